@@ -1,0 +1,111 @@
+//! `contract.toml`: what a user declares.
+//!
+//! A contract is parsed raw (`raw`), then validated (`validate`) into a [`Contract`], which cannot
+//! be wrong. Every error names file, line and column and says what would be right.
+//!
+//! ```toml
+//! [system]
+//! policy = "rmdp"            # rmdp (default) | rm | fp (file order, first is highest) | edf
+//! cpus = 1                   # default 1
+//!
+//! [[task]]
+//! name = "video"
+//! period = "40ms"            # or min_inter_arrival
+//! relative_deadline = "40ms" # default: the period
+//! release_jitter = "0ms"     # default
+//! wcet = "3ms"
+//! quantum = "1ms"            # longest stretch without a yield point; default 0: none
+//!
+//! [[upcall]]
+//! name = "sender"
+//! period = "40ms"
+//! batch = 8                  # PDUs a period
+//! quantum = 2                # PDUs between yield points; default: the whole batch
+//! time_per_pdu = "250us"
+//!
+//! [[reservation]]
+//! name = "modem"
+//! budget = "2ms"
+//! period = "8ms"
+//! ```
+
+mod error;
+mod raw;
+mod validate;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use error::ContractError;
+
+use crate::{Reservation, Task, Upcall};
+
+/// The most entries (tasks, upcalls and reservations together) that one contract may declare.
+pub const MAX_ENTRIES: usize = 4096;
+
+/// The most CPUs a contract may ask for.
+pub const MAX_CPUS: u16 = 1024;
+
+/// Who goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Rate monotonic with delayed preemption (real-time upcalls, §5): shorter period first, and a
+    /// running job gives way only at its yield points.
+    Rmdp,
+    /// Rate monotonic (Liu and Layland 1973): shorter period first.
+    Rm,
+    /// Fixed priorities in file order; the first entry is the most urgent.
+    Fp,
+    /// Earliest absolute deadline first.
+    Edf,
+}
+
+impl Policy {
+    /// All policies with the names they have in a contract.
+    pub const NAMES: [(&'static str, Self); 4] =
+        [("rmdp", Self::Rmdp), ("rm", Self::Rm), ("fp", Self::Fp), ("edf", Self::Edf)];
+
+    /// The name in a contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rmdp => "rmdp",
+            Self::Rm => "rm",
+            Self::Fp => "fp",
+            Self::Edf => "edf",
+        }
+    }
+}
+
+/// A reservation and what people call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedReservation {
+    /// Unique in its contract.
+    pub name: String,
+    /// X every Y.
+    pub reservation: Reservation,
+}
+
+/// A valid contract: at least one and at most [`MAX_ENTRIES`] entries, all names different.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contract {
+    /// Who goes next among the tasks.
+    pub policy: Policy,
+    /// CPUs asked for; from 1 to [`MAX_CPUS`].
+    pub cpus: u16,
+    /// All tasks in file order, upcalls among them in their form as tasks.
+    pub tasks: Vec<Task>,
+    /// The upcalls alone, in file order.
+    pub upcalls: Vec<Upcall>,
+    /// The reservations in file order.
+    pub reservations: Vec<NamedReservation>,
+}
+
+impl Contract {
+    /// Parses and validates the bytes of a contract. `file` is only for the messages.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, ContractError> {
+        validate::parse(file, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

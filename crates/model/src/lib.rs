@@ -1,0 +1,34 @@
+//! The words of the system: time, tasks, upcalls, reservations, contracts.
+//!
+//! Everything here is pure. A value of one of these types is valid by construction: the only
+//! way to make one is through a constructor that checks, so no other crate checks again.
+//!
+//! Reading order: [`time`], [`task`], [`upcall`], [`reservation`], [`handler`], [`contract`].
+//!
+//! # Conventions, said once
+//! - Intervals are half-open, `[start, end)`.
+//! - [`Rank`] is the one priority direction: rank 0 is the most urgent.
+//! - Deadlines are met when a job completes at or before its absolute deadline.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod contract;
+pub mod handler;
+pub mod host;
+pub mod rank;
+pub mod reservation;
+pub mod task;
+pub mod time;
+pub mod units;
+pub mod upcall;
+
+pub use contract::{Contract, ContractError, Policy};
+pub use handler::Handler;
+pub use host::HostProfile;
+pub use rank::Rank;
+pub use reservation::{Reservation, ReservationError};
+pub use task::{JobId, Task, TaskError, TaskSpec};
+pub use time::{Duration, Instant, Service};
+pub use upcall::{Upcall, UpcallError, UpcallSpec};

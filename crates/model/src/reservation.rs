@@ -1,0 +1,133 @@
+//! CPU reservations: X units of processor time out of every Y.
+
+use core::fmt;
+use core::str::FromStr;
+
+use thiserror::Error;
+
+use crate::time::{Duration, Service};
+use crate::units::{self, UnitError};
+
+/// `budget` of processor time in every `period` (the soft modem study, §5.4).
+///
+/// Guaranteed: `0 < budget ≤ period`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    budget: Service,
+    period: Duration,
+}
+
+/// Which rule a reservation breaks, with the numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReservationError {
+    /// A period of zero is not a rate.
+    #[error("the period is zero; it must be at least 1ns")]
+    ZeroPeriod,
+    /// A budget of zero reserves nothing.
+    #[error("the budget is zero; it must be at least 1ns")]
+    ZeroBudget,
+    /// More than a whole CPU.
+    #[error("the budget {budget} is above the period {period}: more than one whole CPU")]
+    BudgetAbovePeriod {
+        /// The budget given.
+        budget: Service,
+        /// The period given.
+        period: Duration,
+    },
+    /// The text form is `budget/period`.
+    #[error("\"{0}\" is not a reservation; write the budget, a slash and the period: \"2ms/8ms\"")]
+    NotTwoParts(alloc::string::String),
+    /// One of the two times does not parse.
+    #[error("\"{text}\" {why}")]
+    BadTime {
+        /// The part that is wrong.
+        text: alloc::string::String,
+        /// What is wrong with it.
+        why: UnitError,
+    },
+}
+
+impl Reservation {
+    /// Checks and makes a reservation.
+    pub fn new(budget: Service, period: Duration) -> Result<Self, ReservationError> {
+        if period.is_zero() {
+            return Err(ReservationError::ZeroPeriod);
+        }
+        if budget.is_zero() {
+            return Err(ReservationError::ZeroBudget);
+        }
+        if budget.at_full_speed() > period {
+            return Err(ReservationError::BudgetAbovePeriod { budget, period });
+        }
+        Ok(Self { budget, period })
+    }
+
+    /// Processor time in every period.
+    pub fn budget(self) -> Service {
+        self.budget
+    }
+
+    /// How often the budget comes back.
+    pub fn period(self) -> Duration {
+        self.period
+    }
+
+    /// `budget / period`, for printing.
+    pub fn utilisation(self) -> f64 {
+        self.budget.as_nanos() as f64 / self.period.as_nanos() as f64
+    }
+
+    /// `budget / period` in parts per million, rounded up: what to hold against a bound.
+    pub fn utilisation_ppm(self) -> u64 {
+        let scaled = u128::from(self.budget.as_nanos()) * 1_000_000;
+        // At most 1,000,000, because the budget is not above the period.
+        scaled.div_ceil(u128::from(self.period.as_nanos())) as u64
+    }
+}
+
+impl fmt::Display for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.budget, self.period)
+    }
+}
+
+/// The form people type: `2ms/8ms`.
+impl FromStr for Reservation {
+    type Err = ReservationError;
+
+    fn from_str(text: &str) -> Result<Self, ReservationError> {
+        let (budget, period) =
+            text.split_once('/').ok_or_else(|| ReservationError::NotTwoParts(text.into()))?;
+        let nanos = |part: &str| {
+            units::parse_nanos(part)
+                .map_err(|why| ReservationError::BadTime { text: part.into(), why })
+        };
+        Self::new(Service::from_nanos(nanos(budget)?), Duration::from_nanos(nanos(period)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn the_text_form_goes_both_ways() {
+        let reservation: Reservation = "2ms/8ms".parse().expect("valid");
+        assert_eq!(reservation.to_string(), "2ms/8ms");
+        assert_eq!(reservation.utilisation_ppm(), 250_000);
+    }
+
+    #[test]
+    fn utilisation_is_rounded_up() {
+        let third: Reservation = "1ns/3ns".parse().expect("valid");
+        assert_eq!(third.utilisation_ppm(), 333_334);
+    }
+
+    #[test]
+    fn each_rule_is_held() {
+        for text in ["2ms", "2/8ms", "0ms/8ms", "2ms/0ms", "9ms/8ms", "a/b", "/"] {
+            assert!(text.parse::<Reservation>().is_err(), "{text}");
+        }
+    }
+}
