@@ -1,0 +1,66 @@
+//! The exit codes, the same for every subcommand.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// The codes as `--help` tells them.
+pub(crate) const HELP: &str = "Exit codes: 0 kept, 1 refused or broken promise, \
+                               2 bad usage or bad contract, 3 this host cannot.";
+
+/// How a command that ran to its end ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Admitted, kept, able.
+    Kept,
+    /// Refused, or a promise broken.
+    Refused,
+    /// This host cannot.
+    CannotHere,
+    /// The exit code of the program that was run.
+    OfProgram(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Kept => 0,
+            Exit::Refused => 1,
+            Exit::CannotHere => 3,
+            Exit::OfProgram(code) => code,
+        })
+    }
+}
+
+/// Why a command could not do its work: one or more sentences for a person, on standard error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Bad usage or a bad contract: exit 2.
+    BadInput(String),
+    /// This host cannot; the sentence says what to do about it: exit 3.
+    CannotHere(String),
+}
+
+impl Failure {
+    /// A failure of the first kind from anything that reads as a sentence.
+    pub(crate) fn bad_input(why: impl Display) -> Self {
+        Self::BadInput(why.to_string())
+    }
+
+    /// A failure of the second kind from anything that reads as a sentence.
+    pub(crate) fn cannot_here(why: impl Display) -> Self {
+        Self::CannotHere(why.to_string())
+    }
+
+    /// Says why on standard error and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        let (why, code) = match self {
+            Self::BadInput(why) => (why, 2),
+            Self::CannotHere(why) => (why, 3),
+        };
+        anstream::eprintln!("punctual: {why}");
+        ExitCode::from(code)
+    }
+}
+
+/// What every subcommand returns.
+pub(crate) type Outcome = Result<Exit, Failure>;

@@ -1,0 +1,38 @@
+//! The `punctual` command: one subcommand a module, each thin over the crates below.
+
+mod admit;
+mod doctor;
+mod exit;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Real-time guarantees for periodic work on stock Linux: declare, admit, run, police, prove.
+#[derive(Parser)]
+#[command(name = "punctual", version, propagate_version = true, after_help = exit::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Admit(admit::Args),
+    Run(run::Args),
+    Doctor(doctor::Args),
+}
+
+fn main() -> ExitCode {
+    // clap exits with 2 on bad usage and 0 on --help, which is what `exit` promises.
+    let outcome = match Cli::parse().command {
+        Command::Admit(args) => admit::main(&args),
+        Command::Run(args) => run::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}
