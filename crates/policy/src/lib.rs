@@ -1,1 +1,21 @@
-//! To come.
+//! Who runs next, and who has run enough: pure state machines that take `now`.
+//!
+//! A policy reads no clock, makes no system call, and allocates only when it is made. Its driver
+//! (the simulator in virtual time, the runtime on Linux) tells it the time and does what it
+//! decides; every decision is a `#[must_use]` value.
+//!
+//! - [`rmdp`]: real-time upcalls, rate monotonic with delayed preemption.
+//! - [`jobs`]: the same rule for jobs whose releases come from outside, by fixed priority or by
+//!   earliest deadline.
+//! - [`cbs`]: a CPU reservation, kept and enforced.
+//! - [`ready`], [`releases`]: the two data structures under them.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod cbs;
+pub mod jobs;
+pub mod ready;
+pub mod releases;
+pub mod rmdp;

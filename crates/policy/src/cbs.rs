@@ -1,0 +1,120 @@
+//! A CPU reservation as a hard constant-bandwidth server: X of processor time every Y, never more.
+//!
+//! Abeni and Buttazzo, RTSS 1998, with the hard variant that Linux's `SCHED_DEADLINE` implements
+//! (sched(7); kernel documentation, "Deadline Task Scheduling", §2): an exhausted server does not
+//! run until its deadline, when its budget comes back.
+
+use punctual_model::{Instant, Reservation, Service};
+
+/// The state of one reservation.
+///
+/// Call order: [`wake`](Self::wake) when its work becomes runnable; then, as long as there is
+/// work, run it for at most [`left`](Self::left) and tell [`charge`](Self::charge) what it got;
+/// when throttled, [`replenish`](Self::replenish) at the instant named, and go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Cbs {
+    reservation: Reservation,
+    left: Service,
+    deadline: Instant,
+}
+
+/// Whether a reservation may go on running.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// There is budget left.
+    Runnable {
+        /// How much.
+        left: Service,
+    },
+    /// The budget is exhausted; it comes back at `until`.
+    Throttled {
+        /// When to call [`Cbs::replenish`].
+        until: Instant,
+    },
+}
+
+impl Cbs {
+    /// A reservation that has never run.
+    pub fn new(reservation: Reservation) -> Self {
+        Self { reservation, left: Service::ZERO, deadline: Instant::ZERO }
+    }
+
+    /// Its work becomes runnable at `now`. Keeps the current budget and deadline only if using
+    /// them up would not exceed the reserved bandwidth; else both start afresh.
+    pub fn wake(&mut self, now: Instant) {
+        let (budget, period) = (self.reservation.budget(), self.reservation.period());
+        let until_deadline = self.deadline.saturating_since(now);
+        // left / until_deadline > budget / period, in integers.
+        let left_share = u128::from(self.left.as_nanos()) * u128::from(period.as_nanos());
+        let reserved_share = u128::from(until_deadline.as_nanos()) * u128::from(budget.as_nanos());
+        if until_deadline.is_zero() || left_share > reserved_share {
+            self.left = budget;
+            self.deadline = now + period;
+        }
+    }
+
+    /// Budget left in this period.
+    pub fn left(&self) -> Service {
+        self.left
+    }
+
+    /// Its work ran for `ran`, at most [`left`](Self::left).
+    pub fn charge(&mut self, ran: Service) -> Charge {
+        self.left = self.left.saturating_sub(ran);
+        if self.left.is_zero() {
+            Charge::Throttled { until: self.deadline }
+        } else {
+            Charge::Runnable { left: self.left }
+        }
+    }
+
+    /// The replenishment instant named by [`Charge::Throttled`] has come.
+    pub fn replenish(&mut self) {
+        self.left = self.reservation.budget();
+        self.deadline += self.reservation.period();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_nanos(n * 1_000_000)
+    }
+
+    fn cbs() -> Cbs {
+        Cbs::new("2ms/8ms".parse().expect("valid"))
+    }
+
+    #[test]
+    fn a_hog_gets_its_budget_once_a_period_and_no_more() {
+        let mut cbs = cbs();
+        cbs.wake(ms(0));
+        for period in 1..4 {
+            assert_eq!(
+                cbs.charge(Service::from_millis(2)),
+                Charge::Throttled { until: ms(8 * period) }
+            );
+            cbs.replenish();
+        }
+    }
+
+    #[test]
+    fn waking_late_in_a_period_with_a_full_budget_starts_a_new_one() {
+        let mut cbs = cbs();
+        cbs.wake(ms(0));
+        assert_eq!(
+            cbs.charge(Service::from_millis(1)),
+            Charge::Runnable { left: Service::from_millis(1) }
+        );
+        // 1 ms left until 8: at 4 that is exactly the reserved quarter, so it is kept …
+        cbs.wake(ms(4));
+        assert_eq!(cbs.left(), Service::from_millis(1));
+        // … and at 5 it would be a third.
+        cbs.wake(ms(5));
+        assert_eq!(cbs.left(), Service::from_millis(2));
+        assert_eq!(cbs.charge(Service::from_millis(2)), Charge::Throttled { until: ms(13) });
+    }
+}

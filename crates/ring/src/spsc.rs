@@ -1,0 +1,143 @@
+//! A bounded queue from one producer to one consumer that never waits.
+//!
+//! The producer is a real-time thread: when the queue is full it drops the item and counts the
+//! loss, rather than wait for a consumer that may not get the CPU. Wait-free on both sides, no
+//! system call, no allocation after [`channel`].
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Keeps the two ends' counters on cache lines of their own.
+#[repr(align(128))]
+struct Padded(AtomicU64);
+
+struct Shared<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// Items pushed so far; only the producer writes it.
+    pushed: Padded,
+    /// Items popped so far; only the consumer writes it.
+    popped: Padded,
+    /// Items dropped so far because the queue was full; only the producer writes it.
+    lost: Padded,
+}
+
+// SAFETY: the slots are the only part without its own synchronisation. A slot is written only by
+// the one producer while `popped ≤ index < popped + capacity` fails to cover it as unread, and read
+// only by the one consumer while `popped ≤ index < pushed`; those sets are disjoint, and the
+// release/acquire pairs on `pushed` and `popped` order the accesses. `T: Copy + Send`, so an item
+// may move to the other thread and needs no drop.
+unsafe impl<T: Copy + Send> Sync for Shared<T> {}
+// SAFETY: as above; all parts may be moved between threads when `T` may.
+unsafe impl<T: Copy + Send> Send for Shared<T> {}
+
+/// The end that puts items in.
+pub struct Producer<T> {
+    shared: Arc<Shared<T>>,
+    /// What this end last saw of `popped`: saves reading the other end's cache line each time.
+    popped_seen: u64,
+}
+
+/// The end that takes items out.
+pub struct Consumer<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// A queue for `capacity` items, rounded up to a power of two.
+pub fn channel<T: Copy + Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    let capacity = capacity.max(1).next_power_of_two();
+    let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let zero = || Padded(AtomicU64::new(0));
+    let shared = Arc::new(Shared { slots, pushed: zero(), popped: zero(), lost: zero() });
+    (Producer { shared: Arc::clone(&shared), popped_seen: 0 }, Consumer { shared })
+}
+
+impl<T> Shared<T> {
+    fn slot(&self, index: u64) -> &UnsafeCell<MaybeUninit<T>> {
+        // The length is a power of two.
+        &self.slots[index as usize & (self.slots.len() - 1)]
+    }
+}
+
+impl<T: Copy + Send> Producer<T> {
+    /// Puts `item` in; if the queue is full, drops it, counts the loss and returns `false`.
+    pub fn push(&mut self, item: T) -> bool {
+        let pushed = self.shared.pushed.0.load(Ordering::Relaxed);
+        let capacity = self.shared.slots.len() as u64;
+        if pushed - self.popped_seen == capacity {
+            self.popped_seen = self.shared.popped.0.load(Ordering::Acquire);
+            if pushed - self.popped_seen == capacity {
+                self.shared.lost.0.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+        }
+        // SAFETY: fewer than `capacity` items are unread, so the consumer is done with this slot
+        // (its release of `popped` was acquired above), and no other producer exists
+        // (`&mut self`, not Clone).
+        unsafe { (*self.shared.slot(pushed).get()).write(item) };
+        self.shared.pushed.0.store(pushed + 1, Ordering::Release);
+        true
+    }
+}
+
+impl<T: Copy + Send> Consumer<T> {
+    /// Takes the oldest item out, if there is one.
+    pub fn pop(&mut self) -> Option<T> {
+        let popped = self.shared.popped.0.load(Ordering::Relaxed);
+        if popped == self.shared.pushed.0.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: `popped < pushed`, so the producer wrote this slot before its release of
+        // `pushed`, acquired above, and will not write it again before `popped` moves past it.
+        let item = unsafe { (*self.shared.slot(popped).get()).assume_init() };
+        self.shared.popped.0.store(popped + 1, Ordering::Release);
+        Some(item)
+    }
+
+    /// Items dropped so far because the queue was full.
+    pub fn lost(&self) -> u64 {
+        self.shared.lost.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_out_in_order_and_what_does_not_fit_is_counted() {
+        let (mut producer, mut consumer) = channel(4);
+        for i in 0..6 {
+            assert_eq!(producer.push(i), i < 4);
+        }
+        assert_eq!(consumer.lost(), 2);
+        for i in 0..4 {
+            assert_eq!(consumer.pop(), Some(i));
+        }
+        assert_eq!(consumer.pop(), None);
+        assert!(producer.push(9));
+        assert_eq!(consumer.pop(), Some(9));
+    }
+
+    #[test]
+    fn between_two_threads_every_item_arrives_once_or_is_counted_lost() {
+        const ITEMS: u64 = 200_000;
+        let (mut producer, mut consumer) = channel(64);
+        let sender = std::thread::spawn(move || (0..ITEMS).filter(|i| producer.push(*i)).count());
+        let mut received = Vec::new();
+        while !sender.is_finished() {
+            while let Some(item) = consumer.pop() {
+                received.push(item);
+            }
+        }
+        while let Some(item) = consumer.pop() {
+            received.push(item);
+        }
+        let sent = sender.join().expect("sender");
+        assert_eq!(received.len(), sent);
+        assert!(received.is_sorted());
+        assert_eq!(consumer.lost(), ITEMS - sent as u64);
+    }
+}

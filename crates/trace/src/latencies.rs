@@ -1,0 +1,101 @@
+//! A histogram of times.
+
+use core::fmt;
+
+use hdrhistogram::Histogram;
+use punctual_model::Duration;
+
+/// Times from 1 ns to an hour, to three significant digits; longer ones count as an hour.
+///
+/// The maximum is kept exactly, besides, because it is the number people look at first.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+    max: Duration,
+}
+
+const LONGEST: u64 = 3600 * 1_000_000_000;
+
+impl Latencies {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST, 3)
+            .expect("1 ns to an hour at three digits are bounds the library accepts");
+        Self { histogram, max: Duration::ZERO }
+    }
+
+    /// Counts one time.
+    pub fn record(&mut self, time: Duration) {
+        self.histogram.saturating_record(time.as_nanos());
+        self.max = self.max.max(time);
+    }
+
+    /// Adds all that `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("all have the same bounds");
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many times were counted.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The time that `percent` of those counted do not exceed; `None` if none were.
+    pub fn percentile(&self, percent: f64) -> Option<Duration> {
+        let value = self.histogram.value_at_percentile(percent);
+        (self.count() > 0).then(|| Duration::from_nanos(value).min(self.max))
+    }
+
+    /// The longest time counted, exactly; `None` if none were.
+    pub fn max(&self) -> Option<Duration> {
+        (self.count() > 0).then_some(self.max)
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// `p50/p99/max` in microseconds, or `-` if nothing was counted.
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.percentile(50.0), self.percentile(99.0), self.max()) {
+            (Some(p50), Some(p99), Some(max)) => {
+                let us = |time: Duration| (time.as_nanos() + 500) / 1000;
+                f.pad(&alloc::format!("{}/{}/{}", us(p50), us(p99), us(max)))
+            }
+            _ => f.pad("-"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn percentiles_are_of_what_was_counted() {
+        let mut latencies = Latencies::new();
+        assert_eq!((latencies.max(), latencies.to_string().as_str()), (None, "-"));
+        for us in 1..=100 {
+            latencies.record(Duration::from_micros(us));
+        }
+        assert_eq!(latencies.to_string(), "50/99/100");
+        assert_eq!(latencies.max(), Some(Duration::from_micros(100)));
+        let mut twice = latencies.clone();
+        twice.add(&latencies);
+        assert_eq!(twice.count(), 200);
+    }
+
+    #[test]
+    fn longer_than_an_hour_is_still_counted() {
+        let mut latencies = Latencies::new();
+        latencies.record(Duration::from_secs(7200));
+        assert_eq!(latencies.count(), 1);
+        assert_eq!(latencies.max(), Some(Duration::from_secs(7200)));
+    }
+}
