@@ -1,0 +1,144 @@
+//! A virtual CPU as one thread sees it.
+
+use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_policy::cbs::{Cbs, Charge};
+
+/// How much of the CPU the thread gets, and when.
+#[derive(Clone, Copy, Debug)]
+pub enum Supply {
+    /// All of it, at once: the most urgent thread of an otherwise idle real-time class.
+    Whole,
+    /// A hard reservation, served as soon as it has budget.
+    Reserved(Reservation),
+    /// An ordinary thread among `competitors` that never sleep: it gets one `slice` in each round
+    /// of all of them. A model of a fair scheduler, right about the share it gives and the gap
+    /// between two turns; a real one lets a thread that slept go first.
+    Fair {
+        /// Threads that always want the CPU.
+        competitors: u32,
+        /// How long each runs before the next.
+        slice: Duration,
+    },
+}
+
+/// The virtual clock, moved by what the thread does.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    now: Instant,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Whole,
+    Reserved(Cbs),
+    Fair { round: Duration, slice: Duration },
+}
+
+impl Cpu {
+    /// A CPU at instant `start`.
+    pub fn new(supply: Supply, start: Instant) -> Self {
+        let state = match supply {
+            Supply::Whole => State::Whole,
+            Supply::Reserved(reservation) => State::Reserved(Cbs::new(reservation)),
+            Supply::Fair { competitors, slice } => {
+                State::Fair { round: slice * (u64::from(competitors) + 1), slice }
+            }
+        };
+        Self { now: start, state }
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The thread sleeps until `until`, then waits until it gets the CPU.
+    pub fn sleep_until(&mut self, until: Instant) {
+        self.now = self.now.max(until);
+        match &mut self.state {
+            State::Whole => {}
+            State::Reserved(cbs) => cbs.wake(self.now),
+            &mut State::Fair { round, slice } => self.wait_for_slice(round, slice),
+        }
+    }
+
+    /// The thread runs until it has got `service`.
+    pub fn run(&mut self, mut service: Service) {
+        match self.state {
+            State::Whole => self.now += service.at_full_speed(),
+            State::Reserved(_) => self.run_reserved(service),
+            State::Fair { round, slice } => {
+                while !service.is_zero() {
+                    self.wait_for_slice(round, slice);
+                    let into_round = Duration::from_nanos(self.now.as_nanos()) % round;
+                    let ran = service.min((round - into_round).as_full_service());
+                    service -= ran;
+                    self.now += ran.at_full_speed();
+                }
+            }
+        }
+    }
+
+    fn run_reserved(&mut self, mut service: Service) {
+        let State::Reserved(cbs) = &mut self.state else { return };
+        loop {
+            let ran = service.min(cbs.left());
+            service -= ran;
+            self.now += ran.at_full_speed();
+            let charge = cbs.charge(ran);
+            if service.is_zero() {
+                return;
+            }
+            if let Charge::Throttled { until } = charge {
+                self.now = self.now.max(until);
+                cbs.replenish();
+            }
+        }
+    }
+
+    /// Moves to the thread's turn in this round or the next. Its turn is the last of each round: it
+    /// woke when the others were ahead of it.
+    fn wait_for_slice(&mut self, round: Duration, slice: Duration) {
+        let into_round = Duration::from_nanos(self.now.as_nanos()) % round;
+        self.now += (round - slice).saturating_sub(into_round);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_nanos(n * 1_000_000)
+    }
+
+    #[test]
+    fn a_reservation_stretches_work_over_its_periods() {
+        let reservation = "2ms/8ms".parse().expect("valid");
+        let mut cpu = Cpu::new(Supply::Reserved(reservation), ms(0));
+        cpu.sleep_until(ms(0));
+        cpu.run(Service::from_millis(2));
+        assert_eq!(cpu.now(), ms(2));
+        cpu.run(Service::from_millis(3));
+        assert_eq!(cpu.now(), ms(17), "throttled until 8, again until 16");
+    }
+
+    #[test]
+    fn a_fair_share_is_one_slice_a_round() {
+        let supply = Supply::Fair { competitors: 3, slice: Duration::from_millis(4) };
+        let mut cpu = Cpu::new(supply, ms(0));
+        cpu.sleep_until(ms(1));
+        assert_eq!(cpu.now(), ms(12));
+        cpu.run(Service::from_millis(6));
+        assert_eq!(cpu.now(), ms(30), "4 ms until 16, 2 ms from 28");
+    }
+
+    #[test]
+    fn the_whole_cpu_is_never_waited_for() {
+        let mut cpu = Cpu::new(Supply::Whole, ms(0));
+        cpu.sleep_until(ms(3));
+        cpu.run(Service::from_millis(2));
+        assert_eq!(cpu.now(), ms(5));
+    }
+}

@@ -1,0 +1,123 @@
+//! Real handlers as real-time upcalls in virtual time.
+
+use punctual_model::{Handler, Instant, JobId, Service, Upcall};
+use punctual_policy::rmdp::{Next, Rmdp, YieldPoint};
+use punctual_trace::{Event, Kind, Sink};
+
+use crate::cpu::Cpu;
+
+/// Runs `handlers[i]` as `upcalls[i]` on `cpu`, first released when it starts, until the first
+/// release at or after `until`. `cost` says what processor time so many PDUs of a job take.
+///
+/// The input of an iteration is taken when it begins, and its output takes effect when the CPU has
+/// done its work: the handler cannot tell this from a live run.
+///
+/// # Panics
+/// If there are not as many handlers as upcalls.
+pub fn run<H: Handler>(
+    upcalls: &[Upcall],
+    handlers: &mut [H],
+    mut cost: impl FnMut(JobId, u32) -> Service,
+    cpu: &mut Cpu,
+    until: Instant,
+    sink: &mut impl Sink,
+) {
+    assert_eq!(upcalls.len(), handlers.len(), "one handler an upcall");
+    let mut policy = Rmdp::new(upcalls, cpu.now());
+    while cpu.now() < until {
+        let turn = match policy.next(cpu.now()) {
+            Next::Run(turn) => turn,
+            Next::Idle { until: release, .. } => {
+                if release >= until {
+                    return;
+                }
+                cpu.sleep_until(release);
+                continue;
+            }
+        };
+        let mut emit = |at, kind| {
+            sink.record(Event { at, job: turn.job, release: turn.release, kind });
+        };
+        emit(cpu.now(), if turn.resumed { Kind::Resume } else { Kind::Start });
+        let handler = &mut handlers[turn.job.task as usize];
+        let mut pdus = turn.pdus;
+        loop {
+            let processed = handler.iterate(cpu.now(), pdus);
+            cpu.run(cost(turn.job, processed));
+            handler.commit(cpu.now());
+            match policy.iterated(cpu.now(), processed) {
+                YieldPoint::Continue { pdus: more } => pdus = more,
+                YieldPoint::Yield => break emit(cpu.now(), Kind::GiveWay),
+                YieldPoint::Complete => break emit(cpu.now(), Kind::Complete),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::Supply;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use punctual_model::{Duration, UpcallSpec};
+
+    /// Notes when it was called.
+    #[derive(Default)]
+    struct Diary {
+        iterations: Vec<(u64, u32)>,
+        commits: Vec<u64>,
+    }
+
+    impl Handler for Diary {
+        fn iterate(&mut self, now: Instant, pdus: u32) -> u32 {
+            self.iterations.push((now.as_nanos() / 1_000_000, pdus));
+            pdus
+        }
+
+        fn commit(&mut self, now: Instant) {
+            self.commits.push(now.as_nanos() / 1_000_000);
+        }
+    }
+
+    fn upcall(period: u64, batch: u32, quantum: u32) -> Upcall {
+        Upcall::new(UpcallSpec {
+            name: String::from("u"),
+            period: Duration::from_millis(period),
+            batch,
+            quantum,
+            time_per_pdu: Service::from_millis(1),
+        })
+        .expect("valid")
+    }
+
+    #[test]
+    fn outputs_take_effect_when_the_reserved_cpu_has_done_the_work() {
+        let upcalls = [upcall(16, 3, 3)];
+        let mut handlers = [Diary::default()];
+        let reservation = "2ms/8ms".parse().expect("valid");
+        let mut cpu = Cpu::new(Supply::Reserved(reservation), Instant::ZERO);
+        cpu.sleep_until(Instant::ZERO);
+        let cost = |_, pdus| Service::from_millis(u64::from(pdus));
+        let until = Instant::from_nanos(16_000_000);
+        let mut events: Vec<Event> = Vec::new();
+        run(&upcalls, &mut handlers, cost, &mut cpu, until, &mut events);
+        assert_eq!(handlers[0].iterations, [(0, 3)]);
+        assert_eq!(handlers[0].commits, [9]);
+        assert_eq!(events.last().map(|e| e.kind), Some(Kind::Complete));
+    }
+
+    #[test]
+    fn a_low_rate_handler_gives_way_between_iterations_only() {
+        let upcalls = [upcall(5, 1, 1), upcall(20, 6, 3)];
+        let mut handlers = [Diary::default(), Diary::default()];
+        let mut cpu = Cpu::new(Supply::Whole, Instant::ZERO);
+        let cost = |_, pdus| Service::from_millis(u64::from(pdus));
+        let until = Instant::from_nanos(20_000_000);
+        run(&upcalls, &mut handlers, cost, &mut cpu, until, &mut ());
+        // 0: fast; 1..4: three PDUs; 4..7: three more, over the release at 5; 7: fast.
+        assert_eq!(handlers[1].iterations, [(1, 3), (4, 3)]);
+        let fast: Vec<u64> = handlers[0].iterations.iter().map(|(at, _)| *at).collect();
+        assert_eq!(fast, [0, 7, 10, 15]);
+    }
+}
