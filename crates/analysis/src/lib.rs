@@ -1,1 +1,43 @@
-//! To come.
+//! Schedulability analysis and admission: does a contract fit on a host?
+//!
+//! [`admit`] answers with a [`Grant`] that carries a proven bound for every task, or with a
+//! [`Refusal`] that carries the numbers and a counter-offer. Everything here is pure integer
+//! arithmetic: no float decides, so nothing is ever admitted by a rounding.
+//!
+//! Reading order: [`load`] (what one CPU has to do), [`utilisation`] (two cheap tests),
+//! [`response_time`] and [`demand`] (the tests that decide), then `partition`, `judge` and
+//! [`admit`], which put them together.
+//!
+//! # Conventions, said once
+//! - All numbers are nanoseconds of one CPU at full speed, so work and time are comparable. The
+//!   types of `punctual-model` keep the two apart at the API; inside the formulas both are `u64`.
+//! - Tasks stand in priority order, the most urgent first.
+//! - Time is continuous: a quantum that began just before a release delays it by all of itself.
+//!   Tools for discrete time subtract one tick there.
+//! - Every loop is bounded by [`Steps`]. What is not decided within them is refused, never
+//!   admitted.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod admit;
+mod counter_offer;
+pub mod demand;
+mod judge;
+pub mod load;
+pub mod order;
+mod partition;
+pub mod ratio;
+pub mod reservation;
+pub mod response_time;
+mod steps;
+pub mod utilisation;
+mod verdict;
+
+pub use admit::admit;
+pub use load::CpuLoad;
+pub use steps::Steps;
+pub use verdict::{
+    CounterOffer, Grant, GrantedReservation, GrantedTask, Refusal, TaskBound, TestReport,
+};

@@ -1,11 +1,96 @@
-//! `punctual doctor`
+//! `punctual doctor`: can this host keep promises, and what would make it keep more.
+
+mod check;
+mod kernel;
+mod machine;
+mod privileges;
+mod table;
+
+use std::io::Write as _;
+
+use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
+use check::Check;
 
-/// To come.
+const HELP: &str = "\
+Example: what would this host need?
+  punctual doctor
+  punctual doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+SCHED_FIFO, SCHED_DEADLINE, its bandwidth and locked memory are really tried, on threads that end \
+at once; for about 5 ms that holds all bandwidth left. \"unknown\" is what could not be looked at.
+
+Exit codes: 0 able, perhaps with warnings; 3 this host cannot: neither SCHED_FIFO nor \
+SCHED_DEADLINE, or no high-resolution timers.";
+
+/// Says what this host can promise, and what to change so that it can promise more.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Write the checks as JSON.
+    #[arg(long)]
+    json: bool,
+}
 
-pub(crate) fn main(_args: &Args) -> Outcome {
-    Ok(Exit::Kept)
+/// What the checks come to.
+#[derive(Serialize)]
+struct Diagnosis {
+    /// Whether this host can keep a promise at all.
+    able: bool,
+    /// Whether upcalls can run (SCHED_FIFO).
+    upcalls: bool,
+    /// Whether reservations can be held (SCHED_DEADLINE).
+    reservations: bool,
+    checks: Vec<Check>,
+}
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    let diagnosis = diagnose();
+    if args.json {
+        // Cannot fail: no map with keys that are not text, no writer.
+        let text = serde_json::to_string_pretty(&diagnosis).unwrap_or_default();
+        // A reader that has gone does not change what the host can do.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    } else {
+        let text = table::render(&diagnosis.checks);
+        let _ = writeln!(anstream::stdout(), "{text}\n\n{}", diagnosis.verdict());
+    }
+    Ok(if diagnosis.able { Exit::Kept } else { Exit::CannotHere })
+}
+
+/// Tries and looks at everything, in the order in which a person would mend it.
+fn diagnose() -> Diagnosis {
+    let (fifo, upcalls) = privileges::fifo();
+    let (deadline, reservations) = privileges::deadline();
+    let (timers, exact_timers) = kernel::timers();
+    let mut checks = vec![fifo, deadline];
+    checks.extend(reservations.then(privileges::bandwidth));
+    checks.push(privileges::memory());
+    checks.push(privileges::real_time_limit());
+    checks.push(timers);
+    checks.extend([
+        kernel::throttling(),
+        kernel::group(),
+        kernel::fair_server(),
+        kernel::clock_source(),
+        kernel::timer_slack(),
+        kernel::autogroup(),
+    ]);
+    checks.extend(machine::checks());
+    Diagnosis { able: exact_timers && (upcalls || reservations), upcalls, reservations, checks }
+}
+
+impl Diagnosis {
+    fn verdict(&self) -> &'static str {
+        match (self.able, self.upcalls, self.reservations) {
+            (true, true, true) => "This host can run upcalls and hold reservations.",
+            (true, true, false) => "This host can run upcalls, but not hold reservations.",
+            (true, false, _) => "This host can hold reservations, but not run upcalls.",
+            (false, false, false) => {
+                "This host cannot keep promises: it gives this user no real-time class."
+            }
+            (false, ..) => "This host cannot keep promises: it has no high-resolution timers.",
+        }
+    }
 }

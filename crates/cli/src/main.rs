@@ -1,6 +1,7 @@
 //! The `punctual` command: one subcommand a module, each thin over the crates below.
 
 mod admit;
+mod demo;
 mod doctor;
 mod exit;
 mod run;
@@ -22,6 +23,7 @@ enum Command {
     Admit(admit::Args),
     Run(run::Args),
     Doctor(doctor::Args),
+    Demo(demo::Args),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Command::Admit(args) => admit::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Demo(args) => demo::main(&args),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -1,1 +1,21 @@
-//! To come.
+//! What Punctual asks of Linux: clocks, threads, scheduling classes, memory locks, child
+//! processes, and probes that tell what this host can promise.
+//!
+//! Everything here takes and gives the model's units ([`Instant`], [`Duration`], [`Service`] in
+//! nanoseconds), explains a refusal by the kernel as a sentence that says what would help, and
+//! undoes what it did: guards restore on drop, probes work on scratch threads of their own.
+//!
+//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`]);
+//! wherever `rustix` has the call, it makes it.
+//!
+//! [`Instant`]: punctual_model::time::Instant
+//! [`Duration`]: punctual_model::time::Duration
+//! [`Service`]: punctual_model::time::Service
+
+pub mod clock;
+pub mod host;
+pub mod memory;
+pub mod park;
+pub mod process;
+pub mod sched;
+pub mod thread;

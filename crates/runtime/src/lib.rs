@@ -1,1 +1,17 @@
-//! To come.
+//! The policies of `punctual-policy`, turned on Linux.
+//!
+//! - [`upcalls`]: create, admit, run and stop the upcalls of this process.
+//! - [`placement`]: under which kernel class they run.
+//! - [`ceiling`]: how the kernel's FIFO queue is made to keep the order of upcalls.
+//! - [`turning`]: the loop: one thread, all upcalls of the process, no lock between them.
+//! - [`callback`]: a periodic callback that measures how late it is woken.
+
+pub mod callback;
+pub mod ceiling;
+pub mod placement;
+mod turning;
+pub mod upcalls;
+
+pub use callback::Callback;
+pub use placement::Placement;
+pub use upcalls::{CreateError, Running, StartError, Stopped, Upcalls};

@@ -1,13 +1,14 @@
 //! Real handlers as real-time upcalls in virtual time.
 
-use punctual_model::{Handler, Instant, JobId, Service, Upcall};
+use punctual_model::{Handler, Instant, Service, Upcall};
 use punctual_policy::rmdp::{Next, Rmdp, YieldPoint};
 use punctual_trace::{Event, Kind, Sink};
 
 use crate::cpu::Cpu;
 
 /// Runs `handlers[i]` as `upcalls[i]` on `cpu`, first released when it starts, until the first
-/// release at or after `until`. `cost` says what processor time so many PDUs of a job take.
+/// release at or after `until`. `cost` says what processor time an iteration of a handler takes
+/// that has just processed so many PDUs.
 ///
 /// The input of an iteration is taken when it begins, and its output takes effect when the CPU has
 /// done its work: the handler cannot tell this from a live run.
@@ -17,7 +18,7 @@ use crate::cpu::Cpu;
 pub fn run<H: Handler>(
     upcalls: &[Upcall],
     handlers: &mut [H],
-    mut cost: impl FnMut(JobId, u32) -> Service,
+    mut cost: impl FnMut(&H, u32) -> Service,
     cpu: &mut Cpu,
     until: Instant,
     sink: &mut impl Sink,
@@ -43,7 +44,7 @@ pub fn run<H: Handler>(
         let mut pdus = turn.pdus;
         loop {
             let processed = handler.iterate(cpu.now(), pdus);
-            cpu.run(cost(turn.job, processed));
+            cpu.run(cost(handler, processed));
             handler.commit(cpu.now());
             match policy.iterated(cpu.now(), processed) {
                 YieldPoint::Continue { pdus: more } => pdus = more,
@@ -98,7 +99,7 @@ mod tests {
         let reservation = "2ms/8ms".parse().expect("valid");
         let mut cpu = Cpu::new(Supply::Reserved(reservation), Instant::ZERO);
         cpu.sleep_until(Instant::ZERO);
-        let cost = |_, pdus| Service::from_millis(u64::from(pdus));
+        let cost = |_: &Diary, pdus| Service::from_millis(u64::from(pdus));
         let until = Instant::from_nanos(16_000_000);
         let mut events: Vec<Event> = Vec::new();
         run(&upcalls, &mut handlers, cost, &mut cpu, until, &mut events);
@@ -112,7 +113,7 @@ mod tests {
         let upcalls = [upcall(5, 1, 1), upcall(20, 6, 3)];
         let mut handlers = [Diary::default(), Diary::default()];
         let mut cpu = Cpu::new(Supply::Whole, Instant::ZERO);
-        let cost = |_, pdus| Service::from_millis(u64::from(pdus));
+        let cost = |_: &Diary, pdus| Service::from_millis(u64::from(pdus));
         let until = Instant::from_nanos(20_000_000);
         run(&upcalls, &mut handlers, cost, &mut cpu, until, &mut ());
         // 0: fast; 1..4: three PDUs; 4..7: three more, over the release at 5; 7: fast.

@@ -1,1 +1,39 @@
-//! To come.
+//! A soft modem to keep promises for: card, line, modem, and the driver of a bank of them.
+//!
+//! The parts of the soft modem study (Rialto/NT, §3), each as real as a machine without a
+//! telephone line allows:
+//!
+//! - [`card`]: 8000 samples a second each way through rings of 512. Its position follows from the
+//!   clock alone, so a driver that comes late loses samples, whoever drives it.
+//! - [`mod@line`]: loss and noise, and a second real modem at the far end.
+//! - [`modem`]: V.22bis at 2400 bit/s full duplex from SpanDSP, moving HDLC [`frames`].
+//! - [`transfer`]: a file through such frames, and how much of it arrived intact.
+//! - [`bank`]: the driver. It is a `punctual_model::Handler`: one line's service is one PDU.
+//!
+//! Everything is a function of the seed and of the instants it is given: no clock is read, and the
+//! same driver runs in virtual time and live. It is pure but for the C library, which keeps no
+//! state outside the objects that [`modem`] owns.
+
+pub mod bank;
+mod call;
+pub mod card;
+mod ffi;
+pub mod frames;
+pub mod line;
+pub mod modem;
+pub mod transfer;
+
+pub use bank::{Bank, BankConfig, BankError, BankStats, LineStats};
+pub use card::{Card, CardStats};
+pub use line::LineQuality;
+
+use punctual_model::Duration;
+
+/// Samples a second: the one rate SpanDSP works at.
+pub const SAMPLE_RATE: u32 = 8_000;
+
+/// How often the driver of a connected modem is released (Rialto/NT, §3: 12.5 ms).
+pub const PERIOD: Duration = Duration::from_micros(12_500);
+
+/// Samples that a card plays, and records, in one [`PERIOD`].
+pub const SAMPLES_PER_PERIOD: usize = 100;

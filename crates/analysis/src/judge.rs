@@ -1,0 +1,136 @@
+//! One CPU under one policy: the test that decides.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Policy};
+
+use crate::demand::{DemandVerdict, processor_demand};
+use crate::load::CpuLoad;
+use crate::response_time::{ResponseTime, all_in_time, response_times};
+use crate::steps::Steps;
+use crate::utilisation;
+
+/// The name of the test that decides.
+pub(crate) fn deciding_test(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Rmdp | Policy::Rm | Policy::Fp => "response-time",
+        Policy::Edf => "processor-demand",
+    }
+}
+
+/// Whether everything on the CPU is certainly in time.
+pub(crate) fn fits(policy: Policy, load: &CpuLoad, steps: &mut Steps) -> bool {
+    match policy {
+        Policy::Rmdp | Policy::Rm | Policy::Fp => all_in_time(load, steps),
+        Policy::Edf => processor_demand(load, steps) == DemandVerdict::Fits,
+    }
+}
+
+/// A cheap "certainly fits", where the policy has one. It needs no steps.
+pub(crate) fn fits_at_a_glance(policy: Policy, load: &CpuLoad) -> bool {
+    matches!(policy, Policy::Rm | Policy::Rmdp) && utilisation::at_a_glance(load)
+}
+
+/// What is proven of one CPU.
+pub(crate) struct Judgement {
+    /// A bound for each task, in the order of the load.
+    pub(crate) bounds: Vec<Option<Duration>>,
+    /// The first task, in priority order, that is not certainly in time.
+    pub(crate) miss: Option<Miss>,
+}
+
+pub(crate) struct Miss {
+    /// Position in the load.
+    pub(crate) task: usize,
+    pub(crate) shortfall: Option<Duration>,
+    /// A predicate: what it says follows the task's name.
+    pub(crate) why: String,
+}
+
+/// Judges one CPU and says what is proven of each task.
+pub(crate) fn judge(policy: Policy, load: &CpuLoad, steps: &mut Steps) -> Judgement {
+    match policy {
+        Policy::Rmdp | Policy::Rm | Policy::Fp => judge_fixed_priority(load, steps),
+        Policy::Edf => judge_earliest_deadline(load, steps),
+    }
+}
+
+fn judge_fixed_priority(load: &CpuLoad, steps: &mut Steps) -> Judgement {
+    let times = response_times(load, steps);
+    let miss = times.iter().zip(&load.tasks).enumerate().find_map(|(task, (&time, of))| {
+        let deadline = Duration::from_nanos(of.deadline);
+        let (shortfall, why) = match time {
+            ResponseTime::AtMost(bound) if bound <= deadline => return None,
+            ResponseTime::AtMost(bound) => {
+                let shortfall = bound - deadline;
+                let why = format!(
+                    "can take {bound}, which is {shortfall} more than its relative deadline of \
+                     {deadline}"
+                );
+                (Some(shortfall), why)
+            }
+            ResponseTime::Unbounded => {
+                let why = "has no finite response time: it and what is more urgent need more \
+                           than the whole CPU";
+                (None, String::from(why))
+            }
+            ResponseTime::Undecided { at_least } if at_least > deadline => {
+                let why = format!(
+                    "can take {at_least} or more, beyond its relative deadline of {deadline}"
+                );
+                (Some(at_least - deadline), why)
+            }
+            ResponseTime::Undecided { at_least } => (
+                None,
+                format!(
+                    "could not be decided within the bound on the analysis (its response time is \
+                     at least {at_least})"
+                ),
+            ),
+        };
+        Some(Miss { task, shortfall, why })
+    });
+    Judgement { bounds: times.into_iter().map(ResponseTime::bound).collect(), miss }
+}
+
+/// The demand test proves all deadlines or none, so the bound of each task is its deadline: weak
+/// but proven.
+fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps) -> Judgement {
+    // Where all tasks together are too much, name the one with the largest share.
+    let heaviest = || {
+        let share = |at: &usize| {
+            let task = &load.tasks[*at];
+            (u128::from(task.work) << 64) / u128::from(task.period)
+        };
+        (0..load.tasks.len()).max_by_key(share).unwrap_or(0)
+    };
+    let miss = match processor_demand(load, steps) {
+        DemandVerdict::Fits => {
+            let deadline = |task: &crate::load::TaskLoad| Some(Duration::from_nanos(task.deadline));
+            return Judgement { bounds: load.tasks.iter().map(deadline).collect(), miss: None };
+        }
+        DemandVerdict::Exceeds { window, by, task } => Miss {
+            task,
+            shortfall: Some(by),
+            why: format!(
+                "can miss its deadline: in a window of {window} the work that falls due exceeds \
+                 the time by {by}"
+            ),
+        },
+        DemandVerdict::Overload => Miss {
+            task: heaviest(),
+            shortfall: None,
+            why: String::from(
+                "has no finite response time: it and the others need more than the whole CPU",
+            ),
+        },
+        DemandVerdict::Undecided => Miss {
+            task: heaviest(),
+            shortfall: None,
+            why: String::from("could not be decided within the bound on the analysis"),
+        },
+    };
+    Judgement { bounds: load.tasks.iter().map(|_| None).collect(), miss: Some(miss) }
+}

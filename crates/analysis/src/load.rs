@@ -1,0 +1,129 @@
+//! What one CPU has to do, in the form in which the formulas want it.
+
+use alloc::vec::Vec;
+
+use punctual_model::{Reservation, Service, Task};
+
+use crate::ratio::Utilisation;
+use crate::reservation::ReservedLoad;
+
+/// One task with the switches charged to it, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskLoad {
+    /// The wcet and two context switches.
+    pub(crate) work: u64,
+    pub(crate) period: u64,
+    pub(crate) deadline: u64,
+    pub(crate) jitter: u64,
+    pub(crate) quantum: u64,
+}
+
+impl TaskLoad {
+    /// Charges `task` two context switches a job: one when it starts to run, one when it stops.
+    pub fn new(task: &Task, context_switch: Service) -> Self {
+        Self {
+            work: with_two_switches(task.wcet(), context_switch),
+            period: task.min_inter_arrival().as_nanos(),
+            deadline: task.relative_deadline().as_nanos(),
+            jitter: task.release_jitter().as_nanos(),
+            quantum: task.quantum().as_nanos(),
+        }
+    }
+
+    /// The most jobs that can become known in a half-open window of `window` nanoseconds:
+    /// `⌈(window + jitter) / period⌉`, and none in an empty window. `None` beyond 64 bits.
+    pub fn arrivals_in(&self, window: u64) -> Option<u64> {
+        if window == 0 {
+            return Some(0);
+        }
+        Some(window.checked_add(self.jitter)?.div_ceil(self.period))
+    }
+
+    /// The most work that can become known in such a window.
+    pub(crate) fn work_in(&self, window: u64) -> Option<u64> {
+        self.arrivals_in(window)?.checked_mul(self.work)
+    }
+
+    /// The time that is left to the deadline when a release became known as late as it may.
+    pub(crate) fn deadline_after_jitter(&self) -> u64 {
+        // A valid task has jitter < deadline.
+        self.deadline - self.jitter
+    }
+}
+
+/// The tasks of one CPU, the most urgent first, and the reservations that run above them all.
+#[derive(Clone, Debug)]
+pub struct CpuLoad {
+    pub(crate) tasks: Vec<TaskLoad>,
+    pub(crate) reservations: Vec<ReservedLoad>,
+}
+
+impl CpuLoad {
+    /// `tasks` in priority order (see [`crate::order`]).
+    pub fn new<'a>(
+        tasks: impl IntoIterator<Item = &'a Task>,
+        reservations: impl IntoIterator<Item = Reservation>,
+        context_switch: Service,
+    ) -> Self {
+        Self {
+            tasks: tasks.into_iter().map(|task| TaskLoad::new(task, context_switch)).collect(),
+            reservations: reservations
+                .into_iter()
+                .map(|reservation| ReservedLoad::new(reservation, context_switch))
+                .collect(),
+        }
+    }
+
+    /// What the reservations alone take of the CPU.
+    pub(crate) fn reserved(&self) -> Utilisation {
+        let mut sum = Utilisation::ZERO;
+        for reservation in &self.reservations {
+            sum.add(reservation.work, reservation.period);
+        }
+        sum
+    }
+
+    /// What reservations and tasks take of the CPU.
+    pub(crate) fn utilisation(&self) -> Utilisation {
+        let mut sum = self.reserved();
+        for task in &self.tasks {
+            sum.add(task.work, task.period);
+        }
+        sum
+    }
+}
+
+/// `work` and the two switches around it.
+pub(crate) fn with_two_switches(work: Service, context_switch: Service) -> u64 {
+    work.as_nanos().saturating_add(context_switch.as_nanos().saturating_mul(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::{Duration, TaskSpec};
+
+    /// LBAP-01 of the published answers: a linear bounded arrival process with B_max = 3 and
+    /// I_min = 10 is a sporadic stream with jitter (B_max − 1)·I_min (real-time channels, §2.1).
+    #[test]
+    fn lbap_01_bursts_are_jitter() {
+        let task = Task::new(TaskSpec {
+            release_jitter: Duration::from_nanos(20),
+            relative_deadline: Duration::from_nanos(100),
+            ..TaskSpec::periodic("stream", Duration::from_nanos(10), Service::from_nanos(1))
+        })
+        .expect("valid");
+        let load = TaskLoad::new(&task, Service::ZERO);
+        for (window, arrivals) in [(0, 0), (1, 3), (10, 3), (11, 4), (21, 5)] {
+            assert_eq!(load.arrivals_in(window), Some(arrivals), "window {window}");
+        }
+    }
+
+    #[test]
+    fn each_job_is_charged_two_switches() {
+        let task =
+            Task::new(TaskSpec::periodic("a", Duration::from_millis(1), Service::from_micros(10)))
+                .expect("valid");
+        assert_eq!(TaskLoad::new(&task, Service::from_micros(3)).work, 16_000);
+    }
+}

@@ -1,0 +1,43 @@
+//! Who is more urgent than whom.
+
+use alloc::vec::Vec;
+
+use punctual_model::{Policy, Task};
+
+/// The positions of `tasks`, the most urgent first. Equal tasks stay in file order.
+///
+/// - `rmdp` and `rm`: shorter period first (Liu & Layland, JACM 1973).
+/// - `fp`: file order.
+/// - `edf` has no static priorities; shorter relative deadline first, an order for reports only.
+pub fn by_priority(policy: Policy, tasks: &[Task]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    // The sort is stable: ties keep file order.
+    match policy {
+        Policy::Rmdp | Policy::Rm => order.sort_by_key(|&at| tasks[at].min_inter_arrival()),
+        Policy::Fp => {}
+        Policy::Edf => order.sort_by_key(|&at| tasks[at].relative_deadline()),
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::{Duration, Service, TaskSpec};
+
+    #[test]
+    fn each_policy_has_its_order() {
+        let task = |period, deadline| {
+            Task::new(TaskSpec {
+                relative_deadline: Duration::from_millis(deadline),
+                ..TaskSpec::periodic("t", Duration::from_millis(period), Service::from_millis(1))
+            })
+            .expect("valid")
+        };
+        let tasks = [task(20, 5), task(10, 9), task(20, 4)];
+        assert_eq!(by_priority(Policy::Rm, &tasks), [1, 0, 2]);
+        assert_eq!(by_priority(Policy::Rmdp, &tasks), [1, 0, 2]);
+        assert_eq!(by_priority(Policy::Fp, &tasks), [0, 1, 2]);
+        assert_eq!(by_priority(Policy::Edf, &tasks), [2, 0, 1]);
+    }
+}

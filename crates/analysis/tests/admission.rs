@@ -1,0 +1,302 @@
+//! Admission as a whole: who is named, what is offered, and that nothing odd breaks it.
+
+mod common;
+
+use common::{Draw, Ticks, contract, draw, load, plain, response_ticks, utilisation};
+use punctual_analysis::utilisation::{liu_layland, rmdp};
+use punctual_analysis::{CounterOffer, Refusal, admit};
+use punctual_model::units::MAX_NANOS;
+use punctual_model::{
+    Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const POLICIES: [Policy; 4] = [Policy::Rmdp, Policy::Rm, Policy::Fp, Policy::Edf];
+
+fn refused(contract: &Contract) -> Refusal {
+    admit(contract, &HostProfile::ideal(8)).expect_err("must be refused")
+}
+
+/// `contract` with the work or the period of the offer.
+fn taken(
+    contract: &Contract,
+    offer: &CounterOffer,
+    work: Option<Service>,
+    period: Option<Duration>,
+) -> Contract {
+    let mut changed = contract.clone();
+    if offer.is_reservation {
+        let named = changed.reservations.iter_mut().find(|r| r.name == offer.entry);
+        let named = named.expect("the offer names an entry");
+        let old = named.reservation;
+        named.reservation =
+            Reservation::new(work.unwrap_or(old.budget()), period.unwrap_or(old.period()))
+                .expect("the offer is valid");
+        return changed;
+    }
+    let task = changed.tasks.iter_mut().find(|task| task.name() == offer.entry);
+    let task = task.expect("the offer names an entry");
+    let mut spec: TaskSpec = task.spec().clone();
+    if let Some(work) = work {
+        spec.wcet = work;
+        spec.quantum = spec.quantum.min(work);
+    }
+    if let Some(period) = period {
+        if spec.relative_deadline == spec.min_inter_arrival {
+            spec.relative_deadline = period;
+        }
+        spec.min_inter_arrival = period;
+    }
+    *task = Task::new(spec).expect("the offer is valid");
+    changed
+}
+
+#[test]
+fn a_counter_offer_taken_is_admitted() {
+    let mut rng = ChaCha8Rng::seed_from_u64(21);
+    let host = HostProfile { context_switch: Service::from_nanos(100), ..HostProfile::ideal(3) };
+    let (mut by_work, mut by_period, mut none) = (0, 0, 0);
+    for round in 0..600 {
+        let how = Draw {
+            tasks: 6,
+            longest: 60,
+            jitter: rng.random(),
+            quanta: rng.random(),
+            any_deadline: rng.random(),
+        };
+        let system = draw(&mut rng, how);
+        let reserved: &[(u64, u64)] = if rng.random() { &[] } else { &[(9, 20), (5, 10)] };
+        let cpus = rng.random_range(1..=3);
+        let contract = contract(POLICIES[round % 4], cpus, &system, reserved);
+        let Err(refusal) = admit(&contract, &host) else { continue };
+        let Some(offer) = &refusal.counter_offer else {
+            none += 1;
+            continue;
+        };
+        if let Some(work) = offer.work {
+            let less = taken(&contract, offer, Some(work), None);
+            assert!(admit(&less, &host).is_ok(), "round {round}: {refusal}\n{contract:?}");
+            if cpus == 1 {
+                let one_more = Some(work + Service::from_nanos(1));
+                let more = taken(&contract, offer, one_more, None);
+                assert!(admit(&more, &host).is_err(), "round {round}: not the largest: {refusal}");
+            }
+            by_work += 1;
+        }
+        if let Some(period) = offer.period {
+            let slower = taken(&contract, offer, None, Some(period));
+            assert!(admit(&slower, &host).is_ok(), "round {round}: {refusal}\n{contract:?}");
+            by_period += 1;
+        }
+    }
+    assert!(by_work > 50 && by_period > 50 && none > 0, "{by_work} {by_period} {none}");
+}
+
+/// Of random sets: liu-layland ⊂ rmdp-with-quanta-zero, rmdp ⊂ exact, and each is smaller.
+#[test]
+fn sufficient_tests_admit_less_than_exact_analysis_and_nothing_else() {
+    let mut rng = ChaCha8Rng::seed_from_u64(22);
+    let (mut weak, mut with_quanta, mut exact) = (0, 0, 0);
+    for _ in 0..4_000 {
+        let how = Draw {
+            tasks: 5,
+            longest: 50,
+            jitter: false,
+            quanta: rng.random(),
+            any_deadline: false,
+        };
+        let mut system = draw(&mut rng, how);
+        system.sort_by_key(|task| task.period);
+        let load = load(&system);
+        let in_time = response_ticks(&load)
+            .iter()
+            .zip(&system)
+            .all(|(response, task)| response.is_some_and(|response| response <= task.deadline));
+        assert!(in_time || !rmdp(&load).admits, "{system:?}");
+        assert!(rmdp(&load).admits || !liu_layland(&load).admits, "{system:?}");
+        weak += usize::from(liu_layland(&load).admits);
+        with_quanta += usize::from(rmdp(&load).admits);
+        exact += usize::from(in_time);
+    }
+    assert!(0 < weak && weak < with_quanta && with_quanta < exact, "{weak} {with_quanta} {exact}");
+}
+
+#[test]
+fn a_refusal_reads_as_a_sentence_with_its_numbers() {
+    let system = plain(&[(10_000, 30_000), (10_000, 40_000), (12_000, 50_000)]);
+    let refusal = refused(&contract(Policy::Rm, 1, &system, &[]));
+    assert_eq!(
+        refusal.to_string(),
+        "refused by the response-time test: task \"t2\" can take 52ms, which is 2ms more than its \
+         relative deadline of 50ms; it would be admitted if task \"t2\" had a wcet of at most \
+         10ms, or a period of at least 52ms"
+    );
+    assert_eq!(refusal.tasks[2].slack_ns(), Some(-2_000_000));
+}
+
+#[test]
+fn without_a_finite_bound_there_is_no_shortfall_and_another_may_help() {
+    let system = plain(&[(1, 2), (1, 3), (3, 9), (3, 18)]);
+    let refusal = refused(&contract(Policy::Rm, 1, &system, &[]));
+    assert_eq!((refusal.entry.as_deref(), refusal.shortfall), (Some("t2"), None));
+    assert!(refusal.why.contains("no finite response time"), "{refusal}");
+    assert!(refusal.counter_offer.is_some(), "{refusal}");
+}
+
+/// No change of "t0" outlasts a blocking of 12; "t1" with a wcet of 5 blocks for no more than 5.
+#[test]
+fn an_offer_of_less_work_cuts_the_quantum_to_it() {
+    let blocker = Ticks { quantum: 12, ..Ticks::plain(12, 20) };
+    let blocked = Ticks { deadline: 10, ..Ticks::plain(5, 12) };
+    let contract = contract(Policy::Rmdp, 1, &[blocked, blocker], &[]);
+    let refusal = refused(&contract);
+    assert_eq!(refusal.entry.as_deref(), Some("t0"));
+    let offer = refusal.counter_offer.as_deref().expect("t1 can give way");
+    assert_eq!((offer.entry.as_str(), offer.work), ("t1", Some(Service::from_micros(5))));
+    assert!(admit(&taken(&contract, offer, offer.work, None), &HostProfile::ideal(1)).is_ok());
+}
+
+#[test]
+fn reservations_are_bounded_by_what_may_be_reserved() {
+    let contract = contract(Policy::Rm, 1, &[], &[(5, 10), (5, 10)]);
+    let refusal = refused(&contract);
+    assert_eq!((refusal.test, refusal.entry.as_deref()), ("reservable-bandwidth", Some("r1")));
+    let offer = refusal.counter_offer.as_deref().expect("less budget fits");
+    assert_eq!(offer.work, Some(Service::from_nanos(4_000)), "40 % of 10 ticks are left");
+    assert_eq!(offer.period, Some(Duration::from_nanos(12_500)));
+    assert_eq!(refusal.shortfall, Some(Duration::from_nanos(1_000)));
+    let host = HostProfile::ideal(2);
+    let grant = admit(&Contract { cpus: 2, ..contract }, &host).expect("one each");
+    assert_eq!(grant.reservations.iter().map(|r| r.cpu).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn more_cpus_than_the_host_has_are_refused_by_name() {
+    let contract = contract(Policy::Rm, 3, &plain(&[(1, 10)]), &[]);
+    let refusal = admit(&contract, &HostProfile::ideal(2)).expect_err("three of two");
+    assert_eq!(refusal.test, "cpus");
+    assert!(refusal.to_string().contains("asks for 3 CPUs and the host has 2"), "{refusal}");
+}
+
+#[test]
+fn each_policy_lists_its_tests_the_cheapest_first() {
+    let names = |policy| {
+        let contract = contract(policy, 1, &plain(&[(1, 10)]), &[(1, 10)]);
+        let grant = admit(&contract, &HostProfile::ideal(1)).expect("light");
+        grant.tests.iter().map(|test| test.name).collect::<Vec<_>>()
+    };
+    let first = "reservable-bandwidth";
+    assert_eq!(names(Policy::Rmdp), [first, "liu-layland", "rmdp", "response-time"]);
+    assert_eq!(names(Policy::Rm), [first, "liu-layland", "response-time"]);
+    assert_eq!(names(Policy::Fp), [first, "response-time"]);
+    assert_eq!(names(Policy::Edf), [first, "processor-demand"]);
+}
+
+#[test]
+fn context_switches_are_charged() {
+    let contract = contract(Policy::Rm, 1, &plain(&[(5, 10), (5, 10)]), &[]);
+    assert!(admit(&contract, &HostProfile::ideal(1)).is_ok());
+    let real = HostProfile { context_switch: Service::from_nanos(1), ..HostProfile::ideal(1) };
+    assert!(admit(&contract, &real).is_err());
+}
+
+fn nanos(name: &str, period: u64, wcet: u64) -> Task {
+    Task::new(TaskSpec::periodic(name, Duration::from_nanos(period), Service::from_nanos(wcet)))
+        .expect("valid")
+}
+
+fn of_tasks(policy: Policy, cpus: u16, tasks: Vec<Task>) -> Contract {
+    Contract { policy, cpus, tasks, upcalls: Vec::new(), reservations: Vec::new() }
+}
+
+/// Periods of about a day without a common factor, and a utilisation of one but for nanoseconds.
+#[test]
+fn what_takes_for_ever_to_decide_is_refused() {
+    let long: Vec<Task> = (0..7)
+        .map(|i| {
+            let period = MAX_NANOS - 2 * i - 1;
+            nanos(&format!("t{i}"), period, period / 7)
+        })
+        .collect();
+    for policy in POLICIES {
+        let short = nanos("short", 1_000_003, 1);
+        let tasks = long.iter().cloned().chain([short]).collect();
+        let refusal = refused(&of_tasks(policy, 1, tasks));
+        assert!(refusal.entry.is_some());
+    }
+}
+
+#[test]
+fn the_extremes_of_a_contract_are_answered() {
+    let extreme = [
+        nanos("day", MAX_NANOS, MAX_NANOS),
+        nanos("blink", 1, 1),
+        Task::new(TaskSpec {
+            relative_deadline: Duration::from_nanos(MAX_NANOS),
+            release_jitter: Duration::from_nanos(MAX_NANOS - 1),
+            quantum: Service::from_nanos(MAX_NANOS),
+            ..TaskSpec::periodic("mad", Duration::from_nanos(1), Service::from_nanos(MAX_NANOS))
+        })
+        .expect("valid, if absurd"),
+        Task::new(TaskSpec {
+            relative_deadline: Duration::MAX,
+            release_jitter: Duration::from_nanos(u64::MAX - 1),
+            quantum: Service::MAX,
+            ..TaskSpec::periodic("all", Duration::from_nanos(1), Service::MAX)
+        })
+        .expect("valid, if absurd"),
+        nanos("rare", MAX_NANOS, 1),
+    ];
+    for policy in POLICIES {
+        for chosen in 1..1 << extreme.len() {
+            let tasks: Vec<Task> = (0..extreme.len())
+                .filter(|bit| chosen >> bit & 1 == 1)
+                .map(|bit| extreme[bit].clone())
+                .collect();
+            for cpus in [1, 2] {
+                let _ = admit(&of_tasks(policy, cpus, tasks.clone()), &HostProfile::ideal(2));
+            }
+        }
+    }
+}
+
+/// 4096 tasks that each use one in `share` of a CPU; without the step limit some of these would
+/// run for hours.
+#[test]
+fn the_largest_contracts_are_answered() {
+    let mut rng = ChaCha8Rng::seed_from_u64(23);
+    for (policy, cpus, share, admitted) in [
+        (Policy::Rm, 1, 6_500, true),
+        (Policy::Rm, 1, 4_700, false),
+        (Policy::Rmdp, 1, 4_000, false),
+        (Policy::Edf, 1, 4_100, true),
+        (Policy::Edf, 1, 4_000, false),
+        (Policy::Rm, 4, 1_600, true),
+        (Policy::Rm, 4, 1_100, false),
+        (Policy::Fp, 16, 240, false),
+    ] {
+        let tasks: Vec<Task> = (0..4096)
+            .map(|i| {
+                let period = rng.random_range(1_000_000..1_000_000_000u64);
+                nanos(&format!("t{i}"), period, (period / share).max(1))
+            })
+            .collect();
+        let answer = admit(&of_tasks(policy, cpus, tasks), &HostProfile::ideal(16));
+        assert_eq!(
+            answer.is_ok(),
+            admitted,
+            "{policy:?} on {cpus}: {:?}",
+            answer.err().map(|r| r.why)
+        );
+    }
+}
+
+#[test]
+fn one_task_may_use_all_of_a_cpu() {
+    let whole = [Ticks::plain(10, 10)];
+    assert!((utilisation(&whole) - 1.0).abs() < f64::EPSILON);
+    for policy in POLICIES {
+        assert!(admit(&contract(policy, 1, &whole, &[]), &HostProfile::ideal(1)).is_ok());
+    }
+}

@@ -1,0 +1,82 @@
+//! One thing looked at.
+
+use serde::Serialize;
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
+    /// Tried or read, and as it should be.
+    Ok,
+    /// Works, but promises will be weaker than they could be.
+    Warning,
+    /// Does not work.
+    Cannot,
+    /// Could not be looked at.
+    Unknown,
+}
+
+impl State {
+    /// The word in the table and in the JSON.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Cannot => "cannot",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One thing looked at, what was found, and what to do about it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    pub(super) state: State,
+    pub(super) found: String,
+    pub(super) remedy: Option<String>,
+}
+
+impl Check {
+    pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, found: found.into(), remedy: None }
+    }
+
+    pub(super) fn warning(
+        name: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::with(name, State::Warning, found, remedy)
+    }
+
+    pub(super) fn cannot(
+        name: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::with(name, State::Cannot, found, remedy)
+    }
+
+    pub(super) fn unknown(
+        name: &'static str,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::with(name, State::Unknown, found, remedy)
+    }
+
+    fn with(
+        name: &'static str,
+        state: State,
+        found: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { name, state, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Parts per million as a percentage.
+pub(super) fn percent(ppm: u64) -> String {
+    format!("{:.1} %", ppm as f64 / 10_000.0)
+}

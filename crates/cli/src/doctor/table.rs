@@ -1,0 +1,75 @@
+//! The checks as a table.
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, ContentArrangement, Row, Table};
+
+use super::check::{Check, State};
+
+/// Wide enough for two columns of sentences, narrow enough for most terminals.
+const WIDTH: u16 = 110;
+
+/// The state leads each row, coloured; `anstream` drops the colour where no terminal shows it.
+pub(super) fn render(checks: &[Check]) -> String {
+    let mut table = Table::new();
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.load_style(NOTHING);
+    table.set_header(["state", "what", "found", "to do"]);
+    for check in checks {
+        let remedy = check.remedy.as_deref().unwrap_or("");
+        let cells = [check.state.word(), check.name, &check.found, remedy];
+        table.add_row(Row::from(cells.map(Cell::new)));
+    }
+    let lines: Vec<String> = table.lines().map(|line| coloured(line.trim_end())).collect();
+    lines.join("\n")
+}
+
+/// Colours the word that a row begins with. Later, so that the table counts no invisible
+/// characters.
+fn coloured(line: &str) -> String {
+    let states = [State::Ok, State::Warning, State::Cannot, State::Unknown];
+    let leading = |state: &State| {
+        let rest = line.trim_start().strip_prefix(state.word())?;
+        rest.starts_with(' ').then_some((*state, rest))
+    };
+    match states.iter().find_map(leading) {
+        Some((state, rest)) => {
+            let style = style(state);
+            let indent = &line[..line.len() - line.trim_start().len()];
+            format!("{indent}{style}{}{style:#}{rest}", state.word())
+        }
+        None => line.to_owned(),
+    }
+}
+
+fn style(state: State) -> Style {
+    match state {
+        State::Ok => AnsiColor::Green.on_default(),
+        State::Warning => AnsiColor::Yellow.on_default(),
+        State::Cannot => AnsiColor::Red.on_default().bold(),
+        State::Unknown => Style::new().dimmed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_begins_with_its_coloured_state() {
+        let text = render(&[Check::ok("a", "fine"), Check::cannot("b", "broken", "mend it")]);
+        let green = style(State::Ok);
+        assert!(text.contains(&format!("{green}ok{green:#} ")), "{text}");
+        let red = style(State::Cannot);
+        assert!(text.contains(&format!("{red}cannot{red:#} ")), "{text}");
+        assert!(text.contains("mend it"), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_table() {
+        let long = "word ".repeat(100);
+        let text = render(&[Check::warning("name of it", long.clone(), long)]);
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert!(plain.lines().all(|line| line.chars().count() <= usize::from(WIDTH)), "{plain}");
+    }
+}

@@ -1,0 +1,256 @@
+//! `punctual admit`, from outside: exit codes, messages and JSON.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const GOOD: &str = r#"
+[system]
+policy = "rmdp"
+
+[[task]]
+name = "audio"
+period = "12ms"
+wcet = "4ms"
+quantum = "2ms"
+
+[[task]]
+name = "video"
+period = "20ms"
+wcet = "6ms"
+quantum = "3ms"
+
+[[task]]
+name = "log"
+period = "40ms"
+wcet = "8ms"
+quantum = "4ms"
+"#;
+
+const TOO_MUCH: &str = r#"
+[system]
+policy = "rm"
+
+[[task]]
+name = "fast"
+period = "30ms"
+wcet = "10ms"
+
+[[task]]
+name = "middle"
+period = "40ms"
+wcet = "10ms"
+
+[[task]]
+name = "slow"
+period = "50ms"
+wcet = "12ms"
+"#;
+
+fn admit(args: &[&str], contract: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .arg("admit")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    // It may exit before it has read anything, as for --help.
+    let _ = child.stdin.take().expect("piped").write_all(contract);
+    child.wait_with_output().expect("it ends")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn json(contract: &str, exit: i32) -> Value {
+    let output = admit(&["--json", "-"], contract.as_bytes());
+    assert_eq!(output.status.code(), Some(exit), "{}", err(&output));
+    assert!(output.stderr.is_empty());
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn a_good_contract_is_admitted_with_its_numbers() {
+    let output = admit(&["-"], GOOD.as_bytes());
+    assert_eq!(output.status.code(), Some(0));
+    let text = out(&output);
+    for wanted in [
+        "audio",
+        "8ms",
+        "12ms",
+        "18ms",
+        "32ms",
+        "1.066667",
+        "liu-layland",
+        "rmdp",
+        "response-time",
+        "admitted under rmdp on 1 CPU",
+    ] {
+        assert!(text.contains(wanted), "{wanted} in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "no colours into a pipe");
+}
+
+#[test]
+fn json_says_the_same() {
+    let page = json(GOOD, 0);
+    assert_eq!(page["admitted"], true);
+    assert_eq!(page["refusal"], Value::Null);
+    assert_eq!(
+        page["tasks"][1],
+        serde_json::json!({
+            "name": "video",
+            "response_time_bound_ns": 18_000_000,
+            "relative_deadline_ns": 20_000_000,
+            "slack_ns": 2_000_000,
+        })
+    );
+    let tests: Vec<_> = page["tests"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|test| (test["name"].as_str().expect("a name"), test["admits"] == true))
+        .collect();
+    assert_eq!(tests, [("liu-layland", false), ("rmdp", false), ("response-time", true)]);
+    assert!(page["tests"][0]["why"].as_str().expect("a reason").contains("assumes"));
+    assert_eq!(page["reservations"], serde_json::json!([]));
+}
+
+#[test]
+fn a_refusal_names_the_task_the_shortfall_and_a_counter_offer() {
+    let output = admit(&["-"], TOO_MUCH.as_bytes());
+    assert_eq!(output.status.code(), Some(1));
+    let sentence = "refused by the response-time test: task \"slow\" can take 52ms, which is 2ms \
+                    more than its relative deadline of 50ms; it would be admitted if task \
+                    \"slow\" had a wcet of at most 10ms, or a period of at least 52ms";
+    assert!(out(&output).contains(sentence), "{}", out(&output));
+
+    let page = json(TOO_MUCH, 1);
+    assert_eq!(page["admitted"], false);
+    assert_eq!(page["tasks"][2]["slack_ns"], -2_000_000);
+    assert_eq!(
+        page["refusal"],
+        serde_json::json!({
+            "test": "response-time",
+            "task": "slow",
+            "shortfall_ns": 2_000_000,
+            "message": sentence,
+            "counter_offer":
+                {"task": "slow", "wcet_ns": 10_000_000, "period_ns": 52_000_000},
+        })
+    );
+}
+
+#[test]
+fn the_counter_offer_of_a_refusal_is_admitted() {
+    let smaller = TOO_MUCH.replace("12ms", "10ms");
+    assert_eq!(json(&smaller, 0)["admitted"], true);
+    let slower = TOO_MUCH.replace("50ms", "52ms");
+    assert_eq!(json(&slower, 0)["admitted"], true);
+}
+
+#[test]
+fn overload_has_null_bounds() {
+    let overload = TOO_MUCH.replace("12ms", "40ms");
+    let page = json(&overload, 1);
+    assert_eq!(page["tasks"][2]["response_time_bound_ns"], Value::Null);
+    assert_eq!(page["tasks"][2]["slack_ns"], Value::Null);
+    assert_eq!(page["refusal"]["shortfall_ns"], Value::Null);
+}
+
+#[test]
+fn reservations_are_listed_and_bounded() {
+    let reservation = |name: &str, budget: &str| {
+        format!("[[reservation]]\nname = \"{name}\"\nbudget = \"{budget}\"\nperiod = \"8ms\"\n")
+    };
+    let page = json(&reservation("modem", "2ms"), 0);
+    assert_eq!(
+        page["reservations"],
+        serde_json::json!([{"name": "modem", "budget_ns": 2_000_000, "period_ns": 8_000_000}])
+    );
+    let both = reservation("modem", "2ms") + &reservation("radio", "6ms");
+    let page = json(&both, 1);
+    assert_eq!(page["refusal"]["test"], "reservable-bandwidth");
+    assert_eq!(page["refusal"]["task"], "radio");
+    assert_eq!(page["refusal"]["counter_offer"]["wcet_ns"], 5_200_000);
+}
+
+#[test]
+fn more_cpus_than_there_are_is_a_refusal() {
+    // The most a contract may ask for; should a test ever run on such a host, it is admitted.
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus >= 1024 {
+        return;
+    }
+    let page = json(&TOO_MUCH.replace("[system]", "[system]\ncpus = 1024"), 1);
+    assert_eq!(page["refusal"]["test"], "cpus");
+    let message = page["refusal"]["message"].as_str().expect("a sentence");
+    assert!(message.contains("asks for 1024 CPUs and the host has"), "{message}");
+}
+
+#[test]
+fn bad_contracts_exit_with_2_and_say_where() {
+    for (contract, wanted) in [
+        (GOOD.replace("wcet", "wect").into_bytes(), "standard input:8:1: unknown field `wect`"),
+        (GOOD.replace("\"4ms\"", "4").into_bytes(), "standard input:8:8: wcet 4 has no unit"),
+        (GOOD.replace("\"12ms\"", "\"0ms\"").into_bytes(), "the period is zero"),
+        (vec![0xff, 0, 7, 1], "standard input:1:1: "),
+        (Vec::new(), "declares nothing"),
+        (vec![b'#'; 9 << 20], "longer than the 8 MiB"),
+    ] {
+        let output = admit(&["-"], &contract);
+        assert_eq!(output.status.code(), Some(2), "{wanted}");
+        assert!(output.stdout.is_empty());
+        assert!(err(&output).contains(wanted), "{wanted} in {}", err(&output));
+    }
+}
+
+#[test]
+fn ten_thousand_tasks_exit_with_2_and_4096_are_answered() {
+    let many = |count: usize| -> String {
+        (0..count)
+            .map(|i| format!("[[task]]\nname = \"t{i}\"\nperiod = \"1s\"\nwcet = \"100us\"\n"))
+            .collect()
+    };
+    let output = admit(&["-"], many(10_000).as_bytes());
+    assert_eq!(output.status.code(), Some(2));
+    let output = admit(&["-"], many(4096).as_bytes());
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+}
+
+#[test]
+fn a_file_is_read_by_name_and_named_in_messages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("contract.toml");
+    std::fs::write(&path, GOOD).expect("written");
+    let name = path.to_str().expect("UTF-8");
+    assert_eq!(admit(&[name], b"").status.code(), Some(0));
+
+    std::fs::write(&path, "[[task]").expect("written");
+    let output = admit(&[name], b"");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("contract.toml:1:"), "{}", err(&output));
+
+    for (missing, why) in [("no/such.toml", "No such file"), ("/", "s a directory")] {
+        let output = admit(&[missing], b"");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(err(&output).contains(why), "{}", err(&output));
+    }
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let output = admit(&["--help"], b"");
+    assert_eq!(output.status.code(), Some(0));
+    for wanted in ["punctual admit video.toml", "--json", "Exit codes"] {
+        assert!(out(&output).contains(wanted), "{}", out(&output));
+    }
+}

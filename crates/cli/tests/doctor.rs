@@ -1,0 +1,86 @@
+//! `punctual doctor` on this host, with the rights the tests have and with none.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const PUNCTUAL: &str = env!("CARGO_BIN_EXE_punctual");
+
+fn punctual(arguments: &[&str]) -> Output {
+    Command::new(PUNCTUAL).args(arguments).output().expect("was built")
+}
+
+/// The same as nobody, with no capability; none if this cannot be done here.
+fn unprivileged(arguments: &[&str]) -> Option<Output> {
+    // Nobody may not reach the checkout, so the program is copied to where everybody may.
+    let folder = tempfile::Builder::new().prefix("punctual").tempdir().ok()?;
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).ok()?;
+    let program = folder.path().join("punctual");
+    std::fs::copy(PUNCTUAL, &program).ok()?;
+    let setpriv = ["--reuid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
+    let check = Command::new("setpriv").args(setpriv).arg("true").output();
+    if !check.is_ok_and(|check| check.status.success()) {
+        println!("skipped: not root, or no setpriv (util-linux)");
+        return None;
+    }
+    let output = Command::new("setpriv").args(setpriv).arg(&program).args(arguments).output();
+    Some(output.expect("setpriv just ran"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// The check with this name.
+fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
+    let checks = diagnosis["checks"].as_array().expect("a list");
+    checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn every_check_has_a_name_a_state_and_what_was_found() {
+    let output = punctual(&["doctor", "--json"]);
+    let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for check in diagnosis["checks"].as_array().expect("a list") {
+        let state = check["state"].as_str().expect("text");
+        assert!(["ok", "warning", "cannot", "unknown"].contains(&state), "{check}");
+        assert!(!check["name"].as_str().expect("text").is_empty());
+        assert!(!check["found"].as_str().expect("text").is_empty());
+        // Whatever is not in order says what to do.
+        assert_eq!(state == "ok", check["remedy"].is_null(), "{check}");
+    }
+    let code = if diagnosis["able"] == true { 0 } else { 3 };
+    assert_eq!(output.status.code(), Some(code));
+    assert_eq!(diagnosis["upcalls"] == true, check(&diagnosis, "SCHED_FIFO")["state"] == "ok");
+}
+
+#[test]
+fn the_table_has_no_colour_when_no_terminal_reads_it() {
+    let output = punctual(&["doctor"]);
+    let table = text(&output.stdout);
+    assert!(table.contains("SCHED_FIFO") && table.contains("steal"), "{table}");
+    assert!(!table.contains('\u{1b}'), "{table}");
+}
+
+#[test]
+fn without_privilege_it_says_what_would_give_it() {
+    let Some(output) = unprivileged(&["doctor", "--json"]) else { return };
+    let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(3), "{diagnosis}");
+    assert_eq!(diagnosis["able"], false);
+    let fifo = check(&diagnosis, "SCHED_FIFO");
+    assert_eq!(fifo["state"], "cannot");
+    assert!(fifo["remedy"].as_str().expect("text").contains("/etc/security/limits.conf"), "{fifo}");
+    let deadline = check(&diagnosis, "SCHED_DEADLINE");
+    assert_eq!(deadline["state"], "cannot");
+    assert!(deadline["remedy"].as_str().expect("text").contains("cap_sys_nice"), "{deadline}");
+}
+
+#[test]
+fn without_privilege_run_refuses_with_the_sentence_that_helps() {
+    let Some(output) = unprivileged(&["run", "--reserve", "2ms/8ms", "--", "true"]) else { return };
+    assert_eq!(output.status.code(), Some(3));
+    let why = text(&output.stderr);
+    assert!(why.contains("CAP_SYS_NICE") && why.contains("setcap"), "{why}");
+}

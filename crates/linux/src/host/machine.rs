@@ -1,0 +1,196 @@
+//! The machine and its kernel: CPUs, virtualisation, frequency, preemption, swap.
+
+use std::fs;
+
+use super::{read_number, read_trimmed};
+
+/// Facts about the machine. `None` is always "the kernel does not say".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// uname(2): the release, such as `6.18.44`.
+    pub kernel_release: String,
+    /// uname(2): the build, which tells the preemption model's family.
+    pub kernel_version: String,
+    /// How eagerly the kernel preempts itself: `none`, `voluntary`, `full`, `lazy` or `rt`; with
+    /// `PREEMPT_DYNAMIC` only debugfs knows.
+    pub preemption: Option<String>,
+    /// CPUs online.
+    pub cpus_online: usize,
+    /// Whether something runs below this kernel.
+    pub virtualisation: Virtualisation,
+    /// The frequency governor of each CPU that has one, as `(cpu, governor)`.
+    pub governors: Vec<(usize, String)>,
+    /// Bytes of swap in use or free.
+    pub swap_bytes: Option<u64>,
+    /// Whether ordinary threads are grouped by session (sched_autogroup, sched(7)).
+    pub autogroup: Option<bool>,
+}
+
+/// Whether something runs below this kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Virtualisation {
+    /// Neither the CPU nor the firmware names a hypervisor.
+    NoneSeen,
+    /// A hypervisor, named as well as can be.
+    Under(String),
+}
+
+/// This machine.
+pub fn machine() -> Machine {
+    let uname = rustix::system::uname();
+    let version = uname.version().to_string_lossy().into_owned();
+    let debugfs = read_trimmed("/sys/kernel/debug/sched/preempt");
+    Machine {
+        kernel_release: uname.release().to_string_lossy().into_owned(),
+        preemption: preemption(&version, debugfs.as_deref()),
+        kernel_version: version,
+        cpus_online: cpus_online(),
+        virtualisation: virtualisation(),
+        governors: governors(),
+        swap_bytes: fs::read_to_string("/proc/swaps").ok().and_then(|text| parse_swaps(&text)),
+        autogroup: read_number::<u8>("/proc/sys/kernel/sched_autogroup_enabled").map(|n| n != 0),
+    }
+}
+
+/// CPUs online; if the kernel does not say, those this thread may use.
+pub fn cpus_online() -> usize {
+    read_trimmed("/sys/devices/system/cpu/online")
+        .and_then(|text| parse_cpu_list(&text))
+        .map_or_else(|| crate::thread::affinity().len(), |cpus| cpus.len())
+}
+
+/// The kernel's list format, `0-3,8` (cpuset(7)).
+fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+    /// More CPUs than Linux supports: a text that names more is no list of CPUs.
+    const MOST: usize = 1 << 16;
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse().ok()?, last.parse::<usize>().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+/// debugfs shows `none voluntary (full) lazy`; `uname -v` of a kernel that cannot change says
+/// `PREEMPT_RT`, `PREEMPT` (full) or nothing (none or voluntary).
+fn preemption(uname_version: &str, debugfs: Option<&str>) -> Option<String> {
+    let chosen = debugfs.and_then(|text| {
+        text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
+    });
+    if let Some(chosen) = chosen {
+        return Some(chosen.to_owned());
+    }
+    let has = |name| uname_version.split_whitespace().any(|word| word == name);
+    if has("PREEMPT_RT") {
+        Some("rt".to_owned())
+    } else if has("PREEMPT") {
+        Some("full".to_owned())
+    } else {
+        None
+    }
+}
+
+/// The processor's hypervisor bit (CPUID 1, ECX 31), then whoever gives a name.
+fn virtualisation() -> Virtualisation {
+    let name = read_trimmed("/sys/hypervisor/type")
+        .or_else(|| dmi_hypervisor(&read_trimmed("/sys/class/dmi/id/sys_vendor")?));
+    let flagged = fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_hypervisor_flag(&text));
+    match name {
+        Some(name) => Virtualisation::Under(name),
+        None if flagged => {
+            // The clock sources offered tell the family where firmware tells nothing.
+            let clocks = super::clocks().available.join(" ");
+            let family = if clocks.contains("kvm") {
+                "KVM"
+            } else if clocks.contains("hyperv") {
+                "Hyper-V"
+            } else if clocks.contains("xen") {
+                "Xen"
+            } else {
+                "a hypervisor"
+            };
+            Virtualisation::Under(family.to_owned())
+        }
+        None => Virtualisation::NoneSeen,
+    }
+}
+
+fn has_hypervisor_flag(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// Firmware vendors that exist only inside a virtual machine.
+fn dmi_hypervisor(vendor: &str) -> Option<String> {
+    const VIRTUAL: [&str; 8] =
+        ["QEMU", "KVM", "VMware", "Xen", "innotek", "Amazon EC2", "Google", "Parallels"];
+    VIRTUAL.iter().any(|name| vendor.contains(name)).then(|| vendor.to_owned())
+}
+
+fn governors() -> Vec<(usize, String)> {
+    let Ok(entries) = fs::read_dir("/sys/devices/system/cpu") else { return Vec::new() };
+    let governor = |entry: fs::DirEntry| {
+        let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+        Some((cpu, read_trimmed(entry.path().join("cpufreq/scaling_governor"))?))
+    };
+    let mut governors: Vec<_> = entries.flatten().filter_map(governor).collect();
+    governors.sort();
+    governors
+}
+
+/// /proc/swaps: a heading, then `file type size used priority` with sizes in KiB (swapon(8)).
+fn parse_swaps(text: &str) -> Option<u64> {
+    text.lines().skip(1).try_fold(0u64, |sum, line| {
+        // The file's name may hold anything but a space, which is escaped.
+        let kib: u64 = line.split_whitespace().nth(2)?.parse().ok()?;
+        sum.checked_add(kib.checked_mul(1024)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_read_or_refused() {
+        assert_eq!(parse_cpu_list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
+        for text in ["", ",", "3-1", "0-", "-1", "x", "0-99999999999999999999", "0-4000000000"] {
+            assert_eq!(parse_cpu_list(text), None, "{text:?}");
+        }
+        assert!(cpus_online() >= 1);
+    }
+
+    #[test]
+    fn the_preemption_model_is_told_only_where_it_is_known() {
+        let dynamic = "#1 SMP PREEMPT_DYNAMIC @0";
+        assert_eq!(preemption(dynamic, None), None);
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(preemption(dynamic, Some("none voluntary (full) lazy")), some("full"));
+        assert_eq!(preemption("#1 SMP PREEMPT_RT Debian", None), some("rt"));
+        assert_eq!(preemption("#1 SMP PREEMPT", Some("rubbish (")), some("full"));
+        assert_eq!(preemption("#1 SMP", None), None);
+    }
+
+    #[test]
+    fn swap_is_summed() {
+        let heading = "Filename\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+        assert_eq!(parse_swaps(heading), Some(0));
+        let text = format!("{heading}/dev/vdb  partition\t1024\t\t0\t\t-2\n/swap file 4 0 -3\n");
+        assert_eq!(parse_swaps(&text), Some(1028 * 1024));
+        assert_eq!(parse_swaps(&format!("{heading}x y z\n")), None);
+        assert_eq!(parse_swaps(&format!("{heading}x y 99999999999999999999\n")), None);
+    }
+
+    #[test]
+    fn hypervisors_are_known_by_flag_and_firmware() {
+        assert!(has_hypervisor_flag("model name : x\nflags\t\t: fpu hypervisor lahf_lm\n"));
+        assert!(!has_hypervisor_flag("flags\t\t: fpu vmx hypervisors\n"));
+        assert_eq!(dmi_hypervisor("QEMU"), Some("QEMU".to_owned()));
+        assert_eq!(dmi_hypervisor("LENOVO"), None);
+    }
+}

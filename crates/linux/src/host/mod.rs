@@ -1,0 +1,31 @@
+//! What this host can promise: probes as plain data, with no opinion about it.
+//!
+//! Nothing here needs privilege to be asked; what cannot be read is `None`, what is measured says
+//! how. The parsers of the kernel's texts are pure functions that refuse rather than panic.
+
+mod bandwidth;
+mod clocks;
+mod machine;
+mod privileges;
+mod realtime;
+mod steal;
+
+pub use bandwidth::{Bandwidth, bandwidth_left, largest_budget};
+pub use clocks::{Clocks, clocks};
+pub use machine::{Machine, Virtualisation, cpus_online, machine};
+pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, privileges};
+pub use realtime::{FairServer, RtGroup, Throttling, fair_servers, rt_group, throttling};
+pub use steal::{Steal, steal_over};
+
+use std::fs;
+use std::path::Path;
+
+/// The text of a small file without the white space around it; none if it cannot be read.
+fn read_trimmed(path: impl AsRef<Path>) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// A number that is all there is in a file.
+fn read_number<N: std::str::FromStr>(path: impl AsRef<Path>) -> Option<N> {
+    read_trimmed(path)?.parse().ok()
+}

@@ -1,0 +1,174 @@
+//! What the kernel keeps back from real-time threads: throttling, group budgets, fair servers.
+
+use std::fs;
+
+use punctual_model::reservation::Reservation;
+use punctual_model::time::{Duration, Service};
+
+use super::{read_number, read_trimmed};
+
+/// The host-wide cap on real-time classes (kernel.sched_rt_{runtime,period}_us, sched(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throttling {
+    /// `sched_rt_runtime_us = -1`: real-time threads may take all.
+    Off,
+    /// At most `budget` in every `period` of each CPU; zero budget means no real-time at all.
+    Capped {
+        /// Of each CPU.
+        budget: Service,
+        /// In each of these.
+        period: Duration,
+    },
+}
+
+/// The host's cap; none if the kernel does not say, or says something else than two numbers.
+pub fn throttling() -> Option<Throttling> {
+    parse_throttling(
+        &read_trimmed("/proc/sys/kernel/sched_rt_runtime_us")?,
+        &read_trimmed("/proc/sys/kernel/sched_rt_period_us")?,
+    )
+}
+
+fn parse_throttling(runtime_us: &str, period_us: &str) -> Option<Throttling> {
+    let period = micros(period_us)?;
+    match runtime_us.trim().parse::<i64>().ok()? {
+        -1 => Some(Throttling::Off),
+        _ => Some(Throttling::Capped {
+            budget: Service::from_nanos(micros(runtime_us)?),
+            period: Duration::from_nanos(period),
+        }),
+    }
+}
+
+/// Nanoseconds from a text of microseconds.
+fn micros(text: &str) -> Option<u64> {
+    text.trim().parse::<u64>().ok()?.checked_mul(1_000)
+}
+
+/// The real-time budget of this process's control group, under CONFIG_RT_GROUP_SCHED.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RtGroup {
+    /// The folder of the group's files.
+    pub path: String,
+    /// Its cpu.rt_runtime_us: zero, the default of a new group, forbids SCHED_FIFO and SCHED_RR.
+    pub budget: Service,
+    /// Its cpu.rt_period_us.
+    pub period: Duration,
+}
+
+/// This process's group in the v1 hierarchy of the `cpu` controller. None if that is not mounted,
+/// or its groups have no real-time budget: then CONFIG_RT_GROUP_SCHED is off, disabled at boot,
+/// or without effect.
+pub fn rt_group() -> Option<RtGroup> {
+    let group = parse_cpu_group(&fs::read_to_string("/proc/self/cgroup").ok()?)?.to_owned();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (mount, root) = parse_cpu_mount(&mounts)?;
+    // In a container the mount's root is a group below the host's; paths are relative to it.
+    let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or(&group);
+    let path = format!("{}/{}", mount, below.trim_start_matches('/'));
+    let path = path.trim_end_matches('/').to_owned();
+    Some(RtGroup {
+        budget: Service::from_nanos(micros(&read_trimmed(format!("{path}/cpu.rt_runtime_us"))?)?),
+        period: Duration::from_nanos(micros(&read_trimmed(format!("{path}/cpu.rt_period_us"))?)?),
+        path,
+    })
+}
+
+/// The group of the v1 `cpu` controller in /proc/PID/cgroup: lines of `id:controllers:path`
+/// (cgroups(7)).
+fn parse_cpu_group(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        controllers.split(',').any(|name| name == "cpu").then_some(path)
+    })
+}
+
+/// Where the v1 `cpu` controller is mounted and which group the mount shows as its root, from
+/// /proc/PID/mountinfo: `… root mountpoint options … - cgroup source superoptions`
+/// (proc_pid_mountinfo(5)).
+fn parse_cpu_mount(text: &str) -> Option<(&str, &str)> {
+    text.lines().find_map(|line| {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let mut filesystem = filesystem.split(' ');
+        let (kind, _source) = (filesystem.next()?, filesystem.next()?);
+        let cpu = filesystem.next()?.split(',').any(|option| option == "cpu");
+        let mut mount = mount.split(' ').skip(3);
+        let (root, point) = (mount.next()?, mount.next()?);
+        (kind == "cgroup" && cpu).then_some((point, root))
+    })
+}
+
+/// What one CPU keeps for ordinary threads when real-time ones would take it all (Linux 6.12 and
+/// later).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FairServer {
+    /// The CPU's number.
+    pub cpu: usize,
+    /// None if it is switched off (a budget of zero).
+    pub reservation: Option<Reservation>,
+}
+
+/// The fair server of each CPU, from /sys/kernel/debug/sched/fair_server; empty without debugfs,
+/// without the right to read it, or before Linux 6.12.
+pub fn fair_servers() -> Vec<FairServer> {
+    let Ok(entries) = fs::read_dir("/sys/kernel/debug/sched/fair_server") else {
+        return Vec::new();
+    };
+    let server = |entry: fs::DirEntry| {
+        let cpu = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+        let budget = Service::from_nanos(read_number(entry.path().join("runtime"))?);
+        let period = Duration::from_nanos(read_number(entry.path().join("period"))?);
+        Some(FairServer { cpu, reservation: Reservation::new(budget, period).ok() })
+    };
+    let mut servers: Vec<_> = entries.flatten().filter_map(server).collect();
+    servers.sort_by_key(|server| server.cpu);
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cap_is_a_budget_or_off() {
+        let capped = Throttling::Capped {
+            budget: Service::from_millis(950),
+            period: Duration::from_secs(1),
+        };
+        assert_eq!(parse_throttling("950000\n", "1000000\n"), Some(capped));
+        assert_eq!(parse_throttling("-1", "1000000"), Some(Throttling::Off));
+        for (runtime, period) in [
+            ("", "1000000"),
+            ("950000", ""),
+            ("-2", "1"),
+            ("x", "1"),
+            ("1", "99999999999999999999"),
+        ] {
+            assert_eq!(parse_throttling(runtime, period), None, "{runtime} of {period}");
+        }
+    }
+
+    #[test]
+    fn the_group_of_the_cpu_controller_is_found() {
+        let text = "9:name=systemd:/\n3:cpuset:/a\n1:cpu,cpuacct:/user.slice/x:y\n0::/u\n";
+        assert_eq!(parse_cpu_group(text), Some("/user.slice/x:y"));
+        assert_eq!(parse_cpu_group("0::/user.slice\n"), None);
+        for text in ["", "::", ":", "\n\n", "1:cpu"] {
+            assert_eq!(parse_cpu_group(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_mount_of_the_cpu_controller_is_found() {
+        let text = "\
+            22 1 0:20 / / rw - ext4 /dev/vda rw\n\
+            31 30 0:27 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
+            32 30 0:28 /docker/1 /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+            33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(parse_cpu_mount(text), Some(("/sys/fs/cgroup/cpu", "/docker/1")));
+        for text in ["", " - ", "a b c - cgroup x cpu", "1 2 3 / /p rw - cgroup2 c rw,cpu"] {
+            assert_eq!(parse_cpu_mount(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A sleep until an instant that another thread can end.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use punctual_model::time::Instant;
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+use crate::clock;
+
+/// A place where one thread sleeps until an absolute instant or until somebody [`wake`](Self::wake)s
+/// it, whichever comes first; once woken it never sleeps again.
+///
+/// FUTEX_WAIT_BITSET (futex(2)): its time-out is absolute CLOCK_MONOTONIC and runs off the same
+/// high-resolution timer as clock_nanosleep(2).
+#[derive(Debug, Default)]
+pub struct Park {
+    woken: AtomicU32,
+}
+
+impl Park {
+    /// Nobody has woken it.
+    pub const fn new() -> Self {
+        Self { woken: AtomicU32::new(0) }
+    }
+
+    /// Whether [`wake`](Self::wake) was called.
+    pub fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire) != 0
+    }
+
+    /// Sleeps until [`clock::now`] is at least `until`, or until woken. Whether the time came.
+    pub fn sleep_until(&self, until: Instant) -> bool {
+        let timeout: Timespec = clock::timespec(until.as_nanos());
+        while !self.is_woken() {
+            if clock::now() >= until {
+                return true;
+            }
+            // Every outcome (time-out, wake, signal, changed value) is decided by looking again.
+            let _ = futex::wait_bitset(
+                &self.woken,
+                futex::Flags::PRIVATE,
+                0,
+                Some(&timeout),
+                NonZeroU32::MAX,
+            );
+        }
+        false
+    }
+
+    /// Ends the sleep, now and for ever.
+    pub fn wake(&self) {
+        self.woken.store(1, Ordering::Release);
+        let _ = futex::wake(&self.woken, futex::Flags::PRIVATE, u32::MAX >> 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::time::Duration;
+
+    #[test]
+    fn the_time_comes() {
+        let until = clock::now() + Duration::from_millis(3);
+        assert!(Park::new().sleep_until(until));
+        assert!(clock::now() >= until);
+    }
+
+    #[test]
+    fn another_thread_ends_the_sleep_for_ever() {
+        let park = std::sync::Arc::new(Park::new());
+        let sleeper = std::sync::Arc::clone(&park);
+        let thread = std::thread::spawn(move || sleeper.sleep_until(Instant::MAX));
+        park.wake();
+        assert!(!thread.join().expect("no panic"));
+        assert!(!park.sleep_until(Instant::MAX));
+    }
+}

@@ -1,0 +1,161 @@
+//! What a child does between fork and exec.
+//!
+//! Only async-signal-safe calls may be made there (fork(2)): no allocation, no lock. Everything
+//! is prepared before, and what failed goes back as a number through a socket of our own: the
+//! error of `spawn` alone would not tell a refused reservation from a refused program.
+#![allow(unsafe_code)]
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+
+use punctual_model::reservation::Reservation;
+use rustix::io::Errno;
+use rustix::process::Signal;
+use thiserror::Error;
+
+use crate::clock;
+use crate::sched::{self, Class, KernelLimits, LINGER, LINGER_PAUSE, SchedAttr, SchedError};
+
+/// The child is killed as soon as the thread that spawns it ends (PR_SET_PDEATHSIG with SIGKILL,
+/// prctl(2)), however that ends.
+///
+/// Spawn from a thread that outlives the child, such as the main thread. Not inherited by the
+/// child's own children, and cleared when it executes a set-user-id program.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let in_child = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // A parent that died before the call sends no signal: look after having asked.
+        if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
+    };
+    // SAFETY: `in_child` makes two system calls (prctl, getppid) and touches nothing else.
+    unsafe { command.pre_exec(in_child) };
+}
+
+/// Why a program could not be started under a reservation.
+#[derive(Debug, Error)]
+pub enum SpawnError {
+    /// The reservation was not given.
+    #[error(transparent)]
+    Reservation(#[from] SchedError),
+    /// The program could not be executed, or no process could be made.
+    #[error("{0}")]
+    Program(io::Error),
+}
+
+/// The parent's end: tells what an error of `spawn` means.
+#[derive(Debug)]
+pub struct ReserveOnExec {
+    reservation: Reservation,
+    from_child: UnixStream,
+}
+
+impl ReserveOnExec {
+    /// Explains the error that `spawn` gave.
+    pub fn explain(mut self, error: io::Error) -> SpawnError {
+        let mut errno = [0; 4];
+        // Non-blocking: empty unless the child wrote why it has no reservation.
+        match self.from_child.read_exact(&mut errno) {
+            Ok(()) => {
+                let errno = Errno::from_raw_os_error(i32::from_ne_bytes(errno));
+                SpawnError::Reservation(sched::of_child(self.reservation, errno))
+            }
+            Err(_) => SpawnError::Program(error),
+        }
+    }
+}
+
+/// The child puts itself under SCHED_DEADLINE before it becomes the program, with reset_on_fork:
+/// the program may make threads and processes, and those start as ordinary ones.
+///
+/// While the kernel says EBUSY the child asks again for up to [`LINGER`]; `spawn` waits for it.
+/// A reservation that breaks the kernel's limits is refused here. `command` is good for one
+/// `spawn`; give its error to [`ReserveOnExec::explain`].
+pub fn reserve_on_exec(
+    command: &mut Command,
+    reservation: Reservation,
+) -> Result<ReserveOnExec, SpawnError> {
+    KernelLimits::read().check(reservation)?;
+    let attr = SchedAttr::of(Class::Deadline { reservation, reset_on_fork: true })?;
+    // Close-on-exec, so the program never sees it.
+    let (from_child, mut to_parent) = UnixStream::pair().map_err(SpawnError::Program)?;
+    from_child.set_nonblocking(true).map_err(SpawnError::Program)?;
+    let in_child = move || {
+        let until = clock::now() + LINGER;
+        loop {
+            match sched::set_current(&attr) {
+                Ok(()) => return Ok(()),
+                Err(Errno::BUSY) if clock::now() < until => clock::sleep(LINGER_PAUSE),
+                Err(errno) => {
+                    // If even this fails, `spawn` still gives the errno, only less clearly.
+                    let _ = to_parent.write_all(&errno.raw_os_error().to_ne_bytes());
+                    return Err(errno.into());
+                }
+            }
+        }
+    };
+    // SAFETY: `in_child` calls sched_setattr, clock_gettime, clock_nanosleep and write, all plain
+    // system calls (the clock through the vDSO) or async-signal-safe; an `io::Error` made from an
+    // errno allocates nothing.
+    unsafe { command.pre_exec(in_child) };
+    Ok(ReserveOnExec { reservation, from_child })
+}
+
+/// [`reserve_on_exec`] and `spawn` in one, with the error explained.
+pub fn spawn_reserved(
+    command: &mut Command,
+    reservation: Reservation,
+) -> Result<Child, SpawnError> {
+    let explainer = reserve_on_exec(command, reservation)?;
+    command.spawn().map_err(|error| explainer.explain(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+
+    fn reservation() -> Reservation {
+        "2ms/100ms".parse().expect("valid")
+    }
+
+    #[test]
+    fn a_program_runs_under_its_reservation_and_its_children_do_not() {
+        // Field 41 of /proc/PID/stat is the policy (proc_pid_stat(5)): 6 is SCHED_DEADLINE.
+        let script = "read s < /proc/$$/stat; set -- ${s#*) }; shift 38; echo $1; \
+                      cut -d' ' -f41 /proc/self/stat";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped());
+        die_with_parent(&mut command);
+        match spawn_reserved(&mut command, reservation()) {
+            Ok(child) => {
+                let output = child.wait_with_output().expect("waits");
+                assert_eq!(String::from_utf8_lossy(&output.stdout), "6\n0\n");
+            }
+            Err(SpawnError::Reservation(refused)) if refused.is_privilege() => {
+                println!("skipped: {refused}");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_not_blamed_on_the_reservation() {
+        match spawn_reserved(&mut Command::new("/nonexistent"), reservation()) {
+            Err(SpawnError::Program(error)) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+            Err(SpawnError::Reservation(refused)) if refused.is_privilege() => {
+                println!("skipped: {refused}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_reservation_under_the_kernels_limits_is_refused_before_anything_runs() {
+        let tiny = "10ns/1ms".parse().expect("well-formed");
+        let refused = spawn_reserved(&mut Command::new("true"), tiny);
+        assert!(matches!(refused, Err(SpawnError::Reservation(SchedError::BudgetTooShort { .. }))));
+    }
+}

@@ -1,0 +1,80 @@
+//! How a child ended and what it used.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+
+use punctual_model::time::Service;
+
+/// What a process used (getrusage(2)): all its threads, and the children it waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time in its own code and in the kernel for it, to a microsecond.
+    pub processor: Service,
+    /// How often it gave the CPU up: it slept or waited.
+    pub voluntary_switches: u64,
+    /// How often the CPU was taken from it: preempted, or throttled at its budget's end.
+    pub involuntary_switches: u64,
+}
+
+/// A child that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How.
+    pub status: ExitStatus,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// Whether `child` has ended: then it is reaped, and must not be waited for again. Never blocks
+/// (wait4(2), WNOHANG).
+pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
+    let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    let mut status = 0;
+    // SAFETY: `rusage` is a structure of integers, for which all zeroes is a value.
+    let mut rusage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` and `rusage` are valid for writes, distinct, and outlive the call.
+    let result = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut rusage) };
+    match result {
+        0 => Ok(None),
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(Some(Ended { status: ExitStatus::from_raw(status), usage: usage(&rusage) })),
+    }
+}
+
+fn usage(rusage: &libc::rusage) -> Usage {
+    let service = |time: libc::timeval| {
+        let micros = time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
+        Service::from_micros(micros)
+    };
+    Usage {
+        processor: service(rusage.ru_utime) + service(rusage.ru_stime),
+        voluntary_switches: rusage.ru_nvcsw.unsigned_abs(),
+        involuntary_switches: rusage.ru_nivcsw.unsigned_abs(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use punctual_model::time::Duration;
+    use std::process::Command;
+
+    #[test]
+    #[allow(clippy::zombie_processes, reason = "`poll` waits for it")]
+    fn a_child_is_reaped_once_with_what_it_used() {
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 7";
+        let child = Command::new("sh").args(["-c", script]).spawn().expect("sh is there");
+        let ended = loop {
+            match poll(&child).expect("our child") {
+                Some(ended) => break ended,
+                None => clock::sleep(Duration::from_millis(1)),
+            }
+        };
+        assert_eq!(ended.status.code(), Some(7));
+        assert!(ended.usage.processor > Service::ZERO);
+        assert!(poll(&child).is_err(), "reaped already");
+    }
+}

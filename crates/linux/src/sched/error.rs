@@ -1,0 +1,254 @@
+//! What the kernel's errors mean, and what would help.
+
+use punctual_model::reservation::Reservation;
+use punctual_model::time::{Duration, Service};
+use rustix::io::Errno;
+use rustix::process::Resource;
+use thiserror::Error;
+
+use super::{Class, KernelLimits, LEAST_BUDGET, bandwidth_cap};
+use crate::host;
+use crate::thread::{self, Tid};
+
+/// Why a thread cannot be scheduled as asked, as a sentence that says what would help.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SchedError {
+    /// EPERM for SCHED_FIFO.
+    #[error(
+        "no privilege for SCHED_FIFO priority {priority}: RLIMIT_RTPRIO is {rtprio_limit} and \
+         CAP_SYS_NICE is missing; add \"<user> - rtprio 99\" to /etc/security/limits.conf and log \
+         in again, or give the program the capability: setcap cap_sys_nice+ep PROGRAM"
+    )]
+    NoFifoPrivilege {
+        /// The priority asked for.
+        priority: u8,
+        /// The soft limit.
+        rtprio_limit: u64,
+    },
+    /// EPERM for SCHED_DEADLINE without the capability. No resource limit stands in for it.
+    #[error(
+        "no privilege for SCHED_DEADLINE: CAP_SYS_NICE is missing; run as root, or give the \
+         program the capability: setcap cap_sys_nice+ep PROGRAM"
+    )]
+    NoDeadlinePrivilege,
+    /// EPERM or EACCES for a nice value.
+    #[error(
+        "no privilege for the nice value {nice}: CAP_SYS_NICE is missing and RLIMIT_NICE allows \
+         less; add \"<user> - nice -20\" to /etc/security/limits.conf and log in again"
+    )]
+    NoNicePrivilege {
+        /// The value asked for.
+        nice: i32,
+    },
+    /// EPERM for a real-time class with the privilege, under RT_GROUP_SCHED.
+    #[error(
+        "the control group {cgroup} has no real-time budget (CONFIG_RT_GROUP_SCHED): write one, \
+         such as 950000, to its cpu.rt_runtime_us (its parents first), or move to the root group"
+    )]
+    CgroupWithoutRealTime {
+        /// Where its files are.
+        cgroup: String,
+    },
+    /// EPERM for SCHED_DEADLINE with the privilege.
+    #[error(
+        "SCHED_DEADLINE needs every CPU of the root domain, and this thread may use only {allowed:?} \
+         of {online} online: lift the pinning (taskset, cpuset), or make an exclusive cpuset of \
+         its CPUs"
+    )]
+    AffinityTooNarrow {
+        /// The CPUs the thread may use.
+        allowed: Vec<usize>,
+        /// How many CPUs are online.
+        online: usize,
+    },
+    /// EPERM with no reason that we can see.
+    #[error(
+        "the kernel forbids it although CAP_SYS_NICE is there: the thread may belong to another \
+         user, or a security module or container may refuse sched_setattr(2)"
+    )]
+    Forbidden,
+    /// EBUSY for SCHED_DEADLINE, also after asking again for [`super::LINGER`].
+    #[error(
+        "no processor bandwidth is left for {reservation} ({:.1} % of a CPU): {}; end other \
+         SCHED_DEADLINE threads or ask for less (that of a thread which ended is free some \
+         milliseconds later)", 100.0 * reservation.utilisation(), cap_text(*.cap_ppm)
+    )]
+    NoBandwidth {
+        /// What was asked for.
+        reservation: Reservation,
+        /// Of each CPU, for all real-time classes together; none if unlimited.
+        cap_ppm: Option<u32>,
+    },
+    /// Below the kernel's grain.
+    #[error("the budget {budget} is below the {LEAST_BUDGET} that SCHED_DEADLINE can enforce")]
+    BudgetTooShort {
+        /// The budget asked for.
+        budget: Service,
+    },
+    /// Below kernel.sched_deadline_period_min_us.
+    #[error(
+        "the period {period} is below this kernel's least, {shortest} \
+         (kernel.sched_deadline_period_min_us)"
+    )]
+    PeriodTooShort {
+        /// The period asked for.
+        period: Duration,
+        /// The kernel's bound.
+        shortest: Duration,
+    },
+    /// Above kernel.sched_deadline_period_max_us.
+    #[error(
+        "the period {period} is above this kernel's longest, {longest} \
+         (kernel.sched_deadline_period_max_us)"
+    )]
+    PeriodTooLong {
+        /// The period asked for.
+        period: Duration,
+        /// The kernel's bound.
+        longest: Duration,
+    },
+    /// Not a SCHED_FIFO priority.
+    #[error("SCHED_FIFO has the priorities 1 to 99, and {priority} is none of them")]
+    PriorityOutOfRange {
+        /// The priority asked for.
+        priority: u8,
+    },
+    /// Not a nice value.
+    #[error("nice values are -20 to 19, and {nice} is none of them")]
+    NiceOutOfRange {
+        /// The value asked for.
+        nice: i32,
+    },
+    /// EINVAL of [`super::set_fifo_priority`].
+    #[error("thread {thread} is not under SCHED_FIFO, so it has no priority {priority} to take")]
+    NotFifo {
+        /// Whom it was to be set for.
+        thread: Tid,
+        /// The priority asked for.
+        priority: u8,
+    },
+    /// Ours, not the kernel's. A thread moved out of SCHED_DEADLINE by another while it sleeps
+    /// keeps its bandwidth on the kernel's account for ever, beyond its own death (seen on Linux
+    /// 6.18: `switched_from_dl()` gives it back only for a runnable thread); a few of those and
+    /// the host admits nobody until its root domains are rebuilt.
+    #[error(
+        "thread {thread} is under SCHED_DEADLINE and must leave that class itself: moved out by \
+         another while it sleeps, the kernel would never give its bandwidth back"
+    )]
+    MustLeaveItself {
+        /// Whom it was to be set for.
+        thread: Tid,
+    },
+    /// ESRCH.
+    #[error("there is no thread {thread}; it has ended")]
+    NoSuchThread {
+        /// Whom it was to be set for.
+        thread: Tid,
+    },
+    /// EAGAIN: a thread could not be made, because its maker is under SCHED_DEADLINE.
+    #[error(
+        "a thread under SCHED_DEADLINE cannot make threads or processes unless it has \
+         reset_on_fork (sched(7)), or the limit on threads is reached (RLIMIT_NPROC)"
+    )]
+    CannotFork,
+    /// Anything else.
+    #[error("sched_setattr(2) failed: {0}")]
+    Failed(Errno),
+}
+
+impl SchedError {
+    /// Whether the host or the user's rights must change, rather than what was asked for.
+    pub fn is_privilege(&self) -> bool {
+        matches!(
+            self,
+            Self::NoFifoPrivilege { .. }
+                | Self::NoDeadlinePrivilege
+                | Self::NoNicePrivilege { .. }
+                | Self::CgroupWithoutRealTime { .. }
+                | Self::AffinityTooNarrow { .. }
+                | Self::Forbidden
+        )
+    }
+}
+
+fn cap_text(cap_ppm: Option<u32>) -> String {
+    match cap_ppm {
+        Some(ppm) => format!(
+            "this kernel gives real-time work {:.1} % of each CPU at most, less what its fair \
+             server keeps (kernel.sched_rt_runtime_us)",
+            f64::from(ppm) / 10_000.0
+        ),
+        None => "although kernel.sched_rt_runtime_us sets no limit".to_owned(),
+    }
+}
+
+/// Explains an error of sched_setattr(2) or sched_setparam(2).
+pub(super) fn of_set(thread: Tid, class: Class, errno: Errno) -> SchedError {
+    match (errno, class) {
+        (Errno::SRCH, _) => SchedError::NoSuchThread { thread },
+        (Errno::PERM | Errno::ACCESS, class) => of_denied(Some(thread), class),
+        (Errno::INVAL, Class::Fifo { priority }) => SchedError::NotFifo { thread, priority },
+        (errno, Class::Deadline { reservation, .. }) => of_deadline(reservation, errno),
+        (errno, _) => SchedError::Failed(errno),
+    }
+}
+
+/// Explains an error of a reservation made by and for a child that is gone since.
+pub(crate) fn of_child(reservation: Reservation, errno: Errno) -> SchedError {
+    match errno {
+        Errno::PERM | Errno::ACCESS => {
+            of_denied(None, Class::Deadline { reservation, reset_on_fork: true })
+        }
+        errno => of_deadline(reservation, errno),
+    }
+}
+
+fn of_deadline(reservation: Reservation, errno: Errno) -> SchedError {
+    match errno {
+        Errno::BUSY => SchedError::NoBandwidth { reservation, cap_ppm: bandwidth_cap() },
+        Errno::AGAIN => SchedError::CannotFork,
+        Errno::INVAL => match KernelLimits::read().check(reservation) {
+            Err(limit) => limit,
+            Ok(()) => SchedError::Failed(errno),
+        },
+        errno => SchedError::Failed(errno),
+    }
+}
+
+/// EPERM: whether privilege is missing, or something else stands in the way. `None` is the
+/// calling thread.
+fn of_denied(thread: Option<Tid>, class: Class) -> SchedError {
+    if let (Class::Other { nice }, false) = (class, host::has_cap_sys_nice()) {
+        return SchedError::NoNicePrivilege { nice };
+    }
+    let privileged = host::has_cap_sys_nice();
+    let cgroup = host::rt_group().filter(|group| group.budget.is_zero()).map(|group| group.path);
+    match (class, privileged, cgroup) {
+        (Class::Deadline { .. }, false, _) => SchedError::NoDeadlinePrivilege,
+        (Class::Fifo { priority }, false, None) => {
+            let limit = rustix::process::getrlimit(Resource::Rtprio).current.unwrap_or(u64::MAX);
+            SchedError::NoFifoPrivilege { priority, rtprio_limit: limit }
+        }
+        (Class::Fifo { .. }, _, Some(cgroup)) => SchedError::CgroupWithoutRealTime { cgroup },
+        (Class::Deadline { .. }, true, _) => {
+            let allowed = thread.map_or_else(thread::affinity, thread::affinity_of);
+            let online = host::cpus_online();
+            if allowed.len() < online {
+                SchedError::AffinityTooNarrow { allowed, online }
+            } else {
+                SchedError::Forbidden
+            }
+        }
+        (Class::Other { .. } | Class::Fifo { .. }, true, _) => SchedError::Forbidden,
+        (Class::Other { nice }, false, _) => SchedError::NoNicePrivilege { nice },
+    }
+}
+
+/// Explains an error of sched_getattr(2).
+pub(super) fn of_get(thread: Tid, errno: Errno) -> SchedError {
+    if errno == Errno::SRCH {
+        SchedError::NoSuchThread { thread }
+    } else {
+        SchedError::Failed(errno)
+    }
+}

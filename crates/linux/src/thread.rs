@@ -1,0 +1,173 @@
+//! Threads: who they are, which CPUs they may use, how exactly their timers fire.
+
+use std::num::NonZeroU64;
+
+use punctual_model::time::Duration;
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
+use thiserror::Error;
+
+/// A thread of this host by its kernel id (gettid(2)).
+///
+/// The kernel reuses the id of a dead thread: hold one only of a thread that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tid(Pid);
+
+impl Tid {
+    /// The thread with this kernel id; none if it is not positive.
+    pub fn from_raw(id: i32) -> Option<Self> {
+        if id < 0 { None } else { Pid::from_raw(id).map(Self) }
+    }
+
+    /// The kernel id, positive.
+    pub fn as_raw(self) -> i32 {
+        self.0.as_raw_nonzero().get()
+    }
+}
+
+impl std::fmt::Display for Tid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.as_raw())
+    }
+}
+
+/// The calling thread. A system call, some 160 ns: ask once and keep it.
+pub fn current() -> Tid {
+    Tid(rustix::thread::gettid())
+}
+
+/// Why a thread cannot use the CPUs asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AffinityError {
+    /// None of them is online and in the thread's cpuset.
+    #[error("CPU {cpus:?} is not one this thread may use; it may use {allowed:?}")]
+    NotAllowed {
+        /// The CPUs asked for.
+        cpus: Vec<usize>,
+        /// Those the thread has now.
+        allowed: Vec<usize>,
+    },
+    /// A SCHED_DEADLINE thread is admitted for its whole root domain (sched(7)).
+    #[error(
+        "a thread under SCHED_DEADLINE may not be pinned: the kernel admits it for all CPUs of \
+         its cpuset; pin it inside an exclusive cpuset, or before it enters the class with \
+         kernel.sched_rt_runtime_us = -1"
+    )]
+    Reserved,
+    /// Any other error of sched_setaffinity(2).
+    #[error("sched_setaffinity(2) failed: {0}")]
+    Failed(Errno),
+}
+
+/// Lets the calling thread run on `cpu` only (sched_setaffinity(2)).
+///
+/// CPUs are numbered as the kernel does, from 0. What the thread could use before is not kept:
+/// [`crate::sched::Restore`] does that.
+pub fn pin_to(cpu: usize) -> Result<(), AffinityError> {
+    set_affinity(&[cpu])
+}
+
+/// Lets the calling thread run on these CPUs only.
+pub fn set_affinity(cpus: &[usize]) -> Result<(), AffinityError> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        // `CpuSet::set` panics beyond its size; the kernel would say EINVAL.
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(not_allowed(cpus));
+        }
+        set.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None, &set).map_err(|errno| match errno {
+        Errno::INVAL => not_allowed(cpus),
+        Errno::BUSY => AffinityError::Reserved,
+        other => AffinityError::Failed(other),
+    })
+}
+
+fn not_allowed(cpus: &[usize]) -> AffinityError {
+    AffinityError::NotAllowed { cpus: cpus.to_vec(), allowed: affinity() }
+}
+
+/// The CPUs that the calling thread may use, ascending.
+///
+/// Empty if the kernel has more CPUs than a `CpuSet` counts (1,024).
+pub fn affinity() -> Vec<usize> {
+    affinity_of_raw(None)
+}
+
+/// The CPUs that `thread` may use, ascending; empty if there is no such thread.
+pub fn affinity_of(thread: Tid) -> Vec<usize> {
+    affinity_of_raw(Some(thread.0))
+}
+
+fn affinity_of_raw(thread: Option<Pid>) -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(thread) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// How late the kernel may wake the calling thread so as to wake several at once
+/// (PR_GET_TIMERSLACK, prctl(2)): 50 µs by default, nothing for real-time threads.
+pub fn timer_slack() -> Duration {
+    Duration::from_nanos(rustix::thread::current_timer_slack().unwrap_or(0))
+}
+
+/// Sets the calling thread's timer slack (PR_SET_TIMERSLACK).
+///
+/// Zero becomes 1 ns, the least there is: to the kernel zero means the default. A thread under
+/// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE has no slack and ignores this.
+pub fn set_timer_slack(slack: Duration) {
+    // Cannot fail: PR_SET_TIMERSLACK takes any value for oneself.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(slack.as_nanos().max(1)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_can_be_pinned_to_each_cpu_it_has() {
+        std::thread::spawn(|| {
+            let before = affinity();
+            assert!(!before.is_empty());
+            for &cpu in &before {
+                pin_to(cpu).expect("one of our own CPUs");
+                assert_eq!(affinity(), [cpu]);
+                set_affinity(&before).expect("what we had");
+            }
+            assert_eq!(affinity_of(current()), before);
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused_by_name() {
+        for cpu in [CpuSet::MAX_CPU - 1, CpuSet::MAX_CPU, usize::MAX] {
+            let refused = pin_to(cpu).expect_err("no such CPU");
+            assert!(matches!(refused, AffinityError::NotAllowed { .. }), "{refused}");
+            assert!(refused.to_string().contains(&cpu.to_string()), "{refused}");
+        }
+    }
+
+    #[test]
+    fn timer_slack_is_set_for_this_thread() {
+        std::thread::spawn(|| {
+            set_timer_slack(Duration::from_micros(7));
+            assert_eq!(timer_slack(), Duration::from_micros(7));
+            set_timer_slack(Duration::ZERO);
+            assert_eq!(timer_slack(), Duration::from_nanos(1));
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn a_thread_id_is_positive() {
+        assert_eq!(Tid::from_raw(0), None);
+        assert_eq!(Tid::from_raw(-1), None);
+        assert_eq!(Tid::from_raw(current().as_raw()), Some(current()));
+    }
+}

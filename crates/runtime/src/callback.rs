@@ -1,0 +1,73 @@
+//! A periodic callback that measures how late it is woken: the study's coexisting thread.
+//!
+//! The soft modem study (§6.3) asks what a driver does to everybody else, and measures it as the
+//! wake-up latency of a 1 ms callback at the highest real-time priority.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use punctual_linux::clock;
+use punctual_linux::park::Park;
+use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::thread;
+use punctual_model::Duration;
+use punctual_trace::Latencies;
+
+use crate::upcalls::StartError;
+
+/// Above every upcall, below nothing but the kernel's own.
+pub const PRIORITY: u8 = 98;
+
+/// A callback that runs until it is stopped or dropped.
+pub struct Callback {
+    stop: Arc<Park>,
+    thread: Option<JoinHandle<Latencies>>,
+}
+
+impl Callback {
+    /// Starts a thread at SCHED_FIFO priority [`PRIORITY`] that wakes at each multiple of `period`
+    /// from now on and notes how late it was. A wake-up that comes more than a period late is
+    /// followed by the missed ones, each counted with its own lateness.
+    pub fn start(period: Duration) -> Result<Self, StartError> {
+        let stop = Arc::new(Park::new());
+        let stopped = Arc::clone(&stop);
+        let (ready_tx, ready) = mpsc::sync_channel::<Result<(), SchedError>>(1);
+        let body = move || {
+            let entered = sched::set(thread::current(), Class::Fifo { priority: PRIORITY });
+            let may_run = entered.is_ok();
+            let mut latencies = Latencies::new();
+            // The other end waits for exactly this message.
+            let _ = ready_tx.send(entered);
+            let mut due = clock::now() + period;
+            while may_run && stopped.sleep_until(due) {
+                latencies.record(clock::now().saturating_since(due));
+                due += period;
+            }
+            latencies
+        };
+        let thread = std::thread::Builder::new().name("callback".into()).spawn(body)?;
+        let callback = Self { stop, thread: Some(thread) };
+        match ready.recv() {
+            Ok(Ok(())) => Ok(callback),
+            Ok(Err(refused)) => Err(refused.into()),
+            Err(mpsc::RecvError) => unreachable!("the thread says whether it has its class first"),
+        }
+    }
+
+    /// Ends it; what it measured.
+    pub fn stop(mut self) -> Latencies {
+        self.stop.wake();
+        let thread = self.thread.take().expect("taken only here and in drop");
+        thread.join().expect("the callback does not panic")
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        self.stop.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

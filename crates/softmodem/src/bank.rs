@@ -1,0 +1,208 @@
+//! The driver: a bank of lines served in turn, one line's service a PDU.
+//!
+//! Every [`crate::PERIOD`] each line has some 100 samples pending. A job serves all lines in a
+//! fixed order. Line [`FILE_LINE`] carries the file towards the driver's end; every other line is
+//! a full call of its own, carrying pseudo-random frames both ways, so that the load is real.
+//!
+//! The order of calls is the [`Handler`]'s: `iterate` serves the next lines, `commit` writes their
+//! answers to the cards. A driver that skips a commit loses those answers (they count as stale).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use punctual_model::{Handler, Instant};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::call::{Call, CallSpec};
+use crate::card::{CardStats, SampleClock};
+use crate::line::LineQuality;
+use crate::modem::NoModem;
+use crate::transfer::{FileSender, RandomFrames, Receiver, Source};
+
+pub use crate::call::LineStats;
+
+/// The line that carries the file: the first to be served in each job.
+pub const FILE_LINE: usize = 0;
+
+/// What a bank is made of.
+#[derive(Clone, Debug)]
+pub struct BankConfig {
+    /// How many lines: also the PDUs in a batch. At least one.
+    pub lines: u32,
+    /// What the far end of [`FILE_LINE`] sends: at least one byte, fewer than 2³².
+    pub file: Arc<[u8]>,
+    /// Draws the noise of all lines and the traffic of all but [`FILE_LINE`].
+    pub seed: u64,
+    /// When every card's sample 0 begins; calls begin there.
+    pub start: Instant,
+    /// Loss and noise of every line.
+    pub quality: LineQuality,
+    /// How fast the cards' sample clocks run, in parts per million.
+    pub ppm: i16,
+}
+
+impl BankConfig {
+    /// A bank on ordinary lines with exact clocks.
+    pub fn new(lines: u32, file: Arc<[u8]>, seed: u64, start: Instant) -> Self {
+        Self { lines, file, seed, start, quality: LineQuality::default(), ppm: 0 }
+    }
+}
+
+/// Why there is no such bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BankError {
+    /// Nothing to serve.
+    #[error("the bank has no lines; it needs at least 1")]
+    NoLines,
+    /// Nothing to transfer.
+    #[error("the file is empty; it needs at least 1 byte")]
+    EmptyFile,
+    /// Frames name their place in 32 bits.
+    #[error("the file has {len} bytes; a transfer takes at most 4294967295")]
+    FileTooLong {
+        /// Bytes in the file.
+        len: usize,
+    },
+    /// The C library could not make another modem.
+    #[error("line {line} of {lines}: out of memory for another modem")]
+    NoModem {
+        /// The line that could not be made.
+        line: u32,
+        /// The lines asked for.
+        lines: u32,
+    },
+}
+
+/// What became of a bank, since the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankStats {
+    /// Lines in the bank.
+    pub lines: u32,
+    /// Bytes in the file.
+    pub file_bytes: usize,
+    /// The line with the file.
+    pub file_line: LineStats,
+    /// What lateness did to all cards.
+    pub cards: CardStats,
+    /// Lines that still deliver good frames (see [`LineStats::delivering`]).
+    pub lines_delivering: u32,
+}
+
+/// A bank of lines and its driver. Allocates when made and never while it serves.
+pub struct Bank {
+    calls: Vec<Call>,
+    file: Arc<[u8]>,
+    /// The line to serve next.
+    next: usize,
+    /// The lines served by the last `iterate`, whose answers `commit` writes.
+    uncommitted: Range<usize>,
+    /// Samples that the last `iterate` read, of all its lines.
+    samples_served: usize,
+}
+
+impl Bank {
+    /// Places all the calls; nothing moves before `config.start`.
+    pub fn new(config: BankConfig) -> Result<Self, BankError> {
+        let BankConfig { lines, file, seed, start, quality, ppm } = config;
+        if lines == 0 {
+            return Err(BankError::NoLines);
+        }
+        if file.is_empty() {
+            return Err(BankError::EmptyFile);
+        }
+        if u32::try_from(file.len()).is_err() {
+            return Err(BankError::FileTooLong { len: file.len() });
+        }
+        let clock = SampleClock::new(start, ppm);
+        let mut seeds = ChaCha8Rng::seed_from_u64(seed);
+        let call = |line: u32| {
+            let noise_seed = seeds.next_u64();
+            let (far_sends, near_sends, near_receives) = if line as usize == FILE_LINE {
+                let far = Source::File(FileSender::new(Arc::clone(&file)));
+                (far, Source::Flags, Receiver::of_file(file.len()))
+            } else {
+                let mut random = || Source::Random(Box::new(RandomFrames::new(seeds.next_u64())));
+                (random(), random(), Receiver::counting())
+            };
+            Call::new(CallSpec { clock, quality, noise_seed, far_sends, near_sends, near_receives })
+                .map_err(|NoModem| BankError::NoModem { line, lines })
+        };
+        let calls = (0..lines).map(call).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { calls, file, next: 0, uncommitted: 0..0, samples_served: 0 })
+    }
+
+    /// How many lines: the PDUs of a whole job.
+    pub fn lines(&self) -> u32 {
+        self.calls.len() as u32
+    }
+
+    /// Samples read by the last `iterate`, of all its lines: what its processor time is
+    /// proportional to, for a cost model.
+    pub fn samples_served(&self) -> usize {
+        self.samples_served
+    }
+
+    /// Bytes of the file delivered so far: cheap enough for a progress line between two jobs.
+    pub fn bytes_delivered(&self) -> usize {
+        self.calls[FILE_LINE].received().delivered()
+    }
+
+    /// The file as it arrived; places where nothing came hold zeros.
+    pub fn file_received(&self) -> &[u8] {
+        self.calls[FILE_LINE].received().bytes()
+    }
+
+    /// The books of one line at `now`, or `None` beyond the last.
+    pub fn line_stats(&self, line: usize, now: Instant) -> Option<LineStats> {
+        let expected: &[u8] = if line == FILE_LINE { &self.file } else { &[] };
+        self.calls.get(line).map(|call| call.stats(now, expected))
+    }
+
+    /// The books of the bank at `now`. Reads the whole file: not for a hot path.
+    pub fn stats(&self, now: Instant) -> BankStats {
+        let file_line = self.calls[FILE_LINE].stats(now, &self.file);
+        let others = self.calls.iter().skip(FILE_LINE + 1);
+        let delivering = others.filter(|call| call.stats(now, &[]).delivering).count() as u32;
+        BankStats {
+            lines: self.lines(),
+            file_bytes: self.file.len(),
+            file_line,
+            cards: self
+                .calls
+                .iter()
+                .map(Call::card_stats)
+                .fold(CardStats::default(), CardStats::merged),
+            lines_delivering: delivering + u32::from(file_line.delivering),
+        }
+    }
+}
+
+impl Handler for Bank {
+    /// Serves the next lines, up to `pdus` of them and never past the last, where the job ends
+    /// and the cursor returns to line 0. A job cut short is continued by the next one.
+    ///
+    /// Zero when the next line has no sample waiting: all lines have been served this very instant.
+    fn iterate(&mut self, now: Instant, pdus: u32) -> u32 {
+        let from = self.next;
+        let to = self.calls.len().min(from.saturating_add(pdus as usize));
+        let mut served = 0;
+        self.samples_served = 0;
+        for call in &mut self.calls[from..to] {
+            if call.pending(now) == 0 {
+                break;
+            }
+            self.samples_served += call.serve(now);
+            served += 1;
+        }
+        self.uncommitted = from..from + served;
+        self.next = (from + served) % self.calls.len();
+        served as u32
+    }
+
+    fn commit(&mut self, now: Instant) {
+        for call in &mut self.calls[std::mem::take(&mut self.uncommitted)] {
+            call.answer(now);
+        }
+    }
+}

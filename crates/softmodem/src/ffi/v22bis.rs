@@ -1,0 +1,132 @@
+//! An owned V.22bis modem: samples in and out on one side, bits in and out on the other.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{self, NonNull};
+
+use super::{OutOfMemory, raw};
+
+/// The side of a modem that bits come from and go to.
+pub(crate) trait BitPipe {
+    /// The next bit to send. Called only once training let user data through.
+    fn get_bit(&mut self) -> bool;
+    /// A bit was received.
+    fn put_bit(&mut self, bit: bool);
+    /// The modem reports on its receiver.
+    fn status(&mut self, status: Status);
+}
+
+/// What a modem's receiver reports (`SIG_STATUS_*`); reports we have no use for are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    CarrierDown,
+    CarrierUp,
+    TrainingInProgress,
+    TrainingSucceeded,
+    TrainingFailed,
+}
+
+/// A V.22bis modem at 2400 bit/s without a guard tone.
+pub(crate) struct V22bis<P: BitPipe> {
+    modem: NonNull<raw::V22bisState>,
+    /// From `Box::into_raw`; the callbacks of `modem` work on it.
+    pipe: NonNull<P>,
+}
+
+impl<P: BitPipe> V22bis<P> {
+    /// A modem before its handshake, as the calling or the answering party.
+    pub(crate) fn new(calling: bool, pipe: P) -> Result<Self, OutOfMemory> {
+        let pipe = NonNull::from(Box::leak(Box::new(pipe)));
+        let user = pipe.as_ptr().cast::<c_void>();
+        // SAFETY: a null state asks the library to allocate one. `user` points to a live `P` until
+        // `Drop`, after the modem is freed, and both callbacks take exactly a `P`.
+        let modem = unsafe {
+            raw::v22bis_init(
+                ptr::null_mut(),
+                2400,
+                raw::GUARD_TONE_NONE,
+                if calling { raw::TRUE } else { raw::FALSE },
+                get_bit::<P>,
+                user,
+                put_bit::<P>,
+                user,
+            )
+        };
+        match NonNull::new(modem) {
+            Some(modem) => Ok(Self { modem, pipe }),
+            None => {
+                // SAFETY: `pipe` came from a `Box` above, and no modem exists that knows it.
+                drop(unsafe { Box::from_raw(pipe.as_ptr()) });
+                Err(OutOfMemory)
+            }
+        }
+    }
+
+    /// Demodulates samples received.
+    pub(crate) fn rx(&mut self, samples: &[i16]) {
+        let len = c_len(samples.len());
+        // SAFETY: the modem is live and ours alone (`&mut self`); it reads `len` samples from a
+        // slice of that length and keeps no pointer to it.
+        unsafe { raw::v22bis_rx(self.modem.as_ptr(), samples.as_ptr(), len) };
+    }
+
+    /// Modulates as many samples as fit in `samples`.
+    pub(crate) fn tx(&mut self, samples: &mut [i16]) {
+        let len = c_len(samples.len());
+        // SAFETY: the modem is live and ours alone (`&mut self`); it writes at most `len` samples
+        // to a slice of that length and keeps no pointer to it.
+        let made = unsafe { raw::v22bis_tx(self.modem.as_ptr(), samples.as_mut_ptr(), len) };
+        // A modem that ended its transmission writes less: the rest is silence.
+        samples[usize::try_from(made).unwrap_or(0)..].fill(0);
+    }
+
+    /// The bit side.
+    pub(crate) fn pipe(&self) -> &P {
+        // SAFETY: `pipe` is live until `Drop`. Callbacks, the only others to touch it, run only
+        // under `&mut self`, so not while this borrow lasts.
+        unsafe { self.pipe.as_ref() }
+    }
+}
+
+impl<P: BitPipe> Drop for V22bis<P> {
+    fn drop(&mut self) {
+        // SAFETY: the modem came from `v22bis_init` and is freed once. Freeing calls no callback,
+        // and after it nothing but this value knows `pipe`, which came from a `Box`.
+        unsafe {
+            raw::v22bis_free(self.modem.as_ptr());
+            drop(Box::from_raw(self.pipe.as_ptr()));
+        }
+    }
+}
+
+// SAFETY: the modem's state is one heap object without thread-local or shared mutable parts (see
+// the module above), exclusively owned; `pipe` is an owned `P`, which is `Send` itself.
+unsafe impl<P: BitPipe + Send> Send for V22bis<P> {}
+
+extern "C" fn get_bit<P: BitPipe>(user: *mut c_void) -> c_int {
+    // SAFETY: `user` is the live `P` given to `v22bis_init`; we are inside `V22bis::tx` with
+    // `&mut self`, so no other reference to it exists.
+    let pipe = unsafe { &mut *user.cast::<P>() };
+    c_int::from(pipe.get_bit())
+}
+
+extern "C" fn put_bit<P: BitPipe>(user: *mut c_void, bit: c_int) {
+    // SAFETY: `user` is the live `P` given to `v22bis_init`; we are inside `V22bis::rx` or `tx`
+    // with `&mut self`, so no other reference to it exists.
+    let pipe = unsafe { &mut *user.cast::<P>() };
+    match bit {
+        0.. => pipe.put_bit(bit & 1 == 1),
+        raw::CARRIER_DOWN => pipe.status(Status::CarrierDown),
+        raw::CARRIER_UP => pipe.status(Status::CarrierUp),
+        raw::TRAINING_IN_PROGRESS | raw::MODEM_RETRAIN_OCCURRED => {
+            pipe.status(Status::TrainingInProgress);
+        }
+        raw::TRAINING_SUCCEEDED => pipe.status(Status::TrainingSucceeded),
+        raw::TRAINING_FAILED => pipe.status(Status::TrainingFailed),
+        _ => {}
+    }
+}
+
+/// C counts samples in `int`; ours come in rings of 512.
+fn c_len(len: usize) -> c_int {
+    c_int::try_from(len).expect("a block of samples longer than a C int can say")
+}

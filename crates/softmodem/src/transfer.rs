@@ -1,0 +1,199 @@
+//! A file over one call: sent once from beginning to end, received in any order.
+//!
+//! There is no retransmission: what is lost stays lost, so that the bytes intact at the end say
+//! what the driver's lateness cost. (With V.42 below, short losses would only cost time.)
+
+use std::sync::Arc;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::ffi::FrameSink;
+use crate::frames::{Frame, MAX_PAYLOAD, parse};
+
+/// What a modem sends once it is connected.
+#[derive(Debug)]
+pub enum Source {
+    /// HDLC flags and nothing else.
+    Flags,
+    /// A file, once; then flags.
+    File(FileSender),
+    /// Frames of pseudo-random bytes without end: a line in full use.
+    Random(Box<RandomFrames>),
+}
+
+impl Source {
+    /// The next frame to send, or `None` to send flags.
+    pub fn next_frame(&mut self) -> Option<Frame> {
+        match self {
+            Self::Flags => None,
+            Self::File(file) => file.next_frame(),
+            Self::Random(frames) => Some(frames.next_frame()),
+        }
+    }
+
+    /// Payload bytes of a file handed to the line so far; zero if this sends no file.
+    pub fn file_bytes_sent(&self) -> usize {
+        match self {
+            Self::File(file) => file.sent,
+            Self::Flags | Self::Random(_) => 0,
+        }
+    }
+}
+
+/// Sends a file in frames of [`MAX_PAYLOAD`] bytes.
+#[derive(Debug)]
+pub struct FileSender {
+    file: Arc<[u8]>,
+    sent: usize,
+}
+
+impl FileSender {
+    /// Sends `file` from its beginning. Assumes fewer than 2³² bytes: offsets have 32 bits.
+    pub fn new(file: Arc<[u8]>) -> Self {
+        Self { file, sent: 0 }
+    }
+
+    fn next_frame(&mut self) -> Option<Frame> {
+        let rest = self.file.get(self.sent..).filter(|rest| !rest.is_empty())?;
+        let offset = u32::try_from(self.sent).ok()?;
+        self.sent += rest.len().min(MAX_PAYLOAD);
+        Some(Frame::new(offset, rest))
+    }
+}
+
+/// Frames of pseudo-random bytes.
+#[derive(Debug)]
+pub struct RandomFrames {
+    rng: ChaCha8Rng,
+    offset: u32,
+}
+
+impl RandomFrames {
+    /// The frames of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { rng: ChaCha8Rng::seed_from_u64(seed), offset: 0 }
+    }
+
+    fn next_frame(&mut self) -> Frame {
+        let mut payload = [0; MAX_PAYLOAD];
+        self.rng.fill_bytes(&mut payload);
+        self.offset = self.offset.wrapping_add(MAX_PAYLOAD as u32);
+        Frame::new(self.offset, &payload)
+    }
+}
+
+/// Where a modem's good frames go: counted, and kept if they belong to a file.
+#[derive(Debug, Default)]
+pub struct Receiver {
+    good_frames: u64,
+    /// Room for the file, and which of its blocks of [`MAX_PAYLOAD`] came; empty if none is due.
+    bytes: Vec<u8>,
+    came: Vec<bool>,
+    delivered: usize,
+}
+
+impl Receiver {
+    /// Counts frames and keeps nothing.
+    pub fn counting() -> Self {
+        Self::default()
+    }
+
+    /// Has room for a file of `len` bytes, allocated here and now.
+    pub fn of_file(len: usize) -> Self {
+        Self {
+            bytes: vec![0; len],
+            came: vec![false; len.div_ceil(MAX_PAYLOAD)],
+            ..Self::default()
+        }
+    }
+
+    /// Frames received with a right CRC.
+    pub fn good_frames(&self) -> u64 {
+        self.good_frames
+    }
+
+    /// Bytes of the file delivered, each place once, right or wrong.
+    pub fn delivered(&self) -> usize {
+        self.delivered
+    }
+
+    /// Bytes delivered that equal the original's. Reads the whole file: not for a hot path.
+    pub fn intact(&self, original: &[u8]) -> usize {
+        let blocks = self.bytes.chunks(MAX_PAYLOAD).zip(original.chunks(MAX_PAYLOAD));
+        blocks
+            .zip(&self.came)
+            .filter(|(_, came)| **came)
+            .map(|((got, sent), _)| got.iter().zip(sent).filter(|(a, b)| a == b).count())
+            .sum()
+    }
+
+    /// The file as received; places where nothing arrived hold zeros.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl FrameSink for Receiver {
+    fn frame(&mut self, bytes: &[u8]) {
+        let Some((offset, payload)) = parse(bytes) else { return };
+        self.good_frames += 1;
+        // A CRC of 32 bits lets one garbled frame in 2³² pass, and its offset may be anything.
+        let start = offset as usize;
+        let whole_block = start.is_multiple_of(MAX_PAYLOAD)
+            && self.bytes.len().saturating_sub(start).min(MAX_PAYLOAD) == payload.len();
+        let Some(came) = self.came.get_mut(start / MAX_PAYLOAD) else { return };
+        if !whole_block || *came {
+            return;
+        }
+        *came = true;
+        self.bytes[start..start + payload.len()].copy_from_slice(payload);
+        self.delivered += payload.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> Arc<[u8]> {
+        (0..150u8).collect()
+    }
+
+    #[test]
+    fn a_file_arrives_in_any_order_and_each_place_counts_once() {
+        let mut sender = FileSender::new(file());
+        let mut frames: Vec<Frame> = std::iter::from_fn(|| sender.next_frame()).collect();
+        assert_eq!(frames.len(), 3);
+        assert_eq!(sender.sent, 150);
+        frames.reverse();
+        frames.push(frames[0]);
+        let mut receiver = Receiver::of_file(150);
+        for frame in &frames {
+            receiver.frame(frame.bytes());
+        }
+        assert_eq!(receiver.good_frames(), 4);
+        assert_eq!(receiver.delivered(), 150);
+        assert_eq!(receiver.bytes(), &*file());
+        assert_eq!(receiver.intact(&file()), 150);
+    }
+
+    #[test]
+    fn a_lost_frame_is_not_intact_even_where_the_file_is_zero() {
+        let zeros: Arc<[u8]> = Arc::from([0; 128]);
+        let mut receiver = Receiver::of_file(128);
+        receiver.frame(Frame::new(64, &zeros[64..]).bytes());
+        assert_eq!((receiver.delivered(), receiver.intact(&zeros)), (64, 64));
+    }
+
+    #[test]
+    fn wrong_content_is_delivered_but_not_intact_and_foreign_places_are_ignored() {
+        let mut receiver = Receiver::of_file(150);
+        receiver.frame(Frame::new(0, &[255; 64]).bytes());
+        receiver.frame(Frame::new(1, &[1; 64]).bytes());
+        receiver.frame(Frame::new(128, &[1; 64]).bytes());
+        receiver.frame(Frame::new(u32::MAX, &[1]).bytes());
+        assert_eq!(receiver.delivered(), 64);
+        assert_eq!(receiver.intact(&file()), 0);
+    }
+}

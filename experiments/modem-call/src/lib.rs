@@ -1,0 +1,121 @@
+//! The main job: a file over a modem call whose driver has deadlines.
+//!
+//! Two real soft modems, an emulated line between them, and a driver that must serve the card of
+//! one of them every 12.5 ms while spinning competitors want every CPU. The same driver runs
+//!
+//! - [`live`]: on this host, as an ordinary thread, as a real-time upcall, and reserved;
+//! - [`replay`]: in virtual time, where a cost model charges its processor time, with the same
+//!   bytes on each run.
+//!
+//! [`sizing`] finds how many lines make the driver need what the paper's modem needed.
+
+pub mod competitors;
+pub mod live;
+pub mod replay;
+pub mod report;
+pub mod sizing;
+mod watched;
+
+use std::sync::Arc;
+
+use punctual_linux::sched::SchedError;
+use punctual_model::{Duration, Reservation, Service, Upcall, UpcallError, UpcallSpec};
+use punctual_runtime::{CreateError, StartError};
+use punctual_softmodem::{BankError, PERIOD};
+
+pub use report::{Report, Row};
+
+/// The file that is sent when nobody names another: the picture of the README.
+pub const PICTURE: &[u8] = include_bytes!("../../../docs/punctual.svg");
+
+/// The part of a CPU that the driver is to need: the paper's modem took 14.7 % (soft modem study,
+/// §6.2.2).
+pub const SHARE_PPM: u64 = 150_000;
+
+/// The reservation that the paper's modem worked under as well as in interrupt context (2 ms every
+/// 8 ms, Table 2).
+pub fn reservation() -> Reservation {
+    Reservation::new(Service::from_millis(2), Duration::from_millis(8)).expect("2 ms is below 8 ms")
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The bytes to transfer: at least one.
+    pub file: Arc<[u8]>,
+    /// Draws line noise and the traffic of the other lines.
+    pub seed: u64,
+    /// How long each call lasts, from dialling on.
+    pub length: Duration,
+    /// Spinning ordinary threads on each CPU.
+    pub competitors_per_cpu: usize,
+}
+
+/// What has happened so far, for a progress line.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Which call, in words.
+    pub what: &'a str,
+    /// Since it began, and how long it will last.
+    pub elapsed: Duration,
+    /// How long it will last.
+    pub length: Duration,
+    /// Bytes of the file delivered so far.
+    pub delivered: u64,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The bank of lines could not be made.
+    #[error(transparent)]
+    Bank(#[from] BankError),
+    /// The driver's needs are no valid upcall.
+    #[error(transparent)]
+    Upcall(#[from] UpcallError),
+    /// Admission refused the driver.
+    #[error(transparent)]
+    Refused(#[from] CreateError),
+    /// The kernel refused its class.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Threads or files.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The host is too slow or too loaded to say what a line costs.
+    #[error("this host is too slow or too loaded to measure a bank of {lines} lines")]
+    TooSlow {
+        /// The lines tried.
+        lines: u32,
+    },
+}
+
+impl Error {
+    /// Whether the host lacks something (a privilege, bandwidth), rather than the input.
+    pub fn is_of_host(&self) -> bool {
+        matches!(self, Self::Start(_) | Self::Io(_) | Self::TooSlow { .. })
+    }
+
+    /// Whether the kernel's refusal is about a scheduling class.
+    pub fn class(&self) -> Option<&SchedError> {
+        match self {
+            Self::Start(StartError::Class(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Lines served between two yield points: some tens of microseconds, short beside any period that
+/// might want to go first.
+const QUANTUM_LINES: u32 = 8;
+
+/// The driver of `lines` lines as an upcall, each line's service taking up to `time_per_line`.
+pub fn driver(lines: u32, time_per_line: Service) -> Result<Upcall, UpcallError> {
+    Upcall::new(UpcallSpec {
+        name: "driver".into(),
+        period: PERIOD,
+        batch: lines,
+        quantum: QUANTUM_LINES.min(lines),
+        time_per_pdu: time_per_line,
+    })
+}

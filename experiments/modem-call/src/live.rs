@@ -1,0 +1,116 @@
+//! The call on this host, in three contexts.
+
+use std::sync::atomic::Ordering;
+
+use punctual_linux::clock;
+use punctual_linux::memory;
+use punctual_linux::thread;
+use punctual_model::{Duration, HostProfile, Service, Task, Upcall};
+use punctual_runtime::{Callback, Placement, Upcalls};
+use punctual_softmodem::{Bank, BankConfig};
+use punctual_trace::{Sink, Summary};
+
+use crate::competitors::Competitors;
+use crate::report::{Quantiles, Report, Row};
+use crate::sizing::{self, Sizing};
+use crate::watched::Watched;
+use crate::{Error, Options, Progress, driver, reservation};
+
+/// The time a line is promised to take, over what it was measured to take on average. Its worst
+/// is what counts, and a noisy host needs more.
+const MARGIN: u64 = 2;
+
+/// For making the bank, before its first sample.
+const LEAD_IN: Duration = Duration::from_millis(500);
+
+/// How often the progress is told and the trace drained.
+const TELL: Duration = Duration::from_millis(200);
+
+/// Runs the call in each context, one after the other, among the competitors.
+pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report, Error> {
+    // A page fault is a disk access in the middle of a job. Where locking is not allowed the call
+    // runs without: `punctual doctor` says what to do about it.
+    let _locked = memory::lock_all();
+    tell(Progress {
+        what: "measuring what a line costs",
+        elapsed: Duration::ZERO,
+        length: options.length,
+        delivered: 0,
+    });
+    let Sizing { lines, time_per_line } = sizing::find(options)?;
+    let upcall = driver(lines, time_per_line * MARGIN)?;
+    let contexts = [
+        ("ordinary thread".to_owned(), Placement::Ordinary),
+        ("real-time upcall".to_owned(), Placement::Upcalls),
+        (format!("reservation {}", reservation()), Placement::Reserved(reservation())),
+    ];
+    let rows = contexts
+        .into_iter()
+        .map(|(context, placement)| call(context, placement, &upcall, time_per_line, options, tell))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Report {
+        time: "live",
+        seed: options.seed,
+        seconds: options.length.as_secs_f64(),
+        file_bytes: options.file.len(),
+        lines,
+        time_per_line_ns: time_per_line.as_nanos(),
+        competitors: options.competitors_per_cpu * thread::affinity().len(),
+        rows,
+    })
+}
+
+fn call(
+    context: String,
+    placement: Placement,
+    upcall: &Upcall,
+    time_per_line: Service,
+    options: &Options,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Row, Error> {
+    // A reservation holds what is used on average; the margin for the worst case is its slack.
+    let upcall = match placement {
+        Placement::Reserved(_) => driver(upcall.batch().get(), time_per_line)?,
+        Placement::Ordinary | Placement::Upcalls => upcall.clone(),
+    };
+    let mut summary = Summary::new([&Task::from(&upcall)]);
+    let start = clock::now() + LEAD_IN;
+    let lines = upcall.batch().get();
+    let bank = Bank::new(BankConfig::new(lines, options.file.clone(), options.seed, start))?;
+    let watched = Watched::new(bank);
+    let delivered = watched.delivered.clone();
+
+    let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1));
+    upcalls.create(upcall, watched)?;
+    // Only now: among them, an ordinary thread would be late to make the bank.
+    let _competitors = Competitors::start(options.competitors_per_cpu)?;
+    let callback = Callback::start(Duration::from_millis(1))?;
+    let mut running = upcalls.run(start)?;
+    let end = start + options.length;
+    loop {
+        let now = clock::now();
+        tell(Progress {
+            what: &context,
+            elapsed: now.saturating_since(start),
+            length: options.length,
+            delivered: delivered.load(Ordering::Relaxed),
+        });
+        if now >= end {
+            break;
+        }
+        clock::sleep_until(end.min(now + TELL));
+        running.drain().for_each(|event| summary.record(event));
+    }
+    let stopped = running.stop()?;
+    let ended = clock::now();
+    stopped.events.into_iter().for_each(|event| summary.record(event));
+    let row = Row::of(context, &stopped.handlers[0].bank, ended, &summary);
+    let elapsed = ended.saturating_since(start).as_secs_f64();
+    Ok(Row {
+        promised: placement != Placement::Ordinary,
+        cpu_percent: Some(100.0 * stopped.cpu_time.as_secs_f64() / elapsed),
+        callback_latency: Quantiles::of(&callback.stop()),
+        events_lost: stopped.events_lost,
+        ..row
+    })
+}

@@ -1,0 +1,72 @@
+//! The call in virtual time: the same driver, its processor time charged by a cost model.
+//!
+//! A second of computing for minutes of calls, and the same bytes on each run with the same seed.
+
+use punctual_model::{Duration, Instant, Reservation, Service, Task};
+use punctual_sim::cpu::{Cpu, Supply};
+use punctual_sim::upcalls;
+use punctual_softmodem::{Bank, BankConfig, SAMPLES_PER_PERIOD};
+use punctual_trace::Summary;
+
+use crate::report::{Report, Row};
+use crate::{Error, Options, driver, reservation};
+
+/// Lines that are really computed. What they are charged makes up for the rest of a bank.
+const LINES: u32 = 4;
+
+/// What one job of the driver is charged: the paper's 1.84 ms every 12.5 ms (soft modem study,
+/// §6.6).
+pub const TIME_PER_JOB: Service = Service::from_micros(1_840);
+
+/// How long the model of a fair scheduler lets a thread run: Linux's default slice on few CPUs.
+const SLICE: Duration = Duration::from_millis(3);
+
+/// Runs the call in the contexts of [`crate::live`] and under a reservation that is too small.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    let competitors = options.competitors_per_cpu as u32;
+    // 1 ms every 8 ms is 12.5 %: the paper's modem did not connect under it (Table 3).
+    let too_little = Reservation::new(Service::from_millis(1), Duration::from_millis(8))
+        .expect("1 ms is below 8 ms");
+    let contexts = [
+        ("ordinary thread".to_owned(), false, Supply::Fair { competitors, slice: SLICE }),
+        ("real-time upcall".to_owned(), true, Supply::Whole),
+        (format!("reservation {}", reservation()), true, Supply::Reserved(reservation())),
+        (format!("reservation {too_little}"), false, Supply::Reserved(too_little)),
+    ];
+    let rows = contexts
+        .into_iter()
+        .map(|(context, promised, supply)| {
+            call(context, supply, options).map(|(row, _)| Row { promised, ..row })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Report {
+        time: "virtual",
+        seed: options.seed,
+        seconds: options.length.as_secs_f64(),
+        file_bytes: options.file.len(),
+        lines: LINES,
+        time_per_line_ns: TIME_PER_JOB.as_nanos() / u64::from(LINES),
+        competitors: options.competitors_per_cpu,
+        rows,
+    })
+}
+
+/// One call with so much CPU; also the file as it arrived.
+pub fn call(context: String, supply: Supply, options: &Options) -> Result<(Row, Vec<u8>), Error> {
+    let start = Instant::ZERO;
+    let end = start + options.length;
+    let time_per_line = TIME_PER_JOB / u64::from(LINES);
+    let upcall = driver(LINES, time_per_line)?;
+    let mut summary = Summary::new([&Task::from(&upcall)]);
+    let bank = Bank::new(BankConfig::new(LINES, options.file.clone(), options.seed, start))?;
+    let mut handlers = [bank];
+    // Signal processing takes time by the sample: a driver that comes late has more to do, one that
+    // catches up with jobs whose samples it has already served has nothing.
+    let time_per_sample = time_per_line / SAMPLES_PER_PERIOD as u64;
+    let cost = |bank: &Bank, _| time_per_sample * bank.samples_served() as u64;
+    let mut cpu = Cpu::new(supply, start);
+    upcalls::run(&[upcall], &mut handlers, cost, &mut cpu, end, &mut summary);
+    let [bank] = handlers;
+    let row = Row::of(context, &bank, cpu.now().max(end), &summary);
+    Ok((row, bank.file_received().to_vec()))
+}

@@ -1,0 +1,100 @@
+//! What a call amounted to.
+
+use punctual_model::Instant;
+use punctual_softmodem::Bank;
+use punctual_trace::{Latencies, Summary};
+use serde::Serialize;
+
+/// One run of the experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// `live` or `virtual`.
+    pub time: &'static str,
+    /// What drew the noise.
+    pub seed: u64,
+    /// How long each call lasted.
+    pub seconds: f64,
+    /// Bytes in the file.
+    pub file_bytes: usize,
+    /// Lines of the bank.
+    pub lines: u32,
+    /// Processor time of one line's service: measured (live) or charged (virtual).
+    pub time_per_line_ns: u64,
+    /// Spinning threads in all.
+    pub competitors: usize,
+    /// One a context.
+    pub rows: Vec<Row>,
+}
+
+/// One call in one context.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The context in words.
+    pub context: String,
+    /// Whether this context promises the driver its CPU.
+    pub promised: bool,
+    /// Bytes of the file that arrived and are the original's.
+    pub bytes_intact: usize,
+    /// Samples of all lines that no driver ever read.
+    pub samples_lost: u64,
+    /// The most samples that waited on any line when the driver came.
+    pub most_samples_pending: u64,
+    /// Lines that still delivered at the end.
+    pub lines_delivering: u32,
+    /// Complete jobs of the driver.
+    pub jobs: u64,
+    /// Of those, completed after their deadline.
+    pub late_jobs: u64,
+    /// The driver's share of one CPU, in percent; absent in virtual time.
+    pub cpu_percent: Option<f64>,
+    /// From release to first instruction of the driver's jobs.
+    pub wakeup_latency: Option<Quantiles>,
+    /// The same of a coexisting 1 ms callback at top priority; absent in virtual time.
+    pub callback_latency: Option<Quantiles>,
+    /// Events that did not fit the trace; zero or the row is incomplete.
+    pub events_lost: u64,
+}
+
+/// The three numbers people look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Quantiles {
+    /// Half are at most this.
+    pub p50_ns: u64,
+    /// 99 in a hundred are at most this.
+    pub p99_ns: u64,
+    /// None is more than this.
+    pub max_ns: u64,
+}
+
+impl Quantiles {
+    /// Of what was counted; `None` if nothing was.
+    pub fn of(latencies: &Latencies) -> Option<Self> {
+        Some(Self {
+            p50_ns: latencies.percentile(50.0)?.as_nanos(),
+            p99_ns: latencies.percentile(99.0)?.as_nanos(),
+            max_ns: latencies.max()?.as_nanos(),
+        })
+    }
+}
+
+impl Row {
+    /// The row of a call that ended at `end`; `summary` is of the driver's task alone.
+    pub(crate) fn of(context: String, bank: &Bank, end: Instant, summary: &Summary) -> Self {
+        let stats = bank.stats(end);
+        let driver = &summary.tasks()[0];
+        Self {
+            context,
+            promised: false,
+            bytes_intact: stats.file_line.bytes_intact,
+            samples_lost: stats.cards.samples_lost,
+            most_samples_pending: stats.cards.most_pending,
+            lines_delivering: stats.lines_delivering,
+            jobs: driver.jobs,
+            late_jobs: driver.late,
+            cpu_percent: None,
+            wakeup_latency: Quantiles::of(&driver.wakeup_latency),
+            callback_latency: None,
+            events_lost: 0,
+        }
+    }
+}
