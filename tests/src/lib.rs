@@ -8,10 +8,10 @@ use punctual_policy::jobs::Jobs;
 use rand::{Rng, RngExt};
 
 /// A random set of 1 to 8 tasks: periods over two decades, deadlines before and after the period,
-/// jitter and quanta or none, total utilisation up to 1.2 before rounding.
+/// jitter and quanta or none, total utilisation up to 1.1 before rounding.
 pub fn draw_tasks(rng: &mut impl Rng) -> Vec<Task> {
     let count = rng.random_range(1..=8);
-    let total: f64 = rng.random_range(0.2..1.2);
+    let total: f64 = rng.random_range(0.2..1.1);
     let shares: Vec<f64> = (0..count).map(|_| rng.random_range(0.05..1.0)).collect();
     let sum: f64 = shares.iter().sum();
     let with_quanta = rng.random_bool(0.6);

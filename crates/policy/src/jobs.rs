@@ -33,7 +33,7 @@ pub struct Jobs {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRelease {
-    /// The CPU is idle: call [`Jobs::next`].
+    /// The CPU is idle: call [`Jobs::dispatch`].
     Dispatch,
     /// Nothing changes.
     Wait,
@@ -78,7 +78,7 @@ impl Jobs {
 
     /// Gives the CPU to the most urgent ready job; none is running.
     #[must_use]
-    pub fn next(&mut self) -> Option<u32> {
+    pub fn dispatch(&mut self) -> Option<u32> {
         debug_assert!(self.running.is_none(), "the running job completes or gives way first");
         let chosen = match &mut self.queue {
             Queue::Fixed { task, ready, .. } => {
@@ -135,26 +135,26 @@ mod tests {
     fn fixed_priority_ignores_deadlines() {
         let mut jobs = Jobs::fixed_priority(&[1, 0]);
         assert_eq!(jobs.ready(0, at(1)), OnRelease::Dispatch);
-        assert_eq!(jobs.next(), Some(0));
+        assert_eq!(jobs.dispatch(), Some(0));
         assert_eq!(jobs.ready(1, at(9)), OnRelease::AskToYield);
         jobs.give_way();
-        assert_eq!(jobs.next(), Some(1));
+        assert_eq!(jobs.dispatch(), Some(1));
         jobs.complete();
-        assert_eq!(jobs.next(), Some(0));
+        assert_eq!(jobs.dispatch(), Some(0));
         jobs.complete();
-        assert_eq!(jobs.next(), None);
+        assert_eq!(jobs.dispatch(), None);
     }
 
     #[test]
     fn earliest_deadline_goes_on_at_a_tie() {
         let mut jobs = Jobs::earliest_deadline(3);
         assert_eq!(jobs.ready(2, at(5)), OnRelease::Dispatch);
-        assert_eq!(jobs.next(), Some(2));
+        assert_eq!(jobs.dispatch(), Some(2));
         assert_eq!(jobs.ready(0, at(5)), OnRelease::Wait);
         assert_eq!(jobs.ready(1, at(4)), OnRelease::AskToYield);
         jobs.give_way();
-        assert_eq!(jobs.next(), Some(1));
+        assert_eq!(jobs.dispatch(), Some(1));
         jobs.complete();
-        assert_eq!(jobs.next(), Some(0), "of equal deadlines the task listed first");
+        assert_eq!(jobs.dispatch(), Some(0), "of equal deadlines the task listed first");
     }
 }

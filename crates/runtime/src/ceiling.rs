@@ -81,7 +81,7 @@ mod tests {
         let mut last = CEILING;
         for us in [1, 125, 150, 1_000, 12_500, 40_000, 50_000, 60_000, 70_000, 80_000, 90_000] {
             let level = level_of(Duration::from_micros(us));
-            assert!(level < CEILING && level >= LOWEST);
+            assert!((LOWEST..CEILING).contains(&level));
             assert!(us < 150 || level < last, "{us} us is kept apart from the rate before");
             last = level;
         }

@@ -189,11 +189,14 @@ fn needed_ppm(upcall: &Upcall) -> u64 {
     scaled.div_ceil(u128::from(upcall.period().as_nanos())) as u64
 }
 
+/// What the thread leaves: the handlers, and the processor time it took or why it lost its class.
+type Ended<H> = (Vec<H>, Result<Service, SchedError>);
+
 /// Upcalls that run. Dropping it stops them.
 pub struct Running<H> {
     stop: Arc<Park>,
     events: Consumer<Event>,
-    thread: Option<JoinHandle<(Vec<H>, Result<Service, SchedError>)>>,
+    thread: Option<JoinHandle<Ended<H>>>,
 }
 
 /// What is left of upcalls that ran.

@@ -79,89 +79,36 @@ impl<'a> Machine<'a> {
 
     /// Moves to the next arrival, yield point or completion. `false`: nothing more will happen.
     fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
-        let arrival = self.coming.peek().map_or(Instant::MAX, |Reverse((known, _))| *known);
-        let Some(running) = &mut self.running else {
-            if arrival >= self.until {
-                return false;
-            }
-            self.now = arrival;
-            self.arrive(arrivals, sink);
-            self.dispatch(sink);
-            return true;
+        let arrival = match self.coming.peek() {
+            Some(Reverse((known, _))) if *known < self.until => *known,
+            _ => Instant::MAX,
         };
-        let end = self.now + running.stretch.at_full_speed();
-        if end >= self.until && arrival >= self.until {
-            return self.drain(end, sink);
-        }
-        // An arrival at the very instant of a yield point is seen by it.
+        let end = match &self.running {
+            Some(running) => self.now + running.stretch.at_full_speed(),
+            None => Instant::MAX,
+        };
         let next = end.min(arrival);
-        let ran = (next - self.now).as_full_service();
-        running.stretch -= ran;
-        self.queues[running.task as usize].left -= ran;
-        self.now = next;
-        if arrival <= end {
-            self.arrive(arrivals, sink);
+        if next == Instant::MAX {
+            return false;
         }
-        self.yield_or_complete(sink);
+        if let Some(running) = &mut self.running {
+            let ran = (next - self.now).as_full_service();
+            running.stretch -= ran;
+            self.queues[running.task as usize].left -= ran;
+        }
+        self.now = next;
+        // At one instant: a job that is done is done, then arrivals are seen, then it is decided
+        // who goes on. So an arrival at the very instant of a yield point is given way to.
+        self.complete_if_done(sink);
+        self.arrive(arrivals);
+        self.give_way_if_due(sink);
+        self.dispatch(sink);
         true
     }
 
-    /// After `until` nothing arrives: what is released is run to its end.
-    fn drain(&mut self, end: Instant, sink: &mut impl Sink) -> bool {
-        let Some(running) = &mut self.running else { return false };
-        self.queues[running.task as usize].left -= running.stretch;
-        running.stretch = Service::ZERO;
-        self.now = end;
-        self.yield_or_complete(sink);
-        self.running.is_some()
-    }
-
-    /// Everything known by now becomes ready.
-    fn arrive(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) {
-        while let Some(&Reverse((known, task))) = self.coming.peek() {
-            if known > self.now {
-                break;
-            }
-            self.coming.pop();
-            let queue = &mut self.queues[task as usize];
-            let arrival = queue.coming;
-            queue.coming = arrivals.next(task);
-            self.coming.push(Reverse((queue.coming.known, task)));
-            queue.waiting.push_back(arrival);
-            if queue.waiting.len() == 1 {
-                queue.left = arrival.exec_time;
-                self.make_ready(task, arrival, sink);
-            }
-        }
-    }
-
-    fn make_ready(&mut self, task: u32, arrival: Arrival, sink: &mut impl Sink) {
-        let deadline = arrival.release + self.tasks[task as usize].relative_deadline();
-        if self.policy.ready(task, deadline) != OnRelease::AskToYield {
-            return;
-        }
-        let Some(running) = &mut self.running else { return };
-        running.asked_to_yield = true;
-        if self.tasks[running.task as usize].quantum().is_zero() {
-            self.give_way(sink);
-            self.dispatch(sink);
-        }
-    }
-
-    fn yield_or_complete(&mut self, sink: &mut impl Sink) {
-        let Some(running) = &mut self.running else { return };
-        if !running.stretch.is_zero() {
-            return;
-        }
-        let task = running.task;
-        let queue = &mut self.queues[task as usize];
-        if !queue.left.is_zero() {
-            if running.asked_to_yield {
-                self.give_way(sink);
-                self.dispatch(sink);
-            } else {
-                running.stretch = stretch(&self.tasks[task as usize], queue.left);
-            }
+    fn complete_if_done(&mut self, sink: &mut impl Sink) {
+        let Some(&Running { task, .. }) = self.running.as_ref() else { return };
+        if !self.queues[task as usize].left.is_zero() {
             return;
         }
         self.emit(task, Kind::Complete, sink);
@@ -173,9 +120,48 @@ impl<'a> Machine<'a> {
         queue.index += 1;
         if let Some(&next) = queue.waiting.front() {
             queue.left = next.exec_time;
-            self.make_ready(task, next, sink);
+            self.make_ready(task, next);
         }
-        self.dispatch(sink);
+    }
+
+    /// Everything known by now becomes ready.
+    fn arrive(&mut self, arrivals: &mut impl Arrivals) {
+        while let Some(&Reverse((known, task))) = self.coming.peek() {
+            if known > self.now || known >= self.until {
+                break;
+            }
+            self.coming.pop();
+            let queue = &mut self.queues[task as usize];
+            let arrival = queue.coming;
+            queue.coming = arrivals.next(task);
+            self.coming.push(Reverse((queue.coming.known, task)));
+            queue.waiting.push_back(arrival);
+            if queue.waiting.len() == 1 {
+                queue.left = arrival.exec_time;
+                self.make_ready(task, arrival);
+            }
+        }
+    }
+
+    fn make_ready(&mut self, task: u32, arrival: Arrival) {
+        let deadline = arrival.release + self.tasks[task as usize].relative_deadline();
+        let asked = self.policy.ready(task, deadline) == OnRelease::AskToYield;
+        if let Some(running) = &mut self.running {
+            running.asked_to_yield |= asked;
+        }
+    }
+
+    /// At a yield point, or anywhere if its task is preemptible anywhere, the running job gives way
+    /// if it was asked to; else it goes on for another stretch.
+    fn give_way_if_due(&mut self, sink: &mut impl Sink) {
+        let Some(running) = &mut self.running else { return };
+        let task = &self.tasks[running.task as usize];
+        let at_yield_point = running.stretch.is_zero();
+        if running.asked_to_yield && (at_yield_point || task.quantum().is_zero()) {
+            self.give_way(sink);
+        } else if at_yield_point {
+            running.stretch = stretch(task, self.queues[running.task as usize].left);
+        }
     }
 
     fn give_way(&mut self, sink: &mut impl Sink) {
@@ -189,7 +175,7 @@ impl<'a> Machine<'a> {
         if self.running.is_some() {
             return;
         }
-        let Some(task) = self.policy.next() else { return };
+        let Some(task) = self.policy.dispatch() else { return };
         let queue = &mut self.queues[task as usize];
         let kind = if queue.begun { Kind::Resume } else { Kind::Start };
         queue.begun = true;

@@ -1,8 +1,8 @@
 //! What happened: one event schema for simulated and live runs, and what follows from it.
 //!
-//! - [`event`]: the events and where they are sent.
-//! - [`latencies`]: histograms.
-//! - [`summary`]: jobs, late jobs, wake-up latencies and response times of a run.
+//! - `event`: the events and where they are sent.
+//! - `latencies`: histograms.
+//! - `summary`: jobs, late jobs, wake-up latencies and response times of a run.
 //!
 //! Pure: events carry their instants, nothing here reads a clock. (`no_std` keeps clocks and
 //! threads out of *our* code; the histogram library itself uses `std`.)
