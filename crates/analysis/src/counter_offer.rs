@@ -9,7 +9,7 @@
 use punctual_model::units::MAX_NANOS;
 use punctual_model::{Contract, Duration, HostProfile, Reservation, Service, Task, TaskSpec};
 
-use crate::admit::{Entry, examine, fits};
+use crate::examination::{Entry, examine, fits};
 use crate::steps::Steps;
 use crate::verdict::CounterOffer;
 

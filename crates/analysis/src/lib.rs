@@ -5,8 +5,8 @@
 //! arithmetic: no float decides, so nothing is ever admitted by a rounding.
 //!
 //! Reading order: [`load`] (what one CPU has to do), [`utilisation`] (two cheap tests),
-//! [`response_time`] and [`demand`] (the tests that decide), then `partition`, `judge` and
-//! [`admit`], which put them together.
+//! [`response_time`] and [`demand`] (the tests that decide), then `partition`, `judge`,
+//! `examination` and [`admit`], which put them together.
 //!
 //! # Conventions, said once
 //! - All numbers are nanoseconds of one CPU at full speed, so work and time are comparable. The
@@ -24,6 +24,7 @@ extern crate alloc;
 mod admit;
 mod counter_offer;
 pub mod demand;
+mod examination;
 mod judge;
 pub mod load;
 pub mod order;
@@ -32,6 +33,7 @@ pub mod ratio;
 pub mod reservation;
 pub mod response_time;
 mod steps;
+mod switching;
 pub mod utilisation;
 mod verdict;
 

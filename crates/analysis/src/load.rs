@@ -6,6 +6,7 @@ use punctual_model::{Reservation, Service, Task};
 
 use crate::ratio::Utilisation;
 use crate::reservation::ReservedLoad;
+use crate::switching::with_two_switches;
 
 /// One task with the switches charged to it, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +92,6 @@ impl CpuLoad {
         }
         sum
     }
-}
-
-/// `work` and the two switches around it.
-pub(crate) fn with_two_switches(work: Service, context_switch: Service) -> u64 {
-    work.as_nanos().saturating_add(context_switch.as_nanos().saturating_mul(2))
 }
 
 #[cfg(test)]

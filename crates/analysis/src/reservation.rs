@@ -2,7 +2,7 @@
 
 use punctual_model::{Reservation, Service};
 
-use crate::load::with_two_switches;
+use crate::switching::with_two_switches;
 
 /// One reservation with the switches charged to it, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! `punctual demo`: the main job, from end to end.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,6 +55,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
         None => PICTURE.to_vec(),
         Some(path) => read(path)?,
     };
+    // Opened now, so that a path that cannot be written is known before minutes of calls.
+    let json = args.json.as_deref().map(create).transpose()?;
     let options = Options {
         file: Arc::from(file),
         seed: args.seed,
@@ -67,8 +70,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
     };
     anstream::println!("{}", header(&report));
     anstream::println!("{}", table(&report));
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
+    if let Some((path, file)) = json {
+        write_json(path, file, &report)?;
     }
     Ok(if promises_kept(&report) { Exit::Kept } else { Exit::Refused })
 }
@@ -79,7 +82,13 @@ fn run_live(options: &Options) -> Result<Report, Failure> {
     let style = ProgressStyle::with_template("{msg:30} {wide_bar} {pos:>3}/{len} s  {prefix}")
         .map_err(Failure::bad_input)?;
     bar.set_style(style);
+    let mut told = String::new();
     let mut tell = |progress: Progress<'_>| {
+        // Into a file or a pipe a bar draws nothing: one line a call is progress enough there.
+        if bar.is_hidden() && told != progress.what {
+            anstream::eprintln!("{} …", progress.what);
+            progress.what.clone_into(&mut told);
+        }
         bar.set_message(progress.what.to_owned());
         bar.set_length(progress.length.as_nanos() / 1_000_000_000);
         bar.set_position(progress.elapsed.as_nanos() / 1_000_000_000);
@@ -166,10 +175,17 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-fn write_json(path: &Path, report: &Report) -> Result<(), Failure> {
+fn create(path: &Path) -> Result<(&Path, File), Failure> {
+    match File::create(path) {
+        Ok(file) => Ok((path, file)),
+        Err(error) => Err(Failure::bad_input(format!("{}: {error}", path.display()))),
+    }
+}
+
+fn write_json(path: &Path, mut file: File, report: &Report) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(report).map_err(Failure::bad_input)?;
     text.push('\n');
-    fs::write(path, text)
+    file.write_all(text.as_bytes())
         .map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
 }
 
