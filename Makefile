@@ -14,7 +14,7 @@ test: deps
 	cargo test --workspace --locked
 
 bench: deps
-	cargo bench --workspace --locked
+	cargo bench --package punctual-bench --locked
 
 lint: deps
 	cargo fmt --all --check

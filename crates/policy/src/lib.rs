@@ -8,6 +8,7 @@
 //! - [`jobs`]: the same rule for jobs whose releases come from outside, by fixed priority or by
 //!   earliest deadline.
 //! - [`cbs`]: a CPU reservation, kept and enforced.
+//! - [`timetable`]: reservations with a place in a static cyclic timetable.
 //! - [`ready`], [`releases`]: the two data structures under them.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,3 +20,4 @@ pub mod jobs;
 pub mod ready;
 pub mod releases;
 pub mod rmdp;
+pub mod timetable;

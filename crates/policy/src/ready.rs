@@ -5,40 +5,51 @@ use alloc::vec;
 
 use punctual_model::Rank;
 
-/// A set of ranks below a fixed bound. `insert` and `remove` are O(1); `first` looks at one word
-/// for 64 ranks.
+/// A set of ranks below a fixed bound: a bit for each, and above them a bit for each word that has
+/// any. `insert` and `remove` are O(1); `first` looks at one summary word for 4,096 ranks.
 #[derive(Clone, Debug)]
 pub struct ReadySet {
     words: Box<[u64]>,
+    summary: Box<[u64]>,
 }
 
 impl ReadySet {
     /// An empty set that can hold ranks `0..ranks`.
     pub fn new(ranks: usize) -> Self {
-        Self { words: vec![0; ranks.div_ceil(64)].into_boxed_slice() }
+        let words = vec![0; ranks.div_ceil(64)].into_boxed_slice();
+        let summary = vec![0; words.len().div_ceil(64)].into_boxed_slice();
+        Self { words, summary }
     }
 
     /// Adds `rank`; nothing changes if it is there already.
     pub fn insert(&mut self, rank: Rank) {
-        let (word, bit) = place(rank);
+        let (word, bit) = place(rank.0 as usize);
         self.words[word] |= bit;
+        let (above, bit) = place(word);
+        self.summary[above] |= bit;
     }
 
     /// Takes `rank` out; nothing changes if it is not there.
     pub fn remove(&mut self, rank: Rank) {
-        let (word, bit) = place(rank);
+        let (word, bit) = place(rank.0 as usize);
         self.words[word] &= !bit;
+        if self.words[word] == 0 {
+            let (above, bit) = place(word);
+            self.summary[above] &= !bit;
+        }
     }
 
     /// The most urgent rank in the set.
     pub fn first(&self) -> Option<Rank> {
-        let (at, word) = self.words.iter().enumerate().find(|(_, word)| **word != 0)?;
-        Some(Rank(at as u32 * 64 + word.trailing_zeros()))
+        let (above, word) = self.summary.iter().enumerate().find(|(_, word)| **word != 0)?;
+        let at = above as u32 * 64 + word.trailing_zeros();
+        Some(Rank(at * 64 + self.words[at as usize].trailing_zeros()))
     }
 }
 
-fn place(rank: Rank) -> (usize, u64) {
-    (rank.0 as usize / 64, 1 << (rank.0 % 64))
+/// The word and the bit of position `at`.
+fn place(at: usize) -> (usize, u64) {
+    (at / 64, 1 << (at % 64))
 }
 
 #[cfg(test)]
@@ -47,14 +58,18 @@ mod tests {
 
     #[test]
     fn first_is_the_most_urgent_across_words() {
-        let mut set = ReadySet::new(200);
+        let mut set = ReadySet::new(10_000);
         assert_eq!(set.first(), None);
-        for rank in [199, 64, 63] {
+        for rank in [9_999, 4_096, 199, 64, 63] {
             set.insert(Rank(rank));
             assert_eq!(set.first(), Some(Rank(rank)));
         }
         set.remove(Rank(63));
         set.remove(Rank(63));
         assert_eq!(set.first(), Some(Rank(64)));
+        for rank in [64, 199, 4_096, 9_999] {
+            set.remove(Rank(rank));
+        }
+        assert_eq!(set.first(), None);
     }
 }
