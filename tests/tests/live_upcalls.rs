@@ -163,7 +163,7 @@ fn a_reservation_is_one_to_the_kernel() {
     let stopped = running.stop().expect("kept its class");
     let (_, ran_as) = diary.lock().expect("diary").ran_as.expect("ran");
     assert_eq!(ran_as, Some(class));
-    assert!(stopped.cpu_time > Service::from_millis(5), "{}", stopped.cpu_time);
+    assert!(stopped.exec_time > Service::from_millis(5), "{}", stopped.exec_time);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(crate) fn one_thread(start: Instant, end: Instant) -> Load {
         // It is stopped a little before or after its last job.
         let expected = jobs_in(end - start);
         assert!(jobs > expected * 9 / 10, "{jobs} jobs of {expected}");
-        (stopped.cpu_time, jobs)
+        (stopped.exec_time, jobs)
     })
 }
 

@@ -4,12 +4,13 @@ mod json;
 mod text;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use punctual_model::{Contract, HostProfile};
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +42,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let answer = punctual_analysis::admit(&contract, &this_host());
     let page =
         if args.json { json::page(&contract, &answer) } else { text::page(&contract, &answer) };
-    print(&page)?;
+    output::print(&page)?;
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
 }
 
@@ -75,15 +76,4 @@ fn read_bounded(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Prints without colours unless to a terminal. A reader that has seen enough is no failure.
-fn print(page: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    match out.write_all(page.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::cannot_here(format!("cannot write the answer: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

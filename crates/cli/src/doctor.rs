@@ -6,11 +6,10 @@ mod machine;
 mod privileges;
 mod table;
 
-use std::io::Write as _;
-
 use serde::Serialize;
 
 use crate::exit::{Exit, Outcome};
+use crate::output;
 use check::Check;
 
 const HELP: &str = "\
@@ -50,11 +49,10 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
         let text = serde_json::to_string_pretty(&diagnosis).unwrap_or_default();
-        // A reader that has gone does not change what the host can do.
-        let _ = writeln!(std::io::stdout(), "{text}");
+        output::print(&format!("{text}\n"))?;
     } else {
         let text = table::render(&diagnosis.checks);
-        let _ = writeln!(anstream::stdout(), "{text}\n\n{}", diagnosis.verdict());
+        output::print(&format!("{text}\n\n{}\n", diagnosis.verdict()))?;
     }
     Ok(if diagnosis.able { Exit::Kept } else { Exit::CannotHere })
 }

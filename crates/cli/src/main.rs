@@ -4,6 +4,7 @@ mod admit;
 mod demo;
 mod doctor;
 mod exit;
+mod output;
 mod run;
 
 use std::process::ExitCode;

@@ -5,6 +5,8 @@ use rustix::mm::MlockAllFlags;
 use rustix::process::Resource;
 use thiserror::Error;
 
+use crate::host::privileges;
+
 /// Why memory cannot be locked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
@@ -31,8 +33,15 @@ pub struct Locked(());
 /// Locks all pages of this process, present and future (mlockall(2), MCL_CURRENT | MCL_FUTURE).
 ///
 /// The lock belongs to the process, not to the guard: dropping one of two guards unlocks all. A
-/// child does not inherit it. Later allocations above RLIMIT_MEMLOCK fail.
+/// child does not inherit it. Refused under a finite RLIMIT_MEMLOCK without CAP_IPC_LOCK even where
+/// the kernel would allow it now: a later allocation beyond the limit would fail and end the
+/// process.
 pub fn lock_all() -> Result<Locked, LockError> {
+    let privileges = privileges();
+    if let (Some(limit_bytes), false) = (privileges.memlock_bytes, privileges.capabilities.ipc_lock)
+    {
+        return Err(LockError::OverLimit { limit_bytes });
+    }
     match rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
         Ok(()) => Ok(Locked(())),
         Err(Errno::PERM | Errno::NOMEM | Errno::AGAIN) => Err(LockError::OverLimit {

@@ -21,6 +21,7 @@ pub mod rank;
 pub mod reservation;
 pub mod task;
 pub mod time;
+pub mod timetable;
 pub mod units;
 pub mod upcall;
 
@@ -29,6 +30,7 @@ pub use handler::Handler;
 pub use host::HostProfile;
 pub use rank::Rank;
 pub use reservation::{Reservation, ReservationError};
-pub use task::{JobId, Task, TaskError, TaskSpec};
+pub use task::{Backlog, JobId, Task, TaskError, TaskSpec};
 pub use time::{Duration, Instant, Service};
+pub use timetable::{Slot, Timetable, TimetableError};
 pub use upcall::{Upcall, UpcallError, UpcallSpec};

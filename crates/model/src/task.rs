@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use thiserror::Error;
 
-use crate::time::{Duration, Service};
+use crate::time::{Duration, Instant, Service};
 use crate::upcall::Upcall;
 
 /// A job: the `index`-th release (from 0) of the task at position `task` in its system.
@@ -14,6 +14,21 @@ pub struct JobId {
     pub task: u32,
     /// Which of its releases.
     pub index: u64,
+}
+
+/// Jobs of one task that were released and are not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// The oldest of them.
+    pub oldest: JobId,
+    /// Its release; those of the others follow at each `period`.
+    pub release: Instant,
+    /// The time between two of them.
+    pub period: Duration,
+    /// How many they are.
+    pub jobs: u64,
+    /// Whether the oldest has begun to run.
+    pub begun: bool,
 }
 
 /// A task as somebody wrote it down: any numbers at all. [`Task::new`] makes it valid.

@@ -59,6 +59,11 @@ impl Cbs {
         self.left
     }
 
+    /// When this period ends: the budget left is served before that.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Its work ran for `ran`, at most [`left`](Self::left).
     pub fn charge(&mut self, ran: Service) -> Charge {
         self.left = self.left.saturating_sub(ran);

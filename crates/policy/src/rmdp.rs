@@ -14,7 +14,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use punctual_model::{Duration, Instant, JobId, Rank, Upcall};
+use punctual_model::{Backlog, Duration, Instant, JobId, Rank, Upcall};
 
 use crate::ready::ReadySet;
 use crate::releases::Releases;
@@ -200,17 +200,32 @@ impl Rmdp {
         self.running = None;
     }
 
+    /// The jobs released at or before `now` that are not complete, by upcall: what a driver that
+    /// stops here leaves undone.
+    pub fn unfinished(&mut self, now: Instant) -> impl Iterator<Item = Backlog> + '_ {
+        self.note_releases(now);
+        self.upcalls.iter().filter(|state| state.pending > 0).map(|state| Backlog {
+            oldest: JobId { task: state.task, index: state.index },
+            release: state.release,
+            period: state.period,
+            jobs: state.pending,
+            begun: state.done > 0,
+        })
+    }
+
     /// Moves everything released at or before `now` to the ready set. A long absence is one
     /// division, not a loop over the periods missed.
     fn note_releases(&mut self, now: Instant) {
-        while self.releases.earliest() <= now {
+        // The last instant means never.
+        while self.releases.earliest() <= now && now < Instant::MAX {
             let rank = self.releases.earliest_rank();
             let state = &mut self.upcalls[rank.0 as usize];
             let due = self.releases.get(rank);
             let released = (now - due) / state.period + 1;
             state.pending += released;
             self.ready.insert(rank);
-            self.releases.set(rank, due + state.period * released);
+            let next = state.period.checked_mul(released).unwrap_or(Duration::MAX);
+            self.releases.set(rank, due.saturating_add(next));
         }
     }
 }
@@ -290,14 +305,26 @@ mod tests {
     }
 
     #[test]
-    fn equal_periods_do_not_give_way_to_each_other() {
-        let mut rmdp = Rmdp::with_phases(
-            &[upcall(20, 4, 1), upcall(20, 4, 1)],
-            &[Duration::ZERO, Duration::from_millis(1)],
-            ms(0),
-        );
+    fn of_equal_periods_the_one_listed_first_is_the_more_urgent() {
+        let upcalls = [upcall(20, 4, 1), upcall(20, 4, 1)];
+        let (early, late) = (Duration::ZERO, Duration::from_millis(1));
+        let mut rmdp = Rmdp::with_phases(&upcalls, &[early, late], ms(0));
         assert_eq!(turn(rmdp.next(ms(0))).job.task, 0);
         assert_eq!(rmdp.iterated(ms(2), 1), YieldPoint::Continue { pdus: 1 });
+        let mut rmdp = Rmdp::with_phases(&upcalls, &[late, early], ms(0));
+        assert_eq!(turn(rmdp.next(ms(0))).job.task, 1);
+        assert_eq!(rmdp.iterated(ms(2), 1), YieldPoint::Yield);
+    }
+
+    #[test]
+    fn what_is_released_and_not_complete_is_counted() {
+        let mut rmdp = Rmdp::new(&[upcall(10, 2, 1), upcall(40, 1, 1)], ms(0));
+        let _ = rmdp.next(ms(0));
+        assert_eq!(rmdp.iterated(ms(5), 1), YieldPoint::Continue { pdus: 1 });
+        let left: Vec<_> = rmdp.unfinished(ms(25)).collect();
+        assert_eq!(left.len(), 2);
+        assert_eq!((left[0].jobs, left[0].release, left[0].begun), (3, ms(0), true));
+        assert_eq!((left[1].jobs, left[1].begun), (1, false));
     }
 
     #[test]
@@ -328,6 +355,11 @@ mod tests {
     #[test]
     fn without_upcalls_it_is_idle_for_ever() {
         let mut rmdp = Rmdp::new(&[], ms(0));
-        assert_eq!(rmdp.next(ms(9)), Next::Idle { until: Instant::MAX, period: Duration::MAX });
+        for now in [ms(9), Instant::MAX] {
+            assert_eq!(rmdp.next(now), Next::Idle { until: Instant::MAX, period: Duration::MAX });
+        }
+        let mut rmdp = Rmdp::new(&[upcall(10, 1, 1)], ms(0));
+        let late = Instant::MAX - Duration::from_nanos(1);
+        assert!(matches!(rmdp.next(late), Next::Run(_)), "near the end of time too");
     }
 }

@@ -24,11 +24,11 @@ struct Shared<T> {
     lost: Padded,
 }
 
-// SAFETY: the slots are the only part without its own synchronisation. A slot is written only by
-// the one producer while `popped ≤ index < popped + capacity` fails to cover it as unread, and read
-// only by the one consumer while `popped ≤ index < pushed`; those sets are disjoint, and the
-// release/acquire pairs on `pushed` and `popped` order the accesses. `T: Copy + Send`, so an item
-// may move to the other thread and needs no drop.
+// SAFETY: the slots are the only part without its own synchronisation. The one producer writes the
+// slot of index i = `pushed` only when it has acquired a `popped` with i < popped + capacity, so
+// that the consumer is done with the item that lay there; the one consumer reads the slot of
+// index i = `popped` only when it has acquired a `pushed` above i, so that it has been written.
+// `T: Copy + Send`, so an item may move to the other thread and needs no drop.
 unsafe impl<T: Copy + Send> Sync for Shared<T> {}
 // SAFETY: as above; all parts may be moved between threads when `T` may.
 unsafe impl<T: Copy + Send> Send for Shared<T> {}
@@ -46,6 +46,9 @@ pub struct Consumer<T> {
 }
 
 /// A queue for `capacity` items, rounded up to a power of two.
+///
+/// # Panics
+/// If there is no memory for it.
 pub fn channel<T: Copy + Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let capacity = capacity.max(1).next_power_of_two();
     let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();

@@ -12,7 +12,7 @@ use punctual_linux::park::Park;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread;
 use punctual_model::Duration;
-use punctual_trace::Latencies;
+use punctual_trace::Times;
 
 use crate::upcalls::StartError;
 
@@ -22,7 +22,7 @@ pub const PRIORITY: u8 = 98;
 /// A callback that runs until it is stopped or dropped.
 pub struct Callback {
     stop: Arc<Park>,
-    thread: Option<JoinHandle<Latencies>>,
+    thread: Option<JoinHandle<Times>>,
 }
 
 impl Callback {
@@ -36,7 +36,7 @@ impl Callback {
         let body = move || {
             let entered = sched::set(thread::current(), Class::Fifo { priority: PRIORITY });
             let may_run = entered.is_ok();
-            let mut latencies = Latencies::new();
+            let mut latencies = Times::new();
             // The other end waits for exactly this message.
             let _ = ready_tx.send(entered);
             let mut due = clock::now() + period;
@@ -56,7 +56,7 @@ impl Callback {
     }
 
     /// Ends it; what it measured.
-    pub fn stop(mut self) -> Latencies {
+    pub fn stop(mut self) -> Times {
         self.stop.wake();
         let thread = self.thread.take().expect("taken only here and in drop");
         thread.join().expect("the callback does not panic")

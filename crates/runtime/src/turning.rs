@@ -6,7 +6,7 @@
 use punctual_linux::clock;
 use punctual_linux::park::Park;
 use punctual_linux::sched::SchedError;
-use punctual_model::{Handler, Instant};
+use punctual_model::{Backlog, Handler, Instant};
 use punctual_policy::rmdp::{Next, Rmdp, Turn, YieldPoint};
 use punctual_ring::spsc::Producer;
 use punctual_trace::{Event, Kind};
@@ -23,8 +23,9 @@ pub(crate) struct Turning<'a, H> {
 }
 
 impl<H: Handler> Turning<'_, H> {
-    /// Turns until `stop` is woken; an error only if the kernel takes the class away.
-    pub(crate) fn run(mut self) -> Result<(), SchedError> {
+    /// Turns until `stop` is woken; what is then released and not complete. An error only if the
+    /// kernel takes the class away.
+    pub(crate) fn run(mut self) -> Result<Vec<Backlog>, SchedError> {
         let mut now = clock::now();
         while !self.stop.is_woken() {
             match self.policy.next(now) {
@@ -43,7 +44,7 @@ impl<H: Handler> Turning<'_, H> {
                 }
             }
         }
-        Ok(())
+        Ok(self.policy.unfinished(clock::now()).collect())
     }
 
     /// Runs a job until it gives way or is complete; returns the time then.

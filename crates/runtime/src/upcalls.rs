@@ -12,7 +12,9 @@ use punctual_analysis::{Refusal, admit};
 use punctual_linux::clock;
 use punctual_linux::park::Park;
 use punctual_linux::sched::SchedError;
-use punctual_model::{Contract, Handler, HostProfile, Instant, Policy, Service, Task, Upcall};
+use punctual_model::{
+    Backlog, Contract, Handler, HostProfile, Instant, Policy, Service, Task, Upcall,
+};
 use punctual_policy::rmdp::Rmdp;
 use punctual_ring::spsc::{self, Consumer};
 use punctual_trace::Event;
@@ -153,7 +155,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
                 Err(refused) => {
                     // The other end waits for exactly this message.
                     let _ = ready_tx.send(Err(refused));
-                    return (handlers, Ok(Service::ZERO));
+                    return (handlers, Ok(Finish::default()));
                 }
             };
             let _ = ready_tx.send(Ok(()));
@@ -164,7 +166,9 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
                 events: producer,
                 stop: &stopped,
             };
-            let outcome = turning.run().map(|()| clock::thread_cpu_time());
+            let outcome = turning
+                .run()
+                .map(|unfinished| Finish { unfinished, exec_time: clock::thread_cpu_time() });
             (handlers, outcome)
         };
         let thread = std::thread::Builder::new().name("upcalls".into()).spawn(body)?;
@@ -189,8 +193,14 @@ fn needed_ppm(upcall: &Upcall) -> u64 {
     scaled.div_ceil(u128::from(upcall.period().as_nanos())) as u64
 }
 
-/// What the thread leaves: the handlers, and the processor time it took or why it lost its class.
-type Ended<H> = (Vec<H>, Result<Service, SchedError>);
+/// What the thread leaves: the handlers, and how it finished or why it lost its class.
+type Ended<H> = (Vec<H>, Result<Finish, SchedError>);
+
+#[derive(Default)]
+struct Finish {
+    unfinished: Vec<Backlog>,
+    exec_time: Service,
+}
 
 /// Upcalls that run. Dropping it stops them.
 pub struct Running<H> {
@@ -207,8 +217,10 @@ pub struct Stopped<H> {
     pub events: Vec<Event>,
     /// Events dropped because nobody drained them in time.
     pub events_lost: u64,
+    /// Jobs that were released and not complete.
+    pub unfinished: Vec<Backlog>,
     /// Processor time that all of them took together.
-    pub cpu_time: Service,
+    pub exec_time: Service,
 }
 
 impl<H> Running<H> {
@@ -226,9 +238,9 @@ impl<H> Running<H> {
         self.stop.wake();
         let thread = self.thread.take().expect("taken only here and in drop");
         let (handlers, outcome) = thread.join().unwrap_or_else(|p| panic::resume_unwind(p));
-        let cpu_time = outcome?;
+        let Finish { unfinished, exec_time } = outcome?;
         let events = std::iter::from_fn(|| self.events.pop()).collect();
-        Ok(Stopped { handlers, events, events_lost: self.events.lost(), cpu_time })
+        Ok(Stopped { handlers, events, events_lost: self.events.lost(), unfinished, exec_time })
     }
 }
 

@@ -8,8 +8,11 @@ use punctual_policy::cbs::{Cbs, Charge};
 pub enum Supply {
     /// All of it, at once: the most urgent thread of an otherwise idle real-time class.
     Whole,
-    /// A hard reservation, served as soon as it has budget.
+    /// A hard reservation, served as soon as it has budget: the best case.
     Reserved(Reservation),
+    /// A hard reservation, served as late as its guarantee allows: the worst case. Each budget
+    /// comes at the end of its period.
+    ReservedLate(Reservation),
     /// An ordinary thread among `competitors` that never sleep: it gets one `slice` in each round
     /// of all of them. A model of a fair scheduler, right about the share it gives and the gap
     /// between two turns; a real one lets a thread that slept go first.
@@ -31,7 +34,7 @@ pub struct Cpu {
 #[derive(Clone, Debug)]
 enum State {
     Whole,
-    Reserved(Cbs),
+    Reserved { cbs: Cbs, late: bool },
     Fair { round: Duration, slice: Duration },
 }
 
@@ -40,7 +43,12 @@ impl Cpu {
     pub fn new(supply: Supply, start: Instant) -> Self {
         let state = match supply {
             Supply::Whole => State::Whole,
-            Supply::Reserved(reservation) => State::Reserved(Cbs::new(reservation)),
+            Supply::Reserved(reservation) => {
+                State::Reserved { cbs: Cbs::new(reservation), late: false }
+            }
+            Supply::ReservedLate(reservation) => {
+                State::Reserved { cbs: Cbs::new(reservation), late: true }
+            }
             Supply::Fair { competitors, slice } => {
                 State::Fair { round: slice * (u64::from(competitors) + 1), slice }
             }
@@ -58,7 +66,12 @@ impl Cpu {
         self.now = self.now.max(until);
         match &mut self.state {
             State::Whole => {}
-            State::Reserved(cbs) => cbs.wake(self.now),
+            State::Reserved { cbs, late } => {
+                cbs.wake(self.now);
+                if *late {
+                    self.now = self.now.max(cbs.deadline() - cbs.left().at_full_speed());
+                }
+            }
             &mut State::Fair { round, slice } => self.wait_for_slice(round, slice),
         }
     }
@@ -67,7 +80,7 @@ impl Cpu {
     pub fn run(&mut self, mut service: Service) {
         match self.state {
             State::Whole => self.now += service.at_full_speed(),
-            State::Reserved(_) => self.run_reserved(service),
+            State::Reserved { .. } => self.run_reserved(service),
             State::Fair { round, slice } => {
                 while !service.is_zero() {
                     self.wait_for_slice(round, slice);
@@ -81,8 +94,11 @@ impl Cpu {
     }
 
     fn run_reserved(&mut self, mut service: Service) {
-        let State::Reserved(cbs) = &mut self.state else { return };
+        let State::Reserved { cbs, late } = &mut self.state else { return };
         loop {
+            if *late {
+                self.now = self.now.max(cbs.deadline() - cbs.left().at_full_speed());
+            }
             let ran = service.min(cbs.left());
             service -= ran;
             self.now += ran.at_full_speed();
@@ -122,6 +138,16 @@ mod tests {
         assert_eq!(cpu.now(), ms(2));
         cpu.run(Service::from_millis(3));
         assert_eq!(cpu.now(), ms(17), "throttled until 8, again until 16");
+    }
+
+    #[test]
+    fn the_latest_budget_comes_at_the_end_of_its_period() {
+        let reservation = "2ms/8ms".parse().expect("valid");
+        let mut cpu = Cpu::new(Supply::ReservedLate(reservation), ms(0));
+        cpu.sleep_until(ms(0));
+        assert_eq!(cpu.now(), ms(6));
+        cpu.run(Service::from_millis(3));
+        assert_eq!(cpu.now(), ms(15), "2 ms until 8, 1 ms from 14");
     }
 
     #[test]

@@ -1,36 +1,40 @@
 //! Real handlers as real-time upcalls in virtual time.
 
-use punctual_model::{Handler, Instant, Service, Upcall};
+use alloc::vec::Vec;
+
+use punctual_model::{Backlog, Duration, Handler, Instant, Service, Upcall};
 use punctual_policy::rmdp::{Next, Rmdp, YieldPoint};
 use punctual_trace::{Event, Kind, Sink};
 
 use crate::cpu::Cpu;
 
-/// Runs `handlers[i]` as `upcalls[i]` on `cpu`, first released when it starts, until the first
-/// release at or after `until`. `cost` says what processor time an iteration of a handler takes
-/// that has just processed so many PDUs.
+/// Runs `handlers[i]` as `upcalls[i]` on `cpu`, first released `phases[i]` after it starts, until
+/// the end of the turn that reaches `until`; returns what is then released and not complete.
+/// `service` says what processor time an iteration takes of a handler that has just processed so
+/// many PDUs.
 ///
 /// The input of an iteration is taken when it begins, and its output takes effect when the CPU has
 /// done its work: the handler cannot tell this from a live run.
 ///
 /// # Panics
-/// If there are not as many handlers as upcalls.
+/// If there are not as many handlers and phases as upcalls.
 pub fn run<H: Handler>(
     upcalls: &[Upcall],
+    phases: &[Duration],
     handlers: &mut [H],
-    mut cost: impl FnMut(&H, u32) -> Service,
+    mut service: impl FnMut(&H, u32) -> Service,
     cpu: &mut Cpu,
     until: Instant,
     sink: &mut impl Sink,
-) {
+) -> Vec<Backlog> {
     assert_eq!(upcalls.len(), handlers.len(), "one handler an upcall");
-    let mut policy = Rmdp::new(upcalls, cpu.now());
+    let mut policy = Rmdp::with_phases(upcalls, phases, cpu.now());
     while cpu.now() < until {
         let turn = match policy.next(cpu.now()) {
             Next::Run(turn) => turn,
             Next::Idle { until: release, .. } => {
                 if release >= until {
-                    return;
+                    break;
                 }
                 cpu.sleep_until(release);
                 continue;
@@ -44,7 +48,7 @@ pub fn run<H: Handler>(
         let mut pdus = turn.pdus;
         loop {
             let processed = handler.iterate(cpu.now(), pdus);
-            cpu.run(cost(handler, processed));
+            cpu.run(service(handler, processed));
             handler.commit(cpu.now());
             match policy.iterated(cpu.now(), processed) {
                 YieldPoint::Continue { pdus: more } => pdus = more,
@@ -53,6 +57,7 @@ pub fn run<H: Handler>(
             }
         }
     }
+    policy.unfinished(cpu.now().min(until)).collect()
 }
 
 #[cfg(test)]
@@ -60,8 +65,7 @@ mod tests {
     use super::*;
     use crate::cpu::Supply;
     use alloc::string::String;
-    use alloc::vec::Vec;
-    use punctual_model::{Duration, UpcallSpec};
+    use punctual_model::UpcallSpec;
 
     /// Notes when it was called.
     #[derive(Default)]
@@ -99,10 +103,11 @@ mod tests {
         let reservation = "2ms/8ms".parse().expect("valid");
         let mut cpu = Cpu::new(Supply::Reserved(reservation), Instant::ZERO);
         cpu.sleep_until(Instant::ZERO);
-        let cost = |_: &Diary, pdus| Service::from_millis(u64::from(pdus));
+        let service = |_: &Diary, pdus| Service::from_millis(u64::from(pdus));
         let until = Instant::from_nanos(16_000_000);
         let mut events: Vec<Event> = Vec::new();
-        run(&upcalls, &mut handlers, cost, &mut cpu, until, &mut events);
+        let phases = [Duration::ZERO];
+        run(&upcalls, &phases, &mut handlers, service, &mut cpu, until, &mut events);
         assert_eq!(handlers[0].iterations, [(0, 3)]);
         assert_eq!(handlers[0].commits, [9]);
         assert_eq!(events.last().map(|e| e.kind), Some(Kind::Complete));
@@ -113,9 +118,10 @@ mod tests {
         let upcalls = [upcall(5, 1, 1), upcall(20, 6, 3)];
         let mut handlers = [Diary::default(), Diary::default()];
         let mut cpu = Cpu::new(Supply::Whole, Instant::ZERO);
-        let cost = |_: &Diary, pdus| Service::from_millis(u64::from(pdus));
+        let service = |_: &Diary, pdus| Service::from_millis(u64::from(pdus));
         let until = Instant::from_nanos(20_000_000);
-        run(&upcalls, &mut handlers, cost, &mut cpu, until, &mut ());
+        let phases = [Duration::ZERO; 2];
+        run(&upcalls, &phases, &mut handlers, service, &mut cpu, until, &mut ());
         // 0: fast; 1..4: three PDUs; 4..7: three more, over the release at 5; 7: fast.
         assert_eq!(handlers[1].iterations, [(1, 3), (4, 3)]);
         let fast: Vec<u64> = handlers[0].iterations.iter().map(|(at, _)| *at).collect();

@@ -46,17 +46,3 @@ impl Sink for Vec<Event> {
 impl Sink for () {
     fn record(&mut self, _: Event) {}
 }
-
-/// Two sinks at once.
-impl<A: Sink, B: Sink> Sink for (A, B) {
-    fn record(&mut self, event: Event) {
-        self.0.record(event);
-        self.1.record(event);
-    }
-}
-
-impl<S: Sink> Sink for &mut S {
-    fn record(&mut self, event: Event) {
-        (**self).record(event);
-    }
-}

@@ -1,7 +1,7 @@
 //! What happened: one event schema for simulated and live runs, and what follows from it.
 //!
 //! - `event`: the events and where they are sent.
-//! - `latencies`: histograms.
+//! - `times`: histograms.
 //! - `summary`: jobs, late jobs, wake-up latencies and response times of a run.
 //!
 //! Pure: events carry their instants, nothing here reads a clock. (`no_std` keeps clocks and
@@ -12,9 +12,9 @@
 extern crate alloc;
 
 pub mod event;
-pub mod latencies;
 pub mod summary;
+pub mod times;
 
 pub use event::{Event, Kind, Sink};
-pub use latencies::Latencies;
 pub use summary::{Summary, TaskSummary};
+pub use times::Times;

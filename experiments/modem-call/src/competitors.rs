@@ -6,6 +6,11 @@ use std::thread::JoinHandle;
 
 use punctual_linux::thread;
 
+use crate::Error;
+
+/// Bytes of stack a spinner gets.
+const STACK: usize = 64 << 10;
+
 /// Spinning threads at normal priority, some pinned to each CPU. Dropping it ends them.
 pub struct Competitors {
     stop: Arc<AtomicBool>,
@@ -14,7 +19,8 @@ pub struct Competitors {
 
 impl Competitors {
     /// Starts `per_cpu` spinners on each CPU that the calling thread may use.
-    pub fn start(per_cpu: usize) -> std::io::Result<Self> {
+    pub fn start(per_cpu: usize) -> Result<Self, Error> {
+        let wanted = per_cpu * thread::affinity().len();
         let mut competitors = Self { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new() };
         for cpu in thread::affinity() {
             for _ in 0..per_cpu {
@@ -27,7 +33,14 @@ impl Competitors {
                     }
                 };
                 let builder = std::thread::Builder::new().name("competitor".into());
-                competitors.threads.push(builder.spawn(spin)?);
+                // Their stacks are locked with all other memory, and a spinner needs none.
+                let started = builder.stack_size(STACK).spawn(spin);
+                let made = competitors.threads.len();
+                competitors.threads.push(started.map_err(|why| Error::Competitors {
+                    made,
+                    wanted,
+                    why,
+                })?);
             }
         }
         Ok(competitors)

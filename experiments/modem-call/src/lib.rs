@@ -18,7 +18,6 @@ mod watched;
 
 use std::sync::Arc;
 
-use punctual_linux::sched::SchedError;
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallError, UpcallSpec};
 use punctual_runtime::{CreateError, StartError};
 use punctual_softmodem::{BankError, PERIOD};
@@ -79,9 +78,19 @@ pub enum Error {
     /// The kernel refused its class.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Threads or files.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
+    /// Not as many spinning threads as asked for.
+    #[error(
+        "only {made} of {wanted} competitors could be started: {why}; ask for fewer with \
+         --competitors, or raise the limit on processes (ulimit -u)"
+    )]
+    Competitors {
+        /// Those that run.
+        made: usize,
+        /// Those asked for.
+        wanted: usize,
+        /// What the kernel says.
+        why: std::io::Error,
+    },
     /// The host is too slow or too loaded to say what a line costs.
     #[error("this host is too slow or too loaded to measure a bank of {lines} lines")]
     TooSlow {
@@ -91,17 +100,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the host lacks something (a privilege, bandwidth), rather than the input.
+    /// Whether the host lacks something (a privilege, bandwidth, speed), rather than the input.
     pub fn is_of_host(&self) -> bool {
-        matches!(self, Self::Start(_) | Self::Io(_) | Self::TooSlow { .. })
-    }
-
-    /// Whether the kernel's refusal is about a scheduling class.
-    pub fn class(&self) -> Option<&SchedError> {
-        match self {
-            Self::Start(StartError::Class(error)) => Some(error),
-            _ => None,
-        }
+        // A driver that is no valid upcall, or that is refused, follows from what a line costs here.
+        !matches!(self, Self::Bank(_))
     }
 }
 

@@ -3,10 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use punctual_linux::clock;
+use punctual_linux::host;
 use punctual_linux::memory;
+use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::{Duration, HostProfile, Service, Task, Upcall};
-use punctual_runtime::{Callback, Placement, Upcalls};
+use punctual_runtime::{Callback, Placement, StartError, Upcalls, callback};
 use punctual_softmodem::{Bank, BankConfig};
 use punctual_trace::{Sink, Summary};
 
@@ -28,6 +30,13 @@ const TELL: Duration = Duration::from_millis(200);
 
 /// Runs the call in each context, one after the other, among the competitors.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report, Error> {
+    // Known before minutes of calls, and not after.
+    for class in [
+        Class::Fifo { priority: callback::PRIORITY },
+        Class::Deadline { reservation: reservation(), reset_on_fork: true },
+    ] {
+        sched::try_out(class).map_err(StartError::from)?;
+    }
     // A page fault is a disk access in the middle of a job. Where locking is not allowed the call
     // runs without: `punctual doctor` says what to do about it.
     let _locked = memory::lock_all();
@@ -84,6 +93,7 @@ fn call(
     upcalls.create(upcall, watched)?;
     // Only now: among them, an ordinary thread would be late to make the bank.
     let _competitors = Competitors::start(options.competitors_per_cpu)?;
+    let stolen_before = host::stolen();
     let callback = Callback::start(Duration::from_millis(1))?;
     let mut running = upcalls.run(start)?;
     let end = start + options.length;
@@ -104,12 +114,15 @@ fn call(
     let stopped = running.stop()?;
     let ended = clock::now();
     stopped.events.into_iter().for_each(|event| summary.record(event));
+    stopped.unfinished.iter().for_each(|backlog| summary.end(ended, *backlog));
+    let stolen = host::stolen().zip(stolen_before).map(|(after, before)| after - before);
     let row = Row::of(context, &stopped.handlers[0].bank, ended, &summary);
     let elapsed = ended.saturating_since(start).as_secs_f64();
     Ok(Row {
         promised: placement != Placement::Ordinary,
-        cpu_percent: Some(100.0 * stopped.cpu_time.as_secs_f64() / elapsed),
-        callback_latency: Quantiles::of(&callback.stop()),
+        cpu_percent: Some(100.0 * stopped.exec_time.as_secs_f64() / elapsed),
+        callback_wakeup_latency: Quantiles::of(&callback.stop()),
+        stolen_ms: stolen.map(|stolen| stolen.as_nanos() / 1_000_000),
         events_lost: stopped.events_lost,
         ..row
     })

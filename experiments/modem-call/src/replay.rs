@@ -63,9 +63,12 @@ pub fn call(context: String, supply: Supply, options: &Options) -> Result<(Row, 
     // Signal processing takes time by the sample: a driver that comes late has more to do, one that
     // catches up with jobs whose samples it has already served has nothing.
     let time_per_sample = time_per_line / SAMPLES_PER_PERIOD as u64;
-    let cost = |bank: &Bank, _| time_per_sample * bank.samples_served() as u64;
+    let service = |bank: &Bank, _| time_per_sample * bank.samples_served() as u64;
     let mut cpu = Cpu::new(supply, start);
-    upcalls::run(&[upcall], &mut handlers, cost, &mut cpu, end, &mut summary);
+    let phases = [Duration::ZERO];
+    upcalls::run(&[upcall], &phases, &mut handlers, service, &mut cpu, end, &mut summary)
+        .into_iter()
+        .for_each(|backlog| summary.end(end, backlog));
     let [bank] = handlers;
     let row = Row::of(context, &bank, cpu.now().max(end), &summary);
     Ok((row, bank.file_received().to_vec()))

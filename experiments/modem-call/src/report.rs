@@ -2,7 +2,7 @@
 
 use punctual_model::Instant;
 use punctual_softmodem::Bank;
-use punctual_trace::{Latencies, Summary};
+use punctual_trace::{Summary, Times};
 use serde::Serialize;
 
 /// One run of the experiment.
@@ -41,16 +41,22 @@ pub struct Row {
     pub most_samples_pending: u64,
     /// Lines that still delivered at the end.
     pub lines_delivering: u32,
-    /// Complete jobs of the driver.
+    /// Samples of all lines that the line heard twice, because none was written in time.
+    pub stale_samples: u64,
+    /// Jobs of the driver that were released.
+    pub jobs_released: u64,
+    /// Those of them that were completed.
     pub jobs: u64,
-    /// Of those, completed after their deadline.
+    /// Those completed after their deadline, or not by the end though it had passed.
     pub late_jobs: u64,
     /// The driver's share of one CPU, in percent; absent in virtual time.
     pub cpu_percent: Option<f64>,
     /// From release to first instruction of the driver's jobs.
     pub wakeup_latency: Option<Quantiles>,
     /// The same of a coexisting 1 ms callback at top priority; absent in virtual time.
-    pub callback_latency: Option<Quantiles>,
+    pub callback_wakeup_latency: Option<Quantiles>,
+    /// Processor time that a hypervisor took from all CPUs meanwhile; absent in virtual time.
+    pub stolen_ms: Option<u64>,
     /// Events that did not fit the trace; zero or the row is incomplete.
     pub events_lost: u64,
 }
@@ -68,16 +74,22 @@ pub struct Quantiles {
 
 impl Quantiles {
     /// Of what was counted; `None` if nothing was.
-    pub fn of(latencies: &Latencies) -> Option<Self> {
+    pub fn of(times: &Times) -> Option<Self> {
         Some(Self {
-            p50_ns: latencies.percentile(50.0)?.as_nanos(),
-            p99_ns: latencies.percentile(99.0)?.as_nanos(),
-            max_ns: latencies.max()?.as_nanos(),
+            p50_ns: times.percentile(50.0)?.as_nanos(),
+            p99_ns: times.percentile(99.0)?.as_nanos(),
+            max_ns: times.max()?.as_nanos(),
         })
     }
 }
 
 impl Row {
+    /// Whether the driver was promised its CPU and did not get it: the line lost samples, or we
+    /// cannot tell because events were lost.
+    pub fn breaks_its_promise(&self) -> bool {
+        self.promised && (self.samples_lost + self.stale_samples + self.events_lost) > 0
+    }
+
     /// The row of a call that ended at `end`; `summary` is of the driver's task alone.
     pub(crate) fn of(context: String, bank: &Bank, end: Instant, summary: &Summary) -> Self {
         let stats = bank.stats(end);
@@ -89,11 +101,14 @@ impl Row {
             samples_lost: stats.cards.samples_lost,
             most_samples_pending: stats.cards.most_pending,
             lines_delivering: stats.lines_delivering,
+            stale_samples: stats.cards.stale_samples,
+            jobs_released: driver.jobs + driver.unfinished,
             jobs: driver.jobs,
             late_jobs: driver.late,
             cpu_percent: None,
             wakeup_latency: Quantiles::of(&driver.wakeup_latency),
-            callback_latency: None,
+            callback_wakeup_latency: None,
+            stolen_ms: None,
             events_lost: 0,
         }
     }

@@ -82,6 +82,6 @@ fn measure(lines: u32, options: &Options) -> Result<Service, Error> {
     let jobs = stopped.events.iter().filter(|e| e.kind == punctual_trace::Kind::Complete).count();
     match jobs {
         0 => Err(Error::TooSlow { lines }),
-        _ => Ok(stopped.cpu_time / (jobs as u64 * u64::from(lines))),
+        _ => Ok(stopped.exec_time / (jobs as u64 * u64::from(lines))),
     }
 }

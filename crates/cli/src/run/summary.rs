@@ -23,7 +23,8 @@ struct Json {
     budget_ns: u64,
     period_ns: u64,
     wall_ns: u64,
-    processor_ns: u64,
+    exec_time_ns: u64,
+    exec_time_of_first_thread_ns: Option<u64>,
     periods: u64,
     offered_ns: u64,
     used_percent: f64,
@@ -44,8 +45,13 @@ impl Summary<'_> {
         self.reservation.budget().checked_mul(self.periods()).unwrap_or(Service::MAX)
     }
 
+    /// What the reservation could have served: the first thread's, which alone holds it.
+    fn reserved(&self) -> Service {
+        self.ended.usage.first_thread.unwrap_or(self.ended.usage.processor)
+    }
+
     fn used_percent(&self) -> f64 {
-        100.0 * self.ended.usage.processor.as_secs_f64() / self.offered().as_secs_f64()
+        100.0 * self.reserved().as_secs_f64() / self.offered().as_secs_f64()
     }
 
     /// A sentence.
@@ -53,15 +59,16 @@ impl Summary<'_> {
         let usage = self.ended.usage;
         let name = self.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
         format!(
-            "{name} ran {:.3} s and used {:.3} s of processor time: {:.1} % of the {:.3} s that \
-             {} offered (periods begun: {}); switches: {} voluntary, {} involuntary (preempted, \
-             or throttled at its budget's end)",
+            "{name} ran {:.3} s; its first thread used {:.3} s, {:.1} % of the {:.3} s that {} \
+             offered (periods begun: {}), its other threads and children {:.3} s outside of it; \
+             switches: {} voluntary, {} involuntary (preempted, or throttled at its budget's end)",
             self.wall.as_secs_f64(),
-            usage.processor.as_secs_f64(),
+            self.reserved().as_secs_f64(),
             self.used_percent(),
             self.offered().as_secs_f64(),
             self.reservation,
             self.periods(),
+            usage.processor.saturating_sub(self.reserved()).as_secs_f64(),
             usage.voluntary_switches,
             usage.involuntary_switches,
         )
@@ -75,7 +82,8 @@ impl Summary<'_> {
             budget_ns: self.reservation.budget().as_nanos(),
             period_ns: self.reservation.period().as_nanos(),
             wall_ns: self.wall.as_nanos(),
-            processor_ns: usage.processor.as_nanos(),
+            exec_time_ns: usage.processor.as_nanos(),
+            exec_time_of_first_thread_ns: usage.first_thread.map(Service::as_nanos),
             periods: self.periods(),
             offered_ns: self.offered().as_nanos(),
             used_percent: self.used_percent(),
@@ -102,7 +110,12 @@ mod tests {
             wall,
             ended: Ended {
                 status: ExitStatus::from_raw(0),
-                usage: Usage { processor, voluntary_switches: 3, involuntary_switches: 4 },
+                usage: Usage {
+                    first_thread: None,
+                    processor,
+                    voluntary_switches: 3,
+                    involuntary_switches: 4,
+                },
             },
         }
     }

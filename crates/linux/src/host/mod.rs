@@ -15,7 +15,7 @@ pub use clocks::{Clocks, clocks};
 pub use machine::{Machine, Virtualisation, cpus_online, machine};
 pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, privileges};
 pub use realtime::{FairServer, RtGroup, Throttling, fair_servers, rt_group, throttling};
-pub use steal::{Steal, steal_over};
+pub use steal::{Steal, steal_over, stolen};
 
 use std::fs;
 use std::path::Path;

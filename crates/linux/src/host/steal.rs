@@ -41,6 +41,13 @@ pub fn steal_over(over: Duration) -> Option<Steal> {
     })
 }
 
+/// Processor time stolen since boot, of all CPUs together, to 10 ms. None if /proc/stat cannot be
+/// read. Two of these, before and after, are a witness of what a run could not help.
+pub fn stolen() -> Option<Duration> {
+    let ticks = parse_stat(&fs::read_to_string("/proc/stat").ok()?)?;
+    Some(Duration::from_millis(ticks.stolen.saturating_mul(10)))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
     total: u64,

@@ -1,15 +1,20 @@
 //! How a child ended and what it used.
 #![allow(unsafe_code)]
 
+use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 
 use punctual_model::time::Service;
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 /// What a process used (getrusage(2)): all its threads, and the children it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
+    /// Processor time of its first thread, which is the one that holds a reservation; from the
+    /// scheduler's own books, to the nanosecond. None if /proc does not say.
+    pub first_thread: Option<Service>,
     /// Processor time in its own code and in the kernel for it, to a microsecond.
     pub processor: Service,
     /// How often it gave the CPU up: it slept or waited.
@@ -31,6 +36,14 @@ pub struct Ended {
 /// (wait4(2), WNOHANG).
 pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    // While it is a zombie its books can still be read, and its id is nobody else's.
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let id = Pid::from_child(child);
+    let first_thread = match rustix::process::waitid(WaitId::Pid(id), ended)? {
+        None => return Ok(None),
+        Some(_) => fs::read_to_string(format!("/proc/{pid}/task/{pid}/schedstat")).ok(),
+    };
+    let first_thread = first_thread.and_then(|text| exec_time(&text));
     let mut status = 0;
     // SAFETY: `rusage` is a structure of integers, for which all zeroes is a value.
     let mut rusage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -39,8 +52,16 @@ pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
     match result {
         0 => Ok(None),
         -1 => Err(io::Error::last_os_error()),
-        _ => Ok(Some(Ended { status: ExitStatus::from_raw(status), usage: usage(&rusage) })),
+        _ => Ok(Some(Ended {
+            status: ExitStatus::from_raw(status),
+            usage: Usage { first_thread, ..usage(&rusage) },
+        })),
     }
+}
+
+/// The first number of schedstat: nanoseconds on a CPU.
+fn exec_time(schedstat: &str) -> Option<Service> {
+    schedstat.split_whitespace().next()?.parse().ok().map(Service::from_nanos)
 }
 
 fn usage(rusage: &libc::rusage) -> Usage {
@@ -49,6 +70,7 @@ fn usage(rusage: &libc::rusage) -> Usage {
         Service::from_micros(micros)
     };
     Usage {
+        first_thread: None,
         processor: service(rusage.ru_utime) + service(rusage.ru_stime),
         voluntary_switches: rusage.ru_nvcsw.unsigned_abs(),
         involuntary_switches: rusage.ru_nivcsw.unsigned_abs(),
@@ -75,6 +97,7 @@ mod tests {
         };
         assert_eq!(ended.status.code(), Some(7));
         assert!(ended.usage.processor > Service::ZERO);
+        assert!(ended.usage.first_thread > Some(Service::ZERO));
         assert!(poll(&child).is_err(), "reaped already");
     }
 }

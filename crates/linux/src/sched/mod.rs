@@ -21,8 +21,9 @@ pub(crate) use raw::{SchedAttr, set_current};
 pub use restore::Restore;
 
 /// For how long [`set`] asks again when the kernel has no bandwidth: that of a thread that left
-/// SCHED_DEADLINE or was killed stays on the account for some milliseconds.
-pub const LINGER: Duration = Duration::from_millis(50);
+/// SCHED_DEADLINE or was killed stays on the account until the deadline it had, so for up to its
+/// period. This covers all but reservations with periods of a second and more.
+pub const LINGER: Duration = Duration::from_millis(300);
 
 /// The pause between two such tries.
 pub(crate) const LINGER_PAUSE: Duration = Duration::from_micros(500);

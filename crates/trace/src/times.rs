@@ -9,14 +9,14 @@ use punctual_model::Duration;
 ///
 /// The maximum is kept exactly, besides, because it is the number people look at first.
 #[derive(Clone, Debug)]
-pub struct Latencies {
+pub struct Times {
     histogram: Histogram<u64>,
     max: Duration,
 }
 
 const LONGEST: u64 = 3600 * 1_000_000_000;
 
-impl Latencies {
+impl Times {
     /// An empty histogram.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3)
@@ -53,14 +53,14 @@ impl Latencies {
     }
 }
 
-impl Default for Latencies {
+impl Default for Times {
     fn default() -> Self {
         Self::new()
     }
 }
 
 /// `p50/p99/max` in microseconds, or `-` if nothing was counted.
-impl fmt::Display for Latencies {
+impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.percentile(50.0), self.percentile(99.0), self.max()) {
             (Some(p50), Some(p99), Some(max)) => {
@@ -79,23 +79,23 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_what_was_counted() {
-        let mut latencies = Latencies::new();
-        assert_eq!((latencies.max(), latencies.to_string().as_str()), (None, "-"));
+        let mut times = Times::new();
+        assert_eq!((times.max(), times.to_string().as_str()), (None, "-"));
         for us in 1..=100 {
-            latencies.record(Duration::from_micros(us));
+            times.record(Duration::from_micros(us));
         }
-        assert_eq!(latencies.to_string(), "50/99/100");
-        assert_eq!(latencies.max(), Some(Duration::from_micros(100)));
-        let mut twice = latencies.clone();
-        twice.add(&latencies);
+        assert_eq!(times.to_string(), "50/99/100");
+        assert_eq!(times.max(), Some(Duration::from_micros(100)));
+        let mut twice = times.clone();
+        twice.add(&times);
         assert_eq!(twice.count(), 200);
     }
 
     #[test]
     fn longer_than_an_hour_is_still_counted() {
-        let mut latencies = Latencies::new();
-        latencies.record(Duration::from_secs(7200));
-        assert_eq!(latencies.count(), 1);
-        assert_eq!(latencies.max(), Some(Duration::from_secs(7200)));
+        let mut times = Times::new();
+        times.record(Duration::from_secs(7200));
+        assert_eq!(times.count(), 1);
+        assert_eq!(times.max(), Some(Duration::from_secs(7200)));
     }
 }

@@ -1,0 +1,57 @@
+//! Where answers go: standard output, or a file.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use crate::exit::Failure;
+
+/// Prints without colours unless to a terminal. A reader that has seen enough is no failure.
+pub(crate) fn print(page: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(page.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::cannot_here(format!("cannot write the answer: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A JSON file to be: what is at its path stays until the new one is whole.
+pub(crate) struct JsonFile {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl JsonFile {
+    /// Opens a file of its own in the folder of `path`.
+    pub(crate) fn beside(path: &Path) -> Result<Self, Failure> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let refuse = |why: &dyn std::fmt::Display| {
+            Failure::bad_input(format!("{}: cannot be written: {why}", path.display()))
+        };
+        if path.file_name().is_none() || path.is_dir() {
+            return Err(refuse(&"it is a folder"));
+        }
+        let file = NamedTempFile::new_in(folder).map_err(|error| refuse(&error))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Writes `value` and puts the file in its place.
+    pub(crate) fn write(mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let refuse = |path: &Path, error: &dyn std::fmt::Display| {
+            Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
+        };
+        serde_json::to_writer_pretty(&mut self.file, value)
+            .map_err(io::Error::from)
+            .and_then(|()| self.file.write_all(b"\n"))
+            .map_err(|error| refuse(&self.path, &error))?;
+        self.file.persist(&self.path).map_err(|error| refuse(&self.path, &error))?;
+        Ok(())
+    }
+}
