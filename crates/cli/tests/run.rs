@@ -52,7 +52,8 @@ fn a_hog_is_told_what_it_used() {
     let number = |key: &str| summary[key].as_u64().unwrap_or_else(|| panic!("{key}: {summary}"));
     assert_eq!((number("budget_ns"), number("period_ns")), (2_000_000, 10_000_000));
     assert_eq!(number("offered_ns"), 2_000_000 * number("periods"));
-    assert!(number("processor_ns") > 0 && number("wall_ns") > number("processor_ns"));
+    assert!(number("exec_time_ns") > 0 && number("wall_ns") > number("exec_time_ns"));
+    assert!(number("exec_time_of_first_thread_ns") <= number("exec_time_ns") + 1_000_000);
     assert!(summary["used_percent"].as_f64().expect("a number") > 0.0);
     assert_eq!((&summary["exit_code"], &summary["signal"]), (&7.into(), &Value::Null));
     assert_eq!(summary["command"][0], "sh");
