@@ -3,8 +3,7 @@
 //! The tests themselves are in `tests/`; they are here and not in a crate below because they hold
 //! crates that may not know each other against one another.
 
-use punctual_model::{Duration, Policy, Service, Task, TaskSpec};
-use punctual_policy::jobs::Jobs;
+use punctual_model::{Duration, Service, Task, TaskSpec};
 use rand::{Rng, RngExt};
 
 /// A random set of 1 to 8 tasks: periods over two decades, deadlines before and after the period,
@@ -39,17 +38,4 @@ pub fn draw_tasks(rng: &mut impl Rng) -> Vec<Task> {
             .expect("drawn within the rules")
         })
         .collect()
-}
-
-/// The acting side of `policy` over `tasks`.
-pub fn jobs_of(policy: Policy, tasks: &[Task]) -> Jobs {
-    let mut order: Vec<u32> = (0..tasks.len() as u32).collect();
-    match policy {
-        Policy::Rmdp | Policy::Rm => {
-            order.sort_by_key(|task| tasks[*task as usize].min_inter_arrival());
-            Jobs::fixed_priority(&order)
-        }
-        Policy::Fp => Jobs::fixed_priority(&order),
-        Policy::Edf => Jobs::earliest_deadline(tasks.len()),
-    }
 }

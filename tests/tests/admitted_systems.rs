@@ -2,12 +2,13 @@
 
 use punctual_analysis::admit;
 use punctual_model::{Contract, Duration, HostProfile, Instant, Policy, Task};
+use punctual_policy::jobs::Jobs;
 use punctual_sim::arrivals::{Drawn, Periodic};
 use punctual_sim::tasks::run;
 use punctual_trace::Summary;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use system_tests::{draw_tasks, jobs_of};
+use system_tests::draw_tasks;
 
 const POLICIES: [Policy; 4] = [Policy::Rmdp, Policy::Rm, Policy::Fp, Policy::Edf];
 
@@ -39,11 +40,11 @@ fn worst_responses(
         let shift = tasks.iter().map(Task::release_jitter).max().expect("tasks");
         let phases: Vec<Duration> = phases.into_iter().map(|phase| phase + shift).collect();
         let mut arrivals = Periodic::new(tasks, &phases);
-        run(tasks, jobs_of(policy, tasks), &mut arrivals, until + shift, &mut summary);
+        run(tasks, Jobs::of(policy, tasks, 0), &mut arrivals, until + shift, &mut summary);
     }
     for _ in 0..2 {
         let mut arrivals = Drawn::new(tasks, ChaCha8Rng::seed_from_u64(rng.random()));
-        run(tasks, jobs_of(policy, tasks), &mut arrivals, until, &mut summary);
+        run(tasks, Jobs::of(policy, tasks, 0), &mut arrivals, until, &mut summary);
     }
     (summary.late(), summary.tasks().iter().map(|task| task.response_time.max()).collect())
 }
@@ -111,7 +112,7 @@ fn bounds_are_reached_at_the_critical_instant() {
         // The first job of each is enough, but its busy window must be full: run it all.
         let longest = tasks.iter().map(Task::min_inter_arrival).max().expect("tasks");
         let mut arrivals = Periodic::new(tasks, &phases);
-        run(tasks, jobs_of(Policy::Rm, tasks), &mut arrivals, until + longest, &mut summary);
+        run(tasks, Jobs::of(Policy::Rm, tasks, 0), &mut arrivals, until + longest, &mut summary);
         for (task, seen) in grant.tasks.iter().zip(summary.tasks()) {
             assert_eq!(seen.response_time.max(), Some(task.response_time_bound), "seed {seed}");
         }

@@ -1,11 +1,13 @@
 //! The `punctual` command: one subcommand a module, each thin over the crates below.
 
 mod admit;
+mod contract_file;
 mod demo;
 mod doctor;
 mod exit;
 mod output;
 mod run;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Admit(admit::Args),
+    Simulate(simulate::Args),
     Run(run::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     // clap exits with 2 on bad usage and 0 on --help, which is what `exit` promises.
     let outcome = match Cli::parse().command {
         Command::Admit(args) => admit::main(&args),
+        Command::Simulate(args) => simulate::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Demo(args) => demo::main(&args),

@@ -1,6 +1,8 @@
 //! Where answers go: standard output, or a file.
 
+use std::fs::Permissions;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -28,18 +30,7 @@ pub(crate) struct JsonFile {
 impl JsonFile {
     /// Opens a file of its own in the folder of `path`.
     pub(crate) fn beside(path: &Path) -> Result<Self, Failure> {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let refuse = |why: &dyn std::fmt::Display| {
-            Failure::bad_input(format!("{}: cannot be written: {why}", path.display()))
-        };
-        if path.file_name().is_none() || path.is_dir() {
-            return Err(refuse(&"it is a folder"));
-        }
-        let file = NamedTempFile::new_in(folder).map_err(|error| refuse(&error))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file: file_beside(path)? })
     }
 
     /// Writes `value` and puts the file in its place.
@@ -54,4 +45,21 @@ impl JsonFile {
         self.file.persist(&self.path).map_err(|error| refuse(&self.path, &error))?;
         Ok(())
     }
+}
+
+/// A file in the folder of `path`, to take its place later.
+pub(crate) fn file_beside(path: &Path) -> Result<NamedTempFile, Failure> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let refuse = |why: &dyn std::fmt::Display| {
+        Failure::bad_input(format!("{}: cannot be written: {why}", path.display()))
+    };
+    if path.file_name().is_none() || path.is_dir() {
+        return Err(refuse(&"it is a folder"));
+    }
+    // With the rights that the user's umask gives, as any other new file.
+    let rights = Permissions::from_mode(0o666);
+    tempfile::Builder::new().permissions(rights).tempfile_in(folder).map_err(|error| refuse(&error))
 }

@@ -9,7 +9,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use punctual_model::{Instant, Rank};
+use punctual_model::{Instant, Policy, Rank, Task};
 
 use crate::ready::ReadySet;
 
@@ -19,7 +19,8 @@ enum Queue {
     /// One rank a task.
     Fixed { rank: Box<[Rank]>, task: Box<[u32]>, ready: ReadySet },
     /// By absolute deadline of a task's oldest job; of equal deadlines the task listed first.
-    Deadline { waiting: BinaryHeap<Reverse<(Instant, u32)>> },
+    /// Tasks from `first_above` on go before all others.
+    Deadline { waiting: BinaryHeap<Reverse<(bool, Instant, u32)>>, first_above: u32 },
 }
 
 /// The state machine. Tasks are known by their position.
@@ -43,6 +44,25 @@ pub enum OnRelease {
 }
 
 impl Jobs {
+    /// The order of `policy` among `tasks`, with `above` more entries after them that go before
+    /// all tasks: reservations, which Linux serves above every fixed priority. Those keep their
+    /// order among themselves under fixed priorities, and go by deadline under `edf`.
+    ///
+    /// `rmdp` and `rm`: the shorter period first, of equal periods the task listed first.
+    pub fn of(policy: Policy, tasks: &[Task], above: u32) -> Self {
+        let count = tasks.len() as u32;
+        let mut order: Vec<u32> = (0..count).collect();
+        match policy {
+            Policy::Rmdp | Policy::Rm => {
+                order.sort_by_key(|task| tasks[*task as usize].min_inter_arrival());
+            }
+            Policy::Fp => {}
+            Policy::Edf => return Self::by_deadline(tasks.len() + above as usize, count),
+        }
+        let order: Vec<u32> = (count..count + above).chain(order).collect();
+        Self::fixed_priority(&order)
+    }
+
     /// Fixed priorities: `order` lists the tasks, the most urgent first.
     ///
     /// # Panics
@@ -60,7 +80,12 @@ impl Jobs {
 
     /// Earliest absolute deadline first, among at most `tasks` tasks.
     pub fn earliest_deadline(tasks: usize) -> Self {
-        Self { queue: Queue::Deadline { waiting: BinaryHeap::with_capacity(tasks) }, running: None }
+        Self::by_deadline(tasks, u32::MAX)
+    }
+
+    fn by_deadline(tasks: usize, first_above: u32) -> Self {
+        let waiting = BinaryHeap::with_capacity(tasks);
+        Self { queue: Queue::Deadline { waiting, first_above }, running: None }
     }
 
     /// The oldest incomplete job of `task`, due at `absolute_deadline`, is ready. A driver calls
@@ -86,8 +111,8 @@ impl Jobs {
                 ready.remove(rank);
                 (task[rank.0 as usize], Instant::MAX)
             }
-            Queue::Deadline { waiting } => {
-                let Reverse((deadline, task)) = waiting.pop()?;
+            Queue::Deadline { waiting, .. } => {
+                let Reverse((_, deadline, task)) = waiting.pop()?;
                 (task, deadline)
             }
         };
@@ -110,7 +135,9 @@ impl Jobs {
     fn insert(&mut self, task: u32, deadline: Instant) {
         match &mut self.queue {
             Queue::Fixed { rank, ready, .. } => ready.insert(rank[task as usize]),
-            Queue::Deadline { waiting } => waiting.push(Reverse((deadline, task))),
+            Queue::Deadline { waiting, first_above } => {
+                waiting.push(Reverse((task < *first_above, deadline, task)));
+            }
         }
     }
 
@@ -118,7 +145,9 @@ impl Jobs {
     fn outranks(&self, one: (u32, Instant), other: (u32, Instant)) -> bool {
         match &self.queue {
             Queue::Fixed { rank, .. } => rank[one.0 as usize].outranks(rank[other.0 as usize]),
-            Queue::Deadline { .. } => one.1 < other.1,
+            Queue::Deadline { first_above, .. } => {
+                (one.0 < *first_above, one.1) < (other.0 < *first_above, other.1)
+            }
         }
     }
 }
@@ -126,6 +155,7 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_model::{Duration, Service, TaskSpec};
 
     fn at(n: u64) -> Instant {
         Instant::from_nanos(n)
@@ -143,6 +173,25 @@ mod tests {
         assert_eq!(jobs.dispatch(), Some(0));
         jobs.complete();
         assert_eq!(jobs.dispatch(), None);
+    }
+
+    #[test]
+    fn reservations_go_before_all_tasks() {
+        let task = |ms| {
+            let (period, wcet) = (Duration::from_millis(ms), Service::from_millis(1));
+            Task::new(TaskSpec::periodic("t", period, wcet)).expect("valid")
+        };
+        let tasks = [task(20), task(10)];
+        for policy in [Policy::Rm, Policy::Edf] {
+            let mut jobs = Jobs::of(policy, &tasks, 1);
+            for (entry, deadline) in [(0, 20), (1, 10), (2, 99)] {
+                assert_eq!(jobs.ready(entry, at(deadline)), OnRelease::Dispatch);
+            }
+            for entry in [2, 1, 0] {
+                assert_eq!(jobs.dispatch(), Some(entry), "{policy:?}");
+                jobs.complete();
+            }
+        }
     }
 
     #[test]
