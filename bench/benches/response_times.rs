@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use punctual_analysis::response_time::response_times;
+use punctual_analysis::fixed_priority::response_times;
 use punctual_analysis::{CpuLoad, Steps};
 use punctual_bench::pairs::{compare, nanos_per_op};
 use punctual_bench::systems;

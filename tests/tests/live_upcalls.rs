@@ -80,6 +80,16 @@ fn start(placement: Placement, diary: &Arc<Mutex<Diary>>) -> Running<Worker> {
     upcalls.run(clock::now()).expect("has its class")
 }
 
+/// A joined thread is out of the kernel's tables only a moment later.
+fn eventually(holds: impl Fn() -> bool) -> bool {
+    (0..2_000).any(|_| {
+        holds() || {
+            clock::sleep(Duration::from_millis(1));
+            false
+        }
+    })
+}
+
 fn threads() -> usize {
     fs::read_dir("/proc/self/task").expect("mounted").count()
 }
@@ -186,8 +196,9 @@ fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
         running.stop().expect("kept its class");
         drop(start(placement, &diary));
         let (tid, _) = diary.lock().expect("diary").ran_as.expect("ran");
-        assert!(sched::get(tid).is_err(), "the thread is gone");
+        assert!(eventually(|| sched::get(tid).is_err()), "the thread is gone");
     }
+    assert!(eventually(|| threads() == before.0), "no thread is left");
     let after = (threads(), shared_memory(), sched::get(thread::current()).expect("our own"));
     assert_eq!(before, after);
 }

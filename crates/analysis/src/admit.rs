@@ -5,7 +5,7 @@ use alloc::string::ToString;
 use punctual_model::{Contract, HostProfile};
 
 use crate::counter_offer;
-use crate::examination::{Entry, Examination, Failure, examine};
+use crate::examination::{BOUNDS, Entry, Examination, Failure, examine};
 use crate::steps::Steps;
 use crate::verdict::{Grant, GrantedReservation, GrantedTask, Refusal, TaskBound};
 
@@ -17,7 +17,7 @@ use crate::verdict::{Grant, GrantedReservation, GrantedTask, Refusal, TaskBound}
 /// `fp`, processor demand under `edf`. Several CPUs are filled first fit, largest share first. What
 /// cannot be decided within [`Steps::ADMISSION`] is refused.
 pub fn admit(contract: &Contract, host: &HostProfile) -> Result<Grant, Refusal> {
-    let mut examination = examine(contract, host, &mut Steps::default());
+    let mut examination = examine(contract, host, &mut Steps::default(), BOUNDS);
     match examination.failure.take() {
         None => Ok(examination.grant(contract)),
         Some(failure) => Err(examination.refuse(contract, host, failure)),

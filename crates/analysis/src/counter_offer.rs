@@ -10,6 +10,7 @@ use punctual_model::units::MAX_NANOS;
 use punctual_model::{Contract, Duration, HostProfile, Reservation, Service, Task, TaskSpec};
 
 use crate::examination::{Entry, examine, fits};
+use crate::sched_deadline::{KernelLimits, LEAST_RUNTIME};
 use crate::steps::Steps;
 use crate::verdict::CounterOffer;
 
@@ -85,6 +86,22 @@ impl Placed {
         }
     }
 
+    /// No less makes sense.
+    fn least_work(&self) -> u64 {
+        match self {
+            Self::Task(..) => 1,
+            Self::Reservation(..) => LEAST_RUNTIME.as_nanos(),
+        }
+    }
+
+    /// Nothing longer can be said.
+    fn longest_period(&self) -> u64 {
+        match self {
+            Self::Task(..) => MAX_NANOS,
+            Self::Reservation(..) => KernelLimits::default().longest_period.as_nanos(),
+        }
+    }
+
     /// The same with other work. `None` if that is no valid entry.
     fn with_work(&self, work: u64) -> Option<Self> {
         let work = Service::from_nanos(work);
@@ -155,14 +172,14 @@ impl Search<'_> {
     fn admitted_with(&mut self, changed: Option<Placed>) -> bool {
         let Some(changed) = changed else { return false };
         self.set(&changed);
-        examine(&self.trial, self.host, &mut Steps::default()).failure.is_none()
+        examine(&self.trial, self.host, &mut Steps::default(), 0).failure.is_none()
     }
 
     fn largest_work(&mut self, original: &Placed) -> Option<u64> {
-        if !self.fits_with(original.with_work(1)) {
+        let (mut fits, mut too_large) = (original.least_work(), original.work());
+        if fits >= too_large || !self.fits_with(original.with_work(fits)) {
             return None;
         }
-        let (mut fits, mut too_large) = (1, original.work());
         while too_large - fits > 1 {
             let middle = fits + (too_large - fits) / 2;
             if self.fits_with(original.with_work(middle)) {
@@ -177,10 +194,11 @@ impl Search<'_> {
     fn shortest_period(&mut self, original: &Placed) -> Option<u64> {
         let mut too_short = original.period();
         let mut fits = loop {
-            if too_short >= MAX_NANOS {
+            let longest = original.longest_period();
+            if too_short >= longest {
                 return None;
             }
-            let longer = too_short.saturating_mul(2).min(MAX_NANOS);
+            let longer = too_short.saturating_mul(2).min(longest);
             if self.fits_with(original.with_period(longer)) {
                 break longer;
             }

@@ -10,11 +10,16 @@ use crate::judge::{self, Miss};
 use crate::load::CpuLoad;
 use crate::partition::{self, Placement};
 use crate::reservation::bandwidth_ppm;
+use crate::sched_deadline::{KernelLimits, LEAST_RUNTIME, Objection};
 use crate::steps::Steps;
 use crate::utilisation::{self, Finding};
 use crate::verdict::TestReport;
 
 const BANDWIDTH: &str = "reservable-bandwidth";
+const SCHED_DEADLINE: &str = "sched-deadline";
+
+/// What finding bounds may use where the verdict does not need them, for all CPUs together.
+pub(crate) const BOUNDS: u64 = Steps::ADMISSION / 4;
 
 /// Whether `contract` would be admitted; cheaper than [`crate::admit`], and undecided is no.
 pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -> bool {
@@ -24,9 +29,11 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
     let placement = partition::place(contract, host, steps);
     if contract.cpus > 1 {
         // Each CPU was judged while it was filled.
-        return placement.task_cpus.iter().chain(&placement.reservation_cpus).all(Option::is_some);
+        return placement.task_cpus.iter().chain(&placement.reservation_cpus).all(Option::is_some)
+            && kernel_objection(contract, &placement).is_none();
     }
     failing_reservation(contract, host, &placement).is_none()
+        && kernel_objection(contract, &placement).is_none()
         && judge::fits(contract.policy, &placement.load(contract, host, 0), steps)
 }
 
@@ -52,7 +59,13 @@ pub(crate) struct Examination {
     pub(crate) failure: Option<Failure>,
 }
 
-pub(crate) fn examine(contract: &Contract, host: &HostProfile, steps: &mut Steps) -> Examination {
+/// The verdict within `steps`; bounds beyond what it needs within `bounds_within` steps.
+pub(crate) fn examine(
+    contract: &Contract,
+    host: &HostProfile,
+    steps: &mut Steps,
+    bounds_within: u64,
+) -> Examination {
     if contract.cpus > host.cpus {
         return too_few_cpus(contract, host);
     }
@@ -67,6 +80,13 @@ pub(crate) fn examine(contract: &Contract, host: &HostProfile, steps: &mut Steps
             None => format!("within the {} ppm that may be reserved of a CPU", host.reservable_ppm),
         };
         tests.push(TestReport { name: BANDWIDTH, admits: failure.is_none(), why });
+        let objection = kernel_objection(contract, &placement);
+        let why = match &objection {
+            Some(objection) => objection.why.clone(),
+            None => "the kernel takes every budget, every period and their sum on each CPU".into(),
+        };
+        tests.push(TestReport { name: SCHED_DEADLINE, admits: objection.is_none(), why });
+        failure = failure.or(objection);
     }
     if !contract.tasks.is_empty() {
         let loads: Vec<CpuLoad> =
@@ -74,7 +94,8 @@ pub(crate) fn examine(contract: &Contract, host: &HostProfile, steps: &mut Steps
         let mut miss = homeless_task(contract, host, &placement, steps);
         sufficient_tests(contract.policy, &loads, miss.is_some(), &mut tests);
         for (cpu, load) in (0..contract.cpus).zip(&loads) {
-            let judgement = judge::judge(contract.policy, load, steps);
+            let for_bounds = &mut Steps::new(bounds_within / u64::from(contract.cpus));
+            let judgement = judge::judge(contract.policy, load, steps, for_bounds);
             let tasks: Vec<usize> = placement.tasks_on(cpu).collect();
             for (&at, bound) in tasks.iter().zip(judgement.bounds) {
                 bounds[at] = bound;
@@ -148,6 +169,39 @@ fn failing_reservation(
     })
 }
 
+/// The first reservation, CPU by CPU, that the kernel would refuse. A root domain may be as small as
+/// one CPU; and where it is larger, what fits on each of its CPUs fits together.
+fn kernel_objection(contract: &Contract, placement: &Placement) -> Option<Failure> {
+    let kernel = KernelLimits::default();
+    (0..contract.cpus).find_map(|cpu| {
+        let here: Vec<usize> = placement.reservations_on(cpu).collect();
+        let requests = here.iter().map(|&at| contract.reservations[at].reservation.into());
+        let (refused, objection) = kernel.admit(1, requests).err()?;
+        let named = &contract.reservations[here[refused]];
+        let shortfall = match objection {
+            Objection::Bandwidth { wanted, left } => {
+                let missing = u128::from(wanted - left);
+                let excess = missing * u128::from(named.reservation.period().as_nanos());
+                u64::try_from(excess.div_ceil(1 << 20)).ok()
+            }
+            Objection::RuntimeTooShort { runtime } => {
+                Some(LEAST_RUNTIME.as_nanos() - runtime.as_nanos())
+            }
+            Objection::PeriodOutside { period, shortest, longest } => {
+                let short = shortest.saturating_sub(period);
+                Some(short.max(period.saturating_sub(longest)).as_nanos())
+            }
+            Objection::RuntimeAboveDeadline { .. } | Objection::DeadlineAbovePeriod { .. } => None,
+        };
+        Some(Failure {
+            test: SCHED_DEADLINE,
+            entry: Some(Entry::Reservation(here[refused])),
+            shortfall: shortfall.map(Duration::from_nanos),
+            why: format!("reservation \"{}\" {objection}", named.name),
+        })
+    })
+}
+
 fn least_reserved(contract: &Contract, placement: &Placement) -> u64 {
     let reserved_on = |cpu| {
         let here = contract.reservations.iter().zip(&placement.reservation_cpus);
@@ -167,7 +221,7 @@ fn homeless_task(
     let nearest = (0..contract.cpus)
         .filter_map(|cpu| {
             let (tasks, load) = placement.load_with(contract, host, cpu, task);
-            let miss = judge::judge(contract.policy, &load, steps).miss?;
+            let miss = judge::judge(contract.policy, &load, steps, &mut Steps::new(0)).miss?;
             Some((miss.shortfall?, cpu, tasks[miss.task], miss.why))
         })
         .min();
@@ -189,11 +243,16 @@ fn sufficient_tests(
     tests: &mut Vec<TestReport>,
 ) {
     type Test = fn(&CpuLoad) -> Finding;
-    let both: [(&'static str, Test); 2] =
-        [("liu-layland", utilisation::liu_layland), ("rmdp", utilisation::rmdp)];
-    let of_policy = match policy {
-        Policy::Rm => &both[..1],
-        Policy::Rmdp => &both[..],
+    // The cheapest first.
+    let of_policy: &[(&'static str, Test)] = match policy {
+        Policy::Rm => {
+            &[("liu-layland", utilisation::liu_layland), ("hyperbolic", utilisation::hyperbolic)]
+        }
+        Policy::Rmdp => &[
+            ("liu-layland", utilisation::liu_layland),
+            ("rmdp", utilisation::rmdp),
+            ("sha", utilisation::sha),
+        ],
         Policy::Fp | Policy::Edf => &[],
     };
     for &(name, test) in of_policy {

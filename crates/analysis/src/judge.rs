@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 
 use punctual_model::{Duration, Policy};
 
-use crate::demand::{DemandVerdict, processor_demand};
-use crate::load::CpuLoad;
-use crate::response_time::{ResponseTime, all_in_time, response_times};
+use crate::edf::demand::{DemandVerdict, processor_demand};
+use crate::edf::response_time::response_times as response_times_by_deadline;
+use crate::fixed_priority::{ResponseTime, all_in_time, response_times};
+use crate::load::{CpuLoad, Granularity};
 use crate::steps::Steps;
 use crate::utilisation;
 
@@ -50,10 +51,18 @@ pub(crate) struct Miss {
 }
 
 /// Judges one CPU and says what is proven of each task.
-pub(crate) fn judge(policy: Policy, load: &CpuLoad, steps: &mut Steps) -> Judgement {
+///
+/// Where the test that decides gives no bounds, `for_bounds` goes into finding them; the verdict
+/// does not depend on it.
+pub(crate) fn judge(
+    policy: Policy,
+    load: &CpuLoad,
+    steps: &mut Steps,
+    for_bounds: &mut Steps,
+) -> Judgement {
     match policy {
         Policy::Rmdp | Policy::Rm | Policy::Fp => judge_fixed_priority(load, steps),
-        Policy::Edf => judge_earliest_deadline(load, steps),
+        Policy::Edf => judge_earliest_deadline(load, steps, for_bounds),
     }
 }
 
@@ -95,9 +104,9 @@ fn judge_fixed_priority(load: &CpuLoad, steps: &mut Steps) -> Judgement {
     Judgement { bounds: times.into_iter().map(ResponseTime::bound).collect(), miss }
 }
 
-/// The demand test proves all deadlines or none, so the bound of each task is its deadline: weak
-/// but proven.
-fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps) -> Judgement {
+/// The demand test proves all deadlines or none. The bounds are the response times; where those
+/// are not found in time, what the demand test proved: the deadlines.
+fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps, for_bounds: &mut Steps) -> Judgement {
     // Where all tasks together are too much, name the one with the largest share.
     let heaviest = || {
         let share = |at: &usize| {
@@ -106,10 +115,16 @@ fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps) -> Judgement {
         };
         (0..load.tasks.len()).max_by_key(share).unwrap_or(0)
     };
-    let miss = match processor_demand(load, steps) {
+    let verdict = processor_demand(load, steps);
+    let times = response_times_by_deadline(load, Granularity::Continuous, for_bounds);
+    let bounds = times.into_iter().map(ResponseTime::bound);
+    let miss = match verdict {
         DemandVerdict::Fits => {
-            let deadline = |task: &crate::load::TaskLoad| Some(Duration::from_nanos(task.deadline));
-            return Judgement { bounds: load.tasks.iter().map(deadline).collect(), miss: None };
+            let bounds = bounds.zip(&load.tasks).map(|(bound, task)| {
+                let deadline = Duration::from_nanos(task.deadline);
+                Some(bound.map_or(deadline, |bound| bound.min(deadline)))
+            });
+            return Judgement { bounds: bounds.collect(), miss: None };
         }
         DemandVerdict::Exceeds { window, by, task } => Miss {
             task,
@@ -132,5 +147,5 @@ fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps) -> Judgement {
             why: String::from("could not be decided within the bound on the analysis"),
         },
     };
-    Judgement { bounds: load.tasks.iter().map(|_| None).collect(), miss: Some(miss) }
+    Judgement { bounds: bounds.collect(), miss: Some(miss) }
 }

@@ -4,16 +4,19 @@
 //! [`Refusal`] that carries the numbers and a counter-offer. Everything here is pure integer
 //! arithmetic: no float decides, so nothing is ever admitted by a rounding.
 //!
-//! Reading order: [`load`] (what one CPU has to do), [`utilisation`] (two cheap tests),
-//! [`response_time`] and [`demand`] (the tests that decide), then `partition`, `judge`,
+//! Reading order: [`load`] (what one CPU has to do), [`utilisation`] (cheap tests),
+//! [`fixed_priority`] and [`edf`] (the tests that decide), then `partition`, `judge`,
 //! `examination` and [`admit`], which put them together.
+//!
+//! Beside them, [`channel`]: messages over a sender's processor and link; and [`supply`]:
+//! reservations, what fits inside them, and timetables that keep them.
 //!
 //! # Conventions, said once
 //! - All numbers are nanoseconds of one CPU at full speed, so work and time are comparable. The
 //!   types of `punctual-model` keep the two apart at the API; inside the formulas both are `u64`.
 //! - Tasks stand in priority order, the most urgent first.
 //! - Time is continuous: a quantum that began just before a release delays it by all of itself.
-//!   Tools for discrete time subtract one tick there.
+//!   Tools for discrete time subtract one tick there; [`Granularity`] does it on request.
 //! - Every loop is bounded by [`Steps`]. What is not decided within them is refused, never
 //!   admitted.
 #![no_std]
@@ -22,23 +25,26 @@
 extern crate alloc;
 
 mod admit;
+pub mod channel;
 mod counter_offer;
-pub mod demand;
+pub mod edf;
 mod examination;
+pub mod fixed_priority;
 mod judge;
 pub mod load;
 pub mod order;
 mod partition;
 pub mod ratio;
 pub mod reservation;
-pub mod response_time;
+pub mod sched_deadline;
 mod steps;
+pub mod supply;
 mod switching;
 pub mod utilisation;
 mod verdict;
 
 pub use admit::admit;
-pub use load::CpuLoad;
+pub use load::{CpuLoad, Granularity};
 pub use steps::Steps;
 pub use verdict::{
     CounterOffer, Grant, GrantedReservation, GrantedTask, Refusal, TaskBound, TestReport,

@@ -13,10 +13,14 @@ use crate::switching::with_two_switches;
 pub struct TaskLoad {
     /// The wcet and two context switches.
     pub(crate) work: u64,
+    /// Without the switches.
+    pub(crate) wcet: u64,
     pub(crate) period: u64,
     pub(crate) deadline: u64,
     pub(crate) jitter: u64,
     pub(crate) quantum: u64,
+    /// The stretch at the end of each job that is known not to be preempted: zero in a contract.
+    pub(crate) last: u64,
 }
 
 impl TaskLoad {
@@ -24,10 +28,12 @@ impl TaskLoad {
     pub fn new(task: &Task, context_switch: Service) -> Self {
         Self {
             work: with_two_switches(task.wcet(), context_switch),
+            wcet: task.wcet().as_nanos(),
             period: task.min_inter_arrival().as_nanos(),
             deadline: task.relative_deadline().as_nanos(),
             jitter: task.release_jitter().as_nanos(),
             quantum: task.quantum().as_nanos(),
+            last: 0,
         }
     }
 
@@ -43,6 +49,16 @@ impl TaskLoad {
     /// The most work that can become known in such a window.
     pub(crate) fn work_in(&self, window: u64) -> Option<u64> {
         self.arrivals_in(window)?.checked_mul(self.work)
+    }
+
+    /// As [`Self::arrivals_in`], for a closed window: `[0, window]`.
+    pub(crate) fn arrivals_until(&self, window: u64) -> Option<u64> {
+        Some(window.checked_add(self.jitter)? / self.period + 1)
+    }
+
+    /// The most work that can become known in such a window.
+    pub(crate) fn work_until(&self, window: u64) -> Option<u64> {
+        self.arrivals_until(window)?.checked_mul(self.work)
     }
 
     /// The time that is left to the deadline when a release became known as late as it may.
@@ -75,6 +91,35 @@ impl CpuLoad {
         }
     }
 
+    /// For each task the largest quantum of a less urgent one.
+    pub(crate) fn blocking_bounds(&self) -> Vec<u64> {
+        let mut bounds = Vec::from_iter(self.tasks.iter().map(|_| 0));
+        let mut largest = 0;
+        for (bound, task) in bounds.iter_mut().zip(&self.tasks).rev() {
+            *bound = largest;
+            largest = largest.max(task.quantum);
+        }
+        bounds
+    }
+
+    /// The same with jobs that, once begun, are not preempted by other tasks.
+    pub(crate) fn non_preemptive(&self) -> Self {
+        let mut load = self.clone();
+        for task in &mut load.tasks {
+            (task.quantum, task.last) = (task.work, task.wcet);
+        }
+        load
+    }
+
+    /// The same with jobs that end with a segment of at least this length, cut to the wcet.
+    pub(crate) fn with_last_segments(&self, last: &[Service]) -> Self {
+        let mut load = self.clone();
+        for (task, last) in load.tasks.iter_mut().zip(last) {
+            task.last = last.as_nanos().min(task.wcet);
+        }
+        load
+    }
+
     /// What the reservations alone take of the CPU.
     pub(crate) fn reserved(&self) -> Utilisation {
         let mut sum = Utilisation::ZERO;
@@ -91,6 +136,33 @@ impl CpuLoad {
             sum.add(task.work, task.period);
         }
         sum
+    }
+}
+
+/// What "just before" means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Granularity {
+    /// Time is continuous: a blocker may begin any moment before a release, so it can delay it by
+    /// all but nothing of its quantum. Bounds are suprema.
+    #[default]
+    Continuous,
+    /// Everything happens at multiples of so many nanoseconds: a blocker began a tick before.
+    /// Where some length of a load is no such multiple, or with a reservation on the CPU (whose
+    /// budget may end anywhere), the load is taken as continuous.
+    Ticks(u64),
+}
+
+impl Granularity {
+    /// How long before a release a blocker began at the latest; zero in continuous time.
+    pub(crate) fn tick_of(self, load: &CpuLoad) -> u64 {
+        let Self::Ticks(tick @ 1..) = self else { return 0 };
+        let even = |task: &TaskLoad| {
+            let TaskLoad { work, wcet, period, deadline, jitter, quantum, last } = *task;
+            [work, wcet, period, deadline, jitter, quantum, last]
+                .iter()
+                .all(|length| length.is_multiple_of(tick))
+        };
+        if load.reservations.is_empty() && load.tasks.iter().all(even) { tick } else { 0 }
     }
 }
 

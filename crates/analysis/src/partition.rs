@@ -29,10 +29,12 @@ impl Placement {
         self.order.iter().copied().filter(move |&at| self.task_cpus[at] == Some(cpu))
     }
 
-    /// What `cpu` has to do.
+    /// What `cpu` has to do: its tasks, and whatever of the reservations may come there. Linux
+    /// schedules SCHED_DEADLINE over all CPUs of a root domain and nothing pins a reservation to
+    /// its CPU yet, so that is every one of them.
     pub(crate) fn load(&self, contract: &Contract, host: &HostProfile, cpu: u16) -> CpuLoad {
         let tasks: Vec<usize> = self.tasks_on(cpu).collect();
-        cpu_load(contract, host, &tasks, self.reservations_on(cpu))
+        cpu_load(contract, host, &tasks)
     }
 
     /// What `cpu` would have to do with `task` on it too, and who that is, the most urgent first.
@@ -45,24 +47,20 @@ impl Placement {
     ) -> (Vec<usize>, CpuLoad) {
         let here = |&at: &usize| at == task || self.task_cpus[at] == Some(cpu);
         let tasks: Vec<usize> = self.order.iter().copied().filter(here).collect();
-        let load = cpu_load(contract, host, &tasks, self.reservations_on(cpu));
+        let load = cpu_load(contract, host, &tasks);
         (tasks, load)
     }
 
-    fn reservations_on(&self, cpu: u16) -> impl Iterator<Item = usize> {
+    /// The positions of the reservations on `cpu`.
+    pub(crate) fn reservations_on(&self, cpu: u16) -> impl Iterator<Item = usize> {
         (0..self.reservation_cpus.len()).filter(move |&at| self.reservation_cpus[at] == Some(cpu))
     }
 }
 
-fn cpu_load(
-    contract: &Contract,
-    host: &HostProfile,
-    tasks: &[usize],
-    reservations: impl Iterator<Item = usize>,
-) -> CpuLoad {
+fn cpu_load(contract: &Contract, host: &HostProfile, tasks: &[usize]) -> CpuLoad {
     CpuLoad::new(
         tasks.iter().map(|&at| &contract.tasks[at]),
-        reservations.map(|at| contract.reservations[at].reservation),
+        contract.reservations.iter().map(|named| named.reservation),
         host.context_switch,
     )
 }

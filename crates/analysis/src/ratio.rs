@@ -42,6 +42,13 @@ impl Ratio {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The product, rounded up, or the largest number there is.
+    #[must_use]
+    pub fn times_above(self, other: Self) -> Self {
+        let product = self.0.checked_mul(other.0);
+        Self(product.map_or(u128::MAX, |product| product.div_ceil(Self::ONE.0)))
+    }
+
     /// `n / self` rounded up; `None` if that does not fit in 64 bits.
     pub(crate) fn divide_up(self, n: u64) -> Option<u64> {
         let scaled = u128::from(n) << FRACTION_BITS;
@@ -164,8 +171,11 @@ impl Utilisation {
     }
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
+pub(crate) fn gcd<N: Copy + Default + PartialEq + core::ops::Rem<Output = N>>(
+    mut a: N,
+    mut b: N,
+) -> N {
+    while b != N::default() {
         (a, b) = (b, a % b);
     }
     a

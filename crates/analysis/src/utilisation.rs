@@ -1,13 +1,20 @@
-//! Two cheap tests for shorter-period-first: sufficient, not necessary.
+//! Cheap tests for shorter-period-first: sufficient, not necessary.
 //!
-//! A "no" from either refuses nobody; [`crate::response_time`] decides. Both are evaluated with
-//! the left side rounded up and the right side rounded down.
+//! A "no" from any refuses nobody; [`crate::fixed_priority`] decides. All are evaluated with the
+//! left side rounded up and the right side rounded down, or exactly.
+//!
+//! | test | quanta | admits | costs |
+//! |---|---|---|---|
+//! | [`liu_layland`] | no | least | one sum |
+//! | [`hyperbolic`] | no | all that `liu_layland` does | one product |
+//! | [`rmdp`] | yes | less than `sha` | one sum |
+//! | [`sha`] | yes | all that `rmdp` does | one sum and one bound a task |
 
 use alloc::format;
 use alloc::string::String;
 
 use crate::load::CpuLoad;
-use crate::ratio::Ratio;
+use crate::ratio::{Ratio, gcd};
 
 /// What a test says, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +35,49 @@ pub struct Finding {
 /// Liu & Layland, JACM 20(1), 1973, Theorem 5. Utilisations have no unit. Where an assumption does
 /// not hold it does not admit, and says which.
 pub fn liu_layland(load: &CpuLoad) -> Finding {
-    let broken = if load.tasks.iter().any(|task| task.quantum > 0) {
-        Some("assumes tasks that are preemptible anywhere, but some have a quantum")
-    } else {
-        common_assumption_broken(load)
-    };
+    let broken = quanta_or_common_assumption_broken(load);
     decide(load, broken, load.utilisation().above(), "utilisation")
+}
+
+/// The hyperbolic test: `Π (C_i/T_i + 1) ≤ 2`.
+///
+/// # Assumptions
+/// As Liu & Layland.
+///
+/// # Source, units and answers
+/// Bini, Buttazzo & Buttazzo, IEEE ToC 52(7), 2003, Theorem 1. No unit. The product is exact while
+/// its reduced fraction fits in 128 bits, and else rounded up. Where an assumption does not hold it
+/// does not admit, and says which.
+///
+/// # Why it admits all that Liu & Layland do
+/// Of all sets with the same sum, the product is largest where all shares are equal; and there both
+/// tests are the same. (A rounded product may still lose one that is at the very bound.)
+pub fn hyperbolic(load: &CpuLoad) -> Finding {
+    if let Some(broken) = quanta_or_common_assumption_broken(load) {
+        return Finding { admits: false, why: broken.into() };
+    }
+    let shares = || load.tasks.iter().map(|task| (task.work, task.period));
+    let rounded = shares()
+        .map(|(work, period)| Ratio::above(work, period).plus(Ratio::ONE))
+        .fold(Ratio::ONE, Ratio::times_above);
+    let two = Ratio::ONE.plus(Ratio::ONE);
+    let admits = rounded <= two || product_is_at_most_two(shares()) == Some(true);
+    let relation = if admits { "within" } else { "above" };
+    // Printed with six decimals, rounded up but never across the bound.
+    let product = if admits { rounded.min(two) } else { rounded };
+    Finding { admits, why: format!("product of 1 + utilisation {product} is {relation} 2") }
+}
+
+/// Whether `Π (work/period + 1) ≤ 2`, exactly; `None` beyond 128 bits.
+fn product_is_at_most_two(shares: impl Iterator<Item = (u64, u64)>) -> Option<bool> {
+    let (mut above, mut below) = (1u128, 1u128);
+    for (work, period) in shares {
+        above = above.checked_mul(u128::from(work) + u128::from(period))?;
+        below = below.checked_mul(u128::from(period))?;
+        let common = gcd(above, below);
+        (above, below) = (above / common, below / common);
+    }
+    Some(above <= below.checked_mul(2)?)
 }
 
 /// The RMDP test as printed: `Σ C_i/T_i + c_max·(1/T_1 − 1/T_n) ≤ n(2^{1/n} − 1)`, with `c_max` the
@@ -73,6 +117,59 @@ pub fn rmdp_left_side(load: &CpuLoad) -> Ratio {
     load.utilisation().above().plus(blocking)
 }
 
+/// The test of Sha, Rajkumar & Lehoczky for every task: `∀i: Σ_{k≤i} C_k/T_k + B_i/T_i ≤
+/// i(2^{1/i} − 1)`, with `B_i` the largest quantum of a task with a longer period.
+///
+/// # Assumptions
+/// As RMDP, and the tasks of the load in the order of their periods.
+///
+/// # Source, units and answers
+/// Sha, Rajkumar & Lehoczky, IEEE ToC 39(9), 1990, Theorem 16; there the blocking comes from
+/// semaphores. No unit. Where an assumption does not hold it does not admit, and says which.
+///
+/// # Why it admits all that RMDP does
+/// [`rmdp`] says why its left side is not below any of these; and the bound falls with i.
+pub fn sha(load: &CpuLoad) -> Finding {
+    let broken = if load.tasks.is_sorted_by_key(|task| task.period) {
+        common_assumption_broken(load)
+    } else {
+        Some("assumes that a shorter period is more urgent, but some are less")
+    };
+    if let Some(broken) = broken {
+        return Finding { admits: false, why: broken.into() };
+    }
+    let count = load.tasks.len();
+    let mut used = Ratio::ZERO;
+    for (at, (task, blocking)) in load.tasks.iter().zip(load.blocking_bounds()).enumerate() {
+        // One division for both: a job and a blocker that fill the first period do so exactly.
+        let left = used.plus(Ratio::above(task.work.saturating_add(blocking), task.period));
+        used = used.plus(Ratio::above(task.work, task.period));
+        // The limit of the bounds is below each, and costs nothing.
+        if left <= Ratio::LN_2 {
+            continue;
+        }
+        let bound = Ratio::liu_layland_bound(at + 1);
+        if left > bound {
+            let (first, bound) = (at + 1, six_decimals_below(bound));
+            let why = format!(
+                "for the first {first} of {count} tasks utilisation with blocking {left} is above \
+                 {bound}"
+            );
+            return Finding { admits: false, why };
+        }
+    }
+    let why = format!("utilisation with blocking is within the bound for each of {count} tasks");
+    Finding { admits: true, why }
+}
+
+fn quanta_or_common_assumption_broken(load: &CpuLoad) -> Option<&'static str> {
+    if load.tasks.iter().any(|task| task.quantum > 0) {
+        Some("assumes tasks that are preemptible anywhere, but some have a quantum")
+    } else {
+        common_assumption_broken(load)
+    }
+}
+
 fn common_assumption_broken(load: &CpuLoad) -> Option<&'static str> {
     if load.tasks.iter().any(|task| task.deadline < task.period) {
         Some("assumes deadlines no shorter than periods, but some are shorter")
@@ -92,15 +189,19 @@ fn decide(load: &CpuLoad, broken: Option<&str>, left: Ratio, what: &str) -> Find
     let bound = Ratio::liu_layland_bound(load.tasks.len());
     let admits = left <= bound;
     let relation = if admits { "within" } else { "above" };
-    let ppm = bound.ppm_below();
     let count = load.tasks.len();
     let noun = if count == 1 { "task" } else { "tasks" };
     Finding {
         admits,
         why: format!(
-            "{what} {left} is {relation} {}.{:06}, the bound for {count} {noun}",
-            ppm / 1_000_000,
-            ppm % 1_000_000
+            "{what} {left} is {relation} {}, the bound for {count} {noun}",
+            six_decimals_below(bound)
         ),
     }
+}
+
+/// How a right side is printed.
+fn six_decimals_below(bound: Ratio) -> String {
+    let ppm = bound.ppm_below();
+    format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000)
 }

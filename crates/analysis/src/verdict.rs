@@ -27,8 +27,8 @@ pub struct GrantedTask {
     pub name: String,
     /// From 0 to the contract's `cpus − 1`.
     pub cpu: u16,
-    /// No job takes longer, from nominal release to completion. Under `edf` this is the relative
-    /// deadline: proven but weak.
+    /// No job takes longer, from nominal release to completion. Under `edf`, where finding it takes
+    /// too long, this is the relative deadline: proven but weak.
     pub response_time_bound: Duration,
     /// As in the contract.
     pub relative_deadline: Duration,

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Draw, Ticks, contract, draw, load, plain, response_ticks, utilisation};
+use common::{Draw, TICK, Ticks, contract, draw, load, plain, response_ticks, utilisation};
 use punctual_analysis::utilisation::{liu_layland, rmdp};
 use punctual_analysis::{CounterOffer, Refusal, admit};
+use punctual_model::contract::NamedReservation;
 use punctual_model::units::MAX_NANOS;
 use punctual_model::{
     Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
@@ -124,7 +125,7 @@ fn sufficient_tests_admit_less_than_exact_analysis_and_nothing_else() {
 
 #[test]
 fn a_refusal_reads_as_a_sentence_with_its_numbers() {
-    let system = plain(&[(10_000, 30_000), (10_000, 40_000), (12_000, 50_000)]);
+    let system = plain(&[(100, 300), (100, 400), (120, 500)]);
     let refusal = refused(&contract(Policy::Rm, 1, &system, &[]));
     assert_eq!(
         refusal.to_string(),
@@ -153,7 +154,7 @@ fn an_offer_of_less_work_cuts_the_quantum_to_it() {
     let refusal = refused(&contract);
     assert_eq!(refusal.entry.as_deref(), Some("t0"));
     let offer = refusal.counter_offer.as_deref().expect("t1 can give way");
-    assert_eq!((offer.entry.as_str(), offer.work), ("t1", Some(Service::from_micros(5))));
+    assert_eq!((offer.entry.as_str(), offer.work), ("t1", Some(Service::from_nanos(5 * TICK))));
     assert!(admit(&taken(&contract, offer, offer.work, None), &HostProfile::ideal(1)).is_ok());
 }
 
@@ -163,12 +164,54 @@ fn reservations_are_bounded_by_what_may_be_reserved() {
     let refusal = refused(&contract);
     assert_eq!((refusal.test, refusal.entry.as_deref()), ("reservable-bandwidth", Some("r1")));
     let offer = refusal.counter_offer.as_deref().expect("less budget fits");
-    assert_eq!(offer.work, Some(Service::from_nanos(4_000)), "40 % of 10 ticks are left");
-    assert_eq!(offer.period, Some(Duration::from_nanos(12_500)));
-    assert_eq!(refusal.shortfall, Some(Duration::from_nanos(1_000)));
+    assert_eq!(offer.work, Some(Service::from_nanos(4 * TICK)), "40 % of 10 ticks are left");
+    assert_eq!(offer.period, Some(Duration::from_nanos(25 * TICK / 2)));
+    assert_eq!(refusal.shortfall, Some(Duration::from_nanos(TICK)));
     let host = HostProfile::ideal(2);
     let grant = admit(&Contract { cpus: 2, ..contract }, &host).expect("one each");
     assert_eq!(grant.reservations.iter().map(|r| r.cpu).collect::<Vec<_>>(), [0, 1]);
+}
+
+/// Within all bandwidth, but not within what `sched_setattr` takes: budget and period too short,
+/// period too long.
+#[test]
+fn what_the_kernel_would_refuse_is_refused() {
+    let refused = |text: &str| {
+        let named = NamedReservation {
+            name: "modem".into(),
+            reservation: text.parse().expect("a reservation"),
+        };
+        let contract = Contract { reservations: vec![named], ..contract(Policy::Rm, 1, &[], &[]) };
+        refused(&contract)
+    };
+    let often = refused("2us/50us");
+    assert_eq!((often.test, often.entry.as_deref()), ("sched-deadline", Some("modem")));
+    assert_eq!(
+        often.to_string(),
+        "refused by the sched-deadline test: reservation \"modem\" wants a period of 50us, and the \
+         kernel takes only 100us to 4.194304s; it would be admitted if reservation \"modem\" had a \
+         period of at least 100us"
+    );
+    assert_eq!(often.shortfall, Some(Duration::from_micros(50)));
+    let little = refused("1us/1ms");
+    assert!(little.why.contains("wants a budget of 1us, and the kernel gives none below"));
+    assert_eq!(little.shortfall, Some(Duration::from_nanos(24)));
+    let seldom = refused("10ms/5s");
+    assert_eq!((seldom.test, seldom.counter_offer), ("sched-deadline", None));
+}
+
+/// A profile that promises more than the kernel's defaults do not make it so.
+#[test]
+fn the_kernel_has_the_last_word_on_bandwidth() {
+    let host = HostProfile { reservable_ppm: 950_000, ..HostProfile::ideal(1) };
+    let asked = |budget| contract(Policy::Rm, 1, &[], &[(budget, 100)]);
+    assert!(admit(&asked(90), &host).is_ok());
+    let refusal = admit(&asked(92), &host).expect_err("the fair server has 5 %");
+    assert_eq!(refusal.test, "sched-deadline");
+    assert!(refusal.why.contains("wants 920000 ppm of a CPU"), "{refusal}");
+    assert!(refusal.why.contains("has 900000 ppm left"), "{refusal}");
+    let offer = refusal.counter_offer.as_deref().expect("less fits");
+    assert_eq!(offer.work.map(|work| work.as_nanos() / TICK), Some(90));
 }
 
 #[test]
@@ -186,11 +229,11 @@ fn each_policy_lists_its_tests_the_cheapest_first() {
         let grant = admit(&contract, &HostProfile::ideal(1)).expect("light");
         grant.tests.iter().map(|test| test.name).collect::<Vec<_>>()
     };
-    let first = "reservable-bandwidth";
-    assert_eq!(names(Policy::Rmdp), [first, "liu-layland", "rmdp", "response-time"]);
-    assert_eq!(names(Policy::Rm), [first, "liu-layland", "response-time"]);
-    assert_eq!(names(Policy::Fp), [first, "response-time"]);
-    assert_eq!(names(Policy::Edf), [first, "processor-demand"]);
+    let (first, second) = ("reservable-bandwidth", "sched-deadline");
+    assert_eq!(names(Policy::Rmdp), [first, second, "liu-layland", "rmdp", "sha", "response-time"]);
+    assert_eq!(names(Policy::Rm), [first, second, "liu-layland", "hyperbolic", "response-time"]);
+    assert_eq!(names(Policy::Fp), [first, second, "response-time"]);
+    assert_eq!(names(Policy::Edf), [first, second, "processor-demand"]);
 }
 
 #[test]

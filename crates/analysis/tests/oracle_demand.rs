@@ -4,7 +4,7 @@ mod common;
 
 use common::{Draw, Ticks, draw, hyperperiod, load};
 use punctual_analysis::Steps;
-use punctual_analysis::demand::{DemandVerdict, processor_demand};
+use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 

@@ -1,14 +1,19 @@
 //! Published answers, each under the id it has in the project's collection of oracles.
 //!
-//! Not here, because the model differs: NP-* and LP-01 (the last segment of a job is known to be
-//! unpreempted; ours floats), FP-11 with suspension of lower tasks, FIFO and global scheduling.
+//! Not here, because the model differs: FP-11 with suspension of lower tasks, FIFO and global
+//! scheduling. EDF-01 has a wcet above its deadline, which no contract can say: its response times
+//! are checked beside the code, in `edf`.
 
 mod common;
 
-use common::{Ticks, contract, load, plain, response_ticks};
-use punctual_analysis::demand::{DemandVerdict, processor_demand};
-use punctual_analysis::{Steps, admit, utilisation};
-use punctual_model::{HostProfile, Policy};
+use common::{TICK, Ticks, contract, in_ticks, load, plain, response_ticks};
+use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
+use punctual_analysis::edf::response_time;
+use punctual_analysis::fixed_priority::{last_segment, non_preemptive};
+use punctual_analysis::{CpuLoad, Granularity, Steps, admit, utilisation};
+use punctual_model::{HostProfile, Policy, Service};
+
+const DISCRETE: Granularity = Granularity::Ticks(TICK);
 
 fn responses(tasks: &[(u64, u64)]) -> Vec<Option<u64>> {
     response_ticks(&load(&plain(tasks)))
@@ -133,7 +138,7 @@ fn fp_08_stallings_the_cheap_test_fails_and_the_exact_one_admits() {
     let grant = admit(&contract(Policy::Rm, 1, &system, &[]), &HostProfile::ideal(1))
         .expect("the exact test decides");
     let verdicts: Vec<_> = grant.tests.iter().map(|test| (test.name, test.admits)).collect();
-    assert_eq!(verdicts, [("liu-layland", false), ("response-time", true)]);
+    assert_eq!(verdicts, [("liu-layland", false), ("hyperbolic", false), ("response-time", true)]);
 }
 
 #[test]
@@ -146,6 +151,36 @@ fn fp_10_overload_has_no_bound() {
 fn fp_11_without_suspension_and_suspension_as_own_work() {
     assert_eq!(responses(&[(1, 2), (5, 20), (1, 20)]), known([1, 10, 12]));
     assert_eq!(responses(&[(1, 2), (10, 20)]), known([1, 20]));
+}
+
+fn without_preemption(tasks: &[(u64, u64)], granularity: Granularity) -> Vec<Option<u64>> {
+    let load = load(&plain(tasks));
+    in_ticks(&non_preemptive::response_times(&load, granularity, &mut Steps::default()))
+}
+
+#[test]
+fn np_01_three_non_preemptive_tasks() {
+    let system = [(20, 70), (20, 80), (35, 200)];
+    assert_eq!(without_preemption(&system, DISCRETE), known([54, 74, 75]));
+    assert_eq!(without_preemption(&system, Granularity::Continuous), known([55, 75, 75]));
+}
+
+#[test]
+fn np_03_non_preemptive_overload() {
+    let system = [(10, 20), (20, 50), (30, 200)];
+    assert_eq!(without_preemption(&system, DISCRETE), [Some(39), Some(79), None]);
+}
+
+#[test]
+fn lp_01_known_last_segments() {
+    let load = load(&with_quanta(&[(4, 12, 2), (6, 20, 3), (8, 40, 4)]));
+    let last = [2, 3, 3].map(|ticks| Service::from_nanos(ticks * TICK));
+    let times = |granularity| {
+        let steps = &mut Steps::default();
+        in_ticks(&last_segment::response_times(&load, &last, granularity, steps))
+    };
+    assert_eq!(times(DISCRETE), known([7, 13, 22]));
+    assert_eq!(times(Granularity::Continuous), known([8, 14, 22]));
 }
 
 fn with_quanta(tasks: &[(u64, u64, u64)]) -> Vec<Ticks> {
@@ -162,9 +197,25 @@ fn rmdp_01_weak_test_refuses_what_exact_analysis_admits() {
     let finding = utilisation::rmdp(&load(&system));
     assert!(!finding.admits);
     assert!(finding.why.contains("above 0.779763"), "{}", finding.why);
+    let finding = utilisation::sha(&load(&system));
+    assert!(!finding.admits);
+    // 4/12 + 6/20 + 4/20
+    let wanted = "first 2 of 3 tasks utilisation with blocking 0.833334 is above 0.828427";
+    assert!(finding.why.contains(wanted), "{}", finding.why);
     assert_eq!(response_ticks(&load(&system)), known([8, 18, 32]));
     let grant = admit(&contract(Policy::Rmdp, 1, &system, &[]), &HostProfile::ideal(1));
     assert!(grant.is_ok());
+}
+
+/// Bini, Buttazzo & Buttazzo: at the bound, where the sum is 5/6 and Liu & Layland's is 0.828.
+#[test]
+fn fp_12_the_hyperbolic_test_admits_up_to_two() {
+    let at_the_bound = load(&plain(&[(1, 2), (1, 3)]));
+    assert!(!utilisation::liu_layland(&at_the_bound).admits);
+    let finding = utilisation::hyperbolic(&at_the_bound);
+    assert!(finding.admits && finding.why.contains("2.000000 is within 2"), "{}", finding.why);
+    let above = utilisation::hyperbolic(&load(&plain(&[(1, 2), (1_000, 2_999)])));
+    assert!(!above.admits && above.why.contains("2.000167 is above 2"), "{}", above.why);
 }
 
 #[test]
@@ -172,10 +223,11 @@ fn rmdp_02_narrow_range_of_periods() {
     let system = with_quanta(&[(100, 1000, 50), (150, 1100, 75), (200, 1200, 200)]);
     assert_eq!(utilisation::rmdp_left_side(&load(&system)).to_string(), "0.436364");
     assert!(utilisation::rmdp(&load(&system)).admits);
+    assert!(utilisation::sha(&load(&system)).admits);
     assert_eq!(response_ticks(&load(&system)), known([300, 450, 450]));
 }
 
-fn fits_under_edf(tasks: &[(u64, u64, u64, u64)]) -> bool {
+fn with_deadlines(tasks: &[(u64, u64, u64, u64)]) -> CpuLoad {
     let system: Vec<Ticks> = tasks
         .iter()
         .map(|&(wcet, period, deadline, quantum)| Ticks {
@@ -184,7 +236,11 @@ fn fits_under_edf(tasks: &[(u64, u64, u64, u64)]) -> bool {
             ..Ticks::plain(wcet, period)
         })
         .collect();
-    processor_demand(&load(&system), &mut Steps::default()) == DemandVerdict::Fits
+    load(&system)
+}
+
+fn fits_under_edf(tasks: &[(u64, u64, u64, u64)]) -> bool {
+    processor_demand(&with_deadlines(tasks), &mut Steps::default()) == DemandVerdict::Fits
 }
 
 /// Published: R = 79, 101, 121 against D = 50, 100, 120. No contract can say the first task, whose
@@ -196,21 +252,37 @@ fn edf_01_late_tasks_are_not_schedulable() {
 
 #[test]
 fn edf_02_long_busy_period() {
-    assert!(fits_under_edf(&[
-        (1, 5, 5, 0),
-        (100, 1000, 1000, 0),
-        (2, 10, 10, 0),
-        (5, 20, 45, 0),
-        (10, 50, 50, 0)
-    ]));
+    let system =
+        [(1, 5, 5, 0), (100, 1000, 1000, 0), (2, 10, 10, 0), (5, 20, 45, 0), (10, 50, 50, 0)];
+    assert!(fits_under_edf(&system));
+    let load = with_deadlines(&system);
+    let times =
+        response_time::response_times(&load, Granularity::Continuous, &mut Steps::default());
+    assert_eq!(in_ticks(&times), known([1, 694, 3, 22, 27]));
 }
 
-/// All published response times (91; 14, 15; 8, 13, 22) are within the deadlines.
 #[test]
-fn edf_np_01_np_03_nps_01_feasible_with_sections() {
-    assert!(fits_under_edf(&[(79, 120, 100, 79), (11, 34, 100, 11), (1, 190, 100, 1)]));
-    assert!(fits_under_edf(&[(5, 20, 29, 5), (10, 20, 30, 10)]));
-    assert!(fits_under_edf(&[(4, 12, 25, 2), (6, 20, 30, 3), (8, 40, 40, 4)]));
+fn edf_np_01_np_03_without_preemption() {
+    let times = |system, granularity| {
+        let load = with_deadlines(system);
+        in_ticks(&response_time::non_preemptive(&load, granularity, &mut Steps::default()))
+    };
+    let first = [(79, 120, 100, 79), (11, 34, 100, 11), (1, 190, 100, 1)];
+    assert!(fits_under_edf(&first));
+    assert_eq!(times(&first, DISCRETE), known([91, 91, 91]));
+    let third = [(5, 20, 29, 5), (10, 20, 30, 10)];
+    assert!(fits_under_edf(&third));
+    assert_eq!(times(&third, DISCRETE), known([14, 15]));
+    assert_eq!(times(&third, Granularity::Continuous), known([15, 15]));
+}
+
+#[test]
+fn edf_nps_01_floating_sections() {
+    let system = [(4, 12, 25, 2), (6, 20, 30, 3), (8, 40, 40, 4)];
+    assert!(fits_under_edf(&system));
+    let times =
+        response_time::response_times(&with_deadlines(&system), DISCRETE, &mut Steps::default());
+    assert_eq!(in_ticks(&times), known([8, 13, 22]));
 }
 
 /// Global EDF needs three CPUs; so do partitions, since each pair has a utilisation of 4/3.

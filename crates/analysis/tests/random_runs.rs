@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::{Draw, TICK, Ticks, contract, draw};
-use punctual_analysis::{CpuLoad, Steps, admit, response_time::response_times};
-use punctual_model::{HostProfile, Policy, Service};
+use common::{Draw, TICK, Ticks, draw};
+use punctual_analysis::edf::{self, demand::DemandVerdict};
+use punctual_analysis::fixed_priority::response_times;
+use punctual_analysis::{CpuLoad, Granularity, Steps};
+use punctual_model::Service;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -138,14 +140,48 @@ fn response_times_stay_within_their_bounds() {
 }
 
 #[test]
+fn response_times_by_deadline_stay_within_their_bounds() {
+    let mut rng = ChaCha8Rng::seed_from_u64(13);
+    let (mut tight, mut late) = (0, 0);
+    for round in 0..1_500 {
+        let system = draw(&mut rng, ANY);
+        let reserved = draw_reservation(&mut rng);
+        let load = CpuLoad::new(
+            &common::tasks(&system),
+            reserved.map(|(budget, period)| common::reservation(budget, period)),
+            Service::ZERO,
+        );
+        let steps = &mut Steps::default();
+        let bounds = edf::response_time::response_times(&load, Granularity::Continuous, steps);
+        let seen = run(&mut rng, &system, reserved, true, 300);
+        for (at, (&seen, bound)) in seen.iter().zip(&bounds).enumerate() {
+            if let Some(bound) = bound.bound() {
+                assert!(
+                    seen * TICK <= bound.as_nanos(),
+                    "round {round}: task {at} took {seen}, bound {bound}: {system:?} {reserved:?}"
+                );
+                tight += usize::from(seen * TICK == bound.as_nanos());
+                late += usize::from(seen > system[at].deadline);
+            }
+        }
+    }
+    assert!(tight > 100 && late > 10, "some runs reach the bound: {tight}, some are late: {late}");
+}
+
+#[test]
 fn what_edf_admits_meets_every_deadline() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);
     let mut admitted = 0;
     for round in 0..4_000 {
         let system = draw(&mut rng, ANY);
         let reserved = draw_reservation(&mut rng);
-        let contract = contract(Policy::Edf, 1, &system, reserved.as_slice());
-        if admit(&contract, &HostProfile::ideal(1)).is_err() {
+        let load = CpuLoad::new(
+            &common::tasks(&system),
+            reserved.map(|(budget, period)| common::reservation(budget, period)),
+            Service::ZERO,
+        );
+        // Not `admit`, which would look for a counter-offer.
+        if edf::demand::processor_demand(&load, &mut Steps::default()) != DemandVerdict::Fits {
             continue;
         }
         admitted += 1;

@@ -2,11 +2,11 @@
 //! processes, and probes that tell what this host can promise.
 //!
 //! Everything here takes and gives the model's units ([`Instant`], [`Duration`], [`Service`] in
-//! nanoseconds), explains a refusal by the kernel as a sentence that says what would help, and
+//! nanoseconds) and its `Reservation`, which is what SCHED_DEADLINE is told; it explains a refusal by the kernel as a sentence that says what would help, and
 //! undoes what it did: guards restore on drop, probes work on scratch threads of their own.
 //!
-//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`]);
-//! wherever `rustix` has the call, it makes it.
+//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`])
+//! or share memory ([`shm`]); wherever `rustix` has the call, it makes it.
 //!
 //! [`Instant`]: punctual_model::time::Instant
 //! [`Duration`]: punctual_model::time::Duration
@@ -18,4 +18,5 @@ pub mod memory;
 pub mod park;
 pub mod process;
 pub mod sched;
+pub mod shm;
 pub mod thread;

@@ -4,6 +4,7 @@
 //! way to make one is through a constructor that checks, so no other crate checks again.
 //!
 //! Reading order: [`time`], [`task`], [`upcall`], [`reservation`], [`handler`], [`contract`].
+//! Then [`channel`]: declared traffic and what sending it costs.
 //!
 //! # Conventions, said once
 //! - Intervals are half-open, `[start, end)`.
@@ -14,6 +15,7 @@
 
 extern crate alloc;
 
+pub mod channel;
 pub mod contract;
 pub mod handler;
 pub mod host;

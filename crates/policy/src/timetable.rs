@@ -53,7 +53,10 @@ impl Turns {
         let (owner, until) = match slots.get(next) {
             Some(slot) if slot.start <= offset => (Some(slot.owner), slot.end()),
             Some(slot) => (None, slot.start),
-            None => (None, cycle + slots.first().map_or(Duration::ZERO, |first| first.start)),
+            None => {
+                let first = slots.first().map_or(Duration::ZERO, |first| first.start);
+                (None, cycle.saturating_add(first))
+            }
         };
         Decision { owner, until: now.saturating_add(until - offset) }
     }
@@ -117,5 +120,7 @@ mod tests {
         let free = turns(10, &[]);
         assert_eq!(free.at(ns(104)), Decision { owner: None, until: ns(110) });
         assert_eq!(free.at(Instant::MAX).until, Instant::MAX);
+        let long = turns(u64::MAX, &[(5, 2, 7)]);
+        assert_eq!(long.at(ns(200)), Decision { owner: None, until: Instant::MAX });
     }
 }

@@ -1,10 +1,11 @@
 //! Under which kernel class the upcalls of a process run.
 
-use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::{Duration, Reservation};
 
-use crate::ceiling::Ceiling;
+use crate::ceiling::{Ceiling, Rates};
+use crate::upcalls::StartError;
 
 /// What stands behind the promise made to upcalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub enum Placement {
 
 impl Placement {
     /// Puts the calling thread there; the ceiling protocol it must keep, if any.
-    pub(crate) fn enter(self) -> Result<Option<Ceiling>, SchedError> {
+    pub(crate) fn enter(self, rates: Rates) -> Result<Option<Ceiling>, StartError> {
         let this = thread::current();
         match self {
             Self::Ordinary => {
@@ -28,7 +29,7 @@ impl Placement {
                 thread::set_timer_slack(Duration::from_nanos(1));
                 Ok(None)
             }
-            Self::Upcalls => Ceiling::enter().map(Some),
+            Self::Upcalls => Ceiling::enter(rates).map(Some),
             Self::Reserved(reservation) => {
                 sched::set(this, Class::Deadline { reservation, reset_on_fork: true })?;
                 Ok(None)

@@ -12,6 +12,7 @@ use punctual_analysis::{Refusal, admit};
 use punctual_linux::clock;
 use punctual_linux::park::Park;
 use punctual_linux::sched::SchedError;
+use punctual_linux::shm::ShmError;
 use punctual_model::{
     Backlog, Contract, Handler, HostProfile, Instant, Policy, Service, Task, Upcall,
 };
@@ -20,6 +21,7 @@ use punctual_ring::spsc::{self, Consumer};
 use punctual_trace::Event;
 use thiserror::Error;
 
+use crate::ceiling::Rates;
 use crate::placement::Placement;
 use crate::turning::Turning;
 
@@ -51,6 +53,9 @@ pub enum StartError {
     /// The kernel refused the scheduling class.
     #[error(transparent)]
     Class(#[from] SchedError),
+    /// The table of releases that the processes of this user share cannot be used.
+    #[error("upcalls cannot be ordered across processes: {0}")]
+    Table(#[from] ShmError),
     /// The thread could not be made.
     #[error("no thread for the upcalls: {0}")]
     Thread(#[from] std::io::Error),
@@ -147,9 +152,10 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
         let stop = Arc::new(Park::new());
         let (ready_tx, ready) = mpsc::sync_channel(1);
         let policy = Rmdp::new(&self.upcalls, start);
+        let rates = Rates::new(&self.upcalls, start);
         let (placement, mut handlers, stopped) = (self.placement, self.handlers, Arc::clone(&stop));
         let body = move || {
-            let entered = placement.enter();
+            let entered = placement.enter(rates);
             let ceiling = match entered {
                 Ok(ceiling) => ceiling,
                 Err(refused) => {
@@ -177,7 +183,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
             Ok(Err(refused)) => {
                 // It ends at once, having nothing to do.
                 let _ = thread.join();
-                Err(refused.into())
+                Err(refused)
             }
             Err(mpsc::RecvError) => match thread.join() {
                 Err(panic) => panic::resume_unwind(panic),

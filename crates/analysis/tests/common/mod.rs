@@ -1,15 +1,15 @@
 //! Systems for the tests: published ones by hand, random ones from a seed.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
-use punctual_analysis::response_time::{ResponseTime, response_times};
+use punctual_analysis::fixed_priority::{ResponseTime, response_times};
 use punctual_analysis::{CpuLoad, Steps};
 use punctual_model::contract::NamedReservation;
 use punctual_model::{Contract, Duration, Policy, Reservation, Service, Task, TaskSpec};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Nanoseconds in one tick of a test.
-pub const TICK: u64 = 1_000;
+/// Nanoseconds in one tick of a test: the kernel takes a reservation every tick.
+pub const TICK: u64 = 100_000;
 
 /// A task in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,18 +72,23 @@ pub fn contract(policy: Policy, cpus: u16, system: &[Ticks], reserved: &[(u64, u
 }
 
 /// Response times in ticks; `None` where there is no finite bound. Nothing may be undecided.
-pub fn response_ticks(load: &CpuLoad) -> Vec<Option<u64>> {
-    response_times(load, &mut Steps::default())
-        .into_iter()
+pub fn in_ticks(times: &[ResponseTime]) -> Vec<Option<u64>> {
+    times
+        .iter()
         .map(|time| match time {
             ResponseTime::AtMost(bound) => {
                 assert_eq!(bound.as_nanos() % TICK, 0);
                 Some(bound.as_nanos() / TICK)
             }
             ResponseTime::Unbounded => None,
-            ResponseTime::Undecided { .. } => panic!("undecided: {load:?}"),
+            ResponseTime::Undecided { .. } => panic!("undecided: {times:?}"),
         })
         .collect()
+}
+
+/// Those of the default model of fixed priorities.
+pub fn response_ticks(load: &CpuLoad) -> Vec<Option<u64>> {
+    in_ticks(&response_times(load, &mut Steps::default()))
 }
 
 pub fn utilisation(system: &[Ticks]) -> f64 {

@@ -1,0 +1,148 @@
+//! Bursts and buffers of jitter-constrained streams.
+//!
+//! # Source
+//! L4ATM, §2.3, equations 1 and 2 (after Hamann's jitter-constrained streams): with `D` and `T` the
+//! spacing of units at the peak and at the sustained rate, and `τ` the delay variation tolerance,
+//!
+//! ```text
+//! burst  L = 1 + ⌊τ / (T − D)⌋      buffer  P = ⌈τ / T⌉
+//! ```
+//!
+//! # Assumptions and deviations
+//! - `L` counts the units that may follow each other at spacing `D`. At `D = T` (CBR) the quotient
+//!   has no value: the stream may follow at spacing `T` for ever, so the answer is `None`.
+//! - `P` is what `τ` alone needs; a unit in use is not in it. With `τ = 0` it is zero, as printed.
+//!
+//! Exact: both quotients are formed from the rates in 128 bits, without rounding `T` or `D`.
+
+use alloc::vec::Vec;
+
+use punctual_model::Duration;
+use punctual_model::channel::{AtmContract, LinearBounded};
+
+/// `L`: the most units at the peak spacing; `None` if there is no end of them.
+pub fn burst_length(contract: AtmContract) -> Option<u64> {
+    let spec = contract.spec();
+    let peak = u128::from(spec.peak_rate.bits_per_second());
+    let sustained = u128::from(spec.sustained_rate.bits_per_second());
+    // τ / (T − D) = τ · r · R / (bits · (R − r)): at most 2⁴⁷ · 2⁴⁰ · 2⁴⁰, which fits.
+    let above = u128::from(spec.delay_variation_tolerance.as_nanos()) * sustained * peak;
+    let units = above.checked_div(bit_nanos(spec.max_sdu) * (peak - sustained))?;
+    u64::try_from(units).ok()?.checked_add(1)
+}
+
+/// `P`: units of buffer that take up the tolerance.
+pub fn buffer_units(contract: AtmContract) -> u64 {
+    let spec = contract.spec();
+    let above = u128::from(spec.delay_variation_tolerance.as_nanos())
+        * u128::from(spec.sustained_rate.bits_per_second());
+    // At most a day over a nanosecond.
+    u64::try_from(above.div_ceil(bit_nanos(spec.max_sdu))).unwrap_or(u64::MAX)
+}
+
+/// [`buffer_units`] in bytes; `None` beyond 64 bits.
+pub fn buffer_bytes(contract: AtmContract) -> Option<u64> {
+    buffer_units(contract).checked_mul(u64::from(contract.spec().max_sdu))
+}
+
+fn bit_nanos(bytes: u32) -> u128 {
+    u128::from(bytes) * 8 * 1_000_000_000
+}
+
+/// How long a component of a chain holds a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Component {
+    /// At least.
+    pub least_delay: Duration,
+    /// At most; not below the least.
+    pub most_delay: Duration,
+}
+
+/// The messages each component of `chain` may have to hold at once, the first one fed by
+/// `arrivals`; `None` beyond 64 bits, or if a least delay is above its most.
+///
+/// # The bound
+/// A message in a component at `t` came in `[t − most_delay, t]`. The stream that enters component
+/// k has the spacing `I_min` and the jitter `J_k = J_{k−1} + (most − least delay of k − 1)`, with
+/// `J_0 = (B_max − 1)·I_min`. So there are at most `⌊(most_delay + J_k) / I_min⌋ + 1`.
+///
+/// # Assumptions
+/// Components keep the order of a stream and do not hold early messages back: with shaping
+/// between them (logical arrivals) the bound holds too, but less would do.
+pub fn chain_buffers(arrivals: LinearBounded, chain: &[Component]) -> Option<Vec<u64>> {
+    let mut jitter = arrivals.jitter()?;
+    chain
+        .iter()
+        .map(|component| {
+            let reach = component.most_delay.checked_add(jitter)?;
+            if component.least_delay > component.most_delay {
+                return None;
+            }
+            jitter = jitter.checked_add(component.most_delay - component.least_delay)?;
+            (reach / arrivals.min_inter_arrival()).checked_add(1)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::channel::{BitRate, ServiceClass, TrafficSpec};
+
+    fn contract(peak: u64, sustained: u64, sdu: u32, tolerance: Duration) -> AtmContract {
+        AtmContract::new(TrafficSpec {
+            class: ServiceClass::RtVbr,
+            peak_rate: BitRate::new(peak).expect("valid"),
+            sustained_rate: BitRate::new(sustained).expect("valid"),
+            max_sdu: sdu,
+            delay_variation_tolerance: tolerance,
+        })
+        .expect("valid")
+    }
+
+    /// L4ATM, §2.3: 12.5 Mbit/s, 8192-byte units, L = 13 packets and P = 24 KB. Peak and tolerance
+    /// are not legible; these are round numbers that give the printed results.
+    #[test]
+    fn l4atm_13_packets_and_24_kb() {
+        let example = contract(16_000_000, 12_500_000, 8192, Duration::from_millis(14));
+        assert_eq!(burst_length(example), Some(13));
+        assert_eq!(buffer_bytes(example), Some(24 * 1024));
+    }
+
+    #[test]
+    fn a_constant_rate_has_no_burst_and_no_tolerance_needs_no_buffer() {
+        let constant = contract(1_000_000, 1_000_000, 100, Duration::ZERO);
+        assert_eq!((burst_length(constant), buffer_units(constant)), (None, 0));
+        let steady = contract(2_000_000, 1_000_000, 100, Duration::ZERO);
+        assert_eq!(burst_length(steady), Some(1));
+    }
+
+    /// The greedy conforming stream (GCRA) sends exactly `L` units at the peak spacing.
+    #[test]
+    fn the_burst_is_what_the_greedy_stream_sends() {
+        for (t, d, tau) in [(10u64, 4u64, 25u64), (10, 4, 24), (10, 4, 23), (20, 10, 95), (8, 5, 0)]
+        {
+            // 1 byte at 8e9/T bit/s has the spacing T ns.
+            let rate = |spacing| 8_000_000_000 / spacing;
+            let contract = contract(rate(d), rate(t), 1, Duration::from_nanos(tau));
+            let mut sent = 1;
+            while (sent * d) + tau >= sent * t {
+                sent += 1;
+            }
+            assert_eq!(burst_length(contract), Some(sent), "T {t} D {d} τ {tau}");
+        }
+    }
+
+    #[test]
+    fn a_chain_needs_more_the_further_down_it_is() {
+        let arrivals = LinearBounded::fixed(100, Duration::from_nanos(10), 2).expect("valid");
+        let slow = Component {
+            least_delay: Duration::from_nanos(5),
+            most_delay: Duration::from_nanos(35),
+        };
+        // J = 10, 40, 70: ⌊45/10⌋ + 1, ⌊75/10⌋ + 1, ⌊105/10⌋ + 1.
+        assert_eq!(chain_buffers(arrivals, &[slow; 3]), Some(alloc::vec![5, 8, 11]));
+        let broken = Component { least_delay: Duration::from_nanos(36), ..slow };
+        assert_eq!(chain_buffers(arrivals, &[broken]), None);
+    }
+}

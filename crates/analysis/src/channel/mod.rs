@@ -1,0 +1,31 @@
+//! Channels over a sender's processor and link: buffers, worst-case delays, admission.
+//!
+//! Reading order: [`sender`] (the host as the bounds see it, messages as packets and blocks),
+//! [`buffers`] (bursts and buffers of jitter-constrained streams), `window` (the fixed points),
+//! [`paper`] (the published estimate, printing errors corrected: *not safe*), [`sound`] (the bound
+//! that is proven in `docs/channel-bounds.md`), [`edf`] (the same for deadline order), and
+//! [`admit_channels`], which uses `sound` and nothing else.
+
+mod admission;
+pub mod buffers;
+pub mod edf;
+mod level;
+pub mod paper;
+pub mod sender;
+pub mod sound;
+mod window;
+
+pub use admission::{ChannelGrant, ChannelRefusal, GrantedChannel, admit_channels};
+pub use sender::{BestEffort, LinkScheduling, Sender};
+pub use window::DelayBound;
+
+use alloc::vec::Vec;
+
+use punctual_model::channel::Channel;
+
+/// The order of `D_order` with the least delay bound first; equal ones stay in the order given.
+pub fn deadline_monotonic(channels: &[Channel]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..channels.len()).collect();
+    order.sort_by_key(|&at| channels[at].delay_bound());
+    order
+}

@@ -1,0 +1,85 @@
+//! The instants at which deadlines may lie, in order, and the jobs due by each.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::load::{CpuLoad, TaskLoad};
+use crate::steps::{OutOfSteps, Steps};
+
+/// A place in a queue costs about as much as so many terms of a formula.
+pub(super) const QUEUE: usize = 16;
+
+/// Walks over all `d = d_j + k·T_j`, with `d_j = D_j − J_j`, and counts the jobs due.
+pub(super) struct DeadlinePoints<'a> {
+    tasks: &'a [TaskLoad],
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The positions of all tasks, the least `d_j` first.
+    pub(super) order: Vec<usize>,
+    /// For each number of tasks that have started the largest quantum of the others.
+    blocking: Vec<u64>,
+    started: usize,
+    /// For each task how many jobs are due: `⌊(d − d_j)/T_j⌋ + 1`, or none before `d_j`.
+    pub(super) jobs_due: Vec<u64>,
+}
+
+impl<'a> DeadlinePoints<'a> {
+    /// Before the first. From each quantum one `tick` is taken: see [`crate::Granularity`].
+    pub(super) fn new(load: &'a CpuLoad, tick: u64) -> Self {
+        let tasks = &load.tasks[..];
+        let mut order: Vec<usize> = (0..tasks.len()).collect();
+        order.sort_by_key(|&at| tasks[at].deadline_after_jitter());
+        let mut blocking = vec![0; tasks.len() + 1];
+        for (place, &at) in order.iter().enumerate().rev() {
+            blocking[place] = blocking[place + 1].max(tasks[at].quantum.saturating_sub(tick));
+        }
+        let first = |(at, task): (usize, &TaskLoad)| Reverse((task.deadline_after_jitter(), at));
+        Self {
+            tasks,
+            next: tasks.iter().enumerate().map(first).collect(),
+            order,
+            blocking,
+            started: 0,
+            jobs_due: vec![0; tasks.len()],
+        }
+    }
+
+    /// To the next point, if there is one; `due` hears of each job due there.
+    pub(super) fn advance(
+        &mut self,
+        steps: &mut Steps,
+        mut due: impl FnMut(usize, u64, &mut Steps) -> Result<(), OutOfSteps>,
+    ) -> Result<Option<u64>, OutOfSteps> {
+        let Some(&Reverse((point, _))) = self.next.peek() else { return Ok(None) };
+        while let Some(mut top) = self.next.peek_mut() {
+            let Reverse((here, at)) = *top;
+            if here > point {
+                break;
+            }
+            steps.take(QUEUE)?;
+            // What can reach the end of 64 bits is too far to be examined.
+            let after = here.checked_add(self.tasks[at].period).ok_or(OutOfSteps)?;
+            *top = Reverse((after, at));
+            self.started += usize::from(self.jobs_due[at] == 0);
+            self.jobs_due[at] += 1;
+            due(at, self.jobs_due[at], steps)?;
+        }
+        Ok(Some(point))
+    }
+
+    /// Whether every task has a deadline up to here.
+    pub(super) fn all_started(&self) -> bool {
+        self.started == self.order.len()
+    }
+
+    /// The positions of the tasks with a deadline up to here, by d_j.
+    pub(super) fn started(&self) -> &[usize] {
+        &self.order[..self.started]
+    }
+
+    /// The most that a task without a deadline up to here holds up the others.
+    pub(super) fn blocking(&self) -> u64 {
+        self.blocking[self.started]
+    }
+}

@@ -1,0 +1,240 @@
+//! The busy window of one task, which the models of preemption share.
+//!
+//! # The recurrence
+//! With hp(i) the more urgent tasks, `B` the blocking bound, `l` the last segment of a job, and the
+//! window starting when the processor last had nothing of rank i or above to do, the last segment
+//! of job q (from 0) starts at the least `s` with
+//!
+//! ```text
+//! s   = B_i + (q + 1)·C_i − l_i + Σ_{j ∈ hp(i)} n_j(s)·C_j + Σ_r I_r(s)
+//! R_i = J_i + max_q (s_q + l_i − q·T_i)
+//! ```
+//!
+//! over the jobs q = 0, 1, … that are released before the window closes.
+//!
+//! # Which releases count at `s` itself
+//! - A segment of no length (`l = 0`) only ends there: `n_j(s) = ⌈(s + J_j)/T_j⌉`.
+//! - A segment that starts at `s` loses to a release at `s`: `n_j(s) = ⌊(s + J_j)/T_j⌋ + 1`.
+//! - But in continuous time a blocker has begun before the window, so `B` is only approached:
+//!   with `B − ε` every `s` is earlier, and a release at the limit comes too late. So for `B > 0`
+//!   the supremum has the first form (Bril, Lukkien & Verhaegh, Real-Time Systems 42, 2009).
+//!
+//! # When the window closes
+//! It closes when all of rank i or above is done, which for `l > 0` may be later than the last
+//! segment: what arrives during it delays the next job ("self-pushing": Davis, Burns, Bril &
+//! Lukkien, Real-Time Systems 35, 2007). The work done until then does not depend on `l`, so the
+//! end is the least `w = B_i + (q + 1)·C_i + Σ ⌈(w + J_j)/T_j⌉·C_j + Σ I_r(w)`, never before
+//! `s + l`; the window is closed if `w + J_i ≤ (q + 1)·T_i`.
+
+use punctual_model::Duration;
+
+use super::ResponseTime;
+use crate::load::{CpuLoad, Granularity, TaskLoad};
+use crate::ratio::{Ratio, Utilisation};
+use crate::reservation::ReservedLoad;
+use crate::steps::{OutOfSteps, Steps};
+
+/// One task with everything that delays it.
+pub(super) struct Level<'a> {
+    pub(super) task: TaskLoad,
+    higher: &'a [TaskLoad],
+    reservations: &'a [ReservedLoad],
+    blocking: u64,
+    /// The last segment, which nothing of `higher` preempts; with reservations zero, because they
+    /// preempt it too.
+    last: u64,
+    /// Whether a release at the instant at which the last segment would start counts.
+    closed: bool,
+    /// Of `higher` and `reservations`.
+    above: Utilisation,
+    /// Of those and the task.
+    total: Utilisation,
+}
+
+pub(super) fn levels(load: &CpuLoad, granularity: Granularity) -> impl Iterator<Item = Level<'_>> {
+    let blocking = load.blocking_bounds();
+    let tick = granularity.tick_of(load);
+    let mut total = load.reserved();
+    load.tasks.iter().enumerate().map(move |(at, &task)| {
+        let above = total;
+        total.add(task.work, task.period);
+        let last = if load.reservations.is_empty() { task.last } else { 0 };
+        Level {
+            task,
+            higher: &load.tasks[..at],
+            reservations: &load.reservations,
+            blocking: blocking[at].saturating_sub(tick),
+            last,
+            closed: last > 0 && (tick > 0 || blocking[at] == 0),
+            above,
+            total,
+        }
+    })
+}
+
+/// The first window of the task above, where the next one's search may start. If both have the
+/// same blocking bound, the next window is longer by at least that task's work: with
+/// `f_i(w) ≥ C_i + f_{i−1}(w)`, the least fixed point of `f_i` less `C_i` is not below that of
+/// `f_{i−1}`.
+#[derive(Default)]
+pub(super) struct FirstWindow {
+    blocking: u64,
+    length: u64,
+}
+
+impl Level<'_> {
+    /// Sufficient, at the price of one evaluation, and true for most tasks of most systems: if all
+    /// work that can come before the deadline also fits before it, the first job is in time, and
+    /// with a deadline within the period it is the only one of its busy window.
+    pub(super) fn in_time_by_one_look(&self, steps: &mut Steps) -> bool {
+        let window = self.task.deadline_after_jitter();
+        self.task.deadline <= self.task.period
+            && self.blocking.checked_add(self.task.work).is_some_and(|own| {
+                self.demand(own, window, false, steps).is_ok_and(|due| due <= window)
+            })
+    }
+
+    /// Looks at jobs until the worst is known, or until one takes longer than `enough`.
+    pub(super) fn response_time(
+        &self,
+        first: &mut FirstWindow,
+        enough: u64,
+        steps: &mut Steps,
+    ) -> ResponseTime {
+        if self.total.exceeds_one() {
+            return ResponseTime::Unbounded;
+        }
+        let mut worst = 0;
+        match self.longest(first, enough, &mut worst, steps) {
+            Ok(()) => ResponseTime::AtMost(Duration::from_nanos(worst)),
+            Err(OutOfSteps) => ResponseTime::Undecided { at_least: Duration::from_nanos(worst) },
+        }
+    }
+
+    fn longest(
+        &self,
+        first: &mut FirstWindow,
+        enough: u64,
+        worst: &mut u64,
+        steps: &mut Steps,
+    ) -> Result<(), OutOfSteps> {
+        let TaskLoad { work, period, jitter, .. } = self.task;
+        let repetition = self.repetition();
+        // Blocking and own work up to the end of the job.
+        let mut own = self.blocking.checked_add(work).ok_or(OutOfSteps)?;
+        // A lower bound of the end of the window, if the job is the last in it.
+        let mut end = own;
+        if first.blocking == self.blocking {
+            end = end.max(first.length.checked_add(work).ok_or(OutOfSteps)?);
+        }
+        // Nominal release of the job, counted from the first.
+        let mut release = 0;
+        for job in 0.. {
+            if self.last > 0 {
+                // The job before has left the processor, so its last segment began before that.
+                let start = self.start_of_last_segment(own, release, worst, steps)?;
+                end = end.max(start.checked_add(self.last).ok_or(OutOfSteps)?);
+            }
+            // A lower bound of the response, so that even an undecided answer says something.
+            end = end.max(self.least_window(own)?);
+            end = self.end_of_window(own, end, release, worst, steps)?;
+            if job == 0 {
+                *first = FirstWindow { blocking: self.blocking, length: end };
+            }
+            let busy = end.checked_add(jitter).ok_or(OutOfSteps)?;
+            release = u64::checked_add(release, period).ok_or(OutOfSteps)?;
+            let window_closed = busy <= release;
+            if window_closed || *worst > enough || Some(job + 1) == repetition {
+                return Ok(());
+            }
+            own = own.checked_add(work).ok_or(OutOfSteps)?;
+            end = end.checked_add(work).ok_or(OutOfSteps)?;
+        }
+        Err(OutOfSteps)
+    }
+
+    /// Every value on the way to the fixed point is a lower bound of the start, so it raises
+    /// `worst`.
+    fn start_of_last_segment(
+        &self,
+        own: u64,
+        release: u64,
+        worst: &mut u64,
+        steps: &mut Steps,
+    ) -> Result<u64, OutOfSteps> {
+        let before = own - self.last;
+        let mut start = self.least_window(before)?;
+        loop {
+            let response = (start.checked_add(self.last))
+                .and_then(|end| end.checked_add(self.task.jitter))
+                .ok_or(OutOfSteps)?;
+            *worst = (*worst).max(response.saturating_sub(release));
+            let next = self.demand(before, start, self.closed, steps)?;
+            if next <= start {
+                return Ok(start);
+            }
+            start = next;
+        }
+    }
+
+    /// The fixed point from `end`, which must not be above it. Without a last segment the job
+    /// completes there, and every value on the way is a lower bound, so it raises `worst`.
+    fn end_of_window(
+        &self,
+        own: u64,
+        mut end: u64,
+        release: u64,
+        worst: &mut u64,
+        steps: &mut Steps,
+    ) -> Result<u64, OutOfSteps> {
+        loop {
+            if self.last == 0 {
+                let busy = end.checked_add(self.task.jitter).ok_or(OutOfSteps)?;
+                // A later job is released inside the window, so the difference is not negative.
+                *worst = (*worst).max(busy.saturating_sub(release));
+            }
+            let next = self.demand(own, end, false, steps)?;
+            if next <= end {
+                return Ok(end);
+            }
+            end = next;
+        }
+    }
+
+    /// `own` and all that arrives above the task in `[0, window)`, or in `[0, window]` if `closed`.
+    fn demand(
+        &self,
+        own: u64,
+        window: u64,
+        closed: bool,
+        steps: &mut Steps,
+    ) -> Result<u64, OutOfSteps> {
+        steps.take(self.higher.len() + self.reservations.len() + 1)?;
+        let from_tasks = if closed {
+            self.higher.iter().try_fold(own, |sum, task| sum.checked_add(task.work_until(window)?))
+        } else {
+            self.higher.iter().try_fold(own, |sum, task| sum.checked_add(task.work_in(window)?))
+        };
+        self.reservations
+            .iter()
+            .try_fold(from_tasks.ok_or(OutOfSteps)?, |sum, reservation| {
+                sum.checked_add(reservation.interference_in(window)?)
+            })
+            .ok_or(OutOfSteps)
+    }
+
+    /// `own / (1 − U)`: no window is shorter, because what is above takes at least its share.
+    fn least_window(&self, own: u64) -> Result<u64, OutOfSteps> {
+        Ratio::ONE.minus(self.above.below()).divide_up(own).ok_or(OutOfSteps)
+    }
+
+    /// After how many jobs the rest can be no worse.
+    ///
+    /// Let H be a common multiple of all periods, and the utilisation at most one. Then
+    /// `f_{q + H/T}(w + H) ≤ f_q(w) + H`, so `w_{q + H/T} ≤ w_q + H`: the job H later does not
+    /// take longer. So a utilisation of exactly one has a bound too, even where blocking or
+    /// jitter keep the busy window open for ever.
+    fn repetition(&self) -> Option<u64> {
+        self.total.hyperperiod_within_one().map(|hyperperiod| hyperperiod / self.task.period)
+    }
+}

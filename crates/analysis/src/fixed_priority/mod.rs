@@ -1,0 +1,80 @@
+//! Exact response times under fixed priorities, for each model of preemption.
+//!
+//! | file | a job may be preempted by a more urgent one |
+//! |---|---|
+//! | [`floating`] | anywhere but in quanta, which lie anywhere; without quanta: everywhere |
+//! | [`last_segment`] | anywhere but in quanta, of which the last is at the end of the job |
+//! | [`non_preemptive`] | never |
+//!
+//! One recurrence serves all three: `busy_window.rs`.
+
+mod busy_window;
+pub mod floating;
+pub mod last_segment;
+pub mod non_preemptive;
+
+use alloc::vec::Vec;
+
+use punctual_model::Duration;
+
+use self::busy_window::{FirstWindow, levels};
+use crate::load::{CpuLoad, Granularity};
+use crate::steps::Steps;
+
+/// The answer for one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseTime {
+    /// No job takes longer, from nominal release to completion.
+    AtMost(Duration),
+    /// Response times grow without end: the task and those above it need more than one CPU.
+    Unbounded,
+    /// Not decided within the steps; some job may take this long.
+    Undecided {
+        /// A lower bound of the worst response time.
+        at_least: Duration,
+    },
+}
+
+impl ResponseTime {
+    /// The proven bound, if there is one.
+    pub fn bound(self) -> Option<Duration> {
+        match self {
+            Self::AtMost(bound) => Some(bound),
+            Self::Unbounded | Self::Undecided { .. } => None,
+        }
+    }
+
+    fn meets(self, deadline: u64) -> bool {
+        self.bound().is_some_and(|bound| bound.as_nanos() <= deadline)
+    }
+}
+
+/// The response time of each task of `load`, in its order, in continuous time and with the default
+/// model: [`floating`].
+pub fn response_times(load: &CpuLoad, steps: &mut Steps) -> Vec<ResponseTime> {
+    floating::response_times(load, Granularity::Continuous, steps)
+}
+
+/// Whether every task of `load` certainly meets its deadline; cheaper than [`response_times`].
+pub fn all_in_time(load: &CpuLoad, steps: &mut Steps) -> bool {
+    let mut first = FirstWindow::default();
+    levels(load, Granularity::Continuous).all(|level| {
+        level.in_time_by_one_look(steps)
+            || level
+                .response_time(&mut first, level.task.deadline, steps)
+                .meets(level.task.deadline)
+    })
+}
+
+fn of_every_level(
+    load: &CpuLoad,
+    granularity: Granularity,
+    steps: &mut Steps,
+) -> Vec<ResponseTime> {
+    let mut times = Vec::with_capacity(load.tasks.len());
+    let mut first = FirstWindow::default();
+    for level in levels(load, granularity) {
+        times.push(level.response_time(&mut first, u64::MAX, steps));
+    }
+    times
+}

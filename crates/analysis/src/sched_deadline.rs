@@ -1,0 +1,241 @@
+//! What Linux itself asks before it gives a thread a `SCHED_DEADLINE` reservation.
+//!
+//! # The rules
+//! A request of `runtime` in every `period`, by `deadline` after its start, is refused
+//! - unless `1024 ns ≤ runtime ≤ deadline ≤ period`;
+//! - unless the period is within `sched_deadline_period_min_us` and `…_max_us`;
+//! - if the bandwidth of a root domain of m CPUs, `Σ ⌊runtime·2²⁰/period⌋`, then exceeds
+//!   `m·⌊sched_rt_runtime_us·2²⁰/sched_rt_period_us⌋`. Of that sum is, on each CPU, the fair server,
+//!   which keeps real-time threads from starving all others.
+//!
+//! # Assumptions
+//! Every CPU has the same capacity (smaller ones count for less in the kernel); all threads of the
+//! root domain with reservations are in the sum; the kernel's fair server is on, as by default.
+//!
+//! # Sources
+//! Linux, Documentation/scheduler/sched-deadline.rst, §4, and kernel/sched/deadline.c:
+//! `__checkparam_dl` (limits), `to_ratio` and `__dl_overflow` (bandwidth), `dl_server_apply_params`
+//! (fair server; since Linux 6.12). sched(7).
+//!
+//! # Units and answers
+//! Nanoseconds and 2⁻²⁰ of a CPU, rounded as the kernel rounds. There is always an answer.
+
+use punctual_model::{Duration, Reservation, Service};
+use thiserror::Error;
+
+/// One whole CPU, in the kernel's fixed point.
+const WHOLE: u64 = 1 << 20;
+
+/// The least runtime: below it the kernel's arithmetic is too coarse.
+pub const LEAST_RUNTIME: Service = Service::from_nanos(1 << 10);
+
+/// What the administrator set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelLimits {
+    /// `sched_rt_runtime_us`; `None` (there: −1) lifts the limit on bandwidth.
+    pub rt_runtime: Option<Duration>,
+    /// `sched_rt_period_us`.
+    pub rt_period: Duration,
+    /// The budget of the fair server of each CPU; zero if it is off.
+    pub fair_runtime: Duration,
+    /// Its period.
+    pub fair_period: Duration,
+    /// `sched_deadline_period_min_us`.
+    pub shortest_period: Duration,
+    /// `sched_deadline_period_max_us`.
+    pub longest_period: Duration,
+}
+
+/// As the kernel starts.
+impl Default for KernelLimits {
+    fn default() -> Self {
+        Self {
+            rt_runtime: Some(Duration::from_millis(950)),
+            rt_period: Duration::from_millis(1_000),
+            fair_runtime: Duration::from_millis(50),
+            fair_period: Duration::from_millis(1_000),
+            shortest_period: Duration::from_micros(100),
+            longest_period: Duration::from_micros(1 << 22),
+        }
+    }
+}
+
+/// What a thread asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The budget.
+    pub runtime: Service,
+    /// By when, after the start of a period, the budget must have been given.
+    pub deadline: Duration,
+    /// How often it comes back.
+    pub period: Duration,
+}
+
+/// A reservation is asked for with its deadline at the end of the period.
+impl From<Reservation> for Request {
+    fn from(reservation: Reservation) -> Self {
+        let period = reservation.period();
+        Self { runtime: reservation.budget(), deadline: period, period }
+    }
+}
+
+/// Which rule a request breaks, with the numbers. A predicate: it follows a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Objection {
+    /// Below [`LEAST_RUNTIME`].
+    #[error("wants a budget of {runtime}, and the kernel gives none below {LEAST_RUNTIME}")]
+    RuntimeTooShort {
+        /// The budget asked for.
+        runtime: Service,
+    },
+    /// The budget does not fit before the deadline.
+    #[error("wants a budget of {runtime} by a deadline of {deadline}")]
+    RuntimeAboveDeadline {
+        /// The budget asked for.
+        runtime: Service,
+        /// The deadline asked for.
+        deadline: Duration,
+    },
+    /// The deadline lies beyond the period.
+    #[error("wants a deadline of {deadline}, beyond the period of {period}")]
+    DeadlineAbovePeriod {
+        /// The deadline asked for.
+        deadline: Duration,
+        /// The period asked for.
+        period: Duration,
+    },
+    /// The period is outside the kernel's limits.
+    #[error("wants a period of {period}, and the kernel takes only {shortest} to {longest}")]
+    PeriodOutside {
+        /// The period asked for.
+        period: Duration,
+        /// The kernel's least.
+        shortest: Duration,
+        /// The kernel's most.
+        longest: Duration,
+    },
+    /// More bandwidth than is left in the root domain.
+    #[error(
+        "wants {} ppm of a CPU, and the kernel has {} ppm left",
+        ppm_above(*.wanted), ppm_below(*.left)
+    )]
+    Bandwidth {
+        /// In 2⁻²⁰ of a CPU.
+        wanted: u64,
+        /// In 2⁻²⁰ of a CPU.
+        left: u64,
+    },
+}
+
+/// The kernel's bandwidth of `runtime` in `period`: in 2⁻²⁰ of a CPU, rounded down.
+pub fn to_ratio(period: Duration, runtime: Duration) -> u64 {
+    if period.is_zero() {
+        return 0;
+    }
+    let ratio = u128::from(runtime.as_nanos()) * u128::from(WHOLE) / u128::from(period.as_nanos());
+    u64::try_from(ratio).unwrap_or(u64::MAX)
+}
+
+impl KernelLimits {
+    /// What a root domain of `cpus` CPUs has for reservations; `None`: no limit.
+    pub fn bandwidth(&self, cpus: u16) -> Option<u64> {
+        let of_each = to_ratio(self.rt_period, self.rt_runtime?);
+        let fair = to_ratio(self.fair_period, self.fair_runtime);
+        Some(of_each.saturating_sub(fair).saturating_mul(u64::from(cpus)))
+    }
+
+    /// Whether the kernel takes the numbers of `request`, bandwidth aside.
+    pub fn check(&self, request: Request) -> Result<(), Objection> {
+        let Request { runtime, deadline, period } = request;
+        let (shortest, longest) = (self.shortest_period, self.longest_period);
+        if runtime < LEAST_RUNTIME {
+            Err(Objection::RuntimeTooShort { runtime })
+        } else if runtime.at_full_speed() > deadline {
+            Err(Objection::RuntimeAboveDeadline { runtime, deadline })
+        } else if deadline > period {
+            Err(Objection::DeadlineAbovePeriod { deadline, period })
+        } else if period < shortest || period > longest {
+            Err(Objection::PeriodOutside { period, shortest, longest })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the kernel takes `requests`, one after the other, in an empty root domain of `cpus`
+    /// CPUs: if not, the first that it refuses and why.
+    pub fn admit(
+        &self,
+        cpus: u16,
+        requests: impl IntoIterator<Item = Request>,
+    ) -> Result<(), (usize, Objection)> {
+        let mut left = self.bandwidth(cpus).unwrap_or(u64::MAX);
+        for (at, request) in requests.into_iter().enumerate() {
+            self.check(request).map_err(|objection| (at, objection))?;
+            let wanted = to_ratio(request.period, request.runtime.at_full_speed());
+            left = left.checked_sub(wanted).ok_or((at, Objection::Bandwidth { wanted, left }))?;
+        }
+        Ok(())
+    }
+}
+
+fn ppm_below(bandwidth: u64) -> u128 {
+    u128::from(bandwidth) * 1_000_000 / u128::from(WHOLE)
+}
+
+fn ppm_above(bandwidth: u64) -> u128 {
+    (u128::from(bandwidth) * 1_000_000).div_ceil(u128::from(WHOLE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    const KERNEL: fn() -> KernelLimits = KernelLimits::default;
+
+    fn request(text: &str) -> Request {
+        text.parse::<Reservation>().expect("valid").into()
+    }
+
+    /// The kernel's numbers for its defaults: 95 % and 5 % in 2⁻²⁰, each rounded down.
+    #[test]
+    fn ninety_percent_of_each_cpu_is_left() {
+        assert_eq!(to_ratio(Duration::from_millis(1_000), Duration::from_millis(950)), 996_147);
+        assert_eq!(to_ratio(Duration::from_millis(1_000), Duration::from_millis(50)), 52_428);
+        assert_eq!(KERNEL().bandwidth(1), Some(943_719));
+        assert_eq!(KERNEL().bandwidth(8), Some(8 * 943_719));
+    }
+
+    #[test]
+    fn each_limit_is_held_at_its_edge() {
+        for (good, bad) in [
+            ("1024ns/100us", "1023ns/100us"),
+            ("10us/100us", "10us/99999ns"),
+            ("1ms/4194304us", "1ms/4194305us"),
+        ] {
+            assert_eq!(KERNEL().check(request(good)), Ok(()), "{good}");
+            assert!(KERNEL().check(request(bad)).is_err(), "{bad}");
+        }
+        let period = Duration::from_millis(10);
+        let early = Request { deadline: Duration::from_millis(1), ..request("2ms/10ms") };
+        assert!(matches!(KERNEL().check(early), Err(Objection::RuntimeAboveDeadline { .. })));
+        let late = Request { deadline: period + period, ..request("2ms/10ms") };
+        assert!(matches!(KERNEL().check(late), Err(Objection::DeadlineAbovePeriod { .. })));
+    }
+
+    /// One bit of 2⁻²⁰ more than is left is too much; what is rounded away costs nothing.
+    #[test]
+    fn bandwidth_is_counted_as_the_kernel_counts() {
+        let all = ["9ms/10ms"];
+        let admit = |texts: &[&str]| KERNEL().admit(1, texts.iter().map(|text| request(text)));
+        assert_eq!(admit(&all), Ok(()));
+        // 943718.4 is rounded down, so one unit of 2⁻²⁰ is left: 2 µs of 2 s.
+        assert_eq!(admit(&["9ms/10ms", "2us/2s"]), Ok(()));
+        let refused = admit(&["9ms/10ms", "2us/2s", "2us/2s"]).expect_err("nothing is left");
+        assert_eq!(refused.0, 2);
+        assert_eq!(refused.1, Objection::Bandwidth { wanted: 1, left: 0 });
+        assert_eq!(refused.1.to_string(), "wants 1 ppm of a CPU, and the kernel has 0 ppm left");
+        let lifted = KernelLimits { rt_runtime: None, ..KERNEL() };
+        assert_eq!(lifted.admit(1, [request("8ms/8ms"), request("8ms/8ms")]), Ok(()));
+    }
+}

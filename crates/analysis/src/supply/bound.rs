@@ -1,0 +1,121 @@
+//! The least processor time that a reservation surely gives in a window.
+//!
+//! # The bounds
+//! For X every Y and a window of length t in which the holder is runnable throughout:
+//!
+//! ```text
+//! every window:  sbf(t) = ⌊t/Y⌋·X + max(0, t mod Y − (Y − X))
+//! every period:  sbf(t) = the same for t − (Y − X), and 0 for t < Y − X
+//! ```
+//!
+//! # Assumptions and sources
+//! - *Every period* ([`Guarantee::EveryPeriod`]): X somewhere in each `[s + kY, s + (k+1)Y)`, the
+//!   periodic resource model (Shin & Lee, RTSS 2003, §3, equation for `sbf`, here written as a
+//!   delay). The longest time without service is `2(Y − X)`: X early, then X late.
+//! - *Every window* ([`Guarantee::EveryWindow`]): X in `[T, T + Y)` for every T, what Rialto/NT
+//!   promises (soft modem study, §5.4) and `crate::supply::timetable` builds. Disjoint windows give
+//!   `⌊t/Y⌋·X`; the rest r lies in a window of which at most `Y − r` is outside it, so it has at
+//!   least `X − (Y − r)`. A slot of X at the start of each Y gives no more, so the bound is tight. The
+//!   longest time without service is `Y − X`.
+//! - *A hard constant bandwidth server under earliest deadline first* ([`Supply::hard_cbs`]): as
+//!   every period. docs/reservations.md, Lemma 2, proves it for a holder that blocks and wakes.
+//!
+//! # Units and answers
+//! Nanoseconds, exact. No answer (`None`) where a time does not fit in 64 bits.
+
+use punctual_model::{Duration, Reservation, Service};
+
+/// What a reservation of X every Y promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Guarantee {
+    /// X in each period, counted from some instant: anywhere in it.
+    EveryPeriod,
+    /// X in every window of length Y, wherever it begins: the stronger one.
+    EveryWindow,
+}
+
+/// A reservation with what it promises, as supply to those who run inside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supply {
+    reservation: Reservation,
+    guarantee: Guarantee,
+}
+
+impl Supply {
+    /// `reservation` under `guarantee`.
+    pub fn new(reservation: Reservation, guarantee: Guarantee) -> Self {
+        Self { reservation, guarantee }
+    }
+
+    /// `reservation` kept by a hard constant bandwidth server (Abeni & Buttazzo, RTSS 1998;
+    /// `SCHED_DEADLINE` with its deadline at the end of the period; `punctual-policy`'s `cbs`) that
+    /// always has its budget by its deadline, as under EDF on one CPU with a total share of at
+    /// most one.
+    pub fn hard_cbs(reservation: Reservation) -> Self {
+        Self::new(reservation, Guarantee::EveryPeriod)
+    }
+
+    /// X and Y.
+    pub fn reservation(&self) -> Reservation {
+        self.reservation
+    }
+
+    /// What is promised.
+    pub fn guarantee(&self) -> Guarantee {
+        self.guarantee
+    }
+
+    /// The longest stretch without any service for a runnable holder; `None` beyond 64 bits.
+    pub fn longest_gap(&self) -> Option<Duration> {
+        self.unserved().checked_add(self.delay()).map(Duration::from_nanos)
+    }
+
+    /// `sbf(window)`: the least service in any window of that length.
+    pub fn least_in(&self, window: Duration) -> Service {
+        let (budget, period) = self.numbers();
+        let Some(window) = window.as_nanos().checked_sub(self.delay()) else {
+            return Service::ZERO;
+        };
+        // At most the window, so it fits.
+        let whole = window / period * budget;
+        let rest = (window % period).saturating_sub(self.unserved());
+        Service::from_nanos(whole + rest)
+    }
+
+    /// The inverse: the shortest window that surely has `service` in it; `None` beyond 64 bits.
+    pub fn time_for(&self, service: Service) -> Option<Duration> {
+        self.nanos_for(service.as_nanos()).map(Duration::from_nanos)
+    }
+
+    pub(crate) fn nanos_for(&self, service: u64) -> Option<u64> {
+        let (budget, period) = self.numbers();
+        // service = whole·X + last with 0 < last ≤ X.
+        let Some(before) = service.checked_sub(1) else { return Some(0) };
+        let (whole, last) = (before / budget, before % budget + 1);
+        whole
+            .checked_mul(period)?
+            .checked_add(self.unserved())?
+            .checked_add(self.delay())?
+            .checked_add(last)
+    }
+
+    /// X and Y in nanoseconds.
+    pub(crate) fn numbers(&self) -> (u64, u64) {
+        (self.reservation.budget().as_nanos(), self.reservation.period().as_nanos())
+    }
+
+    /// `Y − X`.
+    pub(crate) fn unserved(&self) -> u64 {
+        let (budget, period) = self.numbers();
+        // A valid reservation has X ≤ Y.
+        period - budget
+    }
+
+    /// How much later than under the stronger guarantee everything may come.
+    pub(crate) fn delay(&self) -> u64 {
+        match self.guarantee {
+            Guarantee::EveryPeriod => self.unserved(),
+            Guarantee::EveryWindow => 0,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Reservations: what they surely give, what fits inside them, and when they get it.
+//!
+//! - [`bound`]: the least service in any window (supply bound functions) and its inverse.
+//! - [`inside`]: task sets in a reservation, by [`fixed_priority`] or [`earliest_deadline`], and the
+//!   least budget for them.
+//! - [`region`]: from a periodic demand to the sufficient (X, Y): the soft modem study's Figure 17.
+//! - [`timetable`]: X in every window of length Y, for any mix of periods, by a static cyclic
+//!   timetable; `harmonic` chooses its periods and `placement` its slots.
+//! - [`constraint`]: one-shot time constraints in the time that a timetable leaves free.
+//!
+//! The proofs are in docs/reservations.md.
+
+pub mod bound;
+pub mod constraint;
+pub mod earliest_deadline;
+pub mod fixed_priority;
+mod harmonic;
+pub mod inside;
+mod placement;
+pub mod region;
+pub mod timetable;
+
+pub use bound::{Guarantee, Supply};
+pub use constraint::{Commitments, NoRoom, TimeConstraint};
+pub use inside::{Inside, LeastBudget, fits_inside, least_budget};
+pub use region::{Insufficient, PeriodicDemand};
+pub use timetable::{Built, Limits, Share, TimetableRefusal, build, counter_offer};

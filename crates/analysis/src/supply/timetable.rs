@@ -1,0 +1,235 @@
+//! A static cyclic timetable that gives X in every window of length Y.
+//!
+//! # What it promises
+//! Each reservation gets at least X, after its switches, in `[T, T + Y)` for every T at all (the
+//! soft modem study's §5.4), for any mix of periods; Rialto/NT's were powers of two. The proof is
+//! Theorem 1 of docs/reservations.md; the construction is in `harmonic` and `placement`.
+//!
+//! # Assumptions
+//! One CPU that nobody else takes; whoever follows the table does so exactly; a switch costs at most
+//! [`Limits::context_switch`], at the start of each slot.
+//!
+//! # Units and answers
+//! Nanoseconds. It refuses where the shares exceed one, which no timetable can help, and where this
+//! construction does not fit, which another might: docs/reservations.md has how often. If the
+//! shares are at most 16/17 in total and switching is free, it fits (Theorem 2, but for rounding up
+//! to whole nanoseconds). Time and size are bounded: at most 6,144 bases times the reservations, 25
+//! placements, [`Limits::most_slots`].
+
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Reservation, Service, Slot, Timetable};
+use thiserror::Error;
+
+use crate::ratio::{Ratio, Utilisation};
+
+use super::harmonic::{Wanted, choices};
+use super::placement::{NoPlace, Placed, place};
+
+/// What a timetable may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Time lost at the start of each slot.
+    pub context_switch: Service,
+    /// The most slots in a cycle, for all owners together.
+    pub most_slots: usize,
+}
+
+impl Default for Limits {
+    /// Switching is free, 1024 slots: what textbooks assume, and some 24 KiB.
+    fn default() -> Self {
+        Self { context_switch: Service::ZERO, most_slots: 1024 }
+    }
+}
+
+/// What one reservation gets in a timetable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// What was asked for.
+    pub reservation: Reservation,
+    /// Its slots repeat after this time, at most its own period.
+    pub period: Duration,
+    /// What it gets in each such period, and in each window of that length, after its switches.
+    pub budget: Service,
+    /// Slots in each such period.
+    pub pieces: usize,
+    /// The longest stretch without service; an upper bound for everything that waits for one.
+    pub longest_gap: Duration,
+    /// What its slots take of the CPU, with their switches, rounded up.
+    pub bandwidth: Ratio,
+    /// What that is above X/Y, rounded up.
+    pub above: Ratio,
+}
+
+/// A timetable, and what each reservation gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// Owners are positions in the list of reservations given.
+    pub table: Timetable,
+    /// One for each reservation, in the order given.
+    pub shares: Vec<Share>,
+}
+
+/// Why there is no timetable, with the numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TimetableRefusal {
+    /// Nothing to place.
+    #[error("there is no reservation to place")]
+    Empty,
+    /// No timetable at all can do it.
+    #[error("the shares are {shares} in total, more than one CPU, so no timetable exists")]
+    Overload {
+        /// The sum of X/Y, rounded up.
+        shares: Ratio,
+    },
+    /// The shares fit; with what rounding to harmonic periods and switching cost they do not.
+    #[error(
+        "the shares are {shares} in total, and with the cost of harmonic periods and switches the \
+         cheapest timetable of this construction needs {needed} of the CPU"
+    )]
+    TooDear {
+        /// The sum of X/Y, rounded up.
+        shares: Ratio,
+        /// What the cheapest choice of periods needs, before splitting; rounded up.
+        needed: Ratio,
+    },
+    /// The time would suffice, but not in so few slots.
+    #[error("a timetable for {reservations} reservations needs more than {most_slots} slots")]
+    TooManySlots {
+        /// How many were given.
+        reservations: usize,
+        /// The limit.
+        most_slots: usize,
+    },
+}
+
+/// Builds a timetable for `reservations`, of the choices of periods that fit the one that takes
+/// least of the CPU.
+pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, TimetableRefusal> {
+    if reservations.is_empty() {
+        return Err(TimetableRefusal::Empty);
+    }
+    let mut sum = Utilisation::ZERO;
+    let mut wanted = Vec::with_capacity(reservations.len());
+    for reservation in reservations {
+        let (budget, period) = (reservation.budget().as_nanos(), reservation.period().as_nanos());
+        sum.add(budget, period);
+        wanted.push(Wanted { budget, period });
+    }
+    if sum.exceeds_one() {
+        return Err(TimetableRefusal::Overload { shares: sum.above() });
+    }
+    let switch = limits.context_switch.as_nanos();
+    let (choices, cheapest) = choices(&wanted, switch, limits.most_slots as u64);
+    let too_many = TimetableRefusal::TooManySlots {
+        reservations: reservations.len(),
+        most_slots: limits.most_slots,
+    };
+    let Some(cheapest) = cheapest else { return Err(too_many) };
+    let mut refusal = TimetableRefusal::TooDear { shares: sum.above(), needed: cheapest };
+    let mut best: Option<(Ratio, Built)> = None;
+    for choice in choices {
+        // Splitting only adds, so none of the rest can be cheaper.
+        if best.as_ref().is_some_and(|(cost, _)| *cost <= choice.needed) {
+            break;
+        }
+        match place(&choice.served, switch, limits.most_slots) {
+            Ok((cycle, slots)) => {
+                let taken = slots.iter().map(|slot| slot.end - slot.start).sum();
+                let cost = Ratio::above(taken, cycle);
+                if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                    let periods = choice.served.iter().map(|served| served.period);
+                    best = built(reservations, periods, cycle, &slots, switch)
+                        .map(|built| (cost, built));
+                }
+            }
+            Err(NoPlace::TooManySlots) => refusal = too_many.clone(),
+            Err(NoPlace::Full) => {}
+        }
+    }
+    best.map(|(_, built)| built).ok_or(refusal)
+}
+
+/// What would fit instead: one of `reservations` for which there is no room beside those before it
+/// (which do fit), with the largest budget for which there is, to a millionth of its period. `None`
+/// if all fit, or if there is no room for it at all.
+///
+/// What is offered was itself built; it bisects, and where more budget happens to fit better than
+/// less it may miss a larger one. It builds some thirty timetables.
+pub fn counter_offer(reservations: &[Reservation], limits: Limits) -> Option<(usize, Reservation)> {
+    build(reservations, limits).err()?;
+    // The first `fits` fit, the first `fails` do not.
+    let (mut fits, mut fails) = (0, reservations.len());
+    while fails - fits > 1 {
+        let middle = fits + (fails - fits) / 2;
+        match build(&reservations[..middle], limits) {
+            Ok(_) => fits = middle,
+            Err(_) => fails = middle,
+        }
+    }
+    let at = fails.checked_sub(1)?;
+    let precision = (reservations[at].period().as_nanos() / 1_000_000).max(1);
+    let mut trial = reservations[..=at].to_vec();
+    let (mut low, mut high) = (0, reservations[at].budget().as_nanos());
+    let mut offer = None;
+    while high - low > precision {
+        let middle = low + (high - low) / 2;
+        trial[at] =
+            Reservation::new(Service::from_nanos(middle), reservations[at].period()).ok()?;
+        if build(&trial, limits).is_ok() {
+            low = middle;
+            offer = Some((at, trial[at]));
+        } else {
+            high = middle;
+        }
+    }
+    offer
+}
+
+fn built(
+    reservations: &[Reservation],
+    periods: impl Iterator<Item = u64>,
+    cycle: u64,
+    placed: &[Placed],
+    switch: u64,
+) -> Option<Built> {
+    let shares = reservations
+        .iter()
+        .zip(periods)
+        .enumerate()
+        .map(|(owner, (&reservation, period))| {
+            let own = || placed.iter().filter(|slot| slot.owner == owner);
+            let taken: u64 = own().map(|slot| slot.end - slot.start).sum();
+            let count = own().count() as u64;
+            let times = cycle / period;
+            let bandwidth = Ratio::above(taken, cycle);
+            let (x, y) = (reservation.budget().as_nanos(), reservation.period().as_nanos());
+            Share {
+                reservation,
+                period: Duration::from_nanos(period),
+                budget: Service::from_nanos((taken - count * switch) / times),
+                pieces: (count / times) as usize,
+                longest_gap: Duration::from_nanos(longest_gap(own(), cycle, switch)),
+                bandwidth,
+                above: bandwidth.minus(Ratio::below(x, y)),
+            }
+        })
+        .collect();
+    let slots = placed.iter().map(|slot| Slot {
+        start: Duration::from_nanos(slot.start),
+        length: Duration::from_nanos(slot.end - slot.start),
+        owner: slot.owner as u32,
+    });
+    let table = Timetable::new(Duration::from_nanos(cycle), slots.collect()).ok()?;
+    Some(Built { table, shares })
+}
+
+/// From the end of each slot to where the next one, after its switch, serves.
+fn longest_gap<'a>(slots: impl Iterator<Item = &'a Placed>, cycle: u64, switch: u64) -> u64 {
+    let slots: Vec<&Placed> = slots.collect();
+    let Some(first) = slots.first() else { return cycle };
+    let next =
+        slots.iter().skip(1).map(|slot| slot.start).chain([cycle.saturating_add(first.start)]);
+    let gap = |(slot, next): (&&Placed, u64)| (next - slot.end).saturating_add(switch);
+    slots.iter().zip(next).map(gap).max().unwrap_or(cycle)
+}

@@ -1,0 +1,137 @@
+//! What sending costs: the link's time, the processor's time, and how messages are cut.
+
+use thiserror::Error;
+
+use crate::time::{Duration, Service};
+
+/// A link and its adapter: `L_xmit(bytes) = startup + bytes × per byte` (real-time channels, §3.1.4,
+/// with the slower of medium and transfer as the rate).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    startup: Duration,
+    picos_per_byte: u64,
+}
+
+/// Processor time of the steps of sending (real-time channels, Table 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendCosts {
+    /// `C_switch`: from one handler to another.
+    pub switch: Service,
+    /// `C_cache`: the misses after it.
+    pub cache: Service,
+    /// `C_prot^first`: a message's first packet, with what is done once a message.
+    pub first_packet: Service,
+    /// `C_prot`: each further packet.
+    pub packet: Service,
+    /// `C_link`: picking the next packet and starting it.
+    pub link_scheduling: Service,
+}
+
+/// How messages are cut into packets, and how many a handler makes before it may be preempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packetisation {
+    packet_bytes: u32,
+    packets_per_block: u32,
+}
+
+/// Which rule the description of a sender breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CostError {
+    /// No packet carries nothing.
+    #[error("the packet size is zero; it must be at least 1 byte")]
+    ZeroPacket,
+    /// A handler must get on.
+    #[error("zero packets between preemption points; it must be at least 1")]
+    ZeroBlock,
+    /// Beyond what the analysis computes with.
+    #[error("a link that takes {0}ps for each byte is slower than the slowest allowed, 1ms")]
+    LinkTooSlow(u64),
+}
+
+impl Link {
+    /// A link that takes `startup` for each packet and `nanos_per_byte` for each byte.
+    pub fn new(startup: Duration, nanos_per_byte: u64) -> Result<Self, CostError> {
+        Self::with_picos(startup, nanos_per_byte.saturating_mul(1_000))
+    }
+
+    /// The same in picoseconds a byte: 10 Gbit/s are 800.
+    pub fn with_picos(startup: Duration, picos_per_byte: u64) -> Result<Self, CostError> {
+        if picos_per_byte > 1_000_000_000 {
+            return Err(CostError::LinkTooSlow(picos_per_byte));
+        }
+        Ok(Self { startup, picos_per_byte })
+    }
+
+    /// `L_xmit`: from the start of a packet of `bytes` to its end, rounded up.
+    pub fn transmission_time(self, bytes: u32) -> Duration {
+        // At most 2³² × 10⁹ ps, which fits.
+        let nanos = (u64::from(bytes) * self.picos_per_byte).div_ceil(1_000);
+        self.startup.saturating_add(Duration::from_nanos(nanos))
+    }
+}
+
+impl SendCosts {
+    /// `cs = C_switch + C_cache`: what each change of handler costs.
+    pub fn change_of_handler(self) -> Service {
+        self.switch.saturating_add(self.cache)
+    }
+}
+
+impl Packetisation {
+    /// Packets of at most `packet_bytes` (`S`), preemption after `packets_per_block` (`P`).
+    pub fn new(packet_bytes: u32, packets_per_block: u32) -> Result<Self, CostError> {
+        if packet_bytes == 0 {
+            return Err(CostError::ZeroPacket);
+        }
+        if packets_per_block == 0 {
+            return Err(CostError::ZeroBlock);
+        }
+        Ok(Self { packet_bytes, packets_per_block })
+    }
+
+    /// `S`: the most bytes of a packet.
+    pub fn packet_bytes(self) -> u32 {
+        self.packet_bytes
+    }
+
+    /// `P`: packets between preemption points.
+    pub fn packets_per_block(self) -> u32 {
+        self.packets_per_block
+    }
+
+    /// `N`: the packets of a message.
+    pub fn packets_of(self, message_bytes: u32) -> u32 {
+        message_bytes.div_ceil(self.packet_bytes)
+    }
+
+    /// The bytes of a message's last packet; the message is not empty.
+    pub fn last_packet_of(self, message_bytes: u32) -> u32 {
+        message_bytes - (self.packets_of(message_bytes) - 1) * self.packet_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_as_in_section_4_1() {
+        let cut = Packetisation::new(4096, 2).expect("valid");
+        for (message, packets, last) in
+            [(1, 1, 1), (4096, 1, 4096), (4097, 2, 1), (32768, 8, 4096), (30000, 8, 1328)]
+        {
+            assert_eq!((cut.packets_of(message), cut.last_packet_of(message)), (packets, last));
+        }
+    }
+
+    #[test]
+    fn transmission_takes_start_up_and_bytes_rounded_up() {
+        let link = Link::new(Duration::from_micros(40), 50).expect("valid");
+        assert_eq!(link.transmission_time(4096), Duration::from_nanos(244_800));
+        let ten_gigabit = Link::with_picos(Duration::ZERO, 800).expect("valid");
+        assert_eq!(ten_gigabit.transmission_time(1), Duration::from_nanos(1));
+        assert!(Link::new(Duration::ZERO, u64::MAX).is_err());
+        assert_eq!(Packetisation::new(0, 1), Err(CostError::ZeroPacket));
+        assert_eq!(Packetisation::new(1, 0), Err(CostError::ZeroBlock));
+    }
+}
