@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use modem_call::replay::{call, run};
-use modem_call::{Options, PICTURE, reservation};
+use modem_call::{Options, PICTURE};
 use punctual_model::{Duration, Reservation};
 use punctual_sim::cpu::Supply;
 
@@ -93,7 +93,9 @@ fn an_ordinary_thread_among_competitors_loses_the_call_and_an_upcall_does_not() 
 
 #[test]
 fn a_seed_replays_the_call_byte_for_byte() {
-    for supply in [Supply::Reserved(reservation()), Supply::Reserved(reservation_of("2ms/15ms"))] {
+    for supply in
+        [Supply::Reserved(reservation_of("2ms/8ms")), Supply::Reserved(reservation_of("2ms/15ms"))]
+    {
         let once = call("once".into(), supply, &options(7)).expect("runs");
         let again = call("once".into(), supply, &options(7)).expect("runs");
         assert_eq!(format!("{:?}", once.0), format!("{:?}", again.0));

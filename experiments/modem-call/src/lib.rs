@@ -31,10 +31,11 @@ pub const PICTURE: &[u8] = include_bytes!("../../../docs/punctual.svg");
 /// §6.2.2).
 pub const SHARE_PPM: u64 = 150_000;
 
-/// The reservation that the paper's modem worked under as well as in interrupt context (2 ms every
-/// 8 ms, Table 2).
-pub fn reservation() -> Reservation {
-    Reservation::new(Service::from_millis(2), Duration::from_millis(8)).expect("2 ms is below 8 ms")
+/// `budget_ms` in every 8 ms: the period under which the paper's modem worked as well as in
+/// interrupt context (Table 2).
+pub fn every_8_ms(budget_ms: u64) -> Reservation {
+    Reservation::new(Service::from_millis(budget_ms), Duration::from_millis(8))
+        .expect("a budget from 1 ms to 8 ms")
 }
 
 /// What to run.
