@@ -100,8 +100,8 @@ fn run_live(options: &Options) -> Result<Report, Failure> {
             anstream::eprintln!("{} …", progress.what);
             progress.what.clone_into(&mut told);
         }
-        bar.set_message(progress.what.to_owned());
         bar.set_length(progress.length.as_nanos() / 1_000_000_000);
+        bar.set_message(progress.what.to_owned());
         bar.set_position(progress.elapsed.as_nanos() / 1_000_000_000);
         bar.set_prefix(format!("{:>5} of {} bytes", progress.delivered, options.file.len()));
     };
