@@ -199,8 +199,10 @@ fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
         assert!(eventually(|| sched::get(tid).is_err()), "the thread is gone");
     }
     assert!(eventually(|| threads() == before.0), "no thread is left");
-    let after = (threads(), shared_memory(), sched::get(thread::current()).expect("our own"));
-    assert_eq!(before, after);
+    // A file that somebody's killed process had left may be gone now; a new one may not be there.
+    let (_, files_before, class_before) = before;
+    assert!(shared_memory().iter().all(|file| files_before.contains(file)));
+    assert_eq!(class_before, sched::get(thread::current()).expect("our own"));
 }
 
 #[test]

@@ -11,6 +11,10 @@ use punctual_model::time::Duration;
 
 const PERIOD: Duration = Duration::from_millis(10);
 
+/// What the kernel itself has to give sways by some percent of a CPU from one look to the next (180
+/// and 183 % were both seen on two idle CPUs). What was held here is twenty times as much.
+const SWAY_PPM: u64 = 50_000;
+
 fn whole_cpu() -> Class {
     let reservation = Reservation::new(PERIOD.as_full_service(), PERIOD).expect("in range");
     Class::Deadline { reservation, reset_on_fork: true }
@@ -64,6 +68,6 @@ fn what_does_not_fit_is_refused_and_what_is_measured_fits() {
         thread.join().expect("no panic");
     }
     eventually("the bandwidth comes back", || {
-        host::bandwidth_left().is_ok_and(|now| now.left_ppm >= before.left_ppm)
+        host::bandwidth_left().is_ok_and(|now| now.left_ppm + SWAY_PPM >= before.left_ppm)
     });
 }
