@@ -10,6 +10,7 @@ use punctual_model::units::MAX_NANOS;
 use punctual_model::{Contract, Duration, HostProfile, Reservation, Service, Task, TaskSpec};
 
 use crate::examination::{Entry, examine, fits};
+use crate::ratio;
 use crate::sched_deadline::{KernelLimits, LEAST_RUNTIME};
 use crate::steps::Steps;
 use crate::verdict::CounterOffer;
@@ -54,7 +55,7 @@ fn share(contract: &Contract, entry: Entry) -> u128 {
             (reservation.budget(), reservation.period())
         }
     };
-    (u128::from(work.as_nanos()) << 64) / u128::from(period.as_nanos())
+    ratio::share(work.as_nanos(), period.as_nanos())
 }
 
 /// An entry with its place in the contract.

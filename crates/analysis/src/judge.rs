@@ -10,6 +10,7 @@ use crate::edf::demand::{DemandVerdict, processor_demand};
 use crate::edf::response_time::response_times as response_times_by_deadline;
 use crate::fixed_priority::{ResponseTime, all_in_time, response_times};
 use crate::load::{CpuLoad, Granularity};
+use crate::ratio;
 use crate::steps::Steps;
 use crate::utilisation;
 
@@ -111,7 +112,7 @@ fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps, for_bounds: &mut S
     let heaviest = || {
         let share = |at: &usize| {
             let task = &load.tasks[*at];
-            (u128::from(task.work) << 64) / u128::from(task.period)
+            ratio::share(task.work, task.period)
         };
         (0..load.tasks.len()).max_by_key(share).unwrap_or(0)
     };

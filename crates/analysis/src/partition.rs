@@ -11,7 +11,7 @@ use punctual_model::{Contract, HostProfile};
 use crate::judge;
 use crate::load::{CpuLoad, TaskLoad};
 use crate::order::by_priority;
-use crate::ratio::{Ratio, Utilisation};
+use crate::ratio::{self, Ratio, Utilisation};
 use crate::steps::Steps;
 
 /// A CPU for every entry, by position in the contract; `None` where it fits on none.
@@ -113,7 +113,7 @@ fn place_tasks(
     }
     let loads: Vec<TaskLoad> =
         contract.tasks.iter().map(|task| TaskLoad::new(task, host.context_switch)).collect();
-    let share = |at: usize| (u128::from(loads[at].work) << 64) / u128::from(loads[at].period);
+    let share = |at: usize| ratio::share(loads[at].work, loads[at].period);
     let mut largest_first: Vec<usize> = (0..loads.len()).collect();
     largest_first.sort_by_key(|&at| core::cmp::Reverse(share(at)));
     for at in largest_first {

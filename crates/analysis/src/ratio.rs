@@ -181,6 +181,11 @@ pub(crate) fn gcd<N: Copy + Default + PartialEq + core::ops::Rem<Output = N>>(
     a
 }
 
+/// `work / period` in units of 2⁻⁶⁴, rounded down: to order entries by, not to decide with.
+pub(crate) fn share(work: u64, period: u64) -> u128 {
+    (u128::from(work) << 64) / u128::from(period)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,9 +79,7 @@ impl Reservation {
 
     /// `budget / period` in parts per million, rounded up: what to hold against a bound.
     pub fn utilisation_ppm(self) -> u64 {
-        let scaled = u128::from(self.budget.as_nanos()) * 1_000_000;
-        // At most 1,000,000, because the budget is not above the period.
-        scaled.div_ceil(u128::from(self.period.as_nanos())) as u64
+        units::share_ppm(self.budget, self.period)
     }
 }
 

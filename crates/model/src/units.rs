@@ -7,6 +7,8 @@ use core::fmt;
 
 use thiserror::Error;
 
+use crate::time::{Duration, Service};
+
 /// The longest time a contract may name: a day. It keeps every sum that the analysis forms over a
 /// bounded number of tasks inside 64 bits.
 pub const MAX_NANOS: u64 = 24 * 3600 * 1_000_000_000;
@@ -86,6 +88,13 @@ fn parse_digits(digits: &str) -> Result<u64, UnitError> {
             .and_then(|v| v.checked_add(u64::from(digit)))
             .ok_or(UnitError::TooLong)
     })
+}
+
+/// `work` in every `period`, in parts per million of a CPU, rounded up. At most 1,000,000, because
+/// nothing that is valid needs more than its period.
+pub(crate) fn share_ppm(work: Service, period: Duration) -> u64 {
+    let scaled = u128::from(work.as_nanos()) * 1_000_000;
+    scaled.div_ceil(u128::from(period.as_nanos())) as u64
 }
 
 /// Writes nanoseconds exactly, in the largest unit whose value is at least one.

@@ -6,6 +6,7 @@ use core::num::NonZeroU32;
 use thiserror::Error;
 
 use crate::time::{Duration, Service};
+use crate::units;
 
 /// An upcall as somebody wrote it down. [`Upcall::new`] makes it valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +121,11 @@ impl Upcall {
     /// The processor time of a whole batch (`C_i`).
     pub fn batch_service(&self) -> Service {
         self.time_per_pdu * u64::from(self.batch.get())
+    }
+
+    /// What it needs of a CPU, in parts per million, rounded up: what to hold against a bound.
+    pub fn utilisation_ppm(&self) -> u64 {
+        units::share_ppm(self.batch_service(), self.period)
     }
 
     /// The processor time between two yield points (`c_i`).

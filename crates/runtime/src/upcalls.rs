@@ -134,7 +134,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
                 granted.map(|_| ()).map_err(|refusal| CreateError::Refused(Box::new(refusal)))
             }
             Placement::Reserved(reservation) => {
-                let needed_ppm = self.upcalls.iter().map(needed_ppm).sum();
+                let needed_ppm = self.upcalls.iter().map(Upcall::utilisation_ppm).sum();
                 let reserved_ppm = reservation.utilisation_ppm();
                 if needed_ppm > reserved_ppm {
                     return Err(CreateError::AboveReservation { needed_ppm, reserved_ppm });
@@ -191,12 +191,6 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
             },
         }
     }
-}
-
-/// What an upcall needs, in parts per million of a CPU, rounded up.
-fn needed_ppm(upcall: &Upcall) -> u64 {
-    let scaled = u128::from(upcall.batch_service().as_nanos()) * 1_000_000;
-    scaled.div_ceil(u128::from(upcall.period().as_nanos())) as u64
 }
 
 /// What the thread leaves: the handlers, and how it finished or why it lost its class.
