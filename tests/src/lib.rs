@@ -34,6 +34,7 @@ pub fn draw_tasks(rng: &mut impl Rng) -> Vec<Task> {
                 release_jitter: Duration::from_micros(jitter_us.min(deadline_us - 1)),
                 wcet: Service::from_micros(wcet_us),
                 quantum: Service::from_micros(quantum_us),
+                last_segment: Service::ZERO,
             })
             .expect("drawn within the rules")
         })

@@ -12,10 +12,6 @@ use system_tests::draw_tasks;
 
 const POLICIES: [Policy; 4] = [Policy::Rmdp, Policy::Rm, Policy::Fp, Policy::Edf];
 
-fn contract(policy: Policy, tasks: Vec<Task>) -> Contract {
-    Contract { policy, cpus: 1, tasks, upcalls: Vec::new(), reservations: Vec::new() }
-}
-
 /// Simulates five arrival patterns; the worst response of each task over all of them.
 fn worst_responses(
     policy: Policy,
@@ -74,7 +70,7 @@ fn ten_thousand_admitted_systems_never_miss() {
 fn holds(seed: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let policy = POLICIES[rng.random_range(0..POLICIES.len())];
-    let contract = contract(policy, draw_tasks(&mut rng));
+    let contract = Contract::of_tasks(policy, 1, draw_tasks(&mut rng));
     let Ok(grant) = admit(&contract, &HostProfile::ideal(1)) else { return false };
     let (late, worst) = worst_responses(policy, &contract.tasks, &mut rng);
     assert_eq!(late, 0, "seed {seed}: {contract:#?}");
@@ -99,7 +95,7 @@ fn bounds_are_reached_at_the_critical_instant() {
                 && task.release_jitter().is_zero()
                 && task.relative_deadline() == task.min_inter_arrival()
         });
-        let contract = contract(Policy::Rm, tasks);
+        let contract = Contract::of_tasks(Policy::Rm, 1, tasks);
         let Ok(grant) = admit(&contract, &host) else { continue };
         if !plain {
             continue;

@@ -3,7 +3,7 @@
 
 use punctual_analysis::admit;
 use punctual_model::{
-    Contract, Duration, Handler, HostProfile, Instant, Policy, Service, Task, Upcall, UpcallSpec,
+    Contract, Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec,
 };
 use punctual_sim::cpu::{Cpu, Supply};
 use punctual_sim::upcalls;
@@ -50,13 +50,7 @@ fn admitted_upcalls_never_exceed_their_bounds() {
     for seed in 0..6_000 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let upcalls = draw(&mut rng);
-        let contract = Contract {
-            policy: Policy::Rmdp,
-            cpus: 1,
-            tasks: upcalls.iter().map(Task::from).collect(),
-            upcalls: upcalls.clone(),
-            reservations: Vec::new(),
-        };
+        let contract = Contract::of_upcalls(upcalls.clone());
         let Ok(grant) = admit(&contract, &HostProfile::ideal(1)) else {
             refused += 1;
             continue;

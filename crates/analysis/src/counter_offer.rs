@@ -110,7 +110,9 @@ impl Placed {
             Self::Task(at, task) => {
                 let spec = task.spec().clone();
                 let quantum = spec.quantum.min(work);
-                Some(Self::Task(*at, Task::new(TaskSpec { wcet: work, quantum, ..spec }).ok()?))
+                let last_segment = spec.last_segment.min(work);
+                let spec = TaskSpec { wcet: work, quantum, last_segment, ..spec };
+                Some(Self::Task(*at, Task::new(spec).ok()?))
             }
             Self::Reservation(at, reservation) => {
                 Some(Self::Reservation(*at, Reservation::new(work, reservation.period()).ok()?))

@@ -19,7 +19,7 @@ pub struct TaskLoad {
     pub(crate) deadline: u64,
     pub(crate) jitter: u64,
     pub(crate) quantum: u64,
-    /// The stretch at the end of each job that is known not to be preempted: zero in a contract.
+    /// The stretch at the end of each job that is known not to be preempted.
     pub(crate) last: u64,
 }
 
@@ -33,7 +33,7 @@ impl TaskLoad {
             deadline: task.relative_deadline().as_nanos(),
             jitter: task.release_jitter().as_nanos(),
             quantum: task.quantum().as_nanos(),
-            last: 0,
+            last: task.last_segment().as_nanos(),
         }
     }
 

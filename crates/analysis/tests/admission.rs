@@ -250,7 +250,7 @@ fn nanos(name: &str, period: u64, wcet: u64) -> Task {
 }
 
 fn of_tasks(policy: Policy, cpus: u16, tasks: Vec<Task>) -> Contract {
-    Contract { policy, cpus, tasks, upcalls: Vec::new(), reservations: Vec::new() }
+    Contract::of_tasks(policy, cpus, tasks)
 }
 
 /// Periods of about a day without a common factor, and a utilisation of one but for nanoseconds.

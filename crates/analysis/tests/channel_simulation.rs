@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 use channel_host::{Backlog, Host, Message, Order};
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{
-    BestEffort, LinkScheduling, Sender, deadline_monotonic, edf, paper, sound,
+use punctual_analysis::channel::{deadline_monotonic, edf, paper, sound};
+use punctual_model::channel::{
+    BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
 };
-use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, SendCosts};
 use punctual_model::{Duration, Service};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

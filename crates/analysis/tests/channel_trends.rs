@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 use channel_host::{Backlog, Host, Order};
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{
-    BestEffort, DelayBound, LinkScheduling, Sender, admit_channels, edf, paper, sound,
+use punctual_analysis::channel::{DelayBound, admit_channels, edf, paper, sound};
+use punctual_model::channel::{
+    BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
 };
-use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, SendCosts};
 use punctual_model::{Duration, Service};
 
 const KB: u32 = 1024;

@@ -1,5 +1,6 @@
 //! What a host can give and what its operations cost.
 
+use crate::channel::SendCosts;
 use crate::time::Service;
 
 /// The host as admission sees it.
@@ -15,12 +16,14 @@ pub struct HostProfile {
     /// Processor time lost at each switch between two tasks. Each job is charged two of them, one
     /// when it starts to run and one when it stops; a job that is preempted charges its preemptor.
     pub context_switch: Service,
+    /// What sending costs; `None`: not measured.
+    pub send_costs: Option<SendCosts>,
 }
 
 impl HostProfile {
     /// A host of `cpus` CPUs on which switching is free: what textbooks and published task sets
     /// assume. A measured profile replaces it.
     pub const fn ideal(cpus: u16) -> Self {
-        Self { cpus, reservable_ppm: 900_000, context_switch: Service::ZERO }
+        Self { cpus, reservable_ppm: 900_000, context_switch: Service::ZERO, send_costs: None }
     }
 }

@@ -4,7 +4,8 @@
 //! way to make one is through a constructor that checks, so no other crate checks again.
 //!
 //! Reading order: [`time`], [`task`], [`upcall`], [`reservation`], [`handler`], [`contract`].
-//! Then [`channel`]: declared traffic and what sending it costs.
+//! Then [`channel`]: declared traffic and what sending it costs; [`stream`]: what an application knows
+//! of its data.
 //!
 //! # Conventions, said once
 //! - Intervals are half-open, `[start, end)`.
@@ -21,6 +22,7 @@ pub mod handler;
 pub mod host;
 pub mod rank;
 pub mod reservation;
+pub mod stream;
 pub mod task;
 pub mod time;
 pub mod timetable;
@@ -32,6 +34,7 @@ pub use handler::Handler;
 pub use host::HostProfile;
 pub use rank::Rank;
 pub use reservation::{Reservation, ReservationError};
+pub use stream::{Stream, StreamClass, StreamError, StreamSpec};
 pub use task::{Backlog, JobId, Task, TaskError, TaskSpec};
 pub use time::{Duration, Instant, Service};
 pub use timetable::{Slot, Timetable, TimetableError};

@@ -47,6 +47,9 @@ pub struct TaskSpec {
     pub wcet: Service,
     /// The longest stretch that runs without a yield point; zero: preemptible anywhere.
     pub quantum: Service,
+    /// The stretch without a yield point at the end of every job, however little the job needs;
+    /// zero: none is known. What comes before it takes at most the rest of the wcet.
+    pub last_segment: Service,
 }
 
 impl TaskSpec {
@@ -59,13 +62,19 @@ impl TaskSpec {
             release_jitter: Duration::ZERO,
             wcet,
             quantum: Service::ZERO,
+            last_segment: Service::ZERO,
         }
+    }
+
+    /// The same, but a job that has begun gives way to no other task.
+    pub fn non_preemptive(self) -> Self {
+        Self { quantum: self.wcet, last_segment: self.wcet, ..self }
     }
 }
 
 /// A valid sporadic (or periodic) task.
 ///
-/// Guaranteed: `0 < min_inter_arrival`, `0 < wcet`, `quantum ≤ wcet`,
+/// Guaranteed: `0 < min_inter_arrival`, `0 < wcet`, `last_segment ≤ quantum ≤ wcet`,
 /// `release_jitter < relative_deadline`, and `wcet ≤ relative_deadline`. The deadline may lie
 /// beyond the period.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +105,17 @@ pub enum TaskError {
         /// The wcet given.
         wcet: Service,
     },
+    /// The last segment is itself a stretch without a yield point.
+    #[error(
+        "the last segment {last_segment} is longer than the quantum {quantum}, the longest stretch \
+         without a yield point"
+    )]
+    LastSegmentAboveQuantum {
+        /// The last segment given.
+        last_segment: Service,
+        /// The quantum given.
+        quantum: Service,
+    },
     /// The release may become known only after the deadline.
     #[error(
         "the release jitter {release_jitter} reaches the relative deadline {relative_deadline}; \
@@ -113,7 +133,13 @@ impl Task {
     /// Checks `spec`.
     pub fn new(spec: TaskSpec) -> Result<Self, TaskError> {
         let TaskSpec {
-            min_inter_arrival, relative_deadline, release_jitter, wcet, quantum, ..
+            min_inter_arrival,
+            relative_deadline,
+            release_jitter,
+            wcet,
+            quantum,
+            last_segment,
+            ..
         } = spec;
         if min_inter_arrival.is_zero() {
             return Err(TaskError::ZeroPeriod);
@@ -126,6 +152,9 @@ impl Task {
         }
         if quantum > wcet {
             return Err(TaskError::QuantumAboveWcet { quantum, wcet });
+        }
+        if last_segment > quantum {
+            return Err(TaskError::LastSegmentAboveQuantum { last_segment, quantum });
         }
         if release_jitter >= relative_deadline {
             return Err(TaskError::JitterReachesDeadline { release_jitter, relative_deadline });
@@ -161,6 +190,16 @@ impl Task {
     /// The longest stretch without a yield point; zero: preemptible anywhere.
     pub fn quantum(&self) -> Service {
         self.0.quantum
+    }
+
+    /// The stretch without a yield point at the end of every job; zero: none is known.
+    pub fn last_segment(&self) -> Service {
+        self.0.last_segment
+    }
+
+    /// Whether a job that has begun gives way to no other task.
+    pub fn is_non_preemptive(&self) -> bool {
+        self.0.last_segment == self.0.wcet
     }
 
     /// The numbers back, to vary them.
@@ -211,6 +250,11 @@ mod tests {
             Task::new(TaskSpec { quantum: Service::from_millis(4), ..spec() }),
             Err(TaskError::QuantumAboveWcet { .. })
         ));
+        assert!(matches!(
+            Task::new(TaskSpec { last_segment: Service::from_millis(1), ..spec() }),
+            Err(TaskError::LastSegmentAboveQuantum { .. })
+        ));
+        assert!(Task::new(spec().non_preemptive()).is_ok_and(|task| task.is_non_preemptive()));
         assert!(matches!(
             Task::new(TaskSpec { release_jitter: Duration::from_millis(40), ..spec() }),
             Err(TaskError::JitterReachesDeadline { .. })

@@ -13,9 +13,7 @@ use punctual_linux::clock;
 use punctual_linux::park::Park;
 use punctual_linux::sched::SchedError;
 use punctual_linux::shm::ShmError;
-use punctual_model::{
-    Backlog, Contract, Handler, HostProfile, Instant, Policy, Service, Task, Upcall,
-};
+use punctual_model::{Backlog, Contract, Handler, HostProfile, Instant, Service, Upcall};
 use punctual_policy::rmdp::Rmdp;
 use punctual_ring::spsc::{self, Consumer};
 use punctual_trace::Event;
@@ -123,13 +121,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
         match self.placement {
             Placement::Ordinary => Ok(()),
             Placement::Upcalls => {
-                let contract = Contract {
-                    policy: Policy::Rmdp,
-                    cpus: 1,
-                    tasks: self.upcalls.iter().map(Task::from).collect(),
-                    upcalls: self.upcalls.clone(),
-                    reservations: Vec::new(),
-                };
+                let contract = Contract::of_upcalls(self.upcalls.clone());
                 let granted = admit(&contract, &self.host);
                 granted.map(|_| ()).map_err(|refusal| CreateError::Refused(Box::new(refusal)))
             }

@@ -4,10 +4,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use punctual_model::Duration;
-use punctual_model::channel::Channel;
+use punctual_model::channel::{Channel, Sender};
 use thiserror::Error;
 
-use super::sender::Sender;
 use super::window::DelayBound;
 use super::{deadline_monotonic, edf, sound};
 use crate::steps::Steps;

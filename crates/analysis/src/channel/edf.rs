@@ -16,10 +16,10 @@
 //! # Units and answers
 //! Nanoseconds. Sufficient, not necessary. Looked at: every deadline in the longest busy window.
 
-use punctual_model::channel::Channel;
+use punctual_model::channel::{Channel, Sender};
 
 use super::level::Level;
-use super::sender::{Sender, Shape};
+use super::sender::{Sending, Shape};
 use super::sound::Form;
 use super::window::{Recurring, Window};
 use crate::steps::Steps;

@@ -1,6 +1,8 @@
 //! What the channels of one level and those below it can do at most.
 
-use super::sender::{Sender, Shape, sum};
+use punctual_model::channel::Sender;
+
+use super::sender::{Sending, Shape, sum};
 
 /// The channels of a level and what is below it.
 #[derive(Clone, Copy, Debug)]

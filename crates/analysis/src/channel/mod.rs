@@ -1,6 +1,6 @@
 //! Channels over a sender's processor and link: buffers, worst-case delays, admission.
 //!
-//! Reading order: [`sender`] (the host as the bounds see it, messages as packets and blocks),
+//! Reading order: `sender` (the host as the bounds see it, messages as packets and blocks),
 //! [`buffers`] (bursts and buffers of jitter-constrained streams), `window` (the fixed points),
 //! [`paper`] (the published estimate, printing errors corrected: *not safe*), [`sound`] (the bound
 //! that is proven in `docs/channel-bounds.md`), [`edf`] (the same for deadline order), and
@@ -11,12 +11,11 @@ pub mod buffers;
 pub mod edf;
 mod level;
 pub mod paper;
-pub mod sender;
+mod sender;
 pub mod sound;
 mod window;
 
 pub use admission::{ChannelGrant, ChannelRefusal, GrantedChannel, admit_channels};
-pub use sender::{BestEffort, LinkScheduling, Sender};
 pub use window::DelayBound;
 
 use alloc::vec::Vec;

@@ -19,9 +19,9 @@
 
 use alloc::vec::Vec;
 
-use punctual_model::channel::Channel;
+use punctual_model::channel::{Channel, LinkScheduling, Sender};
 
-use super::sender::{LinkScheduling, Sender, Shape, sum};
+use super::sender::{Sending, Shape, sum};
 use super::window::{DelayBound, Recurring, Window};
 use crate::steps::Steps;
 

@@ -2,42 +2,7 @@
 
 use alloc::vec::Vec;
 
-use punctual_model::channel::{Channel, Link, Packetisation, SendCosts};
-
-/// Where the link scheduler runs (real-time channels, §3.1.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkScheduling {
-    /// O1: in the handler that finds the link idle, else in the completion interrupt.
-    InInterrupt,
-    /// O2: in a thread of its own at top priority, which gets the processor when a handler yields.
-    InThread,
-}
-
-/// Messages without a promise, sent whenever there is nothing else to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BestEffort {
-    /// There are none.
-    None,
-    /// Each of exactly so many bytes, at least 1.
-    Fixed(u32),
-    /// Each of at most so many bytes, at least 1.
-    UpTo(u32),
-}
-
-/// A sending host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sender {
-    /// Its link.
-    pub link: Link,
-    /// Its processor's costs.
-    pub costs: SendCosts,
-    /// How messages are cut.
-    pub packetisation: Packetisation,
-    /// Where the link scheduler runs.
-    pub link_scheduling: LinkScheduling,
-    /// What else is sent.
-    pub best_effort: BestEffort,
-}
+use punctual_model::channel::{BestEffort, Channel, Sender};
 
 /// The sizes of one source's messages, cut into packets; all times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +62,31 @@ impl Shape {
     }
 }
 
-impl Sender {
-    pub(crate) fn shape_of(&self, channel: &Channel) -> Shape {
+/// A sending host in the words of the formulas.
+pub(crate) trait Sending {
+    fn shape_of(&self, channel: &Channel) -> Shape;
+    fn shapes_of(&self, channels: &[Channel]) -> Vec<Shape>;
+    fn best_effort_shape(&self) -> Option<Shape>;
+    /// `C_prot^first`.
+    fn first_packet(&self) -> u64;
+    /// `C_prot`.
+    fn packet(&self) -> u64;
+    /// `C_link`.
+    fn link_scheduling_cost(&self) -> u64;
+    /// `cs`.
+    fn change(&self) -> u64;
+}
+
+impl Sending for Sender {
+    fn shape_of(&self, channel: &Channel) -> Shape {
         Shape::new(self, channel.arrivals().min_message(), channel.arrivals().max_message())
     }
 
-    pub(crate) fn shapes_of(&self, channels: &[Channel]) -> Vec<Shape> {
+    fn shapes_of(&self, channels: &[Channel]) -> Vec<Shape> {
         channels.iter().map(|channel| self.shape_of(channel)).collect()
     }
 
-    pub(crate) fn best_effort_shape(&self) -> Option<Shape> {
+    fn best_effort_shape(&self) -> Option<Shape> {
         match self.best_effort {
             BestEffort::None => None,
             BestEffort::Fixed(bytes) => Some(Shape::new(self, bytes.max(1), bytes.max(1))),
@@ -114,23 +94,19 @@ impl Sender {
         }
     }
 
-    /// `C_prot^first`.
-    pub(crate) fn first_packet(&self) -> u64 {
+    fn first_packet(&self) -> u64 {
         self.costs.first_packet.as_nanos()
     }
 
-    /// `C_prot`.
-    pub(crate) fn packet(&self) -> u64 {
+    fn packet(&self) -> u64 {
         self.costs.packet.as_nanos()
     }
 
-    /// `C_link`.
-    pub(crate) fn link_scheduling_cost(&self) -> u64 {
+    fn link_scheduling_cost(&self) -> u64 {
         self.costs.link_scheduling.as_nanos()
     }
 
-    /// `cs`.
-    pub(crate) fn change(&self) -> u64 {
+    fn change(&self) -> u64 {
         self.costs.change_of_handler().as_nanos()
     }
 }

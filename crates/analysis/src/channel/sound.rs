@@ -32,10 +32,10 @@
 
 use alloc::vec::Vec;
 
-use punctual_model::channel::Channel;
+use punctual_model::channel::{Channel, LinkScheduling, Sender};
 
 use super::level::{Level, turn_of_the_thread};
-use super::sender::{LinkScheduling, Sender, Shape, sum};
+use super::sender::{Sending, Shape, sum};
 use super::window::{DelayBound, Recurring, Window};
 use crate::steps::Steps;
 
@@ -215,7 +215,7 @@ impl Form {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel::sender::BestEffort;
+    use punctual_model::channel::BestEffort;
     use punctual_model::channel::{LinearBounded, Link, Packetisation, SendCosts};
     use punctual_model::{Duration, Service};
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use punctual_analysis::channel::{LinkScheduling, Sender};
+use punctual_model::channel::{LinkScheduling, Sender};
 
 /// A message to be sent: its logical arrival and its bytes.
 pub(crate) type Message = (u64, u32);

@@ -35,6 +35,7 @@ impl Ticks {
             release_jitter: Duration::from_nanos(self.jitter * TICK),
             wcet: Service::from_nanos(self.wcet * TICK),
             quantum: Service::from_nanos(self.quantum * TICK),
+            last_segment: Service::ZERO,
         })
         .expect("a valid task")
     }
@@ -63,11 +64,8 @@ pub fn contract(policy: Policy, cpus: u16, system: &[Ticks], reserved: &[(u64, u
         reservation: reservation(budget, period),
     };
     Contract {
-        policy,
-        cpus,
-        tasks: tasks(system),
-        upcalls: Vec::new(),
         reservations: reserved.iter().enumerate().map(named).collect(),
+        ..Contract::of_tasks(policy, cpus, tasks(system))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `traffic` and `atm` (what a sender promises: [`LinearBounded`], [`AtmContract`], and
 //! [`Traffic`] over both), [`Channel`] (traffic with a delay bound), `costs` (the link, the
-//! processor's costs, packet size and preemption grain).
+//! processor's costs, packet size and preemption grain), [`Sender`] (all of a sending host).
 //!
 //! A stream is *conforming* while it keeps to its contract. What is early is held until its
 //! logical arrival, so the bounds of the analysis count from there.
@@ -10,11 +10,13 @@
 mod atm;
 mod costs;
 mod rate;
+mod sender;
 mod traffic;
 
 pub use atm::{AtmContract, ServiceClass, TrafficSpec};
 pub use costs::{CostError, Link, Packetisation, SendCosts};
 pub use rate::{BitRate, RateError};
+pub use sender::{BestEffort, LinkScheduling, Sender, SenderSpec};
 pub use traffic::{LinearBounded, Traffic, TrafficError};
 
 use alloc::string::String;
@@ -28,6 +30,7 @@ use crate::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
     name: String,
+    traffic: Traffic,
     arrivals: LinearBounded,
     delay_bound: Duration,
 }
@@ -53,7 +56,8 @@ impl Channel {
         if delay_bound.is_zero() {
             return Err(ChannelError::ZeroDelayBound);
         }
-        Ok(Self { name: name.into(), arrivals: traffic.to_linear_bounded()?, delay_bound })
+        let arrivals = traffic.to_linear_bounded()?;
+        Ok(Self { name: name.into(), traffic: *traffic, arrivals, delay_bound })
     }
 
     /// What people call it.
@@ -61,7 +65,12 @@ impl Channel {
         &self.name
     }
 
-    /// What it may send.
+    /// What it may send, in the form in which it was declared.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// What it may send, in the form that admission uses.
     pub fn arrivals(&self) -> LinearBounded {
         self.arrivals
     }

@@ -38,7 +38,8 @@ use alloc::vec::Vec;
 
 pub use error::ContractError;
 
-use crate::{Reservation, Task, Upcall};
+use crate::channel::{AtmContract, Channel, SenderSpec};
+use crate::{Reservation, Stream, Task, Upcall};
 
 /// The most entries (tasks, upcalls and reservations together) that one contract may declare.
 pub const MAX_ENTRIES: usize = 4096;
@@ -85,6 +86,15 @@ pub struct NamedReservation {
     pub reservation: Reservation,
 }
 
+/// Traffic that is promised nothing and policed all the same (class `ubr`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BestEffortChannel {
+    /// Unique in its contract.
+    pub name: String,
+    /// What it may send.
+    pub traffic: AtmContract,
+}
+
 /// A valid contract: at least one and at most [`MAX_ENTRIES`] entries, all names different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
@@ -98,9 +108,38 @@ pub struct Contract {
     pub upcalls: Vec<Upcall>,
     /// The reservations in file order.
     pub reservations: Vec<NamedReservation>,
+    /// How this host sends; there is one wherever there are channels or streams.
+    pub sender: Option<SenderSpec>,
+    /// The channels that are promised a delay, in file order.
+    pub channels: Vec<Channel>,
+    /// The channels that are promised nothing, in file order.
+    pub best_effort: Vec<BestEffortChannel>,
+    /// The streams in file order. Admission derives upcalls and channels from them.
+    pub streams: Vec<Stream>,
 }
 
 impl Contract {
+    /// A contract that declares tasks and nothing else.
+    pub fn of_tasks(policy: Policy, cpus: u16, tasks: Vec<Task>) -> Self {
+        Self {
+            policy,
+            cpus,
+            tasks,
+            upcalls: Vec::new(),
+            reservations: Vec::new(),
+            sender: None,
+            channels: Vec::new(),
+            best_effort: Vec::new(),
+            streams: Vec::new(),
+        }
+    }
+
+    /// A contract for one CPU that declares upcalls and nothing else.
+    pub fn of_upcalls(upcalls: Vec<Upcall>) -> Self {
+        let tasks = upcalls.iter().map(Task::from).collect();
+        Self { upcalls, ..Self::of_tasks(Policy::Rmdp, 1, tasks) }
+    }
+
     /// Parses and validates the bytes of a contract. `file` is only for the messages.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, ContractError> {
         validate::parse(file, bytes)

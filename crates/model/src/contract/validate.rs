@@ -115,13 +115,8 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         .map(|entry| validate_reservation(entry.into_inner(), &mut names))
         .collect::<Checked<Vec<_>>>()?;
 
-    Ok(Contract {
-        policy,
-        cpus,
-        tasks: in_order.into_iter().map(|(_, task)| task).collect(),
-        upcalls,
-        reservations,
-    })
+    let tasks = in_order.into_iter().map(|(_, task)| task).collect();
+    Ok(Contract { upcalls, reservations, ..Contract::of_tasks(policy, cpus, tasks) })
 }
 
 fn validate_system(raw: RawSystem) -> Checked<(Policy, u16)> {
@@ -191,13 +186,16 @@ fn validate_task(raw: RawTask, names: &mut BTreeSet<String>) -> Checked<Task> {
         release_jitter: release_jitter.unwrap_or_default(),
         wcet: service("wcet", &raw.wcet)?,
         quantum: quantum.unwrap_or_default(),
+        last_segment: Service::ZERO,
         name,
     };
     Task::new(spec).or_else(|error| {
         let span = match error {
             TaskError::ZeroPeriod => period_span,
             TaskError::ZeroWcet | TaskError::WcetAboveDeadline { .. } => raw.wcet.span(),
-            TaskError::QuantumAboveWcet { .. } => span_or(&raw.quantum, name_span),
+            TaskError::QuantumAboveWcet { .. } | TaskError::LastSegmentAboveQuantum { .. } => {
+                span_or(&raw.quantum, name_span)
+            }
             TaskError::JitterReachesDeadline { .. } => span_or(&raw.release_jitter, name_span),
         };
         problem(span, error.to_string())

@@ -1,0 +1,64 @@
+//! The sending host: what admission and the link scheduler must agree on.
+
+use super::costs::{Link, Packetisation, SendCosts};
+
+/// Where the link scheduler runs (real-time channels, §3.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkScheduling {
+    /// O1: in the handler that finds the link idle, else in the completion interrupt.
+    InInterrupt,
+    /// O2: in a thread of its own at top priority, which gets the processor when a handler yields.
+    InThread,
+}
+
+/// Messages without a promise, sent whenever there is nothing else to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BestEffort {
+    /// There are none.
+    None,
+    /// Each of exactly so many bytes, at least 1.
+    Fixed(u32),
+    /// Each of at most so many bytes, at least 1.
+    UpTo(u32),
+}
+
+/// A sending host as a contract describes it: what its processor does may be known elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderSpec {
+    /// Its link.
+    pub link: Link,
+    /// Its processor's costs; `None`: those of the host's profile.
+    pub costs: Option<SendCosts>,
+    /// How messages are cut.
+    pub packetisation: Packetisation,
+    /// Where the link scheduler runs.
+    pub link_scheduling: LinkScheduling,
+    /// What else is sent.
+    pub best_effort: BestEffort,
+    /// The most memory that all buffers together may take, in bytes; `None`: not limited.
+    pub memory: Option<u64>,
+}
+
+impl SenderSpec {
+    /// With `measured` costs where the contract names none; `None` if there are neither.
+    pub fn sender(self, measured: Option<SendCosts>) -> Option<Sender> {
+        let Self { link, costs, packetisation, link_scheduling, best_effort, .. } = self;
+        let costs = costs.or(measured)?;
+        Some(Sender { link, costs, packetisation, link_scheduling, best_effort })
+    }
+}
+
+/// A sending host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Its link.
+    pub link: Link,
+    /// Its processor's costs.
+    pub costs: SendCosts,
+    /// How messages are cut.
+    pub packetisation: Packetisation,
+    /// Where the link scheduler runs.
+    pub link_scheduling: LinkScheduling,
+    /// What else is sent.
+    pub best_effort: BestEffort,
+}
