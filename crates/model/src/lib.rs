@@ -22,6 +22,7 @@ pub mod handler;
 pub mod host;
 pub mod rank;
 pub mod reservation;
+pub mod rt_app;
 pub mod stream;
 pub mod task;
 pub mod time;

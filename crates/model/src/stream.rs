@@ -112,6 +112,11 @@ impl Stream {
         &self.0.name
     }
 
+    /// The name of the channel that admission derives from the stream called `stream`.
+    pub fn channel_name_of(stream: &str) -> String {
+        alloc::format!("{stream}.channel")
+    }
+
     /// The numbers back, to read and to vary them.
     pub fn spec(&self) -> &StreamSpec {
         &self.0

@@ -38,6 +38,12 @@ pub enum ServiceClass {
     Ubr,
 }
 
+impl ServiceClass {
+    /// All classes with the names they have in a contract.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("cbr", Self::Cbr), ("rt-vbr", Self::RtVbr), ("ubr", Self::Ubr)];
+}
+
 impl AtmContract {
     /// Checks and makes a contract.
     pub fn new(spec: TrafficSpec) -> Result<Self, TrafficError> {

@@ -62,6 +62,15 @@ impl Link {
         Ok(Self { startup, picos_per_byte })
     }
 
+    /// A link with its times divided by `factor`, rounded up; at least 1.
+    pub fn times_as_fast(self, factor: u64) -> Self {
+        let factor = factor.max(1);
+        Self {
+            startup: Duration::from_nanos(self.startup.as_nanos().div_ceil(factor)),
+            picos_per_byte: self.picos_per_byte.div_ceil(factor),
+        }
+    }
+
     /// `L_xmit`: from the start of a packet of `bytes` to its end, rounded up.
     pub fn transmission_time(self, bytes: u32) -> Duration {
         // At most 2³² × 10⁹ ps, which fits.

@@ -11,6 +11,12 @@ pub enum LinkScheduling {
     InThread,
 }
 
+impl LinkScheduling {
+    /// Both with the names they have in a contract.
+    pub const NAMES: [(&'static str, Self); 2] =
+        [("interrupt", Self::InInterrupt), ("thread", Self::InThread)];
+}
+
 /// Messages without a promise, sent whenever there is nothing else to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BestEffort {

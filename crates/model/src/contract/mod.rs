@@ -4,30 +4,13 @@
 //! be wrong. Every error names file, line and column and says what would be right.
 //!
 //! ```toml
-//! [system]
-//! policy = "rmdp"            # rmdp (default) | rm | fp (file order, first is highest) | edf
-//! cpus = 1                   # default 1
-//!
 //! [[task]]
 //! name = "video"
-//! period = "40ms"            # or min_inter_arrival
-//! relative_deadline = "40ms" # default: the period
-//! release_jitter = "0ms"     # default
-//! wcet = "3ms"
-//! quantum = "1ms"            # longest stretch without a yield point; default 0: none
-//!
-//! [[upcall]]
-//! name = "sender"
 //! period = "40ms"
-//! batch = 8                  # PDUs a period
-//! quantum = 2                # PDUs between yield points; default: the whole batch
-//! time_per_pdu = "250us"
-//!
-//! [[reservation]]
-//! name = "modem"
-//! budget = "2ms"
-//! period = "8ms"
+//! wcet = "3ms"
 //! ```
+//!
+//! All sections and keys, with their units and defaults, are in `docs/contract.md`.
 
 mod error;
 mod raw;
@@ -41,7 +24,7 @@ pub use error::ContractError;
 use crate::channel::{AtmContract, Channel, SenderSpec};
 use crate::{Reservation, Stream, Task, Upcall};
 
-/// The most entries (tasks, upcalls and reservations together) that one contract may declare.
+/// The most entries of all kinds together that one contract may declare.
 pub const MAX_ENTRIES: usize = 4096;
 
 /// The most CPUs a contract may ask for.
@@ -59,12 +42,20 @@ pub enum Policy {
     Fp,
     /// Earliest absolute deadline first.
     Edf,
+    /// First in, first out: jobs in the order in which they become known, none preempts another;
+    /// of those that become known together the one listed first.
+    Fifo,
 }
 
 impl Policy {
     /// All policies with the names they have in a contract.
-    pub const NAMES: [(&'static str, Self); 4] =
-        [("rmdp", Self::Rmdp), ("rm", Self::Rm), ("fp", Self::Fp), ("edf", Self::Edf)];
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("rmdp", Self::Rmdp),
+        ("rm", Self::Rm),
+        ("fp", Self::Fp),
+        ("edf", Self::Edf),
+        ("fifo", Self::Fifo),
+    ];
 
     /// The name in a contract.
     pub fn name(self) -> &'static str {
@@ -73,6 +64,7 @@ impl Policy {
             Self::Rm => "rm",
             Self::Fp => "fp",
             Self::Edf => "edf",
+            Self::Fifo => "fifo",
         }
     }
 }

@@ -1,0 +1,208 @@
+//! Channels, in their two forms.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use toml::Spanned;
+
+use super::super::BestEffortChannel;
+use super::super::raw::RawChannel;
+use super::fields::{
+    self, Checked, bit_rate, choice, count, duration, message_bytes, optional, period_of, problem,
+    span_or,
+};
+use crate::Duration;
+use crate::channel::{
+    AtmContract, BitRate, Channel, ChannelError, LinearBounded, ServiceClass, Traffic,
+    TrafficError, TrafficSpec,
+};
+
+/// The channels that are promised a delay, and those that are promised nothing.
+pub(super) fn channels(
+    raw: Vec<Spanned<RawChannel>>,
+    names: &mut BTreeSet<String>,
+) -> Checked<(Vec<Channel>, Vec<BestEffortChannel>)> {
+    let (mut promised, mut best_effort) = (Vec::new(), Vec::new());
+    for entry in raw {
+        let raw = entry.into_inner();
+        let name = fields::name(raw.name.clone(), names)?;
+        let traffic = match &raw.class {
+            None => Traffic::Bounded(bounded(&raw, &name)?),
+            Some(class) => {
+                let class = choice("class", class, &ServiceClass::NAMES)?;
+                let traffic = atm(&raw, &name, class)?;
+                if class == ServiceClass::Ubr {
+                    forbid(
+                        [("delay_bound", raw.delay_bound.as_ref().map(Spanned::span))],
+                        |key| {
+                            format!(
+                                "channel \"{name}\" is of class ubr, which is promised nothing; \
+                                 remove {key} or choose cbr or rt-vbr"
+                            )
+                        },
+                    )?;
+                    best_effort.push(BestEffortChannel { name, traffic });
+                    continue;
+                }
+                Traffic::Atm(traffic)
+            }
+        };
+        promised.push(channel(&raw, name, &traffic)?);
+    }
+    Ok((promised, best_effort))
+}
+
+fn channel(raw: &RawChannel, name: String, traffic: &Traffic) -> Checked<Channel> {
+    let given = needed(raw, &name, "delay_bound", "\"100ms\"", &raw.delay_bound)?;
+    let bound = duration("delay_bound", given)?;
+    Channel::new(name, traffic, bound).or_else(|error| {
+        let span = match error {
+            ChannelError::ZeroDelayBound => given.span(),
+            // All that is left of a checked contract: a burst beyond 32 bits.
+            ChannelError::Traffic(_) => span_or(&raw.delay_variation_tolerance, raw.name.span()),
+        };
+        problem(span, error.to_string())
+    })
+}
+
+/// Form 1: linear bounded arrivals.
+fn bounded(raw: &RawChannel, name: &str) -> Checked<LinearBounded> {
+    let of_the_other_form = [
+        ("peak_rate", raw.peak_rate.as_ref().map(Spanned::span)),
+        ("sustained_rate", raw.sustained_rate.as_ref().map(Spanned::span)),
+        ("max_sdu", raw.max_sdu.as_ref().map(Spanned::span)),
+        ("delay_variation_tolerance", raw.delay_variation_tolerance.as_ref().map(Spanned::span)),
+    ];
+    forbid(of_the_other_form, |key| {
+        format!(
+            "channel \"{name}\" has {key} but no class; write class = \"cbr\" (or rt-vbr, ubr), or \
+             declare messages by max_message and max_rate"
+        )
+    })?;
+    let largest = needed(raw, name, "max_message", "\"32KiB\"", &raw.max_message)?;
+    let max_message = message_bytes("max_message", largest)?;
+    let (span, spacing) = match (&raw.max_rate, &raw.min_inter_arrival) {
+        (Some(rate), None) => (rate.span(), period_of("max_rate", rate)?),
+        (None, Some(spacing)) => (spacing.span(), duration("min_inter_arrival", spacing)?),
+        (None, None) => {
+            return problem(
+                raw.name.span(),
+                format!(
+                    "channel \"{name}\" has no rate; write max_rate = \"10/s\" (or \
+                     min_inter_arrival)"
+                ),
+            );
+        }
+        (Some(_), Some(spacing)) => {
+            return problem(
+                spacing.span(),
+                format!(
+                    "channel \"{name}\" has both max_rate and min_inter_arrival, which say the \
+                     same; keep one"
+                ),
+            );
+        }
+    };
+    // Who does not say may send single bytes: many short packets cost more than a long one.
+    let min_message = optional("min_message", &raw.min_message, message_bytes)?.unwrap_or(1);
+    let burst = optional("max_burst", &raw.max_burst, count)?.unwrap_or(1);
+    // An empty largest message is named as such, not as below the smallest.
+    LinearBounded::new(min_message, max_message, spacing, burst).or_else(|error| {
+        let span = match error {
+            TrafficError::MinMessage { .. } => span_or(&raw.min_message, largest.span()),
+            TrafficError::ZeroBurst => span_or(&raw.max_burst, largest.span()),
+            TrafficError::Spacing(_) => span,
+            _ => largest.span(),
+        };
+        problem(span, error.to_string())
+    })
+}
+
+/// Form 2: an ATM traffic contract.
+fn atm(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<AtmContract> {
+    let of_the_other_form = [
+        ("max_message", raw.max_message.as_ref().map(Spanned::span)),
+        ("min_message", raw.min_message.as_ref().map(Spanned::span)),
+        ("max_rate", raw.max_rate.as_ref().map(Spanned::span)),
+        ("min_inter_arrival", raw.min_inter_arrival.as_ref().map(Spanned::span)),
+        ("max_burst", raw.max_burst.as_ref().map(Spanned::span)),
+    ];
+    forbid(of_the_other_form, |key| {
+        format!(
+            "channel \"{name}\" has {key} and a class; with a class, traffic is declared by \
+             peak_rate, sustained_rate and max_sdu"
+        )
+    })?;
+    let (peak_rate, sustained_rate) = rates(raw, name, class)?;
+    let largest = needed(raw, name, "max_sdu", "\"8KiB\"", &raw.max_sdu)?;
+    let tolerance = &raw.delay_variation_tolerance;
+    let tolerance = optional("delay_variation_tolerance", tolerance, duration)?;
+    let spec = TrafficSpec {
+        class,
+        peak_rate,
+        sustained_rate,
+        max_sdu: message_bytes("max_sdu", largest)?,
+        delay_variation_tolerance: tolerance.unwrap_or(Duration::ZERO),
+    };
+    AtmContract::new(spec).or_else(|error| {
+        let span = match error {
+            TrafficError::SustainedAbovePeak { .. } | TrafficError::CbrWithPeak { .. } => {
+                span_or(&raw.sustained_rate, largest.span())
+            }
+            _ => largest.span(),
+        };
+        problem(span, error.to_string())
+    })
+}
+
+/// The peak and the sustained rate. Where the rate is constant (and where nothing is promised) one
+/// of them is enough.
+fn rates(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<(BitRate, BitRate)> {
+    let peak = optional("peak_rate", &raw.peak_rate, bit_rate)?;
+    let sustained = optional("sustained_rate", &raw.sustained_rate, bit_rate)?;
+    let missing = match (peak, sustained, class) {
+        (Some(peak), Some(sustained), _) => return Ok((peak, sustained)),
+        (Some(rate), None, ServiceClass::Cbr | ServiceClass::Ubr)
+        | (None, Some(rate), ServiceClass::Cbr | ServiceClass::Ubr) => return Ok((rate, rate)),
+        (Some(_), None, ServiceClass::RtVbr) => "sustained_rate",
+        _ => "peak_rate",
+    };
+    problem(
+        raw.name.span(),
+        format!("channel \"{name}\" has no {missing}; write {missing} = \"10mbit/s\""),
+    )
+}
+
+/// The field, or what to write.
+fn needed<'a, T>(
+    raw: &RawChannel,
+    name: &str,
+    key: &str,
+    example: &str,
+    field: &'a Option<Spanned<T>>,
+) -> Checked<&'a Spanned<T>> {
+    field.as_ref().map_or_else(
+        || {
+            problem(
+                raw.name.span(),
+                format!("channel \"{name}\" has no {key}; write {key} = {example}"),
+            )
+        },
+        Ok,
+    )
+}
+
+/// None of `keys` is there; the first one, in file order, that is has a problem.
+fn forbid<const N: usize>(
+    keys: [(&str, Option<Range<usize>>); N],
+    why: impl Fn(&str) -> String,
+) -> Checked<()> {
+    let given = keys.into_iter().filter_map(|(key, span)| Some((key, span?)));
+    match given.min_by_key(|(_, span)| span.start) {
+        None => Ok(()),
+        Some((key, span)) => problem(span, why(key)),
+    }
+}

@@ -1,0 +1,158 @@
+//! From the raw contract to one that cannot be wrong: `fields` reads single values, `work` makes
+//! tasks, upcalls and reservations, `sender` how this host sends, `channels` and `streams` what.
+
+mod channels;
+mod fields;
+mod sender;
+mod streams;
+mod work;
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use toml::Spanned;
+
+use self::fields::{Checked, Problem, choice, problem};
+use super::raw::{RawContract, RawSystem};
+use super::{Contract, ContractError, MAX_CPUS, MAX_ENTRIES, Policy};
+use crate::{Task, Upcall};
+
+pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Contract, ContractError> {
+    let text = match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let valid = &bytes[..error.valid_up_to()];
+            // `valid` is UTF-8 by the definition of `valid_up_to`, so nothing is replaced here.
+            let valid = String::from_utf8_lossy(valid);
+            let problem = "this byte is not UTF-8; a contract is a TOML text file".to_owned();
+            return Err(ContractError::at(file, &valid, valid.len(), problem));
+        }
+    };
+    toml::from_str::<RawContract>(text)
+        .map_err(|error| syntax_problem(&error))
+        .and_then(validate)
+        .map_err(|Problem { offset, text: problem }| ContractError::at(file, text, offset, problem))
+}
+
+/// What the TOML parser says, with a suggestion where a key is misspelt.
+fn syntax_problem(error: &toml::de::Error) -> Problem {
+    let mut text = error.message().trim().replace('\n', "; ");
+    if text.starts_with("unknown field") {
+        let mut quoted = text.split('`').skip(1).step_by(2);
+        if let Some(unknown) = quoted.next() {
+            let best = quoted
+                .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+                .min()
+                .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
+            if let Some((_, known)) = best {
+                text = format!("{text}; did you mean `{known}`?");
+            }
+        }
+    }
+    Problem { offset: error.span().map_or(0, |span| span.start), text }
+}
+
+fn validate(raw: RawContract) -> Checked<Contract> {
+    let (policy, cpus) = validate_system(&raw.system)?;
+    check_entries(&raw)?;
+    let RawContract { task, upcall, reservation, sending, channel, stream, .. } = raw;
+
+    let mut names = BTreeSet::new();
+    // Tasks and upcalls in file order, because `fp` gives file order a meaning.
+    let mut in_order: Vec<(usize, Task)> = Vec::with_capacity(task.len() + upcall.len());
+    for entry in task {
+        let offset = entry.span().start;
+        in_order.push((offset, work::task(entry.into_inner(), &mut names)?));
+    }
+    let mut upcalls: Vec<Upcall> = Vec::with_capacity(upcall.len());
+    for entry in upcall {
+        let offset = entry.span().start;
+        let upcall = work::upcall(entry.into_inner(), &mut names)?;
+        in_order.push((offset, Task::from(&upcall)));
+        upcalls.push(upcall);
+    }
+    in_order.sort_by_key(|(offset, _)| *offset);
+    let reservations = reservation
+        .into_iter()
+        .map(|entry| work::reservation(entry.into_inner(), &mut names))
+        .collect::<Checked<Vec<_>>>()?;
+
+    let sender = sending.map(sender::sender).transpose()?;
+    let (channels, best_effort) = channels::channels(channel, &mut names)?;
+    let streams = stream
+        .into_iter()
+        .map(|entry| streams::stream(entry.into_inner(), &mut names))
+        .collect::<Checked<Vec<_>>>()?;
+
+    let tasks = in_order.into_iter().map(|(_, task)| task).collect();
+    Ok(Contract {
+        upcalls,
+        reservations,
+        sender: sender.map(|sender| sender::with_best_effort(sender, &best_effort)),
+        channels,
+        best_effort,
+        streams,
+        ..Contract::of_tasks(policy, cpus, tasks)
+    })
+}
+
+/// Neither none nor too many, and a sender for those that send.
+fn check_entries(raw: &RawContract) -> Checked<()> {
+    fn starts<T>(entries: &[Spanned<T>]) -> impl Iterator<Item = usize> {
+        entries.iter().map(|entry| entry.span().start)
+    }
+    let sending = starts(&raw.channel).chain(starts(&raw.stream));
+    let computing = starts(&raw.task).chain(starts(&raw.upcall)).chain(starts(&raw.reservation));
+    let mut places: Vec<usize> = computing.chain(sending).collect();
+    places.sort_unstable();
+    if places.is_empty() {
+        return problem(
+            0..0,
+            "the contract declares nothing; write at least one [[task]], [[upcall]], \
+             [[reservation]], [[channel]] or [[stream]]",
+        );
+    }
+    if let Some(&offset) = places.get(MAX_ENTRIES) {
+        return problem(
+            offset..offset,
+            format!(
+                "this is entry {} of {}; a contract may declare at most {MAX_ENTRIES}: split it",
+                MAX_ENTRIES + 1,
+                places.len()
+            ),
+        );
+    }
+    let first_to_send = starts(&raw.channel).chain(starts(&raw.stream)).min();
+    if let (Some(offset), None) = (first_to_send, &raw.sending) {
+        return problem(
+            offset..offset,
+            "channels and streams need to know how this host sends; write [sending] with \
+             bandwidth and packet",
+        );
+    }
+    Ok(())
+}
+
+fn validate_system(raw: &RawSystem) -> Checked<(Policy, u16)> {
+    let policy = match &raw.policy {
+        None => Policy::Rmdp,
+        Some(named) => choice("policy", named, &Policy::NAMES)?,
+    };
+    let cpus = match &raw.cpus {
+        None => 1,
+        Some(count) => match u16::try_from(*count.get_ref()) {
+            Ok(cpus @ 1..=MAX_CPUS) => cpus,
+            _ => {
+                let given = count.get_ref();
+                return problem(
+                    count.span(),
+                    format!("cpus is {given}; it must be from 1 to {MAX_CPUS}"),
+                );
+            }
+        },
+    };
+    Ok((policy, cpus))
+}

@@ -1,0 +1,108 @@
+//! How this host sends.
+
+use alloc::string::ToString;
+use core::ops::Range;
+
+use toml::Spanned;
+
+use super::super::BestEffortChannel;
+use super::super::raw::{RawCosts, RawSending};
+use super::fields::{
+    Checked, bit_rate, bytes, choice, count, duration, message_bytes, optional, picos_per_byte,
+    problem, service, span_or,
+};
+use crate::channel::{
+    BestEffort, CostError, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,
+};
+
+pub(super) fn sender(raw: Spanned<RawSending>) -> Checked<SenderSpec> {
+    let at = raw.span();
+    let raw = raw.into_inner();
+    let link = link(&raw, at)?;
+    let packet = message_bytes("packet", &raw.packet)?;
+    let per_block = optional("packets_per_block", &raw.packets_per_block, count)?.unwrap_or(1);
+    let packetisation = Packetisation::new(packet, per_block).or_else(|error| {
+        let at_block = matches!(error, CostError::ZeroBlock);
+        let packet = raw.packet.span();
+        let span = if at_block { span_or(&raw.packets_per_block, packet) } else { packet };
+        problem(span, error.to_string())
+    })?;
+    let link_scheduling = match &raw.link_scheduling {
+        None => LinkScheduling::InInterrupt,
+        Some(named) => choice("link_scheduling", named, &LinkScheduling::NAMES)?,
+    };
+    let best_effort = match &raw.best_effort {
+        None => BestEffort::None,
+        Some(given) => match message_bytes("best_effort", given)? {
+            0 => {
+                return problem(
+                    given.span(),
+                    "best_effort is empty; give its largest message, or leave it out if there is \
+                     none",
+                );
+            }
+            bytes => BestEffort::UpTo(bytes),
+        },
+    };
+    let memory = match &raw.memory {
+        None => None,
+        Some(given) => match bytes("memory", given)? {
+            0 => {
+                return problem(given.span(), "memory is zero; leave it out if it is not limited");
+            }
+            bytes => Some(bytes),
+        },
+    };
+    let costs = raw.costs.as_ref().map(costs).transpose()?;
+    Ok(SenderSpec { link, costs, packetisation, link_scheduling, best_effort, memory })
+}
+
+fn link(raw: &RawSending, at: Range<usize>) -> Checked<Link> {
+    let startup = optional("startup", &raw.startup, duration)?.unwrap_or_default();
+    let (span, picos) = match (&raw.bandwidth, &raw.time_per_byte) {
+        (Some(bandwidth), None) => {
+            let bits = bit_rate("bandwidth", bandwidth)?.bits_per_second();
+            // Rounded up: the link is never taken for faster than it is.
+            (bandwidth.span(), 8_000_000_000_000u64.div_ceil(bits))
+        }
+        (None, Some(time)) => (time.span(), picos_per_byte("time_per_byte", time)?),
+        (None, None) => {
+            return problem(
+                at,
+                "[sending] does not say how fast the link is; write bandwidth = \"160mbit/s\" (or \
+                 time_per_byte)",
+            );
+        }
+        (Some(_), Some(time)) => {
+            return problem(
+                time.span(),
+                "[sending] has both bandwidth and time_per_byte, which say the same; keep one",
+            );
+        }
+    };
+    if picos == 0 && startup.is_zero() {
+        return problem(span, "a packet would take no time on the link; give startup as well");
+    }
+    Link::with_picos(startup, picos).or_else(|error| problem(span, error.to_string()))
+}
+
+fn costs(raw: &RawCosts) -> Checked<SendCosts> {
+    Ok(SendCosts {
+        switch: service("switch", &raw.switch)?,
+        cache: service("cache", &raw.cache)?,
+        first_packet: service("first_packet", &raw.first_packet)?,
+        packet: service("packet", &raw.packet)?,
+        link_scheduling: service("link_scheduling", &raw.link_scheduling)?,
+    })
+}
+
+/// `sender` whose best-effort messages may be as large as those of the channels of class `ubr`.
+pub(super) fn with_best_effort(sender: SenderSpec, declared: &[BestEffortChannel]) -> SenderSpec {
+    let largest = declared.iter().map(|channel| channel.traffic.spec().max_sdu).max();
+    let best_effort = match (sender.best_effort, largest) {
+        (BestEffort::None, Some(largest)) => BestEffort::UpTo(largest),
+        (BestEffort::UpTo(bytes), Some(largest)) => BestEffort::UpTo(bytes.max(largest)),
+        (best_effort, _) => best_effort,
+    };
+    SenderSpec { best_effort, ..sender }
+}

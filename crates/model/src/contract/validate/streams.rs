@@ -1,0 +1,69 @@
+//! Streams.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::super::raw::RawStream;
+use super::fields::{
+    self, Checked, choice, count, duration, message_bytes, optional, parts_per_million, period_of,
+    problem, service, span_or,
+};
+use crate::stream::StreamError;
+use crate::{Stream, StreamClass, StreamSpec};
+
+pub(super) fn stream(raw: RawStream, names: &mut BTreeSet<String>) -> Checked<Stream> {
+    let name_span = raw.name.span();
+    let name = fields::name(raw.name, names)?;
+    // Taken here, so that no later entry can have it and admission never finds it taken.
+    let channel = Stream::channel_name_of(&name);
+    if !names.insert(channel.clone()) {
+        return problem(
+            name_span,
+            format!("stream \"{name}\" needs the name \"{channel}\" for its channel; it is taken"),
+        );
+    }
+    let (period_span, frame_period) = match (&raw.frame_rate, &raw.frame_period) {
+        (Some(rate), None) => (rate.span(), period_of("frame_rate", rate)?),
+        (None, Some(period)) => (period.span(), duration("frame_period", period)?),
+        (None, None) => {
+            return problem(
+                name_span,
+                format!(
+                    "stream \"{name}\" has no rate; write frame_rate = \"25/s\" (or frame_period)"
+                ),
+            );
+        }
+        (Some(_), Some(period)) => {
+            return problem(
+                period.span(),
+                format!(
+                    "stream \"{name}\" has both frame_rate and frame_period, which say the same; \
+                     keep one"
+                ),
+            );
+        }
+    };
+    let loss = optional("tolerated_loss", &raw.tolerated_loss, parts_per_million)?;
+    let spec = StreamSpec {
+        class: choice("class", &raw.class, &StreamClass::NAMES)?,
+        frame_period,
+        frame_size: message_bytes("frame_size", &raw.frame_size)?,
+        burst: optional("burst", &raw.burst, count)?.unwrap_or(1),
+        delay: duration("delay", &raw.delay)?,
+        tolerated_loss_ppm: loss.unwrap_or(0),
+        time_per_pdu: service("time_per_pdu", &raw.time_per_pdu)?,
+        name,
+    };
+    Stream::new(spec).or_else(|error| {
+        let span = match error {
+            StreamError::FramePeriod(_) => period_span,
+            StreamError::EmptyFrame => raw.frame_size.span(),
+            StreamError::ZeroBurst => span_or(&raw.burst, name_span),
+            StreamError::Delay(_) => raw.delay.span(),
+            StreamError::AllLost(_) => span_or(&raw.tolerated_loss, name_span),
+            StreamError::TimePerPdu(_) => raw.time_per_pdu.span(),
+        };
+        problem(span, error.to_string())
+    })
+}

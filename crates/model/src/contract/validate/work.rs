@@ -1,0 +1,135 @@
+//! Tasks, upcalls and reservations.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::ops::Range;
+
+use super::super::NamedReservation;
+use super::super::raw::{RawReservation, RawTask, RawUpcall};
+use super::fields::{self, Checked, count, duration, optional, problem, service, span_or};
+use crate::reservation::ReservationError;
+use crate::task::TaskError;
+use crate::upcall::UpcallError;
+use crate::{Duration, Reservation, Service, Task, TaskSpec, Upcall, UpcallSpec};
+
+pub(super) fn task(raw: RawTask, names: &mut BTreeSet<String>) -> Checked<Task> {
+    let name_span = raw.name.span();
+    let name = fields::name(raw.name.clone(), names)?;
+    let (period_span, min_inter_arrival) = spacing(&raw, &name, name_span.clone())?;
+    let relative_deadline = optional("relative_deadline", &raw.relative_deadline, duration)?;
+    let release_jitter = optional("release_jitter", &raw.release_jitter, duration)?;
+    let wcet = service("wcet", &raw.wcet)?;
+    let (quantum, last_segment) = segments(&raw, &name, wcet)?;
+    let spec = TaskSpec {
+        min_inter_arrival,
+        relative_deadline: relative_deadline.unwrap_or(min_inter_arrival),
+        release_jitter: release_jitter.unwrap_or_default(),
+        wcet,
+        quantum,
+        last_segment,
+        name,
+    };
+    Task::new(spec).or_else(|error| {
+        let span = match error {
+            TaskError::ZeroPeriod => period_span,
+            TaskError::ZeroWcet | TaskError::WcetAboveDeadline { .. } => raw.wcet.span(),
+            TaskError::QuantumAboveWcet { .. } => span_or(&raw.quantum, name_span),
+            TaskError::LastSegmentAboveQuantum { .. } => span_or(&raw.last_segment, name_span),
+            TaskError::JitterReachesDeadline { .. } => span_or(&raw.release_jitter, name_span),
+        };
+        problem(span, error.to_string())
+    })
+}
+
+fn spacing(raw: &RawTask, name: &str, at: Range<usize>) -> Checked<(Range<usize>, Duration)> {
+    match (&raw.period, &raw.min_inter_arrival) {
+        (Some(period), None) => Ok((period.span(), duration("period", period)?)),
+        (None, Some(arrival)) => Ok((arrival.span(), duration("min_inter_arrival", arrival)?)),
+        (None, None) => problem(
+            at,
+            format!(
+                "task \"{name}\" has no period; write period = \"40ms\" (or min_inter_arrival)"
+            ),
+        ),
+        (Some(_), Some(arrival)) => problem(
+            arrival.span(),
+            format!(
+                "task \"{name}\" has both period and min_inter_arrival, which mean the same; keep \
+                 one"
+            ),
+        ),
+    }
+}
+
+/// The quantum and the last segment.
+fn segments(raw: &RawTask, name: &str, wcet: Service) -> Checked<(Service, Service)> {
+    if raw.preemptible == Some(false) {
+        let keys = [("quantum", &raw.quantum), ("last_segment", &raw.last_segment)];
+        return match keys.into_iter().find_map(|(key, given)| Some((key, given.as_ref()?))) {
+            None => Ok((wcet, wcet)),
+            Some((key, given)) => problem(
+                given.span(),
+                format!(
+                    "task \"{name}\" is not preemptible, so the whole job is one segment; remove \
+                     {key} or preemptible = false"
+                ),
+            ),
+        };
+    }
+    let last = optional("last_segment", &raw.last_segment, service)?;
+    let quantum = match (optional("quantum", &raw.quantum, service)?, last, &raw.last_segment) {
+        (None, Some(last), Some(given)) if last > wcet => {
+            return problem(
+                given.span(),
+                format!(
+                    "the last segment {last} is longer than the whole job, whose wcet is {wcet}"
+                ),
+            );
+        }
+        (quantum, last, _) => quantum.or(last).unwrap_or_default(),
+    };
+    Ok((quantum, last.unwrap_or_default()))
+}
+
+pub(super) fn upcall(raw: RawUpcall, names: &mut BTreeSet<String>) -> Checked<Upcall> {
+    let name_span = raw.name.span();
+    let name = fields::name(raw.name, names)?;
+    let batch = count("batch", &raw.batch)?;
+    let spec = UpcallSpec {
+        period: duration("period", &raw.period)?,
+        batch,
+        quantum: optional("quantum", &raw.quantum, count)?.unwrap_or(batch),
+        time_per_pdu: service("time_per_pdu", &raw.time_per_pdu)?,
+        name,
+    };
+    Upcall::new(spec).or_else(|error| {
+        let span = match error {
+            UpcallError::ZeroPeriod => raw.period.span(),
+            UpcallError::ZeroBatch => raw.batch.span(),
+            UpcallError::ZeroQuantum | UpcallError::QuantumAboveBatch { .. } => {
+                span_or(&raw.quantum, name_span)
+            }
+            UpcallError::ZeroTimePerPdu => raw.time_per_pdu.span(),
+            UpcallError::BatchAbovePeriod { .. } => raw.batch.span(),
+        };
+        problem(span, error.to_string())
+    })
+}
+
+pub(super) fn reservation(
+    raw: RawReservation,
+    names: &mut BTreeSet<String>,
+) -> Checked<NamedReservation> {
+    let name = fields::name(raw.name, names)?;
+    let budget = service("budget", &raw.budget)?;
+    let period = duration("period", &raw.period)?;
+    match Reservation::new(budget, period) {
+        Ok(reservation) => Ok(NamedReservation { name, reservation }),
+        Err(error) => {
+            let at_period = matches!(error, ReservationError::ZeroPeriod);
+            let span = if at_period { raw.period.span() } else { raw.budget.span() };
+            problem(span, error.to_string())
+        }
+    }
+}

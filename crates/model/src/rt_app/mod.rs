@@ -1,0 +1,79 @@
+//! The workloads of rt-app, read as contracts.
+//!
+//! rt-app (<https://github.com/scheduler-tools/rt-app>) plays workloads that a JSON file describes:
+//! threads that run, sleep, wait for timers and for each other. [`parse`] makes a contract of such
+//! a file. What a contract has no word for comes back as [`Note`]s; nothing is dropped silently.
+//! Which key means what is written in `docs/rt-app.md`.
+//!
+//! A file is read into a tree (`reader`, `tree`), the tree into threads with phases and events
+//! (`threads`, `scheduling`, `workload`), each thread into the rate of its jobs (`course`, `rate`),
+//! and all together into a contract (`entries`). All times in the file are microseconds.
+
+mod course;
+mod entries;
+mod problem;
+mod rate;
+mod reader;
+mod scheduling;
+mod threads;
+mod tree;
+mod workload;
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::{Contract, ContractError};
+use problem::{Problem, placed};
+
+/// Something that was in the file and is not in the contract, and what that means for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    /// A sentence.
+    pub what: String,
+}
+
+/// A workload as far as a contract can say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// What was carried over: at least one task or reservation.
+    pub contract: Contract,
+    /// What was not, in file order.
+    pub notes: Vec<Note>,
+}
+
+/// Reads an rt-app workload. `file` is only for the messages.
+///
+/// Refused with file, line and column: what is not JSON even with rt-app's liberties, what rt-app
+/// itself refuses (a thread without events, a wrong type, an unknown policy), numbers that no
+/// contract can hold, and a workload of which nothing can be carried over. Time and memory are
+/// linear in the length of `bytes`, up to a logarithm.
+pub fn parse(file: &str, bytes: &[u8]) -> Result<Imported, ContractError> {
+    let (text, utf8) = match core::str::from_utf8(bytes) {
+        Ok(text) => (text, Ok(())),
+        Err(error) => {
+            // Cannot fail: this is the part that is UTF-8.
+            let valid = core::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default();
+            let text = "this byte is not UTF-8; a workload is a JSON text file".to_owned();
+            (valid, Err(Problem { offset: valid.len(), text }))
+        }
+    };
+    let mut notes = Vec::new();
+    utf8.and_then(|()| reader::read(text))
+        .and_then(|root| workload::understand(&root, &mut notes))
+        .map(|contract| Imported { contract, notes: placed(text, notes) })
+        .map_err(|problem| {
+            let mut placed = placed(text, vec![problem]);
+            // One goes in, so one comes out.
+            let Note { line, column, what } = placed.swap_remove(0);
+            ContractError { file: file.into(), line, column, problem: what }
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! What is wrong or left out, and where: byte offsets until the end, then lines and columns.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Note;
+
+/// A sentence and the byte offset that it is about.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) offset: usize,
+    pub(super) text: String,
+}
+
+pub(super) type Checked<T> = Result<T, Problem>;
+
+pub(super) fn problem<T>(offset: usize, text: impl Into<String>) -> Checked<T> {
+    Err(Problem { offset, text: text.into() })
+}
+
+/// Text from the file as it may be printed: short, and nothing that drives a terminal.
+pub(super) fn printable(text: &str) -> String {
+    let mut shown: String =
+        text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(40).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The problems in file order with their lines and columns. One pass over `text`, however many
+/// there are and however long its lines.
+pub(super) fn placed(text: &str, mut problems: Vec<Problem>) -> Vec<Note> {
+    problems.sort_by_key(|problem| problem.offset);
+    let mut characters = text.char_indices();
+    let (mut line, mut column) = (1, 1);
+    let mut next = characters.next();
+    let notes = problems.into_iter().map(|Problem { offset, text: what }| {
+        while let Some((at, character)) = next
+            && at < offset
+        {
+            if character == '\n' {
+                (line, column) = (line + 1, 1);
+            } else {
+                column += 1;
+            }
+            next = characters.next();
+        }
+        Note { line, column, what }
+    });
+    notes.collect()
+}
