@@ -1,5 +1,5 @@
 //! Delayed preemption for jobs whose releases come from outside: tasks of any arrival pattern, by
-//! fixed priority or by earliest deadline.
+//! fixed priority, by earliest deadline, or first in, first out.
 //!
 //! A running job gives way to a more urgent one at its next yield point, or at once if its task
 //! is preemptible anywhere. Jobs of one task run in the order of their release.
@@ -9,7 +9,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use punctual_model::{Instant, Policy, Rank, Task};
+use punctual_model::{Duration, Instant, Policy, Rank, Task};
 
 use crate::ready::ReadySet;
 
@@ -21,6 +21,9 @@ enum Queue {
     /// By absolute deadline of a task's oldest job; of equal deadlines the task listed first.
     /// Tasks from `first_above` on go before all others.
     Deadline { waiting: BinaryHeap<Reverse<(bool, Instant, u32)>>, first_above: u32 },
+    /// By the instant at which a task's oldest job became known; of equal instants the task listed
+    /// first. Tasks from `first_above` on go before all others, and only they preempt.
+    Arrival { waiting: BinaryHeap<Reverse<(bool, Instant, u32)>>, first_above: u32, last: Instant },
 }
 
 /// The state machine. Tasks are known by their position.
@@ -46,7 +49,8 @@ pub enum OnRelease {
 impl Jobs {
     /// The order of `policy` among `tasks`, with `above` more entries after them that go before
     /// all tasks: reservations, which Linux serves above every fixed priority. Those keep their
-    /// order among themselves under fixed priorities, and go by deadline under `edf`.
+    /// order among themselves under fixed priorities, go by deadline under `edf`, and first in, first
+    /// out under `fifo`.
     ///
     /// `rmdp` and `rm`: the shorter period first, of equal periods the task listed first.
     pub fn of(policy: Policy, tasks: &[Task], above: u32) -> Self {
@@ -58,6 +62,7 @@ impl Jobs {
             }
             Policy::Fp => {}
             Policy::Edf => return Self::by_deadline(tasks.len() + above as usize, count),
+            Policy::Fifo => return Self::by_arrival(tasks.len() + above as usize, count),
         }
         let order: Vec<u32> = (count..count + above).chain(order).collect();
         Self::fixed_priority(&order)
@@ -88,15 +93,50 @@ impl Jobs {
         Self { queue: Queue::Deadline { waiting, first_above }, running: None }
     }
 
+    /// First in, first out, among at most `tasks` tasks.
+    pub fn first_in_first_out(tasks: usize) -> Self {
+        Self::by_arrival(tasks, u32::MAX)
+    }
+
+    fn by_arrival(tasks: usize, first_above: u32) -> Self {
+        let waiting = BinaryHeap::with_capacity(tasks);
+        let queue = Queue::Arrival { waiting, first_above, last: Instant::ZERO };
+        Self { queue, running: None }
+    }
+
     /// The oldest incomplete job of `task`, due at `absolute_deadline`, is ready. A driver calls
     /// this for a task's next job only after the one before is complete.
+    ///
+    /// First in, first out takes the order of these calls. Where a job may be known while the one
+    /// before it is incomplete, that is not the order in which jobs become known: a driver then uses
+    /// [`Self::ready_since`] throughout.
     pub fn ready(&mut self, task: u32, absolute_deadline: Instant) -> OnRelease {
-        self.insert(task, absolute_deadline);
+        let known = match &self.queue {
+            Queue::Arrival { last, .. } => last.saturating_add(Duration::from_nanos(1)),
+            Queue::Fixed { .. } | Queue::Deadline { .. } => Instant::ZERO,
+        };
+        self.ready_since(task, known, absolute_deadline)
+    }
+
+    /// The same of a job that became known at `known`, which may be before the one before it was
+    /// complete.
+    pub fn ready_since(
+        &mut self,
+        task: u32,
+        known: Instant,
+        absolute_deadline: Instant,
+    ) -> OnRelease {
+        let key = match &mut self.queue {
+            Queue::Fixed { .. } | Queue::Deadline { .. } => absolute_deadline,
+            Queue::Arrival { last, .. } => {
+                *last = known.max(*last);
+                known
+            }
+        };
+        self.insert(task, key);
         match self.running {
             None => OnRelease::Dispatch,
-            Some(running) if self.outranks((task, absolute_deadline), running) => {
-                OnRelease::AskToYield
-            }
+            Some(running) if self.outranks((task, key), running) => OnRelease::AskToYield,
             Some(_) => OnRelease::Wait,
         }
     }
@@ -111,9 +151,9 @@ impl Jobs {
                 ready.remove(rank);
                 (task[rank.0 as usize], Instant::MAX)
             }
-            Queue::Deadline { waiting, .. } => {
-                let Reverse((_, deadline, task)) = waiting.pop()?;
-                (task, deadline)
+            Queue::Deadline { waiting, .. } | Queue::Arrival { waiting, .. } => {
+                let Reverse((_, key, task)) = waiting.pop()?;
+                (task, key)
             }
         };
         self.running = Some(chosen);
@@ -122,8 +162,8 @@ impl Jobs {
 
     /// The running job gives way; it stays ready.
     pub fn give_way(&mut self) {
-        if let Some((task, deadline)) = self.running.take() {
-            self.insert(task, deadline);
+        if let Some((task, key)) = self.running.take() {
+            self.insert(task, key);
         }
     }
 
@@ -132,11 +172,12 @@ impl Jobs {
         self.running = None;
     }
 
-    fn insert(&mut self, task: u32, deadline: Instant) {
+    fn insert(&mut self, task: u32, key: Instant) {
         match &mut self.queue {
             Queue::Fixed { rank, ready, .. } => ready.insert(rank[task as usize]),
-            Queue::Deadline { waiting, first_above } => {
-                waiting.push(Reverse((task < *first_above, deadline, task)));
+            Queue::Deadline { waiting, first_above }
+            | Queue::Arrival { waiting, first_above, .. } => {
+                waiting.push(Reverse((task < *first_above, key, task)));
             }
         }
     }
@@ -148,6 +189,7 @@ impl Jobs {
             Queue::Deadline { first_above, .. } => {
                 (one.0 < *first_above, one.1) < (other.0 < *first_above, other.1)
             }
+            Queue::Arrival { first_above, .. } => one.0 >= *first_above && other.0 < *first_above,
         }
     }
 }
@@ -155,7 +197,7 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::{Duration, Service, TaskSpec};
+    use punctual_model::{Service, TaskSpec};
 
     fn at(n: u64) -> Instant {
         Instant::from_nanos(n)
@@ -182,12 +224,14 @@ mod tests {
             Task::new(TaskSpec::periodic("t", period, wcet)).expect("valid")
         };
         let tasks = [task(20), task(10)];
-        for policy in [Policy::Rm, Policy::Edf] {
+        for (policy, order) in
+            [(Policy::Rm, [2, 1, 0]), (Policy::Edf, [2, 1, 0]), (Policy::Fifo, [2, 0, 1])]
+        {
             let mut jobs = Jobs::of(policy, &tasks, 1);
             for (entry, deadline) in [(0, 20), (1, 10), (2, 99)] {
                 assert_eq!(jobs.ready(entry, at(deadline)), OnRelease::Dispatch);
             }
-            for entry in [2, 1, 0] {
+            for entry in order {
                 assert_eq!(jobs.dispatch(), Some(entry), "{policy:?}");
                 jobs.complete();
             }
@@ -205,5 +249,33 @@ mod tests {
         assert_eq!(jobs.dispatch(), Some(1));
         jobs.complete();
         assert_eq!(jobs.dispatch(), Some(0), "of equal deadlines the task listed first");
+    }
+
+    #[test]
+    fn first_in_goes_first_and_is_not_preempted() {
+        let mut jobs = Jobs::first_in_first_out(3);
+        assert_eq!(jobs.ready_since(2, at(1), at(9)), OnRelease::Dispatch);
+        assert_eq!(jobs.dispatch(), Some(2));
+        assert_eq!(jobs.ready_since(1, at(4), at(5)), OnRelease::Wait);
+        // Known while its task's job before ran, so it goes before the one known at 4.
+        jobs.complete();
+        assert_eq!(jobs.ready_since(2, at(3), at(99)), OnRelease::Dispatch);
+        assert_eq!(jobs.ready_since(0, at(4), at(99)), OnRelease::Dispatch);
+        for task in [2, 0, 1] {
+            assert_eq!(jobs.dispatch(), Some(task));
+            jobs.complete();
+        }
+    }
+
+    #[test]
+    fn without_instants_first_in_is_the_order_of_calls() {
+        let mut jobs = Jobs::first_in_first_out(3);
+        for task in [1, 2, 0] {
+            assert_eq!(jobs.ready(task, at(u64::from(task))), OnRelease::Dispatch);
+        }
+        for task in [1, 2, 0] {
+            assert_eq!(jobs.dispatch(), Some(task));
+            jobs.complete();
+        }
     }
 }

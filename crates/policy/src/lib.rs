@@ -7,8 +7,10 @@
 //! - [`rmdp`]: real-time upcalls, rate monotonic with delayed preemption.
 //! - [`jobs`]: the same rule for jobs whose releases come from outside, by fixed priority or by
 //!   earliest deadline.
+//! - [`global`]: several processors and one ready queue.
 //! - [`cbs`]: a CPU reservation, kept and enforced.
 //! - [`timetable`]: reservations with a place in a static cyclic timetable.
+//! - [`link`]: sending messages of channels over one processor and one link.
 //! - [`ready`], [`releases`]: the two data structures under them.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,7 +18,9 @@
 extern crate alloc;
 
 pub mod cbs;
+pub mod global;
 pub mod jobs;
+pub mod link;
 pub mod ready;
 pub mod releases;
 pub mod rmdp;

@@ -2,8 +2,15 @@
 //!
 //! One seed replays a run: nothing here reads a clock or draws a number that it was not given.
 //!
-//! - [`tasks`]: tasks of any arrival pattern on one CPU, by fixed priority or earliest deadline.
+//! - [`tasks`]: tasks of any arrival pattern on one processor, by fixed priority or earliest
+//!   deadline.
 //! - [`arrivals`]: who is released when, and for how long it runs.
+//! - [`overheads`]: what switches cost.
+//! - [`processor`]: when the tasks have the processor: always, or as a reservation says.
+//! - [`faults`]: promises that are broken: overruns, extra releases, late timers.
+//! - [`global`]: tasks that move between several processors.
+//! - [`witness`]: a schedule in which a refused system misses.
+//! - [`link`]: a host that sends messages of channels over its processor and link.
 //! - [`upcalls`]: real handlers as real-time upcalls, their processor time charged by a cost model.
 //! - [`cpu`]: the virtual CPU under them: a whole one, a reserved part, or a fair share.
 #![no_std]
@@ -13,5 +20,11 @@ extern crate alloc;
 
 pub mod arrivals;
 pub mod cpu;
+pub mod faults;
+pub mod global;
+pub mod link;
+pub mod overheads;
+pub mod processor;
 pub mod tasks;
 pub mod upcalls;
+pub mod witness;

@@ -1,4 +1,4 @@
-//! Tasks on one virtual CPU, scheduled by the pure policy [`Jobs`].
+//! The event loop.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
@@ -8,28 +8,14 @@ use punctual_model::{Instant, JobId, Service, Task};
 use punctual_policy::jobs::{Jobs, OnRelease};
 use punctual_trace::{Event, Kind, Sink};
 
+use super::yields::{Yields, stretch};
+use super::{Setting, Unfinished};
 use crate::arrivals::{Arrival, Arrivals};
+use crate::overheads::Costs;
+use crate::processor::{Processor, Stretch};
 
-/// Runs the jobs of `tasks` that are released before `until` under `policy`; events go to `sink`.
-///
-/// A job whose task has a quantum reaches a yield point each time it has run for a whole quantum
-/// since it last got the CPU: stretches as long as its contract allows. A task without a quantum is
-/// preempted at once. Switching costs nothing.
-///
-/// Nothing arrives at or after `until`; what was released before runs to its end, so that a job
-/// that an overload delays for long is seen to be late.
-pub fn run(
-    tasks: &[Task],
-    policy: Jobs,
-    arrivals: &mut impl Arrivals,
-    until: Instant,
-    sink: &mut impl Sink,
-) {
-    let mut machine = Machine::new(tasks, policy, until, arrivals);
-    while machine.step(arrivals, sink) {}
-}
-
-struct Machine<'a> {
+pub(super) struct Machine<'a, C, P, Y> {
+    setting: Setting<C, P, Y>,
     tasks: &'a [Task],
     policy: Jobs,
     now: Instant,
@@ -38,6 +24,12 @@ struct Machine<'a> {
     coming: BinaryHeap<Reverse<(Instant, u32)>>,
     queues: Vec<Queue>,
     running: Option<Running>,
+    /// Whether the processor is there from `now` on.
+    stretch: Stretch,
+    /// How many tasks have a job; kept only where the processor is not whole.
+    wanting: usize,
+    /// Whom the processor was at last; kept only where switches cost something.
+    last: Option<JobId>,
 }
 
 /// The jobs of one task: the one to come, and those released and not complete, oldest first.
@@ -53,13 +45,21 @@ struct Queue {
 
 struct Running {
     task: u32,
-    /// Until the next yield point or completion.
+    /// Until the next yield point or completion, or until the end of the switch.
     stretch: Service,
     asked_to_yield: bool,
+    /// The processor is still going over to it.
+    switching: bool,
 }
 
-impl<'a> Machine<'a> {
-    fn new(tasks: &'a [Task], policy: Jobs, until: Instant, arrivals: &mut impl Arrivals) -> Self {
+impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
+    pub(super) fn new(
+        mut setting: Setting<C, P, Y>,
+        tasks: &'a [Task],
+        policy: Jobs,
+        until: Instant,
+        arrivals: &mut impl Arrivals,
+    ) -> Self {
         let mut coming = BinaryHeap::with_capacity(tasks.len());
         let queues = (0..tasks.len() as u32)
             .map(|task| {
@@ -74,27 +74,48 @@ impl<'a> Machine<'a> {
                 }
             })
             .collect();
-        Self { tasks, policy, now: Instant::ZERO, until, coming, queues, running: None }
+        let stretch = setting.processor.at(Instant::ZERO, false);
+        Self {
+            setting,
+            tasks,
+            policy,
+            now: Instant::ZERO,
+            until,
+            coming,
+            queues,
+            running: None,
+            stretch,
+            wanting: 0,
+            last: None,
+        }
     }
 
-    /// Moves to the next arrival, yield point or completion. `false`: nothing more will happen.
-    fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
+    /// Moves to the next arrival, yield point or completion, to the end of a switch, or to where the
+    /// processor comes or goes. `false`: nothing more will happen.
+    #[inline]
+    pub(super) fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
         let arrival = match self.coming.peek() {
             Some(Reverse((known, _))) if *known < self.until => *known,
             _ => Instant::MAX,
         };
+        let served = P::WHOLE || self.stretch.served;
         let end = match &self.running {
-            Some(running) => self.now + running.stretch.at_full_speed(),
-            None => Instant::MAX,
+            Some(running) if served => self.now + running.stretch.at_full_speed(),
+            _ => Instant::MAX,
         };
-        let next = end.min(arrival);
-        if next == Instant::MAX {
+        let mut next = end.min(arrival);
+        if !P::WHOLE && self.wanting > 0 {
+            next = next.min(self.stretch.until);
+        }
+        if next == Instant::MAX || (!P::WHOLE && next >= self.setting.end) {
             return false;
         }
-        if let Some(running) = &mut self.running {
+        if let (true, Some(running)) = (served, &mut self.running) {
             let ran = (next - self.now).as_full_service();
             running.stretch -= ran;
-            self.queues[running.task as usize].left -= ran;
+            if C::FREE || !running.switching {
+                self.queues[running.task as usize].left -= ran;
+            }
         }
         self.now = next;
         // At one instant: a job that is done is done, then arrivals are seen, then it is decided
@@ -102,8 +123,28 @@ impl<'a> Machine<'a> {
         self.complete_if_done(sink);
         self.arrive(arrivals);
         self.give_way_if_due(sink);
+        if !P::WHOLE {
+            self.stretch = self.setting.processor.at(self.now, self.wanting > 0);
+            if !self.stretch.served {
+                return true;
+            }
+        }
         self.dispatch(sink);
         true
+    }
+
+    /// What is not complete.
+    pub(super) fn unfinished(&self) -> Vec<Unfinished> {
+        let of_task = |(queue, task): (&Queue, u32)| {
+            let index = queue.index;
+            let waiting = queue.waiting.iter().zip(index..);
+            let job = |(arrival, index): (&Arrival, u64)| Unfinished {
+                job: JobId { task, index },
+                release: arrival.release,
+            };
+            waiting.map(job).collect::<Vec<_>>()
+        };
+        self.queues.iter().zip(0..).flat_map(of_task).collect()
     }
 
     fn complete_if_done(&mut self, sink: &mut impl Sink) {
@@ -121,6 +162,8 @@ impl<'a> Machine<'a> {
         if let Some(&next) = queue.waiting.front() {
             queue.left = next.exec_time;
             self.make_ready(task, next);
+        } else if !P::WHOLE {
+            self.wanting -= 1;
         }
     }
 
@@ -138,6 +181,9 @@ impl<'a> Machine<'a> {
             queue.waiting.push_back(arrival);
             if queue.waiting.len() == 1 {
                 queue.left = arrival.exec_time;
+                if !P::WHOLE {
+                    self.wanting += 1;
+                }
                 self.make_ready(task, arrival);
             }
         }
@@ -145,7 +191,7 @@ impl<'a> Machine<'a> {
 
     fn make_ready(&mut self, task: u32, arrival: Arrival) {
         let deadline = arrival.release + self.tasks[task as usize].relative_deadline();
-        let asked = self.policy.ready(task, deadline) == OnRelease::AskToYield;
+        let asked = self.policy.ready_since(task, arrival.known, deadline) == OnRelease::AskToYield;
         if let Some(running) = &mut self.running {
             running.asked_to_yield |= asked;
         }
@@ -155,12 +201,24 @@ impl<'a> Machine<'a> {
     /// if it was asked to; else it goes on for another stretch.
     fn give_way_if_due(&mut self, sink: &mut impl Sink) {
         let Some(running) = &mut self.running else { return };
-        let task = &self.tasks[running.task as usize];
         let at_yield_point = running.stretch.is_zero();
-        if running.asked_to_yield && (at_yield_point || task.quantum().is_zero()) {
+        if !C::FREE && running.switching {
+            if at_yield_point {
+                self.end_switch(sink);
+            }
+            return;
+        }
+        if !at_yield_point && !running.asked_to_yield {
+            return;
+        }
+        let task = &self.tasks[running.task as usize];
+        let eager = !Y::SELDOM && self.setting.yields.eager(running.task);
+        let left = || self.queues[running.task as usize].left;
+        let anywhere = || task.quantum().is_zero() || (eager && left() > task.last_segment());
+        if running.asked_to_yield && (at_yield_point || anywhere()) {
             self.give_way(sink);
         } else if at_yield_point {
-            running.stretch = stretch(task, self.queues[running.task as usize].left);
+            running.stretch = stretch(task, left(), eager);
         }
     }
 
@@ -176,11 +234,37 @@ impl<'a> Machine<'a> {
             return;
         }
         let Some(task) = self.policy.dispatch() else { return };
+        if !C::FREE {
+            let cost = self.setting.costs.of_a_switch();
+            let job = JobId { task, index: self.queues[task as usize].index };
+            if self.last != Some(job) && !cost.is_zero() {
+                self.running =
+                    Some(Running { task, stretch: cost, asked_to_yield: false, switching: true });
+                return;
+            }
+        }
+        self.begin(task, sink);
+    }
+
+    /// The processor is at a job; if it was asked to leave meanwhile, it goes on to the next.
+    fn end_switch(&mut self, sink: &mut impl Sink) {
+        let Some(running) = self.running.take() else { return };
+        let task = running.task;
+        self.last = Some(JobId { task, index: self.queues[task as usize].index });
+        if running.asked_to_yield {
+            self.policy.give_way();
+        } else {
+            self.begin(task, sink);
+        }
+    }
+
+    fn begin(&mut self, task: u32, sink: &mut impl Sink) {
         let queue = &mut self.queues[task as usize];
         let kind = if queue.begun { Kind::Resume } else { Kind::Start };
         queue.begun = true;
-        let stretch = stretch(&self.tasks[task as usize], queue.left);
-        self.running = Some(Running { task, stretch, asked_to_yield: false });
+        let eager = !Y::SELDOM && self.setting.yields.eager(task);
+        let stretch = stretch(&self.tasks[task as usize], queue.left, eager);
+        self.running = Some(Running { task, stretch, asked_to_yield: false, switching: false });
         self.emit(task, kind, sink);
     }
 
@@ -189,85 +273,5 @@ impl<'a> Machine<'a> {
         let Some(job) = queue.waiting.front() else { return };
         let id = JobId { task, index: queue.index };
         sink.record(Event { at: self.now, job: id, release: job.release, kind });
-    }
-}
-
-/// How long a job that gets the CPU with `left` to do runs without looking up.
-fn stretch(task: &Task, left: Service) -> Service {
-    if task.quantum().is_zero() { left } else { left.min(task.quantum()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arrivals::Periodic;
-    use punctual_model::{Duration, TaskSpec};
-    use punctual_trace::Summary;
-
-    fn task(period: u64, wcet: u64, quantum: u64) -> Task {
-        Task::new(TaskSpec {
-            quantum: Service::from_micros(quantum),
-            ..TaskSpec::periodic("t", Duration::from_micros(period), Service::from_micros(wcet))
-        })
-        .expect("valid")
-    }
-
-    fn summary(tasks: &[Task], policy: Jobs, phases: &[u64]) -> Summary {
-        let phases: Vec<_> = phases.iter().map(|us| Duration::from_micros(*us)).collect();
-        let mut summary = Summary::new(tasks);
-        let until = Instant::from_nanos(200_000);
-        run(tasks, policy, &mut Periodic::new(tasks, &phases), until, &mut summary);
-        summary
-    }
-
-    fn worst(summary: &Summary) -> Vec<u64> {
-        let max = |task: &punctual_trace::TaskSummary| task.response_time.max().expect("jobs");
-        summary.tasks().iter().map(|task| max(task).as_nanos() / 1000).collect()
-    }
-
-    #[test]
-    fn burns_and_wellings_response_times_at_the_critical_instant() {
-        let tasks = [task(7, 3, 0), task(12, 3, 0), task(20, 5, 0)];
-        let summary = summary(&tasks, Jobs::fixed_priority(&[0, 1, 2]), &[0, 0, 0]);
-        assert_eq!(worst(&summary), [3, 6, 20]);
-        assert_eq!(summary.late(), 0);
-    }
-
-    #[test]
-    fn a_quantum_is_not_interrupted_and_a_yield_point_gives_way() {
-        // The long job starts at 0 and would yield at 4; the short one is released at 1.
-        let tasks = [task(20, 2, 0), task(40, 8, 4)];
-        let mut events: Vec<Event> = Vec::new();
-        let phases = [Duration::from_micros(1), Duration::ZERO];
-        let mut arrivals = Periodic::new(&tasks, &phases);
-        let until = Instant::from_nanos(15_000);
-        run(&tasks, Jobs::fixed_priority(&[0, 1]), &mut arrivals, until, &mut events);
-        let seen: Vec<_> =
-            events.iter().map(|e| (e.at.as_nanos() / 1000, e.job.task, e.kind)).collect();
-        assert_eq!(
-            seen,
-            [
-                (0, 1, Kind::Start),
-                (4, 1, Kind::GiveWay),
-                (4, 0, Kind::Start),
-                (6, 0, Kind::Complete),
-                (6, 1, Kind::Resume),
-                (10, 1, Kind::Complete),
-            ]
-        );
-    }
-
-    #[test]
-    fn earliest_deadline_uses_the_whole_cpu() {
-        let tasks = [task(4, 2, 0), task(8, 4, 0)];
-        let summary = summary(&tasks, Jobs::earliest_deadline(2), &[0, 0]);
-        assert_eq!(summary.late(), 0);
-        assert_eq!(summary.jobs(), 50 + 25);
-    }
-
-    #[test]
-    fn an_overload_is_late_and_the_run_still_ends() {
-        let tasks = [task(4, 3, 0), task(8, 4, 0)];
-        assert!(summary(&tasks, Jobs::fixed_priority(&[0, 1]), &[0, 0]).late() > 0);
     }
 }

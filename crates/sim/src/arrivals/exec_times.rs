@@ -1,0 +1,41 @@
+//! Running times drawn at random, around any arrival pattern.
+
+use punctual_model::{Service, Task};
+use rand::{Rng, RngExt};
+
+use super::{Arrival, Arrivals};
+
+/// The arrivals of another pattern, their running times drawn.
+///
+/// A job runs for its whole wcet in two of three draws, else for anything from the least that its
+/// contract allows: every job has a last segment, so it is never shorter than that.
+#[derive(Clone, Debug)]
+pub struct DrawnTimes<'a, A, R> {
+    tasks: &'a [Task],
+    arrivals: A,
+    rng: R,
+}
+
+impl<'a, A: Arrivals, R: Rng> DrawnTimes<'a, A, R> {
+    /// `arrivals` of `tasks`, with running times out of `rng`.
+    pub fn new(tasks: &'a [Task], arrivals: A, rng: R) -> Self {
+        Self { tasks, arrivals, rng }
+    }
+}
+
+impl<A: Arrivals, R: Rng> Arrivals for DrawnTimes<'_, A, R> {
+    fn next(&mut self, task: u32) -> Arrival {
+        let arrival = self.arrivals.next(task);
+        let exec_time = draw_up_to_wcet(&self.tasks[task as usize], &mut self.rng);
+        Arrival { exec_time: exec_time.min(arrival.exec_time), ..arrival }
+    }
+}
+
+pub(super) fn draw_up_to_wcet(task: &Task, rng: &mut impl Rng) -> Service {
+    let wcet = task.wcet().as_nanos();
+    let least = task.last_segment().as_nanos().max(1);
+    Service::from_nanos(match rng.random_range(0..3) {
+        0 => rng.random_range(least..=wcet),
+        _ => wcet,
+    })
+}

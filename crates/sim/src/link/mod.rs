@@ -1,0 +1,100 @@
+//! A sending host in virtual time: the policies of `punctual_policy::link`, turned with the costs
+//! of a [`Sender`].
+//!
+//! Reading order: [`Setup`] and [`run`], [`sources`] (who sends what and when, and what else uses the
+//! processor), [`sink`] (what comes out), `host` (the events).
+//!
+//! # The model
+//! That of `docs/channel-bounds.md`, A1 to A7, and of real-time channels, §3: a handler makes
+//! packets at `C_prot^first` and `C_prot`, a change to another handler or to the link thread costs
+//! `C_switch + C_cache`, each start of a packet `C_link`, and the link is busy for `L_xmit`. Where
+//! the model leaves open what goes first at one instant, the less convenient goes first: a handler
+//! that yields has not seen what arrives or leaves at that very instant.
+
+mod host;
+pub mod sink;
+pub mod sources;
+
+use alloc::vec::Vec;
+
+use punctual_model::channel::{Channel, Sender};
+use punctual_model::{Instant, Service};
+use punctual_policy::link::ServiceOrder;
+use rand::{Rng, RngExt};
+
+use sink::{Sink, Totals};
+use sources::{Backlog, Hog, Message};
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The host. Its [`best_effort`](Sender::best_effort) is a promise that admission uses; what is
+    /// sent is in `backlogs`.
+    pub sender: &'a Sender,
+    /// The channels, the most urgent first.
+    pub channels: &'a [Channel],
+    /// By rank or by deadline.
+    pub order: ServiceOrder,
+    /// Messages of one channel that have come and not left, at most; what is beyond is refused.
+    pub room: u32,
+    /// What is sent without a promise.
+    pub backlogs: &'a [Backlog],
+    /// What else uses the processor, and goes before all of the above.
+    pub hogs: &'a [Hog],
+}
+
+/// What a step really takes.
+pub trait Costs {
+    /// The time of a step that takes at most `worst`.
+    fn of(&mut self, worst: Service) -> Service;
+}
+
+/// Every step takes its worst.
+#[derive(Clone, Copy, Debug)]
+pub struct Exact;
+
+impl Costs for Exact {
+    fn of(&mut self, worst: Service) -> Service {
+        worst
+    }
+}
+
+/// Steps take between `least_percent` of their worst and their worst, evenly drawn.
+#[derive(Clone, Debug)]
+pub struct Drawn<R> {
+    /// At most 100.
+    pub least_percent: u64,
+    /// Draws.
+    pub rng: R,
+}
+
+impl<R: Rng> Costs for Drawn<R> {
+    fn of(&mut self, worst: Service) -> Service {
+        let percent = self.rng.random_range(self.least_percent.min(100)..=100);
+        Service::from_nanos(worst.as_nanos() / 100 * percent)
+    }
+}
+
+/// Runs until `until`, or until the sources of all channels, of which there is at least one, have
+/// ended and their messages have left.
+///
+/// `sources` has one for each channel, in the same order. The cost grows with packets and messages:
+/// O(log channels) each.
+///
+/// # Panics
+/// If there are not as many sources as channels, if a backlog has empty messages or no room for
+/// one of them, or if a hog has no period.
+pub fn run<S, C, K>(
+    setup: &Setup<'_>,
+    sources: Vec<S>,
+    costs: C,
+    until: Instant,
+    sink: &mut K,
+) -> Totals
+where
+    S: Iterator<Item = Message>,
+    C: Costs,
+    K: Sink,
+{
+    host::Host::new(setup, sources, costs, sink).run(until)
+}

@@ -1,0 +1,57 @@
+//! The processor under the tasks: the whole of one, or what a reservation, a timetable, other
+//! reservations or a hypervisor leave of it.
+//!
+//! | processor | when the tasks have it |
+//! |---|---|
+//! | [`Whole`] | always |
+//! | [`Periods`] | X somewhere in every period Y: early, late, or early once and then late |
+//! | [`Slots`] | in the slots of one owner of a timetable |
+//! | [`Servers`] | inside one of several reservations, or below all of them |
+//! | [`Stolen`] | as another of these, but for what a hypervisor takes |
+//!
+//! A stretch without the processor is no event of a job: to the job its processor stands still.
+//! Nothing starts or resumes in it; a quantum goes on after it.
+
+mod periods;
+mod servers;
+mod slots;
+mod stolen;
+
+use punctual_model::Instant;
+
+pub use periods::{Periods, Place};
+pub use servers::{Demand, ServerError, Servers};
+pub use slots::Slots;
+pub use stolen::{Stolen, Theft};
+
+/// Whether the tasks have the processor, and for how long that surely stays so.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Whether they have it.
+    pub served: bool,
+    /// When to ask again: later than the instant asked about.
+    pub until: Instant,
+}
+
+/// A processor in virtual time.
+pub trait Processor {
+    /// Whether it is always there: known at compile time, so that the plain case costs nothing.
+    const WHOLE: bool;
+
+    /// Time has come to `now`, at or after the instant asked about last; whether any job was there
+    /// to run since then is what was said last. From `now` on, `wanted` says it.
+    fn at(&mut self, now: Instant, wanted: bool) -> Stretch;
+}
+
+/// All of a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whole;
+
+impl Processor for Whole {
+    const WHOLE: bool = true;
+
+    fn at(&mut self, _: Instant, _: bool) -> Stretch {
+        Stretch { served: true, until: Instant::MAX }
+    }
+}

@@ -1,0 +1,204 @@
+//! A witness to a refusal: a schedule, within the contract, in which a job misses its deadline.
+//!
+//! # What is tried
+//! In this order, each from a processor that has nothing to do:
+//! 1. All tasks released at once with the largest jitter, then as densely as allowed: the critical
+//!    instant of fixed priorities (Liu & Layland 1973), and the arrivals of the processor demand
+//!    test under earliest deadline first (Baruah, Mok & Rosier, RTSS 1990).
+//! 2. The same with each task as blocker: its longest quantum begins 1 ns earlier.
+//! 3. Under the budget that is left, the same with the job of one task due together with each of
+//!    the first jobs of another (Spuri 1996).
+//!
+//! In all of them the blocker's quantum is as long as its contract allows, and all other tasks have
+//! yield points everywhere but in their last segment: a quantum is the *longest* stretch without
+//! one, and a long one of its own protects a job that it need not protect.
+//!
+//! # What has no witness
+//! - A system that misses only if the blocker begins less than a nanosecond before: a bound in
+//!   continuous time is a supremum, and here the blocker holds the processor for a nanosecond less
+//!   than its quantum. With all lengths whole microseconds no system does.
+//! - A first miss beyond the budget: with a utilisation barely above one, or a busy window of
+//!   astronomical length.
+//! - A refusal that was not exact.
+
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Instant, JobId, Task};
+use punctual_policy::jobs::Jobs;
+use punctual_trace::{Event, Kind, Sink};
+
+use crate::arrivals::{Adversarial, Aligned, Arrival, Attack, Listed, Recorded};
+use crate::tasks::{Eager, Setting, run_in};
+
+/// A schedule that misses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// For each task its jobs up to the completion of the one that misses, in order.
+    pub arrivals: Vec<Vec<Arrival>>,
+    /// For each task, whether it has yield points everywhere but in its last segment; else they are
+    /// as far apart as allowed.
+    pub eager: Vec<bool>,
+    /// The job with the earliest deadline of those that miss.
+    pub missed: JobId,
+    /// Its deadline.
+    pub absolute_deadline: Instant,
+    /// When it was complete instead.
+    pub completion: Instant,
+}
+
+impl Witness {
+    /// Runs the schedule again: the same jobs of the same `tasks` under the same `policy`.
+    pub fn replay(&self, tasks: &[Task], policy: Jobs, sink: &mut impl Sink) {
+        let setting = Setting::default().yielding(Eager(&self.eager));
+        let mut arrivals = Listed::new(&self.arrivals);
+        // A whole processor leaves nothing unfinished.
+        let _ = run_in(setting, tasks, policy, &mut arrivals, Instant::MAX, sink);
+    }
+}
+
+/// How much to try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Jobs simulated in all.
+    pub jobs: u64,
+}
+
+impl Default for Budget {
+    /// Half a million jobs: a fraction of a second.
+    fn default() -> Self {
+        Self { jobs: 500_000 }
+    }
+}
+
+/// Looks for a schedule of `tasks` under `policy`, which has not been used, that misses.
+pub fn search(tasks: &[Task], policy: &Jobs, budget: Budget) -> Option<Witness> {
+    let mut jobs = budget.jobs;
+    let count = tasks.len() as u32;
+    let blockers = || {
+        core::iter::once(None)
+            .chain((0..count).map(Some))
+            .filter(|blocker| blocker.is_none_or(|task| !tasks[task as usize].quantum().is_zero()))
+    };
+    let at_once = blockers().map(|blocker| Attack { blocker, ..Attack::default() });
+    let aligned = (0..FIRST_JOBS).flat_map(|job| {
+        pairs(count).flat_map(move |(task, with)| {
+            blockers().filter(move |blocker| *blocker != Some(task)).map(move |blocker| Attack {
+                blocker,
+                aligned: Some(Aligned { task, with, job }),
+                ..Attack::default()
+            })
+        })
+    });
+    for attack in at_once.chain(aligned) {
+        // Half of what is left, so that an endless busy period leaves something for the others.
+        let mut share = jobs.div_ceil(2);
+        jobs -= share;
+        let found = carry_out(attack, tasks, policy, &mut share);
+        jobs += share;
+        if found.is_some() || jobs == 0 {
+            return found;
+        }
+    }
+    None
+}
+
+/// How many jobs of each other task a job under attack is aligned with.
+const FIRST_JOBS: u64 = 4;
+
+/// All pairs of different tasks.
+fn pairs(count: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..count).flat_map(move |one| {
+        (0..count).filter(move |other| *other != one).map(move |other| (one, other))
+    })
+}
+
+/// Runs `attack` for longer and longer, until a job misses, the processor has nothing left to do
+/// before the end, or the budget is used up.
+fn carry_out(attack: Attack, tasks: &[Task], policy: &Jobs, jobs: &mut u64) -> Option<Witness> {
+    let eager: Vec<bool> = (0..tasks.len() as u32).map(|at| attack.blocker != Some(at)).collect();
+    let pattern = Adversarial::new(tasks, attack);
+    let begin = pattern.critical_instant();
+    let longest = tasks.iter().map(Task::relative_deadline).max()?;
+    let mut length = longest;
+    loop {
+        // What is due by `end` is not changed by what comes later.
+        let end = begin.saturating_add(length);
+        let cost: u64 = tasks.iter().map(|task| length / task.min_inter_arrival() + 1).sum();
+        let Some(left) = jobs.checked_sub(cost) else {
+            // Longer runs alone may be beyond the share; shorter ones were looked at.
+            return None;
+        };
+        *jobs = left;
+        let mut arrivals = Recorded::new(tasks.len(), pattern.clone());
+        let mut watch = Watch::new(tasks, end);
+        let setting = Setting::default().yielding(Eager(&eager));
+        let _ = run_in(setting, tasks, policy.clone(), &mut arrivals, end, &mut watch);
+        if let Some(miss) = watch.first_miss {
+            let mut lists = arrivals.into_lists();
+            for list in &mut lists {
+                list.retain(|arrival| arrival.known < miss.completion && arrival.known < end);
+            }
+            return Some(Witness {
+                arrivals: lists,
+                eager,
+                missed: miss.job,
+                absolute_deadline: miss.deadline,
+                completion: miss.completion,
+            });
+        }
+        if watch.was_idle() {
+            return None;
+        }
+        length = length.checked_mul(2)?;
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Miss {
+    job: JobId,
+    deadline: Instant,
+    completion: Instant,
+}
+
+/// Looks for the miss with the earliest deadline, and whether the processor was idle before `end`.
+struct Watch {
+    relative_deadlines: Vec<Duration>,
+    end: Instant,
+    first_miss: Option<Miss>,
+    /// When the last job to complete was complete, if nobody has run since.
+    idle_since: Option<Instant>,
+    gap: bool,
+}
+
+impl Watch {
+    fn new(tasks: &[Task], end: Instant) -> Self {
+        Self {
+            relative_deadlines: tasks.iter().map(Task::relative_deadline).collect(),
+            end,
+            first_miss: None,
+            idle_since: None,
+            gap: false,
+        }
+    }
+
+    fn was_idle(&self) -> bool {
+        self.gap || self.idle_since.is_some_and(|since| since < self.end)
+    }
+}
+
+impl Sink for Watch {
+    fn record(&mut self, event: Event) {
+        let Event { at, job, release, kind } = event;
+        if let Some(since) = self.idle_since.take() {
+            self.gap |= since < at;
+        }
+        if kind != Kind::Complete {
+            return;
+        }
+        self.idle_since = Some(at);
+        let deadline = release.saturating_add(self.relative_deadlines[job.task as usize]);
+        if at > deadline && self.first_miss.is_none_or(|miss| deadline < miss.deadline) {
+            self.first_miss = Some(Miss { job, deadline, completion: at });
+        }
+    }
+}
