@@ -1,38 +1,67 @@
 //! Does this contract fit on this host?
 
-use alloc::string::ToString;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use punctual_model::{Contract, HostProfile};
 
 use crate::counter_offer;
-use crate::examination::{BOUNDS, Entry, Examination, Failure, examine};
+use crate::examination::{BOUNDS, Examination, Failure, examine, rank_of_each};
+use crate::offer::Offers;
 use crate::steps::Steps;
-use crate::verdict::{Grant, GrantedReservation, GrantedTask, Refusal, TaskBound};
+use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal};
 
-/// Admits `contract` on `host` with a proven bound for every task, or refuses it with the numbers
-/// and a counter-offer.
+/// Admits `contract` on `host` with a proven bound for every task and channel, or refuses it with
+/// the numbers and counter-offers.
 ///
-/// The sum of the reservations on each CPU must be within `host.reservable_ppm`. The tasks must
-/// pass the deciding test of the policy on each CPU: exact response times under `rmdp`, `rm` and
-/// `fp`, processor demand under `edf`. Several CPUs are filled first fit, largest share first. What
-/// cannot be decided within [`Steps::ADMISSION`] is refused.
-pub fn admit(contract: &Contract, host: &HostProfile) -> Result<Grant, Refusal> {
+/// CPUs, link and buffers are one decision. The buffers of all channels must fit the memory of
+/// `[sending]`. The sum of the reservations on each CPU must be within `host.reservable_ppm`, and
+/// the kernel must take them. Channels must pass [`crate::channel::sound`] beneath the
+/// reservations. The tasks must pass the deciding test of the policy on each CPU, beneath
+/// reservations and channels: exact response times under `rmdp`, `rm`, `fp` and `fifo`, processor
+/// demand under `edf`. Several CPUs are filled by the rules of `partition`. What cannot be decided
+/// within [`Steps::ADMISSION`] is refused.
+pub fn admit(contract: &Contract, host: &HostProfile) -> Result<Grant, Box<Refusal>> {
     let mut examination = examine(contract, host, &mut Steps::default(), BOUNDS);
     match examination.failure.take() {
-        None => Ok(examination.grant(contract)),
-        Some(failure) => Err(examination.refuse(contract, host, failure)),
+        None => Ok(examination.grant()),
+        Some(failure) => {
+            let offers = counter_offer::find(contract, host, failure.entry);
+            Err(Box::new(examination.refuse(contract, failure, offers)))
+        }
+    }
+}
+
+/// The same within `steps`, and without counter-offers, which cost more than the verdict: for those
+/// who ask about many contracts.
+pub fn admit_within(
+    contract: &Contract,
+    host: &HostProfile,
+    steps: &mut Steps,
+) -> Result<Grant, Box<Refusal>> {
+    let mut for_verdict = steps.half();
+    let mut examination = examine(contract, host, &mut for_verdict, steps.left());
+    match examination.failure.take() {
+        None => Ok(examination.grant()),
+        Some(failure) => Err(Box::new(examination.refuse(contract, failure, Offers::default()))),
     }
 }
 
 impl Examination {
-    fn grant(self, contract: &Contract) -> Grant {
-        let cpus = &self.placement.task_cpus;
-        let tasks = contract.tasks.iter().zip(cpus).zip(&self.bounds);
-        let reservations = contract.reservations.iter().zip(&self.placement.reservation_cpus);
+    fn grant(self) -> Grant {
+        let contract = &self.contract;
+        let (task_cpus, reservation_cpus) = match self.placement {
+            Some(placement) => (placement.task_cpus, placement.reservation_cpus),
+            None => (Vec::new(), Vec::new()),
+        };
+        let tasks = contract.tasks.iter().zip(task_cpus).zip(&self.bounds);
+        let reservations = contract.reservations.iter().zip(reservation_cpus);
+        let ranks = rank_of_each(&contract.channels);
+        let channels = contract.channels.iter().zip(&self.delays).zip(ranks).zip(&self.buffers);
         Grant {
-            // Without a failure every entry has a CPU and every task a bound.
+            // Without a failure every entry has a CPU and every task and channel a bound.
             tasks: tasks
-                .filter_map(|((task, &cpu), &bound)| {
+                .filter_map(|((task, cpu), &bound)| {
                     let (response_time_bound, relative_deadline) =
                         (bound?, task.relative_deadline());
                     Some(GrantedTask {
@@ -45,34 +74,51 @@ impl Examination {
                 })
                 .collect(),
             reservations: reservations
-                .filter_map(|(named, &cpu)| {
+                .filter_map(|(named, cpu)| {
                     let (name, reservation) = (named.name.clone(), named.reservation);
                     Some(GrantedReservation { name, cpu: cpu?, reservation })
                 })
                 .collect(),
+            channels: channels
+                .filter_map(|(((channel, &delay), rank), &buffer)| {
+                    Some(GrantedChannel {
+                        name: channel.name().into(),
+                        cpu: contract.cpus - 1,
+                        rank,
+                        proven_delay: delay?,
+                        delay_bound: channel.delay_bound(),
+                        buffer,
+                    })
+                })
+                .collect(),
+            streams: self.mappings,
             tests: self.tests,
         }
     }
 
-    fn refuse(self, contract: &Contract, host: &HostProfile, failure: Failure) -> Refusal {
-        let Failure { test, entry, shortfall, why } = failure;
-        let counter_offer = entry.and_then(|entry| counter_offer::find(contract, host, entry));
-        let name = |entry| match entry {
-            Entry::Task(at) => contract.tasks[at].name().to_string(),
-            Entry::Reservation(at) => contract.reservations[at].name.clone(),
-        };
-        let tasks = contract.tasks.iter().zip(self.bounds);
+    fn refuse(self, declared: &Contract, failure: Failure, offers: Offers) -> Refusal {
+        let Failure { test, resource, entry, shortfall, why } = failure;
+        let tasks = self.contract.tasks.iter().zip(self.bounds);
+        let channels = self.contract.channels.iter().zip(self.delays);
         Refusal {
             test,
-            entry: entry.map(name),
+            resource,
+            entry: entry.map(|entry| entry.name(declared)),
             shortfall,
             why,
-            counter_offer: counter_offer.map(Into::into),
+            offers,
             tasks: tasks
-                .map(|(task, response_time_bound)| TaskBound {
+                .map(|(task, bound)| EntryBound {
                     name: task.name().into(),
-                    response_time_bound,
-                    relative_deadline: task.relative_deadline(),
+                    bound,
+                    asked: task.relative_deadline(),
+                })
+                .collect(),
+            channels: channels
+                .map(|(channel, bound)| EntryBound {
+                    name: channel.name().into(),
+                    bound,
+                    asked: channel.delay_bound(),
                 })
                 .collect(),
             tests: self.tests.into(),

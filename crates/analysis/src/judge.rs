@@ -8,6 +8,7 @@ use punctual_model::{Duration, Policy};
 
 use crate::edf::demand::{DemandVerdict, processor_demand};
 use crate::edf::response_time::response_times as response_times_by_deadline;
+use crate::fifo;
 use crate::fixed_priority::{ResponseTime, all_in_time, response_times};
 use crate::load::{CpuLoad, Granularity};
 use crate::ratio;
@@ -19,6 +20,7 @@ pub(crate) fn deciding_test(policy: Policy) -> &'static str {
     match policy {
         Policy::Rmdp | Policy::Rm | Policy::Fp => "response-time",
         Policy::Edf => "processor-demand",
+        Policy::Fifo => "fifo-response-time",
     }
 }
 
@@ -27,6 +29,7 @@ pub(crate) fn fits(policy: Policy, load: &CpuLoad, steps: &mut Steps) -> bool {
     match policy {
         Policy::Rmdp | Policy::Rm | Policy::Fp => all_in_time(load, steps),
         Policy::Edf => processor_demand(load, steps) == DemandVerdict::Fits,
+        Policy::Fifo => fifo::all_in_time(load, steps),
     }
 }
 
@@ -62,13 +65,18 @@ pub(crate) fn judge(
     for_bounds: &mut Steps,
 ) -> Judgement {
     match policy {
-        Policy::Rmdp | Policy::Rm | Policy::Fp => judge_fixed_priority(load, steps),
+        Policy::Rmdp | Policy::Rm | Policy::Fp => {
+            judge_by_response_time(load, response_times(load, steps), "what is more urgent")
+        }
         Policy::Edf => judge_earliest_deadline(load, steps, for_bounds),
+        Policy::Fifo => {
+            judge_by_response_time(load, fifo::response_times(load, steps), "the others")
+        }
     }
 }
 
-fn judge_fixed_priority(load: &CpuLoad, steps: &mut Steps) -> Judgement {
-    let times = response_times(load, steps);
+/// `before` names what goes before a task.
+fn judge_by_response_time(load: &CpuLoad, times: Vec<ResponseTime>, before: &str) -> Judgement {
     let miss = times.iter().zip(&load.tasks).enumerate().find_map(|(task, (&time, of))| {
         let deadline = Duration::from_nanos(of.deadline);
         let (shortfall, why) = match time {
@@ -82,9 +90,10 @@ fn judge_fixed_priority(load: &CpuLoad, steps: &mut Steps) -> Judgement {
                 (Some(shortfall), why)
             }
             ResponseTime::Unbounded => {
-                let why = "has no finite response time: it and what is more urgent need more \
-                           than the whole CPU";
-                (None, String::from(why))
+                let why = format!(
+                    "has no finite response time: it and {before} need more than the whole CPU"
+                );
+                (None, why)
             }
             ResponseTime::Undecided { at_least } if at_least > deadline => {
                 let why = format!(

@@ -25,27 +25,38 @@
 extern crate alloc;
 
 mod admit;
+pub mod breakdown;
 pub mod channel;
 mod counter_offer;
 pub mod edf;
 mod examination;
+pub mod fifo;
 pub mod fixed_priority;
+pub mod global;
+pub mod incremental;
 mod judge;
+mod knobs;
 pub mod load;
+pub mod mapping;
+mod offer;
 pub mod order;
 mod partition;
 pub mod ratio;
 pub mod reservation;
 pub mod sched_deadline;
+mod sensitivity;
 mod steps;
 pub mod supply;
 mod switching;
 pub mod utilisation;
 mod verdict;
 
-pub use admit::admit;
+pub use admit::{admit, admit_within};
 pub use load::{CpuLoad, Granularity};
+pub use offer::{Axis, EntryKind, Offer, Offers};
+pub use sensitivity::sensitivity;
 pub use steps::Steps;
 pub use verdict::{
-    CounterOffer, Grant, GrantedReservation, GrantedTask, Refusal, TaskBound, TestReport,
+    EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal, Resource,
+    Shortfall, TestReport,
 };

@@ -18,6 +18,7 @@ pub struct TaskLoad {
     pub(crate) period: u64,
     pub(crate) deadline: u64,
     pub(crate) jitter: u64,
+    /// The longest stretch in which it does not give way: also the switch towards it.
     pub(crate) quantum: u64,
     /// The stretch at the end of each job that is known not to be preempted.
     pub(crate) last: u64,
@@ -32,7 +33,7 @@ impl TaskLoad {
             period: task.min_inter_arrival().as_nanos(),
             deadline: task.relative_deadline().as_nanos(),
             jitter: task.release_jitter().as_nanos(),
-            quantum: task.quantum().as_nanos(),
+            quantum: task.quantum().max(context_switch).as_nanos(),
             last: task.last_segment().as_nanos(),
         }
     }
@@ -124,7 +125,7 @@ impl CpuLoad {
     pub(crate) fn reserved(&self) -> Utilisation {
         let mut sum = Utilisation::ZERO;
         for reservation in &self.reservations {
-            sum.add(reservation.work, reservation.period);
+            reservation.add_to(&mut sum);
         }
         sum
     }

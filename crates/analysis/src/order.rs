@@ -9,12 +9,13 @@ use punctual_model::{Policy, Task};
 /// - `rmdp` and `rm`: shorter period first (Liu & Layland, JACM 1973).
 /// - `fp`: file order.
 /// - `edf` has no static priorities; shorter relative deadline first, an order for reports only.
+/// - `fifo` has none either: file order, which also decides between jobs that become known together.
 pub fn by_priority(policy: Policy, tasks: &[Task]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     // The sort is stable: ties keep file order.
     match policy {
         Policy::Rmdp | Policy::Rm => order.sort_by_key(|&at| tasks[at].min_inter_arrival()),
-        Policy::Fp => {}
+        Policy::Fp | Policy::Fifo => {}
         Policy::Edf => order.sort_by_key(|&at| tasks[at].relative_deadline()),
     }
     order
@@ -39,5 +40,6 @@ mod tests {
         assert_eq!(by_priority(Policy::Rmdp, &tasks), [1, 0, 2]);
         assert_eq!(by_priority(Policy::Fp, &tasks), [0, 1, 2]);
         assert_eq!(by_priority(Policy::Edf, &tasks), [2, 0, 1]);
+        assert_eq!(by_priority(Policy::Fifo, &tasks), [0, 1, 2]);
     }
 }

@@ -1,15 +1,28 @@
-//! Reservations: how many fit, and what they take from the tasks below them.
+//! What runs above all tasks, reservations before all, and what it takes from them.
 
-use punctual_model::{Reservation, Service};
+use punctual_model::{Duration, Reservation, Service};
 
+use crate::channel::Interference;
+use crate::ratio::Utilisation;
 use crate::switching::with_two_switches;
 
-/// One reservation with the switches charged to it, in nanoseconds.
+/// One thing that runs above all tasks, with the switches charged to it, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedLoad {
-    /// The budget and two context switches.
+    /// Of a reservation: the budget and two context switches.
     pub(crate) work: u64,
     pub(crate) period: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A constant bandwidth server.
+    Reservation,
+    /// Work that comes at most every period, known up to `jitter` after its nominal instant.
+    Arrivals { jitter: u64 },
+    /// Work that may have begun before a busy window and does not begin again in it; no period.
+    Once,
 }
 
 impl ReservedLoad {
@@ -18,11 +31,73 @@ impl ReservedLoad {
         Self {
             work: with_two_switches(reservation.budget(), context_switch),
             period: reservation.period().as_nanos(),
+            kind: Kind::Reservation,
         }
     }
 
-    /// The most processor time it can use in any window of `window` nanoseconds, rounded up:
-    /// `U·t + 2X(1 − U)` with `U = X/Y`. `None` beyond 64 bits or if `X > Y`.
+    /// `work` (switches included) at most every `period`, up to `jitter` late.
+    pub(crate) fn arrivals(work: u64, period: u64, jitter: u64) -> Self {
+        Self { work, period, kind: Kind::Arrivals { jitter } }
+    }
+
+    /// `work` once in each busy window.
+    pub(crate) fn once(work: u64) -> Self {
+        // A period of which no part is ever counted.
+        Self { work, period: u64::MAX, kind: Kind::Once }
+    }
+
+    /// The same in the form of arrivals, which never says less: with a jitter of `2(Y − X)`,
+    /// `⌈(t + J)/Y⌉·X ≥ U·t + 2X(1 − U)`.
+    /// `change` is what each costs the sender in switches and cold caches.
+    pub(crate) fn as_arrivals(&self, change: Service) -> Interference {
+        let Self { work, period, kind } = *self;
+        let jitter = match kind {
+            Kind::Reservation => period.saturating_sub(work).saturating_mul(2),
+            Kind::Arrivals { jitter } => jitter,
+            Kind::Once => 0,
+        };
+        Interference {
+            work: Service::from_nanos(with_two_switches(Service::from_nanos(work), change)),
+            period: Duration::from_nanos(period),
+            jitter: Duration::from_nanos(jitter),
+        }
+    }
+
+    /// Its part of [`crate::ratio::Utilisation`].
+    pub(crate) fn add_to(&self, sum: &mut Utilisation) {
+        if self.kind != Kind::Once {
+            sum.add(self.work, self.period);
+        }
+    }
+
+    /// What a window may hold beyond its share of it: interference is at most `U·t` and this, and
+    /// one nanosecond of rounding.
+    pub(crate) fn beyond_its_share(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Reservation => self.work.checked_mul(2),
+            Kind::Once => Some(self.work),
+            Kind::Arrivals { jitter } => {
+                let early = u128::from(self.work) * u128::from(jitter);
+                let early = u64::try_from(early.div_ceil(u128::from(self.period))).ok()?;
+                early.checked_add(self.work)
+            }
+        }
+    }
+
+    /// The most processor time it can use in any window of `window` nanoseconds. `None` beyond 64
+    /// bits, or for a reservation with `X > Y`.
+    pub fn interference_in(&self, window: u64) -> Option<u64> {
+        match self.kind {
+            Kind::Reservation => self.of_a_reservation(window),
+            Kind::Once => Some(self.work),
+            Kind::Arrivals { .. } if window == 0 => Some(0),
+            Kind::Arrivals { jitter } => {
+                window.checked_add(jitter)?.div_ceil(self.period).checked_mul(self.work)
+            }
+        }
+    }
+
+    /// Rounded up: `U·t + 2X(1 − U)` with `U = X/Y`.
     ///
     /// # Assumptions
     /// Linux serves it (`SCHED_DEADLINE`, a hard constant bandwidth server: Abeni & Buttazzo, RTSS
@@ -36,7 +111,7 @@ impl ReservedLoad {
     /// window cuts one such stretch at each end. There it uses y and z, each at most X and at most
     /// the time it runs in the window; in between at most `U·(t − y − z)`. The sum
     /// `U·t + (1 − U)(y + z)` is largest for y = z = X. It covers the periodic server too.
-    pub fn interference_in(&self, window: u64) -> Option<u64> {
+    fn of_a_reservation(&self, window: u64) -> Option<u64> {
         let (x, y) = (u128::from(self.work), u128::from(self.period));
         let twice_the_rest = y.checked_sub(x)? * 2;
         let area = x.checked_mul(u128::from(window) + twice_the_rest)?;
@@ -85,7 +160,7 @@ mod tests {
             let period = rng.random_range(2..12u64);
             let budget = rng.random_range(1..=period);
             let used = server_trace(&mut rng, budget, period, 80);
-            let bound = ReservedLoad { work: budget, period };
+            let bound = ReservedLoad { work: budget, period, kind: Kind::Reservation };
             for from in 0..used.len() {
                 let mut total = 0;
                 for (window, &ran) in (1..).zip(&used[from..]) {

@@ -31,6 +31,16 @@ impl Steps {
         half
     }
 
+    /// How many are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Uses up to `n` steps, for work that was done elsewhere.
+    pub(crate) fn give_up(&mut self, n: u64) {
+        self.left = self.left.saturating_sub(n);
+    }
+
     /// Uses `n` steps; once there are too few, none are left for anyone.
     pub(crate) fn take(&mut self, n: usize) -> Result<(), OutOfSteps> {
         match self.left.checked_sub(n as u64) {

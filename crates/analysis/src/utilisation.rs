@@ -176,7 +176,7 @@ fn common_assumption_broken(load: &CpuLoad) -> Option<&'static str> {
     } else if load.tasks.iter().any(|task| task.jitter > 0) {
         Some("assumes no release jitter, but some tasks have it")
     } else if !load.reservations.is_empty() {
-        Some("assumes no reservation on the same CPU, but there is one")
+        Some("assumes no reservation or channel on the same CPU, but there is one")
     } else {
         None
     }

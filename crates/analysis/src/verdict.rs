@@ -5,17 +5,24 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use punctual_model::{Duration, Reservation, Service};
+use punctual_model::{Duration, Reservation};
 use thiserror::Error;
 
-/// Admitted: what is proven of every task.
+use crate::mapping::Mapping;
+use crate::offer::Offers;
+
+/// Admitted: what is proven of every task and channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a grant says where everything runs"]
 pub struct Grant {
-    /// In the order of the contract.
+    /// In the order of the contract; after them the upcalls that were derived from streams.
     pub tasks: Vec<GrantedTask>,
     /// In the order of the contract.
     pub reservations: Vec<GrantedReservation>,
+    /// In the order of the contract; after them the channels that were derived from streams.
+    pub channels: Vec<GrantedChannel>,
+    /// What each stream became, in the order of the contract.
+    pub streams: Vec<Mapping>,
     /// Every test of the policy, the cheapest first; the last decided.
     pub tests: Vec<TestReport>,
 }
@@ -47,6 +54,23 @@ pub struct GrantedReservation {
     pub reservation: Reservation,
 }
 
+/// One admitted channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedChannel {
+    /// Its name in the contract.
+    pub name: String,
+    /// The CPU of the sending handlers, from 0 to the contract's `cpus − 1`.
+    pub cpu: u16,
+    /// Its place among the channels, 0 the most urgent.
+    pub rank: u32,
+    /// No message takes longer, from its logical arrival to the end of its transmission.
+    pub proven_delay: Duration,
+    /// As in the contract.
+    pub delay_bound: Duration,
+    /// The memory that its messages may take at once, in bytes.
+    pub buffer: u64,
+}
+
 /// What one test says of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestReport {
@@ -58,84 +82,103 @@ pub struct TestReport {
     pub why: String,
 }
 
-/// What is known of one task of a contract that was refused.
+/// What is known of one task or channel of a contract that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskBound {
+pub struct EntryBound {
     /// Its name in the contract.
     pub name: String,
+    /// From nominal release to completion, or from logical arrival to the end of transmission.
     /// `None`: there is none, or none was found.
-    pub response_time_bound: Option<Duration>,
-    /// As in the contract.
-    pub relative_deadline: Duration,
+    pub bound: Option<Duration>,
+    /// What the contract asks for.
+    pub asked: Duration,
 }
 
-impl TaskBound {
-    /// The deadline less the bound, in nanoseconds; negative where the bound is too long.
+impl EntryBound {
+    /// What was asked for less the bound, in nanoseconds; negative where the bound is too long.
     pub fn slack_ns(&self) -> Option<i128> {
-        let bound = i128::from(self.response_time_bound?.as_nanos());
-        Some(i128::from(self.relative_deadline.as_nanos()) - bound)
+        let bound = i128::from(self.bound?.as_nanos());
+        Some(i128::from(self.asked.as_nanos()) - bound)
     }
 }
 
-/// Refused: which test decided, about whom, by how much, and what would fit instead.
+/// What there is too little of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Whole CPUs.
+    Cpus,
+    /// Time on a CPU.
+    Cpu,
+    /// What the kernel allows reservations.
+    Bandwidth,
+    /// Time on the link.
+    Link,
+    /// Time on the CPU that sends and time on the link: more of one alone would not do.
+    CpuAndLink,
+    /// Memory for messages.
+    Buffers,
+    /// Time before a stream's delay has passed.
+    Delay,
+    /// Knowledge: what sending costs on this host.
+    Costs,
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpus => "CPUs",
+            Self::Cpu => "processor time",
+            Self::Bandwidth => "reservable bandwidth",
+            Self::Link => "link time",
+            Self::CpuAndLink => "processor and link time",
+            Self::Buffers => "buffer memory",
+            Self::Delay => "the stream's delay",
+            Self::Costs => "measured costs",
+        })
+    }
+}
+
+/// By how much something does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// Too long, too late, or too large a budget.
+    Time(Duration),
+    /// Too much memory.
+    Bytes(u64),
+}
+
+/// Refused: which test decided, what there is too little of, about whom, by how much, and what
+/// would fit instead.
 ///
-/// It displays as a sentence with the numbers and the counter-offer.
+/// It displays as a sentence with the numbers and the counter-offers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("refused by the {test} test: {why}; {}", offer_clause(.counter_offer))]
+#[error("refused by the {test} test for want of {resource}: {why}; {}", offer_clause(.offers))]
 #[must_use = "a refusal must reach whoever asked"]
 pub struct Refusal {
     /// The test that decided, as in [`TestReport::name`]; or `cpus`, when the host has too few.
     pub test: &'static str,
-    /// The task or reservation that failed it.
+    /// What there is too little of.
+    pub resource: Resource,
+    /// The entry that failed it.
     pub entry: Option<String>,
-    /// How much too long, too late or too large; `None` where no finite number exists or none was
-    /// found, and then `why` says so.
-    pub shortfall: Option<Duration>,
+    /// `None` where no finite number exists or none was found, and then `why` says so.
+    pub shortfall: Option<Shortfall>,
     /// One clause with the numbers.
     pub why: String,
-    /// A change with which the whole contract is admitted, if one was found.
-    pub counter_offer: Option<Box<CounterOffer>>,
-    /// In the order of the contract.
-    pub tasks: Box<[TaskBound]>,
+    /// Changes with each of which the whole contract is admitted.
+    pub offers: Offers,
+    /// In the order of [`Grant::tasks`].
+    pub tasks: Box<[EntryBound]>,
+    /// In the order of [`Grant::channels`].
+    pub channels: Box<[EntryBound]>,
     /// Every test of the policy, the cheapest first.
     pub tests: Box<[TestReport]>,
 }
 
-/// One entry changed, in one of two ways: with either, all else as it is, the whole contract is
-/// admitted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CounterOffer {
-    /// The task or reservation to change: the one that failed, unless no change of it helps.
-    pub entry: String,
-    /// Whether `entry` is a reservation, so that `work` is its budget.
-    pub is_reservation: bool,
-    /// The largest wcet (with the quantum cut to it) or budget that was found to fit.
-    pub work: Option<Service>,
-    /// The shortest longer period that was found to fit; the deadline of a task moves with it if
-    /// it was the period.
-    pub period: Option<Duration>,
-}
-
-impl fmt::Display for CounterOffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { entry, is_reservation, work, period } = self;
-        let (kind, what) =
-            if *is_reservation { ("reservation", "budget") } else { ("task", "wcet") };
-        write!(f, "it would be admitted if {kind} \"{entry}\" had a ")?;
-        match (work, period) {
-            (Some(work), Some(period)) => {
-                write!(f, "{what} of at most {work}, or a period of at least {period}")
-            }
-            (Some(work), None) => write!(f, "{what} of at most {work}"),
-            (None, Some(period)) => write!(f, "period of at least {period}"),
-            (None, None) => f.write_str("smaller share"),
-        }
-    }
-}
-
-fn offer_clause(offer: &Option<Box<CounterOffer>>) -> String {
-    match offer {
-        Some(offer) => offer.to_string(),
-        None => "no change of one wcet, budget or period was found that would fit".into(),
+fn offer_clause(offers: &Offers) -> String {
+    if offers.is_empty() {
+        "no change of one number was found that would fit".into()
+    } else {
+        offers.to_string()
     }
 }

@@ -2,62 +2,28 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{Draw, TICK, Ticks, contract, draw, load, plain, response_ticks, utilisation};
 use punctual_analysis::utilisation::{liu_layland, rmdp};
-use punctual_analysis::{CounterOffer, Refusal, admit};
+use punctual_analysis::{Axis, Offer, Refusal, Shortfall, admit, sensitivity};
 use punctual_model::contract::NamedReservation;
 use punctual_model::units::MAX_NANOS;
-use punctual_model::{
-    Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
-};
+use punctual_model::{Contract, Duration, HostProfile, Policy, Service, Task, TaskSpec};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const POLICIES: [Policy; 4] = [Policy::Rmdp, Policy::Rm, Policy::Fp, Policy::Edf];
 
-fn refused(contract: &Contract) -> Refusal {
+fn refused(contract: &Contract) -> Box<Refusal> {
     admit(contract, &HostProfile::ideal(8)).expect_err("must be refused")
-}
-
-/// `contract` with the work or the period of the offer.
-fn taken(
-    contract: &Contract,
-    offer: &CounterOffer,
-    work: Option<Service>,
-    period: Option<Duration>,
-) -> Contract {
-    let mut changed = contract.clone();
-    if offer.is_reservation {
-        let named = changed.reservations.iter_mut().find(|r| r.name == offer.entry);
-        let named = named.expect("the offer names an entry");
-        let old = named.reservation;
-        named.reservation =
-            Reservation::new(work.unwrap_or(old.budget()), period.unwrap_or(old.period()))
-                .expect("the offer is valid");
-        return changed;
-    }
-    let task = changed.tasks.iter_mut().find(|task| task.name() == offer.entry);
-    let task = task.expect("the offer names an entry");
-    let mut spec: TaskSpec = task.spec().clone();
-    if let Some(work) = work {
-        spec.wcet = work;
-        spec.quantum = spec.quantum.min(work);
-    }
-    if let Some(period) = period {
-        if spec.relative_deadline == spec.min_inter_arrival {
-            spec.relative_deadline = period;
-        }
-        spec.min_inter_arrival = period;
-    }
-    *task = Task::new(spec).expect("the offer is valid");
-    changed
 }
 
 #[test]
 fn a_counter_offer_taken_is_admitted() {
     let mut rng = ChaCha8Rng::seed_from_u64(21);
     let host = HostProfile { context_switch: Service::from_nanos(100), ..HostProfile::ideal(3) };
-    let (mut by_work, mut by_period, mut none) = (0, 0, 0);
+    let (mut along, mut none) = (BTreeMap::new(), 0);
     for round in 0..600 {
         let how = Draw {
             tasks: 6,
@@ -71,27 +37,63 @@ fn a_counter_offer_taken_is_admitted() {
         let cpus = rng.random_range(1..=3);
         let contract = contract(POLICIES[round % 4], cpus, &system, reserved);
         let Err(refusal) = admit(&contract, &host) else { continue };
-        let Some(offer) = &refusal.counter_offer else {
-            none += 1;
-            continue;
-        };
-        if let Some(work) = offer.work {
-            let less = taken(&contract, offer, Some(work), None);
-            assert!(admit(&less, &host).is_ok(), "round {round}: {refusal}\n{contract:?}");
-            if cpus == 1 {
-                let one_more = Some(work + Service::from_nanos(1));
-                let more = taken(&contract, offer, one_more, None);
+        none += usize::from(refusal.offers.is_empty());
+        for offer in &refusal.offers {
+            let changed = offer.taken(&contract).expect("the offer makes a valid contract");
+            assert!(admit(&changed, &host).is_ok(), "round {round}: {refusal}\n{contract:?}");
+            *along.entry(offer.axis.name()).or_insert(0) += 1;
+            // Less work never hurts on one CPU: there no more of it fits.
+            if cpus == 1 && matches!(offer.axis, Axis::Wcet | Axis::Budget | Axis::Quantum) {
+                let more = Offer { to: offer.to + 1, ..offer.clone() };
+                let more = more.taken(&contract).expect("valid");
                 assert!(admit(&more, &host).is_err(), "round {round}: not the largest: {refusal}");
             }
-            by_work += 1;
-        }
-        if let Some(period) = offer.period {
-            let slower = taken(&contract, offer, None, Some(period));
-            assert!(admit(&slower, &host).is_ok(), "round {round}: {refusal}\n{contract:?}");
-            by_period += 1;
         }
     }
-    assert!(by_work > 50 && by_period > 50 && none > 0, "{by_work} {by_period} {none}");
+    for axis in ["wcet", "period", "relative_deadline", "cpus"] {
+        assert!(along.get(axis).is_some_and(|&count| count > 8), "{axis}: {along:?}");
+    }
+    assert!(none > 0, "some contracts are beyond one change");
+}
+
+/// On acceptance the slack: what is said to fit does, and one more does not.
+#[test]
+fn what_could_grow_can_grow_so_far_and_no_further() {
+    let mut rng = ChaCha8Rng::seed_from_u64(23);
+    let host = HostProfile::ideal(1);
+    let mut seen = 0;
+    for round in 0..150 {
+        let how = Draw {
+            tasks: 4,
+            longest: 40,
+            jitter: rng.random(),
+            quanta: rng.random(),
+            any_deadline: rng.random(),
+        };
+        let contract = contract(POLICIES[round % 4], 1, &draw(&mut rng, how), &[]);
+        if admit(&contract, &host).is_err() {
+            continue;
+        }
+        for growth in sensitivity(&contract, &host, 100_000_000) {
+            if growth.to != growth.from {
+                let grown = growth.taken(&contract).expect("valid");
+                assert!(admit(&grown, &host).is_ok(), "round {round}: {growth:?}");
+            }
+            let further = if growth.to < growth.from || growth.axis == Axis::Period {
+                growth.to - 1
+            } else {
+                growth.to + 1
+            };
+            let beyond = Offer { to: further, ..growth.clone() };
+            let beyond = beyond.taken(&contract).filter(|contract| admit(contract, &host).is_ok());
+            // A deadline may shrink to a jitter or a wcet that it then breaks: no valid contract.
+            if growth.axis != Axis::RelativeDeadline {
+                assert!(beyond.is_none(), "round {round}: {growth:?}");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 300, "{seen}");
 }
 
 /// Of random sets: liu-layland ⊂ rmdp-with-quanta-zero, rmdp ⊂ exact, and each is smaller.
@@ -129,9 +131,10 @@ fn a_refusal_reads_as_a_sentence_with_its_numbers() {
     let refusal = refused(&contract(Policy::Rm, 1, &system, &[]));
     assert_eq!(
         refusal.to_string(),
-        "refused by the response-time test: task \"t2\" can take 52ms, which is 2ms more than its \
-         relative deadline of 50ms; it would be admitted if task \"t2\" had a wcet of at most \
-         10ms, or a period of at least 52ms"
+        "refused by the response-time test for want of processor time: task \"t2\" can take 52ms, \
+         which is 2ms more than its relative deadline of 50ms; it would be admitted if task \"t2\" \
+         had a wcet of at most 10ms, or a period of at least 52ms, or a relative_deadline of at \
+         least 52ms; or if [system] had cpus of at least 2"
     );
     assert_eq!(refusal.tasks[2].slack_ns(), Some(-2_000_000));
 }
@@ -142,7 +145,7 @@ fn without_a_finite_bound_there_is_no_shortfall_and_another_may_help() {
     let refusal = refused(&contract(Policy::Rm, 1, &system, &[]));
     assert_eq!((refusal.entry.as_deref(), refusal.shortfall), (Some("t2"), None));
     assert!(refusal.why.contains("no finite response time"), "{refusal}");
-    assert!(refusal.counter_offer.is_some(), "{refusal}");
+    assert!(!refusal.offers.is_empty(), "{refusal}");
 }
 
 /// No change of "t0" outlasts a blocking of 12; "t1" with a wcet of 5 blocks for no more than 5.
@@ -153,9 +156,25 @@ fn an_offer_of_less_work_cuts_the_quantum_to_it() {
     let contract = contract(Policy::Rmdp, 1, &[blocked, blocker], &[]);
     let refusal = refused(&contract);
     assert_eq!(refusal.entry.as_deref(), Some("t0"));
-    let offer = refusal.counter_offer.as_deref().expect("t1 can give way");
-    assert_eq!((offer.entry.as_str(), offer.work), ("t1", Some(Service::from_nanos(5 * TICK))));
-    assert!(admit(&taken(&contract, offer, offer.work, None), &HostProfile::ideal(1)).is_ok());
+    let offer = refusal.offers.along("t1", Axis::Wcet).expect("t1 can give way");
+    assert_eq!(offer.to, 5 * TICK);
+    let changed = offer.taken(&contract).expect("valid");
+    assert_eq!(changed.tasks[1].quantum(), Service::from_nanos(5 * TICK));
+    assert!(admit(&changed, &HostProfile::ideal(1)).is_ok());
+}
+
+/// "t0" is late by one tick, because "t1" does not give way for eight.
+#[test]
+fn a_shorter_quantum_of_the_blocker_is_offered() {
+    let blocker = Ticks { quantum: 8, ..Ticks::plain(10, 50) };
+    let blocked = Ticks { deadline: 12, ..Ticks::plain(5, 20) };
+    let refusal = refused(&contract(Policy::Rmdp, 1, &[blocked, blocker], &[]));
+    let offer = refusal.offers.along("t1", Axis::Quantum).expect("t1 can give way");
+    assert_eq!((offer.from, offer.to), (8 * TICK, 7 * TICK));
+    assert_eq!(offer.to_string(), "a quantum of at most 700us");
+    assert_eq!(refusal.offers.along("t0", Axis::Wcet).map(|offer| offer.to), Some(4 * TICK));
+    let deadline = refusal.offers.along("t0", Axis::RelativeDeadline);
+    assert_eq!(deadline.map(|offer| offer.to), Some(13 * TICK));
 }
 
 #[test]
@@ -163,10 +182,10 @@ fn reservations_are_bounded_by_what_may_be_reserved() {
     let contract = contract(Policy::Rm, 1, &[], &[(5, 10), (5, 10)]);
     let refusal = refused(&contract);
     assert_eq!((refusal.test, refusal.entry.as_deref()), ("reservable-bandwidth", Some("r1")));
-    let offer = refusal.counter_offer.as_deref().expect("less budget fits");
-    assert_eq!(offer.work, Some(Service::from_nanos(4 * TICK)), "40 % of 10 ticks are left");
-    assert_eq!(offer.period, Some(Duration::from_nanos(25 * TICK / 2)));
-    assert_eq!(refusal.shortfall, Some(Duration::from_nanos(TICK)));
+    let along = |axis| refusal.offers.along("r1", axis).map(|offer| offer.to);
+    assert_eq!(along(Axis::Budget), Some(4 * TICK), "40 % of 10 ticks are left");
+    assert_eq!(along(Axis::Period), Some(25 * TICK / 2));
+    assert_eq!(refusal.shortfall, Some(Shortfall::Time(Duration::from_nanos(TICK))));
     let host = HostProfile::ideal(2);
     let grant = admit(&Contract { cpus: 2, ..contract }, &host).expect("one each");
     assert_eq!(grant.reservations.iter().map(|r| r.cpu).collect::<Vec<_>>(), [0, 1]);
@@ -188,16 +207,18 @@ fn what_the_kernel_would_refuse_is_refused() {
     assert_eq!((often.test, often.entry.as_deref()), ("sched-deadline", Some("modem")));
     assert_eq!(
         often.to_string(),
-        "refused by the sched-deadline test: reservation \"modem\" wants a period of 50us, and the \
+        "refused by the sched-deadline test for want of reservable bandwidth: reservation \"modem\" wants a period of 50us, and the \
          kernel takes only 100us to 4.194304s; it would be admitted if reservation \"modem\" had a \
          period of at least 100us"
     );
-    assert_eq!(often.shortfall, Some(Duration::from_micros(50)));
+    assert_eq!(often.shortfall, Some(Shortfall::Time(Duration::from_micros(50))));
     let little = refused("1us/1ms");
     assert!(little.why.contains("wants a budget of 1us, and the kernel gives none below"));
-    assert_eq!(little.shortfall, Some(Duration::from_nanos(24)));
+    assert_eq!(little.shortfall, Some(Shortfall::Time(Duration::from_nanos(24))));
     let seldom = refused("10ms/5s");
-    assert_eq!((seldom.test, seldom.counter_offer), ("sched-deadline", None));
+    assert_eq!(seldom.test, "sched-deadline");
+    let offer = seldom.offers.along("modem", Axis::Period).expect("a shorter one is taken");
+    assert_eq!(offer.to_string(), "a period of at most 4.194304s");
 }
 
 /// A profile that promises more than the kernel's defaults do not make it so.
@@ -210,8 +231,8 @@ fn the_kernel_has_the_last_word_on_bandwidth() {
     assert_eq!(refusal.test, "sched-deadline");
     assert!(refusal.why.contains("wants 920000 ppm of a CPU"), "{refusal}");
     assert!(refusal.why.contains("has 900000 ppm left"), "{refusal}");
-    let offer = refusal.counter_offer.as_deref().expect("less fits");
-    assert_eq!(offer.work.map(|work| work.as_nanos() / TICK), Some(90));
+    let offer = refusal.offers.along("r0", Axis::Budget).expect("less fits");
+    assert_eq!(offer.to / TICK, 90);
 }
 
 #[test]

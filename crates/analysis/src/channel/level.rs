@@ -1,8 +1,11 @@
 //! What the channels of one level and those below it can do at most.
 
+use alloc::vec::Vec;
+
 use punctual_model::channel::Sender;
 
 use super::sender::{Sending, Shape, sum};
+use super::window::{Costs, Interference, Interrupting};
 
 /// The channels of a level and what is below it.
 #[derive(Clone, Copy, Debug)]
@@ -10,10 +13,10 @@ pub(crate) struct Level {
     /// Below: the longest block and packet.
     pub(super) blocking_block: u64,
     pub(super) blocking_packet: u64,
-    /// Within: the longest packet, the longest and the shortest block.
+    /// Within: the longest packet and block, and what a block with its change takes at least.
     pub(super) packet: u64,
     pub(super) block: u64,
-    pub(super) shortest_block: u64,
+    pub(super) least_block: u64,
     /// Of all: the longest block, the longest and shortest packet.
     pub(super) any_block: u64,
     pub(super) any_packet: u64,
@@ -22,27 +25,37 @@ pub(crate) struct Level {
 
 impl Level {
     /// The first `members` of `shapes`.
-    pub(crate) fn of(sender: &Sender, shapes: &[Shape], members: usize) -> Self {
-        Self::between(sender, shapes, &shapes[..members], &shapes[members..])
+    pub(crate) fn of(sender: &Sender, costs: Costs, shapes: &[Shape], members: usize) -> Self {
+        Self::between(sender, costs, shapes, &shapes[..members], &shapes[members..])
     }
 
     /// All of `shapes`, each of which may also be below: what deadline order needs.
-    pub(crate) fn of_all(sender: &Sender, shapes: &[Shape]) -> Self {
-        Self::between(sender, shapes, shapes, shapes)
+    pub(crate) fn of_all(sender: &Sender, costs: Costs, shapes: &[Shape]) -> Self {
+        Self::between(sender, costs, shapes, shapes, shapes)
     }
 
-    fn between(sender: &Sender, all: &[Shape], within: &[Shape], below: &[Shape]) -> Self {
+    fn between(
+        sender: &Sender,
+        costs: Costs,
+        all: &[Shape],
+        within: &[Shape],
+        below: &[Shape],
+    ) -> Self {
         let best_effort = sender.best_effort_shape();
         let below = || below.iter().chain(&best_effort);
         let all = || all.iter().chain(&best_effort);
         let most = |values: &mut dyn Iterator<Item = u64>| values.max().unwrap_or(0);
         let least = |values: &mut dyn Iterator<Item = u64>| values.min().unwrap_or(0);
+        let shortest_block = least(&mut within.iter().map(|s| s.shortest_block));
         Self {
             blocking_block: most(&mut below().map(|s| s.longest_block)),
             blocking_packet: most(&mut below().map(|s| s.longest_packet)),
             packet: most(&mut within.iter().map(|s| s.longest_packet)),
             block: most(&mut within.iter().map(|s| s.longest_block)),
-            shortest_block: least(&mut within.iter().map(|s| s.shortest_block)),
+            least_block: match costs {
+                Costs::UpperBounds => 0,
+                Costs::Exact => sum(&[sender.change(), shortest_block]),
+            },
             any_block: most(&mut all().map(|s| s.longest_block)),
             any_packet: most(&mut all().map(|s| s.longest_packet)),
             shortest_packet: least(&mut all().map(|s| s.shortest_packet)),
@@ -58,6 +71,21 @@ impl Level {
             (_, 0) => u64::MAX,
             _ => u64::try_from(scaled.div_ceil(u128::from(shortest))).unwrap_or(u64::MAX),
         }
+    }
+
+    /// `interference` with the link scheduling that it lets through: while it runs the link may
+    /// become free, and each time costs a further C_link.
+    pub(super) fn interrupting(
+        &self,
+        sender: &Sender,
+        interference: &[Interference],
+    ) -> Vec<Interrupting> {
+        let stretched = |other: &Interference| Interrupting {
+            work: self.stretched(sender, other.work.as_nanos()),
+            period: other.period.as_nanos(),
+            jitter: other.jitter.as_nanos(),
+        };
+        interference.iter().map(stretched).collect()
     }
 
     /// A packet in O2 whatever the processor does: sent, then a block, then the link thread.

@@ -16,7 +16,7 @@ pub mod sound;
 mod window;
 
 pub use admission::{ChannelGrant, ChannelRefusal, GrantedChannel, admit_channels};
-pub use window::DelayBound;
+pub use window::{Assumed, Costs, DelayBound, Interference};
 
 use alloc::vec::Vec;
 

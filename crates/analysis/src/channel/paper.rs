@@ -19,6 +19,7 @@
 
 use alloc::vec::Vec;
 
+use punctual_model::Duration;
 use punctual_model::channel::{Channel, LinkScheduling, Sender};
 
 use super::sender::{Sending, Shape, sum};
@@ -41,9 +42,17 @@ pub fn delays(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> Vec<D
             let blocking = foreign_block(sender, &shapes, at + 1);
             let own = Recurring { work: service(sender, &shapes[at], blocking), ..messages[at] };
             let once = wait(sender, &shapes[at], blocking);
-            Window { once, own, tail: 0, above: &messages[..at] }.delay(steps)
+            let above = &messages[..at];
+            Window { once, own, tail: 0, above, interference: &[] }.delay(steps)
         })
         .collect()
+}
+
+/// `T_service` of the largest message of `channel` on a host that also sends its best effort: what
+/// the paper predicts throughput from (§4.3). In nanoseconds of real time.
+pub fn service_time(sender: &Sender, channel: &Channel) -> Duration {
+    let blocking = foreign_block(sender, &[], 0);
+    Duration::from_nanos(service(sender, &sender.shape_of(channel), blocking))
 }
 
 /// The longest first block of a channel from `from` on, or of best effort.

@@ -12,15 +12,17 @@
 //!   to `c_1`: two for a message above and one for one's own (*by preemption*), or one to the
 //!   first packet of each block (*by block*).
 //! - **O2** (link scheduling in a thread), `c′_b = b + 2cs + C_link` for a block b:
-//!   *slow link*: `message = Σ_k (L_k + cs + B_any + cs + C_link)`; *fast link*, if even the
-//!   shortest block of the level with its change is longer than the longest packet:
+//!   *any link*: `message = Σ_k (L_k + cs + B_any + cs + C_link)`; *fast link*, if even the
+//!   shortest block of the level with its change *certainly* takes longer than the longest packet:
 //!   `message = Σ_b c′_b + L_max + (N − N_blocks)·(L_max + cs + B_any + cs + C_link)`.
 //!
 //! # Assumptions
 //! - One processor, one link. Handlers of channels by rank, in the order of a channel; best effort
 //!   last; early messages wait for their logical arrival before their handler sees them.
 //! - A handler yields after P packets and at the end of a message. A change to another handler
-//!   costs cs at once and is not interrupted by handlers. All costs are upper bounds.
+//!   costs cs at once and is not interrupted by handlers. Costs are upper bounds: only with
+//!   [`Costs::Exact`] may a block be counted on to take its time, and *fast link* is used. The link's
+//!   times are exact.
 //! - The link sends one packet at a time, by rank. Each start costs C_link of the processor. In O1
 //!   it interrupts whatever runs; in O2 the thread runs, for one packet at a time, at the next yield
 //!   or when the processor is idle. An interrupt that finds no packet costs nothing.
@@ -36,26 +38,57 @@ use punctual_model::channel::{Channel, LinkScheduling, Sender};
 
 use super::level::{Level, turn_of_the_thread};
 use super::sender::{Sending, Shape, sum};
-use super::window::{DelayBound, Recurring, Window};
+use super::window::{Assumed, DelayBound, Interference, Recurring, Window};
 use crate::steps::Steps;
 
-/// The bound for each of `channels`, the most urgent first.
+/// The bound for each of `channels`, the most urgent first, where costs are upper bounds.
 pub fn delays(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> Vec<DelayBound> {
+    delays_assuming(sender, channels, Assumed::default(), steps)
+}
+
+/// The same where `interference` goes before all of the sender, its link scheduling included.
+pub fn delays_beneath(
+    sender: &Sender,
+    channels: &[Channel],
+    interference: &[Interference],
+    steps: &mut Steps,
+) -> Vec<DelayBound> {
+    let assumed = Assumed { interference, ..Assumed::default() };
+    delays_assuming(sender, channels, assumed, steps)
+}
+
+/// The bound for each of `channels`, the most urgent first.
+///
+/// With interference it is `once + Σ message + θ·interference(window) + tail` (the page's
+/// Theorem 4), and the window ends where the last packet is on the link: in O1 too `tail` is that
+/// packet alone then, for the interrupt that starts it may be delayed.
+pub fn delays_assuming(
+    sender: &Sender,
+    channels: &[Channel],
+    assumed: Assumed<'_>,
+    steps: &mut Steps,
+) -> Vec<DelayBound> {
+    let Assumed { costs, interference } = assumed;
     let shapes = sender.shapes_of(channels);
     let periods: Vec<u64> =
         channels.iter().map(|channel| channel.arrivals().min_inter_arrival().as_nanos()).collect();
     let mut bounds = Vec::with_capacity(channels.len());
     for at in 0..channels.len() {
-        let level = Level::of(sender, &shapes, at + 1);
+        let level = Level::of(sender, costs, &shapes, at + 1);
+        let interrupting = level.interrupting(sender, interference);
         let mut best = DelayBound::Unbounded;
         for form in Form::all(sender, &level) {
             let work = |other: usize| form.message(sender, &level, &shapes[other], other < at);
             let above: Vec<Recurring> =
                 (0..at).map(|j| Recurring { work: work(j), period: periods[j] }).collect();
             let own = Recurring { work: work(at), period: periods[at] };
-            let tail = form.tail(sender, &shapes[at]);
+            let tail = match interference {
+                [] => form.tail(sender, &shapes[at]),
+                _ => shapes[at].last_packet,
+            };
             let once = form.once(sender, &level, shapes[at].last_packet);
-            best = best.or_less(Window { once, own, tail, above: &above }.delay(steps));
+            let window = Window { once, own, tail, above: &above, interference: &interrupting };
+            best = best.or_less(window.delay(steps));
         }
         bounds.push(best);
     }
@@ -70,7 +103,7 @@ pub(crate) enum Form {
     /// O1, changes of handler charged to each block.
     ByBlock,
     /// O2, any link.
-    SlowLink,
+    AnyLink,
     /// O2, the longest packet is sent during the shortest block of the level.
     FastLink,
 }
@@ -81,18 +114,17 @@ impl Form {
         match sender.link_scheduling {
             LinkScheduling::InInterrupt => alloc::vec![Form::ByPreemption, Form::ByBlock],
             LinkScheduling::InThread => {
-                let fast = sum(&[sender.change(), level.shortest_block]) > level.any_packet;
-                if fast {
-                    alloc::vec![Form::SlowLink, Form::FastLink]
+                if level.least_block > level.any_packet {
+                    alloc::vec![Form::AnyLink, Form::FastLink]
                 } else {
-                    alloc::vec![Form::SlowLink]
+                    alloc::vec![Form::AnyLink]
                 }
             }
         }
     }
 
     fn is_for_thread(self) -> bool {
-        matches!(self, Self::SlowLink | Self::FastLink)
+        matches!(self, Self::AnyLink | Self::FastLink)
     }
 
     /// What delays once; `last_packet` is the end of the message under study.
@@ -115,11 +147,11 @@ impl Form {
                     level.stretched(sender, processing).min(sum(&[level.packet, c_link])),
                 ])
             }
-            Self::SlowLink => {
+            Self::AnyLink => {
                 let turning_block = sum(&[level.block, cs, turn_of_the_thread(sender)]);
                 // At equality the yield may come just before the link is free.
-                let left = level.blocking_packet.checked_sub(sum(&[cs, level.shortest_block]));
-                let first_turn = match left {
+                let left = level.blocking_packet.checked_sub(level.least_block);
+                let first_turn = match left.filter(|_| level.blocking_packet > 0) {
                     None => turn_of_the_thread(sender),
                     Some(left) => level.cycle(sender, left),
                 };
@@ -141,7 +173,7 @@ impl Form {
         match self {
             Self::ByPreemption => self.split(sender, level, shape, if above { 2 } else { 1 }),
             Self::ByBlock => self.split(sender, level, shape, 1),
-            Self::SlowLink => sum(&[
+            Self::AnyLink => sum(&[
                 (shape.packets - 1).saturating_mul(level.cycle(sender, shape.longest_packet)),
                 level.cycle(sender, shape.last_packet),
             ]),
@@ -166,7 +198,7 @@ impl Form {
             Self::ByPreemption | Self::ByBlock => {
                 sum(&[shape.last_packet, sender.link_scheduling_cost()])
             }
-            Self::SlowLink | Self::FastLink => shape.last_packet,
+            Self::AnyLink | Self::FastLink => shape.last_packet,
         }
     }
 
@@ -214,6 +246,7 @@ impl Form {
 
 #[cfg(test)]
 mod tests {
+    use super::super::window::Costs;
     use super::*;
     use punctual_model::channel::BestEffort;
     use punctual_model::channel::{LinearBounded, Link, Packetisation, SendCosts};
@@ -245,7 +278,7 @@ mod tests {
             let arrivals = LinearBounded::fixed(bytes, Duration::from_millis(1), 1).expect("valid");
             let channel = Channel::new("a", &arrivals.into(), Duration::from_millis(1));
             let shapes = sender.shapes_of(&[channel.expect("valid")]);
-            let (level, shape) = (Level::of(&sender, &shapes, 1), &shapes[0]);
+            let (level, shape) = (Level::of(&sender, Costs::Exact, &shapes, 1), &shapes[0]);
             let per_block = u64::from(sender.packetisation.packets_per_block());
             let (cs, prot) = (sender.change(), sender.packet());
             for form in [Form::ByPreemption, Form::ByBlock] {

@@ -4,7 +4,7 @@
 //! messages of channels above it. Every message of the busy window is looked at, not the first
 //! alone.
 
-use punctual_model::Duration;
+use punctual_model::{Duration, Service};
 
 use crate::ratio::Utilisation;
 use crate::steps::{OutOfSteps, Steps};
@@ -39,6 +39,60 @@ impl DelayBound {
     }
 }
 
+/// What also uses the sender's processor and goes before everything of the sender: a CPU
+/// reservation, a more urgent task. In any window of length `w` it runs for at most
+/// `⌈(w + jitter) / period⌉·work`.
+///
+/// A budget X every Y, used whenever its owner likes, has the jitter Y − X: it may be used at the end
+/// of one period and at the beginning of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interference {
+    /// Its processor time at a time, with what it costs the sender to be left and taken up again
+    /// (switches, cold caches).
+    pub work: Service,
+    /// How often; zero is as often as it likes, and then nothing can be promised.
+    pub period: Duration,
+    /// How much later one may come, and the next not.
+    pub jitter: Duration,
+}
+
+/// What the processor's costs of a [`Sender`](punctual_model::channel::Sender) say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Costs {
+    /// No step takes longer; it may take less. True of a host whose worst costs were measured.
+    #[default]
+    UpperBounds,
+    /// Each step takes exactly so long, as in the model of real-time channels. In O2 less would be
+    /// promised without it, and with it too much where it is not true: a block that is made *faster*
+    /// than a packet is sent delays the next packet by a whole block of somebody else.
+    Exact,
+}
+
+/// What a bound may rely on beyond the description of the sender. The default is the safe side of
+/// `costs`, and nobody above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assumed<'a> {
+    /// What the costs say.
+    pub costs: Costs,
+    /// What goes before all of the sender.
+    pub interference: &'a [Interference],
+}
+
+/// [`Interference`] as a window sees it: `work` with the link scheduling that it lets through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupting {
+    pub(crate) work: u64,
+    pub(crate) period: u64,
+    pub(crate) jitter: u64,
+}
+
+impl Interrupting {
+    /// In a half-open window; `None` beyond 64 bits.
+    pub(crate) fn in_window(self, window: u64) -> Option<u64> {
+        window.checked_add(self.jitter)?.div_ceil(self.period).checked_mul(self.work)
+    }
+}
+
 /// Work that comes again: at most `work` every `period`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recurring {
@@ -58,6 +112,8 @@ pub(crate) struct Window<'a> {
     pub(crate) tail: u64,
     /// Messages of the channels above.
     pub(crate) above: &'a [Recurring],
+    /// What goes before all channels, until `tail` begins.
+    pub(crate) interference: &'a [Interrupting],
 }
 
 impl Window<'_> {
@@ -80,6 +136,12 @@ impl Window<'_> {
         let mut total = Utilisation::ZERO;
         total.add(self.own.work, self.own.period);
         for other in self.above {
+            total.add(other.work, other.period);
+        }
+        if self.interference.iter().any(|other| other.period == 0) {
+            return true;
+        }
+        for other in self.interference {
             total.add(other.work, other.period);
         }
         self.once == u64::MAX || total.exceeds_one()
@@ -108,7 +170,7 @@ impl Window<'_> {
         loop {
             let own = self.own.work.checked_mul(window.div_ceil(self.own.period));
             let fixed = own.and_then(|own| own.checked_add(self.once)).ok_or(OutOfSteps)?;
-            let next = self.with_above(fixed, steps, |period| window.div_ceil(period))?;
+            let next = self.with_above(fixed, window, steps, |period| window.div_ceil(period))?;
             if next <= window {
                 return Ok(window);
             }
@@ -120,7 +182,7 @@ impl Window<'_> {
     fn begin(&self, fixed: u64, from: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
         let mut window = fixed.max(from);
         loop {
-            let next = self.with_above(fixed, steps, |period| match self.tail {
+            let next = self.with_above(fixed, window, steps, |period| match self.tail {
                 0 => window.div_ceil(period),
                 _ => window / period + 1,
             })?;
@@ -134,14 +196,18 @@ impl Window<'_> {
     fn with_above(
         &self,
         fixed: u64,
+        window: u64,
         steps: &mut Steps,
         arrivals: impl Fn(u64) -> u64,
     ) -> Result<u64, OutOfSteps> {
-        steps.take(self.above.len() + 1)?;
-        self.above
+        steps.take(self.above.len() + self.interference.len() + 1)?;
+        let with_above = self.above.iter().try_fold(fixed, |sum, other| {
+            sum.checked_add(other.work.checked_mul(arrivals(other.period))?)
+        });
+        self.interference
             .iter()
-            .try_fold(fixed, |sum, other| {
-                sum.checked_add(other.work.checked_mul(arrivals(other.period))?)
+            .try_fold(with_above.ok_or(OutOfSteps)?, |sum, other| {
+                sum.checked_add(other.in_window(window)?)
             })
             .ok_or(OutOfSteps)
     }

@@ -120,8 +120,9 @@ fn stretches_from_the_last(tasks: &[TaskLoad]) -> Vec<Stretch> {
 /// If any window is too short for its demand, one no longer than this is.
 ///
 /// - Below a utilisation of one (Baruah, Mok & Rosier): `t < h(t)` and
-///   `h(t) ≤ U·t + Σ U_i·max(0, T_i − d_i) + Σ_r 2X_r + R + B`, so `t·(1 − U)` is below the rest.
-///   (R, the number of reservations, covers the rounding of each.)
+///   `h(t) ≤ U·t + Σ U_i·max(0, T_i − d_i) + Σ_r E_r + R + B`, so `t·(1 − U)` is below the rest.
+///   (E_r: what a window may hold of r beyond its share, 2X_r of a reservation; R, the number of
+///   them, covers the rounding of each.)
 /// - At most one: beyond the last `d_i`, `h(t + H) ≤ h(t) + H` for a hyperperiod H.
 /// - The first busy period: what is too late in it is already late by its end.
 fn horizon(load: &CpuLoad, steps: &mut Steps) -> Result<u64, OutOfSteps> {
@@ -138,7 +139,7 @@ fn horizon(load: &CpuLoad, steps: &mut Steps) -> Result<u64, OutOfSteps> {
             rest = rest.checked_add(u64::try_from(share).ok()?)?;
         }
         for reservation in &load.reservations {
-            rest = rest.checked_add(reservation.work.checked_mul(2)?)?;
+            rest = rest.checked_add(reservation.beyond_its_share()?)?;
         }
         Ratio::ONE.minus(utilisation.above()).divide_up(rest)
     };
@@ -149,7 +150,7 @@ fn horizon(load: &CpuLoad, steps: &mut Steps) -> Result<u64, OutOfSteps> {
 }
 
 /// The length of the longest busy period, or `far` if it is no shorter.
-fn busy_period_up_to(
+pub(crate) fn busy_period_up_to(
     far: u64,
     load: &CpuLoad,
     blocking: u64,
@@ -178,7 +179,12 @@ fn busy_period_up_to(
 }
 
 /// `h(t)` with the given blocking.
-fn demand(load: &CpuLoad, t: u64, blocking: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
+pub(crate) fn demand(
+    load: &CpuLoad,
+    t: u64,
+    blocking: u64,
+    steps: &mut Steps,
+) -> Result<u64, OutOfSteps> {
     steps.take(load.tasks.len() + load.reservations.len())?;
     let tasks = load.tasks.iter().map(|task| {
         let Some(since) = t.checked_sub(task.deadline_after_jitter()) else { return Some(0) };
@@ -189,7 +195,7 @@ fn demand(load: &CpuLoad, t: u64, blocking: u64, steps: &mut Steps) -> Result<u6
 }
 
 /// The last instant before `end` with a deadline, and the first task that has one there.
-fn last_deadline_before(
+pub(crate) fn last_deadline_before(
     load: &CpuLoad,
     end: u64,
     steps: &mut Steps,

@@ -6,12 +6,14 @@
 //! | [`last_segment`] | anywhere but in quanta, of which the last is at the end of the job |
 //! | [`non_preemptive`] | never |
 //!
-//! One recurrence serves all three: `busy_window.rs`.
+//! One recurrence serves all three: `busy_window.rs`. Beside them, [`suspension`]: bounds for tasks
+//! that suspend themselves.
 
 mod busy_window;
 pub mod floating;
 pub mod last_segment;
 pub mod non_preemptive;
+pub mod suspension;
 
 use alloc::vec::Vec;
 
@@ -49,10 +51,10 @@ impl ResponseTime {
     }
 }
 
-/// The response time of each task of `load`, in its order, in continuous time and with the default
-/// model: [`floating`].
+/// The response time of each task of `load`, in its order, in continuous time, with the quanta and
+/// last segments that its tasks declare.
 pub fn response_times(load: &CpuLoad, steps: &mut Steps) -> Vec<ResponseTime> {
-    floating::response_times(load, Granularity::Continuous, steps)
+    of_every_level(load, Granularity::Continuous, steps)
 }
 
 /// Whether every task of `load` certainly meets its deadline; cheaper than [`response_times`].

@@ -30,7 +30,7 @@ pub enum Inside {
 /// Judges `load`, in priority order, inside `supply` under `policy`.
 ///
 /// The load must hold no reservations of its own (nesting is not analysed): one that does is
-/// undecided.
+/// undecided, and so is every load under `fifo`.
 pub fn fits_inside(policy: Policy, load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Inside {
     match policy {
         Policy::Rmdp | Policy::Rm | Policy::Fp => all_in_time_inside(load, supply, steps),
@@ -39,6 +39,8 @@ pub fn fits_inside(policy: Policy, load: &CpuLoad, supply: &Supply, steps: &mut 
             DemandVerdict::Exceeds { .. } | DemandVerdict::Overload => Inside::Late,
             DemandVerdict::Undecided => Inside::Undecided,
         },
+        // First in, first out is not analysed inside a supply.
+        Policy::Fifo => Inside::Undecided,
     }
 }
 

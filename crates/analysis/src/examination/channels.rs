@@ -1,0 +1,201 @@
+//! Channels: their delays on the CPU that sends and on the link, and what they take of that CPU.
+//!
+//! The handlers of all channels run above all tasks, in one thread or a few at one priority, and
+//! below the reservations. So reservations delay them, and they delay the tasks of their CPU.
+//! Best-effort messages are handled below all tasks, but a block of one that has begun is finished
+//! first; and only so much best effort is made as one block while the link has not sent it.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use punctual_model::channel::{BestEffort, Channel, LinkScheduling, SendCosts, Sender};
+use punctual_model::{Duration, HostProfile, Service};
+
+use super::whole::Whole;
+use super::{Failure, Findings};
+use crate::channel::sound;
+use crate::channel::{DelayBound, Interference, deadline_monotonic};
+use crate::reservation::ReservedLoad;
+use crate::steps::Steps;
+use crate::verdict::{Resource, Shortfall};
+
+const TEST: &str = "channel-delay";
+
+/// Whether every channel is certainly in time.
+pub(super) fn fit(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> bool {
+    let delays = delays(whole, whole.sender, host, steps);
+    whole.contract().channels.iter().zip(delays).all(|(channel, delay)| meets(channel, delay))
+}
+
+fn meets(channel: &Channel, delay: DelayBound) -> bool {
+    delay.bound().is_some_and(|bound| bound <= channel.delay_bound())
+}
+
+/// The proven delay of each channel.
+pub(super) fn examine(
+    whole: &Whole<'_>,
+    host: &HostProfile,
+    steps: &mut Steps,
+    findings: &mut Findings,
+) -> Vec<DelayBound> {
+    let channels = &whole.contract().channels;
+    if channels.is_empty() {
+        return Vec::new();
+    }
+    let delays = delays(whole, whole.sender, host, steps);
+    // The most urgent that is late: those below it may be late because of it.
+    let late = deadline_monotonic(channels)
+        .into_iter()
+        .find(|&at| !meets(&channels[at], delays[at]))
+        .map(|at| {
+            let (shortfall, why) = lateness(&channels[at], delays[at]);
+            Failure {
+                test: TEST,
+                resource: binding(whole, host, steps),
+                entry: Some(whole.channel(at)),
+                shortfall: shortfall.map(Shortfall::Time),
+                why,
+            }
+        });
+    let why = format!("every message of {} is sent in time", count(channels.len()));
+    findings.add(TEST, why, late);
+    delays
+}
+
+fn count(channels: usize) -> String {
+    if channels == 1 { "1 channel".into() } else { format!("{channels} channels") }
+}
+
+fn lateness(channel: &Channel, delay: DelayBound) -> (Option<Duration>, String) {
+    let (name, asked) = (channel.name(), channel.delay_bound());
+    match delay {
+        DelayBound::AtMost(bound) => {
+            let excess = bound.saturating_sub(asked);
+            let why = format!(
+                "channel \"{name}\" may take {bound}, which is {excess} longer than its delay \
+                 bound of {asked}"
+            );
+            (Some(excess), why)
+        }
+        DelayBound::Unbounded => {
+            let why = format!(
+                "channel \"{name}\" has no delay bound: it and those above it ask for more than \
+                 processor and link can do"
+            );
+            (None, why)
+        }
+        DelayBound::Undecided => {
+            (None, format!("channel \"{name}\" was not decided within the bound on the analysis"))
+        }
+    }
+}
+
+/// The one resource of which more alone would make the channels fit: a link up to 16 times as
+/// fast, or a processor that costs nothing.
+fn binding(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> Resource {
+    let Some(sender) = whole.sender else { return Resource::Costs };
+    let mut fits = |changed: Sender| {
+        let delays = delays(whole, Some(changed), host, steps);
+        whole.contract().channels.iter().zip(delays).all(|(channel, delay)| meets(channel, delay))
+    };
+    let free = SendCosts {
+        switch: Service::ZERO,
+        cache: Service::ZERO,
+        first_packet: Service::ZERO,
+        packet: Service::ZERO,
+        link_scheduling: Service::ZERO,
+    };
+    // Not infinitely fast: link interrupts would then be as frequent as they like.
+    let faster = [2, 4, 8, 16].map(|factor| sender.link.times_as_fast(factor));
+    if faster.into_iter().any(|link| fits(Sender { link, ..sender })) {
+        Resource::Link
+    } else if fits(Sender { costs: free, ..sender }) {
+        Resource::Cpu
+    } else {
+        Resource::CpuAndLink
+    }
+}
+
+/// The proven delay of each channel, in the order of the contract.
+fn delays(
+    whole: &Whole<'_>,
+    sender: Option<Sender>,
+    host: &HostProfile,
+    steps: &mut Steps,
+) -> Vec<DelayBound> {
+    let channels = &whole.contract().channels;
+    let Some(sender) = sender.filter(|_| !channels.is_empty()) else { return Vec::new() };
+    let order = deadline_monotonic(channels);
+    let ranked: Vec<Channel> = order.iter().map(|&at| channels[at].clone()).collect();
+    let change = sender.costs.change_of_handler();
+    let above: Vec<Interference> = whole
+        .contract()
+        .reservations
+        .iter()
+        .map(|named| ReservedLoad::new(named.reservation, host.context_switch).as_arrivals(change))
+        .collect();
+    let mut delays = Vec::from_iter(channels.iter().map(|_| DelayBound::Undecided));
+    let found = sound::delays_beneath(&sender, &ranked, &above, steps);
+    for (at, delay) in order.into_iter().zip(found) {
+        delays[at] = delay;
+    }
+    delays
+}
+
+/// The place of each channel among all, 0 the most urgent.
+pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
+    let mut ranks = alloc::vec![0; channels.len()];
+    for (rank, at) in (0..).zip(deadline_monotonic(channels)) {
+        ranks[at] = rank;
+    }
+    ranks
+}
+
+/// What the channels take of their CPU, as seen by the tasks there.
+///
+/// Each message is charged its packets, a change of handler when it begins and one back to what it
+/// interrupted: nothing else makes handlers change. Its packets are handed to the link up to the
+/// delay bound later, each at `C_link`, with O2 also a change to the link thread and one back.
+pub(super) fn load(whole: &Whole<'_>) -> Vec<ReservedLoad> {
+    let Some(sender) = whole.sender else { return Vec::new() };
+    let channels = &whole.contract().channels;
+    let mut load: Vec<ReservedLoad> = channels
+        .iter()
+        .flat_map(|channel| {
+            let arrivals = channel.arrivals();
+            let period = arrivals.min_inter_arrival().as_nanos();
+            let packets = u64::from(sender.packetisation.packets_of(arrivals.max_message()));
+            let sent_until = channel.delay_bound().as_nanos();
+            let made = ReservedLoad::arrivals(making(&sender, packets), period, 0);
+            let handed = ReservedLoad::arrivals(handing(&sender, packets), period, sent_until);
+            [made, handed]
+        })
+        .collect();
+    let largest = match sender.best_effort {
+        BestEffort::None => return load,
+        BestEffort::Fixed(bytes) | BestEffort::UpTo(bytes) => bytes.max(1),
+    };
+    let cut = sender.packetisation;
+    let block = u64::from(cut.packets_of(largest).min(cut.packets_per_block()));
+    load.push(ReservedLoad::once(making(&sender, block).saturating_add(handing(&sender, block))));
+    load
+}
+
+/// A message's packets and its two changes of handler.
+fn making(sender: &Sender, packets: u64) -> u64 {
+    let costs = sender.costs;
+    let further = costs.packet.as_nanos().saturating_mul(packets - 1);
+    let changes = costs.change_of_handler().as_nanos().saturating_mul(2);
+    costs.first_packet.as_nanos().saturating_add(further).saturating_add(changes)
+}
+
+/// Handing so many packets to the link.
+fn handing(sender: &Sender, packets: u64) -> u64 {
+    let costs = sender.costs;
+    let changes = match sender.link_scheduling {
+        LinkScheduling::InInterrupt => 0,
+        LinkScheduling::InThread => costs.change_of_handler().as_nanos().saturating_mul(2),
+    };
+    costs.link_scheduling.as_nanos().saturating_add(changes).saturating_mul(packets)
+}

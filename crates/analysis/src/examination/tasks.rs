@@ -1,0 +1,148 @@
+//! Tasks: the test that decides, CPU by CPU, and the cheaper ones for comparison.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use punctual_model::{Contract, Duration, HostProfile, Policy};
+
+use super::whole::Whole;
+use super::{Failure, Findings};
+use crate::judge::{self, Miss};
+use crate::load::CpuLoad;
+use crate::partition::{Fit, How, Placement};
+use crate::steps::Steps;
+use crate::utilisation::{self, Finding};
+use crate::verdict::{Resource, Shortfall, TestReport};
+
+/// A bound for each task.
+pub(super) fn examine(
+    whole: &Whole<'_>,
+    host: &HostProfile,
+    placement: &Placement,
+    steps: &mut Steps,
+    bounds_within: u64,
+    findings: &mut Findings,
+) -> Vec<Option<Duration>> {
+    let contract = whole.contract();
+    let mut bounds = Vec::from_iter(contract.tasks.iter().map(|_| None));
+    if contract.tasks.is_empty() {
+        return bounds;
+    }
+    let loads: Vec<CpuLoad> =
+        (0..contract.cpus).map(|cpu| placement.load(contract, host, cpu)).collect();
+    let mut miss = homeless(contract, host, placement, steps);
+    sufficient_tests(contract.policy, &loads, miss.is_some(), &mut findings.tests);
+    for (cpu, load) in (0..contract.cpus).zip(&loads) {
+        let for_bounds = &mut Steps::new(bounds_within / u64::from(contract.cpus));
+        let judgement = judge::judge(contract.policy, load, steps, for_bounds);
+        let tasks: Vec<usize> = placement.tasks_on(cpu).collect();
+        for (&at, bound) in tasks.iter().zip(judgement.bounds) {
+            bounds[at] = bound;
+        }
+        miss = miss.or(judgement.miss.map(|miss| Miss { task: tasks[miss.task], ..miss }));
+    }
+    let test = judge::deciding_test(contract.policy);
+    let failure = miss.map(|Miss { task, shortfall, why }| Failure {
+        test,
+        resource: Resource::Cpu,
+        entry: Some(whole.task(task)),
+        shortfall: shortfall.map(Shortfall::Time),
+        why: format!("task \"{}\" {why}", contract.tasks[task].name()),
+    });
+    let why = format!("every task meets its deadline{}", found_by(placement.how));
+    findings.add(test, why, failure);
+    bounds
+}
+
+/// How the tasks found their CPUs, after "every task meets its deadline".
+fn found_by(how: How) -> &'static str {
+    match how {
+        How::OneCpu | How::NoneExists | How::NotFound => "",
+        How::By(Fit::First) => ", placed first fit",
+        How::By(Fit::Best) => ", placed best fit",
+        How::By(Fit::Worst) => ", placed worst fit",
+        How::Exhaustively => ", placed by trying every partition",
+    }
+}
+
+/// The first task, in file order, that fits on no CPU, with the smallest shortfall on any.
+fn homeless(
+    contract: &Contract,
+    host: &HostProfile,
+    placement: &Placement,
+    steps: &mut Steps,
+) -> Option<Miss> {
+    let task = placement.task_cpus.iter().position(Option::is_none)?;
+    let nearest = (0..contract.cpus)
+        .filter_map(|cpu| {
+            let (tasks, load) = placement.load_with(contract, host, cpu, task);
+            let miss = judge::judge(contract.policy, &load, steps, &mut Steps::new(0)).miss?;
+            Some((miss.shortfall?, cpu, tasks[miss.task], miss.why))
+        })
+        .min();
+    let (shortfall, why) = match nearest {
+        Some((shortfall, cpu, late, why)) => {
+            let late = contract.tasks[late].name();
+            (Some(shortfall), format!("; nearest on CPU {cpu}, where task \"{late}\" {why}"))
+        }
+        None => (None, String::from("; nowhere was a finite shortfall found")),
+    };
+    let cpus = contract.cpus;
+    let searched = match placement.how {
+        How::NoneExists => " in any partition",
+        _ => " (first, best and worst fit were tried)",
+    };
+    let why = format!("fits on none of the {cpus} CPUs{searched}{why}");
+    Some(Miss { task, shortfall, why })
+}
+
+fn sufficient_tests(
+    policy: Policy,
+    loads: &[CpuLoad],
+    homeless: bool,
+    tests: &mut Vec<TestReport>,
+) {
+    type Test = fn(&CpuLoad) -> Finding;
+    // The cheapest first.
+    let of_policy: &[(&'static str, Test)] = match policy {
+        Policy::Rm => {
+            &[("liu-layland", utilisation::liu_layland), ("hyperbolic", utilisation::hyperbolic)]
+        }
+        Policy::Rmdp => &[
+            ("liu-layland", utilisation::liu_layland),
+            ("rmdp", utilisation::rmdp),
+            ("sha", utilisation::sha),
+        ],
+        Policy::Fp | Policy::Edf | Policy::Fifo => &[],
+    };
+    for &(name, test) in of_policy {
+        let finding = if homeless {
+            Finding { admits: false, why: "not every task fits on a CPU".to_string() }
+        } else {
+            on_every_cpu(loads, test)
+        };
+        tests.push(TestReport { name, admits: finding.admits, why: finding.why });
+    }
+}
+
+/// The finding of the first CPU with tasks that the test does not admit, or else of the first.
+fn on_every_cpu(loads: &[CpuLoad], test: fn(&CpuLoad) -> Finding) -> Finding {
+    let mut findings = loads
+        .iter()
+        .enumerate()
+        .filter(|(_, load)| !load.tasks.is_empty())
+        .map(|(cpu, load)| (cpu, test(load)));
+    let first = findings.next();
+    let (cpu, finding) = match first {
+        Some((cpu, finding)) if finding.admits => {
+            findings.find(|(_, finding)| !finding.admits).unwrap_or((cpu, finding))
+        }
+        Some(refused) => refused,
+        None => return Finding { admits: true, why: "there are no tasks".to_string() },
+    };
+    if loads.len() == 1 {
+        return finding;
+    }
+    Finding { why: format!("CPU {cpu}: {}", finding.why), ..finding }
+}

@@ -1,0 +1,93 @@
+//! Global fixed priority: response times, with at most m − 1 tasks that were busy before the window.
+//!
+//! # The bound
+//! Let the window of a job of task k start when the m CPUs were last not all busy with more urgent
+//! work, or at its release. At that moment at most m − 1 more urgent tasks had a job in progress, and
+//! each such job had run for a tick. In a window of x a task i without such a job can do `W^NC`, one
+//! with it `W^CI`:
+//!
+//! ```text
+//! W^NC_i(x) = ⌊x/T_i⌋·C_i + min(x mod T_i, C_i)
+//! W^CI_i(x) = ⌊y/T_i⌋·C_i + C_i + min(max(y mod T_i − (T_i − R_i), 0), C_i − 1),  y = max(x − C_i, 0)
+//! R_k = the least x with x = C_k + ⌊(Σ I^NC_i(x) + the m − 1 largest I^CI_i(x) − I^NC_i(x)) / m⌋
+//! ```
+//!
+//! with `I = min(W, x − C_k + 1)`: what goes on beside the job itself does not delay it.
+//!
+//! # Source
+//! Guan, Stigge, Yi & Yu, RTSS 2009 (§4: the window; Theorem 1: the bound), for deadlines within the
+//! period. The assumptions are those of [`super`].
+//!
+//! # Units and answers
+//! Nanoseconds from the release; a bound that may not be reached. Nothing is proven of a task beyond
+//! its deadline, nor of any below it, nor beyond [`Steps`].
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use punctual_model::Duration;
+
+use super::assumption_broken;
+use crate::load::{CpuLoad, TaskLoad};
+use crate::steps::Steps;
+
+/// A bound within its deadline for each task of `load`, the most urgent first, on `cpus` CPUs.
+pub fn response_times(load: &CpuLoad, cpus: u16, steps: &mut Steps) -> Vec<Option<Duration>> {
+    let mut bounds: Vec<u64> = Vec::with_capacity(load.tasks.len());
+    if assumption_broken(load).is_none() && cpus > 0 {
+        for (at, task) in load.tasks.iter().enumerate() {
+            let Some(bound) = response_time(task, &load.tasks[..at], &bounds, cpus, steps) else {
+                break;
+            };
+            bounds.push(bound);
+        }
+    }
+    (0..load.tasks.len()).map(|at| bounds.get(at).copied().map(Duration::from_nanos)).collect()
+}
+
+fn response_time(
+    task: &TaskLoad,
+    higher: &[TaskLoad],
+    bounds: &[u64],
+    cpus: u16,
+    steps: &mut Steps,
+) -> Option<u64> {
+    let mut window = task.work;
+    let mut extra = Vec::with_capacity(higher.len());
+    while window <= task.deadline {
+        // Two workloads a task, and the order of the differences.
+        steps.take(1 + 4 * higher.len()).ok()?;
+        extra.clear();
+        let beside = window - task.work + 1;
+        let mut sum = 0u64;
+        for (other, &bound) in higher.iter().zip(bounds) {
+            let alone = fresh(other, window)?.min(beside);
+            extra.push(carried(other, bound, window)?.min(beside).saturating_sub(alone));
+            sum = sum.checked_add(alone)?;
+        }
+        extra.sort_unstable_by_key(|&extra| Reverse(extra));
+        let carriers = usize::from(cpus) - 1;
+        sum = extra.iter().take(carriers).try_fold(sum, |sum, &more| sum.checked_add(more))?;
+        let next = task.work.checked_add(sum / u64::from(cpus))?;
+        if next <= window {
+            return Some(window);
+        }
+        window = next;
+    }
+    None
+}
+
+/// `W^NC`.
+fn fresh(task: &TaskLoad, window: u64) -> Option<u64> {
+    let whole = (window / task.period).checked_mul(task.work)?;
+    whole.checked_add((window % task.period).min(task.work))
+}
+
+/// `W^CI`.
+fn carried(task: &TaskLoad, bound: u64, window: u64) -> Option<u64> {
+    let rest = window.saturating_sub(task.work);
+    let whole = (rest / task.period).checked_mul(task.work)?.checked_add(task.work)?;
+    // A bound is within the deadline, which is within the period.
+    let carried = (rest % task.period).saturating_sub(task.period - bound);
+    whole.checked_add(carried.min(task.work - 1))
+}

@@ -1,0 +1,92 @@
+//! What proves one task in time, and how much more it bears.
+
+use alloc::vec::Vec;
+use core::slice;
+
+use crate::load::TaskLoad;
+
+/// An instant by which all that has to be done is done, with time to spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    /// Counted from the start of the busy window.
+    pub(super) at: u64,
+    /// `at` less the work up to it.
+    pub(super) spare: u64,
+    /// Whether a last segment starts there; then blocking counts as at least 1.
+    pub(super) start: bool,
+}
+
+impl Point {
+    /// What blocking of `blocking` counts here.
+    pub(super) fn counted(&self, blocking: u64) -> u64 {
+        if self.start { blocking.max(1) } else { blocking }
+    }
+}
+
+/// The instants that prove a task in time: all of them together.
+#[derive(Clone, Debug)]
+pub(super) enum Certificate {
+    /// None: the task is in time, but has to be examined anew at each change for the worse.
+    Missing,
+    /// The end of a busy window of one job.
+    One(Point),
+    /// Several jobs, or last segments.
+    Many(Vec<Point>),
+}
+
+impl Certificate {
+    pub(super) fn points(&self) -> &[Point] {
+        match self {
+            Self::Missing => &[],
+            Self::One(point) => slice::from_ref(point),
+            Self::Many(points) => points,
+        }
+    }
+
+    fn points_mut(&mut self) -> &mut [Point] {
+        match self {
+            Self::Missing => &mut [],
+            Self::One(point) => slice::from_mut(point),
+            Self::Many(points) => points,
+        }
+    }
+
+    /// Whether it still proves the task in time with a more urgent `task` added.
+    pub(super) fn bears(&self, task: &TaskLoad) -> bool {
+        let fits = |point: &Point| task.work_in(point.at).is_some_and(|work| work <= point.spare);
+        match self {
+            Self::Missing => false,
+            Self::One(point) => fits(point),
+            Self::Many(points) => points.iter().all(fits),
+        }
+    }
+
+    /// Whether it does with the blocking raised from `old` to `new`.
+    pub(super) fn bears_blocking(&self, old: u64, new: u64) -> bool {
+        let fits = |point: &Point| point.counted(new) - point.counted(old) <= point.spare;
+        !matches!(self, Self::Missing) && self.points().iter().all(fits)
+    }
+
+    /// Takes what [`Self::bears`] found to be there.
+    pub(super) fn take(&mut self, task: &TaskLoad) {
+        for point in self.points_mut() {
+            let work = task.work_in(point.at);
+            point.spare -= work.expect("`bears` has computed the same");
+        }
+    }
+
+    /// Gives back what [`Self::take`] took.
+    pub(super) fn give(&mut self, task: &TaskLoad) {
+        for point in self.points_mut() {
+            let work = task.work_in(point.at);
+            point.spare += work.expect("it was taken, or counted when the point was found");
+        }
+    }
+
+    /// From one blocking to another, which must be borne.
+    pub(super) fn change_blocking(&mut self, old: u64, new: u64) {
+        for point in self.points_mut() {
+            point.spare = point.spare + point.counted(old) - point.counted(new);
+        }
+    }
+}

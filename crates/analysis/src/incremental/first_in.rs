@@ -1,0 +1,78 @@
+//! First in, first out: no shorter way than the full test is known here, so it is run each time.
+
+use alloc::vec::Vec;
+
+use punctual_model::Duration;
+
+use super::{Denial, TaskId};
+use crate::fifo;
+use crate::fixed_priority::ResponseTime;
+use crate::load::{CpuLoad, TaskLoad};
+use crate::steps::Steps;
+
+#[derive(Clone, Debug)]
+pub(super) struct FirstIn {
+    load: CpuLoad,
+    ids: Vec<TaskId>,
+}
+
+impl FirstIn {
+    pub(super) fn new(load: CpuLoad) -> Self {
+        Self { load, ids: Vec::new() }
+    }
+
+    pub(super) fn load(&self) -> &CpuLoad {
+        &self.load
+    }
+
+    pub(super) fn id(&self, at: usize) -> TaskId {
+        self.ids[at]
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        id: TaskId,
+        task: TaskLoad,
+        steps: &mut Steps,
+    ) -> Result<(), Denial> {
+        self.load.tasks.push(task);
+        self.ids.push(id);
+        let denial =
+            if fifo::all_in_time(&self.load, steps) { None } else { Some(self.why(steps)) };
+        denial.map_or(Ok(()), |denial| {
+            self.remove(self.ids.len() - 1);
+            Err(denial)
+        })
+    }
+
+    /// Why the tasks are not all in time, the last being the one that was asked for.
+    fn why(&self, steps: &mut Steps) -> Denial {
+        let times = fifo::response_times(&self.load, steps);
+        let late = times.into_iter().zip(&self.load.tasks).zip(&self.ids).find_map(
+            |((time, task), &id)| {
+                let relative_deadline = Duration::from_nanos(task.deadline);
+                let task = (self.ids.last() != Some(&id)).then_some(id);
+                match time {
+                    ResponseTime::Unbounded => Some(Denial::Overload { task: None }),
+                    ResponseTime::AtMost(at_least) | ResponseTime::Undecided { at_least } => {
+                        (at_least > relative_deadline).then_some(Denial::Late {
+                            task,
+                            at_least,
+                            relative_deadline,
+                        })
+                    }
+                }
+            },
+        );
+        late.unwrap_or(Denial::Undecided)
+    }
+
+    pub(super) fn remove(&mut self, at: usize) {
+        self.load.tasks.remove(at);
+        self.ids.remove(at);
+    }
+
+    pub(super) fn response_times(&self, steps: &mut Steps) -> Vec<ResponseTime> {
+        fifo::response_times(&self.load, steps)
+    }
+}

@@ -1,0 +1,180 @@
+//! Fixed priorities: the tasks in their order, each with its certificate.
+
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Service};
+
+use super::certificate::Certificate;
+use super::window::{Found, Level, Verdict};
+use super::{Denial, TaskId};
+use crate::fixed_priority::{ResponseTime, last_segment};
+use crate::load::{CpuLoad, Granularity, TaskLoad};
+use crate::ratio::Ratio;
+use crate::steps::Steps;
+
+#[derive(Clone, Debug)]
+pub(super) struct FixedPriority {
+    /// The most urgent first.
+    load: CpuLoad,
+    /// Of the task at the same position.
+    marks: Vec<Mark>,
+    /// The share of the reservations, rounded down.
+    reserved: Ratio,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    id: TaskId,
+    pub(super) certificate: Certificate,
+    /// The largest quantum of a less urgent task: what the certificate counts.
+    pub(super) blocking: u64,
+    /// The first busy window is no shorter.
+    window: u64,
+    /// The share of the CPU, rounded down.
+    share: Ratio,
+}
+
+impl FixedPriority {
+    pub(super) fn new(load: CpuLoad) -> Self {
+        let reserved = load.reserved().below();
+        Self { load, marks: Vec::new(), reserved }
+    }
+
+    pub(super) fn load(&self) -> &CpuLoad {
+        &self.load
+    }
+
+    #[cfg(test)]
+    pub(super) fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    pub(super) fn id(&self, at: usize) -> TaskId {
+        self.marks[at].id
+    }
+
+    /// Puts `task` in at position `at` if all remain in time.
+    pub(super) fn admit(
+        &mut self,
+        at: usize,
+        id: TaskId,
+        task: TaskLoad,
+        steps: &mut Steps,
+    ) -> Result<(), Denial> {
+        let below = self.load.tasks.get(at).zip(self.marks.get(at));
+        let blocking = below.map_or(0, |(task, mark)| mark.blocking.max(task.quantum));
+        let share = Ratio::below(task.work, task.period);
+        let certificate = Certificate::Missing;
+        self.load.tasks.insert(at, task);
+        self.marks.insert(at, Mark { id, certificate, blocking, window: 0, share });
+        match self.examine_all_with(at, steps) {
+            Ok(renewed) => {
+                self.settle(at, renewed);
+                Ok(())
+            }
+            Err(denial) => {
+                self.load.tasks.remove(at);
+                self.marks.remove(at);
+                Err(denial)
+            }
+        }
+    }
+
+    /// Examines whom the task at `added` may make late. Nothing is changed yet: what was found out
+    /// is returned, by position.
+    fn examine_all_with(
+        &self,
+        added: usize,
+        steps: &mut Steps,
+    ) -> Result<Vec<(usize, Found)>, Denial> {
+        let task = &self.load.tasks[added];
+        steps.take(self.marks.len())?;
+        let mut renewed = Vec::new();
+        for (at, mark) in self.marks.iter().enumerate() {
+            let (proven, blocking) = if at < added {
+                let blocking = mark.blocking.max(task.quantum);
+                let proven = blocking == mark.blocking
+                    || mark.certificate.bears_blocking(mark.blocking, blocking);
+                (proven, blocking)
+            } else {
+                (at > added && mark.certificate.bears(task), mark.blocking)
+            };
+            if proven {
+                continue;
+            }
+            match self.examine(at, blocking, steps) {
+                Verdict::InTime(found) => renewed.push((at, found)),
+                verdict => return Err(self.denial(at, added, verdict)),
+            }
+        }
+        Ok(renewed)
+    }
+
+    fn examine(&self, at: usize, blocking: u64, steps: &mut Steps) -> Verdict {
+        let shares = self.marks[..at].iter().map(|mark| mark.share);
+        let above = shares.fold(self.reserved, Ratio::plus);
+        Level::new(&self.load, at, blocking, above).examine(self.marks[at].window, steps)
+    }
+
+    fn denial(&self, at: usize, added: usize, verdict: Verdict) -> Denial {
+        let task = (at != added).then(|| self.marks[at].id);
+        match verdict {
+            Verdict::Late { at_least } => Denial::Late {
+                task,
+                at_least: Duration::from_nanos(at_least),
+                relative_deadline: Duration::from_nanos(self.load.tasks[at].deadline),
+            },
+            Verdict::Overload => Denial::Overload { task },
+            Verdict::Undecided | Verdict::InTime(_) => Denial::Undecided,
+        }
+    }
+
+    /// Takes the task at `added` out of every spare, and replaces the certificates that were
+    /// `renewed` with it.
+    fn settle(&mut self, added: usize, renewed: Vec<(usize, Found)>) {
+        let task = self.load.tasks[added];
+        let mut renewed = renewed.into_iter().peekable();
+        for (at, mark) in self.marks.iter_mut().enumerate() {
+            let old = mark.blocking;
+            if at < added {
+                mark.blocking = old.max(task.quantum);
+            }
+            if let Some((_, found)) = renewed.next_if(|(position, _)| *position == at) {
+                mark.certificate = found.certificate;
+                mark.window = found.window;
+            } else if at > added {
+                mark.certificate.take(&task);
+            } else if mark.blocking > old {
+                mark.certificate.change_blocking(old, mark.blocking);
+            }
+        }
+    }
+
+    /// Takes the task at `at` out.
+    pub(super) fn remove(&mut self, at: usize) {
+        let task = self.load.tasks.remove(at);
+        self.marks.remove(at);
+        for mark in &mut self.marks[at..] {
+            mark.certificate.give(&task);
+            mark.window = 0;
+        }
+        // Blocking falls, if it does, from here up to the next task with a quantum as large.
+        let below = self.load.tasks.get(at).zip(self.marks.get(at));
+        let mut blocking = below.map_or(0, |(task, mark)| mark.blocking.max(task.quantum));
+        for (mark, other) in self.marks[..at].iter_mut().zip(&self.load.tasks).rev() {
+            if mark.blocking == blocking {
+                break;
+            }
+            mark.certificate.change_blocking(mark.blocking, blocking);
+            mark.blocking = blocking;
+            mark.window = 0;
+            blocking = blocking.max(other.quantum);
+        }
+    }
+
+    pub(super) fn response_times(&self, steps: &mut Steps) -> Vec<ResponseTime> {
+        let last = |task: &TaskLoad| Service::from_nanos(task.last);
+        let last: Vec<Service> = self.load.tasks.iter().map(last).collect();
+        last_segment::response_times(&self.load, &last, Granularity::Continuous, steps)
+    }
+}

@@ -1,0 +1,273 @@
+//! Admission one task at a time, on one CPU, at a small part of what analysing all anew costs.
+//!
+//! [`Admission`] holds tasks that are in time. [`Admission::admit`] adds one if all remain so, and
+//! else changes nothing; [`Admission::remove`] takes one out. The verdict is that of the full test
+//! for the whole set, wherever that one decides: [`crate::fixed_priority::all_in_time`] for fixed
+//! priorities, [`crate::edf::demand::processor_demand`] for `edf`, [`crate::fifo`] for `fifo`. Where the full test stays
+//! undecided ([`Steps`], 64 bits), this one may still decide, by the same theorems.
+//!
+//! # Fixed priorities: certificates
+//! With `f_i(t) = B_i + C_i + Σ_{j ∈ hp(i)} ⌈(t + J_j)/T_j⌉·C_j + Σ_r I_r(t)`, any instant
+//! `0 < t ≤ min(D_i, T_i) − J_i` with `f_i(t) ≤ t` proves task i in time: `f_i` never falls, so its
+//! least fixed point, the end of the busy window, is not after t; by then no second job is released
+//! and the first is in time. A *certificate* is such a t with its spare `t − f_i(t)`.
+//!
+//! - A more urgent task k adds `⌈(t + J_k)/T_k⌉·C_k` to `f_i(t)`, a less urgent one may raise `B_i`.
+//!   What is within the spare is taken from it, and the proof holds.
+//! - Where it is not within, nothing is lost yet: the exact test of `fixed_priority` is run for that
+//!   task alone, from its old window (a task more can only lengthen it), and a new certificate is
+//!   looked for. Only that test refuses, so a certificate never refuses anyone.
+//! - A removed task gives back exactly what it took.
+//!
+//! Where several jobs share a busy window the certificate has an instant for each (up to a limit):
+//! `t_q ≤ D_i − J_i + q·T_i` with `f_i(t_q) + q·C_i ≤ t_q` for job q, the last one also with
+//! `t_q ≤ (q + 1)·T_i − J_i`, by when the window is closed. With a last segment `l_i` an instant is
+//! the start of that segment, so `l_i` less for both sides, and an end of the window is added. There
+//! `⌊(s + J)/T⌋ + 1` releases count if `B_i = 0`; in whole nanoseconds that is `⌈(s + 1 + J)/T⌉`, so
+//! it is the same inequality for `s + 1` with a blocking of 1, and one form serves both cases.
+//!
+//! # EDF: a line above each task's demand
+//! With `d_i = D_i − J_i`, task i's demand is never above `C_i + (t − d_i)·U_i` from `d_i` on, and
+//! nothing before. The sum h*(t) has steps at the `d_i` only, and between them it grows by less
+//! than t as long as the utilisation is below one. So `h*(d_j) + B(d_j) ≤ d_j` for every j is
+//! enough (Albers & Slomka, ECRTS 2004, with one exact job a task). With the sums of all lines kept,
+//! one pass from the last d_j back finds the stretches `[d_j, d_{j+1})` where this does not hold,
+//! and in each the instants with `h*(t) + B > t`: only those are looked at exactly, by QPA.
+//!
+//! Cheaper still, and tried first: with `Σ C_i/min(d_i, T_i) + (B + Σ_r (2X_r + 1))/d_min + Σ U_r`
+//! below one, `h*(t) + B ≤ t` from the least `d` on.
+//!
+//! # Costs
+//! With n tasks, `admit` and `remove` take O(n) elementary operations, at most one division or
+//! product a task, where the full fixed-priority test takes O(n²). (Under `edf` the full test takes
+//! O(n) for each instant it looks at, often a few; under `fifo` it is simply run.) A certificate
+//! that fails costs O(n) for each round of the exact test and for each of a few instants looked at for a better one; it pays
+//! for itself where many changes fit within a spare. In the worst case (every certificate fails)
+//! it is the cost of the full test. Memory is linear in the tasks. Sums are whole numbers, taken
+//! back as they were added: nothing drifts.
+//!
+//! # Units and assumptions
+//! As [`crate::fixed_priority::floating`], [`crate::fixed_priority::last_segment`] and
+//! [`crate::edf::demand`]: nanoseconds, continuous time, two context switches a job. Reservations
+//! are interference from the start to the end; that they fit themselves is not examined here.
+
+mod certificate;
+mod earliest_deadline;
+mod first_in;
+mod fixed_priority;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Policy, Reservation, Service, Task};
+use thiserror::Error;
+
+use self::earliest_deadline::EarliestDeadline;
+use self::first_in::FirstIn;
+use self::fixed_priority::FixedPriority;
+use crate::fixed_priority::ResponseTime;
+use crate::load::{CpuLoad, TaskLoad};
+use crate::steps::{OutOfSteps, Steps};
+
+/// A task that was admitted. Never given twice by the same [`Admission`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(u64);
+
+/// Why a task was not admitted. Everything is as before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Denial {
+    /// Some task would be late; the most urgent of them, as the full test would name it.
+    #[error(
+        "{} could take {at_least} or more, beyond the relative deadline of {relative_deadline}",
+        whose(.task)
+    )]
+    Late {
+        /// Who; `None`: the task that was asked for.
+        task: Option<TaskId>,
+        /// A lower bound of the response time.
+        at_least: Duration,
+        /// What it exceeds.
+        relative_deadline: Duration,
+    },
+    /// Under `edf`: in some window more work falls due than there is time.
+    #[error("in a window of {window} the work that falls due would exceed the time by {by}")]
+    Demand {
+        /// The length of the window.
+        window: Duration,
+        /// By how much.
+        by: Duration,
+    },
+    /// The tasks, or one and those more urgent, would need more than the CPU.
+    #[error("{} would have no finite response time", whose(.task))]
+    Overload {
+        /// Who; `None`: the task that was asked for, or under `edf` all.
+        task: Option<TaskId>,
+    },
+    /// Not decided within the steps, or beyond 64 bits of nanoseconds.
+    #[error("not decided within the bound on the analysis")]
+    Undecided,
+    /// The task to be placed by is not there.
+    #[error("the task to go above is not admitted")]
+    NoSuchTask,
+}
+
+fn whose(task: &Option<TaskId>) -> &'static str {
+    if task.is_some() { "a task admitted before" } else { "the task" }
+}
+
+impl From<OutOfSteps> for Denial {
+    fn from(OutOfSteps: OutOfSteps) -> Self {
+        Self::Undecided
+    }
+}
+
+/// The tasks admitted to one CPU.
+///
+/// ```
+/// use punctual_analysis::Steps;
+/// use punctual_analysis::incremental::Admission;
+/// use punctual_model::{Duration, Policy, Service, Task, TaskSpec};
+///
+/// let task = |period, wcet| {
+///     let (period, wcet) = (Duration::from_millis(period), Service::from_millis(wcet));
+///     Task::new(TaskSpec::periodic("task", period, wcet)).expect("valid")
+/// };
+/// let mut cpu = Admission::new(Policy::Rm, [], Service::ZERO);
+/// let video = cpu.admit(&task(40, 20), &mut Steps::default()).expect("alone");
+/// let audio = cpu.admit(&task(10, 4), &mut Steps::default()).expect("20 + 4 · 4 ≤ 40");
+/// let refused = cpu.admit(&task(20, 5), &mut Steps::default()).expect_err("too much");
+/// assert_eq!(
+///     refused.to_string(),
+///     "a task admitted before could take 57.142858ms or more, beyond the relative deadline of 40ms"
+/// );
+/// assert!(cpu.remove(video));
+/// cpu.admit(&task(20, 5), &mut Steps::default()).expect("there is room again");
+/// assert_eq!(cpu.ids().next(), Some(audio));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Admission {
+    policy: Policy,
+    context_switch: Service,
+    tasks: Tasks,
+    next: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Tasks {
+    FixedPriority(FixedPriority),
+    EarliestDeadline(EarliestDeadline),
+    FirstIn(FirstIn),
+}
+
+impl Admission {
+    /// No tasks yet, under `reservations` that run above them all, each job charged two
+    /// `context_switch`es.
+    pub fn new(
+        policy: Policy,
+        reservations: impl IntoIterator<Item = Reservation>,
+        context_switch: Service,
+    ) -> Self {
+        let load = CpuLoad::new([], reservations, context_switch);
+        let tasks = match policy {
+            Policy::Rmdp | Policy::Rm | Policy::Fp => {
+                Tasks::FixedPriority(FixedPriority::new(load))
+            }
+            Policy::Edf => Tasks::EarliestDeadline(EarliestDeadline::new(load)),
+            Policy::Fifo => Tasks::FirstIn(FirstIn::new(load)),
+        };
+        Self { policy, context_switch, tasks, next: 0 }
+    }
+
+    /// Admits `task` at the priority its policy gives it, if every task remains in time: below all
+    /// of the same period under `rm` and `rmdp`, below everyone under `fp`.
+    ///
+    /// What is not decided within `steps` is denied, and a denial changes nothing.
+    pub fn admit(&mut self, task: &Task, steps: &mut Steps) -> Result<TaskId, Denial> {
+        self.admit_load(TaskLoad::new(task, self.context_switch), None, steps)
+    }
+
+    /// As [`Self::admit`], but under `fp` the next more urgent than `below`, who must be admitted.
+    /// Where the policy itself orders the tasks it decides, and `below` does not.
+    pub fn admit_above(
+        &mut self,
+        below: TaskId,
+        task: &Task,
+        steps: &mut Steps,
+    ) -> Result<TaskId, Denial> {
+        let at = self.ids().position(|id| id == below).ok_or(Denial::NoSuchTask)?;
+        self.admit_load(TaskLoad::new(task, self.context_switch), Some(at), steps)
+    }
+
+    fn admit_load(
+        &mut self,
+        task: TaskLoad,
+        above: Option<usize>,
+        steps: &mut Steps,
+    ) -> Result<TaskId, Denial> {
+        let id = TaskId(self.next);
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => {
+                let at = match (self.policy, above) {
+                    (Policy::Fp, Some(at)) => at,
+                    (Policy::Fp, None) => tasks.load().tasks.len(),
+                    _ => tasks.load().tasks.partition_point(|other| other.period <= task.period),
+                };
+                tasks.admit(at, id, task, steps)?;
+            }
+            Tasks::EarliestDeadline(tasks) => tasks.admit(id, task, steps)?,
+            Tasks::FirstIn(tasks) => tasks.admit(id, task, steps)?,
+        }
+        self.next += 1;
+        Ok(id)
+    }
+
+    /// Takes a task out; false if it is not there. The others remain in time.
+    pub fn remove(&mut self, id: TaskId) -> bool {
+        let Some(at) = self.ids().position(|other| other == id) else { return false };
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.remove(at),
+            Tasks::EarliestDeadline(tasks) => tasks.remove(at),
+            Tasks::FirstIn(tasks) => tasks.remove(at),
+        }
+        true
+    }
+
+    /// The admitted tasks, the most urgent first; under `edf` by `D − J`, under `fifo`
+    /// as they were admitted, which only orders them.
+    pub fn ids(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let at = move |at| match &self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.id(at),
+            Tasks::EarliestDeadline(tasks) => tasks.id(at),
+            Tasks::FirstIn(tasks) => tasks.id(at),
+        };
+        (0..self.load().tasks.len()).map(at)
+    }
+
+    /// What the CPU has to do, in the order of [`Self::ids`]: for any other test.
+    pub fn load(&self) -> &CpuLoad {
+        match &self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.load(),
+            Tasks::EarliestDeadline(tasks) => tasks.load(),
+            Tasks::FirstIn(tasks) => tasks.load(),
+        }
+    }
+
+    /// The response time of every admitted task, in the order of [`Self::ids`]: a full analysis.
+    ///
+    /// Not above the relative deadline. Where `steps` end before something better is found it is
+    /// the relative deadline, which admission has proven.
+    pub fn response_time_bounds(&self, steps: &mut Steps) -> Vec<(TaskId, Duration)> {
+        let times = match &self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.response_times(steps),
+            Tasks::EarliestDeadline(tasks) => tasks.response_times(steps),
+            Tasks::FirstIn(tasks) => tasks.response_times(steps),
+        };
+        let deadlines = self.load().tasks.iter().map(|task| Duration::from_nanos(task.deadline));
+        let bound = |(time, deadline): (ResponseTime, Duration)| {
+            time.bound().map_or(deadline, |bound| bound.min(deadline))
+        };
+        self.ids().zip(times.into_iter().zip(deadlines).map(bound)).collect()
+    }
+}

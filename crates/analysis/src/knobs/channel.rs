@@ -1,0 +1,88 @@
+//! The numbers of a channel, in the form in which it was declared.
+
+use alloc::vec::Vec;
+
+use punctual_model::channel::{
+    AtmContract, BitRate, Channel, LinearBounded, ServiceClass, Traffic,
+};
+use punctual_model::units::MAX_NANOS;
+use punctual_model::{Contract, Duration};
+
+use super::{Numbers, Relief};
+use crate::offer::Axis;
+
+pub(super) fn knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
+    let channel = &contract.channels[at];
+    let delay = channel.delay_bound().as_nanos();
+    let mut knobs = Vec::from([(Axis::Delay, Relief::More, delay, 1, MAX_NANOS)]);
+    match channel.traffic() {
+        Traffic::Bounded(bounded) => {
+            let period = bounded.min_inter_arrival().as_nanos();
+            let least = bounded.min_message().into();
+            let (size, burst) = (bounded.max_message().into(), bounded.max_burst().into());
+            knobs.push((Axis::Size, Relief::Less, size, least, u32::MAX.into()));
+            knobs.push((Axis::Period, Relief::More, period, 1, MAX_NANOS));
+            knobs.push((Axis::Burst, Relief::Less, burst, 1, u32::MAX.into()));
+        }
+        Traffic::Atm(contract) => {
+            let spec = contract.spec();
+            let rate = spec.sustained_rate.bits_per_second();
+            let tolerance = spec.delay_variation_tolerance.as_nanos();
+            let fastest = BitRate::MAX.bits_per_second();
+            knobs.push((Axis::Size, Relief::Less, spec.max_sdu.into(), 1, u32::MAX.into()));
+            knobs.push((Axis::Rate, Relief::Less, rate, 1, fastest));
+            if tolerance > 0 {
+                knobs.push((Axis::Tolerance, Relief::Less, tolerance, 0, MAX_NANOS));
+            }
+        }
+    }
+    knobs
+}
+
+pub(super) fn turn(
+    original: &Contract,
+    at: usize,
+    axis: Axis,
+    value: u64,
+    trial: &mut Contract,
+) -> Option<()> {
+    let channel = &original.channels[at];
+    let (mut traffic, mut delay) = (*channel.traffic(), channel.delay_bound());
+    match (axis, &mut traffic) {
+        (Axis::Delay, _) => delay = Duration::from_nanos(value),
+        (_, Traffic::Bounded(bounded)) => *bounded = turned_bounded(*bounded, axis, value)?,
+        (_, Traffic::Atm(contract)) => *contract = turned_atm(*contract, axis, value)?,
+    }
+    trial.channels[at] = Channel::new(channel.name(), &traffic, delay).ok()?;
+    Some(())
+}
+
+fn turned_bounded(old: LinearBounded, axis: Axis, value: u64) -> Option<LinearBounded> {
+    let (least, period) = (old.min_message(), old.min_inter_arrival());
+    let (size, burst) = (old.max_message(), old.max_burst());
+    let short = u32::try_from(value).ok();
+    match axis {
+        Axis::Size => LinearBounded::new(least, short?, period, burst),
+        Axis::Period => LinearBounded::new(least, size, Duration::from_nanos(value), burst),
+        Axis::Burst => LinearBounded::new(least, size, period, short?),
+        _ => return None,
+    }
+    .ok()
+}
+
+fn turned_atm(old: AtmContract, axis: Axis, value: u64) -> Option<AtmContract> {
+    let mut spec = old.spec();
+    match axis {
+        Axis::Size => spec.max_sdu = u32::try_from(value).ok()?,
+        Axis::Rate => {
+            let rate = BitRate::new(value).ok()?;
+            if spec.class == ServiceClass::Cbr || spec.peak_rate == spec.sustained_rate {
+                spec.peak_rate = rate;
+            }
+            spec.sustained_rate = rate;
+        }
+        Axis::Tolerance => spec.delay_variation_tolerance = Duration::from_nanos(value),
+        _ => return None,
+    }
+    AtmContract::new(spec).ok()
+}

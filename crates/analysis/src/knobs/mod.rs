@@ -1,0 +1,140 @@
+//! The numbers of a contract that can be turned, and which way makes room.
+//!
+//! `counter_offer` turns them until a refused contract fits, `sensitivity` until an admitted one no
+//! longer does. A number along a new axis is one more line here.
+
+mod channel;
+mod search;
+mod sending;
+mod stream;
+mod task;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use punctual_model::{Contract, HostProfile};
+
+use crate::offer::{Axis, EntryKind};
+
+pub(crate) use search::Search;
+
+/// An entry by its position in its own list of the contract as it was declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Also of upcalls: their position among the tasks.
+    Task(usize),
+    Reservation(usize),
+    Channel(usize),
+    Stream(usize),
+    Sending,
+    System,
+}
+
+/// Which way makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relief {
+    /// Smaller numbers.
+    Less,
+    /// Larger ones.
+    More,
+    /// That depends: only a few candidates are tried.
+    Either,
+}
+
+/// One number of one entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Knob {
+    pub(crate) entry: Entry,
+    pub(crate) axis: Axis,
+    pub(crate) relief: Relief,
+    /// The number in the contract.
+    pub(crate) value: u64,
+    /// The smallest and the largest that can be asked for.
+    pub(crate) least: u64,
+    pub(crate) most: u64,
+}
+
+impl Entry {
+    /// All entries of `contract`.
+    pub(crate) fn all(contract: &Contract) -> impl Iterator<Item = Self> {
+        (0..contract.tasks.len())
+            .map(Self::Task)
+            .chain((0..contract.reservations.len()).map(Self::Reservation))
+            .chain((0..contract.channels.len()).map(Self::Channel))
+            .chain((0..contract.streams.len()).map(Self::Stream))
+    }
+
+    pub(crate) fn name(self, contract: &Contract) -> String {
+        match self {
+            Self::Task(at) => contract.tasks[at].name().into(),
+            Self::Reservation(at) => contract.reservations[at].name.clone(),
+            Self::Channel(at) => contract.channels[at].name().into(),
+            Self::Stream(at) => contract.streams[at].name().into(),
+            Self::Sending | Self::System => String::new(),
+        }
+    }
+
+    pub(crate) fn kind(self, contract: &Contract) -> EntryKind {
+        match self {
+            Self::Task(at) if task::upcall_of(contract, at).is_some() => EntryKind::Upcall,
+            Self::Task(_) => EntryKind::Task,
+            Self::Reservation(_) => EntryKind::Reservation,
+            Self::Channel(_) => EntryKind::Channel,
+            Self::Stream(_) => EntryKind::Stream,
+            Self::Sending => EntryKind::Sending,
+            Self::System => EntryKind::System,
+        }
+    }
+
+    /// See [`Knob::turn`].
+    pub(crate) fn turn(
+        self,
+        axis: Axis,
+        value: u64,
+        original: &Contract,
+        trial: &mut Contract,
+    ) -> bool {
+        let turned = match self {
+            Self::Task(at) => task::turn(original, at, axis, value, trial),
+            Self::Reservation(at) => task::turn_reservation(original, at, axis, value, trial),
+            Self::Channel(at) => channel::turn(original, at, axis, value, trial),
+            Self::Stream(at) => stream::turn(original, at, axis, value, trial),
+            Self::Sending | Self::System => sending::turn(axis, value, trial),
+        };
+        turned.is_some()
+    }
+
+    /// Its numbers.
+    pub(crate) fn knobs(self, contract: &Contract, host: &HostProfile) -> Vec<Knob> {
+        let knobs = match self {
+            Self::Task(at) => task::knobs(contract, at),
+            Self::Reservation(at) => task::reservation_knobs(contract, at),
+            Self::Channel(at) => channel::knobs(contract, at),
+            Self::Stream(at) => stream::knobs(contract, at),
+            Self::Sending => sending::knobs(contract),
+            Self::System => sending::system_knobs(contract, host),
+        };
+        knobs
+            .into_iter()
+            .map(|(axis, relief, value, least, most)| Knob {
+                entry: self,
+                axis,
+                relief,
+                value,
+                least,
+                most,
+            })
+            .collect()
+    }
+}
+
+impl Knob {
+    /// Writes the entry of `original` with this number into `trial`; `false`, and nothing written,
+    /// if that is no valid entry.
+    pub(crate) fn turn(&self, original: &Contract, value: u64, trial: &mut Contract) -> bool {
+        self.entry.turn(self.axis, value, original, trial)
+    }
+}
+
+/// Axis, relief, value, least, most.
+type Numbers = (Axis, Relief, u64, u64, u64);

@@ -1,0 +1,162 @@
+//! Turning one number at a time, by bisection over admission of the whole contract.
+//!
+//! Less work never hurts on one CPU, so there the wcet that is found is the largest that fits. A
+//! longer period can: it changes priorities, and on several CPUs any change can alter who runs
+//! where. So what is found is next to a number with the other answer; that there is none beyond is
+//! not said.
+
+use punctual_model::{Contract, HostProfile};
+
+use super::{Knob, Relief};
+use crate::examination::{examine, fits};
+use crate::steps::Steps;
+
+/// Steps that setting up a trial costs for each entry.
+const SET_UP: usize = 50;
+
+pub(crate) struct Search<'a> {
+    original: &'a Contract,
+    host: &'a HostProfile,
+    /// The contract, in which one entry at a time is changed.
+    trial: Contract,
+    steps: Steps,
+}
+
+impl<'a> Search<'a> {
+    /// All that it is asked later together may use `steps`.
+    pub(crate) fn new(contract: &'a Contract, host: &'a HostProfile, steps: u64) -> Self {
+        Self { original: contract, host, trial: contract.clone(), steps: Steps::new(steps) }
+    }
+
+    /// The number nearest to the contract's with which the whole of it is admitted, by the same
+    /// examination that a new request would pass.
+    pub(crate) fn nearest_that_fits(&mut self, knob: &Knob) -> Option<u64> {
+        let found = match knob.relief {
+            Relief::Less => self.towards(knob, knob.least),
+            Relief::More => self.towards(knob, knob.most),
+            Relief::Either => self.among_powers_of_two(knob),
+        }
+        .filter(|&value| knob.turn(self.original, value, &mut self.trial) && self.is_admitted());
+        self.restore(knob);
+        found
+    }
+
+    /// How far the number can go the other way, from a contract that fits, and still fit.
+    pub(crate) fn furthest_that_fits(&mut self, knob: &Knob) -> Option<u64> {
+        let found = match knob.relief {
+            Relief::Less => Some(self.until_it_does_not(knob, knob.most)),
+            Relief::More => Some(self.until_it_does_not(knob, knob.least)),
+            Relief::Either => None,
+        };
+        self.restore(knob);
+        found
+    }
+
+    /// By the examination of a new request, on which it may use as much as that may; but it counts
+    /// here too, so that no more than one goes beyond what the search has.
+    fn is_admitted(&mut self) -> bool {
+        if self.steps.left() == 0 {
+            return false;
+        }
+        let mut steps = Steps::default();
+        let admitted = examine(&self.trial, self.host, &mut steps, 0).failure.is_none();
+        self.steps.give_up(Steps::ADMISSION - steps.left());
+        admitted
+    }
+
+    fn fits(&mut self, knob: &Knob, value: u64) -> bool {
+        // What has to be done for a trial before its first formula counts too.
+        let entries = self.trial.tasks.len() + self.trial.reservations.len();
+        self.steps.take(SET_UP * entries).is_ok()
+            && knob.turn(self.original, value, &mut self.trial)
+            && fits(&self.trial, self.host, &mut self.steps)
+    }
+
+    fn restore(&mut self, knob: &Knob) {
+        // The contract's own number makes a valid entry.
+        let _ = knob.turn(self.original, knob.value, &mut self.trial);
+    }
+
+    /// From a number that does not fit towards `end`: in growing strides until one fits, then
+    /// bisection between the last two.
+    fn towards(&mut self, knob: &Knob, end: u64) -> Option<u64> {
+        let mut too_near = knob.value;
+        let mut fits = loop {
+            if too_near == end {
+                return None;
+            }
+            let further = stride(knob.value, too_near, end);
+            if self.fits(knob, further) {
+                break further;
+            }
+            too_near = further;
+        };
+        while too_near.abs_diff(fits) > 1 {
+            let middle = too_near.midpoint(fits);
+            if self.fits(knob, middle) { fits = middle } else { too_near = middle }
+        }
+        Some(fits)
+    }
+
+    /// From the contract's number, which fits, to the last before one that does not.
+    fn until_it_does_not(&mut self, knob: &Knob, end: u64) -> u64 {
+        let mut fits = knob.value;
+        let mut too_far = loop {
+            if fits == end {
+                return end;
+            }
+            let further = stride(knob.value, fits, end);
+            if !self.fits(knob, further) {
+                break further;
+            }
+            fits = further;
+        };
+        while fits.abs_diff(too_far) > 1 {
+            let middle = fits.midpoint(too_far);
+            if self.fits(knob, middle) { fits = middle } else { too_far = middle }
+        }
+        fits
+    }
+
+    /// Of the powers of two in range, the nearest that fits; of two as near, the smaller.
+    fn among_powers_of_two(&mut self, knob: &Knob) -> Option<u64> {
+        let mut candidates: alloc::vec::Vec<u64> = (0..64)
+            .map(|exponent| 1 << exponent)
+            .filter(|power| (knob.least..=knob.most).contains(power) && *power != knob.value)
+            .collect();
+        let distance = |power: u64| (power.max(knob.value) / power.min(knob.value), power);
+        candidates.sort_unstable_by_key(|&power| distance(power));
+        candidates.into_iter().find(|&power| self.fits(knob, power))
+    }
+}
+
+/// Twice as far from `origin` as `from` (at first an eighth of `origin`), but not beyond `end`.
+/// Downwards: half of `from` where that is nearer to it.
+fn stride(origin: u64, from: u64, end: u64) -> u64 {
+    let step = origin.abs_diff(from).saturating_mul(2).max(origin / 8).max(1);
+    if end > from {
+        from.saturating_add(step).min(end)
+    } else {
+        from.saturating_sub(step.min(from.div_ceil(2))).max(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_reach_both_ends() {
+        for (origin, end) in [(1, u64::MAX / 2), (1_000_000, 1), (7, 0), (5, 5), (0, 9)] {
+            let mut at = origin;
+            let mut count = 0;
+            while at != end {
+                let next = stride(origin, at, end);
+                assert!(next.abs_diff(end) < at.abs_diff(end), "{origin} {at} {end}");
+                at = next;
+                count += 1;
+            }
+            assert!(count < 130, "{origin} {end}: {count}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Changes of one number of a contract, as they are offered to whoever wrote it.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use punctual_model::Contract;
+use punctual_model::units::write_nanos;
+
+use crate::knobs::Entry;
+
+/// What kind of entry of a contract something is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// `[[task]]`
+    Task,
+    /// `[[upcall]]`
+    Upcall,
+    /// `[[reservation]]`
+    Reservation,
+    /// `[[channel]]`
+    Channel,
+    /// `[[stream]]`
+    Stream,
+    /// `[sending]`
+    Sending,
+    /// `[system]`
+    System,
+}
+
+impl EntryKind {
+    /// As in a contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Upcall => "upcall",
+            Self::Reservation => "reservation",
+            Self::Channel => "channel",
+            Self::Stream => "stream",
+            Self::Sending => "sending",
+            Self::System => "system",
+        }
+    }
+}
+
+/// Which number of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Of a task, in nanoseconds; its quantum and last segment are cut to it.
+    Wcet,
+    /// PDUs a period of an upcall; its quantum is cut to it.
+    Batch,
+    /// Nanoseconds of a task (its longest stretch without a yield point), PDUs of an upcall.
+    Quantum,
+    /// Of a reservation, in nanoseconds.
+    Budget,
+    /// The least time between two releases, messages or frames, in nanoseconds. A deadline that
+    /// was the period moves with it.
+    Period,
+    /// Of a task, in nanoseconds.
+    RelativeDeadline,
+    /// Of a task, in nanoseconds.
+    ReleaseJitter,
+    /// The largest message, unit or frame, in bytes.
+    Size,
+    /// Messages or frames that may come at once.
+    Burst,
+    /// The sustained rate in bits a second; a peak rate that was equal moves with it.
+    Rate,
+    /// How much too early a unit may come, in nanoseconds.
+    Tolerance,
+    /// The delay of a channel or stream, in nanoseconds.
+    Delay,
+    /// The part of a frame that may be lost, in parts per million.
+    Loss,
+    /// `S`: the bytes of a packet.
+    Packet,
+    /// `P`: packets between preemption points.
+    PacketsPerBlock,
+    /// For buffers, in bytes.
+    Memory,
+    /// How many.
+    Cpus,
+}
+
+impl Axis {
+    /// As in a contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wcet => "wcet",
+            Self::Batch => "batch",
+            Self::Quantum => "quantum",
+            Self::Budget => "budget",
+            Self::Period => "period",
+            Self::RelativeDeadline => "relative_deadline",
+            Self::ReleaseJitter => "release_jitter",
+            Self::Size => "size",
+            Self::Burst => "burst",
+            Self::Rate => "rate",
+            Self::Tolerance => "delay_variation_tolerance",
+            Self::Delay => "delay",
+            Self::Loss => "tolerated_loss",
+            Self::Packet => "packet",
+            Self::PacketsPerBlock => "packets_per_block",
+            Self::Memory => "memory",
+            Self::Cpus => "cpus",
+        }
+    }
+
+    /// What its numbers count, `ns` among others; empty where the name says it.
+    pub fn unit(self, of: EntryKind) -> &'static str {
+        match self {
+            Self::Quantum if of == EntryKind::Upcall => "PDUs",
+            Self::Batch => "PDUs",
+            Self::Size | Self::Packet | Self::Memory => "B",
+            Self::Burst => "messages",
+            Self::Rate => "bit/s",
+            Self::Loss => "ppm",
+            Self::PacketsPerBlock | Self::Cpus => "",
+            Self::Wcet
+            | Self::Quantum
+            | Self::Budget
+            | Self::Period
+            | Self::RelativeDeadline
+            | Self::ReleaseJitter
+            | Self::Tolerance
+            | Self::Delay => "ns",
+        }
+    }
+}
+
+/// One number changed: with it, all else as it is, the whole contract is admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The entry to change; empty for `[sending]` and `[system]`.
+    pub entry: String,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Which of its numbers.
+    pub axis: Axis,
+    /// The number in the contract.
+    pub from: u64,
+    /// The number that fits.
+    pub to: u64,
+}
+
+impl Offer {
+    /// `to` with its unit.
+    pub fn amount(&self) -> impl fmt::Display {
+        Amount { number: self.to, unit: self.axis.unit(self.kind) }
+    }
+
+    /// `contract` with this number in place of its own; `None` if it has no such entry, or if the
+    /// number makes no valid one.
+    pub fn taken(&self, contract: &Contract) -> Option<Contract> {
+        let named =
+            |entry: &Entry| entry.kind(contract) == self.kind && entry.name(contract) == self.entry;
+        let entry = Entry::all(contract).chain([Entry::Sending, Entry::System]).find(named)?;
+        let mut changed = contract.clone();
+        entry.turn(self.axis, self.to, contract, &mut changed).then_some(changed)
+    }
+
+    /// `from` with its unit.
+    pub fn old_amount(&self) -> impl fmt::Display {
+        Amount { number: self.from, unit: self.axis.unit(self.kind) }
+    }
+}
+
+struct Amount {
+    number: u64,
+    unit: &'static str,
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.unit, self.number) {
+            ("ns", nanos) => write_nanos(f, nanos),
+            ("", number) => write!(f, "{number}"),
+            ("messages" | "PDUs", 1) => write!(f, "1 {}", self.unit.trim_end_matches('s')),
+            (unit, number) => write!(f, "{number} {unit}"),
+        }
+    }
+}
+
+impl fmt::Display for Offer {
+    /// "a wcet of at most 2ms".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let article = match self.axis {
+            Axis::Memory | Axis::Cpus | Axis::PacketsPerBlock | Axis::Loss => "",
+            _ => "a ",
+        };
+        let bound = match self.axis {
+            // More or less than it was may fit, so nothing is said of what lies beyond.
+            Axis::Packet | Axis::PacketsPerBlock => "",
+            _ if self.to < self.from => "at most ",
+            _ => "at least ",
+        };
+        write!(f, "{article}{} of {bound}{}", self.axis.name(), self.amount())
+    }
+}
+
+/// Offers, those for the entry that failed first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offers(pub Box<[Offer]>);
+
+impl Offers {
+    /// Whether nothing is offered.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One by one.
+    pub fn iter(&self) -> core::slice::Iter<'_, Offer> {
+        self.0.iter()
+    }
+
+    /// The offer along one axis of the entry of this name.
+    pub fn along(&self, entry: &str, axis: Axis) -> Option<&Offer> {
+        self.iter().find(|offer| offer.entry == entry && offer.axis == axis)
+    }
+}
+
+impl<'a> IntoIterator for &'a Offers {
+    type Item = &'a Offer;
+    type IntoIter = core::slice::Iter<'a, Offer>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Offers {
+    /// "it would be admitted if task "a" had a wcet of at most 2ms, or a period of at least 9ms".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it would be admitted if ")?;
+        let mut last: Option<&Offer> = None;
+        for offer in self {
+            let goes_on =
+                last.is_some_and(|last| last.entry == offer.entry && last.kind == offer.kind);
+            match (last, goes_on) {
+                (None, _) => {}
+                (Some(_), true) => f.write_str(", or ")?,
+                (Some(_), false) => f.write_str("; or if ")?,
+            }
+            if !goes_on {
+                match offer.kind {
+                    EntryKind::Sending | EntryKind::System => {
+                        write!(f, "[{}] had ", offer.kind.name())?;
+                    }
+                    kind => write!(f, "{} \"{}\" had ", kind.name(), offer.entry)?,
+                }
+            }
+            write!(f, "{offer}")?;
+            last = Some(offer);
+        }
+        Ok(())
+    }
+}

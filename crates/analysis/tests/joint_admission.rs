@@ -1,0 +1,192 @@
+//! CPUs, link and buffers as one decision: what is binding is named, what is offered is admitted.
+
+mod common;
+
+use common::{TICK, Ticks, contract, plain};
+use punctual_analysis::{Axis, EntryKind, Refusal, Resource, Shortfall, admit};
+use punctual_model::channel::{
+    BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,
+    Traffic,
+};
+use punctual_model::{Contract, Duration, HostProfile, Policy, Service};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const KIB: u32 = 1024;
+
+/// The sender of real-time channels, §5, on a link of so many nanoseconds a byte.
+fn sender(nanos_per_byte: u64) -> SenderSpec {
+    let us = Service::from_micros;
+    SenderSpec {
+        link: Link::new(Duration::from_micros(40), nanos_per_byte).expect("valid"),
+        costs: Some(SendCosts {
+            switch: us(55),
+            cache: us(90),
+            first_packet: us(420),
+            packet: us(170),
+            link_scheduling: us(40),
+        }),
+        packetisation: Packetisation::new(4 * KIB, 1).expect("valid"),
+        link_scheduling: LinkScheduling::InInterrupt,
+        best_effort: BestEffort::UpTo(32 * KIB),
+        memory: None,
+    }
+}
+
+fn channel(name: &str, bytes: u32, period_ms: u64, delay_ms: u64) -> Channel {
+    let period = Duration::from_millis(period_ms);
+    let arrivals = LinearBounded::fixed(bytes, period, 1).expect("valid");
+    Channel::new(name, &Traffic::Bounded(arrivals), Duration::from_millis(delay_ms)).expect("valid")
+}
+
+fn with_channels(tasks: &[(u64, u64)], sender: SenderSpec, channels: Vec<Channel>) -> Contract {
+    Contract { sender: Some(sender), channels, ..contract(Policy::Rm, 1, &plain(tasks), &[]) }
+}
+
+fn refused(contract: &Contract) -> Box<Refusal> {
+    admit(contract, &HostProfile::ideal(1)).expect_err("must be refused")
+}
+
+fn each_offer_is_admitted(contract: &Contract, refusal: &Refusal) {
+    assert!(!refusal.offers.is_empty(), "{refusal}");
+    for offer in &refusal.offers {
+        let changed = offer.taken(contract).expect("the offer makes a valid contract");
+        assert!(admit(&changed, &HostProfile::ideal(1)).is_ok(), "{offer:?}");
+    }
+}
+
+#[test]
+fn channels_delay_tasks_and_reservations_delay_channels() {
+    let film = || vec![channel("film", 32 * KIB, 100, 100)];
+    let alone = admit(&with_channels(&[(30, 200)], sender(50), vec![]), &HostProfile::ideal(1));
+    let both = with_channels(&[(30, 200)], sender(50), film());
+    let grant = admit(&both, &HostProfile::ideal(1)).expect("light");
+    let bound = grant.tasks[0].response_time_bound;
+    // Eight packets and two changes; eight interrupts, and eight of a message that came a delay
+    // bound before; and once a block of best effort.
+    let handlers = 420 + 7 * 170 + 2 * 145 + 2 * 8 * 40;
+    let best_effort = 420 + 2 * 145 + 40;
+    let own = 30 * TICK / 1_000;
+    let alone = alone.expect("lighter").tasks[0].response_time_bound;
+    assert!(alone < bound);
+    assert_eq!(bound, Duration::from_micros(own + handlers + best_effort));
+
+    let reserved = Contract {
+        reservations: contract(Policy::Rm, 1, &[], &[(20, 100)]).reservations,
+        ..both.clone()
+    };
+    let beneath = admit(&reserved, &HostProfile::ideal(1)).expect("still light");
+    assert!(beneath.channels[0].proven_delay > grant.channels[0].proven_delay);
+}
+
+#[test]
+fn the_binding_resource_is_named() {
+    let channels = |count: u32| {
+        (0..count).map(|at| channel(&format!("c{at}"), 32 * KIB, 100, 400)).collect::<Vec<_>>()
+    };
+    // A message takes 10.15 ms of the link: ten of them more than 100.
+    let slow_link = with_channels(&[], sender(300), channels(10));
+    let refusal = refused(&slow_link);
+    assert_eq!((refusal.test, refusal.resource), ("channel-delay", Resource::Link));
+
+    let mut slow_cpu = with_channels(&[], sender(1), channels(60));
+    let refusal = refused(&slow_cpu);
+    assert_eq!((refusal.test, refusal.resource), ("channel-delay", Resource::Cpu));
+    let packets = refusal.offers.iter().find(|offer| offer.axis == Axis::Packet);
+    assert!(packets.is_some_and(|offer| offer.to > offer.from), "fewer packets: {refusal}");
+    each_offer_is_admitted(&slow_cpu, &refusal);
+
+    slow_cpu.sender = Some(sender(300));
+    assert_eq!(refused(&slow_cpu).resource, Resource::CpuAndLink);
+}
+
+#[test]
+fn a_task_beside_channels_is_refused_for_want_of_processor_time() {
+    // The handlers take about 2.5 ms of every 10.
+    let channels = vec![channel("audio", 32 * KIB, 10, 10)];
+    let both = with_channels(&[(80, 100)], sender(50), channels);
+    let refusal = refused(&both);
+    assert_eq!((refusal.test, refusal.resource), ("response-time", Resource::Cpu));
+    assert!(refusal.offers.along("t0", Axis::Wcet).is_some(), "{refusal}");
+    each_offer_is_admitted(&both, &refusal);
+}
+
+#[test]
+fn messages_must_fit_the_memory() {
+    // One in its 100 ms, one that begins just as it ends: two of 32 KiB.
+    let memory = |bytes| SenderSpec { memory: Some(bytes), ..sender(50) };
+    let film = || vec![channel("film", 32 * KIB, 100, 100)];
+    let enough = with_channels(&[], memory(64 * 1024), film());
+    let grant = admit(&enough, &HostProfile::ideal(1)).expect("just enough");
+    assert_eq!(grant.channels[0].buffer, 64 * 1024);
+    let small = with_channels(&[], memory(64 * 1024 - 1), film());
+    let refusal = refused(&small);
+    assert_eq!((refusal.test, refusal.resource), ("buffers", Resource::Buffers));
+    assert_eq!(refusal.shortfall, Some(Shortfall::Bytes(1)));
+    let memory = refusal.offers.iter().find(|offer| offer.kind == EntryKind::Sending);
+    assert_eq!(memory.map(|offer| (offer.axis, offer.to)), Some((Axis::Memory, 64 * 1024)));
+    each_offer_is_admitted(&small, &refusal);
+}
+
+#[test]
+fn without_costs_nothing_is_promised() {
+    let unknown = SenderSpec { costs: None, ..sender(50) };
+    let contract = with_channels(&[], unknown, vec![channel("film", KIB, 100, 100)]);
+    let refusal = refused(&contract);
+    assert_eq!((refusal.test, refusal.resource), ("send-costs", Resource::Costs));
+    let host = HostProfile { send_costs: sender(50).costs, ..HostProfile::ideal(1) };
+    assert!(admit(&contract, &host).is_ok());
+}
+
+/// Every partition of small systems, one by one, against admission.
+#[test]
+fn a_partition_is_found_wherever_there_is_one() {
+    let mut rng = ChaCha8Rng::seed_from_u64(31);
+    let host = HostProfile::ideal(4);
+    let (mut admitted, mut refused, mut by_search) = (0, 0, 0);
+    for round in 0..1_500 {
+        let policy = [Policy::Rm, Policy::Edf, Policy::Rmdp][round % 3];
+        let cpus = rng.random_range(2..=3u16);
+        let count = 2 * usize::from(cpus) + rng.random_range(0..=1);
+        let system: Vec<Ticks> = (0..count)
+            .map(|_| {
+                let period = rng.random_range(4..=20);
+                let wcet = rng.random_range(period / 5..=period * 7 / 10).max(1);
+                let quantum =
+                    if policy == Policy::Rmdp { rng.random_range(0..=wcet / 2) } else { 0 };
+                Ticks { quantum, ..Ticks::plain(wcet, period) }
+            })
+            .collect();
+        let answer = admit(&contract(policy, cpus, &system, &[]), &host);
+        let exists = some_partition_fits(policy, &system, cpus.into());
+        assert_eq!(answer.is_ok(), exists, "round {round}: {system:?} on {cpus}");
+        match answer {
+            Ok(grant) => {
+                admitted += 1;
+                let why = &grant.tests.last().expect("a test").why;
+                by_search += usize::from(why.contains("every partition"));
+            }
+            Err(refusal) => {
+                refused += 1;
+                assert!(refusal.why.contains("in any partition"), "{refusal}");
+            }
+        }
+    }
+    assert!(admitted > 200 && refused > 200, "{admitted} {refused}");
+    assert!(by_search > 0, "{by_search} were placed by search alone");
+}
+
+fn some_partition_fits(policy: Policy, system: &[Ticks], cpus: usize) -> bool {
+    let fits = |tasks: &[Ticks]| {
+        tasks.is_empty() || admit(&contract(policy, 1, tasks, &[]), &HostProfile::ideal(1)).is_ok()
+    };
+    (0..cpus.pow(system.len() as u32)).any(|code| {
+        (0..cpus).all(|cpu| {
+            let here = |at: &usize| code / cpus.pow(*at as u32) % cpus == cpu;
+            let tasks: Vec<Ticks> = (0..system.len()).filter(here).map(|at| system[at]).collect();
+            // A quick no, so that the test is quick.
+            let share: f64 = tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum();
+            share < 1.000_001 && fits(&tasks)
+        })
+    })
+}
