@@ -5,6 +5,7 @@ mod text;
 
 use std::path::PathBuf;
 
+use punctual_analysis::Steps;
 use punctual_model::HostProfile;
 
 use crate::exit::{Exit, Outcome};
@@ -14,17 +15,23 @@ const EXAMPLES: &str = "\
 Examples:
   punctual admit video.toml
       every task with its proven response time, or what does not fit and what would
+  punctual admit --explain video.toml
+      also how streams became upcalls and channels, and how far each number could grow
   generate-contract | punctual admit --json -
       the same for a program, with the contract from standard input
 
 Exit codes: 0 admitted, 1 refused, 2 bad usage or bad contract.";
 
-/// Says whether a contract fits on this host, with the numbers and, if not, a counter-offer.
+/// Says whether a contract fits on this host, with the numbers and, if not, what would.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The contract, a TOML file; "-" reads standard input.
     contract: PathBuf,
+
+    /// Show how streams were derived, and how far each number of an admitted contract could grow.
+    #[arg(long)]
+    explain: bool,
 
     /// Print JSON, times in nanoseconds.
     #[arg(long)]
@@ -33,12 +40,21 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let contract = contract_file::read(&args.contract)?;
-    let answer = punctual_analysis::admit(&contract, &this_host());
-    let page =
-        if args.json { json::page(&contract, &answer) } else { text::page(&contract, &answer) };
+    let host = this_host();
+    let answer = punctual_analysis::admit(&contract, &host);
+    let growth = (args.explain && answer.is_ok())
+        .then(|| Growth(punctual_analysis::sensitivity(&contract, &host, Steps::ADMISSION)));
+    let page = if args.json {
+        json::page(&contract, &answer, growth.as_ref())
+    } else {
+        text::page(&contract, &answer, args.explain, growth.as_ref())
+    };
     output::print(&page)?;
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
 }
+
+/// How far each number of an admitted contract can go, the others as they are.
+struct Growth(Vec<punctual_analysis::Offer>);
 
 /// This host with switches that cost nothing, until a measured profile says what they cost.
 pub(crate) fn this_host() -> HostProfile {

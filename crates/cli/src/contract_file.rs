@@ -1,20 +1,70 @@
-//! A contract from a file or from standard input.
+//! A contract from a file or from standard input: TOML, or a workload of rt-app in its JSON.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use punctual_model::Contract;
+use punctual_model::{Contract, rt_app};
 
 use crate::exit::Failure;
 
 /// The longest contract that is read: far more than its 4096 entries need.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Reads and validates the contract at `path`; "-" is standard input.
+/// A contract, and what its file says beyond it.
+pub(crate) struct Declared {
+    pub(crate) contract: Contract,
+    /// `file:line:column: what`, in file order; none from TOML, which says nothing beyond.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads and validates the contract at `path`; "-" is standard input. What its file says beyond
+/// the contract goes to standard error, a line each.
 pub(crate) fn read(path: &Path) -> Result<Contract, Failure> {
+    let Declared { contract, notes } = declared(path)?;
+    for note in notes {
+        anstream::eprintln!("note: {note}");
+    }
+    Ok(contract)
+}
+
+/// The same without a word to anyone.
+pub(crate) fn declared(path: &Path) -> Result<Declared, Failure> {
     let (name, bytes) = bytes_of(path)?;
-    Contract::parse(&name, &bytes).map_err(Failure::bad_input)
+    if !is_json(path, &bytes) {
+        let contract = Contract::parse(&name, &bytes).map_err(Failure::bad_input)?;
+        return Ok(Declared { contract, notes: Vec::new() });
+    }
+    let imported = rt_app::parse(&name, &bytes).map_err(Failure::bad_input)?;
+    let notes = imported
+        .notes
+        .iter()
+        .map(|note| format!("{name}:{}:{}: {}", note.line, note.column, note.what))
+        .collect();
+    Ok(Declared { contract: imported.contract, notes })
+}
+
+/// A file says it by its name. Standard input has none: there, JSON begins with a brace, which no
+/// TOML does.
+fn is_json(path: &Path, bytes: &[u8]) -> bool {
+    if path == Path::new("-") {
+        first_significant(bytes) == Some(b'{')
+    } else {
+        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+    }
+}
+
+/// The first byte that is neither white space nor in a comment as JSON files have them.
+fn first_significant(bytes: &[u8]) -> Option<u8> {
+    let mut rest = bytes;
+    loop {
+        rest = rest.trim_ascii_start();
+        rest = match rest {
+            [b'/', b'/', ..] => &rest[rest.iter().position(|&byte| byte == b'\n')?..],
+            [b'/', b'*', ..] => &rest[2 + rest[2..].windows(2).position(|end| end == b"*/")? + 2..],
+            _ => return rest.first().copied(),
+        };
+    }
 }
 
 /// The name for messages, and the bytes.

@@ -5,6 +5,7 @@ mod contract_file;
 mod demo;
 mod doctor;
 mod exit;
+mod explore;
 mod output;
 mod run;
 mod simulate;
@@ -25,6 +26,7 @@ struct Cli {
 enum Command {
     Admit(admit::Args),
     Simulate(simulate::Args),
+    Explore(explore::Args),
     Run(run::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Admit(args) => admit::main(&args),
         Command::Simulate(args) => simulate::main(&args),
+        Command::Explore(args) => explore::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Demo(args) => demo::main(&args),

@@ -113,7 +113,7 @@ struct Entry {
 fn entries_on(
     cpu: u16,
     contract: &Contract,
-    answer: &Result<Grant, Refusal>,
+    answer: &Result<Grant, Box<Refusal>>,
 ) -> Result<Vec<Entry>, Failure> {
     let grant = answer.as_ref().ok();
     if grant.is_none() && contract.cpus > 1 {

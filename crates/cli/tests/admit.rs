@@ -108,6 +108,7 @@ fn json_says_the_same() {
         page["tasks"][1],
         serde_json::json!({
             "name": "video",
+            "cpu": 0,
             "response_time_bound_ns": 18_000_000,
             "relative_deadline_ns": 20_000_000,
             "slack_ns": 2_000_000,
@@ -131,25 +132,32 @@ fn json_says_the_same() {
 fn a_refusal_names_the_task_the_shortfall_and_a_counter_offer() {
     let output = admit(&["-"], TOO_MUCH.as_bytes());
     assert_eq!(output.status.code(), Some(1));
-    let sentence = "refused by the response-time test: task \"slow\" can take 52ms, which is 2ms \
-                    more than its relative deadline of 50ms; it would be admitted if task \
-                    \"slow\" had a wcet of at most 10ms, or a period of at least 52ms";
+    // More CPUs may be offered too, where the host has them.
+    let sentence = "refused by the response-time test for want of processor time: task \"slow\" can \
+                    take 52ms, which is 2ms more than its relative deadline of 50ms; it would be \
+                    admitted if task \"slow\" had a wcet of at most 10ms, or a period of at least \
+                    52ms, or a relative_deadline of at least 52ms";
     assert!(out(&output).contains(sentence), "{}", out(&output));
 
     let page = json(TOO_MUCH, 1);
     assert_eq!(page["admitted"], false);
     assert_eq!(page["tasks"][2]["slack_ns"], -2_000_000);
-    assert_eq!(
-        page["refusal"],
+    let refusal = &page["refusal"];
+    assert_eq!(refusal["test"], "response-time");
+    assert_eq!(refusal["resource"], "processor time");
+    assert_eq!(refusal["entry"], "slow");
+    assert_eq!(refusal["shortfall_ns"], 2_000_000);
+    assert_eq!(refusal["shortfall_bytes"], Value::Null);
+    assert!(refusal["message"].as_str().is_some_and(|message| message.starts_with(sentence)));
+    let offered = |axis: &str, to: u64| {
         serde_json::json!({
-            "test": "response-time",
-            "task": "slow",
-            "shortfall_ns": 2_000_000,
-            "message": sentence,
-            "counter_offer":
-                {"task": "slow", "wcet_ns": 10_000_000, "period_ns": 52_000_000},
+            "entry": "slow", "kind": "task", "axis": axis, "unit": "ns", "from":
+                if axis == "wcet" { 12_000_000 } else { 50_000_000 }, "to": to,
         })
-    );
+    };
+    assert_eq!(refusal["counter_offers"][0], offered("wcet", 10_000_000));
+    assert_eq!(refusal["counter_offers"][1], offered("period", 52_000_000));
+    assert_eq!(refusal["counter_offers"][2], offered("relative_deadline", 52_000_000));
 }
 
 #[test]
@@ -182,8 +190,10 @@ fn reservations_are_listed_and_bounded() {
     let both = reservation("modem", "2ms") + &reservation("radio", "6ms");
     let page = json(&both, 1);
     assert_eq!(page["refusal"]["test"], "reservable-bandwidth");
-    assert_eq!(page["refusal"]["task"], "radio");
-    assert_eq!(page["refusal"]["counter_offer"]["wcet_ns"], 5_200_000);
+    assert_eq!(page["refusal"]["entry"], "radio");
+    assert_eq!(page["refusal"]["resource"], "reservable bandwidth");
+    let offer = &page["refusal"]["counter_offers"][0];
+    assert_eq!((offer["axis"].as_str(), offer["to"].as_u64()), (Some("budget"), Some(5_200_000)));
 }
 
 #[test]

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use punctual_analysis::{Refusal, admit};
+use punctual_analysis::incremental::Admission;
+use punctual_analysis::{Refusal, Steps, admit};
 use punctual_linux::clock;
 use punctual_linux::park::Park;
 use punctual_linux::sched::SchedError;
 use punctual_linux::shm::ShmError;
-use punctual_model::{Backlog, Contract, Handler, HostProfile, Instant, Service, Upcall};
+use punctual_model::{
+    Backlog, Contract, Handler, HostProfile, Instant, Policy, Service, Task, Upcall,
+};
 use punctual_policy::rmdp::Rmdp;
 use punctual_ring::spsc::{self, Consumer};
 use punctual_trace::Event;
@@ -93,12 +96,16 @@ pub struct Upcalls<H> {
     host: HostProfile,
     upcalls: Vec<Upcall>,
     handlers: Vec<H>,
+    /// What was admitted so far, so that one more costs a fraction of all. `None` once the two
+    /// tests have disagreed on what the step limit leaves undecided: then all are examined anew.
+    admission: Option<Admission>,
 }
 
 impl<H: Handler + Send + 'static> Upcalls<H> {
     /// No upcalls yet, to run at `placement` on a host of which admission knows `host`.
     pub fn new(placement: Placement, host: HostProfile) -> Self {
-        Self { placement, host, upcalls: Vec::new(), handlers: Vec::new() }
+        let admission = Some(Admission::new(Policy::Rmdp, [], host.context_switch));
+        Self { placement, host, upcalls: Vec::new(), handlers: Vec::new(), admission }
     }
 
     /// Admits an upcall, and gives its position, which is `JobId::task` in all events.
@@ -117,13 +124,21 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
         Ok(self.upcalls.len() as u32 - 1)
     }
 
-    fn admitted(&self) -> Result<(), CreateError> {
+    /// Whether the last of them fits beside the others.
+    fn admitted(&mut self) -> Result<(), CreateError> {
         match self.placement {
             Placement::Ordinary => Ok(()),
             Placement::Upcalls => {
+                if let (Some(admission), Some(upcall)) = (&mut self.admission, self.upcalls.last())
+                    && admission.admit(&Task::from(upcall), &mut Steps::default()).is_ok()
+                {
+                    return Ok(());
+                }
+                // The whole examination finds the words for the refusal, and what would fit.
                 let contract = Contract::of_upcalls(self.upcalls.clone());
-                let granted = admit(&contract, &self.host);
-                granted.map(|_| ()).map_err(|refusal| CreateError::Refused(Box::new(refusal)))
+                let _granted = admit(&contract, &self.host).map_err(CreateError::Refused)?;
+                self.admission = None;
+                Ok(())
             }
             Placement::Reserved(reservation) => {
                 let needed_ppm = self.upcalls.iter().map(Upcall::utilisation_ppm).sum();

@@ -1,8 +1,10 @@
 //! The answer for a program. Field names are part of the interface.
 
-use punctual_analysis::{Grant, Refusal, TestReport};
+use punctual_analysis::{Grant, Refusal, Shortfall, TestReport};
 use punctual_model::{Contract, Duration};
 use serde::Serialize;
+
+use super::Growth;
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -10,12 +12,18 @@ struct Page<'a> {
     tasks: Vec<Task<'a>>,
     tests: Vec<Test<'a>>,
     reservations: Vec<Reservation<'a>>,
+    channels: Vec<Channel<'a>>,
+    streams: Vec<Stream<'a>>,
     refusal: Option<Refused<'a>>,
+    /// Null without `--explain`, or if the contract is refused.
+    could_grow: Option<Vec<Offer<'a>>>,
 }
 
 #[derive(Serialize)]
 struct Task<'a> {
     name: &'a str,
+    /// Null: the contract is refused.
+    cpu: Option<u16>,
     /// Null: there is none, or none was found.
     response_time_bound_ns: Option<u64>,
     relative_deadline_ns: u64,
@@ -38,52 +46,69 @@ struct Reservation<'a> {
 }
 
 #[derive(Serialize)]
+struct Channel<'a> {
+    name: &'a str,
+    /// Null: the contract is refused.
+    rank: Option<u32>,
+    /// Null: there is none, or none was found.
+    proven_delay_ns: Option<u64>,
+    delay_bound_ns: u64,
+    /// Null: the contract is refused.
+    buffer_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Stream<'a> {
+    name: &'a str,
+    upcall: Upcall,
+    channel: &'a str,
+    /// Of frames before the upcall and of messages in the channel.
+    buffer_bytes: u64,
+    arithmetic: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Upcall {
+    period_ns: u64,
+    batch: u32,
+    quantum: u32,
+    time_per_pdu_ns: u64,
+}
+
+#[derive(Serialize)]
 struct Refused<'a> {
     test: &'a str,
-    /// The task or reservation that failed the test; null if it is about neither.
-    task: Option<&'a str>,
-    /// Null where there is no finite number.
+    resource: String,
+    /// The entry that failed the test; null if it is about none.
+    entry: Option<&'a str>,
+    /// Null where there is no finite time.
     shortfall_ns: Option<u64>,
+    /// Null where it is not memory that is missing.
+    shortfall_bytes: Option<u64>,
     message: String,
-    counter_offer: Option<Offer<'a>>,
+    counter_offers: Vec<Offer<'a>>,
 }
 
 #[derive(Serialize)]
 struct Offer<'a> {
-    /// The task or reservation to change.
-    task: &'a str,
-    /// Of a reservation: the budget. Null: no wcet was found to fit.
-    wcet_ns: Option<u64>,
-    /// Null: no period was found to fit.
-    period_ns: Option<u64>,
+    /// Empty for [sending] and [system].
+    entry: &'a str,
+    kind: &'a str,
+    axis: &'a str,
+    unit: &'a str,
+    from: u64,
+    to: u64,
 }
 
 /// One JSON object and a line end.
-pub(super) fn page(contract: &Contract, answer: &Result<Grant, Refusal>) -> String {
+pub(super) fn page(
+    contract: &Contract,
+    answer: &Result<Grant, Box<Refusal>>,
+    growth: Option<&Growth>,
+) -> String {
     let page = Page {
         admitted: answer.is_ok(),
-        tasks: match answer {
-            Ok(grant) => grant
-                .tasks
-                .iter()
-                .map(|task| Task {
-                    name: &task.name,
-                    response_time_bound_ns: Some(task.response_time_bound.as_nanos()),
-                    relative_deadline_ns: task.relative_deadline.as_nanos(),
-                    slack_ns: i64::try_from(task.slack.as_nanos()).ok(),
-                })
-                .collect(),
-            Err(refusal) => refusal
-                .tasks
-                .iter()
-                .map(|task| Task {
-                    name: &task.name,
-                    response_time_bound_ns: task.response_time_bound.map(Duration::as_nanos),
-                    relative_deadline_ns: task.relative_deadline.as_nanos(),
-                    slack_ns: task.slack_ns().and_then(|slack| i64::try_from(slack).ok()),
-                })
-                .collect(),
-        },
+        tasks: tasks(answer),
         tests: tests(answer).iter().map(test).collect(),
         reservations: contract
             .reservations
@@ -94,7 +119,10 @@ pub(super) fn page(contract: &Contract, answer: &Result<Grant, Refusal>) -> Stri
                 period_ns: named.reservation.period().as_nanos(),
             })
             .collect(),
-        refusal: answer.as_ref().err().map(refused),
+        channels: channels(answer),
+        streams: answer.as_ref().map(streams).unwrap_or_default(),
+        refusal: answer.as_ref().err().map(|refusal| refused(refusal)),
+        could_grow: growth.map(|growth| growth.0.iter().map(offer).collect()),
     };
     // Strings and numbers alone: there is nothing in it that JSON cannot say.
     let mut text = serde_json::to_string_pretty(&page).unwrap_or_default();
@@ -102,7 +130,80 @@ pub(super) fn page(contract: &Contract, answer: &Result<Grant, Refusal>) -> Stri
     text
 }
 
-fn tests(answer: &Result<Grant, Refusal>) -> &[TestReport] {
+fn tasks(answer: &Result<Grant, Box<Refusal>>) -> Vec<Task<'_>> {
+    match answer {
+        Ok(grant) => grant
+            .tasks
+            .iter()
+            .map(|task| Task {
+                name: &task.name,
+                cpu: Some(task.cpu),
+                response_time_bound_ns: Some(task.response_time_bound.as_nanos()),
+                relative_deadline_ns: task.relative_deadline.as_nanos(),
+                slack_ns: i64::try_from(task.slack.as_nanos()).ok(),
+            })
+            .collect(),
+        Err(refusal) => refusal
+            .tasks
+            .iter()
+            .map(|task| Task {
+                name: &task.name,
+                cpu: None,
+                response_time_bound_ns: task.bound.map(Duration::as_nanos),
+                relative_deadline_ns: task.asked.as_nanos(),
+                slack_ns: task.slack_ns().and_then(|slack| i64::try_from(slack).ok()),
+            })
+            .collect(),
+    }
+}
+
+fn channels(answer: &Result<Grant, Box<Refusal>>) -> Vec<Channel<'_>> {
+    match answer {
+        Ok(grant) => grant
+            .channels
+            .iter()
+            .map(|channel| Channel {
+                name: &channel.name,
+                rank: Some(channel.rank),
+                proven_delay_ns: Some(channel.proven_delay.as_nanos()),
+                delay_bound_ns: channel.delay_bound.as_nanos(),
+                buffer_bytes: Some(channel.buffer),
+            })
+            .collect(),
+        Err(refusal) => refusal
+            .channels
+            .iter()
+            .map(|channel| Channel {
+                name: &channel.name,
+                rank: None,
+                proven_delay_ns: channel.bound.map(Duration::as_nanos),
+                delay_bound_ns: channel.asked.as_nanos(),
+                buffer_bytes: None,
+            })
+            .collect(),
+    }
+}
+
+fn streams(grant: &Grant) -> Vec<Stream<'_>> {
+    grant
+        .streams
+        .iter()
+        .map(|mapping| Stream {
+            name: &mapping.stream,
+            upcall: Upcall {
+                period_ns: mapping.upcall.period().as_nanos(),
+                batch: mapping.upcall.batch().get(),
+                quantum: mapping.upcall.quantum().get(),
+                time_per_pdu_ns: mapping.upcall.time_per_pdu().as_nanos(),
+            },
+            channel: mapping.channel.name(),
+            buffer_bytes: mapping.buffers.bytes,
+            arithmetic: &mapping.arithmetic,
+        })
+        .collect()
+}
+
+fn tests(answer: &Result<Grant, Box<Refusal>>) -> &[TestReport] {
     match answer {
         Ok(grant) => &grant.tests,
         Err(refusal) => &refusal.tests,
@@ -114,15 +215,29 @@ fn test(report: &TestReport) -> Test<'_> {
 }
 
 fn refused(refusal: &Refusal) -> Refused<'_> {
+    let (time, bytes) = match refusal.shortfall {
+        Some(Shortfall::Time(time)) => (Some(time.as_nanos()), None),
+        Some(Shortfall::Bytes(bytes)) => (None, Some(bytes)),
+        None => (None, None),
+    };
     Refused {
         test: refusal.test,
-        task: refusal.entry.as_deref(),
-        shortfall_ns: refusal.shortfall.map(Duration::as_nanos),
+        resource: refusal.resource.to_string(),
+        entry: refusal.entry.as_deref(),
+        shortfall_ns: time,
+        shortfall_bytes: bytes,
         message: refusal.to_string(),
-        counter_offer: refusal.counter_offer.as_ref().map(|offer| Offer {
-            task: &offer.entry,
-            wcet_ns: offer.work.map(|work| work.as_nanos()),
-            period_ns: offer.period.map(Duration::as_nanos),
-        }),
+        counter_offers: refusal.offers.iter().map(offer).collect(),
+    }
+}
+
+fn offer(offer: &punctual_analysis::Offer) -> Offer<'_> {
+    Offer {
+        entry: &offer.entry,
+        kind: offer.kind.name(),
+        axis: offer.axis.name(),
+        unit: offer.axis.unit(offer.kind),
+        from: offer.from,
+        to: offer.to,
     }
 }

@@ -4,20 +4,39 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use punctual_analysis::{Grant, Refusal, TaskBound, TestReport};
+use punctual_analysis::{EntryBound, Grant, Refusal, TestReport};
 use punctual_model::Contract;
+
+use super::Growth;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Tables and the verdict. Styles are in it; whoever prints it strips them if need be.
-pub(super) fn page(contract: &Contract, answer: &Result<Grant, Refusal>) -> String {
-    let (tasks, tests) = match answer {
-        Ok(grant) => (granted_tasks(grant), &grant.tests[..]),
-        Err(refusal) => (refused_tasks(refusal), &refusal.tests[..]),
+pub(super) fn page(
+    contract: &Contract,
+    answer: &Result<Grant, Box<Refusal>>,
+    explain: bool,
+    growth: Option<&Growth>,
+) -> String {
+    let (tasks, channels, tests) = match answer {
+        Ok(grant) => (granted_tasks(grant), granted_channels(grant), &grant.tests[..]),
+        Err(refusal) => (
+            bounds("task", "response time ≤", "deadline", &refusal.tasks),
+            bounds("channel", "delay ≤", "delay bound", &refusal.channels),
+            &refusal.tests[..],
+        ),
     };
     let mut page = String::new();
-    for table in [tasks, reservations(contract, answer), test_table(tests)].into_iter().flatten() {
+    if let Ok(grant) = answer
+        && explain
+    {
+        derivations(&mut page, grant);
+    }
+    let reservations = reservations(contract, answer);
+    let growth = growth.and_then(could_grow);
+    let tables = [tasks, channels, reservations, test_table(tests), growth];
+    for table in tables.into_iter().flatten() {
         // Writing to a string cannot fail.
         let _ = writeln!(page, "{table}\n");
     }
@@ -35,6 +54,17 @@ pub(super) fn page(contract: &Contract, answer: &Result<Grant, Refusal>) -> Stri
         }
     };
     page
+}
+
+/// What each stream became, with the arithmetic.
+fn derivations(page: &mut String, grant: &Grant) {
+    for mapping in &grant.streams {
+        let _ = writeln!(page, "stream \"{}\"", mapping.stream);
+        for line in &mapping.arithmetic {
+            let _ = writeln!(page, "  {line}");
+        }
+        page.push('\n');
+    }
 }
 
 fn table(header: &[&str]) -> Table {
@@ -67,27 +97,54 @@ fn granted_tasks(grant: &Grant) -> Option<Table> {
     (!grant.tasks.is_empty()).then_some(table)
 }
 
-fn refused_tasks(refusal: &Refusal) -> Option<Table> {
-    let mut table = table(&["task", "response time ≤", "deadline", "slack"]);
-    for task in &refusal.tasks {
-        let bound = task.response_time_bound.map_or("none".into(), |bound| bound.to_string());
-        table.add_row([task.name.clone(), bound, task.relative_deadline.to_string(), slack(task)]);
+fn granted_channels(grant: &Grant) -> Option<Table> {
+    let mut table = table(&["channel", "CPU", "rank", "delay ≤", "delay bound", "buffer, B"]);
+    for channel in &grant.channels {
+        table.add_row([
+            channel.name.clone(),
+            channel.cpu.to_string(),
+            channel.rank.to_string(),
+            channel.proven_delay.to_string(),
+            channel.delay_bound.to_string(),
+            channel.buffer.to_string(),
+        ]);
+    }
+    align_right(&mut table, 1..=5);
+    (!grant.channels.is_empty()).then_some(table)
+}
+
+/// What is known of the entries of a contract that was refused.
+fn bounds(kind: &str, bound: &str, asked: &str, entries: &[EntryBound]) -> Option<Table> {
+    let mut table = table(&[kind, bound, asked, "slack"]);
+    for entry in entries {
+        let bound = entry.bound.map_or("none".into(), |bound| bound.to_string());
+        table.add_row([entry.name.clone(), bound, entry.asked.to_string(), slack(entry)]);
     }
     align_right(&mut table, 1..=3);
-    (!refusal.tasks.is_empty()).then_some(table)
+    (!entries.is_empty()).then_some(table)
 }
 
-fn slack(task: &TaskBound) -> String {
-    match task.response_time_bound {
+fn slack(entry: &EntryBound) -> String {
+    match entry.bound {
         None => "none".into(),
-        Some(bound) if bound > task.relative_deadline => {
-            format!("-{}", bound - task.relative_deadline)
-        }
-        Some(bound) => (task.relative_deadline - bound).to_string(),
+        Some(bound) if bound > entry.asked => format!("-{}", bound - entry.asked),
+        Some(bound) => (entry.asked - bound).to_string(),
     }
 }
 
-fn reservations(contract: &Contract, answer: &Result<Grant, Refusal>) -> Option<Table> {
+/// How far each number could go, all others as they are.
+fn could_grow(growth: &Growth) -> Option<Table> {
+    let mut table = table(&["entry", "number", "is", "could be"]);
+    for offer in &growth.0 {
+        let name = format!("{} {}", offer.kind.name(), offer.entry);
+        let (is, to) = (offer.old_amount().to_string(), offer.amount().to_string());
+        table.add_row([name.trim_end(), offer.axis.name(), &is, &to]);
+    }
+    align_right(&mut table, 2..=3);
+    (!growth.0.is_empty()).then_some(table)
+}
+
+fn reservations(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> Option<Table> {
     let mut table = table(&["reservation", "CPU", "budget", "period"]);
     for (at, named) in contract.reservations.iter().enumerate() {
         let granted = answer.as_ref().ok().and_then(|grant| grant.reservations.get(at));

@@ -1,0 +1,133 @@
+//! Tables of results: one form for a person, the terminal, CSV and JSON.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use punctual_analysis::breakdown::Factor;
+use punctual_model::Duration;
+
+/// One cell. What is not there is empty in CSV, null in JSON and "-" for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Words.
+    Text(String),
+    /// Nanoseconds.
+    Time(Option<u64>),
+    /// Nanoseconds with a sign.
+    Slack(Option<i64>),
+    /// A number.
+    Count(usize),
+    /// Millionths, said as a factor.
+    Factor(Option<u64>),
+    /// Millionths, said as percent of a CPU.
+    Share(Option<u64>),
+    /// Yes or no.
+    Flag(bool),
+}
+
+impl Value {
+    /// For a person.
+    pub(super) fn to_text(&self) -> String {
+        let absent = || "-".to_owned();
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Time(nanos) => nanos.map_or_else(absent, time),
+            Self::Slack(nanos) => nanos.map_or_else(absent, |nanos| {
+                let sign = if nanos < 0 { "-" } else { "" };
+                format!("{sign}{}", time(nanos.unsigned_abs()))
+            }),
+            Self::Count(count) => count.to_string(),
+            Self::Factor(millionths) => millionths
+                .and_then(Factor::from_millionths)
+                .map_or_else(absent, |factor| factor.to_string()),
+            Self::Share(millionths) => millionths.map_or_else(absent, |millionths| {
+                format!("{}.{:04} %", millionths / 10_000, millionths % 10_000)
+            }),
+            Self::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        }
+    }
+
+    /// For a program: whole numbers in the unit that the column's key names.
+    fn to_field(&self) -> String {
+        match self {
+            Self::Time(n) | Self::Factor(n) | Self::Share(n) => {
+                n.map_or_else(String::new, |n| n.to_string())
+            }
+            Self::Slack(n) => n.map_or_else(String::new, |n| n.to_string()),
+            Self::Text(_) | Self::Count(_) | Self::Flag(_) => self.to_text(),
+        }
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Text(text) => text.as_str().into(),
+            Self::Time(n) | Self::Factor(n) | Self::Share(n) => (*n).into(),
+            Self::Slack(n) => (*n).into(),
+            Self::Count(count) => (*count).into(),
+            Self::Flag(flag) => (*flag).into(),
+        }
+    }
+
+    /// Whether it belongs to the right of its column.
+    pub(super) fn is_number(&self) -> bool {
+        !matches!(self, Self::Text(_) | Self::Flag(_))
+    }
+}
+
+fn time(nanos: u64) -> String {
+    Duration::from_nanos(nanos).to_string()
+}
+
+/// A table with a name for its file, and for each column a key for programs and a title for people.
+#[derive(Clone, Debug)]
+pub(super) struct Sheet {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [(&'static str, &'static str)],
+    pub(super) rows: Vec<Vec<Value>>,
+}
+
+impl Sheet {
+    /// The name of its CSV file.
+    pub(super) fn file(&self) -> String {
+        format!("{}.csv", self.name)
+    }
+
+    /// One line of keys, then one line a row.
+    pub(super) fn to_csv(&self) -> Vec<u8> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        // Into memory, every row as long as the first: cannot fail.
+        let write = |writer: &mut csv::Writer<Vec<u8>>| -> csv::Result<()> {
+            writer.write_record(self.columns.iter().map(|(key, _)| key))?;
+            self.rows
+                .iter()
+                .try_for_each(|row| writer.write_record(row.iter().map(Value::to_field)))
+        };
+        write(&mut writer).expect("rows as long as the header");
+        writer.into_inner().expect("memory takes it")
+    }
+
+    /// A list with an object for each row.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        let object = |row: &Vec<Value>| -> serde_json::Value {
+            let entries = self.columns.iter().zip(row);
+            entries.map(|((key, _), value)| ((*key).to_owned(), value.to_json())).collect()
+        };
+        self.rows.iter().map(object).collect()
+    }
+
+    /// For a terminal.
+    pub(super) fn to_table(&self) -> Table {
+        let mut table = Table::new();
+        // Reasons are sentences: wrapped, so that the table fits an ordinary terminal.
+        table.load_style(presets::UTF8_BORDERS_ONLY);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
+        table.set_header(self.columns.iter().map(|(_, title)| title));
+        for row in &self.rows {
+            table.add_row(row.iter().map(Value::to_text));
+        }
+        for (at, column) in table.column_iter_mut().enumerate() {
+            if self.rows.first().is_some_and(|row| row[at].is_number()) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+}
