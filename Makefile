@@ -5,7 +5,7 @@ PUNCTUAL := target/release/punctual
 # What `make demo` passes on, for example: make demo ARGS="--seconds 15 --json demo.json"
 ARGS ?=
 
-.PHONY: demo test bench lint deps build
+.PHONY: demo test soak bench fuzz lint deps build
 
 demo: build
 	$(PUNCTUAL) demo $(ARGS)
@@ -13,8 +13,17 @@ demo: build
 test: deps
 	cargo test --workspace --locked
 
+# A million random systems, admitted and then simulated. SOAK_FROM is the first seed, SOAK_SYSTEMS
+# how many.
+soak: deps
+	cargo run --release --locked --package system-tests --bin soak
+
 bench: deps
 	cargo bench --package punctual-bench --locked
+
+# Each target for FUZZ_SECONDS, 600 if not said, for example: make fuzz FUZZ_SECONDS=60
+fuzz:
+	tools/fuzz
 
 lint: deps
 	cargo fmt --all --check

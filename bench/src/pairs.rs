@@ -6,7 +6,8 @@
 //! pairs, but two builds of one function. So this is our own, and small.
 
 use std::fmt;
-use std::time::Instant;
+
+use punctual_linux::clock;
 
 /// What [`compare`] found.
 #[derive(Clone, Debug)]
@@ -52,11 +53,12 @@ pub fn compare(
     comparison
 }
 
-/// How long `block`, which does `ops` operations, takes for each.
+/// How much processor time `block`, which does `ops` operations, takes for each on this thread: what
+/// others do with the CPU meanwhile does not count.
 pub fn nanos_per_op(ops: u64, block: impl FnOnce()) -> f64 {
-    let start = Instant::now();
+    let start = clock::thread_cpu_time();
     block();
-    start.elapsed().as_nanos() as f64 / ops as f64
+    (clock::thread_cpu_time().as_nanos() - start.as_nanos()) as f64 / ops as f64
 }
 
 impl fmt::Display for Comparison {

@@ -1,0 +1,77 @@
+//! The study of real-time channels: throughput and admissibility, in virtual time.
+
+mod admissibility;
+mod host;
+mod table;
+mod throughput;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use table::Table;
+
+/// The study of real-time channels, in virtual time: every run gives the same figures
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    study: Study,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// Also write each table as CSV into this directory
+    #[arg(long, global = true, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Study {
+    /// Kilobytes a second against packet size, packets between preemptions and link (Figures 1, 2, 5)
+    Throughput,
+    /// How many channels fit against packet size and packets between preemptions (Figures 6, 7)
+    Admissibility,
+    /// Both
+    All,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut tables = Vec::new();
+    if matches!(args.study, Study::Throughput | Study::All) {
+        tables.extend([throughput::by_preemption(), throughput::by_packet_size()]);
+    }
+    if matches!(args.study, Study::Admissibility | Study::All) {
+        tables.extend([admissibility::channels_table(), admissibility::ideal_and_real()]);
+    }
+    match publish(&args, &tables) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the results could not be written: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn publish(args: &Args, tables: &[Table]) -> io::Result<()> {
+    let page = if args.json {
+        serde_json::to_string_pretty(tables)? + "\n"
+    } else {
+        tables.iter().map(|table| table.to_markdown() + "\n").collect()
+    };
+    io::stdout().write_all(page.as_bytes())?;
+    match &args.results {
+        Some(directory) => write_into(directory, tables),
+        None => Ok(()),
+    }
+}
+
+fn write_into(directory: &Path, tables: &[Table]) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for table in tables {
+        fs::write(directory.join(table.name).with_extension("csv"), table.to_csv())?;
+    }
+    Ok(())
+}

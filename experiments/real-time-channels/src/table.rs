@@ -1,0 +1,31 @@
+//! Tables that print as Markdown, CSV and JSON.
+
+use serde::Serialize;
+
+/// Rows of cells under a head.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Table {
+    /// Its file name.
+    pub(crate) name: &'static str,
+    /// What it shows.
+    pub(crate) caption: &'static str,
+    pub(crate) head: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn to_markdown(&self) -> String {
+        let rule = vec!["---"; self.head.len()].join("|");
+        let mut page = format!("{}\n\n|{}|\n|{rule}|\n", self.caption, self.head.join("|"));
+        for row in &self.rows {
+            page += &format!("|{}|\n", row.join("|"));
+        }
+        page
+    }
+
+    /// No cell has a comma or a quote in it.
+    pub(crate) fn to_csv(&self) -> String {
+        let rows = self.rows.iter().map(|row| row.join(",") + "\n");
+        self.head.join(",") + "\n" + &rows.collect::<String>()
+    }
+}

@@ -1,0 +1,96 @@
+//! Real-time upcalls: how much each test admits, what delayed preemption saves; and beside it how
+//! tight every test of this project is. In virtual time, so exact and the same on every machine.
+
+mod admission;
+mod sets;
+mod switches;
+mod table;
+mod tightness;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use table::Table;
+
+/// What to study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Study {
+    /// Random sets of upcalls: what each test admits, and up to which utilisation
+    Admission,
+    /// Delayed against immediate preemption: switches and late jobs
+    Switches,
+    /// Every test against what is feasible
+    Tightness,
+}
+
+/// The study of real-time upcalls, in virtual time
+#[derive(Parser)]
+struct Args {
+    /// What to study; all if none is named
+    studies: Vec<Study>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write each table as CSV into this directory, and all as text
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Random sets of the admission study; the others scale with it
+    #[arg(long, default_value_t = 40_000)]
+    sets: u64,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let mut done = Vec::new();
+    for study in [Study::Admission, Study::Switches, Study::Tightness] {
+        if !args.studies.is_empty() && !args.studies.contains(&study) {
+            continue;
+        }
+        let tables = match study {
+            Study::Admission => {
+                vec![admission::acceptance(args.sets), admission::breakdown(args.sets / 100)]
+            }
+            Study::Switches => vec![switches::counts(), switches::misses()],
+            Study::Tightness => tightness::tables(args.sets / 100),
+        };
+        done.push((study, tables));
+    }
+    match publish(&args, &done) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the results could not be written: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn publish(args: &Args, done: &[(Study, Vec<Table>)]) -> io::Result<()> {
+    let tables: Vec<&Table> = done.iter().flat_map(|(_, tables)| tables).collect();
+    let page = if args.json {
+        serde_json::to_string_pretty(&tables)? + "\n"
+    } else {
+        tables.iter().map(|table| table.to_text() + "\n").collect()
+    };
+    io::stdout().write_all(page.as_bytes())?;
+    match &args.results {
+        Some(directory) => write_into(directory, done),
+        None => Ok(()),
+    }
+}
+
+fn write_into(directory: &Path, done: &[(Study, Vec<Table>)]) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    for (study, tables) in done {
+        for table in tables {
+            fs::write(directory.join(table.name).with_extension("csv"), table.to_csv())?;
+        }
+        let text: Vec<String> = tables.iter().map(Table::to_text).collect();
+        let name = study.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
+        fs::write(directory.join(name).with_extension("txt"), text.join("\n"))?;
+    }
+    Ok(())
+}

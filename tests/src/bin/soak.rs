@@ -1,0 +1,102 @@
+//! A long soak: random systems, admitted and then simulated. `SOAK_FROM` is the first seed (0),
+//! `SOAK_SYSTEMS` how many (a million); what a run did need not be done again.
+//!
+//! Prints each broken promise with its seed and goes on. Exit code 1 if there was any.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use system_tests::promise::{Outcome, holds};
+
+#[derive(Default)]
+struct Tally {
+    seeds: u64,
+    broken: u64,
+    jobs: u64,
+    tasks: u64,
+    reached: u64,
+    admitted: BTreeMap<&'static str, u64>,
+}
+
+impl Tally {
+    fn add(&mut self, outcome: Result<Outcome, String>) {
+        self.seeds += 1;
+        match outcome {
+            Ok(Outcome::Refused) => {}
+            Ok(Outcome::Kept { policy, jobs, reached, tasks }) => {
+                *self.admitted.entry(policy.name()).or_default() += 1;
+                self.jobs += jobs;
+                self.reached += reached;
+                self.tasks += tasks;
+            }
+            Err(why) => {
+                self.broken += 1;
+                eprintln!("\n{why}");
+            }
+        }
+    }
+
+    fn line(&self, from: u64, began: Instant) -> String {
+        let admitted: u64 = self.admitted.values().sum();
+        format!(
+            "{} seeds from {from}, {admitted} admitted, {} broken, {} jobs, {} s",
+            self.seeds,
+            self.broken,
+            self.jobs,
+            began.elapsed().as_secs()
+        )
+    }
+}
+
+/// Seeds taken at a time, so that `SOAK_FROM` of the next run can be read off the last line.
+const SHARE: u64 = 64;
+
+fn main() -> ExitCode {
+    let number = |name: &str, default: u64| match std::env::var(name) {
+        Ok(text) => text.parse().map_err(|_| format!("{name} is not a number: {text:?}")),
+        Err(_) => Ok(default),
+    };
+    let (from, systems) = match (number("SOAK_FROM", 0), number("SOAK_SYSTEMS", 1_000_000)) {
+        (Ok(from), Ok(systems)) => (from, systems),
+        (Err(why), _) | (_, Err(why)) => {
+            eprintln!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    let (began, next, tally) = (Instant::now(), AtomicU64::new(0), Mutex::new(Tally::default()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let first = next.fetch_add(SHARE, Ordering::Relaxed);
+                    if first >= systems {
+                        break;
+                    }
+                    for seed in first..(first + SHARE).min(systems) {
+                        let outcome = holds(from + seed);
+                        tally.lock().expect("no thread panics").add(outcome);
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            while next.load(Ordering::Relaxed) < systems {
+                std::thread::sleep(Duration::from_secs(1));
+                eprint!("\r{}", tally.lock().expect("no thread panics").line(from, began));
+            }
+        });
+    });
+    let tally = tally.into_inner().expect("no thread panics");
+    eprintln!();
+    println!("{}", tally.line(from, began));
+    for (policy, admitted) in &tally.admitted {
+        println!("  {policy}: {admitted} admitted");
+    }
+    println!("  {} of {} bounds reached", tally.reached, tally.tasks);
+    println!("go on with: SOAK_FROM={} make soak", from + systems);
+    ExitCode::from(u8::from(tally.broken > 0))
+}

@@ -1,0 +1,31 @@
+//! Counts jobs and those that are late, and nothing else: a histogram would be most of the work.
+
+use punctual_model::{Duration, Task};
+use punctual_trace::{Event, Kind, Sink};
+
+/// What was seen so far.
+pub(crate) struct Late {
+    relative_deadlines: Vec<Duration>,
+    /// Jobs that completed.
+    pub(crate) jobs: u64,
+    /// Those that did so after their deadline.
+    pub(crate) late: u64,
+}
+
+impl Late {
+    /// Nothing seen of `tasks`.
+    pub(crate) fn new(tasks: &[Task]) -> Self {
+        let relative_deadlines = tasks.iter().map(Task::relative_deadline).collect();
+        Self { relative_deadlines, jobs: 0, late: 0 }
+    }
+}
+
+impl Sink for Late {
+    fn record(&mut self, event: Event) {
+        if event.kind == Kind::Complete {
+            let deadline = event.release + self.relative_deadlines[event.job.task as usize];
+            self.jobs += 1;
+            self.late += u64::from(event.at > deadline);
+        }
+    }
+}
