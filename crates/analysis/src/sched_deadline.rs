@@ -10,7 +10,7 @@
 //!
 //! # Assumptions
 //! Every CPU has the same capacity (smaller ones count for less in the kernel); all threads of the
-//! root domain with reservations are in the sum; the kernel's fair server is on, as by default.
+//! root domain with reservations are in the sum.
 //!
 //! # Sources
 //! Linux, Documentation/scheduler/sched-deadline.rst, §4, and kernel/sched/deadline.c:
@@ -20,7 +20,7 @@
 //! # Units and answers
 //! Nanoseconds and 2⁻²⁰ of a CPU, rounded as the kernel rounds. There is always an answer.
 
-use punctual_model::{Duration, Reservation, Service};
+use punctual_model::{DeadlineLimits, Duration, Reservation, Service};
 use thiserror::Error;
 
 /// One whole CPU, in the kernel's fixed point.
@@ -28,37 +28,6 @@ const WHOLE: u64 = 1 << 20;
 
 /// The least runtime: below it the kernel's arithmetic is too coarse.
 pub const LEAST_RUNTIME: Service = Service::from_nanos(1 << 10);
-
-/// What the administrator set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelLimits {
-    /// `sched_rt_runtime_us`; `None` (there: −1) lifts the limit on bandwidth.
-    pub rt_runtime: Option<Duration>,
-    /// `sched_rt_period_us`.
-    pub rt_period: Duration,
-    /// The budget of the fair server of each CPU; zero if it is off.
-    pub fair_runtime: Duration,
-    /// Its period.
-    pub fair_period: Duration,
-    /// `sched_deadline_period_min_us`.
-    pub shortest_period: Duration,
-    /// `sched_deadline_period_max_us`.
-    pub longest_period: Duration,
-}
-
-/// As the kernel starts.
-impl Default for KernelLimits {
-    fn default() -> Self {
-        Self {
-            rt_runtime: Some(Duration::from_millis(950)),
-            rt_period: Duration::from_millis(1_000),
-            fair_runtime: Duration::from_millis(50),
-            fair_period: Duration::from_millis(1_000),
-            shortest_period: Duration::from_micros(100),
-            longest_period: Duration::from_micros(1 << 22),
-        }
-    }
-}
 
 /// What a thread asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,46 +105,44 @@ pub fn to_ratio(period: Duration, runtime: Duration) -> u64 {
     u64::try_from(ratio).unwrap_or(u64::MAX)
 }
 
-impl KernelLimits {
-    /// What a root domain of `cpus` CPUs has for reservations; `None`: no limit.
-    pub fn bandwidth(&self, cpus: u16) -> Option<u64> {
-        let of_each = to_ratio(self.rt_period, self.rt_runtime?);
-        let fair = to_ratio(self.fair_period, self.fair_runtime);
-        Some(of_each.saturating_sub(fair).saturating_mul(u64::from(cpus)))
-    }
+/// What a root domain of `cpus` CPUs has for reservations; `None`: no limit.
+pub fn bandwidth(limits: &DeadlineLimits, cpus: u16) -> Option<u64> {
+    let of_each = to_ratio(limits.rt_period, limits.rt_runtime?);
+    let fair = to_ratio(limits.fair_period, limits.fair_runtime);
+    Some(of_each.saturating_sub(fair).saturating_mul(u64::from(cpus)))
+}
 
-    /// Whether the kernel takes the numbers of `request`, bandwidth aside.
-    pub fn check(&self, request: Request) -> Result<(), Objection> {
-        let Request { runtime, deadline, period } = request;
-        let (shortest, longest) = (self.shortest_period, self.longest_period);
-        if runtime < LEAST_RUNTIME {
-            Err(Objection::RuntimeTooShort { runtime })
-        } else if runtime.at_full_speed() > deadline {
-            Err(Objection::RuntimeAboveDeadline { runtime, deadline })
-        } else if deadline > period {
-            Err(Objection::DeadlineAbovePeriod { deadline, period })
-        } else if period < shortest || period > longest {
-            Err(Objection::PeriodOutside { period, shortest, longest })
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Whether the kernel takes `requests`, one after the other, in an empty root domain of `cpus`
-    /// CPUs: if not, the first that it refuses and why.
-    pub fn admit(
-        &self,
-        cpus: u16,
-        requests: impl IntoIterator<Item = Request>,
-    ) -> Result<(), (usize, Objection)> {
-        let mut left = self.bandwidth(cpus).unwrap_or(u64::MAX);
-        for (at, request) in requests.into_iter().enumerate() {
-            self.check(request).map_err(|objection| (at, objection))?;
-            let wanted = to_ratio(request.period, request.runtime.at_full_speed());
-            left = left.checked_sub(wanted).ok_or((at, Objection::Bandwidth { wanted, left }))?;
-        }
+/// Whether the kernel takes the numbers of `request`, bandwidth aside.
+pub fn check(limits: &DeadlineLimits, request: Request) -> Result<(), Objection> {
+    let Request { runtime, deadline, period } = request;
+    let (shortest, longest) = (limits.shortest_period, limits.longest_period);
+    if runtime < LEAST_RUNTIME {
+        Err(Objection::RuntimeTooShort { runtime })
+    } else if runtime.at_full_speed() > deadline {
+        Err(Objection::RuntimeAboveDeadline { runtime, deadline })
+    } else if deadline > period {
+        Err(Objection::DeadlineAbovePeriod { deadline, period })
+    } else if period < shortest || period > longest {
+        Err(Objection::PeriodOutside { period, shortest, longest })
+    } else {
         Ok(())
     }
+}
+
+/// Whether the kernel takes `requests`, one after the other, in an empty root domain of `cpus`
+/// CPUs: if not, the first that it refuses and why.
+pub fn admit(
+    limits: &DeadlineLimits,
+    cpus: u16,
+    requests: impl IntoIterator<Item = Request>,
+) -> Result<(), (usize, Objection)> {
+    let mut left = bandwidth(limits, cpus).unwrap_or(u64::MAX);
+    for (at, request) in requests.into_iter().enumerate() {
+        check(limits, request).map_err(|objection| (at, objection))?;
+        let wanted = to_ratio(request.period, request.runtime.at_full_speed());
+        left = left.checked_sub(wanted).ok_or((at, Objection::Bandwidth { wanted, left }))?;
+    }
+    Ok(())
 }
 
 fn ppm_below(bandwidth: u64) -> u128 {
@@ -191,7 +158,7 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    const KERNEL: fn() -> KernelLimits = KernelLimits::default;
+    const KERNEL: DeadlineLimits = DeadlineLimits::DEFAULT;
 
     fn request(text: &str) -> Request {
         text.parse::<Reservation>().expect("valid").into()
@@ -202,8 +169,8 @@ mod tests {
     fn ninety_percent_of_each_cpu_is_left() {
         assert_eq!(to_ratio(Duration::from_millis(1_000), Duration::from_millis(950)), 996_147);
         assert_eq!(to_ratio(Duration::from_millis(1_000), Duration::from_millis(50)), 52_428);
-        assert_eq!(KERNEL().bandwidth(1), Some(943_719));
-        assert_eq!(KERNEL().bandwidth(8), Some(8 * 943_719));
+        assert_eq!(bandwidth(&KERNEL, 1), Some(943_719));
+        assert_eq!(bandwidth(&KERNEL, 8), Some(8 * 943_719));
     }
 
     #[test]
@@ -213,29 +180,29 @@ mod tests {
             ("10us/100us", "10us/99999ns"),
             ("1ms/4194304us", "1ms/4194305us"),
         ] {
-            assert_eq!(KERNEL().check(request(good)), Ok(()), "{good}");
-            assert!(KERNEL().check(request(bad)).is_err(), "{bad}");
+            assert_eq!(check(&KERNEL, request(good)), Ok(()), "{good}");
+            assert!(check(&KERNEL, request(bad)).is_err(), "{bad}");
         }
         let period = Duration::from_millis(10);
         let early = Request { deadline: Duration::from_millis(1), ..request("2ms/10ms") };
-        assert!(matches!(KERNEL().check(early), Err(Objection::RuntimeAboveDeadline { .. })));
+        assert!(matches!(check(&KERNEL, early), Err(Objection::RuntimeAboveDeadline { .. })));
         let late = Request { deadline: period + period, ..request("2ms/10ms") };
-        assert!(matches!(KERNEL().check(late), Err(Objection::DeadlineAbovePeriod { .. })));
+        assert!(matches!(check(&KERNEL, late), Err(Objection::DeadlineAbovePeriod { .. })));
     }
 
     /// One bit of 2⁻²⁰ more than is left is too much; what is rounded away costs nothing.
     #[test]
     fn bandwidth_is_counted_as_the_kernel_counts() {
         let all = ["9ms/10ms"];
-        let admit = |texts: &[&str]| KERNEL().admit(1, texts.iter().map(|text| request(text)));
-        assert_eq!(admit(&all), Ok(()));
+        let admitted = |texts: &[&str]| admit(&KERNEL, 1, texts.iter().map(|text| request(text)));
+        assert_eq!(admitted(&all), Ok(()));
         // 943718.4 is rounded down, so one unit of 2⁻²⁰ is left: 2 µs of 2 s.
-        assert_eq!(admit(&["9ms/10ms", "2us/2s"]), Ok(()));
-        let refused = admit(&["9ms/10ms", "2us/2s", "2us/2s"]).expect_err("nothing is left");
+        assert_eq!(admitted(&["9ms/10ms", "2us/2s"]), Ok(()));
+        let refused = admitted(&["9ms/10ms", "2us/2s", "2us/2s"]).expect_err("nothing is left");
         assert_eq!(refused.0, 2);
         assert_eq!(refused.1, Objection::Bandwidth { wanted: 1, left: 0 });
         assert_eq!(refused.1.to_string(), "wants 1 ppm of a CPU, and the kernel has 0 ppm left");
-        let lifted = KernelLimits { rt_runtime: None, ..KERNEL() };
-        assert_eq!(lifted.admit(1, [request("8ms/8ms"), request("8ms/8ms")]), Ok(()));
+        let lifted = DeadlineLimits { rt_runtime: None, ..KERNEL };
+        assert_eq!(admit(&lifted, 1, [request("8ms/8ms"), request("8ms/8ms")]), Ok(()));
     }
 }

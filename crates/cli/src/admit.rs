@@ -56,8 +56,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
 /// How far each number of an admitted contract can go, the others as they are.
 struct Growth(Vec<punctual_analysis::Offer>);
 
-/// This host with switches that cost nothing, until a measured profile says what they cost.
+/// This host with the kernel's limits on reservations, and with switches that cost nothing until a
+/// measured profile says what they cost.
 pub(crate) fn this_host() -> HostProfile {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    HostProfile::ideal(u16::try_from(cpus).unwrap_or(u16::MAX))
+    let deadline_limits = punctual_linux::host::deadline_limits();
+    let reservable_ppm = deadline_limits.reservable_ppm();
+    let ideal = HostProfile::ideal(u16::try_from(cpus).unwrap_or(u16::MAX));
+    HostProfile { reservable_ppm, deadline_limits, ..ideal }
 }

@@ -32,7 +32,7 @@ pub mod upcall;
 
 pub use contract::{Contract, ContractError, Policy};
 pub use handler::Handler;
-pub use host::HostProfile;
+pub use host::{DeadlineLimits, HostProfile};
 pub use rank::Rank;
 pub use reservation::{Reservation, ReservationError};
 pub use stream::{Stream, StreamClass, StreamError, StreamSpec};

@@ -45,10 +45,10 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
     if contract.cpus > 1 {
         // Each CPU was judged while it was filled.
         return placement.task_cpus.iter().chain(&placement.reservation_cpus).all(Option::is_some)
-            && reservations::kernel_objection(contract, &placement).is_none();
+            && reservations::kernel_objection(contract, host, &placement).is_none();
     }
     reservations::failing(contract, host, &placement).is_none()
-        && reservations::kernel_objection(contract, &placement).is_none()
+        && reservations::kernel_objection(contract, host, &placement).is_none()
         && judge::fits(contract.policy, &placement.load(contract, host, 0), steps)
 }
 

@@ -9,7 +9,7 @@ use super::{Failure, Findings};
 use crate::knobs::Entry;
 use crate::partition::Placement;
 use crate::reservation::bandwidth_ppm;
-use crate::sched_deadline::{KernelLimits, LEAST_RUNTIME, Objection};
+use crate::sched_deadline::{self, LEAST_RUNTIME, Objection};
 use crate::verdict::{Resource, Shortfall};
 
 const BANDWIDTH: &str = "reservable-bandwidth";
@@ -27,7 +27,7 @@ pub(super) fn examine(
     let why = format!("within the {} ppm that may be reserved of a CPU", host.reservable_ppm);
     findings.add(BANDWIDTH, why, failing(contract, host, placement));
     let why = "the kernel takes every budget, every period and their sum on each CPU".into();
-    findings.add(SCHED_DEADLINE, why, kernel_objection(contract, placement));
+    findings.add(SCHED_DEADLINE, why, kernel_objection(contract, host, placement));
 }
 /// The first reservation, in file order, that does not fit beside those before it (one CPU) or
 /// that found no CPU.
@@ -68,12 +68,16 @@ pub(super) fn failing(
 
 /// The first reservation, CPU by CPU, that the kernel would refuse. A root domain may be as small as
 /// one CPU; and where it is larger, what fits on each of its CPUs fits together.
-pub(super) fn kernel_objection(contract: &Contract, placement: &Placement) -> Option<Failure> {
-    let kernel = KernelLimits::default();
+pub(super) fn kernel_objection(
+    contract: &Contract,
+    host: &HostProfile,
+    placement: &Placement,
+) -> Option<Failure> {
     (0..contract.cpus).find_map(|cpu| {
         let here: Vec<usize> = placement.reservations_on(cpu).collect();
         let requests = here.iter().map(|&at| contract.reservations[at].reservation.into());
-        let (refused, objection) = kernel.admit(1, requests).err()?;
+        let (refused, objection) =
+            sched_deadline::admit(&host.deadline_limits, 1, requests).err()?;
         let named = &contract.reservations[here[refused]];
         let shortfall = match objection {
             Objection::Bandwidth { wanted, left } => {

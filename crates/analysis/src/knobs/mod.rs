@@ -108,7 +108,7 @@ impl Entry {
     pub(crate) fn knobs(self, contract: &Contract, host: &HostProfile) -> Vec<Knob> {
         let knobs = match self {
             Self::Task(at) => task::knobs(contract, at),
-            Self::Reservation(at) => task::reservation_knobs(contract, at),
+            Self::Reservation(at) => task::reservation_knobs(contract, host, at),
             Self::Channel(at) => channel::knobs(contract, at),
             Self::Stream(at) => stream::knobs(contract, at),
             Self::Sending => sending::knobs(contract),

@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 
 use punctual_model::units::MAX_NANOS;
 use punctual_model::{
-    Contract, Duration, Reservation, Service, Task, TaskSpec, Upcall, UpcallSpec,
+    Contract, Duration, HostProfile, Reservation, Service, Task, TaskSpec, Upcall, UpcallSpec,
 };
 
 use super::{Numbers, Relief};
 use crate::offer::Axis;
-use crate::sched_deadline::{KernelLimits, LEAST_RUNTIME};
+use crate::sched_deadline::LEAST_RUNTIME;
 
 /// The position among the upcalls of the task at `at`, if it is one.
 pub(super) fn upcall_of(contract: &Contract, at: usize) -> Option<usize> {
@@ -116,9 +116,13 @@ fn turned_upcall(upcall: &Upcall, axis: Axis, value: u64) -> Option<Upcall> {
     Upcall::new(spec).ok()
 }
 
-pub(super) fn reservation_knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
+pub(super) fn reservation_knobs(
+    contract: &Contract,
+    host: &HostProfile,
+    at: usize,
+) -> Vec<Numbers> {
     let reservation = contract.reservations[at].reservation;
-    let kernel = KernelLimits::default();
+    let kernel = host.deadline_limits;
     let (budget, period) = (reservation.budget().as_nanos(), reservation.period().as_nanos());
     let (shortest, longest) = (kernel.shortest_period, kernel.longest_period);
     Vec::from([

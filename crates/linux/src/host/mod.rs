@@ -14,7 +14,9 @@ pub use bandwidth::{Bandwidth, bandwidth_left, largest_budget};
 pub use clocks::{Clocks, clocks};
 pub use machine::{Machine, Virtualisation, cpus_online, machine};
 pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, privileges};
-pub use realtime::{FairServer, RtGroup, Throttling, fair_servers, rt_group, throttling};
+pub use realtime::{
+    FairServer, RtGroup, Throttling, deadline_limits, fair_servers, rt_group, throttling,
+};
 pub use steal::{Steal, steal_over, stolen};
 
 use std::fs;

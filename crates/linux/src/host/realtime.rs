@@ -2,10 +2,12 @@
 
 use std::fs;
 
+use punctual_model::host::DeadlineLimits;
 use punctual_model::reservation::Reservation;
 use punctual_model::time::{Duration, Service};
 
 use super::{read_number, read_trimmed};
+use crate::sched::KernelLimits;
 
 /// The host-wide cap on real-time classes (kernel.sched_rt_{runtime,period}_us, sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +126,36 @@ pub fn fair_servers() -> Vec<FairServer> {
     let mut servers: Vec<_> = entries.flatten().filter_map(server).collect();
     servers.sort_by_key(|server| server.cpu);
     servers
+}
+
+/// What the kernel asks of reservations; its defaults where it does not say. Of the fair servers the
+/// largest: where they differ by CPU, a reservation may come to any.
+pub fn deadline_limits() -> DeadlineLimits {
+    let default = DeadlineLimits::DEFAULT;
+    let (rt_runtime, rt_period) = match throttling() {
+        None => (default.rt_runtime, default.rt_period),
+        Some(Throttling::Off) => (None, default.rt_period),
+        Some(Throttling::Capped { budget, period }) => (Some(budget.at_full_speed()), period),
+    };
+    let servers = fair_servers();
+    let largest = servers
+        .iter()
+        .filter_map(|server| server.reservation)
+        .max_by_key(|reservation| reservation.utilisation_ppm());
+    let (fair_runtime, fair_period) = match largest {
+        Some(server) => (server.budget().at_full_speed(), server.period()),
+        None if servers.is_empty() => (default.fair_runtime, default.fair_period),
+        None => (Duration::ZERO, default.fair_period),
+    };
+    let periods = KernelLimits::read();
+    DeadlineLimits {
+        rt_runtime,
+        rt_period,
+        fair_runtime,
+        fair_period,
+        shortest_period: periods.shortest_period,
+        longest_period: periods.longest_period,
+    }
 }
 
 #[cfg(test)]
