@@ -3,17 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use punctual_analysis::{CpuLoad, Steps, edf, fixed_priority, order, utilisation};
+use punctual_analysis::{
+    CpuLoad, Steps, admit_within, edf, fixed_priority, order, utilisation,
+};
 use punctual_model::contract::{MAX_CPUS, MAX_ENTRIES};
 use punctual_model::{Contract, HostProfile, Service, Task};
 
 /// Enough to get into every loop; the number that admission allows would take seconds an input.
 const STEPS: u64 = 20_000;
-
-/// The most tasks, and how often the shortest period may fit in the longest time, for which
-/// admission as a whole is tried: it takes few steps then.
-const MANY: usize = 8;
-const FAR: u64 = 1000;
 
 fuzz_target!(|bytes: &[u8]| {
     let contract = match Contract::parse("fuzz.toml", bytes) {
@@ -46,23 +43,20 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(!in_time || bound.is_none_or(|bound| bound <= task.relative_deadline()));
         }
     }
-    if is_easy(&contract.tasks) {
-        let host = HostProfile::ideal(contract.cpus);
-        if let Ok(grant) = punctual_analysis::admit(&contract, &host) {
-            assert_eq!(grant.tasks.len(), contract.tasks.len());
-            for task in &grant.tasks {
-                assert!(task.response_time_bound <= task.relative_deadline);
+    for context_switch in [Service::ZERO, Service::from_micros(3)] {
+        let host = HostProfile { context_switch, ..HostProfile::ideal(contract.cpus) };
+        match admit_within(&contract, &host, &mut Steps::new(10 * STEPS)) {
+            Ok(grant) => {
+                assert_eq!(grant.tasks.len(), contract.tasks.len() + contract.streams.len());
+                assert_eq!(grant.channels.len(), contract.channels.len() + contract.streams.len());
+                for task in &grant.tasks {
+                    assert!(task.response_time_bound <= task.relative_deadline);
+                }
+                for channel in &grant.channels {
+                    assert!(channel.proven_delay <= channel.delay_bound);
+                }
             }
+            Err(refusal) => assert!(!refusal.to_string().is_empty()),
         }
     }
 });
-
-fn is_easy(tasks: &[Task]) -> bool {
-    let shortest = tasks.iter().map(Task::min_inter_arrival).min().unwrap_or_default();
-    let longest = tasks.iter().map(|task| task.min_inter_arrival().max(task.relative_deadline()));
-    let longest = longest.max().unwrap_or_default();
-    let needed: f64 = tasks.iter().map(Task::utilisation).sum();
-    // Near one, busy windows are long however few the tasks.
-    let clear = !(0.9..1.1).contains(&needed);
-    tasks.len() <= MANY && clear && longest.as_nanos() / FAR <= shortest.as_nanos()
-}
