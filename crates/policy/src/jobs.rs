@@ -120,6 +120,7 @@ impl Jobs {
 
     /// The same of a job that became known at `known`, which may be before the one before it was
     /// complete.
+    #[inline]
     pub fn ready_since(
         &mut self,
         task: u32,
@@ -142,6 +143,7 @@ impl Jobs {
     }
 
     /// Gives the CPU to the most urgent ready job; none is running.
+    #[inline]
     #[must_use]
     pub fn dispatch(&mut self) -> Option<u32> {
         debug_assert!(self.running.is_none(), "the running job completes or gives way first");
@@ -161,6 +163,7 @@ impl Jobs {
     }
 
     /// The running job gives way; it stays ready.
+    #[inline]
     pub fn give_way(&mut self) {
         if let Some((task, key)) = self.running.take() {
             self.insert(task, key);
@@ -168,10 +171,12 @@ impl Jobs {
     }
 
     /// The running job is complete.
+    #[inline]
     pub fn complete(&mut self) {
         self.running = None;
     }
 
+    #[inline]
     fn insert(&mut self, task: u32, key: Instant) {
         match &mut self.queue {
             Queue::Fixed { rank, ready, .. } => ready.insert(rank[task as usize]),

@@ -22,6 +22,7 @@ impl ReadySet {
     }
 
     /// Adds `rank`; nothing changes if it is there already.
+    #[inline]
     pub fn insert(&mut self, rank: Rank) {
         let (word, bit) = place(rank.0 as usize);
         self.words[word] |= bit;
@@ -30,6 +31,7 @@ impl ReadySet {
     }
 
     /// Takes `rank` out; nothing changes if it is not there.
+    #[inline]
     pub fn remove(&mut self, rank: Rank) {
         let (word, bit) = place(rank.0 as usize);
         self.words[word] &= !bit;
@@ -40,6 +42,7 @@ impl ReadySet {
     }
 
     /// The most urgent rank in the set.
+    #[inline]
     pub fn first(&self) -> Option<Rank> {
         let (above, word) = self.summary.iter().enumerate().find(|(_, word)| **word != 0)?;
         let at = above as u32 * 64 + word.trailing_zeros();

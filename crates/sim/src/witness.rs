@@ -94,7 +94,8 @@ pub fn search(tasks: &[Task], policy: &Jobs, budget: Budget) -> Option<Witness> 
         let mut share = jobs.div_ceil(2);
         jobs -= share;
         let found = carry_out(attack, tasks, policy, &mut share);
-        jobs += share;
+        // Setting up what the share then did not allow costs about a job of each task.
+        jobs = (jobs + share).saturating_sub(count.into());
         if found.is_some() || jobs == 0 {
             return found;
         }

@@ -1,15 +1,19 @@
-//! The events of a sending host.
+//! The events of a sending host: here its state, the order of events, and what comes from outside.
+
+mod processor;
+mod transmission;
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use punctual_model::channel::LinkScheduling;
-use punctual_model::{Duration, Instant, Service};
-use punctual_policy::link::{Handlers, LinkScheduler, Next, Point, Shaper, YieldPoint};
+use punctual_model::{Instant, Service};
+use punctual_policy::link::{Handlers, LinkScheduler, Point, Shaper};
 
-use super::sink::{Sent, Sink, Totals};
-use super::sources::{Backlog, Hog, HogPattern, Message};
+use super::hogs::Hogs;
+use super::refills::Refills;
+use super::sink::{Occupant, Sink, Totals};
+use super::sources::Message;
 use super::{Costs, Setup};
 
 /// What the processor is busy with.
@@ -43,26 +47,6 @@ struct Packet {
     message: Option<Work>,
 }
 
-/// A best-effort sender's own view.
-#[derive(Clone, Copy, Debug)]
-struct Refill {
-    backlog: Backlog,
-    packets: u32,
-    inside: u32,
-    /// When the next message comes, if there is room then; never while one is being made.
-    next: Instant,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct HogState {
-    hog: Hog,
-    next: Instant,
-    /// How often it came.
-    times: u64,
-    /// When one that chases starts may come again.
-    allowed_from: Instant,
-}
-
 pub(super) struct Host<'a, S, C, K> {
     setup: &'a Setup<'a>,
     sources: Vec<S>,
@@ -73,10 +57,8 @@ pub(super) struct Host<'a, S, C, K> {
     shapers: Vec<Shaper>,
     handlers: Handlers<Work>,
     link: LinkScheduler<Packet>,
-    refills: Vec<Refill>,
-    next_refill: Instant,
-    hogs: Vec<HogState>,
-    next_hog: Instant,
+    refills: Refills,
+    hogs: Hogs,
     now: Instant,
     piece: Piece,
     piece_end: Instant,
@@ -100,23 +82,15 @@ where
     C: Costs,
     K: Sink,
 {
+    /// A host at rest; `setup` was checked.
     pub(super) fn new(setup: &'a Setup<'a>, sources: Vec<S>, costs: C, sink: &'a mut K) -> Self {
         let (channels, cut) = (setup.channels, setup.sender.packetisation);
-        assert_eq!(sources.len(), channels.len(), "one source a channel");
-        assert!(setup.hogs.iter().all(|hog| !hog.period.is_zero()), "a hog without a period");
-        let refill = |backlog: &Backlog| {
-            let packets = cut.packets_of(backlog.bytes);
-            assert!(packets > 0 && packets <= backlog.room, "room for at least one message");
-            Refill { backlog: *backlog, packets, inside: 0, next: backlog.first }
-        };
-        let refills: Vec<Refill> = setup.backlogs.iter().map(refill).collect();
+        let refills = Refills::new(setup.backlogs, cut);
         // All messages that may be inside, as packets.
         let of_channel = |c: &punctual_model::channel::Channel| {
             cut.packets_of(c.arrivals().max_message()) as usize * setup.room as usize
         };
         let real_time_room = channels.iter().map(of_channel).sum();
-        let best_effort_room = refills.iter().map(|refill| refill.backlog.room as usize).sum();
-        let count = refills.len() as u32;
         let shaper = |c: &punctual_model::channel::Channel| Shaper::new(c.arrivals(), setup.room);
         let mut host = Self {
             setup,
@@ -130,17 +104,11 @@ where
                 cut.packets_per_block(),
                 channels,
                 setup.room as usize,
-                count,
+                refills.len() as u32,
             ),
-            link: LinkScheduler::new(
-                setup.sender.link_scheduling,
-                real_time_room,
-                best_effort_room,
-            ),
+            link: LinkScheduler::new(setup.sender.link_scheduling, real_time_room, refills.room()),
             refills,
-            next_refill: Instant::ZERO,
-            hogs: setup.hogs.iter().map(|&hog| HogState::new(hog)).collect(),
-            next_hog: Instant::ZERO,
+            hogs: Hogs::new(setup.hogs),
             now: Instant::ZERO,
             piece: Piece::Idle,
             piece_end: Instant::MAX,
@@ -157,8 +125,6 @@ where
         for channel in 0..channels.len() as u32 {
             host.expect_from(channel);
         }
-        host.find_next_refill();
-        host.find_next_hog();
         host
     }
 
@@ -167,8 +133,8 @@ where
             let coming = self.coming.peek().map_or(Instant::MAX, |Reverse((at, ..))| *at);
             let next = [
                 coming,
-                self.next_refill,
-                self.next_hog,
+                self.refills.next(),
+                self.hogs.next(),
                 self.hogs_end,
                 self.piece_end,
                 self.starting_end,
@@ -184,9 +150,12 @@ where
                 self.totals.length = end.saturating_since(Instant::ZERO);
                 return self.totals;
             }
+            if let Some(by) = self.occupant().filter(|_| next > self.now) {
+                self.sink.occupied(by, self.now, next);
+            }
             self.now = next;
             // The order at one instant: hogs, then what ends, then what comes.
-            if self.next_hog <= next {
+            if self.hogs.next() <= next {
                 self.hogs_come();
             } else if self.starting_end <= next {
                 self.started();
@@ -200,13 +169,27 @@ where
                 self.sent();
             } else if coming <= next {
                 self.message_comes();
-            } else if self.next_refill <= next {
+            } else if self.refills.next() <= next {
                 self.refill();
                 self.dispatch();
             } else {
                 self.wake = Instant::MAX;
                 self.dispatch();
             }
+        }
+    }
+
+    /// Who has the processor from now on.
+    fn occupant(&self) -> Option<Occupant> {
+        match self.piece {
+            _ if self.hogged() => Some(Occupant::Hogs),
+            _ if self.starting.is_some() => Some(Occupant::Link),
+            Piece::Idle => None,
+            Piece::Thread => Some(Occupant::Link),
+            Piece::Change(handler) | Piece::Packet(handler) => match self.channel(handler) {
+                Some(_) => Some(Occupant::Channels),
+                None => Some(Occupant::BestEffort),
+            },
         }
     }
 
@@ -254,248 +237,28 @@ where
 
     /// Best-effort messages that are due come, where there is room.
     fn refill(&mut self) {
-        let first_handler = self.shapers.len() as u32;
-        for (refill, handler) in self.refills.iter_mut().zip(first_handler..) {
-            let Refill { backlog, packets, .. } = *refill;
-            if refill.next > self.now || refill.inside + packets > backlog.room {
-                continue;
-            }
-            refill.next = Instant::MAX;
-            refill.inside += packets;
-            let (came, bytes) = (self.now, backlog.bytes);
+        while let Some((sender, bytes)) = self.refills.take(self.now) {
+            let came = self.now;
             let work =
                 Work { came, logical: came, conforming: true, bytes, bytes_left: bytes, made: 0 };
-            let taken = self.handlers.arrive(self.now, handler, came, work);
+            let handler = (self.shapers.len() + sender) as u32;
+            let taken = self.handlers.arrive(came, handler, came, work);
             debug_assert!(taken.is_ok(), "one message at a time");
         }
-        self.find_next_refill();
-    }
-
-    fn find_next_refill(&mut self) {
-        let due = self.refills.iter().filter(|r| r.inside + r.packets <= r.backlog.room);
-        self.next_refill = due.map(|refill| refill.next).fold(Instant::MAX, Instant::min);
-    }
-
-    fn find_next_hog(&mut self) {
-        self.next_hog = self.hogs.iter().map(|hog| hog.next).fold(Instant::MAX, Instant::min);
     }
 
     /// The processor is taken away from all of the sender.
     fn hogs_come(&mut self) {
-        for at in 0..self.hogs.len() {
-            while self.hogs[at].next <= self.now {
-                let work = self.hogs[at].hog.work.at_full_speed();
-                self.hogs[at].advance(self.now);
-                self.totals.hogs = self.totals.hogs.saturating_add(work.as_full_service());
-                let from = if self.hogged() { self.hogs_end } else { self.now };
-                self.hogs_end = from.saturating_add(work);
-                // What ends now has ended; the rest is delayed. Never stays never.
-                for end in [&mut self.piece_end, &mut self.starting_end] {
-                    if *end > self.now {
-                        *end = end.saturating_add(work);
-                    }
+        while let Some(work) = self.hogs.take(self.now) {
+            self.totals.hogs = self.totals.hogs.saturating_add(work);
+            let work = work.at_full_speed();
+            let from = if self.hogged() { self.hogs_end } else { self.now };
+            self.hogs_end = from.saturating_add(work);
+            // What ends now has ended; the rest is delayed. Never stays never.
+            for end in [&mut self.piece_end, &mut self.starting_end] {
+                if *end > self.now {
+                    *end = end.saturating_add(work);
                 }
-            }
-        }
-        self.find_next_hog();
-    }
-
-    /// The link scheduler has done its work: off goes the packet.
-    fn started(&mut self) {
-        self.starting_end = Instant::MAX;
-        let Some(packet) = self.starting.take() else { return };
-        let time = self.setup.sender.link.transmission_time(packet.bytes);
-        self.sending_end = self.now.saturating_add(time);
-        self.sending = Some(packet);
-        let mut any = false;
-        for state in &mut self.hogs {
-            if state.hog.pattern == HogPattern::AtStarts && state.allowed_from <= self.now {
-                state.next = self.now;
-                any = true;
-            }
-        }
-        if any {
-            self.hogs_come();
-        }
-        if self.in_interrupt() {
-            self.dispatch();
-        }
-    }
-
-    fn in_interrupt(&self) -> bool {
-        self.setup.sender.link_scheduling == LinkScheduling::InInterrupt
-    }
-
-    fn sent(&mut self) {
-        self.sending_end = Instant::MAX;
-        let Some(packet) = self.sending.take() else { return };
-        self.link.completed();
-        let time = self.setup.sender.link.transmission_time(packet.bytes);
-        self.totals.link_busy = self.totals.link_busy.saturating_add(time);
-        self.totals.packets += 1;
-        match self.channel(packet.handler) {
-            Some(channel) => {
-                self.totals.channel_bytes += u64::from(packet.bytes);
-                if let Some(Work { came, logical, conforming, bytes, .. }) = packet.message {
-                    self.shapers[channel].sent();
-                    self.totals.inside -= 1;
-                    let left = self.now;
-                    self.sink.sent(Sent { channel, bytes, came, logical, left, conforming });
-                }
-            }
-            None => {
-                self.totals.best_effort_bytes += u64::from(packet.bytes);
-                self.refills[packet.handler as usize - self.shapers.len()].inside -= 1;
-                self.refill();
-            }
-        }
-        self.pick(Point::Completed);
-        self.dispatch();
-    }
-
-    /// O1: starts a packet, if one has to, at the cost of whatever runs.
-    fn pick(&mut self, at: Point) {
-        if self.hogged() {
-            return;
-        }
-        let Some(packet) = self.link.pick(self.now, at) else { return };
-        let cost = self.link_scheduling();
-        self.starting = Some(packet);
-        self.starting_end = self.now.saturating_add(cost);
-        if self.piece != Piece::Idle {
-            self.piece_end = self.piece_end.saturating_add(cost);
-        }
-    }
-
-    fn link_scheduling(&mut self) -> Duration {
-        let cost = self.costs.of(self.setup.sender.costs.link_scheduling);
-        self.totals.link_scheduling = self.totals.link_scheduling.saturating_add(cost);
-        cost.at_full_speed()
-    }
-
-    fn change(&mut self) -> Service {
-        let cost = self.costs.of(self.setup.sender.costs.change_of_handler());
-        self.totals.changing = self.totals.changing.saturating_add(cost);
-        cost
-    }
-
-    fn begin(&mut self, piece: Piece, cost: Duration) {
-        self.piece = piece;
-        self.piece_end = self.now.saturating_add(cost);
-        self.wake = Instant::MAX;
-    }
-
-    fn piece_ends(&mut self) {
-        match self.piece {
-            Piece::Idle => self.piece_end = Instant::MAX,
-            Piece::Change(handler) => self.next_packet(handler),
-            Piece::Packet(handler) => self.packet_made(handler),
-            Piece::Thread => {
-                self.idle();
-                self.dispatch();
-            }
-        }
-    }
-
-    fn idle(&mut self) {
-        self.piece = Piece::Idle;
-        self.piece_end = Instant::MAX;
-    }
-
-    fn next_packet(&mut self, handler: u32) {
-        let is_first = self.handlers.message_mut(handler).is_none_or(|work| work.made == 0);
-        let costs = self.setup.sender.costs;
-        let worst = if is_first { costs.first_packet } else { costs.packet };
-        self.piece_cost = self.costs.of(worst);
-        let mut cost = self.piece_cost.at_full_speed();
-        if self.hogged() {
-            cost = cost.saturating_add(self.hogs_end.saturating_since(self.now));
-        }
-        self.begin(Piece::Packet(handler), cost);
-    }
-
-    fn packet_made(&mut self, handler: u32) {
-        let size = self.setup.sender.packetisation.packet_bytes();
-        let class = self.handlers.class(handler);
-        let Some(work) = self.handlers.message_mut(handler) else { return };
-        let bytes = work.bytes_left.min(size);
-        work.bytes_left -= bytes;
-        work.made += 1;
-        let is_last = work.bytes_left == 0;
-        let message = is_last.then_some(*work);
-        let queued = self.link.ready(self.now, class, Packet { handler, bytes, message });
-        debug_assert!(queued.is_ok(), "all messages inside have room as packets");
-        self.totals.making = self.totals.making.saturating_add(self.piece_cost);
-        match self.handlers.made(self.now, is_last) {
-            YieldPoint::Continue => {
-                self.next_packet(handler);
-                self.pick(Point::PacketMade);
-            }
-            YieldPoint::Yield => {
-                self.idle();
-                self.pick(Point::PacketMade);
-                self.dispatch();
-            }
-            YieldPoint::Complete(_) => {
-                self.idle();
-                if self.channel(handler).is_none() {
-                    let refill = &mut self.refills[handler as usize - self.shapers.len()];
-                    refill.next = self.now.saturating_add(refill.backlog.pause);
-                    self.refill();
-                }
-                self.pick(Point::PacketMade);
-                self.dispatch();
-            }
-        }
-    }
-
-    /// Gives a processor that has nothing to go on with something to do.
-    fn dispatch(&mut self) {
-        if self.piece != Piece::Idle || self.starting.is_some() || self.hogged() {
-            return;
-        }
-        if let Some(packet) = self.link.pick(self.now, Point::Yield) {
-            let thread = self.thread();
-            let change = if self.last == thread { Service::ZERO } else { self.change() };
-            self.last = thread;
-            let cost = change.at_full_speed().saturating_add(self.link_scheduling());
-            self.begin(Piece::Thread, cost);
-            self.starting = Some(packet);
-            self.starting_end = self.piece_end;
-            return;
-        }
-        match self.handlers.next(self.now) {
-            Next::Idle { until } => self.wake = until,
-            Next::Run(handler) if handler == self.last => self.next_packet(handler),
-            Next::Run(handler) => {
-                self.last = handler;
-                let change = self.change().at_full_speed();
-                self.begin(Piece::Change(handler), change);
-            }
-        }
-    }
-}
-
-impl HogState {
-    fn new(hog: Hog) -> Self {
-        let next = match hog.pattern {
-            HogPattern::Periodic { first, late } => first.saturating_add(late),
-            HogPattern::AtStarts => Instant::MAX,
-        };
-        Self { hog, next, times: 0, allowed_from: Instant::ZERO }
-    }
-
-    fn advance(&mut self, now: Instant) {
-        match self.hog.pattern {
-            HogPattern::Periodic { first, late } => {
-                self.times += 1;
-                let due = self.hog.period.checked_mul(self.times).unwrap_or(Duration::MAX);
-                let due = first.saturating_add(due);
-                self.next = due.max(first.saturating_add(late));
-            }
-            HogPattern::AtStarts => {
-                self.allowed_from = now.saturating_add(self.hog.period);
-                self.next = Instant::MAX;
             }
         }
     }

@@ -1,8 +1,9 @@
 //! A sending host in virtual time: the policies of `punctual_policy::link`, turned with the costs
-//! of a [`Sender`].
+//! of a [`Sender`](punctual_model::channel::Sender).
 //!
 //! Reading order: [`Setup`] and [`run`], [`sources`] (who sends what and when, and what else uses the
-//! processor), [`sink`] (what comes out), `host` (the events).
+//! processor), [`sink`] (what comes out), `host` (the events), `refills` and `hogs` (what best-effort
+//! senders and the hogs do next).
 //!
 //! # The model
 //! That of `docs/channel-bounds.md`, A1 to A7, and of real-time channels, §3: a handler makes
@@ -11,37 +12,21 @@
 //! the model leaves open what goes first at one instant, the less convenient goes first: a handler
 //! that yields has not seen what arrives or leaves at that very instant.
 
+mod hogs;
 mod host;
+mod refills;
+mod setup;
 pub mod sink;
 pub mod sources;
 
 use alloc::vec::Vec;
 
-use punctual_model::channel::{Channel, Sender};
 use punctual_model::{Instant, Service};
-use punctual_policy::link::ServiceOrder;
 use rand::{Rng, RngExt};
 
+pub use setup::{Setup, SetupError};
 use sink::{Sink, Totals};
-use sources::{Backlog, Hog, Message};
-
-/// What is simulated.
-#[derive(Clone, Copy, Debug)]
-pub struct Setup<'a> {
-    /// The host. Its [`best_effort`](Sender::best_effort) is a promise that admission uses; what is
-    /// sent is in `backlogs`.
-    pub sender: &'a Sender,
-    /// The channels, the most urgent first.
-    pub channels: &'a [Channel],
-    /// By rank or by deadline.
-    pub order: ServiceOrder,
-    /// Messages of one channel that have come and not left, at most; what is beyond is refused.
-    pub room: u32,
-    /// What is sent without a promise.
-    pub backlogs: &'a [Backlog],
-    /// What else uses the processor, and goes before all of the above.
-    pub hogs: &'a [Hog],
-}
+use sources::Message;
 
 /// What a step really takes.
 pub trait Costs {
@@ -82,8 +67,7 @@ impl<R: Rng> Costs for Drawn<R> {
 /// O(log channels) each.
 ///
 /// # Panics
-/// If there are not as many sources as channels, if a backlog has empty messages or no room for
-/// one of them, or if a hog has no period.
+/// If [`Setup::check`] says why it cannot be run.
 pub fn run<S, C, K>(
     setup: &Setup<'_>,
     sources: Vec<S>,
@@ -96,5 +80,11 @@ where
     C: Costs,
     K: Sink,
 {
+    if let Err(why) = setup.check(sources.len()) {
+        panic!("{why}");
+    }
     host::Host::new(setup, sources, costs, sink).run(until)
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,8 +30,25 @@ impl Sent {
     }
 }
 
+/// Who has the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occupant {
+    /// What goes before all of the sender.
+    Hogs,
+    /// Handlers of channels, with the changes to them.
+    Channels,
+    /// Handlers of what is promised nothing, with the changes to them.
+    BestEffort,
+    /// The link scheduler: in O1 while it interrupts, in O2 its thread, with the changes to it.
+    Link,
+}
+
 /// Takes what happens, as it happens.
 pub trait Sink {
+    /// The processor was `by`'s in `[from, to)`. One stretch may come in several parts, in order.
+    fn occupied(&mut self, by: Occupant, from: Instant, to: Instant) {
+        let _ = (by, from, to);
+    }
     /// A message of a channel has left.
     fn sent(&mut self, message: Sent);
     /// A message that came at `at` was not let in.

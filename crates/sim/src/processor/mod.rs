@@ -8,6 +8,7 @@
 //! | [`Slots`] | in the slots of one owner of a timetable |
 //! | [`Servers`] | inside one of several reservations, or below all of them |
 //! | [`Stolen`] | as another of these, but for what a hypervisor takes |
+//! | [`Taken`] | but for stretches that were found beforehand |
 //!
 //! A stretch without the processor is no event of a job: to the job its processor stands still.
 //! Nothing starts or resumes in it; a quantum goes on after it.
@@ -16,6 +17,7 @@ mod periods;
 mod servers;
 mod slots;
 mod stolen;
+mod taken;
 
 use punctual_model::Instant;
 
@@ -23,6 +25,7 @@ pub use periods::{Periods, Place};
 pub use servers::{Demand, ServerError, Servers};
 pub use slots::Slots;
 pub use stolen::{Stolen, Theft};
+pub use taken::Taken;
 
 /// Whether the tasks have the processor, and for how long that surely stays so.
 #[must_use]

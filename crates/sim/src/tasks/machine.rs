@@ -169,15 +169,18 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
 
     /// Everything known by now becomes ready.
     fn arrive(&mut self, arrivals: &mut impl Arrivals) {
-        while let Some(&Reverse((known, task))) = self.coming.peek() {
+        loop {
+            let Some(mut earliest) = self.coming.peek_mut() else { return };
+            let Reverse((known, task)) = *earliest;
             if known > self.now || known >= self.until {
-                break;
+                return;
             }
-            self.coming.pop();
             let queue = &mut self.queues[task as usize];
             let arrival = queue.coming;
             queue.coming = arrivals.next(task);
-            self.coming.push(Reverse((queue.coming.known, task)));
+            // One way down the heap, where taking it out and putting the next one in are three.
+            *earliest = Reverse((queue.coming.known, task));
+            drop(earliest);
             queue.waiting.push_back(arrival);
             if queue.waiting.len() == 1 {
                 queue.left = arrival.exec_time;
