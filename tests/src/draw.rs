@@ -24,9 +24,8 @@ impl Kind {
     /// Periods over two decades, deadlines up to two periods, utilisation up to 1.
     pub const ANY: Self = Self { total: (0.1, 1.0), spread: 100.0, latest_deadline: 2 };
 
-    /// What has a chance to be admitted first in, first out: one long job delays everybody. Deadlines
-    /// within the period.
-    pub const FIFO: Self = Self { total: (0.1, 0.8), spread: 4.0, latest_deadline: 1 };
+    /// What has a chance to be admitted first in, first out: one long job delays everybody.
+    pub const FIFO: Self = Self { total: (0.1, 0.8), spread: 4.0, latest_deadline: 2 };
 }
 
 /// A random set of 1 to 8 tasks: deadlines before and after the period, jitter, quanta, last

@@ -13,14 +13,14 @@ use rand_chacha::ChaCha8Rng;
 use system_tests::draw::{self, Kind, POLICIES};
 use system_tests::promise::{Outcome, holds};
 
-/// Seeds of the systems drawn: enough for twenty thousand admitted ones.
-const SEEDS: u64 = 52_000;
+/// Seeds of the systems drawn.
+const SEEDS: u64 = 20_000;
 
-/// Twenty thousand random systems that were admitted, over all policies: no job is ever late, and
-/// none takes longer than its bound. The seed in the message replays a failure; `make soak` goes
-/// on for a million.
+/// Twenty thousand random systems over all policies, of which 8665 are admitted: no job of these is
+/// ever late, and none takes longer than its bound. The seed in the message replays a failure; `make
+/// soak` goes on for a million.
 #[test]
-fn twenty_thousand_admitted_systems_never_miss() {
+fn no_admitted_system_of_twenty_thousand_misses() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let kept = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -41,14 +41,16 @@ fn twenty_thousand_admitted_systems_never_miss() {
     });
     let kept = kept.into_inner().expect("no promise broken");
     let admitted = kept.len() as u64;
+    println!("{admitted} of {SEEDS} admitted");
     // The draw must be worth something on both sides of the line, under every policy, and close to
     // it: the runs are hard enough that many reach a bound.
-    assert!(admitted >= 20_000 && SEEDS - admitted > 2_000, "{admitted} of {SEEDS} admitted");
+    assert!((8_000..SEEDS - 2_000).contains(&admitted), "{admitted} of {SEEDS} admitted");
     for policy in POLICIES {
         let of_policy = kept.iter().filter(|(of, _)| *of == policy);
         let (count, reached) =
             of_policy.fold((0, 0), |(n, sum), (_, reached)| (n + 1, sum + reached));
-        assert!(count > 2_000 && reached > 500, "{policy:?}: {count}, {reached} bounds reached");
+        println!("{policy:?}: {count} admitted, {reached} bounds reached");
+        assert!(count > 900 && reached > 800, "{policy:?}: {count}, {reached} bounds reached");
     }
 }
 

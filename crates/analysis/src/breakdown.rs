@@ -25,9 +25,8 @@ use core::fmt;
 use punctual_model::{Contract, Duration, HostProfile, Policy, Service, Task, TaskSpec};
 use thiserror::Error;
 
-use crate::examination::{examine, fits};
+use crate::examination::{examine, fits, load_of_first_cpu};
 use crate::load::CpuLoad;
-use crate::order::by_priority;
 use crate::ratio::Ratio;
 use crate::steps::Steps;
 use crate::utilisation::{self, Finding};
@@ -230,10 +229,10 @@ fn admits(
     if contract.cpus > 1 {
         return Err("it is for one CPU, and the contract asks for more".into());
     }
-    let order = by_priority(contract.policy, &contract.tasks);
-    let tasks = order.iter().map(|&at| &contract.tasks[at]);
-    let reservations = contract.reservations.iter().map(|named| named.reservation);
-    let finding = sufficient(&CpuLoad::new(tasks, reservations, host.context_switch));
+    let Some(load) = load_of_first_cpu(contract, host) else {
+        return Err("a stream cannot be mapped".into());
+    };
+    let finding = sufficient(&load);
     if finding.admits { Ok(()) } else { Err(finding.why) }
 }
 

@@ -54,7 +54,7 @@ mod verdict;
 pub use admit::{admit, admit_within};
 pub use load::{CpuLoad, Granularity};
 pub use offer::{Axis, EntryKind, Offer, Offers};
-pub use sensitivity::sensitivity;
+pub use sensitivity::{Sensitivity, sensitivity};
 pub use steps::Steps;
 pub use verdict::{
     EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal, Resource,

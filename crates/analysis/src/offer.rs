@@ -63,6 +63,8 @@ pub enum Axis {
     ReleaseJitter,
     /// The largest message, unit or frame, in bytes.
     Size,
+    /// The smallest message, in bytes: packets that are shorter could interrupt oftener.
+    MinSize,
     /// Messages or frames that may come at once.
     Burst,
     /// The sustained rate in bits a second; a peak rate that was equal moves with it.
@@ -95,6 +97,7 @@ impl Axis {
             Self::RelativeDeadline => "relative_deadline",
             Self::ReleaseJitter => "release_jitter",
             Self::Size => "size",
+            Self::MinSize => "min_message",
             Self::Burst => "burst",
             Self::Rate => "rate",
             Self::Tolerance => "delay_variation_tolerance",
@@ -112,7 +115,7 @@ impl Axis {
         match self {
             Self::Quantum if of == EntryKind::Upcall => "PDUs",
             Self::Batch => "PDUs",
-            Self::Size | Self::Packet | Self::Memory => "B",
+            Self::Size | Self::MinSize | Self::Packet | Self::Memory => "B",
             Self::Burst => "messages",
             Self::Rate => "bit/s",
             Self::Loss => "ppm",

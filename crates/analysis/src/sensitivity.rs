@@ -7,22 +7,41 @@ use punctual_model::{Contract, HostProfile};
 use crate::knobs::{Entry, Search};
 use crate::offer::Offer;
 
+/// How far the numbers of an admitted contract can go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sensitivity {
+    /// Each alone, all others as they are: to a larger wcet, a shorter period, and so on. With
+    /// `Offer::to` the contract is admitted; with one unit more it is not. `Offer::to` equal to
+    /// `Offer::from`: no further.
+    pub numbers: Vec<Offer>,
+    /// For how many more the answer was not found within the steps.
+    pub undecided: usize,
+}
+
 /// For each number of each entry of an admitted `contract`, how far it can go, all others as they
-/// are: to a larger wcet, a shorter period, and so on. `Offer::to` equal to `Offer::from`: no
-/// further. The contract is still admitted there, and is not with one unit more; that it is not
-/// admitted anywhere beyond is not said (see the counter-offers, found in the same way).
+/// are. That the contract is not admitted anywhere beyond is not said (see the counter-offers, found
+/// in the same way).
 ///
-/// Together at most `steps`: what is not reached within them is reported as not going further, and
-/// so is every number of a contract that is not admitted.
-pub fn sensitivity(contract: &Contract, host: &HostProfile, steps: u64) -> Vec<Offer> {
+/// Together at most `steps`, of which each number gets its share of what is left, at least a 64th: of
+/// long contracts few but the first are decided. Of a contract that is not admitted none is.
+pub fn sensitivity(contract: &Contract, host: &HostProfile, steps: u64) -> Sensitivity {
     let mut search = Search::new(contract, host, steps);
-    let entries = Entry::all(contract);
-    let knobs = entries.flat_map(|entry| entry.knobs(contract, host));
-    knobs
-        .filter_map(|knob| {
-            let to = search.furthest_that_fits(&knob)?;
+    let knobs: Vec<_> =
+        Entry::all(contract).flat_map(|entry| entry.knobs(contract, host)).collect();
+    let count = knobs.len() as u64;
+    if !search.begins_admitted() {
+        return Sensitivity { numbers: Vec::new(), undecided: knobs.len() };
+    }
+    let asked = knobs.iter().filter(|knob| knob.has_a_way_to_grow()).count();
+    let numbers: Vec<Offer> = knobs
+        .iter()
+        .zip(0..)
+        .filter_map(|(knob, before)| {
+            let share = search.left() / (count - before).min(64);
+            let to = search.furthest_that_fits(knob, share)?;
             let (entry, kind) = (knob.entry.name(contract), knob.entry.kind(contract));
             Some(Offer { entry, kind, axis: knob.axis, from: knob.value, to })
         })
-        .collect()
+        .collect();
+    Sensitivity { undecided: asked - numbers.len(), numbers }
 }

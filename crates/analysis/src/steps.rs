@@ -31,6 +31,11 @@ impl Steps {
         half
     }
 
+    /// Puts back what a part did not use.
+    pub(crate) fn put_back(&mut self, part: Self) {
+        self.left = self.left.saturating_add(part.left);
+    }
+
     /// How many are left.
     pub(crate) fn left(&self) -> u64 {
         self.left

@@ -152,7 +152,7 @@ pub enum Shortfall {
 ///
 /// It displays as a sentence with the numbers and the counter-offers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("refused by the {test} test for want of {resource}: {why}; {}", offer_clause(.offers))]
+#[error("refused by the {test} test for want of {resource}: {why}; {}", offer_clause(*.resource, .offers))]
 #[must_use = "a refusal must reach whoever asked"]
 pub struct Refusal {
     /// The test that decided, as in [`TestReport::name`]; or `cpus`, when the host has too few.
@@ -175,8 +175,10 @@ pub struct Refusal {
     pub tests: Box<[TestReport]>,
 }
 
-fn offer_clause(offers: &Offers) -> String {
-    if offers.is_empty() {
+fn offer_clause(resource: Resource, offers: &Offers) -> String {
+    if resource == Resource::Costs {
+        "then it can be decided".into()
+    } else if offers.is_empty() {
         "no change of one number was found that would fit".into()
     } else {
         offers.to_string()

@@ -74,7 +74,7 @@ fn what_could_grow_can_grow_so_far_and_no_further() {
         if admit(&contract, &host).is_err() {
             continue;
         }
-        for growth in sensitivity(&contract, &host, 100_000_000) {
+        for growth in sensitivity(&contract, &host, 100_000_000).numbers {
             if growth.to != growth.from {
                 let grown = growth.taken(&contract).expect("valid");
                 assert!(admit(&grown, &host).is_ok(), "round {round}: {growth:?}");

@@ -138,6 +138,38 @@ fn without_costs_nothing_is_promised() {
     assert!(admit(&contract, &host).is_ok());
 }
 
+/// A CPU without a task has nothing to be late, also where what is above tasks is too much.
+#[test]
+fn a_cpu_without_tasks_is_answered_under_every_policy() {
+    for (_, policy) in Policy::NAMES {
+        // Almost all of the CPU that sends, twice over: as what was made, and with the reservation.
+        let channels = vec![channel("a", 32 * KIB, 4, 400), channel("b", 32 * KIB, 4, 400)];
+        let mut both = with_channels(&[(1, 100)], sender(0), channels);
+        both = Contract { policy, cpus: 2, ..both };
+        both.reservations = contract(policy, 1, &[], &[(80, 100)]).reservations;
+        let refusal = admit(&both, &HostProfile::ideal(2)).expect_err("far too much");
+        assert_eq!(refusal.test, "channel-delay", "{refusal}");
+    }
+}
+
+/// A reservation that interrupts handlers costs them a change, which is the tasks' time too.
+#[test]
+fn reservations_that_interrupt_handlers_cost_tasks_a_change() {
+    let bound = |channels: Vec<Channel>| {
+        let sender = SenderSpec { best_effort: BestEffort::None, ..sender(50) };
+        let mut all = with_channels(&[(30, 200)], sender, channels);
+        all.reservations = contract(Policy::Rm, 1, &[], &[(2, 50)]).reservations;
+        let grant = admit(&all, &HostProfile::ideal(1)).expect("light");
+        grant.tasks[0].response_time_bound
+    };
+    let alone = bound(vec![]);
+    let beside = bound(vec![channel("film", 32 * KIB, 100, 100)]);
+    // What the handlers take, and a change for each of three budgets in a window of a period.
+    let handlers = 420 + 7 * 170 + 2 * 145 + 2 * 8 * 40;
+    let changes = 3 * 145;
+    assert!(beside >= alone + Duration::from_micros(handlers + changes), "{alone} {beside}");
+}
+
 /// Every partition of small systems, one by one, against admission.
 #[test]
 fn a_partition_is_found_wherever_there_is_one() {

@@ -80,7 +80,7 @@ fn lateness(channel: &Channel, delay: DelayBound) -> (Option<Duration>, String) 
         }
         DelayBound::Unbounded => {
             let why = format!(
-                "channel \"{name}\" has no delay bound: it and those above it ask for more than \
+                "no delay can be proven for channel \"{name}\": it and those above it ask for more than \
                  processor and link can do"
             );
             (None, why)
@@ -156,8 +156,10 @@ pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
 ///
 /// Each message is charged its packets, a change of handler when it begins and one back to what it
 /// interrupted: nothing else makes handlers change. Its packets are handed to the link up to the
-/// delay bound later, each at `C_link`, with O2 also a change to the link thread and one back.
-pub(super) fn load(whole: &Whole<'_>) -> Vec<ReservedLoad> {
+/// delay bound later, each at `C_link`, with O2 also a change to the link thread and one back. A
+/// reservation may interrupt handlers: then its switch back costs what a change of handler does,
+/// where that is more.
+pub(super) fn load(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
     let Some(sender) = whole.sender else { return Vec::new() };
     let channels = &whole.contract().channels;
     let mut load: Vec<ReservedLoad> = channels
@@ -172,13 +174,25 @@ pub(super) fn load(whole: &Whole<'_>) -> Vec<ReservedLoad> {
             [made, handed]
         })
         .collect();
+    if !channels.is_empty() || sender.best_effort != BestEffort::None {
+        // No budget is taken up more often than ⌈t/Y⌉ + 2 times in any t.
+        let dearer = sender.costs.change_of_handler().saturating_sub(host.context_switch);
+        load.extend(whole.contract().reservations.iter().map(|named| {
+            let period = named.reservation.period().as_nanos();
+            ReservedLoad::arrivals(dearer.as_nanos(), period, period.saturating_mul(2))
+        }));
+    }
     let largest = match sender.best_effort {
         BestEffort::None => return load,
         BestEffort::Fixed(bytes) | BestEffort::UpTo(bytes) => bytes.max(1),
     };
     let cut = sender.packetisation;
     let block = u64::from(cut.packets_of(largest).min(cut.packets_per_block()));
-    load.push(ReservedLoad::once(making(&sender, block).saturating_add(handing(&sender, block))));
+    // A block in the middle of a message has no first packet.
+    let dearest = sender.costs.first_packet.max(sender.costs.packet);
+    let costs = SendCosts { first_packet: dearest, ..sender.costs };
+    let made = making(&Sender { costs, ..sender }, block);
+    load.push(ReservedLoad::once(made.saturating_add(handing(&sender, block))));
     load
 }
 

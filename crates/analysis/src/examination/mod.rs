@@ -21,6 +21,7 @@ use self::whole::Whole;
 use crate::channel::DelayBound;
 use crate::judge;
 use crate::knobs::Entry;
+use crate::load::CpuLoad;
 use crate::mapping::Mapping;
 use crate::partition::{self, Placement};
 use crate::steps::Steps;
@@ -41,7 +42,7 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
         return false;
     }
     let contract = whole.contract();
-    let placement = partition::place(contract, host, channels::load(&whole), steps);
+    let placement = partition::place(contract, host, channels::load(&whole, host), steps);
     if contract.cpus > 1 {
         // Each CPU was judged while it was filled.
         return placement.task_cpus.iter().chain(&placement.reservation_cpus).all(Option::is_some)
@@ -50,6 +51,14 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
     reservations::failing(contract, host, &placement).is_none()
         && reservations::kernel_objection(contract, host, &placement).is_none()
         && judge::fits(contract.policy, &placement.load(contract, host, 0), steps)
+}
+
+/// All that the first CPU has to do, the channels included; `None` where a stream cannot be mapped.
+pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Option<CpuLoad> {
+    let whole = Whole::of(contract, host).ok()?;
+    let contract = whole.contract();
+    let handlers = channels::load(&whole, host);
+    Some(partition::place(contract, host, handlers, &mut Steps::new(0)).load(contract, host, 0))
 }
 
 pub(crate) struct Failure {
@@ -101,7 +110,7 @@ pub(crate) fn examine(
         let why = format!("{} B are needed of {memory} B", buffers::needed(&whole));
         findings.add(buffers::TEST, why, buffers::failure(&whole));
     }
-    let placement = partition::place(whole.contract(), host, channels::load(&whole), steps);
+    let placement = partition::place(whole.contract(), host, channels::load(&whole, host), steps);
     reservations::examine(whole.contract(), host, &placement, &mut findings);
     let delays = channels::examine(&whole, host, steps, &mut findings);
     let bounds = tasks::examine(&whole, host, &placement, steps, bounds_within, &mut findings);

@@ -33,7 +33,8 @@ pub(super) fn examine(
         (0..contract.cpus).map(|cpu| placement.load(contract, host, cpu)).collect();
     let mut miss = homeless(contract, host, placement, steps);
     sufficient_tests(contract.policy, &loads, miss.is_some(), &mut findings.tests);
-    for (cpu, load) in (0..contract.cpus).zip(&loads) {
+    // Where there is no task none can be late, whatever else is there.
+    for (cpu, load) in (0..contract.cpus).zip(&loads).filter(|(_, load)| !load.tasks.is_empty()) {
         let for_bounds = &mut Steps::new(bounds_within / u64::from(contract.cpus));
         let judgement = judge::judge(contract.policy, load, steps, for_bounds);
         let tasks: Vec<usize> = placement.tasks_on(cpu).collect();

@@ -9,7 +9,7 @@ use punctual_model::{Contract, HostProfile};
 
 use super::Failure;
 use crate::knobs::Entry;
-use crate::mapping::{self, ExpandError, Mapping};
+use crate::mapping::{self, ExpandError, Mapping, MappingError};
 use crate::verdict::Resource;
 
 pub(super) struct Whole<'a> {
@@ -39,7 +39,7 @@ impl<'a> Whole<'a> {
             }
             Err(error) => Err(Failure {
                 test: "stream-mapping",
-                resource: Resource::Delay,
+                resource: missing(&error),
                 entry: stream_of(contract, &error),
                 shortfall: None,
                 why: error.to_string(),
@@ -70,6 +70,15 @@ impl<'a> Whole<'a> {
             Some(stream) => Entry::Stream(stream),
             None => Entry::Channel(at),
         }
+    }
+}
+
+/// What a stream that cannot be mapped lacks.
+fn missing(error: &ExpandError) -> Resource {
+    match error {
+        ExpandError::Stream { why: MappingError::FramesTooFast { .. }, .. } => Resource::Cpu,
+        ExpandError::NoSender | ExpandError::NoCosts => Resource::Costs,
+        ExpandError::Stream { .. } | ExpandError::NameTaken { .. } => Resource::Delay,
     }
 }
 

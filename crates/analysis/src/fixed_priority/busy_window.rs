@@ -26,6 +26,8 @@
 //! end is the least `w = B_i + (q + 1)·C_i + Σ ⌈(w + J_j)/T_j⌉·C_j + Σ I_r(w)`, never before
 //! `s + l`; the window is closed if `w + J_i ≤ (q + 1)·T_i`.
 
+use alloc::vec::Vec;
+
 use punctual_model::Duration;
 
 use super::ResponseTime;
@@ -45,27 +47,32 @@ pub(super) struct Level<'a> {
     last: u64,
     /// Whether a release at the instant at which the last segment would start counts.
     closed: bool,
-    /// Of `higher` and `reservations`.
-    above: Utilisation,
-    /// Of those and the task.
-    total: Utilisation,
+    /// The share of `higher` and `reservations`, rounded down.
+    above: Ratio,
+    /// The share of those and the task, rounded down and rounded up.
+    total: (Ratio, Ratio),
 }
 
 pub(super) fn levels(load: &CpuLoad, granularity: Granularity) -> impl Iterator<Item = Level<'_>> {
-    let blocking = load.blocking_bounds();
+    // Small systems without quanta are many, and to them an allocation is a part of the cost.
+    let quanta = load.tasks.iter().any(|task| task.quantum > 0);
+    let blocking = if quanta { load.blocking_bounds() } else { Vec::new() };
     let tick = granularity.tick_of(load);
-    let mut total = load.reserved();
+    let reserved = load.reserved();
+    let mut total = (reserved.below(), reserved.above());
     load.tasks.iter().enumerate().map(move |(at, &task)| {
-        let above = total;
-        total.add(task.work, task.period);
+        let above = total.0;
+        total.0 = total.0.plus(Ratio::below(task.work, task.period));
+        total.1 = total.1.plus(Ratio::above(task.work, task.period));
         let last = if load.reservations.is_empty() { task.last } else { 0 };
+        let blocking = blocking.get(at).copied().unwrap_or(0);
         Level {
             task,
             higher: &load.tasks[..at],
             reservations: &load.reservations,
-            blocking: blocking[at].saturating_sub(tick),
+            blocking: blocking.saturating_sub(tick),
             last,
-            closed: last > 0 && (tick > 0 || blocking[at] == 0),
+            closed: last > 0 && (tick > 0 || blocking == 0),
             above,
             total,
         }
@@ -101,7 +108,7 @@ impl Level<'_> {
         enough: u64,
         steps: &mut Steps,
     ) -> ResponseTime {
-        if self.total.exceeds_one() {
+        if self.exceeds_one() {
             return ResponseTime::Unbounded;
         }
         let mut worst = 0;
@@ -119,7 +126,7 @@ impl Level<'_> {
         steps: &mut Steps,
     ) -> Result<(), OutOfSteps> {
         let TaskLoad { work, period, jitter, .. } = self.task;
-        let repetition = self.repetition();
+        let mut repetition = None;
         // Blocking and own work up to the end of the job.
         let mut own = self.blocking.checked_add(work).ok_or(OutOfSteps)?;
         // A lower bound of the end of the window, if the job is the last in it.
@@ -144,7 +151,13 @@ impl Level<'_> {
             let busy = end.checked_add(jitter).ok_or(OutOfSteps)?;
             release = u64::checked_add(release, period).ok_or(OutOfSteps)?;
             let window_closed = busy <= release;
-            if window_closed || *worst > enough || Some(job + 1) == repetition {
+            if window_closed || *worst > enough {
+                return Ok(());
+            }
+            if job == 0 {
+                repetition = self.repetition(steps)?;
+            }
+            if Some(job + 1) == repetition {
                 return Ok(());
             }
             own = own.checked_add(work).ok_or(OutOfSteps)?;
@@ -225,7 +238,30 @@ impl Level<'_> {
 
     /// `own / (1 − U)`: no window is shorter, because what is above takes at least its share.
     fn least_window(&self, own: u64) -> Result<u64, OutOfSteps> {
-        Ratio::ONE.minus(self.above.below()).divide_up(own).ok_or(OutOfSteps)
+        Ratio::ONE.minus(self.above).divide_up(own).ok_or(OutOfSteps)
+    }
+
+    /// The task and all above it certainly need more than the CPU.
+    fn exceeds_one(&self) -> bool {
+        let (below, above) = self.total;
+        below > Ratio::ONE || (above > Ratio::ONE && self.utilisation().exceeds_one())
+    }
+
+    /// Of the task and all above it.
+    fn utilisation(&self) -> Utilisation {
+        let mut sum = self.reserved();
+        self.up_to_here().for_each(|task| sum.add(task.work, task.period));
+        sum
+    }
+
+    fn reserved(&self) -> Utilisation {
+        let mut sum = Utilisation::ZERO;
+        self.reservations.iter().for_each(|reservation| reservation.add_to(&mut sum));
+        sum
+    }
+
+    fn up_to_here(&self) -> impl Iterator<Item = &TaskLoad> {
+        self.higher.iter().chain([&self.task])
     }
 
     /// After how many jobs the rest can be no worse.
@@ -234,7 +270,19 @@ impl Level<'_> {
     /// `f_{q + H/T}(w + H) ≤ f_q(w) + H`, so `w_{q + H/T} ≤ w_q + H`: the job H later does not
     /// take longer. So a utilisation of exactly one has a bound too, even where blocking or
     /// jitter keep the busy window open for ever.
-    fn repetition(&self) -> Option<u64> {
-        self.total.hyperperiod_within_one().map(|hyperperiod| hyperperiod / self.task.period)
+    ///
+    /// A hyperperiod costs more than all else that is known of a level in advance, and few levels
+    /// have a second job, so it is not counted before.
+    fn repetition(&self, steps: &mut Steps) -> Result<Option<u64>, OutOfSteps> {
+        let mut sum = self.reserved();
+        for task in self.up_to_here() {
+            steps.take(1)?;
+            sum.add(task.work, task.period);
+            // What some have too little room for, all have.
+            if sum.hyperperiod_within_one().is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(sum.hyperperiod_within_one().map(|hyperperiod| hyperperiod / self.task.period))
     }
 }

@@ -40,7 +40,8 @@ impl FirstIn {
         let denial =
             if fifo::all_in_time(&self.load, steps) { None } else { Some(self.why(steps)) };
         denial.map_or(Ok(()), |denial| {
-            self.remove(self.ids.len() - 1);
+            self.load.tasks.pop();
+            self.ids.pop();
             Err(denial)
         })
     }
@@ -67,9 +68,12 @@ impl FirstIn {
         late.unwrap_or(Denial::Undecided)
     }
 
-    pub(super) fn remove(&mut self, at: usize) {
+    /// Takes a task out; false if it is not there.
+    pub(super) fn remove(&mut self, id: TaskId) -> bool {
+        let Some(at) = self.ids.iter().position(|&other| other == id) else { return false };
         self.load.tasks.remove(at);
         self.ids.remove(at);
+        true
     }
 
     pub(super) fn response_times(&self, steps: &mut Steps) -> Vec<ResponseTime> {

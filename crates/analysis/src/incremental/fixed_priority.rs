@@ -150,8 +150,9 @@ impl FixedPriority {
         }
     }
 
-    /// Takes the task at `at` out.
-    pub(super) fn remove(&mut self, at: usize) {
+    /// Takes a task out; false if it is not there.
+    pub(super) fn remove(&mut self, id: TaskId) -> bool {
+        let Some(at) = self.marks.iter().position(|mark| mark.id == id) else { return false };
         let task = self.load.tasks.remove(at);
         self.marks.remove(at);
         for mark in &mut self.marks[at..] {
@@ -170,6 +171,7 @@ impl FixedPriority {
             mark.window = 0;
             blocking = blocking.max(other.quantum);
         }
+        true
     }
 
     pub(super) fn response_times(&self, steps: &mut Steps) -> Vec<ResponseTime> {

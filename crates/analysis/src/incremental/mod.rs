@@ -34,13 +34,15 @@
 //! one pass from the last d_j back finds the stretches `[d_j, d_{j+1})` where this does not hold,
 //! and in each the instants with `h*(t) + B > t`: only those are looked at exactly, by QPA.
 //!
-//! Cheaper still, and tried first: with `Σ C_i/min(d_i, T_i) + (B + Σ_r (2X_r + 1))/d_min + Σ U_r`
-//! below one, `h*(t) + B ≤ t` from the least `d` on.
+//! Tasks with neighbouring d are kept in blocks with their sums. If those of a block were all there
+//! from its first d on, each with `C_i + (t − d)·U_i`, the sum would be no lower; so if it is low
+//! enough at that d, the whole block is proven by one line. Else its tasks are looked at one by one.
 //!
 //! # Costs
 //! With n tasks, `admit` and `remove` take O(n) elementary operations, at most one division or
 //! product a task, where the full fixed-priority test takes O(n²). (Under `edf` the full test takes
-//! O(n) for each instant it looks at, often a few; under `fifo` it is simply run.) A certificate
+//! O(n) for each instant it looks at, often a few; while lines prove enough it is one product a
+//! block here. Under `fifo` the full test is simply run.) A certificate
 //! that fails costs O(n) for each round of the exact test and for each of a few instants looked at for a better one; it pays
 //! for itself where many changes fit within a spare. In the worst case (every certificate fails)
 //! it is the cost of the full test. Memory is linear in the tasks. Sums are whole numbers, taken
@@ -51,10 +53,12 @@
 //! [`crate::edf::demand`]: nanoseconds, continuous time, two context switches a job. Reservations
 //! are interference from the start to the end; that they fit themselves is not examined here.
 
+mod blocks;
 mod certificate;
 mod earliest_deadline;
 mod first_in;
 mod fixed_priority;
+mod line;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -225,17 +229,15 @@ impl Admission {
 
     /// Takes a task out; false if it is not there. The others remain in time.
     pub fn remove(&mut self, id: TaskId) -> bool {
-        let Some(at) = self.ids().position(|other| other == id) else { return false };
         match &mut self.tasks {
-            Tasks::FixedPriority(tasks) => tasks.remove(at),
-            Tasks::EarliestDeadline(tasks) => tasks.remove(at),
-            Tasks::FirstIn(tasks) => tasks.remove(at),
+            Tasks::FixedPriority(tasks) => tasks.remove(id),
+            Tasks::EarliestDeadline(tasks) => tasks.remove(id),
+            Tasks::FirstIn(tasks) => tasks.remove(id),
         }
-        true
     }
 
-    /// The admitted tasks, the most urgent first; under `edf` by `D − J`, under `fifo`
-    /// as they were admitted, which only orders them.
+    /// The admitted tasks, the most urgent first; under `fifo` as they were admitted, under `edf` in
+    /// an order that says nothing and changes when one is removed.
     pub fn ids(&self) -> impl Iterator<Item = TaskId> + '_ {
         let at = move |at| match &self.tasks {
             Tasks::FixedPriority(tasks) => tasks.id(at),

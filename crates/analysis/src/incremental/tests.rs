@@ -7,6 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{Admission, Tasks};
+use crate::edf::demand::{DemandVerdict, processor_demand};
+use crate::load::CpuLoad;
 use crate::steps::Steps;
 
 fn draw(rng: &mut ChaCha8Rng) -> Task {
@@ -51,7 +53,7 @@ fn check(cpu: &Admission) -> usize {
             points
         }
         Tasks::EarliestDeadline(tasks) => {
-            tasks.assert_sums();
+            tasks.assert_kept();
             load.tasks.len()
         }
         Tasks::FirstIn(_) => 0,
@@ -85,4 +87,85 @@ fn nothing_drifts() {
             assert!(checked > 5_000 && denied > 200, "{policy:?}: {checked}, {denied} denied");
         }
     }
+}
+
+/// Of many tasks, so that blocks are cut in two and become empty.
+#[test]
+fn blocks_of_many_tasks_decide_as_the_full_test_does() {
+    let longest_quanta = [0, 2_000, 20_000, 2_000_000].into_iter().cycle();
+    for (seed, longest_quantum) in (1..=8).zip(longest_quanta) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut cpu = Admission::new(Policy::Edf, [], Service::ZERO);
+        let mut tasks = Vec::new();
+        let (mut most, mut denied) = (0, 0);
+        for request in 0..600 {
+            if !tasks.is_empty() && rng.random_ratio(request / 120, 9) {
+                let (id, _) = tasks.swap_remove(rng.random_range(0..tasks.len()));
+                assert!(cpu.remove(id));
+                continue;
+            }
+            let task = draw_small(&mut rng, longest_quantum);
+            let answer = cpu.admit(&task, &mut Steps::default());
+            let all = tasks.iter().map(|(_, task)| task).chain([&task]);
+            let load = CpuLoad::new(all, [], Service::ZERO);
+            let verdict = processor_demand(&load, &mut Steps::default());
+            assert_eq!(answer.is_ok(), verdict == DemandVerdict::Fits, "{seed}.{request}");
+            match answer {
+                Ok(id) => tasks.push((id, task)),
+                Err(_) => denied += 1,
+            }
+            if request % 50 == 0 {
+                check(&cpu);
+            }
+            most = most.max(tasks.len());
+        }
+        check(&cpu);
+        assert!(most > 60 && denied > 30, "seed {seed}: {most}, {denied} denied");
+        tasks.iter().for_each(|(id, _)| assert!(cpu.remove(*id)));
+        check(&cpu);
+    }
+}
+
+/// With periods of many magnitudes, about a hundredth of the CPU, and now and then an early deadline.
+fn draw_small(rng: &mut ChaCha8Rng, longest_quantum: u64) -> Task {
+    let magnitude = 1u64 << rng.random_range(17..27);
+    let period = rng.random_range(magnitude..2 * magnitude);
+    let wcet = rng.random_range(period / 200..period / 60);
+    let earliest = if rng.random_ratio(1, 4) { period / 20 } else { period / 2 };
+    let quantum = if rng.random_ratio(1, 4) { longest_quantum.min(wcet) } else { 0 };
+    // Some share theirs with others.
+    let deadline = rng.random_range(earliest..=period) / 1_000 * 1_000;
+    Task::new(TaskSpec {
+        relative_deadline: Duration::from_nanos(deadline),
+        quantum: Service::from_nanos(quantum),
+        ..TaskSpec::periodic("small", Duration::from_nanos(period), Service::from_nanos(wcet))
+    })
+    .expect("valid")
+}
+
+/// The quantum that decides is in a block that is looked at task by task, at its least d; the block
+/// before that one would be proven as a whole.
+#[test]
+fn a_quantum_at_the_edge_of_a_block_blocks_the_one_before() {
+    let task = |deadline, wcet, quantum| {
+        Task::new(TaskSpec {
+            relative_deadline: Duration::from_nanos(deadline),
+            quantum: Service::from_nanos(quantum),
+            ..TaskSpec::periodic("t", Duration::from_nanos(100_000), Service::from_nanos(wcet))
+        })
+        .expect("valid")
+    };
+    let steps = &mut Steps::default();
+    let mut cpu = Admission::new(Policy::Edf, [], Service::ZERO);
+    for deadline in [500, 510, 520] {
+        cpu.admit(&task(deadline, 1, 0), steps).expect("room");
+    }
+    let blocker = cpu.admit(&task(1_000, 300, 50), steps).expect("room");
+    for deadline in [1_400, 1_800, 2_200] {
+        cpu.admit(&task(deadline, 300, 0), steps).expect("room");
+    }
+    let (window, by) = (Duration::from_nanos(40), Duration::from_nanos(11));
+    assert_eq!(cpu.admit(&task(40, 1, 0), steps), Err(super::Denial::Demand { window, by }));
+    assert!(cpu.remove(blocker));
+    cpu.admit(&task(40, 1, 0), steps).expect("nobody blocks it");
 }

@@ -21,6 +21,7 @@ pub(super) fn knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
             let least = bounded.min_message().into();
             let (size, burst) = (bounded.max_message().into(), bounded.max_burst().into());
             knobs.push((Axis::Size, Relief::Less, size, least, u32::MAX.into()));
+            knobs.push((Axis::MinSize, Relief::More, least, 1, size));
             knobs.push((Axis::Period, Relief::More, period, 1, MAX_NANOS));
             knobs.push((Axis::Burst, Relief::Less, burst, 1, u32::MAX.into()));
         }
@@ -63,6 +64,7 @@ fn turned_bounded(old: LinearBounded, axis: Axis, value: u64) -> Option<LinearBo
     let short = u32::try_from(value).ok();
     match axis {
         Axis::Size => LinearBounded::new(least, short?, period, burst),
+        Axis::MinSize => LinearBounded::new(short?, size, period, burst),
         Axis::Period => LinearBounded::new(least, size, Duration::from_nanos(value), burst),
         Axis::Burst => LinearBounded::new(least, size, period, short?),
         _ => return None,

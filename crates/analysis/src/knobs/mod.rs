@@ -129,12 +129,37 @@ impl Entry {
 }
 
 impl Knob {
+    /// Whether there is a way that does not make room.
+    pub(crate) fn has_a_way_to_grow(&self) -> bool {
+        self.relief != Relief::Either
+    }
+
+    /// How far a counter-offer may go: to a tenth of the number or ten times it. Beyond that it would
+    /// be another contract. What the host gives (memory, CPUs, packets) may be any.
+    pub(crate) fn acceptable(&self) -> (u64, u64) {
+        match self.axis {
+            Axis::Memory | Axis::Cpus | Axis::Packet | Axis::PacketsPerBlock => {
+                (self.least, self.most)
+            }
+            // From nothing, a twentieth may be lost.
+            Axis::Loss => (self.least, (2 * self.value).max(50_000).min(self.most)),
+            Axis::ReleaseJitter | Axis::Tolerance | Axis::MinSize => (self.least, self.most),
+            _ => {
+                let (least, most) = (self.value / FAR, self.value.saturating_mul(FAR));
+                (least.max(self.least), most.min(self.most))
+            }
+        }
+    }
+
     /// Writes the entry of `original` with this number into `trial`; `false`, and nothing written,
     /// if that is no valid entry.
     pub(crate) fn turn(&self, original: &Contract, value: u64, trial: &mut Contract) -> bool {
         self.entry.turn(self.axis, value, original, trial)
     }
 }
+
+/// How many times less or more a counter-offer may be.
+const FAR: u64 = 10;
 
 /// Axis, relief, value, least, most.
 type Numbers = (Axis, Relief, u64, u64, u64);

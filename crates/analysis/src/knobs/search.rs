@@ -31,9 +31,10 @@ impl<'a> Search<'a> {
     /// The number nearest to the contract's with which the whole of it is admitted, by the same
     /// examination that a new request would pass.
     pub(crate) fn nearest_that_fits(&mut self, knob: &Knob) -> Option<u64> {
+        let (least, most) = knob.acceptable();
         let found = match knob.relief {
-            Relief::Less => self.towards(knob, knob.least),
-            Relief::More => self.towards(knob, knob.most),
+            Relief::Less => self.towards(knob, least),
+            Relief::More => self.towards(knob, most),
             Relief::Either => self.among_powers_of_two(knob),
         }
         .filter(|&value| knob.turn(self.original, value, &mut self.trial) && self.is_admitted());
@@ -41,15 +42,30 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// How far the number can go the other way, from a contract that fits, and still fit.
-    pub(crate) fn furthest_that_fits(&mut self, knob: &Knob) -> Option<u64> {
+    /// How far the number can go the other way, from a contract that fits, and still fit. `None` where
+    /// that is not found within `share` of the steps: what was found until then is not how far.
+    pub(crate) fn furthest_that_fits(&mut self, knob: &Knob, share: u64) -> Option<u64> {
+        let rest = self.steps.left().saturating_sub(share);
+        self.steps.give_up(rest);
         let found = match knob.relief {
             Relief::Less => Some(self.until_it_does_not(knob, knob.most)),
             Relief::More => Some(self.until_it_does_not(knob, knob.least)),
             Relief::Either => None,
-        };
+        }
+        .filter(|_| self.steps.left() > 0);
+        self.steps = Steps::new(self.steps.left().saturating_add(rest));
         self.restore(knob);
         found
+    }
+
+    /// Whether the contract itself is admitted.
+    pub(crate) fn begins_admitted(&mut self) -> bool {
+        self.is_admitted()
+    }
+
+    /// What is left of the steps.
+    pub(crate) fn left(&self) -> u64 {
+        self.steps.left()
     }
 
     /// By the examination of a new request, on which it may use as much as that may; but it counts
@@ -66,7 +82,10 @@ impl<'a> Search<'a> {
 
     fn fits(&mut self, knob: &Knob, value: u64) -> bool {
         // What has to be done for a trial before its first formula counts too.
-        let entries = self.trial.tasks.len() + self.trial.reservations.len();
+        let Contract { tasks, reservations, channels, streams, .. } = &self.trial;
+        // Each channel looks at every other one.
+        let sent = channels.len() + streams.len();
+        let entries = tasks.len() + reservations.len() + sent * sent.div_ceil(8);
         self.steps.take(SET_UP * entries).is_ok()
             && knob.turn(self.original, value, &mut self.trial)
             && fits(&self.trial, self.host, &mut self.steps)

@@ -3,20 +3,24 @@
 use alloc::vec::Vec;
 
 use punctual_model::units::MAX_NANOS;
-use punctual_model::{Contract, Duration, Stream};
+use punctual_model::{Contract, Duration, Stream, StreamClass};
 
 use super::{Numbers, Relief};
 use crate::offer::Axis;
 
 pub(super) fn knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
     let spec = contract.streams[at].spec();
-    Vec::from([
+    let mut knobs = Vec::from([
         (Axis::Delay, Relief::More, spec.delay.as_nanos(), 1, MAX_NANOS),
         (Axis::Period, Relief::More, spec.frame_period.as_nanos(), 1, MAX_NANOS),
         (Axis::Size, Relief::Less, spec.frame_size.into(), 1, u32::MAX.into()),
         (Axis::Burst, Relief::Less, spec.burst.into(), 1, u32::MAX.into()),
-        (Axis::Loss, Relief::More, spec.tolerated_loss_ppm.into(), 0, 999_999),
-    ])
+    ]);
+    // A transaction or a file of which a part is lost is of no use.
+    if matches!(spec.class, StreamClass::ContinuousMedia | StreamClass::HighBandwidthMessages) {
+        knobs.push((Axis::Loss, Relief::More, spec.tolerated_loss_ppm.into(), 0, 999_999));
+    }
+    knobs
 }
 
 pub(super) fn turn(

@@ -160,7 +160,9 @@ fn place_tasks(
     let mut first = None;
     for fit in Fit::FAMILY {
         let mut shelves = Shelves::new(placement, contract, host);
-        let placed = shelves.fill(fit, &mut steps.half());
+        let mut part = steps.half();
+        let placed = shelves.fill(fit, &mut part);
+        steps.put_back(part);
         if placed {
             placement.how = How::By(fit);
             placement.task_cpus = shelves.into_cpus();
@@ -169,7 +171,10 @@ fn place_tasks(
         first.get_or_insert(shelves);
     }
     let empty = Shelves::new(placement, contract, host);
-    let (how, cpus) = match exhaustive::search(empty, &mut steps.half()) {
+    let mut part = steps.half();
+    let found = exhaustive::search(empty, &mut part);
+    steps.put_back(part);
+    let (how, cpus) = match found {
         Ok(Some(full)) => (How::Exhaustively, Some(full.into_cpus())),
         Ok(None) => (How::NoneExists, None),
         Err(exhaustive::NotSearched) => (How::NotFound, None),

@@ -1,0 +1,67 @@
+//! A line above a task's demand, in whole numbers.
+
+use crate::load::TaskLoad;
+use crate::reservation::ReservedLoad;
+
+/// Work and shares are whole numbers of 2⁻⁴⁰ ns and 2⁻⁴⁰. With times of 64 bits, shares of at most
+/// one and a million tasks every sum fits in 127 bits.
+const FRACTION_BITS: u32 = 40;
+pub(super) const ONE: u64 = 1 << FRACTION_BITS;
+
+/// Work up to t is at most `base + t·slope`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// In units of 2⁻⁴⁰ ns.
+    base: i128,
+    /// In units of 2⁻⁴⁰, rounded up.
+    pub(super) slope: u64,
+}
+
+impl Line {
+    pub(super) const ZERO: Self = Self { base: 0, slope: 0 };
+
+    /// Above the demand of `task` from its first deadline on.
+    pub(super) fn of_task(task: &TaskLoad) -> Self {
+        let slope = share(task.work, task.period);
+        let at_zero = product(task.deadline_after_jitter(), slope);
+        Self { base: scaled(task.work) - at_zero, slope }
+    }
+
+    /// Above what a reservation takes: `⌈U·t + 2X(1 − U)⌉` is below `U·t + 2X + 1`.
+    pub(super) fn of_reservation(reservation: &ReservedLoad) -> Self {
+        let least = reservation.work.saturating_mul(2).saturating_add(1);
+        Self { base: scaled(least), slope: share(reservation.work, reservation.period) }
+    }
+
+    /// In units of 2⁻⁴⁰ ns.
+    pub(super) fn at(self, t: u64) -> i128 {
+        self.base + product(t, self.slope)
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.base += other.base;
+        self.slope += other.slope;
+    }
+
+    pub(super) fn subtract(&mut self, other: Self) {
+        self.base -= other.base;
+        self.slope -= other.slope;
+    }
+}
+
+/// In units of 2⁻⁴⁰ ns.
+pub(super) fn scaled(nanos: u64) -> i128 {
+    i128::from(nanos) << FRACTION_BITS
+}
+
+/// Never below `work / time`, in units of 2⁻⁴⁰. More than the whole CPU is cut: as a share of a
+/// period it is refused.
+fn share(work: u64, time: u64) -> u64 {
+    let share = (u128::from(work) << FRACTION_BITS).div_ceil(u128::from(time));
+    u64::try_from(share).unwrap_or(u64::MAX).min(ONE + 1)
+}
+
+/// Below 2¹⁰⁵: a slope is at most a little above one.
+fn product(nanos: u64, slope: u64) -> i128 {
+    (u128::from(nanos) * u128::from(slope)) as i128
+}

@@ -1,0 +1,231 @@
+//! Offers and room to grow along every number of every kind of entry: what is offered is admitted.
+
+use punctual_analysis::{Axis, EntryKind, Offer, Steps, admit, admit_within, sensitivity};
+use punctual_model::channel::{
+    AtmContract, BestEffort, BitRate, Channel, LinearBounded, Link, LinkScheduling, Packetisation,
+    SendCosts, SenderSpec, ServiceClass, Traffic, TrafficSpec,
+};
+use punctual_model::contract::NamedReservation;
+use punctual_model::{
+    Contract, Duration, HostProfile, Policy, Reservation, Service, Stream, StreamClass, StreamSpec,
+    Task, TaskSpec, Upcall, UpcallSpec,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+fn micros(rng: &mut ChaCha8Rng, from: u64, to: u64) -> u64 {
+    rng.random_range(from..=to)
+}
+
+fn sender(rng: &mut ChaCha8Rng) -> SenderSpec {
+    let us = |rng: &mut ChaCha8Rng, to| Service::from_micros(rng.random_range(0..=to));
+    SenderSpec {
+        link: Link::new(Duration::from_micros(micros(rng, 1, 40)), micros(rng, 0, 60))
+            .expect("valid"),
+        costs: Some(SendCosts {
+            switch: us(rng, 20),
+            cache: us(rng, 20),
+            first_packet: us(rng, 100),
+            packet: us(rng, 100),
+            link_scheduling: us(rng, 20),
+        }),
+        packetisation: Packetisation::new(1 << rng.random_range(9..=13), rng.random_range(1..=4))
+            .expect("valid"),
+        link_scheduling: if rng.random() {
+            LinkScheduling::InInterrupt
+        } else {
+            LinkScheduling::InThread
+        },
+        best_effort: if rng.random() { BestEffort::None } else { BestEffort::UpTo(4096) },
+        memory: rng.random_bool(0.5).then(|| rng.random_range(10_000..1_000_000)),
+    }
+}
+
+fn task(at: usize, rng: &mut ChaCha8Rng) -> Task {
+    let period = micros(rng, 1_000, 100_000);
+    let wcet = micros(rng, 1, period / 2);
+    let deadline = micros(rng, wcet, period);
+    let quantum = if rng.random() { 0 } else { micros(rng, 0, wcet) };
+    let jitter = if rng.random() { 0 } else { micros(rng, 0, deadline / 4) };
+    let spec = TaskSpec {
+        name: format!("t{at}"),
+        min_inter_arrival: Duration::from_micros(period),
+        relative_deadline: Duration::from_micros(if rng.random() { period } else { deadline }),
+        release_jitter: Duration::from_micros(jitter),
+        wcet: Service::from_micros(wcet),
+        quantum: Service::from_micros(quantum),
+        last_segment: Service::from_micros(if rng.random() { 0 } else { quantum }),
+    };
+    Task::new(if rng.random_bool(0.1) { spec.non_preemptive() } else { spec }).expect("valid")
+}
+
+fn upcall(at: usize, rng: &mut ChaCha8Rng) -> Upcall {
+    let batch = rng.random_range(1..=64);
+    let spec = UpcallSpec {
+        name: format!("u{at}"),
+        period: Duration::from_micros(micros(rng, 6_500, 100_000)),
+        batch,
+        quantum: rng.random_range(1..=batch),
+        time_per_pdu: Service::from_micros(micros(rng, 1, 100)),
+    };
+    Upcall::new(spec).expect("a batch fits in a period")
+}
+
+fn channel(at: usize, rng: &mut ChaCha8Rng) -> Channel {
+    let bytes = rng.random_range(1..=32_768);
+    let traffic = if rng.random() {
+        let period = Duration::from_micros(micros(rng, 2_000, 200_000));
+        let least = rng.random_range(1..=bytes);
+        let arrivals = LinearBounded::new(least, bytes, period, rng.random_range(1..=4));
+        Traffic::from(arrivals.expect("valid"))
+    } else {
+        let sustained = rng.random_range(10_000..20_000_000);
+        let constant = rng.random_bool(0.3);
+        let peak = if constant { sustained } else { sustained * 2 };
+        let spec = TrafficSpec {
+            class: if constant { ServiceClass::Cbr } else { ServiceClass::RtVbr },
+            peak_rate: BitRate::new(peak).expect("valid"),
+            sustained_rate: BitRate::new(sustained).expect("valid"),
+            max_sdu: bytes,
+            delay_variation_tolerance: Duration::from_micros(micros(rng, 0, 20_000)),
+        };
+        Traffic::from(AtmContract::new(spec).expect("valid"))
+    };
+    let delay = Duration::from_micros(micros(rng, 500, 100_000));
+    Channel::new(format!("c{at}"), &traffic, delay).expect("valid")
+}
+
+fn stream(at: usize, rng: &mut ChaCha8Rng) -> Stream {
+    let class = StreamClass::NAMES[rng.random_range(0..4)].1;
+    Stream::new(StreamSpec {
+        name: format!("s{at}"),
+        class,
+        frame_period: Duration::from_micros(micros(rng, 10_000, 200_000)),
+        frame_size: rng.random_range(1..=65_536),
+        burst: rng.random_range(1..=3),
+        delay: Duration::from_micros(micros(rng, 5_000, 400_000)),
+        tolerated_loss_ppm: if rng.random() { 0 } else { rng.random_range(0..300_000) },
+        time_per_pdu: Service::from_micros(micros(rng, 1, 200)),
+    })
+    .expect("valid")
+}
+
+fn reservation(at: usize, rng: &mut ChaCha8Rng) -> NamedReservation {
+    let period = micros(rng, 500, 50_000);
+    let budget = micros(rng, 2, period * 2 / 3);
+    let reservation = Reservation::new(Service::from_micros(budget), Duration::from_micros(period));
+    NamedReservation { name: format!("r{at}"), reservation: reservation.expect("valid") }
+}
+
+/// A bit of everything, more or less too much of it.
+fn draw(seed: u64) -> (Contract, HostProfile) {
+    let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+    let policy = Policy::NAMES[rng.random_range(0..5)].1;
+    let cpus = if rng.random_bool(0.7) { 1 } else { rng.random_range(2..=3) };
+    let mut tasks: Vec<Task> = (0..rng.random_range(0..=3)).map(|at| task(at, rng)).collect();
+    let upcalls: Vec<Upcall> = (0..rng.random_range(0..=2)).map(|at| upcall(at, rng)).collect();
+    tasks.extend(upcalls.iter().map(Task::from));
+    let contract = Contract {
+        upcalls,
+        reservations: (0..rng.random_range(0..=2)).map(|at| reservation(at, rng)).collect(),
+        sender: Some(sender(rng)),
+        channels: (0..rng.random_range(0..=2)).map(|at| channel(at, rng)).collect(),
+        streams: (0..rng.random_range(0..=2)).map(|at| stream(at, rng)).collect(),
+        ..Contract::of_tasks(policy, cpus, tasks)
+    };
+    let context_switch = Service::from_micros(micros(rng, 0, 10));
+    (contract, HostProfile { context_switch, ..HostProfile::ideal(4) })
+}
+
+/// Each offer, by whoever wrote it, makes a contract that is admitted. Each number is offered once.
+#[test]
+fn every_offer_of_every_kind_is_admitted() {
+    let (mut refused, mut seen) = (0, Vec::<(EntryKind, Axis, u32)>::new());
+    for seed in 0..OFFERS {
+        let (contract, host) = draw(seed);
+        let Err(refusal) = admit(&contract, &host) else { continue };
+        refused += 1;
+        for (at, offer) in refusal.offers.iter().enumerate() {
+            let Offer { entry, kind, axis, from, to } = offer;
+            let changed = offer.taken(&contract).expect("the offer makes a valid contract");
+            assert!(admit(&changed, &host).is_ok(), "seed {seed}: {offer:?} of {contract:#?}");
+            assert_ne!(from, to, "seed {seed}");
+            let again =
+                |other: &&Offer| (&other.entry, other.kind, other.axis) == (entry, *kind, *axis);
+            assert_eq!(refusal.offers.iter().filter(again).count(), 1, "seed {seed} {at}");
+            match seen.iter_mut().find(|(of, along, _)| (of, along) == (kind, axis)) {
+                Some((.., count)) => *count += 1,
+                None => seen.push((*kind, *axis, 1)),
+            }
+        }
+    }
+    println!("{refused} refused: {seen:?}");
+    for kind in [
+        EntryKind::Task,
+        EntryKind::Upcall,
+        EntryKind::Reservation,
+        EntryKind::Channel,
+        EntryKind::Stream,
+        EntryKind::Sending,
+        EntryKind::System,
+    ] {
+        assert!(seen.iter().any(|(of, ..)| *of == kind), "no offer of a {kind:?}");
+    }
+}
+
+const OFFERS: u64 = 150;
+
+/// What [`sensitivity`] says: still admitted there, and not with one unit more.
+#[test]
+fn a_number_can_grow_so_far_and_no_further() {
+    let mut compared = 0;
+    for seed in 0..GROWTH {
+        let (contract, host) = draw(seed);
+        if admit_within(&contract, &host, &mut Steps::default()).is_err() {
+            continue;
+        }
+        for offer in sensitivity(&contract, &host, Steps::ADMISSION).numbers {
+            let taken = offer.taken(&contract).expect("valid");
+            let answer = admit_within(&taken, &host, &mut Steps::default());
+            assert!(answer.is_ok(), "seed {seed}: {offer:?}: {answer:?}");
+            let Some(to) = one_more(&offer) else { continue };
+            let more = Offer { to, ..offer.clone() };
+            let Some(more) = more.taken(&contract) else { continue };
+            if more.cpus > host.cpus || !is_within_limits(&offer, to) {
+                continue;
+            }
+            compared += 1;
+            let further = admit_within(&more, &host, &mut Steps::default());
+            assert!(further.is_err(), "seed {seed}: {offer:?} of {contract:#?}");
+        }
+    }
+    println!("{compared} compared");
+    assert!(compared > 100, "{compared}");
+}
+
+const GROWTH: u64 = 200;
+
+/// One unit on, the way on which there is less room; `None` at the end of that way.
+fn one_more(offer: &Offer) -> Option<u64> {
+    match offer.axis {
+        Axis::Wcet
+        | Axis::Batch
+        | Axis::Quantum
+        | Axis::Budget
+        | Axis::ReleaseJitter
+        | Axis::Size
+        | Axis::Burst
+        | Axis::Rate
+        | Axis::Tolerance => offer.to.checked_add(1),
+        _ => offer.to.checked_sub(1),
+    }
+}
+
+/// Some numbers end before they are no longer valid.
+fn is_within_limits(offer: &Offer, to: u64) -> bool {
+    match (offer.kind, offer.axis) {
+        (EntryKind::Reservation, Axis::Period) => to >= 100_000,
+        (EntryKind::System, _) => to >= 1,
+        _ => true,
+    }
+}

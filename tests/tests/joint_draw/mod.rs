@@ -1,0 +1,113 @@
+//! Random contracts with tasks, channels and reservations on one CPU.
+
+use punctual_model::channel::{
+    BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,
+};
+use punctual_model::contract::NamedReservation;
+use punctual_model::{
+    Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
+};
+use rand::{Rng, RngExt};
+use system_tests::draw::{self, Kind, POLICIES};
+
+fn micros(rng: &mut impl Rng, from: u64, to: u64) -> Service {
+    Service::from_micros(rng.random_range(from..=to))
+}
+
+/// Links from faster to slower than the processor, blocks of one to four packets.
+pub(crate) fn sender(rng: &mut impl Rng) -> SenderSpec {
+    let startup = Duration::from_micros(rng.random_range(5..=60));
+    let in_thread = rng.random_bool(0.5);
+    SenderSpec {
+        link: Link::new(startup, rng.random_range(0..=100)).expect("valid"),
+        costs: Some(SendCosts {
+            switch: micros(rng, 0, 40),
+            cache: micros(rng, 0, 60),
+            first_packet: micros(rng, 10, 300),
+            packet: micros(rng, 10, 300),
+            link_scheduling: micros(rng, 0, 60),
+        }),
+        packetisation: Packetisation::new(1024 * rng.random_range(1..=8), rng.random_range(1..=4))
+            .expect("valid"),
+        link_scheduling: if in_thread {
+            LinkScheduling::InThread
+        } else {
+            LinkScheduling::InInterrupt
+        },
+        best_effort: if rng.random_bool(0.4) {
+            BestEffort::None
+        } else {
+            BestEffort::UpTo(rng.random_range(1..=16_384))
+        },
+        memory: None,
+    }
+}
+
+/// One to four channels that ask for up to 35 % of what `sender` has.
+pub(crate) fn channels(sender: &SenderSpec, rng: &mut impl Rng) -> Vec<Channel> {
+    let count = rng.random_range(1..=4);
+    let load = rng.random_range(0.02..0.35);
+    let sender = sender.sender(None).expect("it has costs");
+    let (cut, costs) = (sender.packetisation, sender.costs);
+    let draw = |at: u32, rng: &mut _| {
+        let rng: &mut dyn Rng = rng;
+        let most = rng.random_range(1..=16_384u32);
+        let least = if rng.random_bool(0.8) { most } else { rng.random_range(1..=most) };
+        let packets = u64::from(cut.packets_of(most));
+        let full = sender.link.transmission_time(most.min(cut.packet_bytes())).as_nanos();
+        let change = costs.change_of_handler().as_nanos();
+        let packet = costs.packet.as_nanos() + costs.link_scheduling.as_nanos() + change;
+        let work = packets * full.max(packet) + costs.first_packet.as_nanos();
+        let share = load / f64::from(count) * rng.random_range(0.5..1.5);
+        let period = Duration::from_nanos((work as f64 / share) as u64);
+        let burst = if rng.random_bool(0.5) { 1 } else { rng.random_range(2..=4) };
+        let arrivals = LinearBounded::new(least, most, period, burst).expect("valid");
+        let delay = (period.as_nanos() as f64 * rng.random_range(0.6..2.0)) as u64;
+        Channel::new(format!("c{at}"), &arrivals.into(), Duration::from_nanos(delay))
+            .expect("valid")
+    };
+    (0..count).map(|at| draw(at, rng)).collect()
+}
+
+fn reservation(at: usize, rng: &mut impl Rng) -> NamedReservation {
+    let period = rng.random_range(1_000..=20_000u64);
+    let budget = rng.random_range(period / 50..=period / 8);
+    let reservation = Reservation::new(Service::from_micros(budget), Duration::from_micros(period));
+    NamedReservation { name: format!("r{at}"), reservation: reservation.expect("valid") }
+}
+
+/// Everything about `task` longer.
+fn times(task: &Task, factor: u64) -> Task {
+    let spec = task.spec().clone();
+    let spec = TaskSpec {
+        min_inter_arrival: spec.min_inter_arrival * factor,
+        relative_deadline: spec.relative_deadline * factor,
+        release_jitter: spec.release_jitter * factor,
+        wcet: spec.wcet * factor,
+        quantum: spec.quantum * factor,
+        last_segment: spec.last_segment * factor,
+        ..spec
+    };
+    Task::new(spec).expect("as valid as before")
+}
+
+/// All of it together, under any policy.
+pub(crate) fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
+    let policy = POLICIES[rng.random_range(0..POLICIES.len())];
+    let spread = if policy == Policy::Fifo { 3.0 } else { 20.0 };
+    let kind = Kind { total: (0.05, 0.6), spread, latest_deadline: 2 };
+    let longer = rng.random_range(1..=16);
+    let tasks = draw::tasks(rng, kind).iter().map(|task| times(task, longer)).collect();
+    let sender = sender(rng);
+    let channels = channels(&sender, rng);
+    let reservations = (0..rng.random_range(0..=2)).map(|at| reservation(at, rng)).collect();
+    let switch = if rng.random_bool(0.5) { micros(rng, 1, 20) } else { Service::ZERO };
+    let host = HostProfile { context_switch: switch, ..HostProfile::ideal(1) };
+    let contract = Contract {
+        sender: Some(sender),
+        channels,
+        reservations,
+        ..Contract::of_tasks(policy, 1, tasks)
+    };
+    (contract, host)
+}

@@ -1,0 +1,259 @@
+//! One admitted system, run: first what is above the tasks, then the tasks.
+
+use punctual_analysis::channel::deadline_monotonic;
+use punctual_analysis::{Grant, Steps, admit_within};
+use punctual_model::channel::{BestEffort, Channel, LinkScheduling, Sender};
+use punctual_model::{Contract, Duration, HostProfile, Instant, Task};
+use punctual_policy::jobs::Jobs;
+use punctual_policy::link::{NotAccepted, ServiceOrder};
+use punctual_sim::arrivals::{Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, Periodic};
+use punctual_sim::link::sink::{Delays, Occupant, Sent, Sink};
+use punctual_sim::link::sources::{Backlog, Hog, HogPattern, Message, drawn, greedy};
+use punctual_sim::link::{Costs, Setup, run};
+use punctual_sim::overheads::Overheads;
+use punctual_sim::processor::Taken;
+use punctual_sim::tasks::{Eager, Setting, run_in};
+use punctual_trace::Summary;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::joint_draw;
+
+pub(crate) type Part = (Occupant, Instant, Instant);
+
+/// What the sending host did.
+pub(crate) struct Above {
+    pub(crate) delays: Delays,
+    /// Who had the processor, stretch by stretch.
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Sink for Above {
+    fn occupied(&mut self, by: Occupant, from: Instant, to: Instant) {
+        match self.parts.last_mut() {
+            Some((last, _, end)) if *last == by && *end == from => *end = to,
+            _ => self.parts.push((by, from, to)),
+        }
+    }
+
+    fn sent(&mut self, message: Sent) {
+        self.delays.sent(message);
+    }
+
+    fn refused(&mut self, channel: usize, at: Instant, why: NotAccepted) {
+        self.delays.refused(channel, at, why);
+    }
+}
+
+/// One admitted system.
+pub(crate) struct System {
+    pub(crate) contract: Contract,
+    pub(crate) host: HostProfile,
+    sender: Sender,
+    pub(crate) grant: Grant,
+    /// By rank, and where each is in the contract.
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) ranked: Vec<usize>,
+}
+
+impl System {
+    pub(crate) fn admitted(rng: &mut ChaCha8Rng) -> Option<Self> {
+        let (contract, host) = joint_draw::system(rng);
+        let grant = admit_within(&contract, &host, &mut Steps::new(4_000_000)).ok()?;
+        let sender = contract.sender?.sender(host.send_costs)?;
+        let ranked = deadline_monotonic(&contract.channels);
+        let channels = ranked.iter().map(|&at| contract.channels[at].clone()).collect();
+        Some(Self { contract, host, sender, grant, channels, ranked })
+    }
+
+    /// Before it nothing but a few early messages; long enough for every jitter and late budget.
+    pub(crate) fn origin(&self) -> Instant {
+        let jitter = self.contract.tasks.iter().map(Task::release_jitter).max();
+        let late = self.contract.reservations.iter().map(|named| named.reservation.period()).max();
+        let spacing = self.channels.iter().map(|c| c.arrivals().min_inter_arrival()).max();
+        let of = |time: Option<Duration>| time.unwrap_or_default();
+        Instant::from_nanos(1_000_000) + of(jitter) + of(late) + of(spacing)
+    }
+
+    /// Budgets with their switches: as late and then as early as the others let them be, or one
+    /// whenever a packet goes on the link.
+    fn hogs(&self, rng: &mut ChaCha8Rng) -> Vec<Hog> {
+        let switch = self.host.context_switch;
+        let work =
+            |at: usize| self.contract.reservations[at].reservation.budget() + switch + switch;
+        let count = self.contract.reservations.len();
+        let all: u64 = (0..count).map(|at| work(at).as_nanos()).sum();
+        let chases = rng.random_bool(0.3);
+        (0..count)
+            .map(|at| {
+                let period = self.contract.reservations[at].reservation.period();
+                // Hogs wait for each other: their budgets are used within the period all the same.
+                let others = all - work(at).as_nanos();
+                let late = period.as_nanos().saturating_sub(work(at).as_nanos() + 2 * others);
+                let late = Duration::from_nanos(if rng.random_bool(0.8) { late } else { 0 });
+                let back = Duration::from_nanos(rng.random_range(0..1_000_000));
+                let first = self.origin() - late - back;
+                let pattern = match chases && at == 0 {
+                    true => HogPattern::AtStarts,
+                    false => HogPattern::Periodic { first, late },
+                };
+                Hog { work: work(at), period, pattern }
+            })
+            .collect()
+    }
+
+    fn sources(
+        &self,
+        until: Instant,
+        rng: &mut ChaCha8Rng,
+    ) -> Vec<Box<dyn Iterator<Item = Message>>> {
+        let pattern = rng.random_range(0..4);
+        let step = rng.random_range(1..1_500_000);
+        let source = |(channel, at): (&Channel, u64)| -> Box<dyn Iterator<Item = Message>> {
+            let traffic = channel.arrivals();
+            let spacing = traffic.min_inter_arrival().as_nanos();
+            let origin = self.origin();
+            let first = match pattern {
+                0 => origin,
+                // So that its packets may still be handed over when the tasks come.
+                1 => origin - Duration::from_nanos(rng.random_range(0..=spacing)),
+                2 => origin + Duration::from_nanos(step * (self.channels.len() as u64 - 1 - at)),
+                _ => origin - Duration::from_nanos(spacing),
+            };
+            let draws = ChaCha8Rng::seed_from_u64(rng.random());
+            match pattern {
+                3 => Box::new(drawn(traffic, first, draws).take_while(move |m| m.at < until)),
+                _ => Box::new(greedy(traffic, first).take_while(move |m| m.at < until)),
+            }
+        };
+        self.channels.iter().zip(0..).map(source).collect()
+    }
+
+    /// At most one block of best effort, just before the others.
+    fn backlog(&self, rng: &mut ChaCha8Rng) -> Option<Backlog> {
+        let (BestEffort::Fixed(most) | BestEffort::UpTo(most)) = self.sender.best_effort else {
+            return None;
+        };
+        let cut = self.sender.packetisation;
+        let bytes = most.min(cut.packet_bytes() * cut.packets_per_block());
+        let back = rng.random_range(0..=400_000u64);
+        let first = self.origin() - Duration::from_nanos(if rng.random() { 1 } else { back });
+        let room = cut.packets_of(bytes);
+        rng.random_bool(0.8).then_some(Backlog { bytes, first, pause: Duration::MAX, room })
+    }
+
+    pub(crate) fn send(&self, until: Instant, costs: impl Costs, rng: &mut ChaCha8Rng) -> Above {
+        let hogs = self.hogs(rng);
+        let backlogs = Vec::from_iter(self.backlog(rng));
+        let setup = Setup {
+            sender: &self.sender,
+            channels: &self.channels,
+            order: ServiceOrder::Rank,
+            room: 64,
+            backlogs: &backlogs,
+            hogs: &hogs,
+        };
+        let mut above = Above { delays: Delays::new(&self.channels), parts: Vec::new() };
+        let sources = self.sources(until, rng);
+        let totals = run(&setup, sources, costs, until + Duration::from_secs(60), &mut above);
+        assert_eq!(totals.inside, 0, "every message leaves");
+        above
+    }
+
+    /// What the tasks miss: all above them, and after handlers the change back to a task, which a
+    /// next handler only delays. A handler that a reservation interrupted costs a change as well,
+    /// where that is dearer than the reservation's own switch.
+    pub(crate) fn taken(&self, parts: &[Part]) -> Taken {
+        let change = self.sender.costs.change_of_handler();
+        let dearer = change.saturating_sub(self.host.context_switch).at_full_speed();
+        let change = change.at_full_speed();
+        let in_thread = self.sender.link_scheduling == LinkScheduling::InThread;
+        let is_handler = |by: Occupant| match by {
+            Occupant::Hogs => false,
+            Occupant::Link => in_thread,
+            Occupant::Channels | Occupant::BestEffort => true,
+        };
+        let mut stretches = Vec::new();
+        let (mut owed, mut end, mut handlers) = (Duration::ZERO, Instant::ZERO, false);
+        for (at, &(by, from, to)) in parts.iter().enumerate() {
+            if end < from {
+                owed += if core::mem::take(&mut handlers) { change } else { Duration::ZERO };
+                let back = owed.min(from - end);
+                stretches.push((end, end + back));
+                owed -= back;
+            }
+            let touches = |other: usize, at_that: fn(&Part) -> Instant, instant| {
+                parts.get(other).is_some_and(|part| is_handler(part.0) && at_that(part) == instant)
+            };
+            let interrupts = by == Occupant::Hogs
+                && touches(at.wrapping_sub(1), |part| part.2, from)
+                && touches(at + 1, |part| part.1, to);
+            owed += if interrupts { dearer } else { Duration::ZERO };
+            handlers |= is_handler(by);
+            stretches.push((from, to));
+            end = to;
+        }
+        stretches.push((end, end + owed + change));
+        Taken::new(stretches)
+    }
+
+    /// Jobs that were not complete when they were due, if all that is known of tasks comes at
+    /// `critical` or later.
+    pub(crate) fn run_tasks(
+        &self,
+        taken: &Taken,
+        critical: Instant,
+        rng: &mut ChaCha8Rng,
+        summary: &mut Summary,
+    ) -> u64 {
+        let tasks = &self.contract.tasks;
+        let of_all = |of: fn(&Task) -> Duration| tasks.iter().map(of).max().unwrap_or_default();
+        let fresh = || ChaCha8Rng::seed_from_u64(critical.as_nanos());
+        let (mut arrivals, first): (Box<dyn Arrivals + '_>, Instant) = match rng.random_range(0..6)
+        {
+            0..3 => {
+                let blocker = (0..tasks.len() as u32).max_by_key(|&at| {
+                    let task = &tasks[at as usize];
+                    (task.quantum(), at)
+                });
+                let lead = self.host.context_switch.at_full_speed();
+                let blocker = blocker.filter(|_| rng.random());
+                let pattern =
+                    Adversarial::new(tasks, Attack { blocker, lead, ..Attack::default() });
+                let earlier = blocker.map_or(Duration::ZERO, |_| lead + Duration::from_nanos(1));
+                let first = pattern.critical_instant() - earlier;
+                (Box::new(pattern), first)
+            }
+            3 => {
+                let phases: Vec<Duration> = tasks.iter().map(Task::release_jitter).collect();
+                (Box::new(Periodic::new(tasks, &phases)), Instant::ZERO)
+            }
+            4 => (Box::new(Drawn::new(tasks, fresh())), Instant::ZERO),
+            _ => (Box::new(Bursty::new(tasks, fresh())), Instant::ZERO),
+        };
+        let shift = critical.saturating_since(first);
+        let mut arrivals = Later { arrivals: &mut *arrivals, by: shift };
+        let until = critical + of_all(Task::min_inter_arrival) * 4 + of_all(Task::release_jitter);
+        let end = until + of_all(Task::relative_deadline) + Duration::from_nanos(1);
+        let often = [0.0, 0.5, 1.0][rng.random_range(0..3)];
+        let eager: Vec<bool> = tasks.iter().map(|_| rng.random_bool(often)).collect();
+        let costs = Overheads { switch: self.host.context_switch, ..Overheads::default() };
+        let setting = Setting::default().costing(costs).yielding(Eager(&eager));
+        let setting = setting.on(taken.clone(), end);
+        let jobs = Jobs::of(self.contract.policy, tasks, 0);
+        run_in(setting, tasks, jobs, &mut arrivals, until, summary).len() as u64
+    }
+}
+
+/// Everything later.
+struct Later<'a> {
+    arrivals: &'a mut dyn Arrivals,
+    by: Duration,
+}
+
+impl Arrivals for Later<'_> {
+    fn next(&mut self, task: u32) -> Arrival {
+        let Arrival { release, known, exec_time } = self.arrivals.next(task);
+        Arrival { release: release + self.by, known: known + self.by, exec_time }
+    }
+}
