@@ -3,13 +3,14 @@
 mod json;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use punctual_analysis::Steps;
-use punctual_model::HostProfile;
+use punctual_analysis::{Refusal, Steps};
+use punctual_model::{Contract, HostProfile};
 
+use crate::contract_file::{self, Declared};
 use crate::exit::{Exit, Outcome};
-use crate::{contract_file, output};
+use crate::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +27,7 @@ Exit codes: 0 admitted, 1 refused, 2 bad usage or bad contract.";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The contract, a TOML file; "-" reads standard input.
+    /// The contract, a TOML file or rt-app's JSON (.json); "-" reads standard input.
     contract: PathBuf,
 
     /// Show how streams were derived, and how far each number of an admitted contract could grow.
@@ -39,22 +40,38 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let contract = contract_file::read(&args.contract)?;
+    let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
     let host = this_host();
     let answer = punctual_analysis::admit(&contract, &host);
     let growth = (args.explain && answer.is_ok())
-        .then(|| Growth(punctual_analysis::sensitivity(&contract, &host, Steps::ADMISSION)));
+        .then(|| Growth(punctual_analysis::sensitivity(&contract, &host, 5 * Steps::ADMISSION)));
     let page = if args.json {
-        json::page(&contract, &answer, growth.as_ref())
+        json::page(&contract, &answer, growth.as_ref(), &notes)
     } else {
-        text::page(&contract, &answer, args.explain, growth.as_ref())
+        let hint = answer.as_ref().err().and_then(|refusal| hint(args, &contract, refusal));
+        text::page(&contract, &answer, args.explain, growth.as_ref()) + &hint.unwrap_or_default()
     };
     output::print(&page)?;
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
 }
 
+/// How to see a refused task being late: where the test is exact, so that there is a schedule, and
+/// where the contract can be read again.
+fn hint(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
+    let tasks_alone = contract.cpus == 1
+        && contract.reservations.is_empty()
+        && contract.channels.is_empty()
+        && contract.streams.is_empty();
+    let exact = matches!(refusal.test, "response-time" | "processor-demand" | "fifo-response-time");
+    // Within the bound on the analysis: without a shortfall nothing may be late.
+    let late = refusal.shortfall.is_some() || refusal.why.contains("no finite response time");
+    let file = &args.contract;
+    (tasks_alone && exact && late && file != Path::new("-"))
+        .then(|| format!("see it happen: punctual simulate --witness {}\n", file.display()))
+}
+
 /// How far each number of an admitted contract can go, the others as they are.
-struct Growth(Vec<punctual_analysis::Offer>);
+struct Growth(punctual_analysis::Sensitivity);
 
 /// This host with the kernel's limits on reservations, and with switches that cost nothing until a
 /// measured profile says what they cost.

@@ -21,11 +21,16 @@ pub(crate) struct Declared {
 /// Reads and validates the contract at `path`; "-" is standard input. What its file says beyond
 /// the contract goes to standard error, a line each.
 pub(crate) fn read(path: &Path) -> Result<Contract, Failure> {
-    let Declared { contract, notes } = declared(path)?;
-    for note in notes {
+    Ok(read_with_notes(path)?.contract)
+}
+
+/// The same, and what went to standard error, for an answer that has room for it.
+pub(crate) fn read_with_notes(path: &Path) -> Result<Declared, Failure> {
+    let declared = declared(path)?;
+    for note in &declared.notes {
         anstream::eprintln!("note: {note}");
     }
-    Ok(contract)
+    Ok(declared)
 }
 
 /// The same without a word to anyone.

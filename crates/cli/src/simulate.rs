@@ -1,208 +1,135 @@
 //! `punctual simulate`: a contract under its own policy, in virtual time.
 
+mod arrivals;
+mod channels;
+mod cpus;
+mod entries;
+mod faults;
+mod options;
 mod perfetto;
+mod report;
 mod text;
+mod witness;
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use punctual_analysis::{Grant, Refusal, admit};
-use punctual_model::{Contract, Duration, Instant, Task, TaskSpec, units};
-use punctual_policy::jobs::Jobs;
-use punctual_sim::arrivals::{Drawn, Periodic};
-use punctual_sim::tasks;
-use punctual_trace::{Event, Sink, Summary, TaskSummary};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
-use serde::Serialize;
+use punctual_analysis::{Grant, Refusal, admit, mapping};
+use punctual_model::channel::Sender;
+use punctual_model::{Contract, HostProfile};
 
+use crate::contract_file::{self, Declared};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{admit as admission, contract_file, output};
+use crate::{admit as admission, output};
+use entries::OnCpu;
 use perfetto::Slices;
+use report::Report;
 
-const EXAMPLES: &str = "\
-Examples:
-  punctual simulate studio.toml
-      the critical instant: everything released together, as densely and for as long as it may
-  punctual simulate studio.toml --seed 7 --until 60s
-      arrivals, jitter and running times drawn within the contract; the seed replays the run
-  punctual simulate studio.toml --until 100ms --perfetto studio.json
-      who ran when, for the Perfetto trace viewer
-
-Reservations run above all tasks and always use their whole budget. Switching costs nothing.
-
-Exit codes: 0 no job was late, 1 one was, 2 bad usage or bad contract.";
-
-/// Runs a contract under its own policy in virtual time
-#[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// The contract, a TOML file; "-" reads standard input
-    contract: PathBuf,
-    /// Draw arrivals and running times; the same seed gives the same run
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Virtual time after which nothing more is released
-    #[arg(long, default_value = "10s", value_parser = parse_time)]
-    until: Duration,
-    /// Print JSON, times in nanoseconds
-    #[arg(long)]
-    json: bool,
-    /// Also write who ran when, as trace-event JSON
-    #[arg(long, value_name = "FILE")]
-    perfetto: Option<PathBuf>,
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    match units::parse_nanos(text) {
-        Ok(0) => Err("it must be at least 1ns".into()),
-        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
-        Err(why) => Err(format!("the time {why}")),
-    }
-}
-
-/// What became of one task or reservation.
-#[derive(Serialize)]
-struct Outcomes {
-    name: String,
-    cpu: u16,
-    jobs: u64,
-    late: u64,
-    gave_way: u64,
-    max_response_time_ns: Option<u64>,
-    /// What admission promised; absent if it did not.
-    response_time_bound_ns: Option<u64>,
-    relative_deadline_ns: u64,
-}
+pub(crate) use options::Args;
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let contract = contract_file::read(&args.contract)?;
-    let answer = admit(&contract, &admission::this_host());
-    let mut slices = args.perfetto.as_deref().map(Slices::beside).transpose()?;
-    let mut outcomes = Vec::new();
-    for cpu in 0..contract.cpus {
-        let entries = entries_on(cpu, &contract, &answer)?;
-        if entries.is_empty() {
-            continue;
-        }
-        let summary = run(args, &contract, cpu, &entries, slices.as_mut());
-        let seen = entries.into_iter().zip(summary.tasks());
-        outcomes.extend(seen.map(|(entry, seen)| outcome(entry, cpu, seen)));
+    let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
+    let host = host(args, &contract);
+    let answer = admit(&contract, &host);
+    let (contract, _) = mapping::expand(&contract, &host).map_err(Failure::bad_input)?;
+    let sender = sender(&contract, &host)?;
+    if args.witness {
+        return witness::main(args, &contract, &answer, notes);
     }
-    if let Some(slices) = slices {
-        slices.finish()?;
+    let mut report = Report::new(args, answer.is_ok(), notes);
+    let slices = args.perfetto.as_deref().map(Slices::beside).transpose()?;
+    if args.global {
+        run_globally(args, &contract, slices, &mut report)?;
+    } else {
+        run_placed(args, &contract, &answer, sender.as_ref(), slices, &mut report)?;
     }
     let page = if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
-        serde_json::to_string_pretty(&outcomes).unwrap_or_default() + "\n"
+        serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
     } else {
-        text::page(&outcomes, args.until, args.seed, answer.is_ok())
+        text::page(&report, hint(args, &contract, &report).as_deref())
     };
     output::print(&page)?;
-    let late = outcomes.iter().any(|entry| entry.late > 0);
-    Ok(if late { Exit::Refused } else { Exit::Kept })
+    Ok(if report.broken() > 0 { Exit::Refused } else { Exit::Kept })
 }
 
-/// A task, or a reservation in the form of one, and what admission proved of it.
-struct Entry {
-    task: Task,
-    bound: Option<Duration>,
-    is_reservation: bool,
-}
-
-/// What runs on `cpu`: tasks first, then reservations.
-fn entries_on(
-    cpu: u16,
-    contract: &Contract,
-    answer: &Result<Grant, Box<Refusal>>,
-) -> Result<Vec<Entry>, Failure> {
-    let grant = answer.as_ref().ok();
-    if grant.is_none() && contract.cpus > 1 {
-        return Err(Failure::bad_input(
-            "the contract is refused, so nothing says what runs on which of its CPUs; see what \
-             would fit with: punctual admit",
-        ));
+/// The host of `punctual admit` with as many CPUs as the contract asks for, because virtual ones
+/// cost nothing, and with the switches asked for.
+fn host(args: &Args, contract: &Contract) -> HostProfile {
+    let host = admission::this_host();
+    let cpus = host.cpus.max(contract.cpus);
+    match args.overheads {
+        None => HostProfile { cpus, ..host },
+        Some(overheads) => {
+            let costs = overheads.costs();
+            HostProfile { cpus, context_switch: costs.switch + costs.cache, ..host }
+        }
     }
-    let here = |placed: Option<u16>| placed.unwrap_or(0) == cpu;
-    let tasks = contract.tasks.iter().enumerate().filter_map(|(at, task)| {
-        let granted = grant.map(|grant| &grant.tasks[at]);
-        here(granted.map(|granted| granted.cpu)).then(|| Entry {
-            task: task.clone(),
-            bound: granted.map(|granted| granted.response_time_bound),
-            is_reservation: false,
-        })
-    });
-    let reservations = contract.reservations.iter().enumerate().filter_map(|(at, named)| {
-        let granted = grant.map(|grant| &grant.reservations[at]);
-        let reservation = named.reservation;
-        here(granted.map(|granted| granted.cpu)).then(|| Entry {
-            // A valid reservation has 0 < budget ≤ period, which is all that a task needs.
-            task: Task::new(TaskSpec::periodic(
-                &named.name,
-                reservation.period(),
-                reservation.budget(),
-            ))
-            .expect("a valid reservation is a valid task"),
-            bound: None,
-            is_reservation: true,
-        })
-    });
-    Ok(tasks.chain(reservations).collect())
 }
 
-fn run(
+/// Who sends, if anything is sent.
+fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sender>, Failure> {
+    if contract.channels.is_empty() {
+        return Ok(None);
+    }
+    match contract.sender.and_then(|sender| sender.sender(host.send_costs)) {
+        Some(sender) => Ok(Some(sender)),
+        None => Err(Failure::bad_input(
+            "the costs of sending are not known; write [sending.costs] into the contract",
+        )),
+    }
+}
+
+fn run_placed(
     args: &Args,
     contract: &Contract,
-    cpu: u16,
-    entries: &[Entry],
-    slices: Option<&mut Slices>,
-) -> Summary {
-    let tasks: Vec<Task> = entries.iter().map(|entry| entry.task.clone()).collect();
-    let reserved = entries.iter().filter(|entry| entry.is_reservation).count();
-    let policy = Jobs::of(contract.policy, &tasks[..tasks.len() - reserved], reserved as u32);
-    let until = Instant::ZERO + args.until;
-    let names = tasks.iter().map(Task::name).collect();
-    let mut sink = Both { summary: Summary::new(&tasks), slices, cpu, names };
-    match args.seed {
-        None => {
-            // Released together when each is as late as it may be: the critical instant.
-            let largest = tasks.iter().map(Task::release_jitter).max().unwrap_or_default();
-            let mut arrivals = Periodic::new(&tasks, &vec![largest; tasks.len()]);
-            tasks::run(&tasks, policy, &mut arrivals, until, &mut sink);
-        }
-        Some(seed) => {
-            let rng = ChaCha8Rng::seed_from_u64(seed.wrapping_add(u64::from(cpu)));
-            tasks::run(&tasks, policy, &mut Drawn::new(&tasks, rng), until, &mut sink);
+    answer: &Result<Grant, Box<Refusal>>,
+    sender: Option<&Sender>,
+    mut slices: Option<Slices>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    entries::unplaced(contract, answer)?;
+    for cpu in 0..contract.cpus {
+        let on_cpu = entries::on_cpu(cpu, contract, answer, sender);
+        if !on_cpu.entries.is_empty() {
+            let ran = cpus::run(args, contract.policy, cpu, &on_cpu, slices.as_mut());
+            add(report, &on_cpu, Some(cpu), &ran);
         }
     }
-    sink.summary
-}
-
-/// Every event goes into the summary, and into the trace if there is one.
-struct Both<'a> {
-    summary: Summary,
-    slices: Option<&'a mut Slices>,
-    cpu: u16,
-    names: Vec<&'a str>,
-}
-
-impl Sink for Both<'_> {
-    fn record(&mut self, event: Event) {
-        self.summary.record(event);
-        if let Some(slices) = &mut self.slices {
-            slices.record(self.cpu, self.names[event.job.task as usize], event);
-        }
+    if let Some(sender) = sender {
+        report.channels = channels::run(args, contract, sender, answer);
     }
+    slices.map_or(Ok(()), Slices::finish)
 }
 
-fn outcome(entry: Entry, cpu: u16, seen: &TaskSummary) -> Outcomes {
-    Outcomes {
-        name: entry.task.name().to_owned(),
-        cpu,
-        jobs: seen.jobs,
-        late: seen.late,
-        gave_way: seen.gave_way,
-        max_response_time_ns: seen.response_time.max().map(Duration::as_nanos),
-        response_time_bound_ns: entry.bound.map(Duration::as_nanos),
-        relative_deadline_ns: entry.task.relative_deadline().as_nanos(),
+fn run_globally(
+    args: &Args,
+    contract: &Contract,
+    mut slices: Option<Slices>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let on_all = entries::on_all_cpus(contract);
+    let ran = cpus::run_globally(args, contract, &on_all, slices.as_mut())?;
+    add(report, &on_all, None, &ran);
+    slices.map_or(Ok(()), Slices::finish)
+}
+
+fn add(report: &mut Report, on_cpu: &OnCpu, cpu: Option<u16>, ran: &cpus::Ran) {
+    for (entry, seen) in on_cpu.entries.iter().zip(ran.summary.tasks()) {
+        report.add(entry, cpu, seen);
     }
+    report.faults.struck.add(ran.struck);
+}
+
+/// Refused, and yet nothing was late: that alone does not show why.
+fn hint(args: &Args, contract: &Contract, report: &Report) -> Option<String> {
+    let searchable = !args.global && contract.cpus == 1 && contract.channels.is_empty();
+    if report.admitted || report.broken() > 0 || !searchable || contract.tasks.is_empty() {
+        return None;
+    }
+    let again = if args.contract == Path::new("-") {
+        "--witness".to_owned()
+    } else {
+        format!("punctual simulate --witness {}", args.contract.display())
+    };
+    Some(format!("refused, and no job was late here; search a schedule with one: {again}"))
 }

@@ -44,6 +44,13 @@ fn a_workload_is_admitted_and_its_notes_go_to_standard_error() {
     assert!(notes.lines().all(|line| line.starts_with(&format!("note: {path}:"))), "{notes}");
     let lock = "control-loop.json:12:4: \"lock\" (and 1 more here) is not carried over";
     assert!(notes.contains(lock), "{notes}");
+    assert_eq!(told(&page), notes);
+}
+
+/// The notes of a JSON answer as standard error has them.
+fn told(page: &Value) -> String {
+    let notes = page["notes"].as_array().expect("a list").iter();
+    notes.map(|note| format!("note: {}\n", note.as_str().expect("text"))).collect()
 }
 
 #[test]
@@ -51,10 +58,12 @@ fn a_workload_is_simulated() {
     let output = punctual(&["simulate", "--until", "1s", "--json", &example("pipeline.json")]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let source = page.as_array().expect("a list").iter().find(|task| task["name"] == "source");
+    let source =
+        page["tasks"].as_array().expect("a list").iter().find(|task| task["name"] == "source");
     assert_eq!(source.expect("carried over")["jobs"], 50);
     let notes = text(&output.stderr);
     assert!(notes.contains("\"encoder\" is not carried over"), "{notes}");
+    assert_eq!(told(&page), notes);
 }
 
 #[test]

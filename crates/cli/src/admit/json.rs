@@ -17,6 +17,8 @@ struct Page<'a> {
     refusal: Option<Refused<'a>>,
     /// Null without `--explain`, or if the contract is refused.
     could_grow: Option<Vec<Offer<'a>>>,
+    /// What the file says beyond the contract.
+    notes: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -105,6 +107,7 @@ pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
     growth: Option<&Growth>,
+    notes: &[String],
 ) -> String {
     let page = Page {
         admitted: answer.is_ok(),
@@ -122,7 +125,8 @@ pub(super) fn page(
         channels: channels(answer),
         streams: answer.as_ref().map(streams).unwrap_or_default(),
         refusal: answer.as_ref().err().map(|refusal| refused(refusal)),
-        could_grow: growth.map(|growth| growth.0.iter().map(offer).collect()),
+        could_grow: growth.map(|growth| growth.0.numbers.iter().map(offer).collect()),
+        notes,
     };
     // Strings and numbers alone: there is nothing in it that JSON cannot say.
     let mut text = serde_json::to_string_pretty(&page).unwrap_or_default();

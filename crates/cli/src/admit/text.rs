@@ -34,11 +34,18 @@ pub(super) fn page(
         derivations(&mut page, grant);
     }
     let reservations = reservations(contract, answer);
-    let growth = growth.and_then(could_grow);
-    let tables = [tasks, channels, reservations, test_table(tests), growth];
+    let grown = growth.and_then(could_grow);
+    let tables = [tasks, channels, reservations, test_table(tests), grown];
     for table in tables.into_iter().flatten() {
         // Writing to a string cannot fail.
         let _ = writeln!(page, "{table}\n");
+    }
+    if let Some(undecided) = growth.map(|growth| growth.0.undecided).filter(|&count| count > 0) {
+        let _ = writeln!(
+            page,
+            "of {undecided} more numbers it was not found within the bound on the analysis how far they \
+             could go\n"
+        );
     }
     let _ = match answer {
         Ok(_) => {
@@ -135,13 +142,13 @@ fn slack(entry: &EntryBound) -> String {
 /// How far each number could go, all others as they are.
 fn could_grow(growth: &Growth) -> Option<Table> {
     let mut table = table(&["entry", "number", "is", "could be"]);
-    for offer in &growth.0 {
+    for offer in &growth.0.numbers {
         let name = format!("{} {}", offer.kind.name(), offer.entry);
         let (is, to) = (offer.old_amount().to_string(), offer.amount().to_string());
         table.add_row([name.trim_end(), offer.axis.name(), &is, &to]);
     }
     align_right(&mut table, 2..=3);
-    (!growth.0.is_empty()).then_some(table)
+    (!growth.0.numbers.is_empty()).then_some(table)
 }
 
 fn reservations(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> Option<Table> {

@@ -1,5 +1,5 @@
-//! Who ran when, in the trace-event JSON that the Perfetto viewer opens: a process a CPU, a track a
-//! task, a slice for each stretch that a job ran. Written as it happens.
+//! Who ran when, in the trace-event JSON that the Perfetto viewer opens: a process a CPU (one for all
+//! where tasks move between them), a track a task, a slice for each stretch that a job ran. Written as it happens.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::output;
 pub(super) struct Slices {
     path: PathBuf,
     file: BufWriter<NamedTempFile>,
-    /// Since when the running job runs; one CPU at a time is simulated, and one job on it.
-    since: Instant,
+    /// Since when the job of each task that runs does so; one run at a time is written.
+    since: Vec<Instant>,
     first: bool,
     /// The first error of writing; what follows is not written.
     error: Option<io::Error>,
@@ -47,15 +47,20 @@ impl Slices {
     pub(super) fn beside(path: &Path) -> Result<Self, Failure> {
         let file = BufWriter::new(output::file_beside(path)?);
         let mut slices =
-            Self { path: path.to_owned(), file, since: Instant::ZERO, first: true, error: None };
+            Self { path: path.to_owned(), file, since: Vec::new(), first: true, error: None };
         slices.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         Ok(slices)
     }
 
     pub(super) fn record(&mut self, cpu: u16, name: &str, event: Event) {
+        let task = event.job.task as usize;
+        if self.since.len() <= task {
+            self.since.resize(task + 1, Instant::ZERO);
+        }
+        let since = self.since[task];
         let ends = match event.kind {
             Kind::Start | Kind::Resume => {
-                self.since = event.at;
+                self.since[task] = event.at;
                 return;
             }
             Kind::GiveWay => "gives way",
@@ -67,8 +72,8 @@ impl Slices {
             ph: "X",
             pid: cpu,
             tid: event.job.task,
-            ts: micros(self.since.as_nanos()),
-            dur: micros((event.at - self.since).as_nanos()),
+            ts: micros(since.as_nanos()),
+            dur: micros((event.at - since).as_nanos()),
             args: Job { job: event.job.index, release_ns: event.release.as_nanos(), ends },
         };
         // Cannot fail: no map with keys that are not text, no writer.

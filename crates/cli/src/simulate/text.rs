@@ -1,19 +1,55 @@
-//! The outcomes as a table for a person.
+//! The outcomes as tables and sentences for a person.
+
+use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use punctual_model::Duration;
 
-use super::Outcomes;
+use super::channels::ChannelOutcome;
+use super::options::{ExecTimes, Pattern};
+use super::report::{Outcomes, Report};
 
-pub(super) fn page(
-    outcomes: &[Outcomes],
-    until: Duration,
-    seed: Option<u64>,
-    admitted: bool,
-) -> String {
+/// `hint`: a last line.
+pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let mut line = |text: &dyn std::fmt::Display| {
+        let _ = writeln!(page, "{text}");
+    };
+    if report.entries().next().is_some() {
+        line(&entries(report.entries()));
+        line(&"");
+    }
+    if !report.channels.is_empty() {
+        line(&channels(&report.channels));
+        line(&"");
+    }
+    line(&verdict(report));
+    for sentence in beneath(report).into_iter().chain(faults(report)) {
+        line(&sentence);
+    }
+    if let Some(hint) = hint {
+        line(&hint);
+    }
+    page
+}
+
+/// Numbers to the right.
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header([
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_header(header.iter().copied());
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn time(nanos: Option<u64>) -> String {
+    nanos.map_or("-".into(), |nanos| Duration::from_nanos(nanos).to_string())
+}
+
+fn entries<'a>(entries: impl Iterator<Item = &'a Outcomes>) -> Table {
+    let mut table = table(&[
         "task",
         "CPU",
         "jobs",
@@ -23,12 +59,10 @@ pub(super) fn page(
         "proven bound",
         "relative deadline",
     ]);
-    let time =
-        |nanos: Option<u64>| nanos.map_or("-".into(), |n| Duration::from_nanos(n).to_string());
-    for entry in outcomes {
+    for entry in entries {
         table.add_row([
             Cell::new(&entry.name),
-            Cell::new(entry.cpu),
+            Cell::new(entry.cpu.map_or("any".into(), |cpu| cpu.to_string())),
             Cell::new(entry.jobs),
             Cell::new(entry.late),
             Cell::new(entry.gave_way),
@@ -37,18 +71,116 @@ pub(super) fn page(
             Cell::new(time(Some(entry.relative_deadline_ns))),
         ]);
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    table
+}
+
+fn channels(channels: &[ChannelOutcome]) -> Table {
+    let mut table = table(&[
+        "channel",
+        "CPU",
+        "messages",
+        "late",
+        "refused",
+        "not sent",
+        "worst delay",
+        "proven bound",
+        "delay bound",
+    ]);
+    for channel in channels {
+        table.add_row([
+            Cell::new(&channel.name),
+            Cell::new(channel.cpu),
+            Cell::new(channel.messages),
+            Cell::new(channel.late),
+            Cell::new(channel.refused),
+            Cell::new(channel.not_sent),
+            Cell::new(time(channel.max_delay_ns)),
+            Cell::new(time(channel.proven_delay_ns)),
+            Cell::new(time(Some(channel.delay_bound_ns))),
+        ]);
     }
-    let late: u64 = outcomes.iter().map(|entry| entry.late).sum();
-    let jobs: u64 = outcomes.iter().map(|entry| entry.jobs).sum();
-    let arrivals = match seed {
-        None => "released together at the critical instant".to_owned(),
-        Some(seed) => format!("drawn with seed {seed}"),
+    table
+}
+
+fn verdict(report: &Report) -> String {
+    let mut counts = Vec::new();
+    if report.entries().next().is_some() {
+        let late: u64 = report.entries().map(|entry| entry.late).sum();
+        let jobs: u64 = report.entries().map(|entry| entry.jobs).sum();
+        counts.push(format!("{late} of {jobs} jobs late"));
+    }
+    if !report.channels.is_empty() {
+        let broken: u64 = report.channels.iter().map(ChannelOutcome::broken).sum();
+        let messages: u64 = report.channels.iter().map(|channel| channel.messages).sum();
+        counts.push(format!("{broken} of {messages} messages not sent in time"));
+    }
+    let until = Duration::from_nanos(report.until_ns);
+    let arrivals = match report.arrivals {
+        Pattern::Periodic => "released together at the critical instant",
+        Pattern::Sporadic => "with sporadic arrivals",
+        Pattern::Bursty => "in bursts",
+        Pattern::Adversarial => "released together 1ns after any longest quantum began",
     };
-    let answer = if admitted { "admits" } else { "refuses" };
+    let exec_times = match report.exec_times {
+        ExecTimes::Worst => "running times at their worst",
+        ExecTimes::Drawn => "running times drawn",
+    };
+    let seed = report.seed.map_or(String::new(), |seed| format!(", seed {seed}"));
+    let answer = if report.admitted { "admits" } else { "refuses" };
+    let costs = if report.overheads.is_some() { " with these switches" } else { "" };
     format!(
-        "{table}\n\n{late} of {jobs} jobs late in {until} of virtual time, {arrivals}; admission \
-         {answer} this contract\n"
+        "{} in {until} of virtual time, {arrivals}, {exec_times}{seed}; admission {answer} this \
+         contract{costs}",
+        counts.join(" and ")
     )
+}
+
+/// How tasks and channels, or the CPUs, were kept apart.
+fn beneath(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    if report.global {
+        lines.push(
+            "tasks moved between the CPUs, preemptible anywhere; admission judges tasks that stay"
+                .into(),
+        );
+    }
+    if !report.channels.is_empty() {
+        lines.push(
+            "tasks and channels were simulated separately: the channels with their link beneath the \
+             reservations, the tasks with the processor time of each largest message taken away at \
+             its logical arrival"
+                .into(),
+        );
+    }
+    lines
+}
+
+fn faults(report: &Report) -> Vec<String> {
+    let (faults, struck) = (&report.faults, report.faults.struck);
+    let often = |one_in: u32| match one_in {
+        1 => "every job".to_owned(),
+        _ => format!("one of {one_in} jobs"),
+    };
+    let overrun = faults.overrun.map(|overrun| {
+        let (percent, often) = (overrun.percent, often(overrun.one_in));
+        format!("overruns to {percent} % of the running time in {often}: {}", struck.overruns)
+    });
+    let extra = faults.extra_releases.map(|extra| {
+        format!("extra releases after {}: {}", often(extra.one_in), struck.extra_releases)
+    });
+    let late = faults.late_timers.map(|late| {
+        let most = Duration::from_nanos(late.most_ns);
+        format!("timers up to {most} late in {}: {}", often(late.one_in), struck.late_timers)
+    });
+    let stolen = faults.stolen.as_ref().map(|stolen| {
+        let [budget, period, taken] = [stolen.budget_ns, stolen.period_ns, struck.stolen_ns]
+            .map(|nanos| Duration::from_nanos(nanos).to_string());
+        format!("{budget} stolen in every {period} of each CPU with tasks: {taken}")
+    });
+    let all = [overrun, extra, late, stolen].into_iter().flatten();
+    let mut lines: Vec<String> = all.map(|fault| format!("injected: {fault}")).collect();
+    if !lines.is_empty() && !report.channels.is_empty() {
+        lines.push("overruns, extra releases and late timers strike tasks alone".into());
+    }
+    lines
 }

@@ -1,0 +1,252 @@
+//! The options of `punctual simulate`, and how their values are written.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use punctual_model::{Duration, Reservation, Service, units};
+use serde::Serialize;
+
+use super::faults::{ExtraReleases, LateTimers, Overrun};
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual simulate studio.toml
+      everything released together, then as densely and for as long as it may
+  punctual simulate studio.toml --seed 7 --until 60s
+      arrivals, jitter and running times drawn within the contract; the seed replays the run
+  punctual simulate studio.toml --arrivals adversarial --overheads 2us,5us
+      the arrivals that the proofs call the worst, and what switches cost
+  punctual simulate studio.toml --overrun 1.5:1/20 --stolen 2ms/100ms --seed 7
+      broken promises: who is late then, and by how much
+  punctual simulate video.toml --global
+      all CPUs as one queue
+  punctual simulate video.toml --witness --perfetto late.json
+      why it was refused: a schedule within the contract in which a job is late
+  punctual simulate studio.toml --until 100ms --perfetto studio.json
+      who ran when, for the Perfetto trace viewer
+
+Faults are written WHAT:1/N: it strikes one of N jobs of the tasks, drawn; without :1/N every job.
+Times have units (ns, us, ms, s). What is drawn comes from --seed, or from seed 0.
+
+Reservations run above all tasks and always use their whole budget. Streams become upcalls and
+channels, as for admission. Tasks run beneath the handlers of channels, each message charged its
+processor time at once; the channels themselves run with their link, beneath the reservations.
+
+Exit codes: 0 nothing was late, 1 something was (--witness: a schedule was found), 2 bad usage or
+bad contract.";
+
+/// Runs a contract under its own policy in virtual time
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The contract, a TOML file or rt-app's JSON (.json); "-" reads standard input
+    pub(super) contract: PathBuf,
+    /// When jobs are released [default: periodic; with --seed: sporadic]
+    #[arg(long, value_enum, value_name = "PATTERN")]
+    arrivals: Option<Pattern>,
+    /// How long jobs run [default: worst; for sporadic arrivals: drawn]
+    #[arg(long, value_enum, value_name = "TIMES")]
+    exec_times: Option<ExecTimes>,
+    /// Where all draws come from; the same seed gives the same run
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Virtual time after which nothing more is released
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_time)]
+    pub(super) until: Duration,
+    /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches
+    #[arg(long, value_name = "SWITCH[,CACHE]", value_parser = parse_overheads)]
+    pub(super) overheads: Option<Overheads>,
+    /// Jobs run so many times as long as they should
+    #[arg(long, value_name = "FACTOR[:1/N]", value_parser = parse_overrun)]
+    pub(super) overrun: Option<Overrun>,
+    /// Releases are followed by one more before the next is allowed
+    #[arg(long, value_name = "1/N", value_parser = parse_extra_releases)]
+    pub(super) extra_releases: Option<ExtraReleases>,
+    /// Releases become known up to so much later than the jitter allows
+    #[arg(long, value_name = "TIME[:1/N]", value_parser = parse_late_timers)]
+    pub(super) late_timers: Option<LateTimers>,
+    /// The CPU is taken away, as by a hypervisor: so long, anywhere in every so long
+    #[arg(long, value_name = "TIME/TIME", value_parser = parse_stolen)]
+    pub(super) stolen: Option<Reservation>,
+    /// Tasks move between the CPUs, preemptible anywhere, instead of staying where admission puts
+    /// them
+    #[arg(long, conflicts_with_all = ["overheads", "stolen"])]
+    pub(super) global: bool,
+    /// Search a schedule within the contract in which a job is late
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "arrivals", "exec_times", "seed", "until", "overheads", "overrun", "extra_releases",
+            "late_timers", "stolen", "global",
+        ]
+    )]
+    pub(super) witness: bool,
+    /// Print JSON, times in nanoseconds
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Also write who ran when, as trace-event JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) perfetto: Option<PathBuf>,
+}
+
+/// When jobs are released, within the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Pattern {
+    /// Together at the critical instant, then as densely as allowed; channels one message at a time
+    Periodic,
+    /// Anyhow: gaps and jitter drawn
+    Sporadic,
+    /// Piled up by the jitter, then dense, then a drawn pause; channels their whole bursts
+    Bursty,
+    /// Together, 1 ns after the longest quantum of any task began; channels their whole bursts
+    Adversarial,
+}
+
+/// How long jobs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ExecTimes {
+    /// For their wcet
+    Worst,
+    /// For their wcet or less, drawn
+    Drawn,
+}
+
+/// What a switch takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Overheads {
+    pub(super) switch_ns: u64,
+    pub(super) cache_ns: u64,
+}
+
+impl Overheads {
+    pub(super) fn costs(self) -> punctual_sim::overheads::Overheads {
+        punctual_sim::overheads::Overheads {
+            switch: Service::from_nanos(self.switch_ns),
+            cache: Service::from_nanos(self.cache_ns),
+        }
+    }
+}
+
+impl Args {
+    pub(super) fn pattern(&self) -> Pattern {
+        let default = if self.seed.is_some() { Pattern::Sporadic } else { Pattern::Periodic };
+        self.arrivals.unwrap_or(default)
+    }
+
+    pub(super) fn exec_times(&self) -> ExecTimes {
+        let default = match self.pattern() {
+            Pattern::Sporadic => ExecTimes::Drawn,
+            Pattern::Periodic | Pattern::Bursty | Pattern::Adversarial => ExecTimes::Worst,
+        };
+        self.exec_times.unwrap_or(default)
+    }
+
+    /// Where draws come from.
+    pub(super) fn draws_from(&self) -> u64 {
+        self.seed.unwrap_or(0)
+    }
+
+    /// The same, if anything is drawn at all.
+    pub(super) fn seed(&self) -> Option<u64> {
+        let drawn = matches!(self.pattern(), Pattern::Sporadic | Pattern::Bursty)
+            || self.exec_times() == ExecTimes::Drawn
+            || self.overrun.is_some_and(|overrun| overrun.one_in > 1)
+            || self.extra_releases.is_some()
+            || self.late_timers.is_some()
+            || self.stolen.is_some();
+        drawn.then_some(self.draws_from())
+    }
+}
+
+fn parse_nanos(text: &str) -> Result<u64, String> {
+    units::parse_nanos(text).map_err(|why| format!("the time \"{text}\" {why}"))
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    match units::parse_nanos(text) {
+        Ok(0) => Err("it must be at least 1ns".into()),
+        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
+        Err(why) => Err(format!("the time {why}")),
+    }
+}
+
+fn parse_overheads(text: &str) -> Result<Overheads, String> {
+    let (switch, cache) = text.split_once(',').unwrap_or((text, "0ns"));
+    Ok(Overheads { switch_ns: parse_nanos(switch)?, cache_ns: parse_nanos(cache)? })
+}
+
+/// `1/N`.
+fn parse_one_in(text: &str) -> Result<u32, String> {
+    text.strip_prefix("1/")
+        .and_then(|count| count.parse().ok())
+        .filter(|&count: &u32| count > 0)
+        .ok_or_else(|| format!("\"{text}\" does not say how often; write 1/20 for one of 20 jobs"))
+}
+
+/// `WHAT[:1/N]`.
+fn parse_often(text: &str) -> Result<(&str, u32), String> {
+    match text.split_once(':') {
+        None => Ok((text, 1)),
+        Some((what, often)) => Ok((what, parse_one_in(often)?)),
+    }
+}
+
+fn parse_overrun(text: &str) -> Result<Overrun, String> {
+    let (factor, one_in) = parse_often(text)?;
+    let percent = parse_percent(factor).filter(|percent| (101..=100_000).contains(percent));
+    let percent = percent.ok_or_else(|| {
+        format!(
+            "\"{factor}\" is no factor between 1.01 and 1000 with at most two decimals; write 1.5 \
+             for half as long again"
+        )
+    })?;
+    Ok(Overrun { percent, one_in })
+}
+
+/// Hundredths.
+fn parse_percent(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 2 {
+        return None;
+    }
+    let hundredths: u32 = format!("{part:0<2}").parse().ok()?;
+    whole.parse::<u32>().ok()?.checked_mul(100)?.checked_add(hundredths)
+}
+
+fn parse_extra_releases(text: &str) -> Result<ExtraReleases, String> {
+    Ok(ExtraReleases { one_in: parse_one_in(text)? })
+}
+
+fn parse_late_timers(text: &str) -> Result<LateTimers, String> {
+    let (most, one_in) = parse_often(text)?;
+    match parse_nanos(most)? {
+        0 => Err("timers must be late by at least 1ns".into()),
+        most_ns => Ok(LateTimers { most_ns, one_in }),
+    }
+}
+
+fn parse_stolen(text: &str) -> Result<Reservation, String> {
+    let stolen: Reservation = text.parse().map_err(|why| format!("what is stolen: {why}"))?;
+    if stolen.budget().at_full_speed() == stolen.period() {
+        return Err(format!("{stolen} leaves nothing of the CPU"));
+    }
+    Ok(stolen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_have_at_most_two_decimals() {
+        for (text, percent) in [("1.5", 150), ("2", 200), ("1.05", 105), ("10.25", 1025)] {
+            assert_eq!(parse_percent(text), Some(percent));
+        }
+        for text in ["", ".5", "1.", "1.234", "-2", "1,5", "1e3", "99999999999"] {
+            assert_eq!(parse_percent(text), None, "{text}");
+        }
+    }
+}

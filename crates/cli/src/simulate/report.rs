@@ -1,0 +1,123 @@
+//! What a run amounted to. Field names are part of the interface.
+
+use punctual_model::Duration;
+use punctual_trace::TaskSummary;
+use serde::Serialize;
+
+use super::channels::ChannelOutcome;
+use super::entries::{Entry, Kind};
+use super::faults::{ExtraReleases, LateTimers, Overrun, Struck};
+use super::options::{Args, ExecTimes, Overheads, Pattern};
+
+/// A run.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) admitted: bool,
+    pub(super) arrivals: Pattern,
+    pub(super) exec_times: ExecTimes,
+    /// Null: nothing is drawn.
+    pub(super) seed: Option<u64>,
+    pub(super) until_ns: u64,
+    /// Whether all CPUs were one queue.
+    pub(super) global: bool,
+    /// Null: switching is free.
+    pub(super) overheads: Option<Overheads>,
+    pub(super) faults: Faults,
+    pub(super) tasks: Vec<Outcomes>,
+    pub(super) reservations: Vec<Outcomes>,
+    pub(super) channels: Vec<ChannelOutcome>,
+    /// What the file says beyond the contract.
+    pub(super) notes: Vec<String>,
+}
+
+/// The faults asked for, null where not, and how often they struck.
+#[derive(Serialize)]
+pub(super) struct Faults {
+    pub(super) overrun: Option<Overrun>,
+    pub(super) extra_releases: Option<ExtraReleases>,
+    pub(super) late_timers: Option<LateTimers>,
+    pub(super) stolen: Option<Stolen>,
+    pub(super) struck: Struck,
+}
+
+/// What is stolen, and how often.
+#[derive(Serialize)]
+pub(super) struct Stolen {
+    pub(super) budget_ns: u64,
+    pub(super) period_ns: u64,
+}
+
+/// What became of one task or reservation.
+#[derive(Serialize)]
+pub(super) struct Outcomes {
+    pub(super) name: String,
+    /// Null: on any.
+    pub(super) cpu: Option<u16>,
+    pub(super) jobs: u64,
+    pub(super) late: u64,
+    pub(super) gave_way: u64,
+    pub(super) max_response_time_ns: Option<u64>,
+    /// What admission promised; null if it did not.
+    pub(super) response_time_bound_ns: Option<u64>,
+    pub(super) relative_deadline_ns: u64,
+}
+
+impl Report {
+    /// Nothing has run yet.
+    pub(super) fn new(args: &Args, admitted: bool, notes: Vec<String>) -> Self {
+        let stolen = args.stolen.map(|stolen| Stolen {
+            budget_ns: stolen.budget().as_nanos(),
+            period_ns: stolen.period().as_nanos(),
+        });
+        Self {
+            admitted,
+            arrivals: args.pattern(),
+            exec_times: args.exec_times(),
+            seed: args.seed(),
+            until_ns: args.until.as_nanos(),
+            global: args.global,
+            overheads: args.overheads,
+            faults: Faults {
+                overrun: args.overrun,
+                extra_releases: args.extra_releases,
+                late_timers: args.late_timers,
+                stolen,
+                struck: Struck::default(),
+            },
+            tasks: Vec::new(),
+            reservations: Vec::new(),
+            channels: Vec::new(),
+            notes,
+        }
+    }
+
+    /// One entry and what was seen of it.
+    pub(super) fn add(&mut self, entry: &Entry, cpu: Option<u16>, seen: &TaskSummary) {
+        let outcome = Outcomes {
+            name: entry.task.name().to_owned(),
+            cpu,
+            jobs: seen.jobs,
+            late: seen.late,
+            gave_way: seen.gave_way,
+            max_response_time_ns: seen.response_time.max().map(Duration::as_nanos),
+            response_time_bound_ns: entry.bound.map(Duration::as_nanos),
+            relative_deadline_ns: entry.task.relative_deadline().as_nanos(),
+        };
+        match entry.kind {
+            Kind::Task => self.tasks.push(outcome),
+            Kind::Reservation => self.reservations.push(outcome),
+            Kind::Handler => {}
+        }
+    }
+
+    /// Tasks and reservations.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Outcomes> {
+        self.tasks.iter().chain(&self.reservations)
+    }
+
+    /// Late jobs, and messages not sent in time.
+    pub(super) fn broken(&self) -> u64 {
+        let late: u64 = self.entries().map(|entry| entry.late).sum();
+        late + self.channels.iter().map(ChannelOutcome::broken).sum::<u64>()
+    }
+}

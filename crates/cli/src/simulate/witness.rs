@@ -1,0 +1,191 @@
+//! `--witness`: a schedule within the contract in which a job is late.
+
+use std::fmt::Write;
+
+use punctual_analysis::{Grant, Refusal};
+use punctual_model::{Contract, Duration, Instant};
+use punctual_sim::witness::{Budget, Witness, search};
+use punctual_trace::{Event, Sink};
+use serde::Serialize;
+
+use super::cpus::jobs;
+use super::entries::{Kind, OnCpu, on_cpu, unplaced};
+use super::options::Args;
+use super::perfetto::Slices;
+use super::text::table;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+
+/// Releases shown to a person: the last ones.
+const SHOWN: usize = 24;
+
+#[derive(Serialize)]
+struct Page {
+    admitted: bool,
+    /// Jobs simulated on each CPU at most.
+    budget_jobs: u64,
+    /// Null: none was found.
+    witness: Option<Found>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Found {
+    cpu: u16,
+    /// The job with the earliest deadline of those that are late.
+    task: String,
+    job: u64,
+    release_ns: u64,
+    absolute_deadline_ns: u64,
+    completion_ns: u64,
+    /// All that are known before that job is complete, in the order in which they become known.
+    releases: Vec<Release>,
+}
+
+#[derive(Serialize)]
+struct Release {
+    task: String,
+    job: u64,
+    release_ns: u64,
+    known_ns: u64,
+    exec_time_ns: u64,
+    absolute_deadline_ns: u64,
+}
+
+pub(super) fn main(
+    args: &Args,
+    contract: &Contract,
+    answer: &Result<Grant, Box<Refusal>>,
+    notes: Vec<String>,
+) -> Outcome {
+    unplaced(contract, answer)?;
+    if contract.tasks.is_empty() {
+        return Err(Failure::bad_input(
+            "--witness looks for a late job of a task, and this contract has no tasks",
+        ));
+    }
+    let slices = args.perfetto.as_deref().map(Slices::beside).transpose()?;
+    let budget = Budget::default();
+    let found = (0..contract.cpus).find_map(|cpu| {
+        // The handlers of channels stay out: their time in one piece need not be possible.
+        let on_cpu = on_cpu(cpu, contract, answer, None);
+        let tasks = on_cpu.as_tasks();
+        let witness = search(&tasks, &jobs(contract.policy, &on_cpu), budget)?;
+        let missed = witness.missed.task as usize;
+        (on_cpu.entries[missed].kind == Kind::Task).then_some((cpu, on_cpu, witness))
+    });
+    if let (Some(mut slices), Some((cpu, on_cpu, witness))) = (slices, &found) {
+        let sink = &mut Named { slices: &mut slices, cpu: *cpu, on_cpu };
+        witness.replay(&on_cpu.as_tasks(), jobs(contract.policy, on_cpu), sink);
+        slices.finish()?;
+    }
+    let exit = if found.is_some() { Exit::Refused } else { Exit::Kept };
+    let page = Page {
+        admitted: answer.is_ok(),
+        budget_jobs: budget.jobs,
+        witness: found.map(|(cpu, on_cpu, witness)| describe(cpu, &on_cpu, &witness)),
+        notes,
+    };
+    output::print(&if args.json {
+        // Cannot fail: no map with keys that are not text, no writer.
+        serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
+    } else {
+        text(&page, contract)
+    })?;
+    Ok(exit)
+}
+
+fn describe(cpu: u16, on_cpu: &OnCpu, witness: &Witness) -> Found {
+    let task = |at: usize| &on_cpu.entries[at].task;
+    let mut releases = Vec::new();
+    for (at, arrivals) in witness.arrivals.iter().enumerate() {
+        let deadline = task(at).relative_deadline();
+        let known = arrivals.iter().zip(0..).filter(|(job, _)| job.known < witness.completion);
+        releases.extend(known.map(|(arrival, job)| Release {
+            task: task(at).name().to_owned(),
+            job,
+            release_ns: arrival.release.as_nanos(),
+            known_ns: arrival.known.as_nanos(),
+            exec_time_ns: arrival.exec_time.as_nanos(),
+            absolute_deadline_ns: arrival.release.saturating_add(deadline).as_nanos(),
+        }));
+    }
+    // Stable: what becomes known at one instant stays in the order of the contract.
+    releases.sort_by_key(|release| release.known_ns);
+    let missed = task(witness.missed.task as usize);
+    let deadline = witness.absolute_deadline;
+    Found {
+        cpu,
+        task: missed.name().to_owned(),
+        job: witness.missed.index,
+        release_ns: deadline.as_nanos() - missed.relative_deadline().as_nanos(),
+        absolute_deadline_ns: deadline.as_nanos(),
+        completion_ns: witness.completion.as_nanos(),
+        releases,
+    }
+}
+
+fn text(page: &Page, contract: &Contract) -> String {
+    let answer = if page.admitted { "admits" } else { "refuses" };
+    let Some(found) = &page.witness else {
+        let mut text = format!(
+            "no schedule with a late job was found in {} simulated jobs a CPU; admission {answer} \
+             this contract\n",
+            page.budget_jobs
+        );
+        if !contract.channels.is_empty() {
+            text += "the handlers of channels were left out\n";
+        }
+        if !contract.reservations.is_empty() {
+            text += "reservations used their budgets once a period; admission also counts on budgets \
+                     late in one period and early in the next\n";
+        }
+        return text;
+    };
+    let mut jobs = table(&["task", "job", "released", "known", "runs for", "due"]);
+    let hidden = found.releases.len().saturating_sub(SHOWN);
+    for release in &found.releases[hidden..] {
+        let [released, known, runs, due] = [
+            release.release_ns,
+            release.known_ns,
+            release.exec_time_ns,
+            release.absolute_deadline_ns,
+        ]
+        .map(|nanos| Duration::from_nanos(nanos).to_string());
+        jobs.add_row([release.task.clone(), release.job.to_string(), released, known, runs, due]);
+    }
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    if hidden > 0 {
+        let _ = writeln!(text, "{hidden} earlier releases, and then");
+    }
+    let at = Instant::from_nanos;
+    let late = at(found.completion_ns) - at(found.absolute_deadline_ns);
+    let response = Duration::from_nanos(found.completion_ns - found.release_ns);
+    let _ = writeln!(
+        text,
+        "{jobs}\n\njob {} of task \"{}\" on CPU {}, released at {}, is due at {} and complete at {}: \
+         {late} late, {response} after its release; admission {answer} this contract",
+        found.job,
+        found.task,
+        found.cpu,
+        Duration::from_nanos(found.release_ns),
+        Duration::from_nanos(found.absolute_deadline_ns),
+        Duration::from_nanos(found.completion_ns),
+    );
+    text
+}
+
+/// Into the trace, with names.
+struct Named<'a> {
+    slices: &'a mut Slices,
+    cpu: u16,
+    on_cpu: &'a OnCpu,
+}
+
+impl Sink for Named<'_> {
+    fn record(&mut self, event: Event) {
+        let name = self.on_cpu.entries[event.job.task as usize].task.name();
+        self.slices.record(self.cpu, name, event);
+    }
+}

@@ -1,0 +1,254 @@
+//! `punctual simulate`: deterministic, so everything about it can be checked.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+mod witness;
+
+use std::path::PathBuf;
+
+use common::{punctual, text};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const STUDIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/studio.toml");
+const OVERLOADED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/overloaded.toml");
+const CHANNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/channels.toml");
+const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/stream.toml");
+
+/// A blocker whose quantum is 1 ms longer than the urgent task's slack: late only if it begins just
+/// before a release.
+const BLOCKED: &str = "
+[system]
+policy = 'rmdp'
+[[task]]
+name = 'urgent'
+period = '10ms'
+wcet = '4ms'
+[[task]]
+name = 'slow'
+period = '100ms'
+wcet = '20ms'
+quantum = '7ms'
+";
+
+/// Two light tasks and a heavy one: each fits a CPU of its own, and globally the heavy one waits for
+/// both (Dhall & Liu 1978).
+const DHALL: &str = "
+[system]
+policy = 'rm'
+cpus = 2
+[[task]]
+name = 'light'
+period = '100ms'
+wcet = '2ms'
+[[task]]
+name = 'slight'
+period = '100ms'
+wcet = '2ms'
+[[task]]
+name = 'heavy'
+period = '101ms'
+wcet = '100ms'
+";
+
+fn written(contract: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path: PathBuf = folder.path().join("contract.toml");
+    std::fs::write(&path, contract).expect("written");
+    let path = path.to_str().expect("UTF-8").to_owned();
+    (folder, path)
+}
+
+fn json(arguments: &[&str], exit: i32) -> Value {
+    let output = punctual(&[&["simulate", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn page(arguments: &[&str], exit: i32) -> String {
+    let output = punctual(&[&["simulate"], arguments].concat());
+    assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn list<'a>(page: &'a Value, key: &str) -> &'a [Value] {
+    page[key].as_array().expect("a list")
+}
+
+fn jobs(page: &Value) -> u64 {
+    list(page, "tasks").iter().map(|task| task["jobs"].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn what_is_admitted_is_never_late_nor_beyond_its_bound() {
+    for more in [
+        &[][..],
+        &["--seed", "5"],
+        &["--seed", "6", "--exec-times", "worst"],
+        &["--arrivals", "bursty", "--seed", "7"],
+        &["--arrivals", "adversarial"],
+        &["--arrivals", "adversarial", "--exec-times", "drawn", "--seed", "8"],
+        &["--arrivals", "adversarial", "--overheads", "10us,30us"],
+        &["--arrivals", "periodic", "--overheads", "50us"],
+    ] {
+        for contract in [STUDIO, CHANNELS, STREAM] {
+            let report = json(&[&[contract, "--until", "3s"], more].concat(), 0);
+            assert_eq!(report["admitted"], true);
+            let entries = list(&report, "tasks").iter().chain(list(&report, "reservations"));
+            for entry in entries {
+                assert_eq!(entry["late"], 0);
+                assert!(entry["jobs"].as_u64() > Some(3), "{entry}");
+                if let Some(bound) = entry["response_time_bound_ns"].as_u64() {
+                    assert!(entry["max_response_time_ns"].as_u64() <= Some(bound), "{entry}");
+                }
+            }
+            for channel in list(&report, "channels") {
+                for broken in ["late", "refused", "not_sent"] {
+                    assert_eq!(channel[broken], 0, "{more:?} {channel}");
+                }
+                let bound = channel["proven_delay_ns"].as_u64().expect("admitted");
+                let seen = channel["max_delay_ns"].as_u64().expect("sent");
+                assert!(0 < seen && seen <= bound, "{more:?} {channel}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_late_job_is_exit_1_and_a_seed_replays_a_run() {
+    let slow = std::fs::read_to_string(OVERLOADED).expect("there").replace("21ms", "28ms");
+    let (_folder, path) = written(&slow);
+    let path = &path[..];
+    assert_eq!(punctual(&["simulate", path]).status.code(), Some(1));
+    let faults = ["--overrun", "1.2:1/9", "--extra-releases", "1/8", "--late-timers", "1ms:1/7"];
+    let run = |seed: &str| {
+        let with_seed = ["simulate", path, "--stolen", "1ms/50ms", "--seed", seed];
+        punctual(&[&with_seed[..], &faults[..]].concat()).stdout
+    };
+    assert_eq!(run("9"), run("9"));
+    assert_ne!(run("9"), run("8"));
+}
+
+#[test]
+fn the_trace_is_one_slice_a_stretch_and_they_do_not_overlap() {
+    let (folder, _) = written("");
+    let path = folder.path().join("trace.json");
+    let path = path.to_str().expect("UTF-8");
+    let output = punctual(&["simulate", STUDIO, "--until", "400ms", "--perfetto", path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let mut end = 0.0;
+    let slices = trace(path);
+    assert!(slices.len() > 100);
+    for slice in slices {
+        let number = |key: &str| slice[key].as_f64().expect("a number");
+        assert!(number("ts") >= end - 1e-6, "{slice}");
+        end = number("ts") + number("dur");
+    }
+}
+
+fn trace(path: &str) -> Vec<Value> {
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(path).expect("written")).expect("JSON");
+    trace["traceEvents"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn patterns_differ_and_say_what_was_drawn() {
+    let of = |pattern: &str| json(&[STUDIO, "--until", "2s", "--arrivals", pattern], 0);
+    let periodic = of("periodic");
+    assert_eq!((jobs(&periodic), &periodic["seed"]), (200 + 50 + 100, &Value::Null));
+    assert_eq!(json(&[STUDIO, "--until", "2s"], 0), periodic);
+    assert_eq!(of("adversarial")["seed"], Value::Null);
+    for drawn in ["sporadic", "bursty"] {
+        let report = of(drawn);
+        assert_eq!((&report["seed"], &report["arrivals"]), (&Value::from(0), &Value::from(drawn)));
+        assert!(jobs(&report) < jobs(&periodic));
+    }
+    let seeded = json(&[STUDIO, "--seed", "3"], 0);
+    assert_eq!((&seeded["arrivals"], &seeded["exec_times"]), (&"sporadic".into(), &"drawn".into()));
+    assert!(page(&[STUDIO, "--seed", "3"], 0).contains("seed 3"));
+}
+
+#[test]
+fn an_adversary_lets_the_longest_quantum_begin_just_before() {
+    let (_folder, path) = written(BLOCKED);
+    // Released together, the second quantum reaches 2 ms beyond a release.
+    assert_eq!(json(&[&path], 0)["tasks"][0]["max_response_time_ns"], 6_000_000);
+    let report = json(&[&path, "--arrivals", "adversarial"], 1);
+    // 7 ms less 1 ns of the quantum, then its own 4 ms.
+    assert_eq!(report["tasks"][0]["max_response_time_ns"], 10_999_999);
+    // Both are periodic from then on, so it is once in each period of the blocker.
+    assert_eq!(report["tasks"][0]["late"], 100);
+}
+
+#[test]
+fn one_queue_for_all_cpus_is_not_what_admission_judged() {
+    let (folder, path) = written(DHALL);
+    let placed = json(&[&path], 0);
+    let cpus: Vec<_> = list(&placed, "tasks").iter().map(|task| task["cpu"].as_u64()).collect();
+    assert_ne!(cpus[2], cpus[0]);
+    let trace_path = folder.path().join("trace.json");
+    let trace_path = trace_path.to_str().expect("UTF-8");
+    let global = json(&[&path, "--global", "--perfetto", trace_path], 1);
+    assert_eq!((&global["global"], &global["tasks"][2]["cpu"]), (&true.into(), &Value::Null));
+    assert!(global["tasks"][2]["late"].as_u64() > Some(0));
+    // The two light ones run side by side from the start.
+    let slices = trace(trace_path);
+    let begin = |name: &str| {
+        let slice = slices.iter().find(|slice| slice["name"] == name).expect("ran");
+        (slice["ts"].as_f64(), slice["dur"].as_f64())
+    };
+    assert_eq!(begin("light"), (Some(0.0), Some(2000.0)));
+    assert_eq!(begin("slight"), begin("light"));
+    assert!(page(&[&path, "--global"], 1).contains("tasks moved between the CPUs"));
+}
+
+#[test]
+fn a_link_that_is_too_slow_is_seen_to_be() {
+    let slow = std::fs::read_to_string(CHANNELS).expect("there").replace("160mbit/s", "9mbit/s");
+    let (_folder, path) = written(&slow);
+    let report = json(&[&path, "--until", "1s", "--arrivals", "adversarial"], 1);
+    assert_eq!(report["admitted"], false);
+    let broken = |channel: &Value| {
+        ["late", "refused", "not_sent"].iter().filter_map(|key| channel[key].as_u64()).sum::<u64>()
+    };
+    assert!(list(&report, "channels").iter().any(|channel| broken(channel) > 0), "{report}");
+    let page = page(&[&path, "--until", "1s"], 1);
+    assert!(page.contains("tasks and channels were simulated separately"), "{page}");
+}
+
+#[test]
+fn bad_input_is_exit_2() {
+    let (_folder, dhall) = written(DHALL);
+    let fifo = DHALL.replace("'rm'", "'fifo'");
+    let (_other, fifo) = written(&fifo);
+    let edf = std::fs::read_to_string(STUDIO).expect("there").replace("\"rmdp\"", "\"edf\"");
+    let (_third, edf) = written(&edf.replace("quantum = \"500us\"", ""));
+    for (arguments, wanted) in [
+        (&["/nowhere.toml"][..], "/nowhere.toml"),
+        (&[STUDIO, "--until", "10"], "no unit"),
+        (&[STUDIO, "--until", "0s"], "at least 1ns"),
+        (&[STUDIO, "--perfetto", "/nowhere/at/all"], "/nowhere/at/all"),
+        (&[STUDIO, "--arrivals", "often"], "adversarial"),
+        (&[STUDIO, "--exec-times", "best"], "worst"),
+        (&[STUDIO, "--overheads", "5"], "no unit"),
+        (&[STUDIO, "--overheads", "5us,"], "the time \"\""),
+        (&[STUDIO, "--overrun", "0.5"], "no factor"),
+        (&[STUDIO, "--overrun", "2:3"], "1/20"),
+        (&[STUDIO, "--extra-releases", "5"], "1/20"),
+        (&[STUDIO, "--extra-releases", "1/0"], "1/20"),
+        (&[STUDIO, "--late-timers", "0us"], "at least 1ns"),
+        (&[STUDIO, "--stolen", "2ms"], "a slash"),
+        (&[STUDIO, "--stolen", "2ms/2ms"], "leaves nothing"),
+        (&[STUDIO, "--witness", "--seed", "1"], "cannot be used with"),
+        (&[&dhall, "--global", "--overheads", "1us"], "cannot be used with"),
+        (&[&fifo, "--global"], "first in, first out"),
+        (&[&edf, "--global"], "reservations"),
+        (&[CHANNELS, "--global"], "channels"),
+    ] {
+        let output = punctual(&[&["simulate"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(wanted), "{}", text(&output.stderr));
+    }
+}

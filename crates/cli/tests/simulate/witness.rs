@@ -1,0 +1,56 @@
+//! Schedules that show why a contract was refused.
+
+use serde_json::Value;
+
+use super::{BLOCKED, CHANNELS, DHALL, OVERLOADED, STUDIO, json, list, page, trace, written};
+use crate::common::{punctual, text};
+
+#[test]
+fn a_refused_contract_has_a_witness() {
+    let (folder, path) = written(BLOCKED);
+    let refused = page(&[&path], 0);
+    let again = format!("punctual simulate --witness {path}");
+    assert!(refused.contains(&again), "{refused}");
+    let admit = punctual(&["admit", &path]);
+    assert!(text(&admit.stdout).ends_with(&format!("see it happen: {again}\n")));
+
+    let trace_path = folder.path().join("trace.json");
+    let trace_path = trace_path.to_str().expect("UTF-8");
+    let report = json(&[&path, "--witness", "--perfetto", trace_path], 1);
+    let witness = &report["witness"];
+    assert_eq!((&witness["task"], &witness["job"]), (&"urgent".into(), &0.into()));
+    let number = |key: &str| witness[key].as_u64().expect("a number");
+    assert_eq!(number("completion_ns") - number("absolute_deadline_ns"), 999_999);
+    // The blocker, the job that is late, and one more that came while it was late.
+    let known = list(witness, "releases").iter().map(|job| job["task"].as_str().expect("text"));
+    assert_eq!(known.collect::<Vec<_>>(), ["slow", "urgent", "urgent"]);
+    // The trace shows the same job complete at the same instant.
+    let slices = trace(trace_path);
+    let last = slices.iter().find(|slice| slice["name"] == "urgent").expect("ran");
+    let end = last["ts"].as_f64().expect("a number") + last["dur"].as_f64().expect("a number");
+    assert!((end - number("completion_ns") as f64 / 1000.0).abs() < 1e-3, "{last}");
+    let page = page(&[&path, "--witness"], 1);
+    assert!(page.contains("999.999us late, 10.999999ms after its release"), "{page}");
+}
+
+#[test]
+fn what_is_admitted_has_no_witness_and_no_hint() {
+    for contract in [STUDIO, CHANNELS] {
+        assert!(page(&[contract, "--witness"], 0).contains("no schedule with a late job"));
+        assert!(!page(&[contract], 0).contains("--witness"));
+    }
+    let (_folder, path) = written(DHALL);
+    assert_eq!(json(&[&path, "--witness"], 0)["witness"], Value::Null);
+    // Reservations are part of the refusal, so a schedule is not sure to be found.
+    assert!(!text(&punctual(&["admit", OVERLOADED]).stdout).contains("see it happen"));
+}
+
+/// The search ends with its budget however many pairs of tasks there are.
+#[test]
+fn many_tasks_are_searched_within_the_budget() {
+    let task = |at| {
+        format!("[[task]]\nname = 't{at}'\nperiod = '900ms'\nwcet = '1ms'\nquantum = '500us'\n")
+    };
+    let (_folder, path) = written(&(0..600).map(task).collect::<String>());
+    assert_eq!(json(&[&path, "--witness"], 0)["witness"], Value::Null);
+}
