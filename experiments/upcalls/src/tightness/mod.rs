@@ -1,61 +1,42 @@
 //! How tight the tests are: what each admits, against what no search found to miss.
 //!
-//! A set counts as simulated without a miss if every attack of [`search`] leaves all jobs in time. A
-//! miss is a proof that no safe test can admit the set; none found is not a proof that one could. So
-//! what is feasible lies between the exact test and that column.
+//! A miss is a proof that no safe test can admit the set; none found is not a proof that one could. So
+//! what is feasible lies between the exact test and the column "no miss".
+//!
+//! `classes` (how sets are counted), `search` (the upper bound), then the tables: here those of a
+//! whole processor, in `supply` those inside a reservation.
 
+mod classes;
 mod search;
 mod supply;
-
-use std::ops::RangeInclusive;
 
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use punctual_analysis::fixed_priority::{ResponseTime, all_in_time, non_preemptive};
 use punctual_analysis::{Granularity, Steps, fifo, utilisation};
 use punctual_model::{Duration, Policy, Service, Task, TaskSpec};
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use self::classes::{Family, table};
 use crate::sets::{Shape, load, period, shares};
-use crate::table::{Cell, Table, part};
+use crate::table::Table;
 
 pub(crate) fn tables(sets: u64) -> Vec<Table> {
-    vec![preemptive(sets), quanta(sets), deadlines(sets), in_order(sets), supply::table(sets)]
+    vec![
+        preemptive(sets),
+        quanta(sets),
+        deadlines(sets),
+        in_order(sets),
+        supply::acceptance(sets),
+        supply::least_shares(sets.div_ceil(10)),
+    ]
 }
 
-type Test = (&'static str, fn(&[Task]) -> bool);
+/// What one test of one set may use.
+const STEPS: u64 = 1_000_000;
 
-/// `sets` sets for each class of utilisation, the lower edge in hundredths, classes of 0.05; what
-/// part of them each test admits.
-fn by_class(
-    name: &'static str,
-    title: &str,
-    classes: RangeInclusive<u32>,
-    sets: u64,
-    tests: &[Test],
-    draw: fn(&mut ChaCha8Rng, f64) -> Vec<Task>,
-) -> Table {
-    let title = format!("{title} (part of {sets} sets in each class)");
-    let names = tests.iter().map(|(name, _)| *name);
-    let mut table =
-        Table::new(name, title, &std::iter::once("utilisation").chain(names).collect::<Vec<_>>());
-    for class in classes.step_by(5) {
-        let mut rng = ChaCha8Rng::seed_from_u64(u64::from(class));
-        let mut admitted = vec![0; tests.len()];
-        for _ in 0..sets {
-            let total = f64::from(class) / 100.0 + rng.random_range(0.0..0.05);
-            let tasks = draw(&mut rng, total);
-            for ((_, admits), count) in tests.iter().zip(&mut admitted) {
-                *count += u64::from(admits(&tasks));
-            }
-        }
-        let class = f64::from(class) / 100.0;
-        let parts = admitted.into_iter().map(|count| part(count, sets));
-        table.row(
-            [Cell::from(&*format!("{class:.2} to {:.2}", class + 0.05))].into_iter().chain(parts),
-        );
-    }
-    table
+fn steps() -> Steps {
+    Steps::new(STEPS)
 }
 
 /// 2 to 8 tasks by UUniFast with these periods, the shortest first.
@@ -77,6 +58,28 @@ fn changed(tasks: &[Task], mut change: impl FnMut(&Task) -> TaskSpec) -> Vec<Tas
     tasks.iter().map(|task| Task::new(change(task)).expect("valid")).collect()
 }
 
+fn as_drawn(tasks: &[Task]) -> Vec<Task> {
+    tasks.to_vec()
+}
+
+/// Of jobs released at one instant, first in, first out takes that of the first task first: the search
+/// is harder with the earliest deadline last.
+fn last_first(tasks: &[Task]) -> Vec<Task> {
+    tasks.iter().rev().cloned().collect()
+}
+
+/// With yield points after each quantum and nowhere else, a job ends with what is left of its batch.
+fn with_last_segments(tasks: &[Task]) -> Vec<Task> {
+    changed(tasks, |task| {
+        let (wcet, quantum) = (task.wcet().as_nanos(), task.quantum().as_nanos());
+        let left = match wcet % quantum {
+            0 => quantum,
+            left => left,
+        };
+        TaskSpec { last_segment: Service::from_nanos(left), ..task.spec().clone() }
+    })
+}
+
 fn whole_jobs(tasks: &[Task]) -> Vec<Task> {
     changed(tasks, |task| task.spec().clone().non_preemptive())
 }
@@ -89,15 +92,26 @@ fn meets_deadlines(tasks: &[Task], times: &[ResponseTime]) -> bool {
 }
 
 fn exact(tasks: &[Task]) -> bool {
-    all_in_time(&load(tasks), &mut Steps::default())
+    all_in_time(&load(tasks), &mut steps())
 }
 
+fn exact_without_preemption(tasks: &[Task]) -> bool {
+    let load = load(tasks);
+    let times = non_preemptive::response_times(&load, Granularity::Continuous, &mut steps());
+    meets_deadlines(tasks, &times)
+}
+
+fn exact_in_order(tasks: &[Task]) -> bool {
+    meets_deadlines(tasks, &fifo::response_times(&load(tasks), &mut steps()))
+}
+
+/// The processor demand test, by QPA.
 fn demand(tasks: &[Task]) -> bool {
-    processor_demand(&load(tasks), &mut Steps::default()) == DemandVerdict::Fits
+    processor_demand(&load(tasks), &mut steps()) == DemandVerdict::Fits
 }
 
 /// The density test of one CPU, `Σ C_i / min(D_i, T_i) ≤ 1`, in floating point: nothing is promised
-/// here.
+/// here. With deadlines at the end of the period it is the utilisation test.
 fn density(tasks: &[Task]) -> bool {
     let density = |task: &Task| {
         let within = task.relative_deadline().min(task.min_inter_arrival());
@@ -106,69 +120,101 @@ fn density(tasks: &[Task]) -> bool {
     tasks.iter().map(density).sum::<f64>() <= 1.0
 }
 
-fn misses_nothing(policy: Policy) -> impl Fn(&[Task]) -> bool {
-    move |tasks| !search::finds_a_miss(policy, tasks)
-}
-
 fn preemptive(sets: u64) -> Table {
-    by_class(
+    table(
         "tight-preemptive",
         "Preemptible anywhere, deadlines at the end of the period (10 to 1000 ms)",
         60..=95,
         sets,
         &[
-            ("liu-layland", |tasks| utilisation::liu_layland(&load(tasks)).admits),
-            ("hyperbolic", |tasks| utilisation::hyperbolic(&load(tasks)).admits),
-            ("rm exact", exact),
-            ("rm no miss", |tasks| misses_nothing(Policy::Rm)(tasks)),
-            ("edf utilisation", density),
-            ("edf demand", demand),
+            Family {
+                of: as_drawn,
+                tests: &[
+                    ("liu-layland", |tasks| utilisation::liu_layland(&load(tasks)).admits),
+                    ("hyperbolic", |tasks| utilisation::hyperbolic(&load(tasks)).admits),
+                    ("rm exact", exact),
+                ],
+                policy: Policy::Rm,
+                no_miss: "rm no miss",
+            },
+            Family {
+                of: as_drawn,
+                tests: &[("edf utilisation", density), ("edf qpa", demand)],
+                policy: Policy::Edf,
+                no_miss: "edf no miss",
+            },
         ],
         |rng, total| plain(rng, total, 100.0),
     )
 }
 
 fn quanta(sets: u64) -> Table {
-    by_class(
+    table(
         "tight-quanta",
-        "Upcalls: quanta of 1 PDU to a whole batch (10 to 100 ms); np: no job is preempted",
+        "Upcalls: quanta of 1 PDU to a whole batch (10 to 100 ms); last: the last segment is known; \
+         np: no job is preempted",
         40..=95,
         sets,
         &[
-            ("rmdp", |tasks| utilisation::rmdp(&load(tasks)).admits),
-            ("sha", |tasks| utilisation::sha(&load(tasks)).admits),
-            ("rmdp exact", exact),
-            ("rmdp no miss", |tasks| misses_nothing(Policy::Rmdp)(tasks)),
-            ("edf demand", demand),
-            ("edf no miss", |tasks| misses_nothing(Policy::Edf)(tasks)),
-            ("np exact", |tasks| {
-                let tasks = whole_jobs(tasks);
-                let steps = &mut Steps::default();
-                let times =
-                    non_preemptive::response_times(&load(&tasks), Granularity::Continuous, steps);
-                meets_deadlines(&tasks, &times)
-            }),
-            ("np no miss", |tasks| misses_nothing(Policy::Rm)(&whole_jobs(tasks))),
-            ("np edf demand", |tasks| demand(&whole_jobs(tasks))),
-            ("np edf no miss", |tasks| misses_nothing(Policy::Edf)(&whole_jobs(tasks))),
+            Family {
+                of: as_drawn,
+                tests: &[
+                    ("rmdp", |tasks| utilisation::rmdp(&load(tasks)).admits),
+                    ("sha", |tasks| utilisation::sha(&load(tasks)).admits),
+                    ("exact", exact),
+                ],
+                policy: Policy::Rmdp,
+                no_miss: "no miss",
+            },
+            Family {
+                of: with_last_segments,
+                tests: &[("last exact", exact)],
+                policy: Policy::Rmdp,
+                no_miss: "last no miss",
+            },
+            Family {
+                of: whole_jobs,
+                tests: &[("np exact", exact_without_preemption)],
+                policy: Policy::Rm,
+                no_miss: "np no miss",
+            },
+            Family {
+                of: as_drawn,
+                tests: &[("edf qpa", demand)],
+                policy: Policy::Edf,
+                no_miss: "edf no miss",
+            },
+            Family {
+                of: whole_jobs,
+                tests: &[("np edf qpa", demand)],
+                policy: Policy::Edf,
+                no_miss: "np edf no miss",
+            },
         ],
         |rng, total| Shape::draw(rng).at(total),
     )
 }
 
 fn deadlines(sets: u64) -> Table {
-    by_class(
+    table(
         "tight-deadlines",
         "Preemptible anywhere, deadlines drawn between wcet and period (10 to 1000 ms); fp: the \
          shorter deadline first",
         20..=95,
         sets,
         &[
-            ("fp exact", exact),
-            ("fp no miss", |tasks| misses_nothing(Policy::Fp)(tasks)),
-            ("edf density", density),
-            ("edf demand", demand),
-            ("edf no miss", |tasks| misses_nothing(Policy::Edf)(tasks)),
+            Family {
+                of: as_drawn,
+                tests: &[("fp exact", exact)],
+                policy: Policy::Fp,
+                no_miss: "fp no miss",
+            },
+            Family {
+                of: as_drawn,
+                tests: &[("edf density", density), ("edf qpa", demand)],
+                policy: Policy::Edf,
+                no_miss: "edf no miss",
+            },
         ],
         |rng, total| {
             let mut tasks = changed(&plain(rng, total, 100.0), |task| {
@@ -184,17 +230,17 @@ fn deadlines(sets: u64) -> Table {
 }
 
 fn in_order(sets: u64) -> Table {
-    by_class(
+    table(
         "tight-fifo",
         "First in, first out, deadlines at the end of the period (10 to 40 ms)",
         20..=95,
         sets,
-        &[
-            ("fifo exact", |tasks| {
-                meets_deadlines(tasks, &fifo::response_times(&load(tasks), &mut Steps::default()))
-            }),
-            ("fifo no miss", |tasks| misses_nothing(Policy::Fifo)(tasks)),
-        ],
+        &[Family {
+            of: last_first,
+            tests: &[("fifo exact", exact_in_order)],
+            policy: Policy::Fifo,
+            no_miss: "fifo no miss",
+        }],
         |rng, total| plain(rng, total, 4.0),
     )
 }

@@ -1,0 +1,92 @@
+//! Random sets by classes of utilisation, and what part of each class a test admits.
+
+use std::ops::RangeInclusive;
+
+use punctual_model::{Policy, Task};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::search::finds_a_miss;
+use crate::table::{Cell, Table, part};
+
+/// A column: its name, and whether the test admits.
+pub(super) type Test = (&'static str, fn(&[Task]) -> bool);
+
+/// Tests of the same tasks under the same policy.
+pub(super) struct Family {
+    /// What they are tests of, made from the set that was drawn.
+    pub(super) of: fn(&[Task]) -> Vec<Task>,
+    pub(super) tests: &'static [Test],
+    pub(super) policy: Policy,
+    /// The name of the column of sets in which no search finds a miss.
+    pub(super) no_miss: &'static str,
+}
+
+impl Family {
+    /// For each column, whether `set` counts in it.
+    ///
+    /// # Panics
+    /// If a test admits a set that was seen to miss: that would be an error in one of the two.
+    fn judge(&self, set: &[Task]) -> impl Iterator<Item = bool> {
+        let tasks = (self.of)(set);
+        let misses = finds_a_miss(self.policy, &tasks);
+        let admits: Vec<bool> = self.tests.iter().map(|(_, admits)| admits(&tasks)).collect();
+        for ((name, _), admits) in self.tests.iter().zip(&admits) {
+            assert!(!(misses && *admits), "{name} admits what misses: {tasks:#?}");
+        }
+        admits.into_iter().chain([!misses])
+    }
+
+    fn columns(&self) -> impl Iterator<Item = &'static str> {
+        self.tests.iter().map(|(name, _)| *name).chain([self.no_miss])
+    }
+}
+
+/// What is drawn: tasks of this utilisation, in priority order.
+pub(super) type Drawing = fn(&mut ChaCha8Rng, f64) -> Vec<Task>;
+
+/// `sets` sets for each class of utilisation, the lower edge in hundredths, classes of 0.05; what
+/// part of them counts in each column.
+pub(super) fn table(
+    name: &'static str,
+    title: &str,
+    classes: RangeInclusive<u32>,
+    sets: u64,
+    families: &[Family],
+    draw: Drawing,
+) -> Table {
+    let columns: Vec<&str> = families.iter().flat_map(Family::columns).collect();
+    parts(name, title, classes, sets, &columns, |rng, total| {
+        let set = draw(rng, total);
+        families.iter().flat_map(|family| family.judge(&set)).collect()
+    })
+}
+
+/// As [`table`], with any judge of one drawn set: whether it counts, for each column.
+pub(super) fn parts(
+    name: &'static str,
+    title: &str,
+    classes: RangeInclusive<u32>,
+    sets: u64,
+    columns: &[&str],
+    judge: impl Fn(&mut ChaCha8Rng, f64) -> Vec<bool>,
+) -> Table {
+    let title = format!("{title} (part of {sets} sets in each class)");
+    let mut table = Table::new(name, title, &[&["utilisation"], columns].concat());
+    for class in classes.step_by(5) {
+        let low = f64::from(class) / 100.0;
+        eprintln!("{name}: {low:.2}");
+        let mut rng = ChaCha8Rng::seed_from_u64(u64::from(class));
+        let mut counts = vec![0; columns.len()];
+        for _ in 0..sets {
+            let total = low + rng.random_range(0.0..0.05);
+            for (counts, count) in judge(&mut rng, total).into_iter().zip(&mut counts) {
+                *count += u64::from(counts);
+            }
+        }
+        let parts = counts.into_iter().map(|count| part(count, sets));
+        table
+            .row([Cell::from(&*format!("{low:.2} to {:.2}", low + 0.05))].into_iter().chain(parts));
+    }
+    table
+}
