@@ -2,6 +2,7 @@
 
 mod json;
 mod text;
+mod timetable;
 
 use std::path::{Path, PathBuf};
 
@@ -43,13 +44,18 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
     let host = this_host();
     let answer = punctual_analysis::admit(&contract, &host);
-    let growth = (args.explain && answer.is_ok())
-        .then(|| Growth(punctual_analysis::sensitivity(&contract, &host, 5 * Steps::ADMISSION)));
+    let explanation = match &answer {
+        Ok(grant) if args.explain => Some(Explanation {
+            growth: punctual_analysis::sensitivity(&contract, &host, 5 * Steps::ADMISSION),
+            timetable: timetable::rows(grant, &host),
+        }),
+        _ => None,
+    };
     let page = if args.json {
-        json::page(&contract, &answer, growth.as_ref(), &notes)
+        json::page(&contract, &answer, explanation.as_ref(), &notes)
     } else {
         let hint = answer.as_ref().err().and_then(|refusal| hint(args, &contract, refusal));
-        text::page(&contract, &answer, args.explain, growth.as_ref()) + &hint.unwrap_or_default()
+        text::page(&contract, &answer, explanation.as_ref()) + &hint.unwrap_or_default()
     };
     output::print(&page)?;
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
@@ -70,8 +76,13 @@ fn hint(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
         .then(|| format!("see it happen: punctual simulate --witness {}\n", file.display()))
 }
 
-/// How far each number of an admitted contract can go, the others as they are.
-struct Growth(punctual_analysis::Sensitivity);
+/// What `--explain` adds to an admitted contract.
+struct Explanation {
+    /// How far each number can go, the others as they are.
+    growth: punctual_analysis::Sensitivity,
+    /// What its reservations would get in a timetable, and what that costs.
+    timetable: Vec<timetable::Row>,
+}
 
 /// This host with the kernel's limits on reservations, and with switches that cost nothing until a
 /// measured profile says what they cost.

@@ -267,3 +267,18 @@ fn help_has_examples_and_exit_codes() {
         assert!(out(&output).contains(wanted), "{}", out(&output));
     }
 }
+
+/// A reservation alone in its CPU's timetable: one slot a period, a gap of the rest.
+#[test]
+fn explained_reservations_have_a_timetable() {
+    let modem = "[[reservation]]\nname = \"modem\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n";
+    let output = admit(&["--explain", "--json", "-"], modem.as_bytes());
+    let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let share = &page["timetable"][0]["share"];
+    assert_eq!(share["budget_ns"], 2_000_000);
+    assert_eq!(share["longest_gap_ns"], 6_000_000);
+    assert_eq!(share["above_x_over_y_ppm"], 0);
+    assert!(page["could_grow"].as_array().is_some_and(|numbers| !numbers.is_empty()));
+    assert_eq!(json(modem, 0)["timetable"], Value::Null);
+    assert!(out(&admit(&["--explain", "-"], modem.as_bytes())).contains("longest gap"));
+}

@@ -4,7 +4,8 @@ use punctual_analysis::{Grant, Refusal, Shortfall, TestReport};
 use punctual_model::{Contract, Duration};
 use serde::Serialize;
 
-use super::Growth;
+use super::Explanation;
+use super::timetable::Row;
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -17,6 +18,8 @@ struct Page<'a> {
     refusal: Option<Refused<'a>>,
     /// Null without `--explain`, or if the contract is refused.
     could_grow: Option<Vec<Offer<'a>>>,
+    /// The reservations in a timetable; null without `--explain`, or if the contract is refused.
+    timetable: Option<&'a [Row]>,
     /// What the file says beyond the contract.
     notes: &'a [String],
 }
@@ -106,7 +109,7 @@ struct Offer<'a> {
 pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
-    growth: Option<&Growth>,
+    explanation: Option<&Explanation>,
     notes: &[String],
 ) -> String {
     let page = Page {
@@ -125,7 +128,8 @@ pub(super) fn page(
         channels: channels(answer),
         streams: answer.as_ref().map(streams).unwrap_or_default(),
         refusal: answer.as_ref().err().map(|refusal| refused(refusal)),
-        could_grow: growth.map(|growth| growth.0.numbers.iter().map(offer).collect()),
+        could_grow: explanation.map(|more| more.growth.numbers.iter().map(offer).collect()),
+        timetable: explanation.map(|more| &more.timetable[..]),
         notes,
     };
     // Strings and numbers alone: there is nothing in it that JSON cannot say.

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use punctual_analysis::{EntryBound, Grant, Refusal, TestReport};
+use punctual_analysis::{EntryBound, Grant, Refusal, Sensitivity, TestReport};
 use punctual_model::Contract;
 
-use super::Growth;
+use super::{Explanation, timetable};
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -16,8 +16,7 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
-    explain: bool,
-    growth: Option<&Growth>,
+    explanation: Option<&Explanation>,
 ) -> String {
     let (tasks, channels, tests) = match answer {
         Ok(grant) => (granted_tasks(grant), granted_channels(grant), &grant.tests[..]),
@@ -29,18 +28,20 @@ pub(super) fn page(
     };
     let mut page = String::new();
     if let Ok(grant) = answer
-        && explain
+        && explanation.is_some()
     {
         derivations(&mut page, grant);
     }
     let reservations = reservations(contract, answer);
-    let grown = growth.and_then(could_grow);
-    let tables = [tasks, channels, reservations, test_table(tests), grown];
+    let timetable = explanation.and_then(|more| timetable::page(&more.timetable));
+    let grown = explanation.and_then(|more| could_grow(&more.growth));
+    let tables = [tasks, channels, reservations, timetable, test_table(tests), grown];
     for table in tables.into_iter().flatten() {
         // Writing to a string cannot fail.
         let _ = writeln!(page, "{table}\n");
     }
-    if let Some(undecided) = growth.map(|growth| growth.0.undecided).filter(|&count| count > 0) {
+    let undecided = explanation.map_or(0, |more| more.growth.undecided);
+    if undecided > 0 {
         let _ = writeln!(
             page,
             "of {undecided} more numbers it was not found within the bound on the analysis how far they \
@@ -74,14 +75,14 @@ fn derivations(page: &mut String, grant: &Grant) {
     }
 }
 
-fn table(header: &[&str]) -> Table {
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_header(header.iter().copied());
     table
 }
 
 /// Numbers to the right.
-fn align_right(table: &mut Table, columns: impl IntoIterator<Item = usize>) {
+pub(super) fn align_right(table: &mut Table, columns: impl IntoIterator<Item = usize>) {
     for column in columns {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -140,15 +141,15 @@ fn slack(entry: &EntryBound) -> String {
 }
 
 /// How far each number could go, all others as they are.
-fn could_grow(growth: &Growth) -> Option<Table> {
+fn could_grow(growth: &Sensitivity) -> Option<Table> {
     let mut table = table(&["entry", "number", "is", "could be"]);
-    for offer in &growth.0.numbers {
+    for offer in &growth.numbers {
         let name = format!("{} {}", offer.kind.name(), offer.entry);
         let (is, to) = (offer.old_amount().to_string(), offer.amount().to_string());
         table.add_row([name.trim_end(), offer.axis.name(), &is, &to]);
     }
     align_right(&mut table, 2..=3);
-    (!growth.0.numbers.is_empty()).then_some(table)
+    (!growth.numbers.is_empty()).then_some(table)
 }
 
 fn reservations(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> Option<Table> {
