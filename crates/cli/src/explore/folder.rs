@@ -1,4 +1,5 @@
-//! The folder of results: all files or none of them touched, and each one whole.
+//! The folder of results: nothing is overwritten unasked, and each file is whole or not there. Where one
+//! cannot be put in its place, those already placed stay.
 
 use std::fs;
 use std::io::Write;
