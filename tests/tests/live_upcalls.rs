@@ -2,7 +2,6 @@
 //!
 //! Without the right to real-time scheduling they say so and check nothing.
 
-use std::fs;
 use std::sync::{Arc, Mutex};
 
 use punctual_linux::clock;
@@ -10,10 +9,10 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
 use punctual_runtime::ceiling::{CEILING, level_of};
-use punctual_runtime::{Callback, CreateError, Placement, Running, Upcalls};
+use punctual_runtime::{CreateError, Placement, Running, Upcalls};
 use punctual_trace::{Event, Kind};
 
-/// One at a time: they count this process's threads, and share its CPUs.
+/// One at a time: they share this host's CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Works for a given processor time a PDU, and notes what it sees.
@@ -78,25 +77,6 @@ fn start(placement: Placement, diary: &Arc<Mutex<Diary>>) -> Running<Worker> {
         upcalls.create(upcall, worker).expect("admitted");
     }
     upcalls.run(clock::now()).expect("has its class")
-}
-
-/// A joined thread is out of the kernel's tables only a moment later.
-fn eventually(holds: impl Fn() -> bool) -> bool {
-    (0..2_000).any(|_| {
-        holds() || {
-            clock::sleep(Duration::from_millis(1));
-            false
-        }
-    })
-}
-
-fn threads() -> usize {
-    fs::read_dir("/proc/self/task").expect("mounted").count()
-}
-
-fn shared_memory() -> Vec<std::ffi::OsString> {
-    let Ok(entries) = fs::read_dir("/dev/shm") else { return Vec::new() };
-    entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect()
 }
 
 #[test]
@@ -174,35 +154,6 @@ fn a_reservation_is_one_to_the_kernel() {
     let (_, ran_as) = diary.lock().expect("diary").ran_as.expect("ran");
     assert_eq!(ran_as, Some(class));
     assert!(stopped.exec_time > Service::from_millis(5), "{}", stopped.exec_time);
-}
-
-#[test]
-fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let reservation = "8ms/20ms".parse().expect("valid");
-    if !may(Class::Fifo { priority: CEILING })
-        || !may(Class::Deadline { reservation, reset_on_fork: true })
-    {
-        return;
-    }
-    let before = (threads(), shared_memory(), sched::get(thread::current()).expect("our own"));
-    for placement in [Placement::Ordinary, Placement::Upcalls, Placement::Reserved(reservation)] {
-        let diary: Arc<Mutex<Diary>> = Arc::default();
-        let running = start(placement, &diary);
-        let callback = Callback::start(Duration::from_millis(1)).expect("has its class");
-        clock::sleep(Duration::from_millis(30));
-        assert!(callback.stop().count() > 0);
-        // Once by asking, once by dropping.
-        running.stop().expect("kept its class");
-        drop(start(placement, &diary));
-        let (tid, _) = diary.lock().expect("diary").ran_as.expect("ran");
-        assert!(eventually(|| sched::get(tid).is_err()), "the thread is gone");
-    }
-    assert!(eventually(|| threads() == before.0), "no thread is left");
-    // A file that somebody's killed process had left may be gone now; a new one may not be there.
-    let (_, files_before, class_before) = before;
-    assert!(shared_memory().iter().all(|file| files_before.contains(file)));
-    assert_eq!(class_before, sched::get(thread::current()).expect("our own"));
 }
 
 #[test]
