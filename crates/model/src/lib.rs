@@ -17,6 +17,7 @@
 extern crate alloc;
 
 pub mod channel;
+pub mod command;
 pub mod contract;
 pub mod handler;
 pub mod host;
@@ -30,11 +31,12 @@ pub mod timetable;
 pub mod units;
 pub mod upcall;
 
+pub use command::{Command, CommandError, CommandSpec};
 pub use contract::{Contract, ContractError, Policy};
 pub use handler::Handler;
 pub use host::{DeadlineLimits, HostProfile};
 pub use rank::Rank;
-pub use reservation::{Reservation, ReservationError};
+pub use reservation::{Enforcement, Reservation, ReservationError};
 pub use stream::{Stream, StreamClass, StreamError, StreamSpec};
 pub use task::{Backlog, JobId, Task, TaskError, TaskSpec};
 pub use time::{Duration, Instant, Service};

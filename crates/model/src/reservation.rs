@@ -17,6 +17,29 @@ pub struct Reservation {
     period: Duration,
 }
 
+/// Whether what holds a reservation may also run outside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Enforcement {
+    /// Its budget is guaranteed; of the time that nobody else reserved it gets what an ordinary
+    /// program gets (the soft modem study, §5.4: Rialto/NT's own form).
+    Soft,
+    /// Its budget is guaranteed and is all it gets.
+    Hard,
+}
+
+impl Enforcement {
+    /// Both with the names they have in a contract.
+    pub const NAMES: [(&'static str, Self); 2] = [("soft", Self::Soft), ("hard", Self::Hard)];
+
+    /// The name in a contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Soft => "soft",
+            Self::Hard => "hard",
+        }
+    }
+}
+
 /// Which rule a reservation breaks, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReservationError {

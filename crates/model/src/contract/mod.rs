@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 pub use error::ContractError;
 
 use crate::channel::{AtmContract, Channel, SenderSpec};
-use crate::{Reservation, Stream, Task, Upcall};
+use crate::{Command, Reservation, Stream, Task, Upcall};
 
 /// The most entries of all kinds together that one contract may declare.
 pub const MAX_ENTRIES: usize = 4096;
@@ -108,6 +108,8 @@ pub struct Contract {
     pub best_effort: Vec<BestEffortChannel>,
     /// The streams in file order. Admission derives upcalls and channels from them.
     pub streams: Vec<Stream>,
+    /// The programs to start, in file order. Admission knows only the reservations they hold.
+    pub commands: Vec<Command>,
 }
 
 impl Contract {
@@ -123,6 +125,7 @@ impl Contract {
             channels: Vec::new(),
             best_effort: Vec::new(),
             streams: Vec::new(),
+            commands: Vec::new(),
         }
     }
 

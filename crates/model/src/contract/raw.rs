@@ -1,5 +1,6 @@
 //! The contract as it stands in the file: any strings and numbers, each with its place.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,6 +25,8 @@ pub(super) struct RawContract {
     pub(super) channel: Vec<Spanned<RawChannel>>,
     #[serde(default)]
     pub(super) stream: Vec<Spanned<RawStream>>,
+    #[serde(default)]
+    pub(super) command: Vec<Spanned<RawCommand>>,
 }
 
 #[derive(serde::Deserialize, Default)]
@@ -119,6 +122,20 @@ pub(super) struct RawStream {
     pub(super) delay: Spanned<RawQuantity>,
     pub(super) tolerated_loss: Option<Spanned<RawQuantity>>,
     pub(super) time_per_pdu: Spanned<RawQuantity>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCommand {
+    pub(super) name: Spanned<String>,
+    pub(super) run: Spanned<Vec<String>>,
+    pub(super) reservation: Option<Spanned<String>>,
+    pub(super) enforcement: Option<Spanned<String>>,
+    pub(super) backend: Option<Spanned<String>>,
+    pub(super) cpu: Option<Spanned<i64>>,
+    pub(super) directory: Option<Spanned<String>>,
+    /// In the order of the names, so that the same file always means the same.
+    pub(super) environment: Option<Spanned<BTreeMap<String, String>>>,
 }
 
 /// A quantity: a string with a unit, or a bare number that somebody forgot the unit of. Bare numbers

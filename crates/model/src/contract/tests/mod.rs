@@ -4,6 +4,7 @@ use alloc::string::{String, ToString};
 use super::*;
 use crate::{Duration, Service};
 
+mod commands;
 mod sending;
 mod sending_errors;
 

@@ -1,7 +1,9 @@
 //! From the raw contract to one that cannot be wrong: `fields` reads single values, `work` makes
-//! tasks, upcalls and reservations, `sender` how this host sends, `channels` and `streams` what.
+//! tasks, upcalls and reservations, `sender` how this host sends, `channels` and `streams` what,
+//! `commands` the programs to start.
 
 mod channels;
+mod commands;
 mod fields;
 mod sender;
 mod streams;
@@ -58,7 +60,7 @@ fn syntax_problem(error: &toml::de::Error) -> Problem {
 fn validate(raw: RawContract) -> Checked<Contract> {
     let (policy, cpus) = validate_system(&raw.system)?;
     check_entries(&raw)?;
-    let RawContract { task, upcall, reservation, sending, channel, stream, .. } = raw;
+    let RawContract { task, upcall, reservation, sending, channel, stream, command, .. } = raw;
 
     let mut names = BTreeSet::new();
     // Tasks and upcalls in file order, because `fp` gives file order a meaning.
@@ -87,6 +89,8 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         .map(|entry| streams::stream(entry.into_inner(), &mut names))
         .collect::<Checked<Vec<_>>>()?;
 
+    let commands = commands::commands(command, &reservations, &mut names)?;
+
     let tasks = in_order.into_iter().map(|(_, task)| task).collect();
     Ok(Contract {
         upcalls,
@@ -95,6 +99,7 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         channels,
         best_effort,
         streams,
+        commands,
         ..Contract::of_tasks(policy, cpus, tasks)
     })
 }
@@ -106,13 +111,14 @@ fn check_entries(raw: &RawContract) -> Checked<()> {
     }
     let sending = starts(&raw.channel).chain(starts(&raw.stream));
     let computing = starts(&raw.task).chain(starts(&raw.upcall)).chain(starts(&raw.reservation));
+    let computing = computing.chain(starts(&raw.command));
     let mut places: Vec<usize> = computing.chain(sending).collect();
     places.sort_unstable();
     if places.is_empty() {
         return problem(
             0..0,
             "the contract declares nothing; write at least one [[task]], [[upcall]], \
-             [[reservation]], [[channel]] or [[stream]]",
+             [[reservation]], [[channel]], [[stream]] or [[command]]",
         );
     }
     if let Some(&offset) = places.get(MAX_ENTRIES) {

@@ -1,0 +1,183 @@
+//! Programs that a contract starts, and how they hold their reservations.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use thiserror::Error;
+
+use crate::reservation::Enforcement;
+
+/// What executes a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// The kernel's SCHED_DEADLINE (sched(7)): for one thread, exact to a tick.
+    Kernel,
+    /// A timetable followed by a dispatcher of our own: for whole processes, exact to a timer.
+    Timetable,
+}
+
+impl Backend {
+    /// All back ends with the names they have in a contract.
+    pub const NAMES: [(&'static str, Self); 2] =
+        [("kernel", Self::Kernel), ("timetable", Self::Timetable)];
+
+    /// The name in a contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Timetable => "timetable",
+        }
+    }
+}
+
+/// A program as somebody wrote it down. [`Command::new`] makes it valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// What people call it.
+    pub name: String,
+    /// The program, then its arguments.
+    pub run: Vec<String>,
+    /// Where it runs; `None`: where punctual was started.
+    pub directory: Option<String>,
+    /// What its environment has besides punctual's own.
+    pub environment: Vec<(String, String)>,
+    /// What it runs under; `None`: as an ordinary program.
+    pub held: Option<Holding>,
+}
+
+/// How a program holds its reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Position of the reservation in its contract.
+    pub reservation: usize,
+    /// Whether it may run outside its budget.
+    pub enforcement: Enforcement,
+    /// What is to execute it; `None`: whatever serves it best here.
+    pub backend: Option<Backend>,
+    /// The one CPU it runs on, as the kernel counts them; `None`: any.
+    pub cpu: Option<u16>,
+}
+
+/// A program that can be started.
+///
+/// Guaranteed: there is a program, not empty; nothing in the arguments, the directory or the
+/// environment has a zero byte; names in the environment are not empty and have no `=` (execve(2),
+/// environ(7)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command(CommandSpec);
+
+/// Which rule a [`CommandSpec`] breaks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CommandError {
+    /// Nothing to run.
+    #[error("there is no program; write the program and its arguments: run = [\"sleep\", \"1\"]")]
+    NoProgram,
+    /// A C string ends there.
+    #[error("{what} has a zero byte, which no argument of a program can have")]
+    ZeroByte {
+        /// Of which part.
+        what: &'static str,
+    },
+    /// The name of an environment variable.
+    #[error("\"{name}\" cannot be the name of an environment variable: it is empty or has \"=\"")]
+    BadVariable {
+        /// The name given.
+        name: String,
+    },
+}
+
+impl Command {
+    /// Checks `spec`.
+    pub fn new(spec: CommandSpec) -> Result<Self, CommandError> {
+        if spec.run.first().is_none_or(String::is_empty) {
+            return Err(CommandError::NoProgram);
+        }
+        let zero_in = |text: &String| text.contains('\0');
+        if spec.run.iter().any(zero_in) {
+            return Err(CommandError::ZeroByte { what: "an argument" });
+        }
+        if spec.directory.as_ref().is_some_and(zero_in) {
+            return Err(CommandError::ZeroByte { what: "the directory" });
+        }
+        for (name, value) in &spec.environment {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(CommandError::BadVariable { name: name.replace('\0', "\u{fffd}") });
+            }
+            if zero_in(value) {
+                return Err(CommandError::ZeroByte { what: "a value in the environment" });
+            }
+        }
+        Ok(Self(spec))
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The program.
+    pub fn program(&self) -> &str {
+        // There is one by construction.
+        self.0.run.first().map_or("", String::as_str)
+    }
+
+    /// Its arguments.
+    pub fn arguments(&self) -> &[String] {
+        self.0.run.get(1..).unwrap_or_default()
+    }
+
+    /// Where it runs; `None`: where punctual was started.
+    pub fn directory(&self) -> Option<&str> {
+        self.0.directory.as_deref()
+    }
+
+    /// What its environment has besides punctual's own, in the order of the names.
+    pub fn environment(&self) -> &[(String, String)] {
+        &self.0.environment
+    }
+
+    /// What it runs under; `None`: as an ordinary program.
+    pub fn held(&self) -> Option<Holding> {
+        self.0.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn spec(run: &[&str]) -> CommandSpec {
+        CommandSpec {
+            name: String::from("player"),
+            run: run.iter().map(|&word| String::from(word)).collect(),
+            directory: None,
+            environment: vec![],
+            held: None,
+        }
+    }
+
+    #[test]
+    fn a_program_and_its_arguments_are_kept_apart() {
+        let command = Command::new(spec(&["sleep", "1"])).expect("valid");
+        assert_eq!((command.program(), command.arguments()), ("sleep", &[String::from("1")][..]));
+    }
+
+    #[test]
+    fn each_rule_is_held() {
+        assert_eq!(Command::new(spec(&[])), Err(CommandError::NoProgram));
+        assert_eq!(Command::new(spec(&["", "1"])), Err(CommandError::NoProgram));
+        let zero = Command::new(spec(&["sleep", "1\0"]));
+        assert_eq!(zero, Err(CommandError::ZeroByte { what: "an argument" }));
+        let directory = CommandSpec { directory: Some("\0".into()), ..spec(&["a"]) };
+        assert_eq!(Command::new(directory), Err(CommandError::ZeroByte { what: "the directory" }));
+        for (name, value, refused) in [
+            ("", "1", CommandError::BadVariable { name: "".into() }),
+            ("A=B", "1", CommandError::BadVariable { name: "A=B".into() }),
+            ("A", "\0", CommandError::ZeroByte { what: "a value in the environment" }),
+        ] {
+            let environment = vec![(name.into(), value.into())];
+            assert_eq!(Command::new(CommandSpec { environment, ..spec(&["a"]) }), Err(refused));
+        }
+    }
+}

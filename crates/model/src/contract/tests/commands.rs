@@ -1,0 +1,69 @@
+//! Programs to start.
+
+use super::*;
+use crate::Enforcement;
+use crate::command::Backend;
+
+const PLAYER: &str = "[[reservation]]\nname = \"r\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n";
+
+fn parse(command: &str) -> Result<Contract, ContractError> {
+    let text = alloc::format!("{PLAYER}[[command]]\nname = \"c\"\n{command}");
+    Contract::parse("c.toml", text.as_bytes())
+}
+
+#[test]
+fn a_command_names_its_reservation() {
+    let contract = parse(
+        "run = [\"play\", \"a.wav\"]\nreservation = \"r\"\nenforcement = \"hard\"\n\
+         backend = \"timetable\"\ncpu = 1\ndirectory = \"/srv\"\n\
+         environment = { B = \"2\", A = \"1\" }\n",
+    );
+    let contract = contract.expect("valid");
+    let command = &contract.commands[0];
+    assert_eq!((command.name(), command.program()), ("c", "play"));
+    assert_eq!(command.arguments(), ["a.wav"]);
+    assert_eq!(command.directory(), Some("/srv"));
+    let names: Vec<&str> = command.environment().iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["A", "B"]);
+    let held = command.held().expect("it holds one");
+    assert_eq!((held.reservation, held.enforcement), (0, Enforcement::Hard));
+    assert_eq!((held.backend, held.cpu), (Some(Backend::Timetable), Some(1)));
+}
+
+#[test]
+fn a_command_may_be_an_ordinary_program_and_a_reservation_is_soft_unless_said() {
+    let alone = Contract::parse("c.toml", b"[[command]]\nname = \"c\"\nrun = [\"true\"]\n");
+    assert_eq!(alone.expect("valid").commands[0].held(), None);
+    let contract = parse("run = [\"true\"]\nreservation = \"r\"\n").expect("valid");
+    let held = contract.commands[0].held().expect("it holds one");
+    assert_eq!((held.enforcement, held.backend, held.cpu), (Enforcement::Soft, None, None));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    for (command, place, said) in [
+        ("run = []\n", "c.toml:7:7", "there is no program"),
+        ("run = [\"a\"]\nreservation = \"x\"\n", "c.toml:8:15", "no reservation \"x\""),
+        ("run = [\"a\"]\ncpu = 1\n", "c.toml:8:7", "this command has none"),
+        (
+            "run = [\"a\"]\nreservation = \"r\"\ncpu = -1\n",
+            "c.toml:9:7",
+            "cpu is -1; it must be from 0 to 1023",
+        ),
+        (
+            "run = [\"a\"]\nreservation = \"r\"\nenforcement = \"firm\"\n",
+            "c.toml:9:15",
+            "unknown enforcement \"firm\"; choose soft or hard",
+        ),
+        ("run = [\"a\"]\nenvironment = { \"\" = \"1\" }\n", "c.toml:8:15", "empty or has"),
+        (
+            "run = [\"a\"]\nreservation = \"r\"\n[[command]]\nname = \"d\"\nrun = [\"b\"]\n\
+             reservation = \"r\"\n",
+            "c.toml:12:15",
+            "held by another command already",
+        ),
+    ] {
+        let error = parse(command).expect_err(command).to_string();
+        assert!(error.starts_with(place) && error.contains(said), "{error}");
+    }
+}
