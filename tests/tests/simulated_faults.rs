@@ -78,6 +78,7 @@ fn overruns_are_counted_and_make_jobs_late() {
                 let got = core::mem::take(&mut got[task]) + (event.at - since[task]);
                 overruns += u64::from(got > tasks[task].wcet().at_full_speed());
             }
+            other => panic!("no policy of tasks does {other:?}"),
         }
     }
     // Three more were asked for than came before the end.

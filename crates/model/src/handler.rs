@@ -22,3 +22,25 @@ pub trait Handler {
         let _ = now;
     }
 }
+
+/// A borrowed handler is one: a driver need not own it.
+impl<H: Handler + ?Sized> Handler for &mut H {
+    fn iterate(&mut self, now: Instant, pdus: u32) -> u32 {
+        (**self).iterate(now, pdus)
+    }
+
+    fn commit(&mut self, now: Instant) {
+        (**self).commit(now);
+    }
+}
+
+/// Handlers of different types, as `Box<dyn Handler>`, are driven together.
+impl<H: Handler + ?Sized> Handler for alloc::boxed::Box<H> {
+    fn iterate(&mut self, now: Instant, pdus: u32) -> u32 {
+        (**self).iterate(now, pdus)
+    }
+
+    fn commit(&mut self, now: Instant) {
+        (**self).commit(now);
+    }
+}

@@ -3,7 +3,8 @@
 //! Everything here is pure. A value of one of these types is valid by construction: the only
 //! way to make one is through a constructor that checks, so no other crate checks again.
 //!
-//! Reading order: [`time`], [`task`], [`upcall`], [`reservation`], [`handler`], [`contract`].
+//! Reading order: [`time`], [`task`], [`upcall`], [`overrun`], [`best_effort`], [`reservation`],
+//! [`handler`], [`contract`].
 //! Then [`channel`]: declared traffic and what sending it costs; [`stream`]: what an application knows
 //! of its data.
 //!
@@ -16,11 +17,13 @@
 
 extern crate alloc;
 
+pub mod best_effort;
 pub mod channel;
 pub mod command;
 pub mod contract;
 pub mod handler;
 pub mod host;
+pub mod overrun;
 pub mod rank;
 pub mod reservation;
 pub mod rt_app;
@@ -32,9 +35,11 @@ pub mod units;
 pub mod upcall;
 
 pub use command::{Command, CommandError, CommandSpec};
+pub use best_effort::{BestEffort, BestEffortError, BestEffortSpec};
 pub use contract::{Contract, ContractError, Policy};
 pub use handler::Handler;
 pub use host::{DeadlineLimits, HostProfile};
+pub use overrun::Overrun;
 pub use rank::Rank;
 pub use reservation::{Enforcement, Reservation, ReservationError};
 pub use stream::{Stream, StreamClass, StreamError, StreamSpec};

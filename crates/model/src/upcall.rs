@@ -5,6 +5,7 @@ use core::num::NonZeroU32;
 
 use thiserror::Error;
 
+use crate::overrun::Overrun;
 use crate::time::{Duration, Service};
 use crate::units;
 
@@ -34,6 +35,7 @@ pub struct Upcall {
     batch: NonZeroU32,
     quantum: NonZeroU32,
     time_per_pdu: Service,
+    overrun: Overrun,
 }
 
 /// Which rule an [`UpcallSpec`] breaks, with the numbers.
@@ -90,7 +92,30 @@ impl Upcall {
             Some(need) if need.at_full_speed() <= period => {}
             _ => return Err(UpcallError::BatchAbovePeriod { batch, time_per_pdu, period }),
         }
-        Ok(Self { name, period, batch: whole, quantum: step, time_per_pdu })
+        let overrun = Overrun::default();
+        Ok(Self { name, period, batch: whole, quantum: step, time_per_pdu, overrun })
+    }
+
+    /// The same upcall, whose late jobs are dealt with as `overrun` says; without this they are
+    /// caught up with.
+    ///
+    /// ```
+    /// use punctual_model::{Duration, Overrun, Service, Upcall, UpcallSpec};
+    ///
+    /// let meter = Upcall::new(UpcallSpec {
+    ///     name: "meter".into(),
+    ///     period: Duration::from_millis(20),
+    ///     batch: 1,
+    ///     quantum: 1,
+    ///     time_per_pdu: Service::from_micros(50),
+    /// })?
+    /// .with_overrun(Overrun::Skip);
+    /// assert_eq!(meter.overrun(), Overrun::Skip);
+    /// # Ok::<(), punctual_model::UpcallError>(())
+    /// ```
+    #[must_use]
+    pub fn with_overrun(self, overrun: Overrun) -> Self {
+        Self { overrun, ..self }
     }
 
     /// What people call it.
@@ -116,6 +141,11 @@ impl Upcall {
     /// The most processor time one PDU is assumed to need.
     pub fn time_per_pdu(&self) -> Service {
         self.time_per_pdu
+    }
+
+    /// What becomes of its late jobs.
+    pub fn overrun(&self) -> Overrun {
+        self.overrun
     }
 
     /// The processor time of a whole batch (`C_i`).

@@ -5,11 +5,14 @@
 //! decides; every decision is a `#[must_use]` value.
 //!
 //! - [`rmdp`]: real-time upcalls, rate monotonic with delayed preemption.
+//! - [`virtual_time`]: best-effort upcalls, which share what those leave over.
 //! - [`jobs`]: the same rule for jobs whose releases come from outside, by fixed priority or by
 //!   earliest deadline.
 //! - [`global`]: several processors and one ready queue.
 //! - [`cbs`]: a CPU reservation, kept and enforced.
-//! - [`timetable`]: reservations with a place in a static cyclic timetable.
+//! - [`timetable`]: reservations with a place in a static cyclic timetable; [`course`]: the same while
+//!   reservations come and go, with one-shot work in the free time.
+//! - [`adaptive`]: how much to reserve, from how the work goes.
 //! - [`link`]: sending messages of channels over one processor and one link.
 //! - [`ready`], [`releases`]: the two data structures under them.
 #![no_std]
@@ -17,7 +20,9 @@
 
 extern crate alloc;
 
+pub mod adaptive;
 pub mod cbs;
+pub mod course;
 pub mod global;
 pub mod jobs;
 pub mod link;
@@ -25,3 +30,4 @@ pub mod ready;
 pub mod releases;
 pub mod rmdp;
 pub mod timetable;
+pub mod virtual_time;

@@ -41,6 +41,18 @@ impl ReadySet {
         }
     }
 
+    /// Adds `rank` or takes it out, as `is_in` says.
+    #[inline]
+    pub fn put(&mut self, rank: Rank, is_in: bool) {
+        if is_in { self.insert(rank) } else { self.remove(rank) }
+    }
+
+    /// Takes all out.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+        self.summary.fill(0);
+    }
+
     /// The most urgent rank in the set.
     #[inline]
     pub fn first(&self) -> Option<Rank> {
@@ -73,6 +85,10 @@ mod tests {
         for rank in [64, 199, 4_096, 9_999] {
             set.remove(Rank(rank));
         }
+        assert_eq!(set.first(), None);
+        set.put(Rank(7), true);
+        set.put(Rank(9_000), true);
+        set.clear();
         assert_eq!(set.first(), None);
     }
 }

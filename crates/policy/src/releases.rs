@@ -7,8 +7,8 @@ use punctual_model::{Instant, Rank};
 
 /// A tournament tree over the next release of each rank. `set` and both queries take O(log n).
 ///
-/// The question that makes it a tree and not a heap is [`Releases::earliest_above`]: the yield
-/// point of a running handler must know when somebody *more urgent than it* comes next, which a
+/// The question that makes it a tree and not a heap is [`Releases::earliest_up_to`]: the yield
+/// point of a running handler must know when somebody *more urgent than it* (or its own deadline) comes next, which a
 /// heap over all releases cannot tell.
 #[derive(Clone, Debug)]
 pub struct Releases {
@@ -40,6 +40,21 @@ impl Releases {
         }
     }
 
+    /// All ranks anew: the first ranks are released at `releases`, the others never. O(n).
+    ///
+    /// # Panics
+    /// If there are more releases than ranks (rounded up to a power of two).
+    pub fn refill(&mut self, releases: impl Iterator<Item = Instant>) {
+        let leaves = &mut self.nodes[self.leaves..];
+        leaves.fill(Instant::MAX);
+        for (rank, at) in releases.enumerate() {
+            leaves[rank] = at;
+        }
+        for node in (1..self.leaves).rev() {
+            self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
+        }
+    }
+
     /// The earliest release of all: [`Instant::MAX`] if there is none.
     pub fn earliest(&self) -> Instant {
         self.nodes[1]
@@ -57,10 +72,10 @@ impl Releases {
         Rank((node - self.leaves) as u32)
     }
 
-    /// The earliest release among the ranks more urgent than `rank`.
-    pub fn earliest_above(&self, rank: Rank) -> Instant {
+    /// The earliest release among `rank` and the ranks more urgent than it.
+    pub fn earliest_up_to(&self, rank: Rank) -> Instant {
         let mut node = self.leaves + rank.0 as usize;
-        let mut earliest = Instant::MAX;
+        let mut earliest = self.nodes[node];
         // Walking up from the leaf, every left sibling covers only more urgent ranks.
         while node > 1 {
             if node % 2 == 1 {
@@ -96,10 +111,14 @@ mod tests {
                 let first = plain.iter().position(|at| *at == earliest).expect("there");
                 assert_eq!(tree.earliest_rank(), Rank(first as u32));
                 for (rank, _) in plain.iter().enumerate() {
-                    let above = plain[..rank].iter().min().copied().unwrap_or(Instant::MAX);
-                    assert_eq!(tree.earliest_above(Rank(rank as u32)), above);
+                    let up_to = *plain[..=rank].iter().min().expect("one at least");
+                    assert_eq!(tree.earliest_up_to(Rank(rank as u32)), up_to);
                 }
             }
+            let mut refilled = Releases::new(ranks);
+            refilled.set(Rank(0), Instant::ZERO);
+            refilled.refill(plain.iter().copied());
+            assert_eq!(refilled.nodes[1..], tree.nodes[1..]);
         }
     }
 }

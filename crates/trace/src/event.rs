@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use punctual_model::{Instant, JobId};
+use punctual_model::{Backlog, Instant, JobId};
 
 /// Something that happened to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,50 @@ pub enum Kind {
     Resume,
     /// It is complete.
     Complete,
+    /// It and the `jobs − 1` after it are not complete at their absolute deadlines, and will go on
+    /// or still run. Comes once for each job, when it is noticed.
+    Overrun {
+        /// How many, this one counted.
+        jobs: u64,
+    },
+    /// It and the `jobs − 1` after it will never begin.
+    Skip {
+        /// How many, this one counted.
+        jobs: u64,
+    },
+    /// It had begun and ended incomplete at a yield point.
+    Abort,
+    /// It did not come to its yield point within its budget and the grace, and the thread that runs
+    /// it was put aside: for the others it is over.
+    Contained,
+}
+
+impl Event {
+    /// The events of jobs that were released and are dropped at `at`: one that has begun is
+    /// aborted, the others are skipped.
+    ///
+    /// ```
+    /// use punctual_model::{Backlog, Duration, Instant, JobId};
+    /// use punctual_trace::{Event, Kind};
+    ///
+    /// let oldest = JobId { task: 0, index: 7 };
+    /// let (release, period) = (Instant::ZERO, Duration::from_millis(10));
+    /// let dropped = Backlog { oldest, release, period, jobs: 3, begun: true };
+    /// let kinds: Vec<Kind> = Event::dropped(dropped, Instant::ZERO).map(|e| e.kind).collect();
+    /// assert_eq!(kinds, [Kind::Abort, Kind::Skip { jobs: 2 }]);
+    /// ```
+    pub fn dropped(backlog: Backlog, at: Instant) -> impl Iterator<Item = Self> {
+        let Backlog { oldest: job, release, period, jobs, begun } = backlog;
+        let aborted = begun.then_some(Self { at, job, release, kind: Kind::Abort });
+        let begun = u64::from(begun);
+        let skipped = (jobs > begun).then(|| Self {
+            at,
+            job: JobId { index: job.index + begun, ..job },
+            release: release.saturating_add(period * begun),
+            kind: Kind::Skip { jobs: jobs - begun },
+        });
+        aborted.into_iter().chain(skipped)
+    }
 }
 
 /// Where a driver sends its events.

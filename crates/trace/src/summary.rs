@@ -14,8 +14,17 @@ pub struct TaskSummary {
     pub jobs: u64,
     /// Jobs released before the end of the run and not complete then.
     pub unfinished: u64,
-    /// Jobs that completed after their absolute deadline, or were unfinished after it.
+    /// Jobs that completed after their absolute deadline, or were unfinished, skipped or aborted
+    /// when it had passed, or were contained.
     pub late: u64,
+    /// Jobs that were not complete at their absolute deadline and went on or still ran.
+    pub overruns: u64,
+    /// Jobs that never began: their upcall skips what is late, or was suspended or closed.
+    pub skipped: u64,
+    /// Jobs that had begun and were ended incomplete at a yield point.
+    pub aborted: u64,
+    /// Jobs whose thread was put aside because they did not come back.
+    pub contained: u64,
     /// How often a job gave way.
     pub gave_way: u64,
     /// The longest that a job completed after its deadline.
@@ -27,7 +36,8 @@ pub struct TaskSummary {
     pub response_time: Times,
 }
 
-/// A run, task by task, in the order the tasks were given.
+/// A run, task by task, in the order the tasks were given. A task of which only an event tells is
+/// one without a deadline, until [`Summary::declare`] says otherwise.
 #[derive(Clone, Debug)]
 pub struct Summary {
     relative_deadlines: Vec<Duration>,
@@ -40,6 +50,32 @@ impl Summary {
         let relative_deadlines: Vec<_> = tasks.into_iter().map(Task::relative_deadline).collect();
         let tasks = relative_deadlines.iter().map(|_| TaskSummary::default()).collect();
         Self { relative_deadlines, tasks }
+    }
+
+    /// The task at position `task` has this relative deadline: for tasks that come while the run
+    /// goes on, or change. Counts for the jobs of later events.
+    ///
+    /// ```
+    /// use punctual_model::Duration;
+    /// use punctual_trace::Summary;
+    ///
+    /// let mut summary = Summary::new([]);
+    /// summary.declare(3, Duration::from_millis(20));
+    /// assert_eq!(summary.tasks().len(), 4);
+    /// ```
+    pub fn declare(&mut self, task: u32, relative_deadline: Duration) {
+        let (_, declared) = self.of(task);
+        *declared = relative_deadline;
+    }
+
+    /// The summary and the relative deadline of a task, made if there is none.
+    fn of(&mut self, task: u32) -> (&mut TaskSummary, &mut Duration) {
+        let task = task as usize;
+        if self.tasks.len() <= task {
+            self.tasks.resize_with(task + 1, TaskSummary::default);
+            self.relative_deadlines.resize(task + 1, Duration::MAX);
+        }
+        (&mut self.tasks[task], &mut self.relative_deadlines[task])
     }
 
     /// What is known of each task.
@@ -58,53 +94,57 @@ impl Summary {
     }
 
     /// The run ended at `end` with these jobs released and not complete.
-    ///
-    /// # Panics
-    /// If the backlog names a task that the summary was not made for.
     pub fn end(&mut self, end: Instant, backlog: Backlog) {
-        let task = backlog.oldest.task as usize;
-        let relative_deadline = self.relative_deadlines[task];
-        let summary = &mut self.tasks[task];
+        let (summary, relative_deadline) = self.of(backlog.oldest.task);
         summary.unfinished += backlog.jobs;
         for job in 0..backlog.jobs {
             let release = backlog.release + backlog.period * job;
             if job > 0 || !backlog.begun {
                 summary.wakeup_latency.record(end.saturating_since(release));
             }
-            let deadline = release.saturating_add(relative_deadline);
+            let deadline = release.saturating_add(*relative_deadline);
             if end > deadline {
                 summary.late += 1;
                 summary.max_tardiness = summary.max_tardiness.max(end - deadline);
             }
         }
     }
-
-    fn complete(&mut self, task: usize, release: Instant, at: Instant) {
-        let deadline = release.saturating_add(self.relative_deadlines[task]);
-        let summary = &mut self.tasks[task];
-        summary.jobs += 1;
-        // Complete exactly at the deadline is in time.
-        if at > deadline {
-            summary.late += 1;
-            summary.max_tardiness = summary.max_tardiness.max(at - deadline);
-        }
-        summary.response_time.record(at.saturating_since(release));
-    }
 }
 
-/// # Panics
-/// If an event names a task that the summary was not made for.
 impl Sink for Summary {
     fn record(&mut self, event: Event) {
         let Event { at, job, release, kind } = event;
-        let task = job.task as usize;
+        let (summary, relative_deadline) = self.of(job.task);
+        let deadline = release.saturating_add(*relative_deadline);
+        let response_time = at.saturating_since(release);
         match kind {
-            Kind::Start => {
-                self.tasks[task].wakeup_latency.record(at.saturating_since(release));
-            }
-            Kind::GiveWay => self.tasks[task].gave_way += 1,
+            Kind::Start => summary.wakeup_latency.record(response_time),
+            Kind::GiveWay => summary.gave_way += 1,
             Kind::Resume => {}
-            Kind::Complete => self.complete(task, release, at),
+            Kind::Complete => {
+                summary.jobs += 1;
+                // Complete exactly at the deadline is in time.
+                if at > deadline {
+                    summary.late += 1;
+                    summary.max_tardiness = summary.max_tardiness.max(at - deadline);
+                }
+                summary.response_time.record(response_time);
+            }
+            Kind::Overrun { jobs } => summary.overruns += jobs,
+            Kind::Skip { jobs } => {
+                summary.skipped += jobs;
+                // Released one relative deadline apart; those due by now are late.
+                let period = relative_deadline.as_nanos().max(1);
+                summary.late += jobs.min(response_time.as_nanos() / period);
+            }
+            Kind::Abort => {
+                summary.aborted += 1;
+                summary.late += u64::from(at >= deadline);
+            }
+            Kind::Contained => {
+                summary.contained += 1;
+                summary.late += 1;
+            }
         }
     }
 }
@@ -142,5 +182,23 @@ mod tests {
         assert_eq!((task.jobs, task.late), (2, 1));
         assert_eq!(task.max_tardiness, Duration::from_nanos(1));
         assert_eq!(task.wakeup_latency.max(), Some(Duration::from_micros(5)));
+    }
+
+    #[test]
+    fn what_was_dropped_is_late_once_its_deadline_has_passed() {
+        let mut summary = Summary::new([]);
+        summary.declare(1, Duration::from_millis(10));
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let job = JobId { task: 1, index: 0 };
+        let mut event = |ms, kind| summary.record(Event { at: at(ms), job, release: at(0), kind });
+        event(35, Kind::Overrun { jobs: 3 });
+        event(35, Kind::Skip { jobs: 4 });
+        event(9, Kind::Abort);
+        event(10, Kind::Abort);
+        event(5, Kind::Contained);
+        assert_eq!(summary.tasks()[0].jobs, 0);
+        let task = &summary.tasks()[1];
+        assert_eq!((task.overruns, task.skipped, task.aborted, task.contained), (3, 4, 2, 1));
+        assert_eq!(task.late, 3 + 1 + 1);
     }
 }

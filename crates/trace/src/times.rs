@@ -30,6 +30,12 @@ impl Times {
         self.max = self.max.max(time);
     }
 
+    /// Counts all that `other` counted.
+    pub fn add(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("both have the same bounds");
+        self.max = self.max.max(other.max);
+    }
+
     /// How many times were counted.
     pub fn count(&self) -> u64 {
         self.histogram.len()

@@ -58,6 +58,7 @@ pub(super) struct RawUpcall {
     pub(super) batch: Spanned<i64>,
     pub(super) quantum: Option<Spanned<i64>>,
     pub(super) time_per_pdu: Spanned<RawQuantity>,
+    pub(super) overrun: Option<Spanned<String>>,
 }
 
 #[derive(serde::Deserialize)]

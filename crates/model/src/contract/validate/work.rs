@@ -5,13 +5,15 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::ops::Range;
 
+use toml::Spanned;
+
 use super::super::NamedReservation;
 use super::super::raw::{RawReservation, RawTask, RawUpcall};
 use super::fields::{self, Checked, count, duration, optional, problem, service, span_or};
 use crate::reservation::ReservationError;
 use crate::task::TaskError;
 use crate::upcall::UpcallError;
-use crate::{Duration, Reservation, Service, Task, TaskSpec, Upcall, UpcallSpec};
+use crate::{Duration, Overrun, Reservation, Service, Task, TaskSpec, Upcall, UpcallSpec};
 
 pub(super) fn task(raw: RawTask, names: &mut BTreeSet<String>) -> Checked<Task> {
     let name_span = raw.name.span();
@@ -96,6 +98,7 @@ pub(super) fn upcall(raw: RawUpcall, names: &mut BTreeSet<String>) -> Checked<Up
     let name_span = raw.name.span();
     let name = fields::name(raw.name, names)?;
     let batch = count("batch", &raw.batch)?;
+    let overrun = raw.overrun.as_ref().map_or(Ok(Overrun::default()), overrun)?;
     let spec = UpcallSpec {
         period: duration("period", &raw.period)?,
         batch,
@@ -103,7 +106,7 @@ pub(super) fn upcall(raw: RawUpcall, names: &mut BTreeSet<String>) -> Checked<Up
         time_per_pdu: service("time_per_pdu", &raw.time_per_pdu)?,
         name,
     };
-    Upcall::new(spec).or_else(|error| {
+    Upcall::new(spec).map(|upcall| upcall.with_overrun(overrun)).or_else(|error| {
         let span = match error {
             UpcallError::ZeroPeriod => raw.period.span(),
             UpcallError::ZeroBatch => raw.batch.span(),
@@ -115,6 +118,17 @@ pub(super) fn upcall(raw: RawUpcall, names: &mut BTreeSet<String>) -> Checked<Up
         };
         problem(span, error.to_string())
     })
+}
+
+fn overrun(given: &Spanned<String>) -> Checked<Overrun> {
+    if let Some(overrun) = Overrun::from_name(given.get_ref()) {
+        return Ok(overrun);
+    }
+    let names = Overrun::NAMES.map(|(name, _)| format!("\"{name}\"")).join(", ");
+    problem(
+        given.span(),
+        format!("there is no overrun policy \"{}\"; the policies are {names}", given.get_ref()),
+    )
 }
 
 pub(super) fn reservation(

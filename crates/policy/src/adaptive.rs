@@ -1,0 +1,280 @@
+//! How much to reserve, from how the work goes.
+//!
+//! The soft modem study names two ways to choose an amount (§5.4): from what a pass really used, and
+//! from whether the passes before finished in time; "both techniques may also be employed in
+//! combination". This is the combination:
+//!
+//! - A pass that did not finish in time asks for more at once: a quarter more than now, or what the
+//!   largest pass seen needs with its margin, whichever is larger.
+//! - A run of passes that were all in time asks for what the largest of them needs with its margin,
+//!   if that is less than now by more than the margin. So small changes of the load change nothing.
+//! - What a pass used is scaled from the passes' period to the reservation's: `used · Y / P`.
+//! - A refused wish is not repeated for a run, and what was offered instead is taken if it is more.
+//!
+//! The period stays: it is the device's latency (the study's gap condition), not its load.
+
+use punctual_model::{Duration, Instant, Reservation, Service};
+
+/// Within what the amount may move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Never less.
+    pub least: Service,
+    /// Never more.
+    pub most: Service,
+    /// How often a pass is due.
+    pub pass_every: Duration,
+    /// What is kept above the largest pass, in percent.
+    pub margin_percent: u32,
+    /// How many passes in a row make a run.
+    pub run: u32,
+}
+
+/// What to do about the reservation.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is right as it is.
+    Keep,
+    /// Ask for this one; then tell [`Adaptive::applied`] or [`Adaptive::refused`].
+    Change(Reservation),
+}
+
+/// Which rule the bounds break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadBounds {
+    /// The least is zero or above the most, or the most above the period.
+    Amounts,
+    /// Passes have no period, or a run no passes.
+    Passes,
+}
+
+impl core::fmt::Display for BadBounds {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Amounts => {
+                "the bounds of an adaptive reservation must be 0 < least <= most <= its period"
+            }
+            Self::Passes => "passes must have a period, and a run at least one pass",
+        })
+    }
+}
+
+impl core::error::Error for BadBounds {}
+
+/// The state of one adaptive reservation.
+///
+/// Call order: [`pass`](Self::pass) after each pass; after a [`Decision::Change`] one of
+/// [`applied`](Self::applied) and [`refused`](Self::refused) before the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Adaptive {
+    bounds: Bounds,
+    now: Reservation,
+    wish: Option<Reservation>,
+    /// The largest pass of this run, and its length so far.
+    largest: Service,
+    passes: u32,
+    /// Passes for which nothing more is asked, after a refusal.
+    hold: u32,
+}
+
+impl Adaptive {
+    /// Starts with the most: what is too much shrinks after one run, what is too little loses data.
+    pub fn new(bounds: Bounds, period: Duration) -> Result<Self, BadBounds> {
+        if bounds.pass_every.is_zero() || bounds.run == 0 {
+            return Err(BadBounds::Passes);
+        }
+        if bounds.least.is_zero() || bounds.least > bounds.most {
+            return Err(BadBounds::Amounts);
+        }
+        let now = Reservation::new(bounds.most, period).map_err(|_| BadBounds::Amounts)?;
+        Ok(Self { bounds, now, wish: None, largest: Service::ZERO, passes: 0, hold: 0 })
+    }
+
+    /// What is reserved now.
+    pub fn reservation(&self) -> Reservation {
+        self.now
+    }
+
+    /// A pass ended at `now`: it used `used`, and was complete when it had to be or not.
+    ///
+    /// `now` only orders the calls; decisions count passes, so that a device which pauses loses
+    /// nothing.
+    pub fn pass(&mut self, _now: Instant, used: Service, finished_in_time: bool) -> Decision {
+        self.largest = self.largest.max(used);
+        self.passes += 1;
+        self.hold = self.hold.saturating_sub(1);
+        let needed = self.needed();
+        let budget = self.now.budget();
+        if !finished_in_time {
+            let more = Service::from_nanos(budget.as_nanos().saturating_add(budget.as_nanos() / 4));
+            // A run begins anew, so that nothing shrinks on the heels of a late pass.
+            self.passes = 0;
+            return if self.hold == 0 { self.ask(more.max(needed)) } else { Decision::Keep };
+        }
+        if self.passes < self.bounds.run {
+            return Decision::Keep;
+        }
+        self.begin_run();
+        if self.with_margin(needed) < budget { self.ask(needed) } else { Decision::Keep }
+    }
+
+    /// The change that was asked for is in force.
+    pub fn applied(&mut self) {
+        if let Some(wish) = self.wish.take() {
+            self.now = wish;
+            self.begin_run();
+        }
+    }
+
+    /// The change was refused, and `offer` would fit. Asks for the offer if it is more than now;
+    /// else nothing is asked for during a run.
+    pub fn refused(&mut self, offer: Option<Reservation>) -> Decision {
+        self.wish = None;
+        self.hold = self.bounds.run;
+        match offer {
+            Some(offer) if offer.budget() > self.now.budget() => self.ask(offer.budget()),
+            _ => Decision::Keep,
+        }
+    }
+
+    fn begin_run(&mut self) {
+        self.passes = 0;
+        self.largest = Service::ZERO;
+    }
+
+    /// What the largest pass of the run needs of each period, with its margin.
+    fn needed(&self) -> Service {
+        let scaled = u128::from(self.largest.as_nanos()) * u128::from(self.now.period().as_nanos());
+        let scaled = scaled.div_ceil(u128::from(self.bounds.pass_every.as_nanos()));
+        self.with_margin(Service::from_nanos(u64::try_from(scaled).unwrap_or(u64::MAX)))
+    }
+
+    fn with_margin(&self, amount: Service) -> Service {
+        let percent = 100 + u128::from(self.bounds.margin_percent);
+        let more = u128::from(amount.as_nanos()).saturating_mul(percent).div_ceil(100);
+        Service::from_nanos(u64::try_from(more).unwrap_or(u64::MAX))
+    }
+
+    fn ask(&mut self, budget: Service) -> Decision {
+        let budget = budget.clamp(self.bounds.least, self.bounds.most);
+        match Reservation::new(budget, self.now.period()) {
+            Ok(wish) if wish != self.now => {
+                self.wish = Some(wish);
+                Decision::Change(wish)
+            }
+            _ => Decision::Keep,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(n: u64) -> Service {
+        Service::from_micros(n)
+    }
+
+    /// The soft modem's: a pass every 12.5 ms, reserved every 8 ms.
+    fn adaptive() -> Adaptive {
+        let bounds = Bounds {
+            least: us(200),
+            most: us(4_000),
+            pass_every: Duration::from_micros(12_500),
+            margin_percent: 15,
+            run: 40,
+        };
+        Adaptive::new(bounds, Duration::from_millis(8)).expect("valid")
+    }
+
+    /// What passes of `used` need of a whole processor every 8 ms decides whether they are in time.
+    fn passes(adaptive: &mut Adaptive, used: Service, count: u32) -> (u32, u32) {
+        let (mut changes, mut late) = (0, 0);
+        for n in 0..count {
+            let budget = adaptive.reservation().budget().as_nanos();
+            let in_time = used.as_nanos() * 8_000 <= budget * 12_500;
+            late += u32::from(!in_time);
+            if let Decision::Change(_) =
+                adaptive.pass(Instant::from_nanos(u64::from(n)), used, in_time)
+            {
+                adaptive.applied();
+                changes += 1;
+            }
+        }
+        (changes, late)
+    }
+
+    #[test]
+    fn it_shrinks_to_what_is_used_and_stays_there() {
+        let mut adaptive = adaptive();
+        assert_eq!(passes(&mut adaptive, us(1_800), 200), (1, 0));
+        // 1.8 ms of 12.5 is 1.152 of 8; with 15 % above it.
+        assert_eq!(adaptive.reservation().budget(), Service::from_nanos(1_324_800));
+    }
+
+    #[test]
+    fn one_late_pass_is_enough_to_grow_and_the_bounds_hold() {
+        let mut adaptive = adaptive();
+        let _ = passes(&mut adaptive, us(1_800), 100);
+        // Training ends, and each pass takes 3.3 ms.
+        let (changes, late) = passes(&mut adaptive, us(3_300), 100);
+        assert_eq!((changes, late), (1, 1));
+        assert_eq!(adaptive.reservation().budget(), Service::from_nanos(2_428_800));
+        let _ = passes(&mut adaptive, us(100_000), 100);
+        assert_eq!(adaptive.reservation().budget(), us(4_000));
+        let _ = passes(&mut adaptive, us(1), 100);
+        assert_eq!(adaptive.reservation().budget(), us(200));
+    }
+
+    #[test]
+    fn small_changes_of_the_load_change_nothing() {
+        let mut adaptive = adaptive();
+        let _ = passes(&mut adaptive, us(1_800), 100);
+        for used in [1_700, 1_850, 1_650, 1_900, 1_800] {
+            assert_eq!(passes(&mut adaptive, us(used), 80), (0, 0), "{used}");
+        }
+    }
+
+    #[test]
+    fn late_passes_that_use_little_grow_too() {
+        let mut adaptive = adaptive();
+        let _ = passes(&mut adaptive, us(500), 100);
+        let before = adaptive.reservation().budget().as_nanos();
+        let Decision::Change(wish) = adaptive.pass(Instant::ZERO, us(100), false) else {
+            panic!("it was late")
+        };
+        assert_eq!(wish.budget().as_nanos(), before + before / 4);
+    }
+
+    #[test]
+    fn a_refused_wish_is_not_repeated_for_a_run_and_an_offer_is_taken() {
+        let mut adaptive = adaptive();
+        let _ = passes(&mut adaptive, us(1_800), 100);
+        let before = adaptive.reservation();
+        assert!(matches!(adaptive.pass(Instant::ZERO, us(3_300), false), Decision::Change(_)));
+        let offer = Reservation::new(us(1_500), before.period()).expect("valid");
+        assert_eq!(adaptive.refused(Some(offer)), Decision::Change(offer));
+        assert_eq!(adaptive.refused(None), Decision::Keep);
+        assert_eq!(adaptive.reservation(), before);
+        for _ in 0..39 {
+            assert_eq!(adaptive.pass(Instant::ZERO, us(3_300), false), Decision::Keep);
+        }
+        assert!(matches!(adaptive.pass(Instant::ZERO, us(3_300), false), Decision::Change(_)));
+    }
+
+    #[test]
+    fn bounds_are_checked() {
+        let good = adaptive().bounds;
+        let period = Duration::from_millis(8);
+        for (bounds, why) in [
+            (Bounds { least: Service::ZERO, ..good }, BadBounds::Amounts),
+            (Bounds { least: us(5_000), ..good }, BadBounds::Amounts),
+            (Bounds { most: us(8_001), ..good }, BadBounds::Amounts),
+            (Bounds { run: 0, ..good }, BadBounds::Passes),
+            (Bounds { pass_every: Duration::ZERO, ..good }, BadBounds::Passes),
+        ] {
+            assert_eq!(Adaptive::new(bounds, period).expect_err("broken"), why);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Real-time upcalls, rate monotonic with delayed preemption (RMDP).
+//!
+//! Real-time upcalls, §5.1: a released handler processes a batch of PDUs; after each quantum it
+//! looks whether a handler of a higher rate was released meanwhile, and only then gives way. What
+//! is left of its batch waits in the run queue. Late jobs meet the fate that their upcall's
+//! [`Overrun`](punctual_model::Overrun) names.
+//!
+//! Deliberate departures from the paper:
+//! - There a clock interrupt sets a flag in the handler's shared memory. Here the yield point
+//!   compares the time with the next release of any more urgent upcall, which was computed when
+//!   the turn began: no interrupt, no shared flag, and the answer is exact to the clock's
+//!   resolution instead of a tick.
+//! - There periods are multiples of a tick; here they are any whole nanoseconds.
+//! - There a handler that is still running at its next release is a cheat. Here it may also have
+//!   been kept from running, so its owner says what becomes of the job.
+//!
+//! - `decisions`: what the driver is told.
+//! - `state`: one upcall.
+//! - `roster`: upcalls come, go, pause and change.
+
+mod decisions;
+#[cfg(test)]
+mod oracle;
+mod roster;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+
+use punctual_model::{Backlog, Duration, Instant, Overrun, Rank, Upcall};
+
+use crate::ready::ReadySet;
+use crate::releases::Releases;
+
+pub use decisions::{Fate, Look, Missed, Next, Then, Turn, YieldPoint};
+pub use roster::{CreateError, NoSuchUpcall};
+use state::State;
+
+/// The state machine.
+///
+/// The driver's loop is: [`next`](Self::next); for a [`Turn`], run an iteration and ask
+/// [`Turn::iterated`], until the turn is over by [`look`](Self::look), [`complete`](Self::complete)
+/// or [`give_way`](Self::give_way); again `next`. Upcalls come and go between turns. Nothing
+/// allocates after it was made; turns take O(log n) of its capacity, the roster O(n).
+///
+/// ```
+/// use punctual_model::{Duration, Instant, Service, Upcall, UpcallSpec};
+/// use punctual_policy::rmdp::{Next, Rmdp, YieldPoint};
+///
+/// let upcall = Upcall::new(UpcallSpec {
+///     name: "sender".into(),
+///     period: Duration::from_millis(40),
+///     batch: 2,
+///     quantum: 1,
+///     time_per_pdu: Service::from_millis(1),
+/// })?;
+/// let ms = |n: u64| Instant::from_nanos(n * 1_000_000);
+/// let mut rmdp = Rmdp::new(&[upcall], ms(0));
+/// let Next::Run(mut turn) = rmdp.next(ms(0)) else { panic!("released at 0") };
+/// assert_eq!(turn.iterated(ms(1), 1), YieldPoint::Continue);
+/// assert_eq!(turn.iterated(ms(2), 1), YieldPoint::Complete);
+/// assert_eq!(rmdp.complete(&turn, ms(2)), None, "in time");
+/// assert!(matches!(rmdp.next(ms(2)), Next::Idle { until, .. } if until == ms(40)));
+/// # Ok::<(), punctual_model::UpcallError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Rmdp {
+    /// In rank order. Its length never exceeds `capacity`.
+    upcalls: Vec<State>,
+    capacity: usize,
+    releases: Releases,
+    /// Those with something to run that were not demoted.
+    ready: ReadySet,
+    /// Those with something to run that were.
+    demoted: ReadySet,
+    /// Those with late jobs to tell of.
+    missed: ReadySet,
+    running: Option<Rank>,
+}
+
+impl Rmdp {
+    /// The policy over `upcalls`, first released at `start`, ranked by period; of equal periods
+    /// the one listed first is the more urgent. Known by their position as `JobId::task`.
+    pub fn new(upcalls: &[Upcall], start: Instant) -> Self {
+        let phases = alloc::vec![Duration::ZERO; upcalls.len()];
+        Self::with_phases(upcalls, &phases, start)
+    }
+
+    /// As [`new`](Self::new), upcall `i` first released at `start + phases[i]`.
+    ///
+    /// # Panics
+    /// If the two slices differ in length.
+    pub fn with_phases(upcalls: &[Upcall], phases: &[Duration], start: Instant) -> Self {
+        assert_eq!(upcalls.len(), phases.len(), "one phase an upcall");
+        let mut rmdp = Self::with_capacity(upcalls.len());
+        let states = upcalls.iter().zip(phases).zip(0..);
+        rmdp.upcalls.extend(states.map(|((u, phase), task)| State::new(task, u, start + *phase)));
+        rmdp.upcalls.sort_by_key(|state| state.period);
+        rmdp.rebuild();
+        rmdp
+    }
+
+    /// No upcalls, and room for so many.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            upcalls: Vec::with_capacity(capacity),
+            capacity,
+            releases: Releases::new(capacity),
+            ready: ReadySet::new(capacity),
+            demoted: ReadySet::new(capacity),
+            missed: ReadySet::new(capacity),
+            running: None,
+        }
+    }
+
+    /// What to do at `now`. Ends the turn of whoever was running, who must have given way or be
+    /// complete.
+    ///
+    /// Late jobs are told of before anything runs, at most twice an upcall and release.
+    pub fn next(&mut self, now: Instant) -> Next {
+        self.running = None;
+        self.note_releases(now);
+        if let Some(rank) = self.missed.first() {
+            let missed = self.upcalls[rank.0 as usize].tell(u64::MAX);
+            self.file(rank);
+            return Next::Missed(missed);
+        }
+        let Some(rank) = self.ready.first().or_else(|| self.demoted.first()) else {
+            let until = self.releases.earliest();
+            let period = match until {
+                Instant::MAX => Duration::MAX,
+                _ => self.upcalls[self.releases.earliest_rank().0 as usize].period,
+            };
+            return Next::Idle { until, period };
+        };
+        self.running = Some(rank);
+        let give_way_at = self.give_way_at(rank);
+        let state = &self.upcalls[rank.0 as usize];
+        let left = state.batch - state.done;
+        Next::Run(Turn {
+            job: state.job(),
+            release: state.release,
+            resumed: state.done > 0,
+            demoted: state.demoted,
+            pdus: state.quantum.min(left),
+            rank,
+            quantum: state.quantum,
+            left,
+            give_way_at,
+        })
+    }
+
+    /// At a yield point of the running job that is to be looked at: whether it goes on.
+    pub fn look(&mut self, turn: &mut Turn, now: Instant) -> Look {
+        self.note_releases(now);
+        let rank = turn.rank;
+        let state = &mut self.upcalls[rank.0 as usize];
+        state.done = state.batch - turn.left;
+        // Only the running job: those of others, and those behind it, are told of by `next`.
+        let missed = (state.overdue() > 0 && state.told == 0).then(|| state.tell(1));
+        self.file(rank);
+        let state = &self.upcalls[rank.0 as usize];
+        let first = if state.demoted { self.demoted.first() } else { None };
+        let then = match missed {
+            Some(Missed { fate: Fate::Aborted, .. }) => Then::Abort,
+            _ if self.ready.first().or(first) == Some(rank) => Then::Continue,
+            _ => Then::Yield,
+        };
+        match then {
+            Then::Continue => {
+                turn.demoted = state.demoted;
+                turn.give_way_at = self.give_way_at(rank);
+            }
+            Then::Yield | Then::Abort => self.running = None,
+        }
+        Look { missed, then }
+    }
+
+    /// The running job gives way although the policy did not ask for it: the driver knows somebody
+    /// more urgent elsewhere. What is left of its batch waits in the run queue.
+    pub fn give_way(&mut self, turn: &Turn) {
+        let state = &mut self.upcalls[turn.rank.0 as usize];
+        state.done = state.batch - turn.left;
+        self.file(turn.rank);
+        self.running = None;
+    }
+
+    /// The running job is complete at `now`; the next released one, if any, follows. If it is late
+    /// and that was not known yet, it is told of here. Complete exactly at the deadline is in time.
+    pub fn complete(&mut self, turn: &Turn, now: Instant) -> Option<Missed> {
+        let state = &mut self.upcalls[turn.rank.0 as usize];
+        let missed = state.is_late_untold(now).then(|| Missed {
+            oldest: state.job(),
+            release: state.release,
+            jobs: 1,
+            fate: Fate::Late,
+            urgent: state.overrun == Overrun::Notify,
+        });
+        state.drop_oldest(1);
+        self.running = None;
+        self.file(turn.rank);
+        self.note_releases(now);
+        let state = &mut self.upcalls[turn.rank.0 as usize];
+        state.demoted &= state.overdue() > 0;
+        self.file(turn.rank);
+        missed
+    }
+
+    /// The jobs released at or before `now` that are not complete, by upcall: what a driver that
+    /// stops here leaves undone.
+    pub fn unfinished(&mut self, now: Instant) -> impl Iterator<Item = Backlog> + '_ {
+        self.note_releases(now);
+        self.upcalls.iter().filter_map(State::backlog)
+    }
+
+    /// When a running job of this rank must look: at a more urgent release, or at its own deadline,
+    /// which is its next release.
+    fn give_way_at(&self, rank: Rank) -> Instant {
+        if self.upcalls[rank.0 as usize].demoted {
+            self.releases.earliest()
+        } else {
+            self.releases.earliest_up_to(rank)
+        }
+    }
+
+    /// Moves everything released at or before `now` to the ready set.
+    fn note_releases(&mut self, now: Instant) {
+        // The last instant means never.
+        while self.releases.earliest() <= now && now < Instant::MAX {
+            let rank = self.releases.earliest_rank();
+            self.upcalls[rank.0 as usize].release_until(now);
+            self.releases.set(rank, self.upcalls[rank.0 as usize].next());
+            self.file(rank);
+        }
+    }
+
+    /// Puts an upcall into the sets it belongs to.
+    fn file(&mut self, rank: Rank) {
+        let state = &self.upcalls[rank.0 as usize];
+        let wants = state.pending > 0;
+        self.ready.put(rank, wants && !state.demoted);
+        self.demoted.put(rank, wants && state.demoted);
+        self.missed.put(rank, state.has_to_tell());
+    }
+
+    /// All tables anew, after ranks have moved. No allocation.
+    fn rebuild(&mut self) {
+        self.running = None;
+        self.releases.refill(self.upcalls.iter().map(State::next));
+        for set in [&mut self.ready, &mut self.demoted, &mut self.missed] {
+            set.clear();
+        }
+        for rank in 0..self.upcalls.len() {
+            self.file(Rank(rank as u32));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The scenarios: what there is, what happens to it, and nothing about who runs it.
+//!
+//! Times are in units. Releases, ends of iterations and orders lie several units apart, so that the
+//! order of decisions does not hang on a delay of less than that.
+
+use punctual_model::{BestEffort, BestEffortSpec, Duration, Overrun, Service, Upcall, UpcallSpec};
+
+/// A handler by the course of its iterations: what each takes and how many PDUs it processes. The
+/// last stands for all that follow.
+pub(crate) type Course = &'static [(u64, u32)];
+
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) period: u64,
+    pub(crate) batch: u32,
+    pub(crate) quantum: u32,
+    /// Units that a PDU is promised to take; zero for hardly anything.
+    pub(crate) promised: u64,
+    pub(crate) overrun: Overrun,
+    pub(crate) first_release: u64,
+    pub(crate) course: Course,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Order {
+    Suspend(u32),
+    Resume(u32),
+    Close(u32),
+    /// To this period; everything else stays.
+    Change(u32, u64),
+    /// A quantum of one PDU of one unit, asked again after so long, with this course.
+    BestEffort {
+        poll: u64,
+        course: Course,
+    },
+}
+
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) jobs: &'static [Job],
+    pub(crate) orders: &'static [(u64, Order)],
+    /// Grace of containment, and how often until an upcall is closed.
+    pub(crate) containment: Option<(u64, u32)>,
+    /// When nothing has happened for several units.
+    pub(crate) until: u64,
+}
+
+/// One PDU a job, of these units each.
+const fn job(period: u64, course: Course) -> Job {
+    let (overrun, first_release) = (Overrun::CatchUp, 0);
+    Job { period, batch: 1, quantum: 1, promised: 0, overrun, first_release, course }
+}
+
+const fn scenario(name: &'static str, jobs: &'static [Job], until: u64) -> Scenario {
+    Scenario { name, jobs, orders: &[], containment: None, until }
+}
+
+const LATE_ONCE: Course = &[(50, 1), (2, 1)];
+
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    scenario(
+        "of two released together the higher rate goes first",
+        &[job(40, &[(4, 1)]), job(20, &[(3, 1)])],
+        75,
+    ),
+    scenario(
+        "a job gives way at its yield points and goes on with the rest of its batch",
+        &[Job { batch: 4, ..job(100, &[(8, 1)]) }, Job { first_release: 12, ..job(60, &[(4, 1)]) }],
+        90,
+    ),
+    scenario(
+        "of equal periods the one created first goes first, and gives way to nobody",
+        &[
+            Job { batch: 3, ..job(60, &[(4, 1)]) },
+            Job { batch: 3, first_release: 6, ..job(60, &[(4, 1)]) },
+        ],
+        52,
+    ),
+    scenario(
+        "no PDUs end the job",
+        &[Job { batch: 4, ..job(40, &[(4, 1), (4, 0), (4, 1), (4, 0)]) }],
+        70,
+    ),
+    scenario("catch up: every late job runs, oldest first", &[job(20, LATE_ONCE)], 75),
+    scenario(
+        "notify: the same, and told of",
+        &[Job { overrun: Overrun::Notify, ..job(20, LATE_ONCE) }],
+        75,
+    ),
+    scenario(
+        "skip: what is late before it began is dropped",
+        &[Job { overrun: Overrun::Skip, ..job(20, LATE_ONCE) }],
+        75,
+    ),
+    scenario(
+        "skip: one that has begun goes on past its deadline",
+        &[Job { batch: 2, overrun: Overrun::Skip, ..job(20, &[(26, 1), (5, 1), (2, 1)]) }],
+        55,
+    ),
+    scenario(
+        "abort: it ends at the first yield point past its deadline",
+        &[Job { batch: 3, overrun: Overrun::Abort, ..job(20, &[(30, 1), (1, 1)]) }],
+        55,
+    ),
+    scenario(
+        "demote: it runs after those it would have preempted, until it has caught up",
+        &[
+            Job { overrun: Overrun::Demote, ..job(20, &[(45, 1), (1, 1)]) },
+            Job { first_release: 30, ..job(100, &[(3, 1)]) },
+        ],
+        75,
+    ),
+    Scenario {
+        orders: &[(30, Order::Suspend(0)), (70, Order::Resume(0))],
+        ..scenario("resumed on the old grid", &[job(20, &[(2, 1)])], 112)
+    },
+    Scenario {
+        orders: &[(12, Order::Suspend(0)), (70, Order::Resume(0))],
+        ..scenario(
+            "suspended with work to do: that is dropped",
+            &[Job { batch: 2, quantum: 1, ..job(40, &[(25, 1), (2, 1)]) }],
+            92,
+        )
+    },
+    Scenario {
+        orders: &[(30, Order::Change(0, 30))],
+        ..scenario("a new period begins at the end of the old", &[job(20, &[(2, 1)])], 85)
+    },
+    Scenario {
+        orders: &[(30, Order::Close(0))],
+        ..scenario("closed", &[job(20, &[(2, 1)]), job(50, &[(2, 1)])], 70)
+    },
+    Scenario {
+        containment: Some((3, 3)),
+        ..scenario(
+            "contained: the others go on, and it rejoins when it has come back",
+            &[
+                Job { promised: 3, ..job(20, &[(55, 1), (1, 1)]) },
+                Job { promised: 1, first_release: 12, ..job(30, &[(1, 1)]) },
+            ],
+            88,
+        )
+    },
+    Scenario {
+        containment: Some((3, 1)),
+        ..scenario(
+            "contained too often: closed",
+            &[
+                Job { promised: 3, ..job(40, &[(15, 1)]) },
+                Job { promised: 1, first_release: 25, ..job(30, &[(1, 1)]) },
+            ],
+            75,
+        )
+    },
+    Scenario {
+        containment: Some((5, 3)),
+        orders: &[(10, Order::BestEffort { poll: 40, course: &[(1, 1), (1, 1), (0, 0)] })],
+        ..scenario(
+            "best effort runs in the pauses",
+            &[Job { promised: 4, ..job(30, &[(4, 1)]) }],
+            50,
+        )
+    },
+];
+
+impl Job {
+    pub(crate) fn upcall(&self, unit: Duration) -> Upcall {
+        Upcall::new(UpcallSpec {
+            name: "scenario".into(),
+            period: unit * self.period,
+            batch: self.batch,
+            quantum: self.quantum,
+            time_per_pdu: (unit * self.promised).as_full_service().max(Service::from_nanos(1)),
+        })
+        .expect("a valid scenario")
+        .with_overrun(self.overrun)
+    }
+}
+
+pub(crate) fn best_effort(poll: u64, unit: Duration) -> BestEffort {
+    BestEffort::new(BestEffortSpec {
+        name: "scenario".into(),
+        weight: 1,
+        quantum: 1,
+        time_per_pdu: unit.as_full_service(),
+        poll: unit * poll,
+    })
+    .expect("a valid scenario")
+}
+
+/// Where a course stands.
+pub(crate) struct Step {
+    course: Course,
+    next: usize,
+}
+
+impl Step {
+    pub(crate) fn of(course: Course) -> Self {
+        Self { course, next: 0 }
+    }
+
+    /// What the next iteration takes, in units, and how many PDUs it processes.
+    pub(crate) fn take(&mut self) -> (u64, u32) {
+        let step = self.course[self.next.min(self.course.len() - 1)];
+        self.next += 1;
+        step
+    }
+}
