@@ -7,10 +7,11 @@ mod timetable;
 use std::path::{Path, PathBuf};
 
 use punctual_analysis::{Refusal, Steps};
-use punctual_model::{Contract, HostProfile};
+use punctual_model::Contract;
 
 use crate::contract_file::{self, Declared};
 use crate::exit::{Exit, Outcome};
+use crate::host_profile::{Chosen, ProfileArgs};
 use crate::output;
 
 const EXAMPLES: &str = "\
@@ -21,6 +22,8 @@ Examples:
       also how streams became upcalls and channels, and how far each number could grow
   generate-contract | punctual admit --json -
       the same for a program, with the contract from standard input
+  punctual admit --host-profile ideal video.toml
+      as if switches were free, whatever punctual calibrate measured here
 
 Exit codes: 0 admitted, 1 refused, 2 bad usage or bad contract.";
 
@@ -38,11 +41,14 @@ pub(crate) struct Args {
     /// Print JSON, times in nanoseconds.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
-    let host = this_host();
+    let Chosen { host, stamp, .. } = args.profile.choose()?;
     let answer = punctual_analysis::admit(&contract, &host);
     let explanation = match &answer {
         Ok(grant) if args.explain => Some(Explanation {
@@ -52,10 +58,10 @@ pub(crate) fn main(args: &Args) -> Outcome {
         _ => None,
     };
     let page = if args.json {
-        json::page(&contract, &answer, explanation.as_ref(), &notes)
+        json::page(&contract, &answer, explanation.as_ref(), &stamp, &notes)
     } else {
         let hint = answer.as_ref().err().and_then(|refusal| hint(args, &contract, refusal));
-        text::page(&contract, &answer, explanation.as_ref()) + &hint.unwrap_or_default()
+        text::page(&contract, &answer, explanation.as_ref(), &stamp) + &hint.unwrap_or_default()
     };
     output::print(&page)?;
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })
@@ -82,14 +88,4 @@ struct Explanation {
     growth: punctual_analysis::Sensitivity,
     /// What its reservations would get in a timetable, and what that costs.
     timetable: Vec<timetable::Row>,
-}
-
-/// This host with the kernel's limits on reservations, and with switches that cost nothing until a
-/// measured profile says what they cost.
-pub(crate) fn this_host() -> HostProfile {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let deadline_limits = punctual_linux::host::deadline_limits();
-    let reservable_ppm = deadline_limits.reservable_ppm();
-    let ideal = HostProfile::ideal(u16::try_from(cpus).unwrap_or(u16::MAX));
-    HostProfile { reservable_ppm, deadline_limits, ..ideal }
 }

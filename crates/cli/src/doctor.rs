@@ -1,9 +1,11 @@
 //! `punctual doctor`: can this host keep promises, and what would make it keep more.
 
 mod check;
+mod containment;
 mod kernel;
 mod machine;
 mod privileges;
+mod profile;
 mod table;
 
 use serde::Serialize;
@@ -76,6 +78,8 @@ fn diagnose() -> Diagnosis {
         kernel::autogroup(),
     ]);
     checks.extend(machine::checks());
+    checks.extend(containment::checks());
+    checks.push(profile::check());
     Diagnosis { able: exact_timers && (upcalls || reservations), upcalls, reservations, checks }
 }
 

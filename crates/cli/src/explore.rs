@@ -21,7 +21,8 @@ use punctual_model::channel::{Channel, Sender};
 use punctual_model::{Contract, HostProfile, units};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{admit, contract_file, output};
+use crate::host_profile::{Chosen, ProfileArgs, Stamp};
+use crate::{contract_file, output};
 use folder::Folder;
 use section::Section;
 use workers::Workers;
@@ -81,6 +82,8 @@ pub(crate) struct Args {
     /// The channel of which copies are counted [default: the first]
     #[arg(long, value_name = "NAME")]
     channel: Option<String>,
+    #[command(flatten)]
+    profile: ProfileArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -106,7 +109,8 @@ fn parse_time(text: &str) -> Result<u64, String> {
 pub(crate) fn main(args: &Args) -> Outcome {
     let declared = contract_file::read(&args.contract)?;
     // As many CPUs as it asks for: what would fit does not hang on where the question is asked.
-    let host = HostProfile { cpus: declared.cpus, ..admit::this_host() };
+    let Chosen { host, stamp, .. } = args.profile.choose()?;
+    let host = HostProfile { cpus: declared.cpus, ..host };
     let (expanded, _) = mapping::expand(&declared, &host).map_err(Failure::bad_input)?;
     // What streams ask for is among its tasks and channels, and must not be asked for twice.
     let contract = Contract { streams: Vec::new(), ..expanded };
@@ -124,10 +128,10 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let sheets = sections.iter().flat_map(Section::sheets);
     let mut files: Vec<(String, Vec<u8>)> =
         sheets.map(|sheet| (sheet.file(), sheet.to_csv())).collect();
-    files.push((PAGE.into(), page::page(&name, &notes, &sections).into_bytes()));
+    files.push((PAGE.into(), page::page(&name, &stamp, &notes, &sections).into_bytes()));
     folder.write(&files)?;
     let answer = if args.json { json } else { text };
-    output::print(&answer(args, &name, &notes, &sections))?;
+    output::print(&answer(args, &name, &stamp, &notes, &sections))?;
     Ok(Exit::Kept)
 }
 
@@ -254,7 +258,7 @@ fn name_of(contract: &Path) -> String {
     }
 }
 
-fn text(args: &Args, _: &str, notes: &[String], sections: &[Section]) -> String {
+fn text(args: &Args, _: &str, stamp: &Stamp, notes: &[String], sections: &[Section]) -> String {
     let mut text = String::new();
     for section in sections {
         // Writing to a string cannot fail.
@@ -263,11 +267,12 @@ fn text(args: &Args, _: &str, notes: &[String], sections: &[Section]) -> String 
     for note in notes {
         let _ = writeln!(text, "{note}");
     }
+    let _ = writeln!(text, "{}", stamp.line());
     let _ = writeln!(text, "Plots and all numbers: {}", args.out.join(PAGE).display());
     text
 }
 
-fn json(args: &Args, name: &str, notes: &[String], sections: &[Section]) -> String {
+fn json(args: &Args, name: &str, stamp: &Stamp, notes: &[String], sections: &[Section]) -> String {
     let summaries: serde_json::Map<String, serde_json::Value> = sections
         .iter()
         .map(|section| (section.summary.name.to_owned(), section.summary.to_json()))
@@ -278,6 +283,7 @@ fn json(args: &Args, name: &str, notes: &[String], sections: &[Section]) -> Stri
         "folder": args.out.to_string_lossy(),
         "page": PAGE,
         "files": files,
+        "host_profile": stamp,
         "notes": notes,
         "summaries": summaries,
     });

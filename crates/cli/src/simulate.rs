@@ -19,23 +19,25 @@ use punctual_model::{Contract, HostProfile};
 
 use crate::contract_file::{self, Declared};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{admit as admission, output};
+use crate::host_profile::{Chosen, Stamp};
+use crate::output;
 use entries::OnCpu;
 use perfetto::Slices;
 use report::Report;
 
 pub(crate) use options::Args;
+use options::Overheads;
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
-    let host = host(args, &contract);
-    let answer = admit(&contract, &host);
-    let (contract, _) = mapping::expand(&contract, &host).map_err(Failure::bad_input)?;
-    let sender = sender(&contract, &host)?;
+    let (args, host, stamp) = &chosen(args, &contract)?;
+    let answer = admit(&contract, host);
+    let (contract, _) = mapping::expand(&contract, host).map_err(Failure::bad_input)?;
+    let sender = sender(&contract, host)?;
     if args.witness {
-        return witness::main(args, &contract, &answer, notes);
+        return witness::main(args, &contract, &answer, stamp, notes);
     }
-    let mut report = Report::new(args, answer.is_ok(), notes);
+    let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
     let slices = args.perfetto.as_deref().map(Slices::beside).transpose()?;
     if args.global {
         run_globally(args, &contract, slices, &mut report)?;
@@ -53,17 +55,21 @@ pub(crate) fn main(args: &Args) -> Outcome {
 }
 
 /// The host of `punctual admit` with as many CPUs as the contract asks for, because virtual ones
-/// cost nothing, and with the switches asked for.
-fn host(args: &Args, contract: &Contract) -> HostProfile {
-    let host = admission::this_host();
-    let cpus = host.cpus.max(contract.cpus);
-    match args.overheads {
-        None => HostProfile { cpus, ..host },
-        Some(overheads) => {
-            let costs = overheads.costs();
-            HostProfile { cpus, context_switch: costs.switch + costs.cache, ..host }
-        }
+/// cost nothing, and with the switches asked for; else those measured, which the run then pays too,
+/// where it can pay any.
+fn chosen(args: &Args, contract: &Contract) -> Result<(Args, HostProfile, Stamp), Failure> {
+    let Chosen { host, charge, stamp } = args.profile.choose()?;
+    let host = HostProfile { cpus: host.cpus.max(contract.cpus), ..host };
+    if let Some(overheads) = args.overheads {
+        let costs = overheads.costs();
+        let context_switch = costs.switch + costs.cache;
+        let host = HostProfile { context_switch, ..host };
+        return Ok((args.clone(), host, stamp.charging(context_switch)));
     }
+    // One queue for all CPUs, and the search for a witness, know free switches alone.
+    let pays = !args.global && !args.witness;
+    let overheads = charge.filter(|_| pays).map(Overheads::of);
+    Ok((args.clone().paying(overheads), host, stamp))
 }
 
 /// Who sends, if anything is sent.

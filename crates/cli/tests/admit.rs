@@ -50,6 +50,7 @@ wcet = "12ms"
 
 fn admit(args: &[&str], contract: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .env("PUNCTUAL_HOST_PROFILE", "ideal")
         .arg("admit")
         .args(args)
         .stdin(Stdio::piped())

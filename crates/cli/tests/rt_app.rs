@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use common::{PUNCTUAL, punctual, text};
+use common::{PROFILE, PUNCTUAL, punctual, text};
 use serde_json::Value;
 
 fn example(name: &str) -> String {
@@ -17,6 +17,7 @@ fn example(name: &str) -> String {
 
 fn from_stdin(arguments: &[&str], input: &str) -> Output {
     let mut child = Command::new(PUNCTUAL)
+        .env(PROFILE, "ideal")
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

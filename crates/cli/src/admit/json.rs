@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Explanation;
 use super::timetable::Row;
+use crate::host_profile::Stamp;
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -20,6 +21,8 @@ struct Page<'a> {
     could_grow: Option<Vec<Offer<'a>>>,
     /// The reservations in a timetable; null without `--explain`, or if the contract is refused.
     timetable: Option<&'a [Row]>,
+    /// What switches and sending were taken to cost, and where that is from.
+    host_profile: &'a Stamp,
     /// What the file says beyond the contract.
     notes: &'a [String],
 }
@@ -110,6 +113,7 @@ pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
     explanation: Option<&Explanation>,
+    host_profile: &Stamp,
     notes: &[String],
 ) -> String {
     let page = Page {
@@ -130,6 +134,7 @@ pub(super) fn page(
         refusal: answer.as_ref().err().map(|refusal| refused(refusal)),
         could_grow: explanation.map(|more| more.growth.numbers.iter().map(offer).collect()),
         timetable: explanation.map(|more| &more.timetable[..]),
+        host_profile,
         notes,
     };
     // Strings and numbers alone: there is nothing in it that JSON cannot say.

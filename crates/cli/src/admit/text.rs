@@ -8,6 +8,7 @@ use punctual_analysis::{EntryBound, Grant, Refusal, Sensitivity, TestReport};
 use punctual_model::Contract;
 
 use super::{Explanation, timetable};
+use crate::host_profile::Stamp;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -17,6 +18,7 @@ pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
     explanation: Option<&Explanation>,
+    stamp: &Stamp,
 ) -> String {
     let (tasks, channels, tests) = match answer {
         Ok(grant) => (granted_tasks(grant), granted_channels(grant), &grant.tests[..]),
@@ -61,6 +63,7 @@ pub(super) fn page(
             writeln!(page, "{BAD}refused{BAD:#}{rest}")
         }
     };
+    let _ = writeln!(page, "{}", stamp.line());
     page
 }
 

@@ -5,14 +5,20 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::plot::{self, Plot, SIZE};
 use super::section::Section;
 use super::sheet::Sheet;
+use crate::host_profile::Stamp;
 
 /// The most rows of a table: beyond them, nobody reads and browsers stall.
 const MOST_ROWS: usize = 2_000;
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page. `contract` is its file's name, `notes` say what was left out and why.
-pub(super) fn page(contract: &str, notes: &[String], sections: &[Section]) -> String {
+/// The page. `contract` is its file's name, `stamp` the profile it is for, `notes` say what was left out and why.
+pub(super) fn page(
+    contract: &str,
+    stamp: &Stamp,
+    notes: &[String],
+    sections: &[Section],
+) -> String {
     let title = format!("{contract}: what would fit");
     let mut plots = 0;
     let page = html! {
@@ -49,6 +55,7 @@ pub(super) fn page(contract: &str, notes: &[String], sections: &[Section]) -> St
                         }
                     }
                     footer {
+                        p { (stamp.line()) }
                         p {
                             "Written by punctual explore. Times are exact, in the largest unit that "
                             "fits; the CSV files beside this page have nanoseconds (_ns) and "

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use punctual_model::host::SwitchCharge;
 use punctual_model::{Duration, Reservation, Service, units};
 use serde::Serialize;
 
 use super::faults::{ExtraReleases, LateTimers, Overrun};
+use crate::host_profile::ProfileArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +38,7 @@ Exit codes: 0 nothing was late, 1 something was (--witness: a schedule was found
 bad contract.";
 
 /// Runs a contract under its own policy in virtual time
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The contract, a TOML file or rt-app's JSON (.json); "-" reads standard input
@@ -54,6 +56,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_time)]
     pub(super) until: Duration,
     /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches
+    /// [default: those of the host profile]
     #[arg(long, value_name = "SWITCH[,CACHE]", value_parser = parse_overheads)]
     pub(super) overheads: Option<Overheads>,
     /// Jobs run so many times as long as they should
@@ -87,6 +90,8 @@ pub(crate) struct Args {
     /// Also write who ran when, as trace-event JSON
     #[arg(long, value_name = "FILE")]
     pub(super) perfetto: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) profile: ProfileArgs,
 }
 
 /// When jobs are released, within the contract.
@@ -121,6 +126,11 @@ pub(super) struct Overheads {
 }
 
 impl Overheads {
+    /// Those that admission charges.
+    pub(super) fn of(charge: SwitchCharge) -> Self {
+        Self { switch_ns: charge.switch.as_nanos(), cache_ns: charge.cache_refill.as_nanos() }
+    }
+
     pub(super) fn costs(self) -> punctual_sim::overheads::Overheads {
         punctual_sim::overheads::Overheads {
             switch: Service::from_nanos(self.switch_ns),
@@ -141,6 +151,11 @@ impl Args {
             Pattern::Periodic | Pattern::Bursty | Pattern::Adversarial => ExecTimes::Worst,
         };
         self.exec_times.unwrap_or(default)
+    }
+
+    /// The same with these switches.
+    pub(super) fn paying(self, overheads: Option<Overheads>) -> Self {
+        Self { overheads, ..self }
     }
 
     /// Where draws come from.

@@ -63,8 +63,12 @@ impl Slices {
                 self.since[task] = event.at;
                 return;
             }
+            // Said beside the job's slices, which they do not end.
+            Kind::Overrun { .. } | Kind::Skip { .. } => return,
             Kind::GiveWay => "gives way",
             Kind::Complete => "complete",
+            Kind::Abort => "aborted",
+            Kind::Contained => "contained",
         };
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         let slice = Slice {

@@ -8,6 +8,7 @@ use super::channels::ChannelOutcome;
 use super::entries::{Entry, Kind};
 use super::faults::{ExtraReleases, LateTimers, Overrun, Struck};
 use super::options::{Args, ExecTimes, Overheads, Pattern};
+use crate::host_profile::Stamp;
 
 /// A run.
 #[derive(Serialize)]
@@ -26,6 +27,8 @@ pub(super) struct Report {
     pub(super) tasks: Vec<Outcomes>,
     pub(super) reservations: Vec<Outcomes>,
     pub(super) channels: Vec<ChannelOutcome>,
+    /// What admission took switches and sending to cost, and where that is from.
+    pub(super) host_profile: Stamp,
     /// What the file says beyond the contract.
     pub(super) notes: Vec<String>,
 }
@@ -64,7 +67,12 @@ pub(super) struct Outcomes {
 
 impl Report {
     /// Nothing has run yet.
-    pub(super) fn new(args: &Args, admitted: bool, notes: Vec<String>) -> Self {
+    pub(super) fn new(
+        args: &Args,
+        admitted: bool,
+        host_profile: Stamp,
+        notes: Vec<String>,
+    ) -> Self {
         let stolen = args.stolen.map(|stolen| Stolen {
             budget_ns: stolen.budget().as_nanos(),
             period_ns: stolen.period().as_nanos(),
@@ -87,6 +95,7 @@ impl Report {
             tasks: Vec::new(),
             reservations: Vec::new(),
             channels: Vec::new(),
+            host_profile,
             notes,
         }
     }

@@ -28,6 +28,7 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
     for sentence in beneath(report).into_iter().chain(faults(report)) {
         line(&sentence);
     }
+    line(&report.host_profile.line());
     if let Some(hint) = hint {
         line(&hint);
     }

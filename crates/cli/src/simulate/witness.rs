@@ -14,6 +14,7 @@ use super::options::Args;
 use super::perfetto::Slices;
 use super::text::table;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::host_profile::Stamp;
 use crate::output;
 
 /// Releases shown to a person: the last ones.
@@ -26,6 +27,7 @@ struct Page {
     budget_jobs: u64,
     /// Null: none was found.
     witness: Option<Found>,
+    host_profile: Stamp,
     notes: Vec<String>,
 }
 
@@ -56,6 +58,7 @@ pub(super) fn main(
     args: &Args,
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
+    stamp: &Stamp,
     notes: Vec<String>,
 ) -> Outcome {
     unplaced(contract, answer)?;
@@ -84,13 +87,14 @@ pub(super) fn main(
         admitted: answer.is_ok(),
         budget_jobs: budget.jobs,
         witness: found.map(|(cpu, on_cpu, witness)| describe(cpu, &on_cpu, &witness)),
+        host_profile: stamp.clone(),
         notes,
     };
     output::print(&if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
         serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
     } else {
-        text(&page, contract)
+        text(&page, contract) + &page.host_profile.line() + "\n"
     })?;
     Ok(exit)
 }

@@ -6,9 +6,13 @@ use std::process::{Command, Output};
 /// The program that was built.
 pub(crate) const PUNCTUAL: &str = env!("CARGO_BIN_EXE_punctual");
 
+/// The variable that names the host profile: without it, answers would hang on whether somebody ran
+/// punctual calibrate here.
+pub(crate) const PROFILE: &str = "PUNCTUAL_HOST_PROFILE";
+
 /// Runs the program that was built.
 pub(crate) fn punctual(arguments: &[&str]) -> Output {
-    Command::new(PUNCTUAL).args(arguments).output().expect("was built")
+    Command::new(PUNCTUAL).env(PROFILE, "ideal").args(arguments).output().expect("was built")
 }
 
 /// The same as nobody, with no capability; none if this cannot be done here.
@@ -25,7 +29,8 @@ pub(crate) fn unprivileged(arguments: &[&str]) -> Option<Output> {
         println!("skipped: not root, or no setpriv (util-linux)");
         return None;
     }
-    let output = Command::new("setpriv").args(setpriv).arg(&program).args(arguments).output();
+    let mut command = Command::new("setpriv");
+    let output = command.env(PROFILE, "ideal").args(setpriv).arg(&program).args(arguments).output();
     Some(output.expect("setpriv just ran"))
 }
 

@@ -5,19 +5,23 @@
 
 mod bandwidth;
 mod clocks;
+mod identity;
 mod machine;
 mod privileges;
 mod realtime;
 mod steal;
+mod user;
 
 pub use bandwidth::{Bandwidth, bandwidth_left, largest_budget};
 pub use clocks::{Clocks, clocks};
+pub use identity::identity;
 pub use machine::{Machine, Virtualisation, cpus_online, machine};
 pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, privileges};
 pub use realtime::{
     FairServer, RtGroup, Throttling, deadline_limits, fair_servers, rt_group, throttling,
 };
 pub use steal::{Steal, steal_over, stolen};
+pub use user::is_root;
 
 use std::fs;
 use std::path::Path;

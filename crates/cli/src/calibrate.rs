@@ -1,0 +1,198 @@
+//! `punctual calibrate`: what this host's operations cost.
+
+mod burst;
+mod json;
+mod measuring;
+mod plan;
+mod text;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use punctual_linux::{clock, host};
+use punctual_model::host::{Calibration, Percentile, Run};
+use punctual_model::units;
+use tempfile::NamedTempFile;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{host_profile, output};
+use measuring::Measured;
+use plan::Plan;
+
+const EXAMPLES: &str = "\
+Examples:
+  punctual calibrate
+      everything, in about a minute; admit, simulate and explore use it from then on
+  punctual calibrate --quick --output -
+      in some ten seconds, to standard output: nothing is stored
+  punctual calibrate --working-set 1MiB --percentile 99.9
+      for tasks that use more memory, and with less risk in each switch
+
+As root it is the host's profile, /var/lib/punctual/host.toml, for every user; otherwise one's own,
+$XDG_STATE_HOME/punctual/host.toml or ~/.local/state/punctual/host.toml. Without the right to
+SCHED_FIFO fewer things can be measured; the profile says which could not, and why.
+
+Real-time threads keep a CPU busy for 40 ms at a time, with pauses. Measure on a host that is as busy
+as it will be, or idler: what others do meanwhile is in the figures, and so is frequency scaling.
+
+Exit codes: 0 measured, 2 bad usage, 3 nothing could be measured, or the profile cannot be written.";
+
+/// Measures what this host's switches, caches, timers and calls cost
+///
+/// The result is a host profile: a TOML file with each figure's spread, and with what admission
+/// charges for the two switches of each job. What each figure is, docs/calibrate.md says.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Measure for some ten seconds instead of a minute: fewer samples, same figures
+    #[arg(long)]
+    quick: bool,
+    /// The most memory that a task touches between two switches: its refill is charged with each
+    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse_working_set)]
+    working_set: u64,
+    /// The percentile of switch and refill to charge, in percent; 100 charges the maximum
+    #[arg(long, value_name = "PERCENT", default_value = "99", value_parser = parse_percentile)]
+    percentile: Percentile,
+    /// Where the profile goes instead; "-" is standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the figures as JSON, times in nanoseconds
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_working_set(text: &str) -> Result<u64, String> {
+    match units::parse_bytes(text) {
+        Ok(bytes) if (plan::SMALLEST..=plan::LARGEST).contains(&bytes) => Ok(bytes),
+        Ok(_) => Err("a working set is measured from 64B to 64MiB".into()),
+        Err(why) => Err(format!("the size \"{text}\" {why}")),
+    }
+}
+
+fn parse_percentile(text: &str) -> Result<Percentile, String> {
+    let percent = format!("{}%", text.strip_suffix('%').unwrap_or(text));
+    let ppm = units::parse_ppm(&percent).map_err(|why| format!("\"{percent}\" {why}"))?;
+    Percentile::from_ppm(ppm).ok_or_else(|| {
+        format!("\"{percent}\" is below 50%: half of all switches would cost more than was charged")
+    })
+}
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    let to_stdout = args.output.as_deref() == Some(Path::new("-"));
+    if to_stdout && args.json {
+        return Err(Failure::bad_input(
+            "--output - and --json both want standard output; write --output FILE for one of them",
+        ));
+    }
+    // Opened now, so that a path that cannot be written is known before a minute of measuring.
+    let file = if to_stdout { None } else { Some(ProfileFile::open(args.output.as_deref())?) };
+    let calibration = measure(args, file.as_ref().and_then(ProfileFile::kept));
+    if calibration.figures.is_empty() && calibration.cache_refill.is_empty() {
+        let reasons =
+            calibration.absent.iter().map(|absent| format!("\n{}: {}", absent.what, absent.why));
+        return Err(Failure::CannotHere(format!(
+            "nothing could be measured{}",
+            reasons.collect::<String>()
+        )));
+    }
+    let path = file.map(|file| file.write(&calibration)).transpose()?;
+    output::print(&match path {
+        None => calibration.to_string(),
+        Some(path) if args.json => json::page(&calibration, &path),
+        Some(path) => text::page(&calibration, &path),
+    })?;
+    Ok(Exit::Kept)
+}
+
+/// Everything in the plan. `before`: the profile that this one takes the place of.
+fn measure(args: &Args, before: Option<Calibration>) -> Calibration {
+    let plan = Plan::new(args.quick, args.working_set);
+    let bar = progress(&plan);
+    let (started, stolen) = (clock::now(), host::stolen());
+    let at_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let Measured { figures, cache_refill, absent, switching } =
+        measuring::run(&plan, args.percentile, &bar);
+    bar.finish_and_clear();
+    let here = host::identity();
+    // What sends has measured that itself, and on another host it would be another figure.
+    let sending = before.filter(|before| before.host == here).and_then(|before| before.sending);
+    Calibration {
+        host: here,
+        run: Run {
+            at_unix_s: at_unix_s.min(Run::LATEST),
+            duration: clock::now() - started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            quick: args.quick,
+            stolen: stolen.zip(host::stolen()).map(|(before, after)| after.saturating_sub(before)),
+        },
+        switching,
+        sending,
+        figures,
+        cache_refill,
+        absent,
+    }
+}
+
+/// On a terminal a bar and how long it will take; elsewhere nothing.
+fn progress(plan: &Plan) -> ProgressBar {
+    let bar = ProgressBar::new(plan.length().as_nanos() / 1_000_000);
+    // The template is constant, and the library accepts it.
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg:24} {wide_bar} {percent:>3} %  {eta} left")
+    {
+        bar.set_style(style);
+    }
+    if !bar.is_hidden() {
+        let seconds = plan.length().as_nanos() / 1_000_000_000;
+        anstream::eprintln!("measuring for about {seconds} s …");
+    }
+    bar
+}
+
+/// A profile to be: what is at its path stays until the new one is whole.
+struct ProfileFile {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl ProfileFile {
+    fn open(asked: Option<&Path>) -> Result<Self, Failure> {
+        let path = match asked {
+            Some(path) => path.to_owned(),
+            None => {
+                let path = host_profile::default_place().ok_or_else(|| {
+                    Failure::bad_input(
+                        "there is no home folder for the profile; name a file: --output FILE",
+                    )
+                })?;
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                std::fs::create_dir_all(folder).map_err(|error| {
+                    Failure::cannot_here(format!(
+                        "{}: cannot be made: {error}; name a file: --output FILE",
+                        folder.display()
+                    ))
+                })?;
+                path
+            }
+        };
+        Ok(Self { file: output::file_beside(&path)?, path })
+    }
+
+    /// What is there, if it can be read.
+    fn kept(&self) -> Option<Calibration> {
+        host_profile::read(&self.path).ok()
+    }
+
+    fn write(mut self, calibration: &Calibration) -> Result<PathBuf, Failure> {
+        let written = self.file.write_all(calibration.to_string().as_bytes());
+        written
+            .and_then(|()| self.file.as_file().sync_all())
+            .and_then(|()| self.file.persist(&self.path).map_err(|error| error.error))
+            .map_err(|error| {
+                Failure::cannot_here(format!("{}: cannot be written: {error}", self.path.display()))
+            })?;
+        Ok(self.path)
+    }
+}

@@ -1,0 +1,107 @@
+//! One burst of one measurement: which seats, which CPUs.
+
+use punctual_linux::measure::{self, MeasureError, PRIORITY, Seat, WorkingSets};
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread;
+use punctual_model::host::{Operation, Under};
+use punctual_model::{Duration, Reservation, Service};
+
+use super::plan::What;
+
+/// The reservation whose wake-ups are measured, 0.2 ms every 2 ms: small, so that it fits beside others,
+/// and long enough for every wake-up here.
+const BUDGET: Service = Service::from_micros(200);
+const PERIOD: Duration = Duration::from_millis(2);
+
+/// Why a burst gave no samples, as a sentence.
+pub(super) type Why = String;
+
+/// Where things are measured.
+pub(super) struct Bench {
+    cpus: Vec<usize>,
+    /// Whether SCHED_FIFO is ours, tried.
+    fifo: bool,
+}
+
+impl Bench {
+    pub(super) fn here() -> Self {
+        let fifo = sched::try_out(Class::Fifo { priority: PRIORITY + 1 }).is_ok();
+        Self { cpus: thread::affinity(), fifo }
+    }
+
+    /// The class that `what` is measured under here.
+    pub(super) fn under(&self, what: What) -> Under {
+        match what {
+            What::Operation(Operation::WakeupOther) => Under::Other,
+            What::Operation(Operation::WakeupDeadline) => Under::Deadline,
+            What::Operation(
+                Operation::PriorityChange
+                | Operation::ThreadSwitch
+                | Operation::ProcessSwitch
+                | Operation::TimerIdle
+                | Operation::TimerBusy
+                | Operation::WakeupFifo,
+            ) => Under::Fifo,
+            _ if self.fifo => Under::Fifo,
+            _ => Under::Other,
+        }
+    }
+
+    /// The class with its parameters.
+    fn class(&self, what: What) -> Result<Class, Why> {
+        Ok(match self.under(what) {
+            Under::Other => Class::Other { nice: 0 },
+            Under::Fifo => Class::Fifo { priority: PRIORITY },
+            Under::Deadline => {
+                let reservation =
+                    Reservation::new(BUDGET, PERIOD).map_err(|why| why.to_string())?;
+                Class::Deadline { reservation, reset_on_fork: true }
+            }
+        })
+    }
+
+    /// Samples of `what` from about `length`. `sets`: the working sets of a refill, between bursts.
+    pub(super) fn burst(
+        &self,
+        what: What,
+        sets: &mut Option<WorkingSets>,
+        length: Duration,
+    ) -> Result<Vec<Duration>, Why> {
+        let class = self.class(what)?;
+        // The last: on most hosts the first serves the most interrupts.
+        let (&first, &last) = match (self.cpus.first(), self.cpus.last()) {
+            (Some(first), Some(last)) => (first, last),
+            _ => return Err("the kernel does not say which CPUs this process may use".into()),
+        };
+        let on = |cpu| Seat { cpu: Some(cpu), class };
+        let anywhere = Seat { cpu: None, class };
+        let samples: Result<_, MeasureError> = match what {
+            What::Operation(operation) => match operation {
+                Operation::ClockRead => measure::clock_read(on(last), length),
+                Operation::SystemCall => measure::system_call(on(last), length),
+                Operation::PageFault => measure::page_fault(on(last), length),
+                Operation::PriorityChange => measure::priority_change(last, length),
+                Operation::ThreadSwitch => measure::thread_switch(last, length),
+                Operation::ProcessSwitch => measure::process_switch(last, length),
+                Operation::HandOffSameCpu => measure::hand_off([on(last); 2], length),
+                Operation::HandOffOtherCpu if first == last => {
+                    return Err(
+                        "this process may use one CPU only; start it without taskset".into()
+                    );
+                }
+                Operation::HandOffOtherCpu => measure::hand_off([on(last), on(first)], length),
+                Operation::TimerIdle => measure::wakeup(on(last), &[], length),
+                Operation::TimerBusy => measure::wakeup(on(last), &[last], length),
+                Operation::WakeupOther | Operation::WakeupFifo | Operation::WakeupDeadline => {
+                    measure::wakeup(anywhere, &self.cpus, length)
+                }
+            },
+            What::Refill(bytes) => {
+                // At most 64 MiB: fits wherever Linux runs.
+                let new = || WorkingSets::new(usize::try_from(bytes).unwrap_or(usize::MAX));
+                sets.get_or_insert_with(new).refill(on(last), length)
+            }
+        };
+        samples.map_err(|why| why.to_string())
+    }
+}

@@ -1,0 +1,92 @@
+//! What containing and tidying up need: groups that can be frozen, CPUs that can be set apart, timers
+//! that are files, and nothing left over by who was killed.
+
+use std::fs;
+
+use punctual_linux::cgroup::Hierarchy;
+use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::timer::Timer;
+use punctual_linux::{clock, host, shm};
+use punctual_model::time::Duration;
+
+use super::check::Check;
+
+/// All of them.
+pub(super) fn checks() -> [Check; 4] {
+    [freezer(), partitions(), timer_file(), left_over()]
+}
+
+/// An empty group is frozen and removed again.
+fn freezer() -> Check {
+    const NAME: &str = "freezer";
+    let pid = std::process::id().cast_signed();
+    let tried = Freezer::for_children_of(pid)
+        .and_then(|freezer| freezer.freeze_and_see().map(|()| freezer.is_v1()));
+    match tried {
+        Ok(v1) => {
+            let version = if v1 { 1 } else { 2 };
+            Check::ok(NAME, format!("control groups of version {version}, tried"))
+        }
+        Err(refused) => {
+            let found = "no group could be frozen: who does not stop cannot be held";
+            Check::warning(NAME, found, refused.to_string())
+        }
+    }
+}
+
+/// Looked at, not tried: that would take the CPU away from whoever runs on it.
+fn partitions() -> Check {
+    const NAME: &str = "CPU partitions";
+    let hierarchy = Hierarchy::v1("cpuset").or_else(|| {
+        let v2 = Hierarchy::v2()?;
+        let controllers = fs::read_to_string(v2.root().join("cgroup.controllers")).ok()?;
+        controllers.split_whitespace().any(|name| name == "cpuset").then_some(v2)
+    });
+    let Some(hierarchy) = hierarchy else {
+        return Check::warning(
+            NAME,
+            "no cpuset controller is mounted: reservations cannot be bound to CPUs",
+            "mount one: mount -t cgroup -o cpuset none /sys/fs/cgroup/cpuset",
+        );
+    };
+    let version = if hierarchy.is_v1() { 1 } else { 2 };
+    let found =
+        format!("cpusets of version {version} at {}; seen, not tried", hierarchy.root().display());
+    if host::is_root() {
+        Check::ok(NAME, found)
+    } else {
+        Check::warning(NAME, found, "set CPUs apart as root: a user's cpuset cannot be exclusive")
+    }
+}
+
+fn timer_file() -> Check {
+    const NAME: &str = "timerfd";
+    match Timer::new() {
+        Ok(timer) => {
+            let at = clock::now().saturating_add(Duration::from_millis(1));
+            timer.set(at);
+            timer.wait();
+            Check::ok(NAME, "expires, tried")
+        }
+        Err(refused) => Check::warning(
+            NAME,
+            "refused when tried: budgets are not enforced",
+            refused.to_string(),
+        ),
+    }
+}
+
+/// Shared memory of this user whose holders are all gone.
+fn left_over() -> Check {
+    const NAME: &str = "left over";
+    let files = shm::left_over();
+    if files.is_empty() {
+        return Check::ok(NAME, "no shared memory of processes that ended");
+    }
+    let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    Check::warning(
+        NAME,
+        format!("{} of processes that were killed", names.join(", ")),
+        format!("the next to use it removes it; or: rm {}", names.join(" ")),
+    )
+}

@@ -1,0 +1,81 @@
+//! What a report says of the profile behind it.
+
+use std::path::Path;
+
+use punctual_model::Service;
+use punctual_model::host::Calibration;
+use serde::Serialize;
+
+/// Which profile, and what it charges. Field names are part of the interface.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Stamp {
+    /// Null: an ideal host.
+    path: Option<String>,
+    /// Null: an ideal host.
+    measured_at_unix_s: Option<u64>,
+    /// As a date, UTC; null: an ideal host.
+    measured_on: Option<String>,
+    /// Each of the two of a job.
+    context_switch_ns: u64,
+    /// Null: switches are free, or were given by hand.
+    percentile_ppm: Option<u32>,
+    /// Whose refill is in the switch; null as before.
+    working_set_bytes: Option<u64>,
+    /// Whether the profile says what sending costs.
+    sending_measured: bool,
+}
+
+impl Stamp {
+    pub(super) fn ideal() -> Self {
+        Self {
+            path: None,
+            measured_at_unix_s: None,
+            measured_on: None,
+            context_switch_ns: 0,
+            percentile_ppm: None,
+            working_set_bytes: None,
+            sending_measured: false,
+        }
+    }
+
+    pub(super) fn measured(path: &Path, calibration: &Calibration) -> Self {
+        let (year, month, day) = calibration.run.date();
+        let charge = calibration.switching;
+        Self {
+            path: Some(path.display().to_string()),
+            measured_at_unix_s: Some(calibration.run.at_unix_s),
+            measured_on: Some(format!("{year:04}-{month:02}-{day:02}")),
+            context_switch_ns: charge.map_or(0, |charge| charge.context_switch().as_nanos()),
+            percentile_ppm: charge.map(|charge| charge.percentile.as_ppm()),
+            working_set_bytes: charge.map(|charge| charge.working_set),
+            sending_measured: calibration.sending.is_some(),
+        }
+    }
+
+    /// The same with switches that somebody gave by hand.
+    pub(crate) fn charging(self, switch: Service) -> Self {
+        let context_switch_ns = switch.as_nanos();
+        Self { context_switch_ns, percentile_ppm: None, working_set_bytes: None, ..self }
+    }
+
+    /// A line without its end.
+    pub(crate) fn line(&self) -> String {
+        let switch = Service::from_nanos(self.context_switch_ns);
+        let cost = if switch.is_zero() {
+            "switches are free".to_owned()
+        } else {
+            format!("{switch} charged for each of the two switches of a job")
+        };
+        match (&self.path, &self.measured_on) {
+            (Some(path), Some(date)) => {
+                format!("host profile: {}, measured on {date}: {cost}", printable(path))
+            }
+            _ => format!("host profile: ideal: {cost}"),
+        }
+    }
+}
+
+/// A path as it may be printed: nothing in it drives a terminal.
+fn printable(path: &str) -> String {
+    path.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}

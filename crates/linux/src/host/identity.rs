@@ -1,0 +1,56 @@
+//! Which host this is, as far as its costs hang on it.
+
+use std::fs;
+
+use punctual_model::host::HostIdentity;
+
+use super::cpus_online;
+
+/// The names by which kernels of different architectures tell the processor in /proc/cpuinfo.
+const MODEL_KEYS: [&str; 5] = ["model name", "Model", "cpu model", "uarch", "CPU part"];
+
+/// This host.
+pub fn identity() -> HostIdentity {
+    let uname = rustix::system::uname();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let machine = uname.machine().to_string_lossy().into_owned();
+    HostIdentity {
+        cpu_model: cpu_model(&cpuinfo).unwrap_or(machine),
+        kernel_release: uname.release().to_string_lossy().into_owned(),
+        cpus: u16::try_from(cpus_online()).unwrap_or(u16::MAX).max(1),
+    }
+}
+
+/// The first processor's; what is not text for a terminal is left out.
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let value = |key| {
+        cpuinfo.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == key && !value.trim().is_empty()).then(|| value.trim())
+        })
+    };
+    let model = MODEL_KEYS.into_iter().find_map(value)?;
+    Some(model.chars().filter(|c| !c.is_control()).take(128).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_under_the_first_name_that_is_there() {
+        let x86 =
+            "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2.5GHz\n\nmodel name\t: b\n";
+        assert_eq!(cpu_model(x86).as_deref(), Some("Some CPU @ 2.5GHz"));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
+        assert_eq!(cpu_model(arm).as_deref(), Some("0xd0c"));
+        assert_eq!(cpu_model("model name\t:\n"), None);
+    }
+
+    #[test]
+    fn this_host_is_the_same_when_asked_again() {
+        let here = identity();
+        assert_eq!(here.difference(&identity()), None);
+        assert!(!here.cpu_model.is_empty() && !here.kernel_release.is_empty());
+    }
+}

@@ -1,0 +1,89 @@
+//! What one thread can measure by itself.
+
+use std::sync::atomic::Ordering;
+
+use punctual_model::time::Duration;
+
+use super::mapping::Mapping;
+use super::seat::{Seat, alone};
+use super::{MOST_SAMPLES, MeasureError, PRIORITY};
+use crate::sched;
+use crate::{clock, thread};
+
+/// Reads of the clock in one sample, so that reading it is not most of what is read.
+const READS: u64 = 64;
+
+/// System calls in one sample.
+const CALLS: u64 = 16;
+
+/// Words in the smallest page of any architecture that we run on; where pages are larger, most touches
+/// find their page there, and the spread shows it.
+const WORDS: usize = 4096 / 8;
+
+/// Pages touched before they are given back.
+const PAGES: usize = 512;
+
+/// A read of CLOCK_MONOTONIC: each sample is the mean of 64 in a row.
+pub fn clock_read(seat: Seat, length: Duration) -> Result<Vec<Duration>, MeasureError> {
+    repeated(seat, length, READS, || {
+        std::hint::black_box(clock::now());
+        Ok(())
+    })
+}
+
+/// gettid(2), which does next to nothing: each sample is the mean of 16 in a row.
+pub fn system_call(seat: Seat, length: Duration) -> Result<Vec<Duration>, MeasureError> {
+    repeated(seat, length, CALLS, || {
+        std::hint::black_box(thread::current());
+        Ok(())
+    })
+}
+
+/// A thread raises its own SCHED_FIFO priority by one and lowers it again: both calls together, the
+/// least that a job pays for running at a ceiling. With a read of the clock.
+pub fn priority_change(cpu: usize, length: Duration) -> Result<Vec<Duration>, MeasureError> {
+    repeated(Seat::fifo(cpu), length, 1, || {
+        let me = thread::current();
+        sched::set_fifo_priority(me, PRIORITY + 1)?;
+        Ok(sched::set_fifo_priority(me, PRIORITY)?)
+    })
+}
+
+/// The first touch of a small page of anonymous memory, with a read of the clock.
+pub fn page_fault(seat: Seat, length: Duration) -> Result<Vec<Duration>, MeasureError> {
+    alone(seat, move || {
+        let until = clock::now().saturating_add(length);
+        let mut samples = Vec::with_capacity(MOST_SAMPLES);
+        while samples.len() < MOST_SAMPLES && clock::now() < until {
+            let pages = Mapping::of_small_pages(PAGES * WORDS)?;
+            for first_word in pages.words().iter().step_by(WORDS) {
+                let before = clock::now();
+                first_word.store(1, Ordering::Relaxed);
+                samples.push(clock::now() - before);
+            }
+        }
+        Ok(samples)
+    })
+}
+
+/// Samples of `operation`, each the mean of `times` in a row.
+fn repeated(
+    seat: Seat,
+    length: Duration,
+    times: u64,
+    operation: impl Fn() -> Result<(), MeasureError> + Send,
+) -> Result<Vec<Duration>, MeasureError> {
+    alone(seat, move || {
+        let mut samples = Vec::with_capacity(MOST_SAMPLES);
+        let mut before = clock::now();
+        let until = before.saturating_add(length);
+        while samples.len() < MOST_SAMPLES && before < until {
+            for _ in 0..times {
+                operation()?;
+            }
+            samples.push((clock::now() - before) / times);
+            before = clock::now();
+        }
+        Ok(samples)
+    })
+}

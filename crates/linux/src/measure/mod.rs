@@ -1,0 +1,67 @@
+//! What operations of this host cost: each function takes samples for a given length of time, on
+//! threads of its own, and gives them back unsorted. Opinions about them are the caller's.
+//!
+//! Where two threads take turns they are bound to one CPU and, where they may be, of one SCHED_FIFO
+//! priority, so that nothing ordinary comes between. They keep that CPU busy: measure in bursts of
+//! some tens of milliseconds, with pauses in which others can run. Every loop ends by the clock, so
+//! nobody spins on if a partner is gone.
+
+mod cache;
+mod calls;
+mod hand_off;
+mod mapping;
+mod process_switch;
+mod seat;
+mod thread_switch;
+mod turns;
+mod wakeup;
+
+use std::io;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::sched::SchedError;
+use crate::thread::AffinityError;
+
+pub use cache::WorkingSets;
+pub use calls::{clock_read, page_fault, priority_change, system_call};
+pub use hand_off::hand_off;
+pub use process_switch::process_switch;
+pub use seat::Seat;
+pub use thread_switch::thread_switch;
+pub use wakeup::wakeup;
+
+/// Above ordinary real-time work, below whatever an administrator keeps at the top.
+pub const PRIORITY: u8 = 90;
+
+/// The most samples that one call gives: room for them is made before anything is timed.
+const MOST_SAMPLES: usize = 1 << 16;
+
+/// Why something could not be measured.
+#[derive(Debug, Error)]
+pub enum MeasureError {
+    /// A thread may not run under the class that the measurement needs.
+    #[error(transparent)]
+    Class(#[from] SchedError),
+    /// A thread may not run on the CPU that the measurement needs.
+    #[error(transparent)]
+    Cpu(#[from] AffinityError),
+    /// One of two threads could not start, or did not in time.
+    #[error(
+        "the thread to take turns with did not get its CPU within seconds: the host is overloaded"
+    )]
+    NoPartner,
+    /// clone(2) failed.
+    #[error("no thread could be made: {0}; raise the limit on processes (ulimit -u)")]
+    NoThread(io::Error),
+    /// fork(2) failed.
+    #[error("no process could be made: {0}; raise the limit on processes (ulimit -u)")]
+    NoProcess(io::Error),
+    /// mmap(2) failed.
+    #[error("no memory could be mapped: {0}")]
+    NoMemory(Errno),
+}
+
+#[cfg(test)]
+mod tests;

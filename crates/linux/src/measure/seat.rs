@@ -1,0 +1,110 @@
+//! Threads that measure: where they run, and under which class.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
+
+use punctual_model::time::Duration;
+
+use super::MeasureError;
+use crate::clock;
+use crate::sched::{self, Class};
+use crate::thread;
+
+/// For how long one of two waits for the other to be seated: on a loaded host an ordinary thread may
+/// have to wait for its turn.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Where a thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its CPU; `None`: any. A SCHED_DEADLINE thread may not be bound to one (sched(7)).
+    pub cpu: Option<usize>,
+    /// Its class.
+    pub class: Class,
+}
+
+impl Seat {
+    /// SCHED_FIFO at [`super::PRIORITY`] on `cpu`.
+    pub fn fifo(cpu: usize) -> Self {
+        Self { cpu: Some(cpu), class: Class::Fifo { priority: super::PRIORITY } }
+    }
+
+    /// Takes it with the calling thread.
+    fn take(self) -> Result<(), MeasureError> {
+        // The class first: an ordinary thread would have to wait for the CPU that it goes to.
+        sched::set(thread::current(), self.class)?;
+        Ok(self.cpu.map_or(Ok(()), thread::pin_to)?)
+    }
+}
+
+/// Runs `body` on a thread of its own.
+pub(super) fn alone<T: Send>(
+    seat: Seat,
+    body: impl FnOnce() -> Result<T, MeasureError> + Send,
+) -> Result<T, MeasureError> {
+    scope(|scope| joined(spawn(scope, move || seat.take().and_then(|()| body()))?))
+}
+
+/// Runs two bodies at once, each on a thread of its own. They begin when both are seated: before that,
+/// one that never sleeps could keep the other from its seat.
+pub(super) fn together<A: Send, B: Send>(
+    [first_seat, second_seat]: [Seat; 2],
+    first: impl FnOnce() -> A + Send,
+    second: impl FnOnce() -> B + Send,
+) -> Result<(A, B), MeasureError> {
+    let gate = &Gate::default();
+    scope(|scope| {
+        let first = spawn(scope, move || gate.enter(first_seat).map(|()| first()))?;
+        let second = spawn(scope, move || gate.enter(second_seat).map(|()| second()));
+        if second.is_err() {
+            gate.closed.store(true, Ordering::Release);
+        }
+        match (joined(first), second.and_then(joined)) {
+            (Ok(first), Ok(second)) => Ok((first, second)),
+            // That the other failed explains nothing; why it did, does.
+            (Err(MeasureError::NoPartner), Err(why)) | (Err(why), _) | (_, Err(why)) => Err(why),
+        }
+    })
+}
+
+/// Where two meet.
+#[derive(Default)]
+struct Gate {
+    seated: AtomicU32,
+    closed: AtomicBool,
+}
+
+impl Gate {
+    fn enter(&self, seat: Seat) -> Result<(), MeasureError> {
+        let until = clock::now() + PATIENCE;
+        if let Err(why) = seat.take() {
+            self.closed.store(true, Ordering::Release);
+            return Err(why);
+        }
+        self.seated.fetch_add(1, Ordering::AcqRel);
+        while self.seated.load(Ordering::Acquire) < 2 {
+            if self.closed.load(Ordering::Acquire) || clock::now() > until {
+                return Err(MeasureError::NoPartner);
+            }
+            clock::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn spawn<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, MeasureError> {
+    let thread = Builder::new().name("punctual-measure".to_owned());
+    thread.spawn_scoped(scope, body).map_err(MeasureError::NoThread)
+}
+
+/// What a thread came to; its panic is ours.
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, MeasureError>>) -> Result<T, MeasureError> {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}

@@ -1,0 +1,81 @@
+//! From the time of a timer until its thread runs.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::scope;
+
+use punctual_model::time::{Duration, Instant};
+
+use super::seat::{Seat, alone, spawn};
+use super::{MOST_SAMPLES, MeasureError};
+use crate::{clock, thread};
+
+/// Between two timers: from the one to the other, spread evenly, so that no phase of the scheduler
+/// tick is met more often than another.
+const SHORTEST: u64 = 300_000;
+const SPREAD: u64 = 1_000_000;
+
+/// Steps through the spread by its golden section: evenly, whatever the number of samples.
+const STEP: u64 = 618_034;
+
+/// The most that a spinning thread waits for its CPU before measuring goes on without it.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// How late an absolute sleep (clock_nanosleep(2)) of a thread in `seat` ends, for `length`, some 1.2
+/// samples a millisecond; meanwhile an ordinary thread spins on each of the `spinning` CPUs.
+///
+/// A thread of SCHED_OTHER has its timer slack (prctl(2), 50 µs by default) in it.
+pub fn wakeup(
+    seat: Seat,
+    spinning: &[usize],
+    length: Duration,
+) -> Result<Vec<Duration>, MeasureError> {
+    let spinners = &Spinners::default();
+    scope(|scope| {
+        // Whatever happens below, they stop: first by this guard, else by the clock.
+        let _stop = StopOnDrop(&spinners.stop);
+        let end = clock::now().saturating_add(length).saturating_add(Duration::from_secs(1));
+        for &cpu in spinning {
+            spawn(scope, move || spinners.spin(cpu, end))?;
+        }
+        let ready = clock::now().saturating_add(PATIENCE);
+        while spinners.running.load(Ordering::Acquire) < spinning.len() && clock::now() < ready {
+            clock::sleep(Duration::from_micros(100));
+        }
+        alone(seat, || {
+            let mut samples = Vec::with_capacity(MOST_SAMPLES);
+            let until = clock::now().saturating_add(length);
+            let mut phase = 0;
+            while samples.len() < MOST_SAMPLES && clock::now() < until {
+                let at = clock::now() + Duration::from_nanos(SHORTEST + phase);
+                phase = (phase + STEP) % SPREAD;
+                clock::sleep_until(at);
+                samples.push(clock::now() - at);
+            }
+            Ok(samples)
+        })
+    })
+}
+
+#[derive(Default)]
+struct Spinners {
+    stop: AtomicBool,
+    running: AtomicUsize,
+}
+
+impl Spinners {
+    fn spin(&self, cpu: usize, end: Instant) {
+        let pinned = thread::pin_to(cpu);
+        self.running.fetch_add(1, Ordering::AcqRel);
+        while pinned.is_ok() && !self.stop.load(Ordering::Relaxed) && clock::now() < end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,236 @@
+//! What was measured on a host.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{DeadlineLimits, HostProfile, Operation, Percentile, Spread};
+use crate::channel::SendCosts;
+use crate::time::{Duration, Service};
+
+/// All figures of one host, from one run. Written by `punctual calibrate`, read by what admits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// Where it holds.
+    pub host: HostIdentity,
+    /// When and how it was measured.
+    pub run: Run,
+    /// What admission charges for a switch; `None`: it could not be measured.
+    pub switching: Option<SwitchCharge>,
+    /// What sending costs; written by what sends, `None` until then.
+    pub sending: Option<SendCosts>,
+    /// One entry an operation at most.
+    pub figures: Vec<Figure>,
+    /// The price of a cold cache by working set, ascending.
+    pub cache_refill: Vec<CacheRefill>,
+    /// What could not be measured, and why.
+    pub absent: Vec<Absent>,
+}
+
+/// What must be the same for figures to hold: another processor or another kernel has other costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostIdentity {
+    /// As the kernel names it.
+    pub cpu_model: String,
+    /// uname(2).
+    pub kernel_release: String,
+    /// CPUs online, at least 1.
+    pub cpus: u16,
+}
+
+/// When and how figures were measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Seconds since 1970-01-01 00:00 UTC, at most [`Run::LATEST`].
+    pub at_unix_s: u64,
+    /// How long it took.
+    pub duration: Duration,
+    /// The version of the program.
+    pub version: String,
+    /// Whether it was a short run: fewer samples.
+    pub quick: bool,
+    /// Processor time that a hypervisor took meanwhile, all CPUs together; `None`: not readable.
+    pub stolen: Option<Duration>,
+}
+
+/// How a switch is charged: two of them a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchCharge {
+    /// The switch itself.
+    pub switch: Service,
+    /// The operation that [`SwitchCharge::switch`] is the time of.
+    pub by: Operation,
+    /// Refilling the caches after it: the dearest of all measured sets up to the working set, because a
+    /// set that fits a cache can lose more than a larger one that never was in it.
+    pub cache_refill: Service,
+    /// The largest working set that it covers, in bytes.
+    pub working_set: u64,
+    /// The percentile of both.
+    pub percentile: Percentile,
+}
+
+/// The scheduling class under which something was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Under {
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_DEADLINE.
+    Deadline,
+}
+
+/// The time of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// Of what.
+    pub operation: Operation,
+    /// Under which class.
+    pub under: Under,
+    /// How it spreads.
+    pub spread: Spread,
+    /// Samples thrown away, because the hypervisor took processor time while they were taken.
+    pub discarded: u32,
+    /// How much it took, all CPUs together.
+    pub stolen: Duration,
+}
+
+/// The time that touching a working set takes longer after another thread touched one as large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheRefill {
+    /// In bytes, at least 1.
+    pub working_set: u64,
+    /// Under which class.
+    pub under: Under,
+    /// How the time spreads.
+    pub spread: Spread,
+    /// As for a [`Figure`].
+    pub discarded: u32,
+    /// As for a [`Figure`].
+    pub stolen: Duration,
+}
+
+/// Something that was not measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// What: an operation, or the refill of a working set.
+    pub what: String,
+    /// A sentence.
+    pub why: String,
+}
+
+impl SwitchCharge {
+    /// What each switch costs: [`HostProfile::context_switch`].
+    pub fn context_switch(&self) -> Service {
+        self.switch.saturating_add(self.cache_refill)
+    }
+}
+
+impl Under {
+    /// All with their names in files and reports.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("other", Self::Other), ("fifo", Self::Fifo), ("deadline", Self::Deadline)];
+
+    /// The name in files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Fifo => "fifo",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+impl HostIdentity {
+    /// In what `self`, where something was measured, differs from the host `here`; `None` if in
+    /// nothing. Reads on from "it is of another host: …".
+    pub fn difference(&self, here: &Self) -> Option<String> {
+        if self.cpu_model != here.cpu_model {
+            return Some(format!(
+                "its CPU is \"{}\", this one's \"{}\"",
+                self.cpu_model, here.cpu_model
+            ));
+        }
+        if self.cpus != here.cpus {
+            return Some(format!("it had {} CPUs online, this one has {}", self.cpus, here.cpus));
+        }
+        if self.kernel_release != here.kernel_release {
+            return Some(format!(
+                "its kernel was {}, this one's is {}",
+                self.kernel_release, here.kernel_release
+            ));
+        }
+        None
+    }
+}
+
+impl Run {
+    /// The end of the year 9999.
+    pub const LATEST: u64 = 253_402_300_799;
+
+    /// Year, month and day (from 1) of the run, UTC, in the Gregorian calendar.
+    pub fn date(&self) -> (u64, u64, u64) {
+        let mut days = self.at_unix_s.min(Self::LATEST) / 86_400;
+        let leap = |year: u64| {
+            (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
+        };
+        let mut year = 1970;
+        while days >= 365 + u64::from(leap(year)) {
+            days -= 365 + u64::from(leap(year));
+            year += 1;
+        }
+        let february = 28 + u64::from(leap(year));
+        let mut month = 1;
+        for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+            if days < length {
+                break;
+            }
+            days -= length;
+            month += 1;
+        }
+        (year, month, days + 1)
+    }
+}
+
+impl Calibration {
+    /// The figure of an operation, if it was measured.
+    pub fn figure(&self, operation: Operation) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.operation == operation)
+    }
+
+    /// The measured refill of the smallest working set that is at least `bytes`.
+    pub fn refill_of(&self, bytes: u64) -> Option<&CacheRefill> {
+        self.cache_refill.iter().find(|refill| refill.working_set >= bytes)
+    }
+
+    /// What admission needs: its CPUs and its costs, with the limits that hold there.
+    ///
+    /// Switches are free in it if they could not be measured ([`Calibration::switching`] says so).
+    pub fn profile(&self, deadline_limits: DeadlineLimits) -> HostProfile {
+        HostProfile {
+            reservable_ppm: deadline_limits.reservable_ppm(),
+            context_switch: self.switching.map_or(Service::ZERO, |charge| charge.context_switch()),
+            send_costs: self.sending,
+            deadline_limits,
+            ..HostProfile::ideal(self.host.cpus)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let date = |at_unix_s| {
+            let (duration, version) = (Duration::ZERO, String::new());
+            Run { at_unix_s, duration, version, quick: false, stolen: None }.date()
+        };
+        assert_eq!(date(0), (1970, 1, 1));
+        assert_eq!(date(951_782_400), (2000, 2, 29));
+        assert_eq!(date(1_735_689_599), (2024, 12, 31));
+        assert_eq!(date(4_107_542_400), (2100, 3, 1));
+        assert_eq!(date(Run::LATEST), (9999, 12, 31));
+    }
+}

@@ -1,0 +1,28 @@
+//! The TOML form of a [`Calibration`]: parsed raw (`raw`), then validated (`validate`); written by
+//! `write`, for people to read and for the parser to give back the same.
+
+mod error;
+mod raw;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod write;
+
+use super::Calibration;
+
+pub use error::CalibrationError;
+
+/// The most entries of one kind in a file.
+pub const MAX_ENTRIES: usize = 64;
+
+/// What the key `format` says. A change that older programs would misread gets another number.
+const FORMAT: i64 = 1;
+
+impl Calibration {
+    /// Parses and validates the bytes of a host profile. `file` is only for the messages.
+    ///
+    /// The text that [`Calibration`] displays as parses back to the same calibration.
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, CalibrationError> {
+        validate::parse(file, bytes)
+    }
+}

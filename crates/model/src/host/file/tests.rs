@@ -1,0 +1,194 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+
+use super::*;
+use crate::channel::SendCosts;
+use crate::host::{
+    Absent, CacheRefill, DeadlineLimits, Figure, HostIdentity, HostProfile, Operation, Percentile,
+    Run, Spread, SwitchCharge, Under,
+};
+use crate::{Duration, Service};
+
+fn spread(from: u64) -> Spread {
+    Spread::new(17, [1, 2, 3, 1_000_003].map(|by| Duration::from_nanos(from * by))).expect("valid")
+}
+
+/// Every section and key, and texts that TOML must quote.
+fn full() -> Calibration {
+    let figure = |(_, operation): (&str, Operation)| Figure {
+        operation,
+        under: Under::NAMES[operation as usize % 3].1,
+        spread: spread(25),
+        discarded: operation as u32,
+        stolen: Duration::from_millis(10 * operation as u64),
+    };
+    let refill = |working_set| CacheRefill {
+        working_set,
+        under: Under::Fifo,
+        spread: spread(working_set),
+        discarded: 0,
+        stolen: Duration::ZERO,
+    };
+    Calibration {
+        host: HostIdentity {
+            cpu_model: "A \"quoted\" CPU \\ 2.5 GHz é".into(),
+            kernel_release: "6.18.44".into(),
+            cpus: 2,
+        },
+        run: Run {
+            at_unix_s: 1_792_540_800,
+            duration: Duration::from_millis(61_500),
+            version: "0.1.0".into(),
+            quick: true,
+            stolen: Some(Duration::from_millis(30)),
+        },
+        switching: Some(SwitchCharge {
+            switch: Service::from_nanos(2_400),
+            by: Operation::ProcessSwitch,
+            cache_refill: Service::from_nanos(4_800),
+            working_set: 262_144,
+            percentile: Percentile::P99,
+        }),
+        sending: Some(SendCosts {
+            switch: Service::from_micros(1),
+            cache: Service::from_micros(2),
+            first_packet: Service::from_micros(3),
+            packet: Service::from_micros(4),
+            link_scheduling: Service::from_micros(5),
+        }),
+        figures: Operation::NAMES.map(figure).into(),
+        cache_refill: vec![refill(16_384), refill(32_768)],
+        absent: vec![Absent { what: "wakeup-deadline".into(), why: "no \"privilege\"".into() }],
+    }
+}
+
+fn refusal(text: &str) -> String {
+    Calibration::parse("host.toml", text.as_bytes()).expect_err("must be refused").to_string()
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let full = full();
+    let bare = Calibration {
+        run: Run { quick: false, stolen: None, ..full.run.clone() },
+        switching: None,
+        sending: None,
+        figures: vec![],
+        cache_refill: vec![],
+        absent: vec![],
+        ..full.clone()
+    };
+    for calibration in [full, bare] {
+        let text = calibration.to_string();
+        let read = Calibration::parse("host.toml", text.as_bytes()).expect("its own text");
+        assert_eq!(read, calibration, "{text}");
+    }
+}
+
+#[test]
+fn admission_gets_the_sum_of_switch_and_refill() {
+    let calibration = full();
+    let profile = calibration.profile(DeadlineLimits::DEFAULT);
+    assert_eq!(profile.context_switch, Service::from_nanos(7_200));
+    assert_eq!((profile.cpus, profile.send_costs), (2, calibration.sending));
+    let unmeasured = Calibration { switching: None, sending: None, ..calibration };
+    assert_eq!(unmeasured.profile(DeadlineLimits::DEFAULT), HostProfile::ideal(2));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let good = full().to_string();
+    for (was, becomes, words) in [
+        ("format = 1", "format = 2", "host.toml:3:10: this profile has format 2"),
+        ("cpus = 2", "cpus = 0", "host.toml:8:8: cpus is 0; it must be from 1"),
+        ("at_unix_s = 1792540800", "at_unix_s = -1", "host.toml:11:13: at_unix_s is -1"),
+        (
+            "duration = \"61.5s\"",
+            "duration = \"61.5\"",
+            "host.toml:12:12: duration \"61.5\" has no unit",
+        ),
+        ("duration = \"61.5s\"", "duration = 61.5", "host.toml:12:12: invalid type"),
+        ("quick = true", "quik = true", "host.toml:14:1: unknown field `quik`"),
+        ("percentile = \"99%\"", "percentile = \"9%\"", "percentile \"9%\" is below 50%"),
+        ("working_set = \"262144B\"", "working_set = \"0B\"", "working_set is zero"),
+        (
+            "by = \"process-switch\"",
+            "by = \"process\"",
+            "unknown operation \"process\"; choose one of clock-read,",
+        ),
+        ("operation = \"page-fault\"", "operation = \"clock-read\"", "clock-read is there twice"),
+        ("under = \"fifo\"", "under = \"rr\"", "unknown class \"rr\"; choose one of other, fifo"),
+        ("samples = 17", "samples = 0", "a spread of no samples says nothing"),
+        ("samples = 17", "samples = -3", "samples is -3; it must be from 0"),
+        ("p50 = \"50ns\"", "p50 = \"80ns\"", "are not in ascending order"),
+        (
+            "working_set = \"32768B\"",
+            "working_set = \"16KiB\"",
+            "the working sets are not in ascending",
+        ),
+        ("what = \"wakeup-deadline\"", "what = \"\"", "what has from 1 to 512 characters"),
+        ("what = \"wakeup-deadline\"", "what = \"a\\u0007\"", "what has no control characters"),
+        ("[host]", "[hos", "host.toml:5:"),
+    ] {
+        assert!(good.contains(was), "{was}");
+        let message = refusal(&good.replacen(was, becomes, 1));
+        assert!(message.contains(words), "{message}\n wanted {words}");
+    }
+    let entry = "\n[[absent]]\nwhat = \"a\"\nwhy = \"b\"\n".repeat(MAX_ENTRIES);
+    assert!(refusal(&format!("{good}{entry}")).contains("at most 64"));
+    let bytes = b"format = 1\n# \xff";
+    let error = Calibration::parse("host.toml", bytes).expect_err("not text");
+    assert_eq!((error.line, error.column), (2, 3));
+}
+
+#[test]
+fn a_profile_of_another_host_is_known() {
+    let here = full().host;
+    assert_eq!(here.difference(&here), None);
+    let there = |change: fn(&mut HostIdentity)| {
+        let mut there = here.clone();
+        change(&mut there);
+        there.difference(&here).expect("another host")
+    };
+    assert!(there(|host| host.cpu_model = "Z80".into()).contains("its CPU is \"Z80\""));
+    assert!(there(|host| host.cpus = 1).contains("it had 1 CPUs online, this one has 2"));
+    assert!(there(|host| host.kernel_release = "5.4".into()).contains("its kernel was 5.4"));
+}
+
+/// Broken files: a few bytes changed at drawn places, the same each time.
+#[test]
+fn a_damaged_file_is_refused_with_a_place_or_is_another_valid_profile() {
+    let good = full().to_string().into_bytes();
+    let mut state = 1u64;
+    let mut draw = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut valid = 0;
+    for _ in 0..3_000 {
+        let mut bytes = good.clone();
+        for _ in 0..1 + draw(2) {
+            let at = draw(bytes.len());
+            match draw(3) {
+                0 => bytes[at] = b"0159.\"'[]=\n#sm%-\xc3"[draw(17)],
+                1 => drop(bytes.remove(at)),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        match Calibration::parse("host.toml", &bytes) {
+            Ok(calibration) => {
+                valid += 1;
+                let text = calibration.to_string();
+                let again = Calibration::parse("host.toml", text.as_bytes());
+                assert_eq!(again.as_ref(), Ok(&calibration), "{text}");
+            }
+            Err(error) => {
+                let lines = bytes.iter().filter(|&&byte| byte == b'\n').count() + 1;
+                assert!((1..=lines).contains(&error.line) && error.column >= 1, "{error}");
+            }
+        }
+    }
+    assert!((1..3_000).contains(&valid), "both happen");
+}

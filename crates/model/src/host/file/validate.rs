@@ -1,0 +1,272 @@
+//! From the raw host profile to one that cannot be wrong.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use toml::Spanned;
+
+use super::raw::{
+    RawAbsent, RawCalibration, RawFigure, RawHost, RawRefill, RawRun, RawSending, RawSwitching,
+    Text,
+};
+use super::{CalibrationError, FORMAT, MAX_ENTRIES};
+use crate::channel::SendCosts;
+use crate::host::{
+    Absent, CacheRefill, Calibration, Figure, HostIdentity, Operation, Percentile, Run, Spread,
+    SwitchCharge, Under,
+};
+use crate::units::{self, UnitError};
+use crate::{Duration, Service};
+
+/// The longest text that is not a quantity, in characters.
+const MAX_TEXT: usize = 512;
+
+/// What is wrong, and at which byte.
+struct Problem {
+    offset: usize,
+    text: String,
+}
+
+type Checked<T> = Result<T, Problem>;
+
+fn problem<T, R>(at: &Spanned<R>, text: impl Into<String>) -> Checked<T> {
+    Err(Problem { offset: at.span().start, text: text.into() })
+}
+
+pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Calibration, CalibrationError> {
+    let text = core::str::from_utf8(bytes).map_err(|error| {
+        // UTF-8 by the definition of `valid_up_to`, so nothing is replaced.
+        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let problem = "this byte is not UTF-8; a host profile is a TOML text file".to_owned();
+        CalibrationError::at(file, &valid, valid.len(), problem)
+    })?;
+    toml::from_str::<RawCalibration>(text)
+        .map_err(|error| Problem {
+            offset: error.span().map_or(0, |span| span.start),
+            text: error.message().trim().replace('\n', "; "),
+        })
+        .and_then(calibration)
+        .map_err(|Problem { offset, text: problem }| {
+            CalibrationError::at(file, text, offset, problem)
+        })
+}
+
+fn calibration(raw: RawCalibration) -> Checked<Calibration> {
+    if *raw.format.get_ref() != FORMAT {
+        let given = raw.format.get_ref();
+        return problem(
+            &raw.format,
+            format!(
+                "this profile has format {given}, and this program reads format {FORMAT}; measure \
+                 again: punctual calibrate"
+            ),
+        );
+    }
+    few(&raw.figure)?;
+    few(&raw.cache_refill)?;
+    few(&raw.absent)?;
+    let mut seen = BTreeSet::new();
+    let figures = raw.figure.into_iter().map(|entry| figure(entry, &mut seen));
+    let figures = figures.collect::<Checked<Vec<_>>>()?;
+    let mut last = 0;
+    let refills = raw.cache_refill.into_iter().map(|entry| refill(entry, &mut last));
+    Ok(Calibration {
+        host: host(raw.host)?,
+        run: run(raw.run)?,
+        switching: raw.switching.map(switching).transpose()?,
+        sending: raw.sending.map(sending).transpose()?,
+        figures,
+        cache_refill: refills.collect::<Checked<Vec<_>>>()?,
+        absent: raw.absent.into_iter().map(absent).collect::<Checked<Vec<_>>>()?,
+    })
+}
+
+fn few<T>(entries: &[Spanned<T>]) -> Checked<()> {
+    match entries.get(MAX_ENTRIES) {
+        Some(beyond) => problem(
+            beyond,
+            format!("there are {} entries of this kind; at most {MAX_ENTRIES}", entries.len()),
+        ),
+        None => Ok(()),
+    }
+}
+
+fn host(raw: RawHost) -> Checked<HostIdentity> {
+    Ok(HostIdentity {
+        cpu_model: text("cpu_model", raw.cpu_model)?,
+        kernel_release: text("kernel_release", raw.kernel_release)?,
+        cpus: match u16::try_from(*raw.cpus.get_ref()) {
+            Ok(cpus @ 1..) => cpus,
+            _ => {
+                let given = raw.cpus.get_ref();
+                return problem(
+                    &raw.cpus,
+                    format!("cpus is {given}; it must be from 1 to {}", u16::MAX),
+                );
+            }
+        },
+    })
+}
+
+fn run(raw: RawRun) -> Checked<Run> {
+    let at = &raw.at_unix_s;
+    let at_unix_s = match u64::try_from(*at.get_ref()) {
+        Ok(seconds) if seconds <= Run::LATEST => seconds,
+        _ => {
+            return problem(
+                at,
+                format!(
+                    "at_unix_s is {}; it is seconds since 1970, from 0 to {}",
+                    at.get_ref(),
+                    Run::LATEST
+                ),
+            );
+        }
+    };
+    Ok(Run {
+        at_unix_s,
+        duration: duration("duration", &raw.duration)?,
+        version: text("version", raw.version)?,
+        quick: raw.quick,
+        stolen: raw.stolen.map(|stolen| duration("stolen", &stolen)).transpose()?,
+    })
+}
+
+fn switching(raw: RawSwitching) -> Checked<SwitchCharge> {
+    let percentile = quantity("percentile", &raw.percentile, units::parse_ppm)?;
+    Ok(SwitchCharge {
+        switch: service("switch", &raw.switch)?,
+        by: choice("operation", &raw.by, &Operation::NAMES)?,
+        cache_refill: service("cache_refill", &raw.cache_refill)?,
+        working_set: working_set(&raw.working_set)?,
+        percentile: match Percentile::from_ppm(percentile) {
+            Some(percentile) => percentile,
+            None => {
+                let given = printable(raw.percentile.get_ref());
+                return problem(
+                    &raw.percentile,
+                    format!(
+                        "percentile \"{given}\" is below 50%; half of all switches would cost more"
+                    ),
+                );
+            }
+        },
+    })
+}
+
+fn sending(raw: RawSending) -> Checked<SendCosts> {
+    Ok(SendCosts {
+        switch: service("switch", &raw.switch)?,
+        cache: service("cache", &raw.cache)?,
+        first_packet: service("first_packet", &raw.first_packet)?,
+        packet: service("packet", &raw.packet)?,
+        link_scheduling: service("link_scheduling", &raw.link_scheduling)?,
+    })
+}
+
+fn figure(raw: Spanned<RawFigure>, seen: &mut BTreeSet<Operation>) -> Checked<Figure> {
+    let raw = raw.into_inner();
+    let operation = choice("operation", &raw.operation, &Operation::NAMES)?;
+    if !seen.insert(operation) {
+        return problem(&raw.operation, format!("{operation} is there twice; keep one"));
+    }
+    Ok(Figure {
+        operation,
+        under: choice("class", &raw.under, &Under::NAMES)?,
+        spread: spread(&raw.samples, [&raw.min, &raw.p50, &raw.p99, &raw.max])?,
+        discarded: raw.discarded.map_or(Ok(0), |count| counted("discarded", &count))?,
+        stolen: raw.stolen.map_or(Ok(Duration::ZERO), |stolen| duration("stolen", &stolen))?,
+    })
+}
+
+/// `last`: the working set of the entry before.
+fn refill(raw: Spanned<RawRefill>, last: &mut u64) -> Checked<CacheRefill> {
+    let raw = raw.into_inner();
+    let bytes = working_set(&raw.working_set)?;
+    if bytes <= *last {
+        return problem(
+            &raw.working_set,
+            "the working sets are not in ascending order; sort the entries",
+        );
+    }
+    *last = bytes;
+    Ok(CacheRefill {
+        working_set: bytes,
+        under: choice("class", &raw.under, &Under::NAMES)?,
+        spread: spread(&raw.samples, [&raw.min, &raw.p50, &raw.p99, &raw.max])?,
+        discarded: raw.discarded.map_or(Ok(0), |count| counted("discarded", &count))?,
+        stolen: raw.stolen.map_or(Ok(Duration::ZERO), |stolen| duration("stolen", &stolen))?,
+    })
+}
+
+fn absent(raw: Spanned<RawAbsent>) -> Checked<Absent> {
+    let raw = raw.into_inner();
+    Ok(Absent { what: text("what", raw.what)?, why: text("why", raw.why)? })
+}
+
+fn spread(samples: &Spanned<i64>, [min, p50, p99, max]: [&Text; 4]) -> Checked<Spread> {
+    let times = [
+        duration("min", min)?,
+        duration("p50", p50)?,
+        duration("p99", p99)?,
+        duration("max", max)?,
+    ];
+    Spread::new(counted("samples", samples)?, times)
+        .or_else(|error| problem(samples, error.to_string()))
+}
+
+fn working_set(raw: &Text) -> Checked<u64> {
+    match quantity("working_set", raw, units::parse_bytes)? {
+        0 => problem(raw, "working_set is zero; it must be at least 1B"),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Texts are printed to terminals, so nothing in them may drive one.
+fn text(key: &str, raw: Text) -> Checked<String> {
+    let length = raw.get_ref().chars().count();
+    if length == 0 || length > MAX_TEXT {
+        return problem(&raw, format!("{key} has from 1 to {MAX_TEXT} characters"));
+    }
+    if raw.get_ref().chars().any(char::is_control) {
+        return problem(&raw, format!("{key} has no control characters"));
+    }
+    Ok(raw.into_inner())
+}
+
+fn choice<T: Copy>(key: &str, raw: &Text, names: &[(&str, T)]) -> Checked<T> {
+    if let Some(&(_, chosen)) = names.iter().find(|(name, _)| *name == raw.get_ref().as_str()) {
+        return Ok(chosen);
+    }
+    let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    let given = printable(raw.get_ref());
+    problem(raw, format!("unknown {key} \"{given}\"; choose one of {}", all.join(", ")))
+}
+
+fn counted(key: &str, raw: &Spanned<i64>) -> Checked<u32> {
+    u32::try_from(*raw.get_ref()).or_else(|_| {
+        problem(raw, format!("{key} is {}; it must be from 0 to {}", raw.get_ref(), u32::MAX))
+    })
+}
+
+fn duration(key: &str, raw: &Text) -> Checked<Duration> {
+    quantity(key, raw, units::parse_nanos).map(Duration::from_nanos)
+}
+
+fn service(key: &str, raw: &Text) -> Checked<Service> {
+    quantity(key, raw, units::parse_nanos).map(Service::from_nanos)
+}
+
+fn quantity<T>(key: &str, raw: &Text, parse: fn(&str) -> Result<T, UnitError>) -> Checked<T> {
+    parse(raw.get_ref())
+        .or_else(|why| problem(raw, format!("{key} \"{}\" {why}", printable(raw.get_ref()))))
+}
+
+/// Text from the file as it may be printed: short, and nothing that drives a terminal.
+fn printable(text: &str) -> String {
+    let shown = text.chars().take(40);
+    shown.map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}

@@ -1,0 +1,89 @@
+//! A calibration as TOML: what people ask first stands first, and each section says what it is.
+
+use core::fmt::{self, Formatter};
+
+use super::FORMAT;
+use crate::host::{Calibration, Spread, Under};
+use crate::{Duration, channel::SendCosts};
+
+impl fmt::Display for Calibration {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { host, run, switching, sending, figures, cache_refill, absent } = self;
+        writeln!(f, "# What this host's operations cost, measured by punctual calibrate.")?;
+        writeln!(f, "# docs/calibrate.md says what each figure is.")?;
+        writeln!(f, "format = {FORMAT}\n\n[host]")?;
+        writeln!(f, "cpu_model = {}", Quoted(&host.cpu_model))?;
+        writeln!(f, "kernel_release = {}", Quoted(&host.kernel_release))?;
+        writeln!(f, "cpus = {}\n\n[run]", host.cpus)?;
+        let (year, month, day) = run.date();
+        writeln!(f, "at_unix_s = {} # {year:04}-{month:02}-{day:02}", run.at_unix_s)?;
+        writeln!(f, "duration = \"{}\"", run.duration)?;
+        writeln!(f, "version = {}\nquick = {}", Quoted(&run.version), run.quick)?;
+        if let Some(stolen) = run.stolen {
+            writeln!(f, "stolen = \"{stolen}\"")?;
+        }
+        if let Some(charge) = switching {
+            writeln!(f, "\n# What admission charges twice a job: {}.", charge.context_switch())?;
+            writeln!(f, "[switching]\nswitch = \"{}\"\nby = \"{}\"", charge.switch, charge.by)?;
+            writeln!(f, "cache_refill = \"{}\"", charge.cache_refill)?;
+            writeln!(f, "working_set = \"{}B\"", charge.working_set)?;
+            writeln!(f, "percentile = \"{}\"", charge.percentile)?;
+        }
+        if let Some(costs) = sending {
+            self::sending(f, costs)?;
+        }
+        for figure in figures {
+            writeln!(f, "\n[[figure]]\noperation = \"{}\"", figure.operation)?;
+            sampled(f, figure.under, &figure.spread, figure.discarded, figure.stolen)?;
+        }
+        for refill in cache_refill {
+            writeln!(f, "\n[[cache_refill]]\nworking_set = \"{}B\"", refill.working_set)?;
+            sampled(f, refill.under, &refill.spread, refill.discarded, refill.stolen)?;
+        }
+        for absent in absent {
+            writeln!(f, "\n[[absent]]\nwhat = {}", Quoted(&absent.what))?;
+            writeln!(f, "why = {}", Quoted(&absent.why))?;
+        }
+        Ok(())
+    }
+}
+
+fn sending(f: &mut Formatter<'_>, costs: &SendCosts) -> fmt::Result {
+    writeln!(f, "\n[sending]\nswitch = \"{}\"\ncache = \"{}\"", costs.switch, costs.cache)?;
+    writeln!(f, "first_packet = \"{}\"", costs.first_packet)?;
+    writeln!(f, "packet = \"{}\"", costs.packet)?;
+    writeln!(f, "link_scheduling = \"{}\"", costs.link_scheduling)
+}
+
+fn sampled(
+    f: &mut Formatter<'_>,
+    under: Under,
+    spread: &Spread,
+    discarded: u32,
+    stolen: Duration,
+) -> fmt::Result {
+    writeln!(f, "under = \"{}\"\nsamples = {}", under.name(), spread.samples())?;
+    writeln!(f, "min = \"{}\"\np50 = \"{}\"", spread.min(), spread.p50())?;
+    writeln!(f, "p99 = \"{}\"\nmax = \"{}\"", spread.p99(), spread.max())?;
+    if discarded > 0 || !stolen.is_zero() {
+        writeln!(f, "discarded = {discarded}\nstolen = \"{stolen}\"")?;
+    }
+    Ok(())
+}
+
+/// A TOML basic string (TOML 1.0, "String").
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for character in self.0.chars() {
+            match character {
+                '"' | '\\' => write!(f, "\\{character}")?,
+                c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}

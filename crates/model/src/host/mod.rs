@@ -1,0 +1,55 @@
+//! What a host can give and what its operations cost.
+//!
+//! [`HostProfile`] is what admission needs of it. [`Calibration`] is what was measured there, with the
+//! spread of each figure; its file form is in `file`, and [`Calibration::profile`] leads from the one
+//! to the other.
+
+mod calibration;
+mod file;
+mod limits;
+mod operation;
+mod spread;
+
+use crate::channel::SendCosts;
+use crate::time::Service;
+
+pub use calibration::{
+    Absent, CacheRefill, Calibration, Figure, HostIdentity, Run, SwitchCharge, Under,
+};
+pub use file::{CalibrationError, MAX_ENTRIES};
+pub use limits::DeadlineLimits;
+pub use operation::Operation;
+pub use spread::{Percentile, Spread, SpreadError};
+
+/// The host as admission sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostProfile {
+    /// CPUs that may be promised.
+    pub cpus: u16,
+    /// The part of each CPU that may be promised to reservations, in parts per million.
+    ///
+    /// Linux keeps 5 % from all real-time classes (`sched_rt_runtime_us`) and up to 5 % for its
+    /// fair server, so 900,000 unless the host says otherwise.
+    pub reservable_ppm: u64,
+    /// Processor time lost at each switch between two tasks. Each job is charged two of them, one
+    /// when it starts to run and one when it stops; a job that is preempted charges its preemptor.
+    pub context_switch: Service,
+    /// What sending costs; `None`: not measured.
+    pub send_costs: Option<SendCosts>,
+    /// What the kernel asks of reservations.
+    pub deadline_limits: DeadlineLimits,
+}
+
+impl HostProfile {
+    /// A host of `cpus` CPUs on which switching is free: what textbooks and published task sets
+    /// assume. A measured profile replaces it.
+    pub const fn ideal(cpus: u16) -> Self {
+        Self {
+            cpus,
+            reservable_ppm: 900_000,
+            context_switch: Service::ZERO,
+            send_costs: None,
+            deadline_limits: DeadlineLimits::DEFAULT,
+        }
+    }
+}

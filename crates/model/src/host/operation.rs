@@ -1,0 +1,77 @@
+//! What calibration measures.
+
+use core::fmt;
+
+/// An operation of the host whose time is measured. `docs/calibrate.md` says how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Reading CLOCK_MONOTONIC.
+    ClockRead,
+    /// A system call that does next to nothing.
+    SystemCall,
+    /// The first touch of a page of anonymous memory.
+    PageFault,
+    /// Raising a thread's SCHED_FIFO priority and lowering it again: both together.
+    PriorityChange,
+    /// sched_yield(2) from one thread to another of the same process.
+    ThreadSwitch,
+    /// sched_yield(2) from one process to another.
+    ProcessSwitch,
+    /// Waking a thread on the same CPU and going to sleep, until it runs.
+    HandOffSameCpu,
+    /// The same to a thread on another CPU.
+    HandOffOtherCpu,
+    /// From the time of a timer until its thread runs, SCHED_FIFO, nothing else on the CPU.
+    TimerIdle,
+    /// The same with an ordinary thread spinning on the CPU.
+    TimerBusy,
+    /// The same with a spinning thread on each CPU and the woken one anywhere, SCHED_OTHER.
+    WakeupOther,
+    /// As [`Operation::WakeupOther`], SCHED_FIFO.
+    WakeupFifo,
+    /// As [`Operation::WakeupOther`], SCHED_DEADLINE.
+    WakeupDeadline,
+}
+
+impl Operation {
+    /// All with their names in files and reports, in the order in which they are told.
+    pub const NAMES: [(&'static str, Self); 13] = [
+        ("clock-read", Self::ClockRead),
+        ("system-call", Self::SystemCall),
+        ("page-fault", Self::PageFault),
+        ("priority-change", Self::PriorityChange),
+        ("thread-switch", Self::ThreadSwitch),
+        ("process-switch", Self::ProcessSwitch),
+        ("hand-off-same-cpu", Self::HandOffSameCpu),
+        ("hand-off-other-cpu", Self::HandOffOtherCpu),
+        ("timer-idle", Self::TimerIdle),
+        ("timer-busy", Self::TimerBusy),
+        ("wakeup-other", Self::WakeupOther),
+        ("wakeup-fifo", Self::WakeupFifo),
+        ("wakeup-deadline", Self::WakeupDeadline),
+    ];
+
+    /// The name in files and reports.
+    pub fn name(self) -> &'static str {
+        // Declared in the order of `NAMES`; a test holds the two together.
+        Self::NAMES[self as usize].0
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_own_name() {
+        for (at, (name, operation)) in Operation::NAMES.into_iter().enumerate() {
+            assert_eq!((operation as usize, operation.name()), (at, name));
+        }
+    }
+}
