@@ -8,7 +8,7 @@ use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::{CEILING, level_of};
+use punctual_runtime::ceiling::{CEILING, Lowering, Turns, level_of, set_turns};
 use punctual_runtime::{CreateError, Placement, Running, Upcalls};
 use punctual_trace::{Event, Kind};
 
@@ -65,7 +65,9 @@ fn may(class: Class) -> bool {
 
 /// Two upcalls: `s` works 12 ms every 60 ms in three quanta, `f` 0.2 ms every 5 ms.
 fn start(placement: Placement, diary: &Arc<Mutex<Diary>>) -> Running<Worker> {
-    let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1));
+    // The fast one can wait for the slow one's quantum of 4 ms and hardly more.
+    let grace = Duration::from_micros(200);
+    let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1)).with_grace(grace);
     for (upcall, pdu_us) in
         [(upcall('s', 60, 12, 4, 1_000), 1_000), (upcall('f', 5, 1, 1, 200), 200)]
     {
@@ -123,11 +125,14 @@ fn it_waits_at_the_priority_of_its_rate() {
         return;
     }
     let diary: Arc<Mutex<Diary>> = Arc::default();
+    // Left to its successor it would wait at the ceiling, where there is none.
+    set_turns(Turns { lowering: Lowering::ByItself, ..Turns::STRICT });
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
     let worker =
         Worker { name: 'w', time_per_pdu: Service::from_micros(50), diary: Arc::clone(&diary) };
     upcalls.create(upcall('w', 20, 1, 1, 50), worker).expect("admitted");
     let running = upcalls.run(clock::now()).expect("has its class");
+    set_turns(Turns::STRICT);
     let waiting = Some(Class::Fifo { priority: level_of(Duration::from_millis(20)) });
     // It is seen sooner or later, because it waits most of the time.
     let seen = (0..2_000).any(|_| {
@@ -161,7 +166,7 @@ fn what_does_not_fit_is_refused_and_what_was_created_stays() {
     let diary: Arc<Mutex<Diary>> = Arc::default();
     let worker =
         |name| Worker { name, time_per_pdu: Service::from_micros(1), diary: Arc::clone(&diary) };
-    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
+    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).without_containment();
     assert_eq!(upcalls.create(upcall('a', 10, 6, 6, 1_000), worker('a')).expect("fits"), 0);
     let refused = upcalls.create(upcall('b', 10, 5, 5, 1_000), worker('b')).expect_err("11 of 10");
     assert!(matches!(refused, CreateError::Refused(_)), "{refused}");

@@ -12,10 +12,22 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
 use punctual_runtime::ceiling::CEILING;
-use punctual_runtime::{Callback, Placement, Running, Upcalls};
+use punctual_runtime::{Activity, Callback, Placement, Running, Upcalls};
 
 /// Notes which thread it runs on.
 struct Worker(Arc<AtomicI32>);
+
+/// Does not come to its first yield point in time, and is put aside.
+struct Sleeper(bool);
+
+impl Handler for Sleeper {
+    fn iterate(&mut self, _now: Instant, pdus: u32) -> u32 {
+        if !std::mem::replace(&mut self.0, true) {
+            clock::sleep(Duration::from_millis(60));
+        }
+        pdus
+    }
+}
 
 impl Handler for Worker {
     fn iterate(&mut self, _now: Instant, pdus: u32) -> u32 {
@@ -84,6 +96,24 @@ fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
         assert!(callback.stop().count() > 0);
         let tid = Tid::from_raw(ran_on.load(Ordering::Relaxed)).expect("a thread's");
         assert!(eventually(|| sched::get(tid).is_err()), "the thread is gone");
+    }
+    // A thread that was put aside ends with its handler, also if nobody waits for it any more.
+    for waits in [true, false] {
+        let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
+        let upcall = Upcall::new(UpcallSpec {
+            name: "sleeper".into(),
+            period: Duration::from_millis(10),
+            batch: 1,
+            quantum: 1,
+            time_per_pdu: Service::from_micros(50),
+        });
+        upcalls.create(upcall.expect("valid"), Sleeper(false)).expect("admitted");
+        let running = upcalls.run(clock::now()).expect("has its class");
+        assert_eq!(running.wait(&[0], clock::now() + Duration::from_secs(20)), [0]);
+        if waits {
+            assert!(eventually(|| running.activity(0) == Activity::Active), "it came back");
+        }
+        assert!(running.stop().expect("kept its class").stuck.is_empty());
     }
     assert!(eventually(|| threads() == before.0), "no thread is left");
     // A file that somebody's killed process had left may be gone now; a new one may not be there.

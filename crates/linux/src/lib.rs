@@ -5,18 +5,23 @@
 //! nanoseconds) and its `Reservation`, which is what SCHED_DEADLINE is told; it explains a refusal by the kernel as a sentence that says what would help, and
 //! undoes what it did: guards restore on drop, probes work on scratch threads of their own.
 //!
-//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`])
+//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`], [`measure`])
 //! or share memory ([`shm`]); wherever `rustix` has the call, it makes it.
 //!
 //! [`Instant`]: punctual_model::time::Instant
 //! [`Duration`]: punctual_model::time::Duration
 //! [`Service`]: punctual_model::time::Service
 
+pub mod bell;
+pub mod cgroup;
 pub mod clock;
 pub mod host;
+pub mod measure;
 pub mod memory;
 pub mod park;
 pub mod process;
 pub mod sched;
 pub mod shm;
 pub mod thread;
+pub mod timer;
+pub mod usage;

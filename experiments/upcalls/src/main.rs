@@ -1,7 +1,9 @@
 //! Real-time upcalls: how much each test admits, what delayed preemption saves; and beside it how
-//! tight every test of this project is. In virtual time, so exact and the same on every machine.
+//! tight every test of this project is. In virtual time, so exact and the same on every machine;
+//! and `live`, the same comparison on this one.
 
 mod admission;
+mod live;
 mod sets;
 mod switches;
 mod table;
@@ -12,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use table::Table;
 
@@ -27,9 +29,25 @@ enum Study {
     Tightness,
 }
 
+/// What is no study in virtual time.
+#[derive(Subcommand)]
+enum Command {
+    /// Immediate against delayed preemption on this machine, as root
+    Live(live::Args),
+    /// One of its processes
+    #[command(hide = true)]
+    LiveProcess {
+        /// What it is to do
+        role: String,
+    },
+}
+
 /// The study of real-time upcalls, in virtual time
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// What to study; all if none is named
     studies: Vec<Study>,
     /// Print JSON
@@ -45,6 +63,19 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    let live = match &args.command {
+        Some(Command::Live(live)) => Some(live::compare(live)),
+        Some(Command::LiveProcess { role }) => Some(live::play(role)),
+        None => None,
+    };
+    match live {
+        Some(Ok(())) => return ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            eprintln!("the upcalls could not be run: {error}");
+            return ExitCode::from(3);
+        }
+        None => {}
+    }
     let mut done = Vec::new();
     for study in [Study::Admission, Study::Switches, Study::Tightness] {
         if !args.studies.is_empty() && !args.studies.contains(&study) {

@@ -80,7 +80,7 @@ fn joined(free: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 /// Takes `budget` out of `free`, each piece with a switch of its own.
-fn take(
+pub(super) fn take(
     free: &mut Vec<(u64, u64)>,
     budget: u64,
     switch: u64,

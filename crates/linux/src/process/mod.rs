@@ -1,10 +1,17 @@
-//! Child processes: that run under a reservation, die with us, and tell what they used.
+//! Processes: children that run under a reservation, die with us, and tell what they used; the
+//! threads of others; and a guard that puts them back should we die.
 
+mod guard;
+mod join;
 mod signals;
 mod spawn;
+mod threads;
 mod wait;
 
+pub use guard::Guard;
+pub use join::join_on_exec;
 pub use rustix::process::Signal;
-pub use signals::{Blocked, Caught, SignalError, send};
+pub use signals::{Blocked, Caught, SignalError, send, send_to};
 pub use spawn::{ReserveOnExec, SpawnError, die_with_parent, reserve_on_exec, spawn_reserved};
-pub use wait::{Ended, Usage, poll};
+pub use threads::{lower, of as threads_of, pin, process_of, raise};
+pub use wait::{Ended, Usage, is_stopped, poll};

@@ -6,19 +6,34 @@ use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
+use punctual_model::Instant;
 use rustix::process::{Pid, Signal};
 use thiserror::Error;
 
-/// The signals that ask a program to end, by person, terminal or service manager.
-const ENDING: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+use crate::clock;
+
+/// The signals that somebody who runs programs for others passes on: those that ask a program to end,
+/// by person, terminal or service manager, those with which programs are told things, and SIGCONT,
+/// which continues us whether it is blocked or not.
+const PASSED_ON: [libc::c_int; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+    libc::SIGCONT,
+];
 
 /// Why signals cannot be waited for.
 #[derive(Debug, Error)]
 #[error("the signals cannot be blocked or waited for: {0}")]
 pub struct SignalError(io::Error);
 
-/// While this lives, SIGHUP, SIGINT, SIGQUIT, SIGTERM and SIGCHLD do not interrupt the calling
-/// thread but wait until it asks for them.
+/// While this lives, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCHLD
+/// do not interrupt the calling thread but wait until it asks for them. SIGCONT continues us at once,
+/// and waits as well.
 ///
 /// Make it before other threads exist: they would still be interrupted.
 #[must_use = "dropping it unblocks the signals"]
@@ -32,12 +47,17 @@ pub struct Blocked {
 pub enum Caught {
     /// A child has ended, stopped or gone on.
     Child,
-    /// Someone asks us to end.
-    End {
+    /// Someone asks us to end, or tells us something.
+    Sent {
         /// With which signal.
         signal: Signal,
         /// It came from the terminal, which sends it to our whole process group: so our child
         /// has it too.
+        from_terminal: bool,
+    },
+    /// Someone asks us to stop until SIGCONT (SIGTSTP): see [`Blocked::stop`].
+    Stop {
+        /// As above.
         from_terminal: bool,
     },
 }
@@ -51,7 +71,7 @@ impl Blocked {
         // pthread_sigmask reads it and initialises `before`, as its result confirms.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in ENDING.into_iter().chain([libc::SIGCHLD]) {
+            for signal in PASSED_ON.into_iter().chain([libc::SIGTSTP, libc::SIGCHLD]) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             match libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()) {
@@ -82,22 +102,73 @@ impl Blocked {
     /// Waits for the next one (sigwaitinfo(2)).
     pub fn wait(&self) -> Result<Caught, SignalError> {
         loop {
-            let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
-            // SAFETY: `blocked` is initialised, and `info` is valid for writes.
-            let signal = unsafe { libc::sigwaitinfo(&raw const self.blocked, info.as_mut_ptr()) };
-            if signal == libc::SIGCHLD {
-                return Ok(Caught::Child);
+            if let Some(caught) = self.next(None)? {
+                return Ok(caught);
             }
-            if let Some(named) = Signal::from_named_raw(signal) {
-                // SAFETY: a positive result means that the kernel has filled `info`.
-                let code = unsafe { info.assume_init() }.si_code;
-                // SI_KERNEL: the terminal driver; kill(2) and its kin have codes ≤ 0.
-                return Ok(Caught::End { signal: named, from_terminal: code > 0 });
+        }
+    }
+
+    /// Waits for the next one; none if none has come by `until` (CLOCK_MONOTONIC).
+    pub fn wait_until(&self, until: Instant) -> Result<Option<Caught>, SignalError> {
+        loop {
+            let left = until.saturating_since(clock::now()).as_nanos();
+            let caught = self.next(Some(libc::timespec {
+                // A time_t has the 34 bits that 584 years take.
+                tv_sec: (left / 1_000_000_000) as libc::time_t,
+                tv_nsec: (left % 1_000_000_000) as libc::c_long,
+            }))?;
+            if caught.is_some() || clock::now() >= until {
+                return Ok(caught);
             }
+        }
+    }
+
+    /// None if interrupted, or if the time is over (sigtimedwait(2)).
+    fn next(&self, timeout: Option<libc::timespec>) -> Result<Option<Caught>, SignalError> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: `blocked` is initialised, `info` is valid for writes, and `timeout` is null or valid
+        // for reads: then the kernel waits without end.
+        let signal =
+            unsafe { libc::sigtimedwait(&raw const self.blocked, info.as_mut_ptr(), timeout) };
+        if signal == -1 {
             let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(SignalError(error));
-            }
+            return match error.kind() {
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Ok(None),
+                _ => Err(SignalError(error)),
+            };
+        }
+        // SAFETY: a positive result means that the kernel has filled `info`.
+        let code = unsafe { info.assume_init() }.si_code;
+        // SI_KERNEL: the terminal driver; kill(2) and its kin have codes ≤ 0.
+        let from_terminal = code > 0;
+        Ok(match (signal, Signal::from_named_raw(signal)) {
+            (libc::SIGCHLD, _) => Some(Caught::Child),
+            (libc::SIGTSTP, _) => Some(Caught::Stop { from_terminal }),
+            (_, signal) => signal.map(|signal| Caught::Sent { signal, from_terminal }),
+        })
+    }
+
+    /// Stops the whole process as SIGTSTP does, until SIGCONT comes, for which one can wait
+    /// afterwards. Where nobody could continue us (an orphaned process group) the kernel does nothing
+    /// (setpgid(2)).
+    pub fn stop(&self) -> Result<(), SignalError> {
+        let mut only = MaybeUninit::uninit();
+        // SAFETY: sigemptyset initialises `only`, and sigaddset is given that and a valid number. The
+        // signal is raised for this thread, which blocks it; unblocking it is what stops us, and by
+        // the time that returns we were continued. Nothing is written back.
+        let failed = unsafe {
+            libc::sigemptyset(only.as_mut_ptr());
+            libc::sigaddset(only.as_mut_ptr(), libc::SIGTSTP);
+            libc::raise(libc::SIGTSTP);
+            let none = std::ptr::null_mut();
+            let lifted = libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), none);
+            let back = libc::pthread_sigmask(libc::SIG_BLOCK, only.as_ptr(), none);
+            if lifted == 0 { back } else { lifted }
+        };
+        match failed {
+            0 => Ok(()),
+            errno => Err(SignalError(io::Error::from_raw_os_error(errno))),
         }
     }
 }
@@ -113,8 +184,15 @@ impl Drop for Blocked {
 
 /// Sends `signal` to a child that has not been reaped: so its id is still its own.
 pub fn send(child: &Child, signal: Signal) -> io::Result<()> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::other("a child's id is positive"))?;
+    send_to(i32::try_from(child.id()).map_err(io::Error::other)?, signal)
+}
+
+/// Sends `signal` to the process `pid`. Unless it is our own child, it may have ended meanwhile and
+/// its id be another's: only for ids that were read a moment ago.
+pub fn send_to(pid: i32, signal: Signal) -> io::Result<()> {
+    // Zero and below would mean groups of processes (kill(2)).
+    let pid = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("the id of a process is positive"))?;
     Ok(rustix::process::kill_process(pid, signal)?)
 }
 
@@ -130,7 +208,15 @@ mod tests {
             // SAFETY: raises a signal that this thread blocks.
             unsafe { libc::raise(libc::SIGTERM) };
             let caught = blocked.wait().expect("waits");
-            assert_eq!(caught, Caught::End { signal: Signal::TERM, from_terminal: false });
+            assert_eq!(caught, Caught::Sent { signal: Signal::TERM, from_terminal: false });
+
+            let soon = clock::now() + punctual_model::Duration::from_millis(1);
+            assert_eq!(blocked.wait_until(soon).expect("waits"), None);
+            // SAFETY: as above.
+            unsafe { libc::raise(libc::SIGTSTP) };
+            let far = clock::now() + punctual_model::Duration::from_secs(600);
+            let caught = blocked.wait_until(far).expect("waits");
+            assert_eq!(caught, Some(Caught::Stop { from_terminal: false }));
 
             let mut command = Command::new("sleep");
             blocked.unblock_on_exec(command.arg("60"));

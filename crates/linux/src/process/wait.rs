@@ -59,6 +59,14 @@ pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
     }
 }
 
+/// Whether `child`, which has not been reaped, is stopped (SIGSTOP, SIGTSTP) or has ended. Never
+/// blocks.
+pub fn is_stopped(child: &Child) -> io::Result<bool> {
+    let rests = WaitIdOptions::STOPPED | WaitIdOptions::EXITED;
+    let options = rests | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(rustix::process::waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_some())
+}
+
 /// The first number of schedstat: nanoseconds on a CPU.
 fn exec_time(schedstat: &str) -> Option<Service> {
     schedstat.split_whitespace().next()?.parse().ok().map(Service::from_nanos)
@@ -81,8 +89,32 @@ fn usage(rusage: &libc::rusage) -> Usage {
 mod tests {
     use super::*;
     use crate::clock;
+    use crate::process::{Signal, send};
     use punctual_model::time::Duration;
     use std::process::Command;
+
+    #[test]
+    fn a_stopped_child_is_told_from_one_that_runs() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep is there");
+        let becomes = |child: &Child, stopped: bool| {
+            for _ in 0..20_000 {
+                if is_stopped(child).expect("our child") == stopped {
+                    return true;
+                }
+                clock::sleep(Duration::from_millis(1));
+            }
+            false
+        };
+        let mut seen = vec![is_stopped(&child).expect("our child")];
+        for (signal, stopped) in [(Signal::STOP, true), (Signal::CONT, false)] {
+            send(&child, signal).expect("our child");
+            seen.push(becomes(&child, stopped));
+        }
+        send(&child, Signal::KILL).expect("our child");
+        seen.push(becomes(&child, true));
+        child.wait().expect("our child");
+        assert_eq!(seen, [false, true, true, true]);
+    }
 
     #[test]
     #[allow(clippy::zombie_processes, reason = "`poll` waits for it")]

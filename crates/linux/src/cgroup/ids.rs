@@ -1,0 +1,52 @@
+//! Lists of ids, as the kernel writes them: one a line.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use super::CgroupError;
+use crate::thread::Tid;
+
+pub(super) fn ids(path: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+/// A list of ids that is read again and again, without allocation once its buffer is large enough.
+#[derive(Debug)]
+pub struct IdList {
+    file: File,
+}
+
+impl IdList {
+    /// Of such a file as [`Group::threads_file`].
+    pub fn open(path: &Path) -> Result<Self, CgroupError> {
+        let file = File::open(path).map_err(CgroupError::file("opening", path))?;
+        Ok(Self { file })
+    }
+
+    /// Reads it into `buffer` and gives the ids one by one. Those for which `buffer` has no room are
+    /// read in further calls of read(2); no id is lost.
+    pub fn each(&self, buffer: &mut [u8], mut with: impl FnMut(Tid)) -> io::Result<()> {
+        rustix::fs::seek(self.file.as_fd(), rustix::fs::SeekFrom::Start(0))?;
+        let mut file = &self.file;
+        let mut id = 0i32;
+        loop {
+            let read = file.read(buffer)?;
+            if read == 0 {
+                return Ok(());
+            }
+            for byte in &buffer[..read] {
+                match byte {
+                    b'0'..=b'9' => id = id.wrapping_mul(10).wrapping_add(i32::from(byte - b'0')),
+                    _ => {
+                        if let Some(tid) = Tid::from_raw(std::mem::take(&mut id)) {
+                            with(tid);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Where the hierarchies of control groups are mounted.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// A mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    mount: PathBuf,
+    /// The group that the mount shows as its root: not "/" in a container.
+    root: String,
+    /// The controller of version 1; none for version 2.
+    controller: Option<String>,
+}
+
+impl Hierarchy {
+    /// Version 2, wherever it is mounted.
+    pub fn v2() -> Option<Self> {
+        parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, None)
+    }
+
+    /// The one of version 1 with this controller.
+    pub fn v1(controller: &str) -> Option<Self> {
+        parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, Some(controller))
+    }
+
+    /// Whether it is version 1.
+    pub fn is_v1(&self) -> bool {
+        self.controller.is_some()
+    }
+
+    /// The root, as far as it is shown here.
+    pub fn root(&self) -> PathBuf {
+        self.mount.clone()
+    }
+
+    /// The folder of the group that a process is in; none if it has ended or its group is not shown.
+    pub fn group_of(&self, pid: i32) -> Option<PathBuf> {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        let group = parse_group(&text, self.controller.as_deref())?;
+        let below = group.strip_prefix(self.root.trim_end_matches('/')).unwrap_or(group);
+        let path = self.mount.join(below.trim_start_matches('/'));
+        path.is_dir().then_some(path)
+    }
+}
+
+/// A line of mountinfo: `… root mountpoint options … - fstype source superoptions`
+/// (proc_pid_mountinfo(5)).
+fn parse(text: &str, controller: Option<&str>) -> Option<Hierarchy> {
+    text.lines().find_map(|line| {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let mut filesystem = filesystem.split(' ');
+        let (kind, _source) = (filesystem.next()?, filesystem.next()?);
+        let options = filesystem.next().unwrap_or_default();
+        let right = match controller {
+            None => kind == "cgroup2",
+            Some(name) => kind == "cgroup" && options.split(',').any(|option| option == name),
+        };
+        let mut mount = mount.split(' ').skip(3);
+        let (root, point) = (mount.next()?, mount.next()?);
+        right.then(|| Hierarchy {
+            mount: point.into(),
+            root: root.to_owned(),
+            controller: controller.map(str::to_owned),
+        })
+    })
+}
+
+/// A line of /proc/PID/cgroup: `id:controllers:path`, with no controllers for version 2.
+fn parse_group<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let right = match controller {
+            None => id == "0" && controllers.is_empty(),
+            Some(name) => controllers.split(',').any(|other| other == name),
+        };
+        right.then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+        22 1 0:20 / / rw - ext4 /dev/vda rw\n\
+        31 30 0:27 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
+        32 30 0:28 /docker/1 /sys/fs/cgroup/freezer rw shared:9 - cgroup cgroup rw,freezer,pids\n\
+        33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn hierarchies_are_found_by_version_and_controller() {
+        let v2 = parse(MOUNTS, None).expect("there");
+        assert_eq!((v2.root(), v2.is_v1()), ("/sys/fs/cgroup/unified".into(), false));
+        let freezer = parse(MOUNTS, Some("freezer")).expect("there");
+        assert_eq!((freezer.root.as_str(), freezer.is_v1()), ("/docker/1", true));
+        assert_eq!(parse(MOUNTS, Some("cpu")), None, "cpuset is another");
+        for text in ["", " - ", "a b c - cgroup2 x", "1 2 3 / /p rw - cgroup2"] {
+            assert_eq!(parse(text, None), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_found_by_version_and_controller() {
+        let text = "9:name=systemd:/s\n3:cpuset:/a\n1:cpu,freezer:/user.slice/x:y\n0::/u\n";
+        assert_eq!(parse_group(text, Some("freezer")), Some("/user.slice/x:y"));
+        assert_eq!(parse_group(text, None), Some("/u"));
+        assert_eq!(parse_group("3:cpuset:/a\n", None), None);
+        for text in ["", "::", "0:", "\n"] {
+            assert_eq!(parse_group(text, None), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What another thread of this process does: how much processor time it has had, and whether it
+//! wants more.
+#![allow(unsafe_code)]
+
+use std::fs;
+
+use punctual_model::time::Service;
+
+use crate::thread::Tid;
+
+/// Processor time that `thread`, one of this process, has received since it began; none if there is
+/// no such thread. Exact to the clock also while it runs.
+///
+/// ```
+/// use punctual_linux::{thread, usage};
+///
+/// assert!(usage::cpu_time_of(thread::current()).is_some());
+/// ```
+pub fn cpu_time_of(thread: Tid) -> Option<Service> {
+    // clock_getcpuclockid(3): the clock of a thread is its id, inverted, above three bits that say
+    // "of a thread" (4) and "as scheduled" (2). Part of the kernel's interface (posix-timers.h).
+    let clock = (!thread.as_raw() << 3) | 6;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for a timespec for the length of the call, and the kernel
+    // checks the clock.
+    let refused = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let nanos = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
+    (refused == 0).then_some(Service::from_nanos(nanos))
+}
+
+/// Whether `thread`, one of this process, runs or waits for a CPU, so that what it has not had is
+/// not its own doing (proc(5), state R). False of one that sleeps, waits for a device, is stopped,
+/// or is not there.
+pub fn wants_cpu(thread: Tid) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/self/task/{thread}/stat")) else {
+        return false;
+    };
+    // The name, in parentheses, may hold anything; the state is the next field.
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_spinning_thread_gets_processor_time_and_a_sleeping_one_does_not_want_any() {
+        let (tell, told) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(thread::current()).expect("waited for");
+            let _ = ends.recv();
+        });
+        let sleeping = told.recv().expect("sent");
+        let until = crate::clock::now() + punctual_model::time::Duration::from_secs(20);
+        while wants_cpu(sleeping) {
+            assert!(crate::clock::now() < until, "it goes to sleep");
+            std::thread::yield_now();
+        }
+        let before = cpu_time_of(sleeping).expect("lives");
+        assert!(wants_cpu(thread::current()), "we run");
+        let own = cpu_time_of(thread::current()).expect("our own");
+        while cpu_time_of(thread::current()) == Some(own) {}
+        assert_eq!(cpu_time_of(sleeping), Some(before));
+        end.send(()).expect("waited for");
+        sleeper.join().expect("no panic");
+        while cpu_time_of(sleeping).is_some() {
+            assert!(crate::clock::now() < until, "it is gone");
+        }
+        assert!(!wants_cpu(sleeping));
+    }
+}

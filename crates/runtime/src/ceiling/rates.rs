@@ -1,0 +1,185 @@
+//! The upcalls of a process as the order across processes sees them: levels and releases.
+
+use punctual_model::{Duration, Instant};
+use punctual_ring::releases::{Entry, THEN};
+
+use super::level::{LOWEST, level_of};
+
+/// Which upcalls there are, at which level each waits, and when it is released.
+#[derive(Clone, Debug)]
+pub(crate) struct Rates {
+    /// By position of the upcall, as in `JobId::task`.
+    levels: Box<[u8]>,
+    /// The most urgent first.
+    groups: Box<[Group]>,
+}
+
+/// The upcalls of a level.
+#[derive(Clone, Debug)]
+struct Group {
+    level: u8,
+    /// Period, and some release from which all others are counted.
+    members: Box<[(Duration, Instant)]>,
+    /// The first release of any of them after the first instant is the second.
+    next: Option<(Instant, Instant)>,
+}
+
+impl Rates {
+    /// For each position a period and the next release; none where no upcall is, or one that is not
+    /// released (closed, suspended, or of best effort). Costs n log n.
+    pub(crate) fn with_phases(
+        upcalls: impl IntoIterator<Item = Option<(Duration, Instant)>>,
+    ) -> Self {
+        let upcalls: Vec<_> = upcalls.into_iter().collect();
+        let level = |of: &Option<(Duration, _)>| of.map_or(LOWEST, |(period, _)| level_of(period));
+        let levels = upcalls.iter().map(level).collect();
+        let mut released: Vec<(Duration, Instant)> = upcalls.into_iter().flatten().collect();
+        released.sort_unstable();
+        released.dedup();
+        let groups = released
+            .chunk_by(|(a, _), (b, _)| level_of(*a) == level_of(*b))
+            .map(|members| Group {
+                level: level_of(members[0].0),
+                members: members.into(),
+                next: None,
+            })
+            .collect();
+        Self { levels, groups }
+    }
+
+    /// That of the upcall at `task`; the lowest if there is none.
+    pub(super) fn level(&self, task: u32) -> u8 {
+        self.levels.get(task as usize).copied().unwrap_or(LOWEST)
+    }
+
+    /// What a thread that waits at `level` from `after` on will come to deserve, step by step: the
+    /// first release at a higher level, then the first at a still higher one. The last entry
+    /// stands for all that would follow, at the highest of their levels.
+    ///
+    /// Linear in the number of levels, and in the upcalls of those levels of which one was
+    /// released since the last call.
+    pub(super) fn next_above(&mut self, level: u8, after: Instant) -> [Option<Entry>; THEN] {
+        let above = self.groups.iter_mut().take_while(|group| group.level > level);
+        let above = above.map(|group| group.next_after(after)).count();
+        let mut higher = &self.groups[..above];
+        let mut then = [None; THEN];
+        for (entry, room) in then.iter_mut().zip((0..THEN).rev()) {
+            // Of several at the same instant the most urgent, which comes first. So what is above it
+            // is released later, and what it is released at next is still as found.
+            let releases = higher.iter().enumerate();
+            let Some((position, group)) = releases.min_by_key(|(_, group)| group.next) else {
+                break;
+            };
+            let level = if room > 0 { group.level } else { higher[0].level };
+            let from = group.next.map_or(u64::MAX, |(_, next)| next.as_nanos());
+            *entry = Some(Entry { level, from });
+            higher = &higher[..position];
+        }
+        then
+    }
+}
+
+impl Group {
+    /// The first release after `after`.
+    fn next_after(&mut self, after: Instant) {
+        let of_member = |(period, first): &(Duration, Instant)| {
+            if after < *first {
+                return *first;
+            }
+            let passed = (after - *first) / *period + 1;
+            first.saturating_add(period.checked_mul(passed).unwrap_or(Duration::MAX))
+        };
+        let known = self.next.filter(|(from, next)| (*from..*next).contains(&after));
+        let next = known.map(|(_, next)| next).or_else(|| self.members.iter().map(of_member).min());
+        self.next = next.map(|next| (after, next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    const START: Instant = Instant::from_nanos(7);
+
+    fn rates(upcalls: &[(u64, u64)]) -> Rates {
+        let released = |(period, phase): &(u64, u64)| Some((ms(*period), START + ms(*phase)));
+        Rates::with_phases(upcalls.iter().map(released))
+    }
+
+    #[test]
+    fn what_a_waiting_thread_comes_to_deserve_is_found_step_by_step() {
+        let [slowest, slow, middle, fast] = [100, 40, 10, 5].map(|n| level_of(ms(n)));
+        let mut rates = rates(&[(40, 0), (10, 0), (100, 0), (5, 0), (10, 0)]);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|n| rates.level(n)),
+            [slow, middle, slowest, fast, middle, LOWEST]
+        );
+        let at = |level, n| Some(Entry { level, from: (START + ms(n)).as_nanos() });
+        assert_eq!(rates.next_above(slowest, Instant::ZERO), [at(fast, 0), None, None]);
+        assert_eq!(rates.next_above(slowest, START), [at(fast, 5), None, None]);
+        assert_eq!(rates.next_above(fast, START), [None; 3]);
+        assert_eq!(rates.next_above(slow, START + ms(5)), [at(fast, 10), None, None], "not 10 ms'");
+    }
+
+    #[test]
+    fn phases_differ_and_what_does_not_fit_is_summed_up() {
+        let [a, b, c, d, e] = [100, 80, 60, 40, 20].map(|n| level_of(ms(n)));
+        let mut rates = rates(&[(100, 0), (80, 1), (60, 2), (40, 3), (20, 4)]);
+        let at = |level, n| Some(Entry { level, from: (START + ms(n)).as_nanos() });
+        assert_eq!(rates.next_above(a, START), [at(b, 1), at(c, 2), at(e, 3)]);
+        assert_eq!(rates.next_above(b, START), [at(c, 2), at(d, 3), at(e, 4)]);
+        assert_eq!(rates.next_above(a, START + ms(4)), [at(e, 24), None, None]);
+    }
+
+    /// Millisecond by millisecond.
+    fn slowly(upcalls: &[(u64, u64)], level: u8, after: u64) -> Vec<(u8, u64)> {
+        let mut found: Vec<(u8, u64)> = Vec::new();
+        for now in after + 1..after + 500 {
+            let is_released = |(period, phase): &&(u64, u64)| {
+                now >= *phase && (now - phase).is_multiple_of(*period)
+            };
+            let released =
+                upcalls.iter().filter(is_released).map(|(period, _)| level_of(ms(*period)));
+            let bar = found.last().map_or(level, |last| last.0);
+            if let Some(most) = released.max().filter(|most| *most > bar) {
+                found.push((most, now));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn random_upcalls_are_found_as_by_looking_at_each_millisecond() {
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..60 {
+            let upcalls: Vec<_> =
+                (0..1 + random(8)).map(|_| (1 + random(90), random(90))).collect();
+            let mut rates = rates(&upcalls);
+            let mut after = 0;
+            for _ in 0..20 {
+                after = if random(4) == 0 { random(300) } else { after + random(20) };
+                let level = level_of(ms(1 + random(90)));
+                let found = rates.next_above(level, START + ms(after));
+                let found: Vec<_> = found.into_iter().flatten().collect();
+                let mut expected = slowly(&upcalls, level, after);
+                let top = upcalls.iter().map(|(period, _)| level_of(ms(*period))).max();
+                if expected.len() >= THEN {
+                    expected.truncate(THEN);
+                    expected[THEN - 1].0 = top.expect("some upcall");
+                }
+                let at = |n: u64| (START + ms(n)).as_nanos();
+                let expected: Vec<_> =
+                    expected.into_iter().map(|(level, n)| Entry { level, from: at(n) }).collect();
+                assert_eq!(found, expected, "{upcalls:?} above {level} after {after}");
+            }
+        }
+    }
+}

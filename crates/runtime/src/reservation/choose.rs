@@ -1,0 +1,277 @@
+//! Which back end holds a reservation, and why.
+//!
+//! Pure: what the host can do comes in as [`Facts`].
+
+use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::process;
+use punctual_linux::sched::{self, Class, KernelLimits};
+use punctual_linux::{clock, thread};
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Duration, Reservation};
+use thiserror::Error;
+
+use super::owner::DISPATCHER;
+
+/// What holds a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// SCHED_DEADLINE: a hard constant bandwidth server, enforced at scheduler ticks.
+    Kernel,
+    /// A timetable followed by our own dispatcher: X in every window of length Y.
+    Timetable,
+}
+
+/// A back end, and the reason in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Which.
+    pub backend: Backend,
+    /// Why this one.
+    pub because: String,
+}
+
+/// Whose reservation it is to be, as far as the choice depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The calling thread itself.
+    ThisThread,
+    /// Another thread.
+    OtherThread,
+    /// A process with all threads and children that it has or will have.
+    Process,
+    /// A program to be started, with all it makes.
+    Command,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// X every Y.
+    pub reservation: Reservation,
+    /// Whose.
+    pub kind: Kind,
+    /// Whether it may run outside.
+    pub enforcement: Enforcement,
+    /// To be on this CPU.
+    pub cpu: Option<usize>,
+    /// The owner does not keep its budget by itself, and is to be held to within some 100 µs. The
+    /// kernel alone does that to within a tick or two.
+    pub exact: bool,
+}
+
+/// What this host can do, each with the reason why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// SCHED_DEADLINE for an unpinned thread.
+    pub deadline: Result<(), String>,
+    /// The kernel's limits on it.
+    pub limits: KernelLimits,
+    /// SCHED_FIFO at the dispatcher's priority.
+    pub fifo: Result<(), String>,
+    /// Freezing a group: seen to work.
+    pub freezer: Result<(), String>,
+    /// Timers fire at any nanosecond.
+    pub high_resolution: bool,
+}
+
+impl Facts {
+    /// Finds out by trying. Some milliseconds.
+    pub fn probe() -> Self {
+        let reservation =
+            Reservation::new(punctual_model::Service::from_millis(1), Duration::from_millis(100));
+        let deadline = match reservation {
+            Ok(reservation) => sched::try_out(Class::Deadline { reservation, reset_on_fork: true }),
+            Err(_) => Ok(()),
+        };
+        let words = |error: &dyn std::fmt::Display| error.to_string();
+        let me = i32::try_from(std::process::id()).unwrap_or(0);
+        // A thread's own death thaws it, but none is put at risk: an empty group tells as much.
+        let freezer = Freezer::for_children_of(me)
+            .and_then(|freezer| freezer.freeze_and_see())
+            .map_err(|error| words(&error));
+        Self {
+            deadline: deadline.map_err(|error| words(&error)),
+            limits: KernelLimits::read(),
+            fifo: sched::try_out(Class::Fifo { priority: DISPATCHER })
+                .map_err(|error| words(&error)),
+            freezer,
+            high_resolution: clock::resolution() < Duration::from_micros(100),
+        }
+    }
+}
+
+/// No back end does it here.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unsuitable {
+    /// The timetable is needed and cannot be.
+    #[error("{because}; a timetable would do it, and cannot be followed here: {why}")]
+    NoTimetable {
+        /// Why the kernel's reservations do not do.
+        because: String,
+        /// What the timetable lacks.
+        why: String,
+    },
+    /// Whoever is frozen must be in a group.
+    #[error(
+        "a hard reservation by a timetable freezes its owner outside its slots, and that is not \
+         possible here: {0}; ask for a soft one, or for SCHED_DEADLINE for one thread"
+    )]
+    NoFreezer(String),
+    /// Members of a process are found by its group.
+    #[error("a whole process is held in a control group, and that is not possible here: {0}")]
+    NoGroup(String),
+}
+
+/// Chooses. SCHED_DEADLINE for one thread that keeps its budget, unpinned, hard, within the kernel's
+/// limits: it costs nothing and needs no dispatcher. Everything else is the timetable's.
+///
+/// Never SCHED_DEADLINE for a *soft* reservation: by itself it throttles, and with
+/// SCHED_FLAG_RECLAIM a holder takes what nobody reserved before any ordinary program gets it, 95 %
+/// of a CPU, which is more than "what an ordinary program gets".
+pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
+    let because = match not_the_kernel(wish, facts) {
+        None => {
+            return Ok(Choice {
+                backend: Backend::Kernel,
+                because: "one thread that keeps its own budget, on any CPU, within the kernel's \
+                          limits: SCHED_DEADLINE guarantees and enforces it at scheduler ticks, and \
+                          costs nothing"
+                    .to_owned(),
+            });
+        }
+        Some(because) => because,
+    };
+    let no = |why: &String| Unsuitable::NoTimetable { because: because.clone(), why: why.clone() };
+    facts.fifo.as_ref().map_err(no)?;
+    if !facts.high_resolution {
+        return Err(no(&"timers of this host fire at scheduler ticks only \
+                       (CONFIG_HIGH_RES_TIMERS, or the boot option highres=off)"
+            .to_owned()));
+    }
+    let own_soft_thread = wish.kind == Kind::ThisThread && wish.enforcement == Enforcement::Soft;
+    if let (Err(why), false) = (&facts.freezer, own_soft_thread) {
+        return Err(match wish.enforcement {
+            Enforcement::Hard => Unsuitable::NoFreezer(why.clone()),
+            Enforcement::Soft => Unsuitable::NoGroup(why.clone()),
+        });
+    }
+    Ok(Choice { backend: Backend::Timetable, because })
+}
+
+/// Why SCHED_DEADLINE does not do.
+fn not_the_kernel(wish: Wish, facts: &Facts) -> Option<String> {
+    match wish.kind {
+        Kind::Process | Kind::Command => {
+            return Some(
+                "a whole process is to be held, and SCHED_DEADLINE holds one thread, whose children \
+                 it does not"
+                    .to_owned(),
+            );
+        }
+        Kind::OtherThread => {
+            return Some(
+                "the thread is another's, and one can put it under SCHED_DEADLINE but not take it \
+                 out again without losing its bandwidth to the kernel's account"
+                    .to_owned(),
+            );
+        }
+        Kind::ThisThread => {}
+    }
+    if wish.enforcement == Enforcement::Soft {
+        return Some(
+            "it is to be soft, and SCHED_DEADLINE gives nothing outside its budget".to_owned(),
+        );
+    }
+    if let Some(cpu) = wish.cpu {
+        return Some(format!(
+            "it is to be on CPU {cpu}, and SCHED_DEADLINE takes no pinned thread outside a partition"
+        ));
+    }
+    if wish.exact {
+        return Some(
+            "it is to be held to its budget exactly, and SCHED_DEADLINE enforces at scheduler ticks"
+                .to_owned(),
+        );
+    }
+    if let Err(limit) = facts.limits.check(wish.reservation) {
+        return Some(format!("SCHED_DEADLINE does not take it ({limit})"));
+    }
+    let refused = facts.deadline.as_ref().err()?;
+    Some(format!("SCHED_DEADLINE is not to be had ({refused})"))
+}
+
+/// Of the thread that a wish is for.
+pub(super) fn kind_of(tid: thread::Tid) -> Option<(Kind, i32)> {
+    let pid = process::process_of(tid)?;
+    let kind = if tid == thread::current() { Kind::ThisThread } else { Kind::OtherThread };
+    Some((kind, pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            deadline: Ok(()),
+            limits: KernelLimits::DEFAULT,
+            fifo: Ok(()),
+            freezer: Ok(()),
+            high_resolution: true,
+        }
+    }
+
+    fn wish() -> Wish {
+        Wish {
+            reservation: "2ms/10ms".parse().expect("valid"),
+            kind: Kind::ThisThread,
+            enforcement: Enforcement::Hard,
+            cpu: None,
+            exact: false,
+        }
+    }
+
+    #[test]
+    fn one_thread_that_keeps_its_budget_is_the_kernels() {
+        assert_eq!(choose(wish(), &facts()).expect("both work").backend, Backend::Kernel);
+    }
+
+    #[test]
+    fn everything_else_is_the_timetables_and_the_reason_is_said() {
+        let long = "1ms/5s".parse().expect("valid");
+        for (wish, word) in [
+            (Wish { kind: Kind::Command, ..wish() }, "whole process"),
+            (Wish { kind: Kind::OtherThread, ..wish() }, "another's"),
+            (Wish { enforcement: Enforcement::Soft, ..wish() }, "soft"),
+            (Wish { cpu: Some(1), ..wish() }, "CPU 1"),
+            (Wish { exact: true, ..wish() }, "exactly"),
+            (Wish { reservation: long, ..wish() }, "sched_deadline_period_max_us"),
+        ] {
+            let choice = choose(wish, &facts()).expect("the timetable does it");
+            assert_eq!(choice.backend, Backend::Timetable);
+            assert!(choice.because.contains(word), "{}", choice.because);
+        }
+        let denied = Facts { deadline: Err("no right".into()), ..facts() };
+        let choice = choose(wish(), &denied).expect("the timetable does it");
+        assert!(choice.because.contains("no right"));
+    }
+
+    #[test]
+    fn what_the_host_lacks_is_named() {
+        let command = Wish { kind: Kind::Command, ..wish() };
+        let soft = Wish { enforcement: Enforcement::Soft, ..wish() };
+        let no_freezer = Facts { freezer: Err("no groups".into()), ..facts() };
+        assert!(matches!(choose(command, &no_freezer), Err(Unsuitable::NoFreezer(_))));
+        // The calling thread needs no group to be soft.
+        assert!(choose(soft, &no_freezer).is_ok());
+        let soft_command = Wish { kind: Kind::Command, ..soft };
+        assert!(matches!(choose(soft_command, &no_freezer), Err(Unsuitable::NoGroup(_))));
+        for facts in [
+            Facts { fifo: Err("no right".into()), ..facts() },
+            Facts { high_resolution: false, ..facts() },
+        ] {
+            assert!(matches!(choose(command, &facts), Err(Unsuitable::NoTimetable { .. })));
+            assert!(choose(wish(), &facts).is_ok(), "the kernel's needs neither");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The calling thread under a reservation, by either back end.
+
+use std::marker::PhantomData;
+
+use punctual_linux::sched::{self, Class, Restore};
+use punctual_linux::{clock, thread};
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Instant, Reservation, Service};
+use punctual_policy::adaptive::{Adaptive, Decision};
+
+use super::choose::{Backend, Choice, Kind, Wish, choose};
+use super::error::Refused;
+use super::held::Held;
+use super::reservations::{Reservations, Subject};
+
+enum By {
+    /// Undone when it is dropped, by the thread itself.
+    #[expect(dead_code, reason = "held for its drop")]
+    Kernel(Restore),
+    Timetable(Held),
+}
+
+/// A reservation of the thread that made this; as it was before when it is dropped.
+///
+/// It cannot leave its thread: a thread leaves SCHED_DEADLINE only by itself.
+///
+/// ```no_run
+/// use punctual_model::reservation::Enforcement;
+/// use punctual_runtime::reservation::{Reservations, Reserved};
+///
+/// # fn work() {}
+/// let reservations = Reservations::new()?;
+/// let mut reserved =
+///     Reserved::current(&reservations, "2ms/8ms".parse()?, Enforcement::Soft, false)?;
+/// for _ in 0..100 {
+///     work();
+///     if reserved.left().is_zero() {
+///         eprintln!("more than the budget: {}", reserved.used());
+///     }
+///     reserved.wait_for_next_period();
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Reserved {
+    by: By,
+    choice: Choice,
+    reservation: Reservation,
+    /// When the period that runs began.
+    period_start: Instant,
+    /// The thread's processor time then.
+    before: Service,
+    not_send: PhantomData<*const ()>,
+}
+
+/// What became of a wish of [`Adaptive`].
+#[derive(Debug)]
+pub enum Adapted {
+    /// It wished nothing.
+    Kept,
+    /// The reservation is another now.
+    Changed(Reservation),
+    /// It stays, because more does not fit.
+    Stayed(Refused),
+}
+
+impl Reserved {
+    /// Reserves for the calling thread. `exact`: it is to be held to its budget whatever it does.
+    ///
+    /// # Errors
+    /// A [`Refused`]; then nothing was changed.
+    pub fn current(
+        reservations: &Reservations,
+        reservation: Reservation,
+        enforcement: Enforcement,
+        exact: bool,
+    ) -> Result<Self, Refused> {
+        let kind = Kind::ThisThread;
+        let wish = Wish { reservation, kind, enforcement, cpu: None, exact };
+        let choice = choose(wish, reservations.facts())?;
+        let me = thread::current();
+        let (by, period_start) = match choice.backend {
+            Backend::Kernel => {
+                let restore = Restore::current()?;
+                sched::set(me, Class::Deadline { reservation, reset_on_fork: true })?;
+                (By::Kernel(restore), clock::now())
+            }
+            Backend::Timetable => {
+                let held = reservations.admit(reservation, Subject::Thread(me), enforcement)?;
+                let since = held.since();
+                (By::Timetable(held), since)
+            }
+        };
+        let before = clock::thread_cpu_time();
+        Ok(Self { by, choice, reservation, period_start, before, not_send: PhantomData })
+    }
+
+    /// X every Y.
+    pub fn reservation(&self) -> Reservation {
+        self.reservation
+    }
+
+    /// The back end and why it was chosen.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// Sleeps until the next period begins, on a grid that does not drift. Its beginning
+    /// (CLOCK_MONOTONIC).
+    pub fn wait_for_next_period(&mut self) -> Instant {
+        let (now, period) = (clock::now(), self.reservation.period());
+        let passed = now.saturating_since(self.period_start) / period + 1;
+        self.period_start += period * passed;
+        clock::sleep_until(self.period_start);
+        self.before = clock::thread_cpu_time();
+        self.period_start
+    }
+
+    /// Processor time that the thread used since this period began.
+    pub fn used(&self) -> Service {
+        clock::thread_cpu_time().saturating_sub(self.before)
+    }
+
+    /// What is left of this period's budget.
+    pub fn left(&self) -> Service {
+        self.reservation.budget().saturating_sub(self.used())
+    }
+
+    /// Another X every Y. A refusal leaves it as it is.
+    ///
+    /// # Errors
+    /// A [`Refused`].
+    pub fn change(&mut self, reservation: Reservation) -> Result<(), Refused> {
+        match &mut self.by {
+            By::Kernel(_) => {
+                let class = Class::Deadline { reservation, reset_on_fork: true };
+                sched::set(thread::current(), class)?;
+            }
+            By::Timetable(held) => held.change(reservation)?,
+        }
+        self.reservation = reservation;
+        Ok(())
+    }
+
+    /// Tells `adaptive` how a pass went, and does what it wishes: admission has the last word.
+    pub fn adapt(&mut self, adaptive: &mut Adaptive, used: Service, in_time: bool) -> Adapted {
+        let mut decision = adaptive.pass(clock::now(), used, in_time);
+        let mut refused = None;
+        // Twice at most: what is offered instead of a refused wish may be refused by then too.
+        for _ in 0..2 {
+            let Decision::Change(wish) = decision else { break };
+            match self.change(wish) {
+                Ok(()) => {
+                    adaptive.applied();
+                    return Adapted::Changed(wish);
+                }
+                Err(error) => {
+                    let offer = match &error {
+                        Refused::DoesNotFit { refusal, .. } => refusal.offer,
+                        _ => None,
+                    };
+                    decision = adaptive.refused(offer);
+                    refused = Some(error);
+                }
+            }
+        }
+        if let Decision::Change(_) = decision {
+            let _ = adaptive.refused(None);
+        }
+        refused.map_or(Adapted::Kept, Adapted::Stayed)
+    }
+}

@@ -1,0 +1,213 @@
+//! The thread that follows one CPU's timetable.
+//!
+//! It runs on that CPU above everything it dispatches, so when the timer of a slot's end fires, the
+//! owner is preempted, whatever it does; and while the dispatcher works nobody of its CPU runs, so
+//! freezing and lowering cannot be outrun. What decides is [`Course`]; this only does it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_linux::bell::Bell;
+use punctual_linux::clock;
+use punctual_linux::process::Guard;
+use punctual_model::{Duration, Instant, Service};
+use punctual_policy::course::{Course, Pending, Who};
+use punctual_policy::timetable::Turns;
+
+use super::mailbox::{Inbox, Ticket};
+use super::owner::Owner;
+
+/// What the dispatcher is told, and gives back.
+pub(super) enum Message {
+    /// There is another owner.
+    Join { name: u32, owner: Arc<Owner> },
+    /// It is let go of at once.
+    Leave { name: u32 },
+    /// Another table.
+    Follow { from: Instant, turns: Option<Turns> },
+    /// A time constraint was accepted.
+    Once { pending: Pending, owner: Arc<Owner>, left: Arc<AtomicU64> },
+    /// It is done or given up.
+    EndOnce { name: u32 },
+    /// The thread ends.
+    Stop,
+}
+
+/// Somebody who may be given the CPU.
+struct Known {
+    name: u32,
+    owner: Arc<Owner>,
+    /// What of a time constraint is left, for those who admit.
+    left: Option<Arc<AtomicU64>>,
+    ticket: Ticket,
+}
+
+/// The thread's state.
+pub(super) struct Dispatcher {
+    cpu: usize,
+    course: Course,
+    inbox: Inbox<Message>,
+    bell: Arc<Bell>,
+    guard: Arc<Guard>,
+    owners: Vec<Known>,
+    once: Vec<Known>,
+    /// One for each table in `course`.
+    tables: Vec<Ticket>,
+    /// Who has the CPU.
+    current: Who,
+    buffer: Box<[u8]>,
+}
+
+/// How late the dispatcher is when the guard may have acted in its place: less than the guard waits.
+const LAPSE: Duration = Duration::from_millis(900);
+
+/// The most owners, and time constraints, of one CPU.
+pub(super) const MOST: usize = 64;
+
+impl Dispatcher {
+    pub(super) fn new(
+        cpu: usize,
+        context_switch: Service,
+        inbox: Inbox<Message>,
+        bell: Arc<Bell>,
+        guard: Arc<Guard>,
+    ) -> Self {
+        Self {
+            cpu,
+            course: Course::new(context_switch),
+            inbox,
+            bell,
+            guard,
+            owners: Vec::with_capacity(MOST),
+            once: Vec::with_capacity(MOST),
+            tables: Vec::with_capacity(Course::MOST_NEXT + 1),
+            current: Who::Nobody,
+            buffer: vec![0; 1 << 16].into_boxed_slice(),
+        }
+    }
+
+    /// The thread's life.
+    pub(super) fn run(mut self) {
+        loop {
+            // Before looking, so that what comes after is not slept over.
+            let seen = self.bell.rings();
+            while let Some((ticket, message)) = self.inbox.take() {
+                if self.take(ticket, message) {
+                    self.switch_to(Who::Nobody);
+                    self.guard.due(self.cpu, Instant::MAX);
+                    return;
+                }
+            }
+            let step = self.course.at(clock::now());
+            self.switch_to(step.who);
+            for known in &self.once {
+                let pending = self.course.pending().iter().find(|one| one.name == known.name);
+                if let Some(left) = &known.left {
+                    let left_now = pending.map_or(Service::ZERO, |one| one.left);
+                    left.store(left_now.as_nanos(), Ordering::Relaxed);
+                }
+            }
+            while let Some(turns) = self.course.retired() {
+                let thing = Message::Follow { from: Instant::ZERO, turns: Some(turns) };
+                if let Some(ticket) = self.tables.pop() {
+                    self.inbox.give_back(ticket, Some(thing));
+                }
+            }
+            let idle = self.owners.is_empty() && self.once.is_empty();
+            self.guard.due(self.cpu, if idle { Instant::MAX } else { step.until });
+            self.bell.sleep_until(seen, step.until);
+            if clock::now().saturating_since(step.until) > LAPSE {
+                self.take_back();
+            }
+        }
+    }
+
+    /// We were stopped, and the guard may have let go of everybody: hard owners are frozen and raised
+    /// once more, and each waits for its next slot.
+    fn take_back(&mut self) {
+        self.switch_to(Who::Nobody);
+        for known in &self.owners {
+            known.owner.join(&mut self.buffer);
+        }
+    }
+
+    /// Whether to end.
+    fn take(&mut self, ticket: Ticket, message: Message) -> bool {
+        match message {
+            Message::Join { name, owner } => {
+                owner.join(&mut self.buffer);
+                self.owners.push(Known { name, owner, left: None, ticket });
+                return false;
+            }
+            Message::Leave { name } => {
+                if self.current == Who::Owner(name) {
+                    self.switch_to(Who::Nobody);
+                }
+                if let Some(at) = self.owners.iter().position(|known| known.name == name) {
+                    let known = self.owners.swap_remove(at);
+                    self.let_go(known, None);
+                }
+            }
+            Message::Follow { from, turns } => {
+                let carries = turns.is_some();
+                // Whoever sends waits until there is room.
+                if self.course.hand_over(from, turns).is_ok() && carries {
+                    self.tables.push(ticket);
+                    return false;
+                }
+            }
+            Message::Once { pending, owner, left } => {
+                if self.course.add(pending).is_ok() {
+                    self.once.push(Known { name: pending.name, owner, left: Some(left), ticket });
+                    return false;
+                }
+            }
+            Message::EndOnce { name } => {
+                let left = self.course.end(name, clock::now());
+                if self.current == Who::Once(name) {
+                    self.switch_to(Who::Nobody);
+                }
+                if let Some(at) = self.once.iter().position(|known| known.name == name) {
+                    let known = self.once.swap_remove(at);
+                    self.let_go(known, left);
+                }
+            }
+            Message::Stop => return true,
+        }
+        self.inbox.give_back(ticket, None);
+        false
+    }
+
+    fn let_go(&mut self, known: Known, left: Option<Service>) {
+        known.owner.leave(&mut self.buffer);
+        if let (Some(to), Some(left)) = (&known.left, left) {
+            to.store(left.as_nanos(), Ordering::Relaxed);
+        }
+        let Known { name, owner, ticket, .. } = known;
+        owner.gone.ring();
+        self.inbox.give_back(ticket, Some(Message::Join { name, owner }));
+    }
+
+    fn switch_to(&mut self, who: Who) {
+        if who == self.current {
+            return;
+        }
+        if let Some(owner) = find(&self.owners, &self.once, self.current) {
+            owner.stop(&mut self.buffer);
+        }
+        // Whoever left, or has not joined yet, leaves its slot to everybody.
+        if let Some(owner) = find(&self.owners, &self.once, who) {
+            owner.start(&mut self.buffer);
+        }
+        self.current = who;
+    }
+}
+
+fn find<'a>(owners: &'a [Known], once: &'a [Known], who: Who) -> Option<&'a Owner> {
+    let (among, name) = match who {
+        Who::Nobody => return None,
+        Who::Owner(name) => (owners, name),
+        Who::Once(name) => (once, name),
+    };
+    among.iter().find(|known| known.name == name).map(|known| &*known.owner)
+}

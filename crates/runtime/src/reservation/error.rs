@@ -1,0 +1,99 @@
+//! Why there is no reservation.
+
+use punctual_analysis::supply::{NoRoom, RosterRefusal};
+use punctual_linux::cgroup::CgroupError;
+use punctual_linux::sched::SchedError;
+use punctual_linux::thread::{AffinityError, Tid};
+use thiserror::Error;
+
+use super::choose::Unsuitable;
+
+/// Why no timetable can be followed on a CPU.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Another process has it.
+    #[error(
+        "another process follows a timetable on CPU {cpu}; ask that one (the broker, if it is one), or \
+         choose another CPU"
+    )]
+    Taken {
+        /// The CPU.
+        cpu: usize,
+    },
+    /// This process may not use it.
+    #[error("no timetable on CPU {cpu}: {error}")]
+    Cpu {
+        /// The CPU.
+        cpu: usize,
+        /// Why.
+        error: AffinityError,
+    },
+    /// The dispatcher has no priority.
+    #[error(transparent)]
+    Class(#[from] SchedError),
+    /// The dispatcher ended.
+    #[error("the dispatcher of CPU {cpu} ended before it began")]
+    Ended {
+        /// The CPU.
+        cpu: usize,
+    },
+    /// No thread, no guard, or no socket.
+    #[error("no dispatcher: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Why a reservation is not given, or not changed.
+#[derive(Debug, Error)]
+pub enum Refused {
+    /// It does not fit beside what is reserved. Of several CPUs the one that came nearest.
+    #[error("refused on CPU {cpu}: {refusal}")]
+    DoesNotFit {
+        /// The CPU.
+        cpu: usize,
+        /// The failing test, the shortfall, and what would fit.
+        refusal: Box<RosterRefusal>,
+    },
+    /// A time constraint does not fit.
+    #[error("refused on CPU {cpu}: {refusal}")]
+    NoRoom {
+        /// The CPU.
+        cpu: usize,
+        /// What would fit.
+        refusal: NoRoom,
+    },
+    /// No back end does what was asked here.
+    #[error(transparent)]
+    Unsuitable(#[from] Unsuitable),
+    /// The kernel refused a class, or its own reservation.
+    #[error(transparent)]
+    Class(#[from] SchedError),
+    /// The owner cannot be held in a group.
+    #[error(transparent)]
+    Group(#[from] CgroupError),
+    /// No timetable can be followed.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The owner is under the kernel's own reservation.
+    #[error(
+        "thread {thread} is under SCHED_DEADLINE; it must leave that class itself before a timetable \
+         can hold it"
+    )]
+    AlreadyReserved {
+        /// Who.
+        thread: Tid,
+    },
+    /// It has ended, or was never there.
+    #[error("the owner of the reservation has ended")]
+    Gone,
+    /// A bound of the dispatcher.
+    #[error(
+        "there are {most} reservations or time constraints on this CPU already, and no more fit"
+    )]
+    TooMany {
+        /// The bound.
+        most: usize,
+    },
+    /// Of a file, a child or the guard.
+    #[error("the owner cannot be held: {0}")]
+    Io(#[from] std::io::Error),
+}

@@ -1,0 +1,206 @@
+//! A reservation by timetable that stands.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use punctual_linux::process::{self, Guard};
+use punctual_linux::thread::{self, Tid};
+use punctual_linux::{clock, host, sched};
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Duration, Instant, Reservation, Service};
+
+use super::choose::{Backend, Choice};
+use super::error::Refused;
+use super::lane::{Lane, locked};
+use super::owner::{Hold, Owner};
+
+/// How long the dispatcher may take to let go of an owner.
+pub(super) const LETTING_GO: Duration = Duration::from_secs(5);
+
+/// A reservation that stands until this is dropped; then its owner is an ordinary program again, with
+/// the CPUs it had, in the group it was in.
+pub struct Held {
+    lane: Arc<Mutex<Lane>>,
+    owner: Arc<Owner>,
+    /// In the timetable, once it is in it.
+    name: Option<u32>,
+    reservation: Option<Reservation>,
+    since: Instant,
+    choice: Choice,
+    cpus: Vec<usize>,
+    guard: Arc<Guard>,
+    place: Option<usize>,
+    used_before: Service,
+}
+
+impl Held {
+    /// Of an owner that is not in the timetable yet.
+    pub(super) fn new(
+        lane: Arc<Mutex<Lane>>,
+        hold: Hold,
+        choice: Choice,
+        cpus: Vec<usize>,
+        guard: Arc<Guard>,
+        place: Option<usize>,
+    ) -> Self {
+        let (name, reservation, since) = (None, None, Instant::ZERO);
+        let (owner, used_before) = (Arc::new(Owner::new(hold)), Service::ZERO);
+        Self { lane, owner, name, reservation, since, choice, cpus, guard, place, used_before }
+    }
+
+    pub(super) fn admit(&mut self, reservation: Reservation) -> Result<(), Refused> {
+        self.used_before = self.used_in_all().unwrap_or(Service::ZERO);
+        let (name, from) = locked(&self.lane).admit(reservation, Arc::clone(&self.owner))?;
+        (self.name, self.reservation, self.since) = (Some(name), Some(reservation), from);
+        Ok(())
+    }
+
+    /// All threads, and those made while we look, to the timetable's CPU.
+    pub(super) fn pin(&self) -> Result<(), Refused> {
+        let cpu = locked(&self.lane).cpu();
+        for round in 0.. {
+            let threads = self.threads();
+            let loose: Vec<Tid> =
+                threads.into_iter().filter(|tid| thread::affinity_of(*tid) != [cpu]).collect();
+            if loose.is_empty() || round == 16 {
+                break;
+            }
+            for tid in loose {
+                let pinned = process::pin(tid, &[cpu]);
+                // One that ended meanwhile needs none.
+                if let (Err(errno), true) = (pinned, sched::get(tid).is_ok()) {
+                    return Err(std::io::Error::from(errno).into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn threads(&self) -> Vec<Tid> {
+        match self.owner.hold() {
+            Hold::Thread { tid, .. } => vec![*tid],
+            Hold::Group { freezer, .. } => freezer.group().threads(),
+        }
+    }
+
+    /// X every Y.
+    pub fn reservation(&self) -> Reservation {
+        self.reservation.expect("set before anybody gets it")
+    }
+
+    /// The back end and why it was chosen.
+    pub fn choice(&self) -> &Choice {
+        debug_assert_eq!(self.choice.backend, Backend::Timetable);
+        &self.choice
+    }
+
+    /// The CPU whose timetable it is in.
+    pub fn cpu(&self) -> usize {
+        locked(&self.lane).cpu()
+    }
+
+    /// The first window that is promised starts here (CLOCK_MONOTONIC); after a change, the first one
+    /// that has the new amount.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Processor time used since it was admitted, in its slots and, if it is soft, outside. `None`
+    /// where the kernel keeps no account of it (a group of version 1, a thread that has ended).
+    pub fn used(&self) -> Option<Service> {
+        Some(self.used_in_all()?.saturating_sub(self.used_before))
+    }
+
+    fn used_in_all(&self) -> Option<Service> {
+        match self.owner.hold() {
+            Hold::Group { freezer, .. } => freezer.group().used(),
+            Hold::Thread { tid, .. } => {
+                let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?;
+                text.split_whitespace().next()?.parse().ok().map(Service::from_nanos)
+            }
+        }
+    }
+
+    /// What of [`used`](Self::used) was used in its slots: of a hard one all, of a soft group what the
+    /// dispatcher read at their beginnings and ends. `None` where the kernel keeps no account of it,
+    /// and for a single soft thread. After a [`change`](Self::change) the sum over both amounts.
+    pub fn used_inside(&self) -> Option<Service> {
+        match self.owner.hold() {
+            Hold::Group { enforcement: Enforcement::Hard, .. } => self.used(),
+            _ => self.owner.used_inside(),
+        }
+    }
+
+    /// The processes that are held: ids, of which each may end at any time. Of a single thread none.
+    pub fn processes(&self) -> Vec<i32> {
+        match self.owner.hold() {
+            Hold::Group { freezer, .. } if !freezer.group().is_threaded() => {
+                freezer.group().members()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Slots given so far.
+    pub fn slots(&self) -> u64 {
+        self.owner.slots.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// How often the kernel refused to start or stop the owner. Not zero means that the promise is
+    /// broken: somebody removed its group, or took our rights away.
+    pub fn failures(&self) -> u64 {
+        self.owner.refused.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Another X every Y. Over the change the weaker of both holds: the smaller budget in each window
+    /// of the longer period. May wait for up to some periods. A refusal leaves it as it is.
+    ///
+    /// # Errors
+    /// A [`Refused`].
+    pub fn change(&mut self, reservation: Reservation) -> Result<(), Refused> {
+        let name = self.name.ok_or(Refused::Gone)?;
+        self.since = locked(&self.lane).change(name, reservation)?;
+        self.reservation = Some(reservation);
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(name) = self.name {
+            locked(&self.lane).release(name);
+            self.owner.gone.sleep_until(0, clock::now() + LETTING_GO);
+        }
+        let cpus: Vec<usize> = if self.cpus.is_empty() {
+            (0..host::cpus_online()).collect()
+        } else {
+            self.cpus.clone()
+        };
+        for tid in self.threads() {
+            // Whoever has ended needs nothing; that a CPU went offline meanwhile is not ours.
+            let _ = process::pin(tid, &cpus);
+        }
+        if let Hold::Group { freezer, .. } = self.owner.hold() {
+            let _ = freezer.thaw();
+            for tid in freezer.group().threads() {
+                // Once more: a thread that was being made kept the priority of its maker.
+                let _ = process::lower(tid);
+            }
+            let gone = freezer.group().dissolve().is_ok();
+            // One that would not go stays under guard.
+            if let (Some(place), true) = (self.place, gone) {
+                self.guard.forget(place);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held")
+            .field("reservation", &self.reservation)
+            .field("name", &self.name)
+            .field("since", &self.since)
+            .finish_non_exhaustive()
+    }
+}

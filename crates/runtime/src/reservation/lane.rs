@@ -1,0 +1,247 @@
+//! One CPU: who reserved what of it, and the thread that follows its timetable.
+
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use punctual_analysis::supply::{Handover, Limits, Roster, RosterRefusal, Rules, TimeConstraint};
+use punctual_linux::bell::Bell;
+use punctual_linux::clock;
+use punctual_linux::process::Guard;
+use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::thread;
+use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_policy::course::Pending;
+use punctual_policy::timetable::Turns;
+
+use super::dispatcher::{Dispatcher, MOST, Message};
+use super::error::{Refused, StartError};
+use super::mailbox::{Outbox, mailbox};
+use super::owner::{DISPATCHER, Owner};
+
+/// How long before it counts the dispatcher hears of a new table.
+const NOTICE: Duration = Duration::from_millis(2);
+
+/// A pause for a dispatcher that has no slot free.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A time constraint that stands, as those who admit see it.
+struct Standing {
+    name: u32,
+    asked: TimeConstraint,
+    left: Arc<AtomicU64>,
+}
+
+/// The CPU.
+pub(super) struct Lane {
+    cpu: usize,
+    roster: Roster,
+    once: Vec<Standing>,
+    next_once: u32,
+    outbox: Outbox<Message>,
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+    /// Held so that no other process dispatches this CPU: two who each think that it is theirs would
+    /// give away twice what there is.
+    _claim: UnixListener,
+}
+
+impl Lane {
+    pub(super) fn start(
+        cpu: usize,
+        context_switch: Service,
+        most_ppm: u32,
+        guard: Arc<Guard>,
+    ) -> Result<Self, StartError> {
+        let claim = claim(cpu)?;
+        let (outbox, inbox) = mailbox();
+        let bell = Arc::new(Bell::new());
+        let dispatcher = Dispatcher::new(cpu, context_switch, inbox, Arc::clone(&bell), guard);
+        let (ready_tx, ready) = mpsc::sync_channel(1);
+        let body = move || {
+            let entered = enter(cpu);
+            let may_run = entered.is_ok();
+            // The other end waits for exactly this message.
+            let _ = ready_tx.send(entered);
+            drop(ready_tx);
+            if may_run {
+                dispatcher.run();
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("dispatch-{cpu}")).spawn(body)?;
+        ready.recv().unwrap_or(Err(StartError::Ended { cpu }))?;
+        let limits = Limits { context_switch, ..Limits::default() };
+        Ok(Self {
+            cpu,
+            roster: Roster::new(Rules { limits, most_ppm }),
+            once: Vec::new(),
+            next_once: 0,
+            outbox,
+            bell,
+            thread: Some(thread),
+            _claim: claim,
+        })
+    }
+
+    pub(super) fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    pub(super) fn taken_ppm(&self) -> u64 {
+        u64::try_from(self.roster.taken().ppm_above()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether `asked` would be admitted now.
+    pub(super) fn would_admit(&self, asked: Reservation) -> Result<(), Refused> {
+        let mut trial = self.roster.clone();
+        let outcome = trial.admit(asked, clock::now() + NOTICE, &self.standing());
+        outcome.map(|_| ()).map_err(|refused| self.refused(refused))
+    }
+
+    /// Admits `asked`, for `owner`. Its name, and from when on it counts.
+    pub(super) fn admit(
+        &mut self,
+        asked: Reservation,
+        owner: Arc<Owner>,
+    ) -> Result<(u32, Instant), Refused> {
+        if self.roster.entries().len() >= MOST {
+            return Err(Refused::TooMany { most: MOST });
+        }
+        self.settle();
+        let outcome = self.roster.admit(asked, clock::now() + NOTICE, &self.standing());
+        let handover = outcome.map_err(|refused| self.refused(refused))?;
+        let (name, from) = (handover.owner, handover.from);
+        // In this order: who is frozen by joining may be ourselves, and only a table thaws us again.
+        self.follow(handover);
+        self.send(Message::Join { name, owner });
+        Ok((name, from))
+    }
+
+    pub(super) fn change(&mut self, name: u32, asked: Reservation) -> Result<Instant, Refused> {
+        self.settle();
+        let standing = self.standing();
+        let outcome = self.roster.change(name, asked, clock::now() + NOTICE, &standing);
+        let outcome = outcome.ok_or(Refused::Gone)?;
+        let handover = outcome.map_err(|refused| self.refused(refused))?;
+        let from = handover.from;
+        self.follow(handover);
+        Ok(from)
+    }
+
+    /// Lets go of it at once: what its slots would have been is everybody's.
+    pub(super) fn release(&mut self, name: u32) {
+        self.send(Message::Leave { name });
+        self.settle();
+        if let Some(handover) = self.roster.release(name, clock::now() + NOTICE) {
+            self.follow(handover);
+        }
+    }
+
+    /// Whether `asked` would be accepted now.
+    pub(super) fn would_begin(&self, asked: TimeConstraint) -> Result<(), Refused> {
+        let heard = clock::now() + NOTICE;
+        let asked = TimeConstraint { start: asked.start.max(heard), ..asked };
+        let outcome = self.roster.begin(asked, &self.standing(), heard);
+        outcome.map_err(|refusal| Refused::NoRoom { cpu: self.cpu, refusal })
+    }
+
+    /// A time constraint for `owner`: its name.
+    pub(super) fn begin(
+        &mut self,
+        asked: TimeConstraint,
+        owner: Arc<Owner>,
+    ) -> Result<u32, Refused> {
+        let now = clock::now();
+        // One that is over may still be held: the dispatcher keeps it until it is ended.
+        if self.once.len() >= MOST {
+            return Err(Refused::TooMany { most: MOST });
+        }
+        self.would_begin(asked)?;
+        // What is asked counts from when the dispatcher knows of it.
+        let start = asked.start.max(now + NOTICE);
+        let asked = TimeConstraint { start, ..asked };
+        let name = self.next_once;
+        self.next_once = name.wrapping_add(1);
+        let left = Arc::new(AtomicU64::new(asked.estimate.as_nanos()));
+        let TimeConstraint { estimate, deadline, .. } = asked;
+        let pending = Pending { name, start, deadline, left: estimate };
+        self.once.push(Standing { name, asked, left: Arc::clone(&left) });
+        self.send(Message::Once { pending, owner, left });
+        Ok(name)
+    }
+
+    pub(super) fn end(&mut self, name: u32) {
+        self.once.retain(|one| one.name != name);
+        self.send(Message::EndOnce { name });
+    }
+
+    fn follow(&mut self, handover: Handover) {
+        let Handover { follow, from, .. } = handover;
+        let any = !self.roster.entries().is_empty();
+        let turns = any.then(|| Turns::new(follow.table, follow.origin));
+        self.send(Message::Follow { from, turns });
+    }
+
+    /// One change at a time: until the last one counts.
+    fn settle(&self) {
+        if !self.roster.entries().is_empty() {
+            clock::sleep_until(self.roster.from());
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let mut message = message;
+        while let Err(back) = self.outbox.send(message) {
+            message = back;
+            self.bell.ring();
+            clock::sleep(PAUSE);
+        }
+        self.bell.ring();
+    }
+
+    fn standing(&self) -> Vec<TimeConstraint> {
+        let now = clock::now();
+        let left = |one: &Standing| {
+            let left = one.left.load(Ordering::Relaxed);
+            TimeConstraint { estimate: Service::from_nanos(left), ..one.asked }
+        };
+        let stands = |one: &TimeConstraint| one.deadline > now && !one.estimate.is_zero();
+        self.once.iter().map(left).filter(stands).collect()
+    }
+
+    fn refused(&self, refused: RosterRefusal) -> Refused {
+        Refused::DoesNotFit { cpu: self.cpu, refusal: Box::new(refused) }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            // It does not panic; if it did, it said so then.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn enter(cpu: usize) -> Result<(), StartError> {
+    thread::pin_to(cpu).map_err(|error| StartError::Cpu { cpu, error })?;
+    sched::set(thread::current(), Class::Fifo { priority: DISPATCHER })
+        .map_err(|error: SchedError| StartError::Class(error))
+}
+
+/// An abstract name (unix(7)): the kernel gives it back when the process ends, however it ends.
+fn claim(cpu: usize) -> Result<UnixListener, StartError> {
+    let name = SocketAddr::from_abstract_name(format!("punctual-dispatcher-cpu-{cpu}"))?;
+    UnixListener::bind_addr(&name).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => StartError::Taken { cpu },
+        _ => StartError::Thread(error),
+    })
+}
+
+pub(super) fn locked(lane: &Mutex<Lane>) -> MutexGuard<'_, Lane> {
+    // Whoever panicked in it left numbers that are whole; the tables themselves are the dispatcher's.
+    lane.lock().unwrap_or_else(PoisonError::into_inner)
+}

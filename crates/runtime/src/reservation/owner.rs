@@ -1,0 +1,188 @@
+//! Whom the dispatcher gives slots to, and how it starts and stops them.
+//!
+//! In its slot an owner is at SCHED_FIFO [`IN_SLOT`], above every upcall, because admission counts
+//! reservations as interference to them. Outside, a *soft* owner is an ordinary program, a *hard* one
+//! is frozen. Everything here that the dispatcher calls allocates nothing and takes no lock.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_linux::bell::Bell;
+use punctual_linux::cgroup::Meter;
+use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::process;
+use punctual_linux::thread::Tid;
+use punctual_model::Service;
+use punctual_model::reservation::Enforcement;
+
+/// The SCHED_FIFO priority of an owner in its slot: above [`crate::ceiling::CEILING`], 80.
+pub const IN_SLOT: u8 = 88;
+
+/// The dispatcher's own: above every owner's, so that it preempts them when its timer fires.
+pub const DISPATCHER: u8 = 90;
+
+/// What is started and stopped.
+#[derive(Debug)]
+pub(super) enum Hold {
+    /// One thread of this process, which can only be soft.
+    Thread {
+        /// Its id, which is its own as long as `alive` can be read.
+        tid: Tid,
+        /// A file of its folder in /proc: reading it fails once that very thread has ended, whoever
+        /// has its id by then.
+        alive: File,
+    },
+    /// All threads of a group.
+    Group {
+        /// The group.
+        freezer: Freezer,
+        /// Frozen outside its slots.
+        enforcement: Enforcement,
+    },
+}
+
+/// Its slot is over.
+const NO_SLOT: u64 = u64::MAX;
+
+/// An owner, seen by its holder and by the dispatcher.
+#[derive(Debug)]
+pub(super) struct Owner {
+    hold: Hold,
+    /// Slots that it was given.
+    pub(super) slots: AtomicU64,
+    /// Of a soft group: what tells how much it used in its slots.
+    meter: Option<Meter>,
+    /// What the meter said when its slot began, and [`NO_SLOT`] outside, in ns.
+    at_start: AtomicU64,
+    /// What it used in its slots, in ns.
+    inside: AtomicU64,
+    /// Times that the kernel refused to start or stop it.
+    pub(super) refused: AtomicU64,
+    /// Rung when the dispatcher has let go of it for good.
+    pub(super) gone: Bell,
+}
+
+impl Owner {
+    pub(super) fn new(hold: Hold) -> Self {
+        let meter = match &hold {
+            Hold::Group { freezer, enforcement: Enforcement::Soft } => freezer.group().meter(),
+            _ => None,
+        };
+        Self {
+            hold,
+            slots: AtomicU64::new(0),
+            meter,
+            at_start: AtomicU64::new(NO_SLOT),
+            inside: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            gone: Bell::new(),
+        }
+    }
+
+    /// What a soft group used in its slots, the one that may be running included; none if the kernel
+    /// keeps no account of it.
+    pub(super) fn used_inside(&self) -> Option<Service> {
+        let used = self.meter.as_ref()?.read()?;
+        let running = match self.at_start.load(Ordering::Relaxed) {
+            NO_SLOT => Service::ZERO,
+            at_start => used.saturating_sub(Service::from_nanos(at_start)),
+        };
+        Some(Service::from_nanos(self.inside.load(Ordering::Relaxed)) + running)
+    }
+
+    /// Its members may use only the dispatcher's CPU, and that is the dispatcher's at this moment: so
+    /// none of them runs, and the account is complete.
+    fn read_meter(&self) -> Option<u64> {
+        self.meter.as_ref()?.read().map(Service::as_nanos)
+    }
+
+    fn begin_account(&self) {
+        let used = self.read_meter().unwrap_or(NO_SLOT);
+        self.at_start.store(used, Ordering::Relaxed);
+    }
+
+    fn end_account(&self) {
+        let at_start = self.at_start.swap(NO_SLOT, Ordering::Relaxed);
+        if let (false, Some(used)) = (at_start == NO_SLOT, self.read_meter()) {
+            self.inside.fetch_add(used.saturating_sub(at_start), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
+    /// Before its first slot.
+    pub(super) fn join(&self, buffer: &mut [u8]) {
+        if let Hold::Group { freezer, enforcement: Enforcement::Hard } = &self.hold {
+            self.count(freezer.freeze().is_ok());
+            // What they make later begins with their priority and in their group.
+            self.each(freezer, buffer, |thread| process::raise(thread, IN_SLOT).is_ok());
+        }
+    }
+
+    /// Its slot begins.
+    pub(super) fn start(&self, buffer: &mut [u8]) {
+        self.slots.fetch_add(1, Ordering::Relaxed);
+        match &self.hold {
+            Hold::Thread { tid, alive } => {
+                if lives(alive) {
+                    self.count(process::raise(*tid, IN_SLOT).is_ok());
+                }
+            }
+            Hold::Group { freezer, enforcement: Enforcement::Hard } => {
+                self.count(freezer.thaw().is_ok());
+            }
+            Hold::Group { freezer, enforcement: Enforcement::Soft } => {
+                self.begin_account();
+                self.each(freezer, buffer, |thread| process::raise(thread, IN_SLOT).is_ok());
+            }
+        }
+    }
+
+    /// Its slot ends.
+    pub(super) fn stop(&self, buffer: &mut [u8]) {
+        match &self.hold {
+            Hold::Thread { tid, alive } => {
+                if lives(alive) {
+                    self.count(process::lower(*tid).is_ok());
+                }
+            }
+            Hold::Group { freezer, enforcement: Enforcement::Hard } => {
+                self.count(freezer.freeze().is_ok());
+            }
+            Hold::Group { freezer, enforcement: Enforcement::Soft } => {
+                self.end_account();
+                self.each(freezer, buffer, |thread| process::lower(thread).is_ok());
+            }
+        }
+    }
+
+    /// After its last slot: an ordinary program again, on the CPU where it is.
+    pub(super) fn leave(&self, buffer: &mut [u8]) {
+        match &self.hold {
+            Hold::Thread { .. } => self.stop(buffer),
+            Hold::Group { freezer, .. } => {
+                self.each(freezer, buffer, |thread| process::lower(thread).is_ok());
+                self.count(freezer.thaw().is_ok());
+            }
+        }
+    }
+
+    fn each(&self, freezer: &Freezer, buffer: &mut [u8], with: impl Fn(Tid) -> bool) {
+        // A thread that ends meanwhile is no refusal.
+        let read = freezer.threads().each(buffer, |thread| {
+            let _ended = with(thread);
+        });
+        self.count(read.is_ok());
+    }
+
+    fn count(&self, worked: bool) {
+        self.refused.fetch_add(u64::from(!worked), Ordering::Relaxed);
+    }
+}
+
+fn lives(alive: &File) -> bool {
+    alive.read_at(&mut [0], 0).is_ok()
+}

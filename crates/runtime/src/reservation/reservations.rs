@@ -1,0 +1,279 @@
+//! Admitting reservations by timetable, on the first CPU where they fit.
+
+use std::fs::File;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_linux::cgroup::freezer::Freezer;
+use punctual_linux::process::{self, Guard};
+use punctual_linux::sched::{self, bandwidth_cap};
+use punctual_linux::thread::{self, Tid};
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Reservation, Service};
+
+use super::choose::{Choice, Facts, Kind, Wish, choose, kind_of};
+use super::error::{Refused, StartError};
+use super::held::Held;
+use super::lane::{Lane, locked};
+use super::owner::{Hold, IN_SLOT};
+
+/// Of each CPU, kept for ordinary work beside what the kernel itself keeps: real-time throttling must
+/// never become due, as it would stop the dispatcher too.
+const KEPT_PPM: u32 = 20_000;
+
+/// Who holds a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// One thread, of this process or another.
+    Thread(Tid),
+    /// A process by its id, with all its threads and children, those to come included.
+    Process(i32),
+}
+
+/// What the timetables are built with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The CPUs that may be used, in this order.
+    pub cpus: Vec<usize>,
+    /// What is lost at the start of each slot: the dispatcher's wake-up, the switch, the thaw.
+    pub context_switch: Service,
+    /// The most that all slots of a CPU may take, in millionths.
+    pub most_ppm: u32,
+}
+
+impl Default for Settings {
+    /// This thread's CPUs from the last to the first, which serves most interrupts; 100 µs, from the
+    /// timer to the first instruction of a thawed process on a virtual machine; what
+    /// `kernel.sched_rt_runtime_us` leaves, less 2 %.
+    fn default() -> Self {
+        let mut cpus = thread::affinity();
+        cpus.reverse();
+        let cap = bandwidth_cap().unwrap_or(1_000_000).min(1_000_000);
+        let context_switch = Service::from_micros(100);
+        Self { cpus, context_switch, most_ppm: cap.saturating_sub(KEPT_PPM) }
+    }
+}
+
+type Lanes = Vec<Arc<Mutex<Lane>>>;
+
+/// The reservations that this process gives.
+///
+/// ```no_run
+/// use std::process::Command;
+/// use punctual_model::reservation::Enforcement;
+/// use punctual_runtime::reservation::Reservations;
+///
+/// let reservations = Reservations::new()?;
+/// let mut player = Command::new("aplay");
+/// player.arg("song.wav");
+/// let (mut child, held) =
+///     reservations.spawn(&mut player, "2ms/8ms".parse()?, Enforcement::Hard)?;
+/// println!("{}: {}", held.reservation(), held.choice().because);
+/// child.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Reservations {
+    settings: Arc<Settings>,
+    facts: Arc<Facts>,
+    guard: Arc<Guard>,
+    lanes: Arc<Mutex<Lanes>>,
+}
+
+impl Reservations {
+    /// On this thread's CPUs, as [`Settings::default`]. Probes the host and starts the guard; a CPU's
+    /// dispatcher starts with its first reservation.
+    ///
+    /// # Errors
+    /// If the guard cannot be started.
+    pub fn new() -> Result<Self, StartError> {
+        Self::with(Settings::default())
+    }
+
+    /// With other settings.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(settings: Settings) -> Result<Self, StartError> {
+        Ok(Self {
+            settings: Arc::new(settings),
+            facts: Arc::new(Facts::probe()),
+            guard: Arc::new(Guard::start()?),
+            lanes: Arc::default(),
+        })
+    }
+
+    /// What was found out about the host.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Reserves for a thread or a process that runs already, by timetable. It may be on the CPU of
+    /// that timetable only, as long as it is held.
+    ///
+    /// # Errors
+    /// A [`Refused`]; then nothing was changed.
+    pub fn admit(
+        &self,
+        reservation: Reservation,
+        subject: Subject,
+        enforcement: Enforcement,
+    ) -> Result<Held, Refused> {
+        let (kind, pid, tid) = match subject {
+            Subject::Process(pid) => (Kind::Process, pid, None),
+            Subject::Thread(tid) => {
+                let (kind, pid) = kind_of(tid).ok_or(Refused::Gone)?;
+                (kind, pid, Some(tid))
+            }
+        };
+        // Only asked for the timetable: the kernel's own is for the calling thread, in `Reserved`.
+        let wish = Wish { reservation, kind, enforcement, cpu: None, exact: true };
+        let choice = choose(wish, &self.facts)?;
+        let members = tid.map_or_else(|| process::threads_of(pid), |tid| vec![tid]);
+        let first = members.first().copied().ok_or(Refused::Gone)?;
+        let reserved = |thread: &Tid| {
+            sched::get(*thread).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE")
+        };
+        if let Some(thread) = members.iter().copied().find(reserved) {
+            return Err(Refused::AlreadyReserved { thread });
+        }
+        let cpus = thread::affinity_of(first);
+        let lane = self.lane_for(reservation, &cpus)?;
+        let own = u32::try_from(pid) == Ok(std::process::id());
+        let hold = match tid {
+            Some(tid) if own && enforcement == Enforcement::Soft => {
+                let alive = File::open(format!("/proc/{pid}/task/{tid}/comm"))?;
+                Hold::Thread { tid, alive }
+            }
+            Some(tid) => {
+                Hold::Group { freezer: Freezer::of_thread(pid, tid.as_raw())?, enforcement }
+            }
+            None => Hold::Group { freezer: Freezer::of_process(pid)?, enforcement },
+        };
+        let mut held = self.hold(lane, hold, tid.is_some(), choice, cpus)?;
+        held.pin()?;
+        held.admit(reservation)?;
+        Ok(held)
+    }
+
+    /// Starts a program under a reservation: from its first instruction on, with everything that it
+    /// makes. `command` is good for one start. Dropping the [`Held`] lets the program go on as an
+    /// ordinary one.
+    ///
+    /// # Errors
+    /// A [`Refused`]; then nothing runs.
+    pub fn spawn(
+        &self,
+        command: &mut Command,
+        reservation: Reservation,
+        enforcement: Enforcement,
+    ) -> Result<(Child, Held), Refused> {
+        let wish = Wish { reservation, kind: Kind::Command, enforcement, cpu: None, exact: true };
+        let choice = choose(wish, &self.facts)?;
+        let cpus = thread::affinity();
+        let lane = self.lane_for(reservation, &cpus)?;
+        let cpu = locked(&lane).cpu();
+        let me = i32::try_from(std::process::id()).map_err(std::io::Error::other)?;
+        let freezer = Freezer::for_children_of(me)?;
+        let priority = (enforcement == Enforcement::Hard).then_some(IN_SLOT);
+        process::join_on_exec(command, freezer.group(), cpu, priority)?;
+        let hold = Hold::Group { freezer, enforcement };
+        let mut held = self.hold(lane, hold, false, choice, cpus)?;
+        // Before the child is there: in a frozen group it waits for its first slot.
+        held.admit(reservation)?;
+        let child = command.spawn()?;
+        Ok((child, held))
+    }
+
+    fn hold(
+        &self,
+        lane: Arc<Mutex<Lane>>,
+        hold: Hold,
+        threaded: bool,
+        choice: Choice,
+        cpus: Vec<usize>,
+    ) -> Result<Held, Refused> {
+        let place = match &hold {
+            Hold::Group { freezer, .. } => {
+                Some(self.guard.watch(freezer.group().path(), freezer.is_v1(), threaded)?)
+            }
+            Hold::Thread { .. } => None,
+        };
+        Ok(Held::new(lane, hold, choice, cpus, Arc::clone(&self.guard), place))
+    }
+
+    /// The first CPU on which `reservation` would be admitted.
+    pub(super) fn lane_for(
+        &self,
+        reservation: Reservation,
+        among: &[usize],
+    ) -> Result<Arc<Mutex<Lane>>, Refused> {
+        self.each_lane(among, |lane| lane.would_admit(reservation))
+    }
+
+    /// The first CPU with which `with` is content; else what it said of the most promising one.
+    pub(super) fn each_lane(
+        &self,
+        among: &[usize],
+        mut with: impl FnMut(&Lane) -> Result<(), Refused>,
+    ) -> Result<Arc<Mutex<Lane>>, Refused> {
+        let mut refused: Option<Refused> = None;
+        for &cpu in self.settings.cpus.iter().filter(|cpu| among.contains(cpu)) {
+            let outcome = self.lane(cpu).map_err(Refused::from);
+            let outcome = outcome.and_then(|lane| {
+                let content = with(&locked(&lane));
+                content.map(|()| lane)
+            });
+            match outcome {
+                Ok(lane) => return Ok(lane),
+                Err(error) => {
+                    let better = refused.as_ref().is_none_or(|old| offered(&error) > offered(old));
+                    if better {
+                        refused = Some(error);
+                    }
+                }
+            }
+        }
+        Err(refused.unwrap_or_else(|| {
+            let error = thread::AffinityError::NotAllowed {
+                cpus: self.settings.cpus.clone(),
+                allowed: among.to_vec(),
+            };
+            let cpu = self.settings.cpus.first().copied().unwrap_or(0);
+            StartError::Cpu { cpu, error }.into()
+        }))
+    }
+
+    fn lane(&self, cpu: usize) -> Result<Arc<Mutex<Lane>>, StartError> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lane) = lanes.iter().find(|lane| locked(lane).cpu() == cpu) {
+            return Ok(Arc::clone(lane));
+        }
+        let Settings { context_switch, most_ppm, .. } = *self.settings;
+        let lane = Lane::start(cpu, context_switch, most_ppm, Arc::clone(&self.guard))?;
+        let lane = Arc::new(Mutex::new(lane));
+        lanes.push(Arc::clone(&lane));
+        Ok(lane)
+    }
+
+    /// What the slots take of each CPU that has a timetable, in millionths, switches included.
+    pub fn taken(&self) -> Vec<(usize, u64)> {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_one = |lane: &Arc<Mutex<Lane>>| {
+            let lane = locked(lane);
+            (lane.cpu(), lane.taken_ppm())
+        };
+        lanes.iter().map(of_one).collect()
+    }
+}
+
+/// How much a refusal offers instead.
+fn offered(refused: &Refused) -> u64 {
+    match refused {
+        Refused::DoesNotFit { refusal, .. } => {
+            1 + refusal.offer.map_or(0, |offer| offer.budget().as_nanos())
+        }
+        Refused::NoRoom { refusal, .. } => 1 + refusal.largest_estimate.as_nanos(),
+        _ => 0,
+    }
+}

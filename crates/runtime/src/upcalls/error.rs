@@ -1,0 +1,104 @@
+//! Why upcalls are refused, do not run, or do not obey.
+
+use punctual_analysis::Refusal;
+use punctual_linux::sched::SchedError;
+use punctual_linux::shm::ShmError;
+use punctual_linux::timer::TimerError;
+use punctual_model::Reservation;
+use thiserror::Error;
+
+/// Why an upcall was not created or changed.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// It and those created before do not all fit.
+    #[error("refused: {0}")]
+    Refused(Box<Refusal>),
+    /// Together they need more than the reservation they are to run in.
+    #[error(
+        "refused: the upcalls would need {needed_ppm} parts per million of a CPU, and the \
+         reservation gives {reserved_ppm}"
+    )]
+    AboveReservation {
+        /// Of all upcalls with the new one, rounded up.
+        needed_ppm: u64,
+        /// Of the reservation, rounded up.
+        reserved_ppm: u64,
+    },
+    /// The sound test was asked for, and does not prove them in time.
+    #[error(
+        "refused: inside {reservation} the upcalls are not proven to be in time, because its budget \
+         may come late in each period; reserve more, or at a shorter period"
+    )]
+    LateInside {
+        /// In which they were to run.
+        reservation: Reservation,
+    },
+    /// Best effort runs below all real-time work and is lifted by the thread that contains.
+    #[error(
+        "upcall {task} is of best effort, which needs upcalls outside reservations (it would spend \
+         the budget) and with containment (it is lifted by it), and whose contract cannot be \
+         changed; close it and create another"
+    )]
+    BestEffort {
+        /// Its number.
+        task: u32,
+    },
+    /// It was closed or never created.
+    #[error("there is no upcall {task}: it was closed or never created")]
+    NoSuchUpcall {
+        /// The number given.
+        task: u32,
+    },
+    /// What runs does not allocate.
+    #[error(
+        "there is room for {room} upcalls and all of it is taken; close one, or ask for more with \
+         Upcalls::with_room before they run"
+    )]
+    NoRoom {
+        /// How many there is room for.
+        room: usize,
+    },
+    /// The upcalls have ended, because a handler panicked or the kernel took their class away.
+    #[error("the upcalls do not run any more; stop them to learn why")]
+    Ended,
+}
+
+/// Why an upcall does not do as it is told.
+#[derive(Debug, Error)]
+pub enum OrderError {
+    /// It was closed or never created.
+    #[error("there is no upcall {task}: it was closed or never created")]
+    NoSuchUpcall {
+        /// The number given.
+        task: u32,
+    },
+    /// Its handler has not come back from an iteration. It was closed all the same.
+    #[error(
+        "the handler of upcall {task} has not come back; the upcall is closed, and stopping all of \
+         them gives the handler back if it has come by then"
+    )]
+    StillOut {
+        /// The number given.
+        task: u32,
+    },
+    /// The upcalls have ended, because a handler panicked or the kernel took their class away.
+    #[error("the upcalls do not run any more; stop them to learn why")]
+    Ended,
+}
+
+/// Why the upcalls do not run.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The kernel refused the scheduling class.
+    #[error(transparent)]
+    Class(#[from] SchedError),
+    /// The table of releases that the processes of this user share cannot be used.
+    #[error("upcalls cannot be ordered across processes: {0}")]
+    Table(#[from] ShmError),
+    /// The thread could not be made.
+    #[error("no thread for the upcalls: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The timer of containment could not be made.
+    #[error("handlers that do not come back could not be contained: {0}")]
+    Timer(#[from] TimerError),
+}

@@ -1,0 +1,203 @@
+//! One run: sixteen processes of six upcalls, from their start to what became of them.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::process::{Child, Command, Stdio};
+
+use punctual_linux::{clock, host, process::die_with_parent};
+use punctual_model::Duration;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use super::process::{Outcome, Report, Role};
+use super::work::Work;
+use super::{Mode, Phases};
+
+const PROCESSES: u64 = 16;
+const PERIODS_US: [u64; 6] = [40_000, 50_000, 60_000, 70_000, 80_000, 90_000];
+const BATCH: u32 = 8;
+
+/// What is compared.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Case {
+    pub(crate) mode: Mode,
+    pub(crate) phases: Phases,
+    pub(crate) footprint: usize,
+    pub(crate) utilisation: f64,
+    pub(crate) seed: u64,
+    /// There or back.
+    pub(crate) pass: u32,
+}
+
+/// What is the same for all.
+pub(crate) struct Setting {
+    cpu: usize,
+    length: Duration,
+    quantum: u32,
+    allowance_us: u64,
+    /// Cache lines a millisecond, for each footprint.
+    speeds: BTreeMap<usize, u64>,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    pub(crate) case: Case,
+    pub(crate) jobs: u64,
+    pub(crate) late: u64,
+    pub(crate) switches: u64,
+    /// Nanoseconds used, and those that the same work takes alone.
+    pub(crate) exec_time: u64,
+    pub(crate) nominal: u64,
+    /// By period.
+    pub(crate) upcalls: Vec<Outcome>,
+    /// Of all CPUs together.
+    pub(crate) stolen_ms: u64,
+    pub(crate) length_ms: u64,
+}
+
+impl Setting {
+    /// Measures how fast this machine is, with each working set.
+    pub(crate) fn new(
+        cpu: usize,
+        seconds: f64,
+        quantum: u32,
+        allowance_us: u64,
+        footprints: &[usize],
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let kib: Vec<usize> = footprints.iter().map(|kib| kib * 1024).collect();
+        let measure = move || {
+            punctual_linux::thread::pin_to(cpu)?;
+            Ok(kib.into_iter().map(|bytes| (bytes, Work::lines_per_milli(bytes))).collect())
+        };
+        let measured: Result<_, punctual_linux::thread::AffinityError> =
+            std::thread::spawn(measure).join().unwrap_or_else(|p| std::panic::resume_unwind(p));
+        let length = Duration::from_micros((seconds * 1e6) as u64);
+        Ok(Self { cpu, length, quantum, allowance_us, speeds: measured? })
+    }
+
+    /// Runs `case` to its end.
+    pub(crate) fn run(&self, case: &Case) -> Result<Run, Box<dyn std::error::Error>> {
+        let mut rng = ChaCha8Rng::seed_from_u64(1_000 + case.seed);
+        let start = clock::now() + Duration::from_millis(700);
+        let share = case.utilisation / (PROCESSES as f64 * PERIODS_US.len() as f64);
+        let speed = self.speeds[&case.footprint] as f64 / 1e6;
+        let upcall = |period_us: &u64| {
+            let nominal = share * *period_us as f64 * 1e3 / f64::from(BATCH);
+            (*period_us, (nominal * speed) as u64, nominal as u64)
+        };
+        let upcalls: Vec<_> = PERIODS_US.iter().map(upcall).collect();
+        let stolen = || host::stolen().unwrap_or(Duration::ZERO);
+        let before = stolen();
+        let mut children = Vec::new();
+        for _ in 0..PROCESSES {
+            let offset = Duration::from_micros(rng.random_range(0..90_000));
+            let start = match case.phases {
+                Phases::Random => start + offset,
+                Phases::Synchronous => start,
+            };
+            let until = start + self.length;
+            children.push(spawn(&Role {
+                mode: case.mode,
+                cpu: self.cpu,
+                start: start.as_nanos(),
+                until: until.as_nanos(),
+                footprint: case.footprint,
+                batch: BATCH,
+                quantum: self.quantum,
+                allowance_us: self.allowance_us,
+                upcalls: upcalls.clone(),
+            })?);
+        }
+        let mut run = Run {
+            case: case.clone(),
+            jobs: 0,
+            late: 0,
+            switches: 0,
+            exec_time: 0,
+            nominal: 0,
+            upcalls: Vec::new(),
+            stolen_ms: 0,
+            length_ms: self.length.as_nanos() / 1_000_000,
+        };
+        for child in children {
+            run.add(child, &upcalls)?;
+        }
+        run.stolen_ms = (stolen() - before).as_nanos() / 1_000_000;
+        Ok(run)
+    }
+}
+
+/// This program again. It is killed if we end.
+fn spawn(role: &Role) -> Result<Child, Box<dyn std::error::Error>> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("live-process").arg(serde_json::to_string(role)?).stdout(Stdio::piped());
+    die_with_parent(&mut command);
+    Ok(command.spawn()?)
+}
+
+impl Run {
+    fn add(
+        &mut self,
+        child: Child,
+        upcalls: &[(u64, u64, u64)],
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            return Err(format!("a process of the study ended with {}", output.status).into());
+        }
+        let report: Report = serde_json::from_slice(&output.stdout)?;
+        self.switches += report.switches;
+        self.exec_time += report.exec_time;
+        for (outcome, (_, _, nominal)) in report.upcalls.into_iter().zip(upcalls) {
+            self.jobs += outcome.jobs;
+            self.late += outcome.late;
+            self.nominal += outcome.jobs * nominal * u64::from(BATCH);
+            match self.upcalls.iter_mut().find(|of| of.period_us == outcome.period_us) {
+                Some(of) => {
+                    of.jobs += outcome.jobs;
+                    of.late += outcome.late;
+                    of.worst_ppm = of.worst_ppm.max(outcome.worst_ppm);
+                }
+                None => self.upcalls.push(outcome),
+            }
+        }
+        Ok(())
+    }
+
+    /// Context switches of the upcalls' threads, for each job.
+    pub(crate) fn switches_a_job(&self) -> f64 {
+        self.switches as f64 / self.jobs.max(1) as f64
+    }
+
+    /// Processor time over what the same work takes alone.
+    pub(crate) fn over_nominal(&self) -> f64 {
+        self.exec_time as f64 / self.nominal.max(1) as f64
+    }
+
+    /// Whether the hypervisor took more than two thousandths of the time of a CPU: then the run says
+    /// nothing about us.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.stolen_ms * 500 > self.length_ms
+    }
+
+    pub(crate) fn line(&self) -> String {
+        let case = &self.case;
+        format!(
+            "{:?} {:?} {} KiB, U {:.3}, seed {}.{}: {:.3} switches a job, CPU {:.3}, {} of {} late, \
+             {} ms stolen",
+            case.mode,
+            case.phases,
+            case.footprint / 1024,
+            case.utilisation,
+            case.seed,
+            case.pass,
+            self.switches_a_job(),
+            self.over_nominal(),
+            self.late,
+            self.jobs,
+            self.stolen_ms,
+        )
+    }
+}

@@ -1,0 +1,293 @@
+//! Handlers that do not come back, on this kernel: they are put aside, the others go on, and nothing
+//! is left behind. Function only, no times: the host is shared.
+//!
+//! Without the right to real-time scheduling these tests say so and check nothing.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use punctual_linux::clock;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread;
+use punctual_model::{
+    BestEffort, BestEffortSpec, Duration, Handler, HostProfile, Instant, Reservation, Service,
+    Upcall, UpcallSpec,
+};
+use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::{Activity, NoticeKind, OrderError, Placement, Running, Upcalls};
+use punctual_trace::Kind;
+
+/// One at a time: they share this host's CPUs.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The longest that anything may take on a host with other load.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Work = Box<dyn Handler + Send>;
+
+/// Counts its jobs.
+struct Count(Arc<AtomicU64>);
+
+impl Handler for Count {
+    fn iterate(&mut self, _: Instant, pdus: u32) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        pdus
+    }
+}
+
+/// Does not come back from its first iteration until it is released; then it counts.
+struct Stuck<F> {
+    wait: F,
+    released: Arc<AtomicBool>,
+    jobs: Arc<AtomicU64>,
+}
+
+impl<F: FnMut()> Handler for Stuck<F> {
+    fn iterate(&mut self, _: Instant, pdus: u32) -> u32 {
+        while !self.released.load(Ordering::Acquire) {
+            (self.wait)();
+        }
+        self.jobs.fetch_add(1, Ordering::Relaxed);
+        pdus
+    }
+}
+
+/// Lets a handler go when dropped, also when the test fails: no spinning thread may stay.
+struct Release(Arc<AtomicBool>, Option<PipeWriter>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+        if let Some(pipe) = &mut self.1 {
+            let _ = pipe.write_all(b"x");
+        }
+    }
+}
+
+fn upcall(period_ms: u64, pdu_us: u64) -> Upcall {
+    Upcall::new(UpcallSpec {
+        name: format!("every {period_ms} ms"),
+        period: Duration::from_millis(period_ms),
+        batch: 1,
+        quantum: 1,
+        time_per_pdu: Service::from_micros(pdu_us),
+    })
+    .expect("valid")
+}
+
+fn may(class: Class) -> bool {
+    sched::try_out(class).map_err(|refused| println!("skipped: {refused}")).is_ok()
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let until = clock::now() + PATIENCE;
+    while clock::now() < until {
+        if holds() {
+            return true;
+        }
+        clock::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+fn more_of(jobs: &AtomicU64) -> bool {
+    let before = jobs.load(Ordering::Relaxed);
+    eventually(|| jobs.load(Ordering::Relaxed) > before + 3)
+}
+
+/// A stuck upcall of 20 ms beside a counting one of 10 ms.
+struct Pair {
+    running: Running<Work>,
+    release: Release,
+    others: Arc<AtomicU64>,
+    came_back: Arc<AtomicU64>,
+}
+
+fn pair(
+    placement: Placement,
+    wait: impl FnMut() + Send + 'static,
+    pipe: Option<PipeWriter>,
+) -> Pair {
+    let released = Arc::new(AtomicBool::new(false));
+    let release = Release(Arc::clone(&released), pipe);
+    let (others, came_back) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut upcalls: Upcalls<Work> = Upcalls::new(placement, HostProfile::ideal(1));
+    upcalls.create(upcall(10, 100), Box::new(Count(Arc::clone(&others)))).expect("fits");
+    let jobs = Arc::clone(&came_back);
+    upcalls.create(upcall(20, 100), Box::new(Stuck { wait, released, jobs })).expect("fits");
+    let running = upcalls.run(clock::now()).expect("has its class");
+    Pair { running, release, others, came_back }
+}
+
+/// What each way of not coming back must lead to.
+fn is_contained_and_rejoins(mut pair: Pair) {
+    let until = clock::now() + PATIENCE;
+    assert_eq!(pair.running.wait(&[0, 1], until), [1], "it is put aside");
+    assert_eq!(pair.running.activity(1), Activity::Contained);
+    assert!(more_of(&pair.others), "the other one goes on");
+    assert_eq!(pair.came_back.load(Ordering::Relaxed), 0);
+    drop(pair.release);
+    assert!(eventually(|| pair.running.activity(1) == Activity::Active), "it rejoins");
+    assert!(more_of(&pair.came_back) && more_of(&pair.others));
+    let notices: Vec<NoticeKind> = pair.running.notices().map(|notice| notice.kind).collect();
+    assert!(notices.contains(&NoticeKind::Contained { times: 1 }), "{notices:?}");
+    assert!(notices.contains(&NoticeKind::Returned), "{notices:?}");
+    let stopped = pair.running.stop().expect("kept its class");
+    assert_eq!((stopped.tasks, stopped.stuck), (vec![0, 1], vec![]));
+    let contained = |e: &&punctual_trace::Event| e.kind == Kind::Contained;
+    assert_eq!(stopped.events.iter().filter(contained).count(), 1);
+}
+
+#[test]
+fn one_that_spins_is_contained() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if may(Class::Fifo { priority: CEILING }) {
+        is_contained_and_rejoins(pair(Placement::Upcalls, std::hint::spin_loop, None));
+    }
+}
+
+#[test]
+fn one_that_sleeps_is_contained() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if may(Class::Fifo { priority: CEILING }) {
+        let sleep = || clock::sleep(Duration::from_millis(50));
+        is_contained_and_rejoins(pair(Placement::Upcalls, sleep, None));
+    }
+}
+
+#[test]
+fn one_that_waits_for_a_pipe_is_contained() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if may(Class::Fifo { priority: CEILING }) {
+        let (mut reader, writer): (PipeReader, PipeWriter) = std::io::pipe().expect("a pipe");
+        let read = move || {
+            let _ = reader.read(&mut [0; 1]);
+        };
+        is_contained_and_rejoins(pair(Placement::Upcalls, read, Some(writer)));
+    }
+}
+
+#[test]
+fn inside_a_reservation_the_others_go_on_in_a_second_one() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let reservation: Reservation = "2ms/10ms".parse().expect("valid");
+    if may(Class::Fifo { priority: CEILING })
+        && may(Class::Deadline { reservation, reset_on_fork: true })
+    {
+        is_contained_and_rejoins(pair(
+            Placement::Reserved(reservation),
+            std::hint::spin_loop,
+            None,
+        ));
+    }
+}
+
+#[test]
+fn one_that_does_it_again_and_again_is_closed_and_its_handler_comes_back_at_the_end() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !may(Class::Fifo { priority: CEILING }) {
+        return;
+    }
+    /// Sleeps in every iteration.
+    struct Slow;
+    impl Handler for Slow {
+        fn iterate(&mut self, _: Instant, pdus: u32) -> u32 {
+            clock::sleep(Duration::from_millis(15));
+            pdus
+        }
+    }
+    let others = Arc::new(AtomicU64::new(0));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&told);
+    let mut upcalls: Upcalls<Work> = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1))
+        .with_most_containments(2)
+        .observe(move |notice| hears.lock().expect("whole").push((notice.task, notice.kind)));
+    upcalls.create(upcall(20, 100), Box::new(Slow)).expect("fits");
+    upcalls.create(upcall(10, 100), Box::new(Count(Arc::clone(&others)))).expect("fits");
+    let mut running = upcalls.run(clock::now()).expect("has its class");
+    assert!(eventually(|| running.activity(0) == Activity::Closed));
+    assert!(more_of(&others));
+    let closed = (0, NoticeKind::Closed);
+    assert!(eventually(|| told.lock().expect("whole").contains(&closed)));
+    assert!(matches!(running.suspend(0), Err(OrderError::NoSuchUpcall { task: 0 })));
+    let stopped = running.stop().expect("kept its class");
+    assert_eq!((stopped.tasks, stopped.stuck), (vec![0, 1], vec![]));
+    let told = told.lock().expect("whole");
+    assert!(told.contains(&(0, NoticeKind::Contained { times: 2 })), "{told:?}");
+}
+
+#[test]
+fn stopping_does_not_wait_for_ever_for_one_that_never_comes_back() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !may(Class::Fifo { priority: CEILING }) {
+        return;
+    }
+    let sleep = || clock::sleep(Duration::from_millis(5));
+    let Pair { running, release, .. } = pair(Placement::Upcalls, sleep, None);
+    assert_eq!(running.wait(&[1], clock::now() + PATIENCE), [1]);
+    let stopped = running.stop().expect("kept its class");
+    assert_eq!((stopped.tasks, stopped.stuck), (vec![0], vec![1]));
+    drop(release);
+}
+
+#[test]
+fn a_panic_goes_on_in_the_owner() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    struct Panics;
+    impl Handler for Panics {
+        fn iterate(&mut self, _: Instant, _: u32) -> u32 {
+            panic!("as asked");
+        }
+    }
+    let mut upcalls = Upcalls::new(Placement::Ordinary, HostProfile::ideal(1));
+    upcalls.create(upcall(10, 100), Panics).expect("everything is admitted");
+    let mut running = upcalls.run(clock::now()).expect("an ordinary thread");
+    let ended =
+        |running: &mut Running<Panics>| matches!(running.suspend(0), Err(OrderError::Ended));
+    assert!(eventually(|| ended(&mut running)));
+    let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| running.stop()));
+    let panic = stopped.err().expect("it goes on");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"as asked"));
+}
+
+#[test]
+fn best_effort_runs_as_an_ordinary_thread_and_keeps_nobody_waiting() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !may(Class::Fifo { priority: CEILING }) {
+        return;
+    }
+    /// Notes its class and works half a millisecond.
+    struct Background(Arc<Mutex<Vec<Option<Class>>>>);
+    impl Handler for Background {
+        fn iterate(&mut self, _: Instant, pdus: u32) -> u32 {
+            let class = sched::get(thread::current()).expect("our own").class();
+            self.0.lock().expect("whole").push(class);
+            let until = clock::thread_cpu_time() + Service::from_micros(500);
+            while clock::thread_cpu_time() < until {}
+            pdus
+        }
+    }
+    let (jobs, classes) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let mut upcalls: Upcalls<Work> = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
+    upcalls.create(upcall(20, 100), Box::new(Count(Arc::clone(&jobs)))).expect("fits");
+    let background = BestEffort::new(BestEffortSpec {
+        name: "background".into(),
+        weight: 1,
+        quantum: 1,
+        time_per_pdu: Service::from_millis(1),
+        poll: Duration::from_millis(5),
+    });
+    let handler = Box::new(Background(Arc::clone(&classes)));
+    upcalls.create_best_effort(background.expect("valid"), handler).expect("fits");
+    let running = upcalls.run(clock::now()).expect("has its class");
+    let ran_enough = || classes.lock().expect("whole").len() > 50;
+    assert!(eventually(ran_enough) && more_of(&jobs), "both go on");
+    let stopped = running.stop().expect("kept its class");
+    assert_eq!(stopped.tasks, [0, 1]);
+    let classes = classes.lock().expect("whole");
+    let ordinary = classes.iter().filter(|class| **class == Some(Class::Other { nice: 0 }));
+    // Some are lifted before they begin; most are not.
+    assert!(ordinary.count() > classes.len() / 2, "{classes:?}");
+    assert!(stopped.events.iter().all(|event| event.kind != Kind::Contained));
+}

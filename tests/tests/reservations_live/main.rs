@@ -1,0 +1,295 @@
+//! Reservations by timetable on this host: that they do what they say, and that nothing is left, also
+//! after kill -9. What a host may not do it skips, with the reason.
+//!
+//! No wall-clock maximum is asserted: another program may take the CPU at any time.
+
+mod killed;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use punctual_linux::cgroup::Hierarchy;
+use punctual_linux::process::{self, Signal};
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread::{self, Tid};
+use punctual_linux::{clock, host};
+use punctual_model::reservation::Enforcement::{self, Hard, Soft};
+use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_runtime::reservation::{
+    Backend, Constraint, Held, IN_SLOT, Refused, Reservations, Reserved, StartError, Subject,
+};
+
+/// One timetable a CPU, so one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// None, with the reason printed, where the host cannot. Waits while another program has the CPUs.
+fn reservations() -> Option<Reservations> {
+    let reservations = Reservations::new().expect("forks");
+    for why in [&reservations.facts().fifo, &reservations.facts().freezer] {
+        if let Err(why) = why {
+            println!("skipped: {why}");
+            return None;
+        }
+    }
+    let probe = |reservations: &Reservations| {
+        let me = Subject::Thread(thread::current());
+        match reservations.admit(ms(1, 50), me, Soft) {
+            Err(Refused::Start(StartError::Taken { .. })) => false,
+            Err(other) => panic!("{other}"),
+            Ok(_) => true,
+        }
+    };
+    if !eventually(|| probe(&reservations)) {
+        println!("skipped: another program follows timetables on all CPUs");
+        return None;
+    }
+    Some(reservations)
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let until = clock::now() + Duration::from_secs(20);
+    loop {
+        if holds() {
+            return true;
+        }
+        if clock::now() > until {
+            return false;
+        }
+        clock::sleep(Duration::from_millis(2));
+    }
+}
+
+fn ms(budget: u64, period: u64) -> Reservation {
+    Reservation::new(Service::from_millis(budget), Duration::from_millis(period)).expect("valid")
+}
+
+/// Killed and reaped however the test ends.
+struct Killed(Child);
+
+impl Killed {
+    fn pid(&self) -> i32 {
+        i32::try_from(self.0.id()).expect("positive")
+    }
+    fn tid(&self) -> Tid {
+        Tid::from_raw(self.pid()).expect("positive")
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The kernel ends it after 20 s of processor time, should the test be killed.
+const HOG: [&str; 2] = ["-c", "ulimit -t 20; while :; do :; done"];
+/// A hog that makes another, which makes a short-lived one again and again until the first is dead.
+const FORKING_HOG: [&str; 2] = [
+    "-c",
+    "ulimit -t 20; (while kill -0 $$; do (i=0; while [ $i -lt 500 ]; do i=$((i+1)); done); done) & \
+     while :; do :; done",
+];
+
+fn hog(script: [&str; 2]) -> Command {
+    let mut command = Command::new("sh");
+    // Nobody is to wait for its end of our own output.
+    command.args(script).stdout(Stdio::null()).stderr(Stdio::null());
+    process::die_with_parent(&mut command);
+    command
+}
+
+fn held(
+    reservations: &Reservations,
+    command: &mut Command,
+    reservation: Reservation,
+    enforcement: Enforcement,
+) -> (Killed, Held) {
+    let (child, held) = reservations.spawn(command, reservation, enforcement).expect("admitted");
+    (Killed(child), held)
+}
+
+/// What it used while some slots passed, as a share of that time.
+fn share(held: &Held, slots: u64) -> f64 {
+    let (from, used) = (clock::now(), held.used().unwrap_or_default());
+    let end = held.slots() + slots;
+    assert!(eventually(|| held.slots() >= end), "slots go on");
+    let used = held.used().unwrap_or_default() - used;
+    used.as_nanos() as f64 / clock::now().saturating_since(from).as_nanos() as f64
+}
+
+fn ordinary(tid: Tid) -> bool {
+    matches!(sched::get(tid).map(|now| now.class()), Ok(Some(Class::Other { .. })))
+}
+
+fn groups() -> Vec<PathBuf> {
+    let me = i32::try_from(std::process::id()).expect("positive");
+    let hierarchies = [Hierarchy::v2(), Hierarchy::v1("freezer")].into_iter().flatten();
+    let parents = hierarchies.filter_map(|hierarchy| hierarchy.group_of(me));
+    let mine = format!("punctual-{me}-");
+    parents
+        .filter_map(|parent| fs::read_dir(parent).ok())
+        .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
+        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&mine)))
+        .collect()
+}
+
+#[test]
+fn a_hard_command_with_children_stays_inside_and_becomes_ordinary_afterwards() {
+    let _alone = alone();
+    let Some(reservations) = reservations() else { return };
+    let (child, held) = held(&reservations, &mut hog(FORKING_HOG), ms(2, 10), Hard);
+    assert_eq!(thread::affinity_of(child.tid()), [held.cpu()]);
+    if held.used().is_some() {
+        let share = share(&held, 60);
+        // Twenty percent, one switch a slot more; never what a hog would take.
+        assert!(share > 0.02 && share < 0.4, "{share}");
+    }
+    assert_eq!(held.failures(), 0);
+    assert_eq!(
+        sched::get(child.tid()).expect("lives").class(),
+        Some(Class::Fifo { priority: IN_SLOT })
+    );
+    drop(held);
+    assert!(ordinary(child.tid()));
+    assert_eq!(thread::affinity_of(child.tid()), thread::affinity());
+    assert!(groups().is_empty(), "{:?}", groups());
+    // It runs: not frozen.
+    let ticks = || fs::read_to_string(format!("/proc/{}/schedstat", child.pid()));
+    let before = ticks().expect("lives");
+    assert!(eventually(|| ticks().expect("lives") != before));
+}
+
+#[test]
+fn a_soft_process_gets_leftover_time_too() {
+    let _alone = alone();
+    let Some(reservations) = reservations() else { return };
+    let child = Killed(hog(FORKING_HOG).spawn().expect("sh is there"));
+    let subject = Subject::Process(child.pid());
+    let mut held = reservations.admit(ms(1, 10), subject, Soft).expect("admitted");
+    if held.used().is_some() {
+        // On a CPU with other work it may take a while until some is left over.
+        assert!(eventually(|| share(&held, 20) > 0.2), "more than ten percent");
+    }
+    held.change(ms(3, 12)).expect("fits");
+    assert_eq!(held.reservation(), ms(3, 12));
+    let slots = held.slots();
+    assert!(eventually(|| held.slots() > slots + 10), "slots go on");
+    drop(held);
+    assert!(eventually(|| process::threads_of(child.pid()).into_iter().all(ordinary)));
+    assert!(groups().is_empty());
+}
+
+#[test]
+fn a_killed_owner_leaves_nothing_and_a_stopped_one_only_its_time() {
+    let _alone = alone();
+    let Some(reservations) = reservations() else { return };
+    let (mut child, first) = held(&reservations, &mut hog(HOG), ms(2, 10), Hard);
+    let (other, second) = held(&reservations, &mut hog(HOG), ms(2, 10), Hard);
+    process::send(&other.0, Signal::STOP).expect("our child");
+    process::send(&child.0, Signal::KILL).expect("our child");
+    let _ = child.0.wait();
+    let slots = second.slots();
+    assert!(eventually(|| second.slots() > slots + 5), "the timetable goes on");
+    drop(first);
+    process::send(&other.0, Signal::CONT).expect("our child");
+    if second.used().is_some() {
+        let used = second.used();
+        assert!(eventually(|| second.used() > used), "it goes on");
+    }
+    drop(second);
+    assert!(groups().is_empty());
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_an_offer_that_fits() {
+    let _alone = alone();
+    let Some(reservations) = reservations() else { return };
+    let mut all = Vec::new();
+    let mut refused = None;
+    while refused.is_none() && all.len() < 16 {
+        match reservations.spawn(&mut hog(HOG), ms(4, 10), Hard) {
+            Ok((child, held)) => all.push((held, Killed(child))),
+            Err(error) => refused = Some(error),
+        }
+    }
+    // Two on each CPU, or fewer CPUs than there are.
+    assert!(all.len() >= 2 && all.len() <= 2 * host::cpus_online(), "{}", all.len());
+    let Some(Refused::DoesNotFit { refusal, .. }) = refused else { panic!("{refused:?}") };
+    let offer = refusal.offer.expect("a CPU has at least ten percent left");
+    assert!(refusal.to_string().contains(&offer.to_string()), "{refusal}");
+    let (_child, held) = held(&reservations, &mut hog(HOG), offer, Hard);
+    let slots = held.slots();
+    assert!(eventually(|| held.slots() > slots + 5));
+    assert!(all.iter().all(|(held, _)| held.failures() == 0));
+}
+
+#[test]
+fn the_calling_thread_is_reserved_by_either_back_end() {
+    let _alone = alone();
+    let Some(reservations) = reservations() else { return };
+    let before = sched::get(thread::current()).expect("our own");
+    for (enforcement, exact, backend) in [
+        (Hard, false, Backend::Kernel),
+        (Soft, false, Backend::Timetable),
+        (Hard, true, Backend::Timetable),
+    ] {
+        let reserved = Reserved::current(&reservations, ms(2, 10), enforcement, exact);
+        let mut reserved = match reserved {
+            Ok(reserved) => reserved,
+            Err(Refused::Class(refused)) if refused.is_privilege() => {
+                println!("skipped: {refused}");
+                continue;
+            }
+            Err(other) => panic!("{other}"),
+        };
+        if backend == Backend::Timetable || reservations.facts().deadline.is_ok() {
+            assert_eq!(reserved.choice().backend, backend, "{}", reserved.choice().because);
+        }
+        let mut last = Instant::ZERO;
+        for _ in 0..5 {
+            let start = reserved.wait_for_next_period();
+            assert!(start > last && clock::now() >= start);
+            last = start;
+            let left = reserved.left();
+            while reserved.used() < Service::from_micros(300) {}
+            assert!(reserved.left() < left);
+        }
+        reserved.change(ms(1, 10)).expect("less fits");
+        drop(reserved);
+        assert_eq!(sched::get(thread::current()).expect("our own"), before);
+        assert!(thread::affinity().len() > 1 || host::cpus_online() == 1);
+    }
+    assert!(groups().is_empty());
+}
+
+#[test]
+fn time_constraints_are_answered_and_tell_what_was_used() {
+    let _alone = alone();
+    let Some(reservations) = reservations() else { return };
+    let (_child, _held) = held(&reservations, &mut hog(HOG), ms(5, 10), Hard);
+    let before = thread::affinity();
+    let now = clock::now();
+    let within = |estimate, by| {
+        let (estimate, by) = (Service::from_millis(estimate), Duration::from_millis(by));
+        Constraint::begin(&reservations, now, estimate, now + by)
+    };
+    // More than any CPU has, free as it may be.
+    let Err(Refused::NoRoom { refusal, .. }) = within(400, 200) else { panic!("too much") };
+    assert!(refusal.largest_estimate < Service::from_millis(200), "{refusal}");
+    assert!(refusal.earliest_deadline.is_some(), "{refusal}");
+    let constraint = within(20, 4_000).expect("there is room");
+    let start = clock::thread_cpu_time();
+    while clock::thread_cpu_time() - start < Service::from_millis(5) {}
+    let used = constraint.end();
+    assert!(used.used >= Service::from_millis(5), "{used:?}");
+    assert_eq!(used.estimate, Service::from_millis(20));
+    assert!(ordinary(thread::current()));
+    assert_eq!(thread::affinity(), before);
+}

@@ -1,0 +1,247 @@
+//! Reservations that come, change and go, and time constraints between them, in virtual time: what
+//! `analysis` promised, tick by tick against what `policy` gave.
+
+use punctual_analysis::supply::{Handover, Limits, Roster, Rules, TimeConstraint};
+use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_policy::course::{Course, Pending, Who};
+use punctual_policy::timetable::Turns;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const END: u64 = 3_000;
+
+fn ns(n: u64) -> Instant {
+    Instant::from_nanos(n)
+}
+
+/// One reservation of one owner, as long as it stood.
+#[derive(Clone, Copy, Debug)]
+struct Stood {
+    owner: u32,
+    reservation: Reservation,
+    from: u64,
+    to: u64,
+}
+
+struct World {
+    rng: ChaCha8Rng,
+    switch: u64,
+    roster: Roster,
+    course: Course,
+    stood: Vec<Stood>,
+    promised: Vec<(u32, TimeConstraint)>,
+    /// For each tick, who was served; `None` while switching too.
+    served: Vec<Option<Who>>,
+    tally: Tally,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    admitted: u32,
+    later: u32,
+    refused: u32,
+    offers_tried: u32,
+    changed: u32,
+    released: u32,
+    once: u32,
+    windows: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let switch = rng.random_range(0..2);
+        let context_switch = Service::from_nanos(switch);
+        let most_ppm = *[1_000_000, 900_000].get(rng.random_range(0..2)).expect("two");
+        let rules = Rules { limits: Limits { context_switch, most_slots: 256 }, most_ppm };
+        Self {
+            rng,
+            switch,
+            roster: Roster::new(rules),
+            course: Course::new(context_switch),
+            stood: Vec::new(),
+            promised: Vec::new(),
+            served: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    fn run(mut self) -> Tally {
+        let (mut now, mut last, mut lost) = (0, None, 0);
+        while now < END {
+            if self.rng.random_bool(0.01) {
+                self.disturb(now);
+            }
+            let step = self.course.at(ns(now));
+            while self.course.retired().is_some() {}
+            if last != Some(step.who) {
+                (last, lost) = (Some(step.who), self.switch);
+            }
+            // Asked at each tick: what it says in between must agree with what it said before.
+            self.served.push((lost == 0).then_some(step.who));
+            lost = lost.saturating_sub(1);
+            now += 1;
+        }
+        self.check();
+        self.tally
+    }
+
+    fn standing(&self) -> Vec<TimeConstraint> {
+        let one = |one: &Pending| TimeConstraint {
+            start: one.start,
+            estimate: one.left,
+            deadline: one.deadline,
+        };
+        self.course.pending().iter().map(one).collect()
+    }
+
+    fn disturb(&mut self, now: u64) {
+        // As a follower that is told some time before.
+        let earliest = ns(now + self.rng.random_range(0..4));
+        let standing = self.standing();
+        match self.rng.random_range(0..10) {
+            0..5 => self.admit(earliest, &standing),
+            5 => {
+                let Some(stood) = self.any() else { return };
+                let asked = self.draw();
+                let outcome =
+                    self.roster.change(stood.owner, asked, earliest, &standing).expect("stands");
+                let Ok(handover) = outcome else { return };
+                self.end_of(stood.owner, handover.from);
+                self.follow(handover, asked);
+                self.tally.changed += 1;
+            }
+            6 => {
+                let Some(stood) = self.any() else { return };
+                let Some(handover) = self.roster.release(stood.owner, earliest) else { return };
+                self.end_of(stood.owner, handover.from);
+                let turns = (!self.roster.entries().is_empty())
+                    .then(|| Turns::new(handover.follow.table, handover.follow.origin));
+                self.course.hand_over(handover.from, turns).expect("room");
+                self.tally.released += 1;
+            }
+            _ => {
+                let start = now + self.rng.random_range(0..100);
+                let asked = TimeConstraint {
+                    start: ns(start),
+                    estimate: Service::from_nanos(self.rng.random_range(1..30)),
+                    deadline: ns(start + self.rng.random_range(1..200)),
+                };
+                if self.roster.begin(asked, &standing, ns(now)).is_ok() {
+                    let name = self.promised.len() as u32;
+                    let (start, deadline) = (asked.start, asked.deadline);
+                    let pending = Pending { name, start, deadline, left: asked.estimate };
+                    self.course.add(pending).expect("room");
+                    self.promised.push((name, asked));
+                    self.tally.once += 1;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, earliest: Instant, standing: &[TimeConstraint]) {
+        let mut asked = self.draw();
+        let before = self.roster.clone();
+        let mut outcome = self.roster.admit(asked, earliest, standing);
+        if let Err(refused) = &outcome {
+            assert_eq!(self.roster.entries(), before.entries(), "a refusal changes nothing");
+            self.tally.refused += 1;
+            // What is offered fits.
+            let Some(offer) = refused.offer else { return };
+            assert!(offer.budget() < asked.budget() && offer.period() == asked.period());
+            asked = offer;
+            outcome = self.roster.admit(offer, earliest, standing);
+            self.tally.offers_tried += 1;
+        }
+        let handover = outcome.expect("what is offered fits");
+        self.tally.later += u32::from(handover.from > earliest);
+        self.tally.admitted += 1;
+        self.follow(handover, asked);
+    }
+
+    fn follow(&mut self, handover: Handover, reservation: Reservation) {
+        let Handover { owner, follow, from } = handover;
+        assert!(follow.origin <= from);
+        self.course.hand_over(from, Some(Turns::new(follow.table, follow.origin))).expect("room");
+        self.stood.push(Stood { owner, reservation, from: from.as_nanos(), to: END });
+    }
+
+    fn end_of(&mut self, owner: u32, at: Instant) {
+        let stood = self.stood.iter_mut().rev().find(|stood| stood.owner == owner);
+        stood.expect("it stood").to = at.as_nanos().min(END);
+    }
+
+    fn any(&mut self) -> Option<Stood> {
+        let standing = self.roster.entries().len();
+        if standing == 0 {
+            return None;
+        }
+        let owner = self.roster.entries()[self.rng.random_range(0..standing)].owner;
+        self.stood.iter().rev().find(|stood| stood.owner == owner).copied()
+    }
+
+    fn draw(&mut self) -> Reservation {
+        let period = self.rng.random_range(4..=120u64);
+        let budget = self.rng.random_range(1..=(period / 2).max(1));
+        Reservation::new(Service::from_nanos(budget), Duration::from_nanos(period)).expect("valid")
+    }
+
+    fn check(&mut self) {
+        for at in 0..self.stood.len() {
+            let stood = self.stood[at];
+            self.every_window(stood);
+            // Over a change, the weaker of both; one change at a time.
+            let next = self.stood[at + 1..].iter().find(|next| next.owner == stood.owner);
+            if let Some(next) = next {
+                let budget = stood.reservation.budget().min(next.reservation.budget());
+                let period = stood.reservation.period().max(next.reservation.period());
+                let weaker = Reservation::new(budget, period).expect("valid");
+                self.every_window(Stood { reservation: weaker, to: next.to, ..stood });
+            }
+        }
+        for (name, asked) in &self.promised {
+            let (from, to) = (asked.start.as_nanos(), asked.deadline.as_nanos());
+            if to <= END {
+                let got = self.served[from as usize..to as usize]
+                    .iter()
+                    .filter(|tick| **tick == Some(Who::Once(*name)))
+                    .count() as u64;
+                assert!(got >= asked.estimate.as_nanos(), "{asked:?} got {got}");
+            }
+        }
+    }
+
+    fn every_window(&mut self, stood: Stood) {
+        let (x, y) = (stood.reservation.budget().as_nanos(), stood.reservation.period().as_nanos());
+        if stood.from + y > stood.to {
+            return;
+        }
+        let mine = &self.served[stood.from as usize..stood.to as usize];
+        for (start, window) in (stood.from..).zip(mine.windows(y as usize)) {
+            let got =
+                window.iter().filter(|tick| **tick == Some(Who::Owner(stood.owner))).count() as u64;
+            assert!(got >= x, "{stood:?} got {got} from {start}: {:?}", self.stood);
+            self.tally.windows += 1;
+        }
+    }
+}
+
+#[test]
+fn every_window_holds_while_reservations_come_change_and_go() {
+    let mut all = Tally::default();
+    for seed in 0..600 {
+        let one = World::new(seed).run();
+        all.admitted += one.admitted;
+        all.later += one.later;
+        all.refused += one.refused;
+        all.offers_tried += one.offers_tried;
+        all.changed += one.changed;
+        all.released += one.released;
+        all.once += one.once;
+        all.windows += one.windows;
+    }
+    println!("{all:?}");
+    // None of these may be vacuous.
+    assert!(all.admitted > 2_000 && all.later > 100 && all.offers_tried > 500, "{all:?}");
+    assert!(all.changed > 500 && all.released > 500 && all.once > 1_000, "{all:?}");
+}
