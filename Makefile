@@ -1,11 +1,13 @@
 # Everything a newcomer needs: `make demo` and `make test`. Both install what is missing.
 
-PACKAGES := libspandsp-dev pkg-config gcc
+PACKAGES := libspandsp-dev pkg-config gcc g++
+BENCH_PACKAGES := rt-app stress-ng
+PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
 # What `make demo` passes on, for example: make demo ARGS="--seconds 15 --json demo.json"
 ARGS ?=
 
-.PHONY: demo test soak bench fuzz lint deps build
+.PHONY: demo test soak bench fuzz lint models install deps build
 
 demo: build
 	$(PUNCTUAL) demo $(ARGS)
@@ -19,6 +21,7 @@ soak: deps
 	cargo run --release --locked --package system-tests --bin soak
 
 bench: deps
+	@tools/install-packages $(BENCH_PACKAGES)
 	cargo bench --package punctual-bench --locked
 
 # Each target for FUZZ_SECONDS, 600 if not said, for example: make fuzz FUZZ_SECONDS=60
@@ -29,6 +32,16 @@ lint: deps
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	tools/deny
+
+# The protocol between processes, in every order of its steps (docs/model-checking.md).
+models:
+	tools/check-models
+
+# The program, the C library and its header: make install PREFIX=/usr
+install: build
+	cargo build --release --locked --package punctual-capi
+	install -D -m 755 $(PUNCTUAL) $(DESTDIR)$(PREFIX)/bin/punctual
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tools/install-library target/release
 
 build: deps
 	cargo build --release --locked --package punctual

@@ -1,0 +1,137 @@
+//! Error numbers, the sentence behind each, and what keeps panics on our side of the edge.
+
+mod failure;
+mod inside;
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(crate) use failure::Failure;
+pub(crate) use inside::{Inside, inside};
+
+/// What a call came to. The numbers are stable; 0 to 3 mean what the exit status of the `punctual`
+/// command means.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_error {
+    /// Done.
+    PUNCTUAL_OK = 0,
+    /// Admission said no. The sentence names what failed, by how much, and what would fit instead.
+    PUNCTUAL_EREFUSED = 1,
+    /// An argument that cannot be, or a call at a time when it cannot be.
+    PUNCTUAL_EINVAL = 2,
+    /// This host cannot: a privilege or a feature is missing. The sentence says what to do.
+    PUNCTUAL_EHOST = 3,
+    /// There is no such upcall, thread or process (any more).
+    PUNCTUAL_ENOENT = 4,
+    /// A handler has not come back from its iteration: its argument must be left alone.
+    PUNCTUAL_ESTUCK = 5,
+    /// The upcalls do not run any more: the kernel took their scheduling class away, or they were
+    /// stopped.
+    PUNCTUAL_EENDED = 6,
+    /// Nothing happened in the time given.
+    PUNCTUAL_ETIMEDOUT = 7,
+    /// Called from where it would wait for itself: inside a handler or a notice.
+    PUNCTUAL_EDEADLK = 8,
+    /// A bug in this library. Nothing more should be asked of the handle but to be freed.
+    PUNCTUAL_EINTERNAL = 9,
+}
+
+use punctual_error::*;
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::new(CString::default());
+}
+
+/// What C calls: runs `call`, and turns what it says, or a panic, into a number and a sentence.
+pub(crate) fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> punctual_error {
+    let failure = if inside() == Inside::Handler {
+        Failure::new(
+            PUNCTUAL_EDEADLK,
+            "called from inside a handler, which everything else waits for; return PUNCTUAL_DONE \
+             to suspend the upcall, or leave the call to another thread",
+        )
+    } else {
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(Ok(())) => return PUNCTUAL_OK,
+            Ok(Err(failure)) => failure,
+            Err(panic) => {
+                let what = panic.downcast_ref::<String>().map(String::as_str);
+                let what = what.or_else(|| panic.downcast_ref::<&str>().copied());
+                let what = what.unwrap_or("no reason given");
+                Failure::new(PUNCTUAL_EINTERNAL, format!("a bug in libpunctual: {what}"))
+            }
+        }
+    };
+    // A zero in the middle, from a name, would end the sentence early.
+    let sentence = failure.sentence.replace('\0', "\u{fffd}");
+    let sentence = CString::new(sentence).unwrap_or_default();
+    // Fails only while the thread is being torn down: then nobody can ask.
+    let _ = LAST.try_with(|last| last.replace(sentence));
+    failure.error
+}
+
+/// What the last call of this thread that failed had to say: a sentence with the numbers, in UTF-8,
+/// without a newline; empty if none failed. Valid until the next call of this thread that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_last_error() -> *const c_char {
+    const NOTHING: &CStr = c"";
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(NOTHING.as_ptr())
+}
+
+/// The exit status that the `punctual` command would have for this error: 0 kept, 1 refused or broken
+/// promise, 2 bad usage, 3 this host cannot. For programs that want to be scripted alike.
+#[unsafe(no_mangle)]
+pub extern "C" fn punctual_exit_status(error: c_int) -> c_int {
+    const EINVAL: c_int = PUNCTUAL_EINVAL as c_int;
+    const ENOENT: c_int = PUNCTUAL_ENOENT as c_int;
+    const EDEADLK: c_int = PUNCTUAL_EDEADLK as c_int;
+    const EHOST: c_int = PUNCTUAL_EHOST as c_int;
+    const EENDED: c_int = PUNCTUAL_EENDED as c_int;
+    match error {
+        0 => 0,
+        EINVAL | ENOENT | EDEADLK => 2,
+        EHOST | EENDED => 3,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last() -> String {
+        // SAFETY: valid until the next failure of this thread, and copied before.
+        unsafe { CStr::from_ptr(punctual_last_error()) }.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_failure_leaves_its_sentence_and_a_success_does_not_take_it_away() {
+        assert_eq!(last(), "");
+        let failed = guarded(|| Err(Failure::new(PUNCTUAL_ENOENT, "no \0 such thing")));
+        assert_eq!(failed, PUNCTUAL_ENOENT);
+        assert_eq!(guarded(|| Ok(())), PUNCTUAL_OK);
+        assert_eq!(last(), "no \u{fffd} such thing");
+    }
+
+    #[test]
+    fn a_panic_stays_on_this_side() {
+        assert_eq!(guarded(|| panic!("of {}", 7)), PUNCTUAL_EINTERNAL);
+        assert_eq!(last(), "a bug in libpunctual: of 7");
+        assert_eq!(guarded(|| panic!("constant")), PUNCTUAL_EINTERNAL);
+        assert_eq!(last(), "a bug in libpunctual: constant");
+    }
+
+    #[test]
+    fn nothing_that_waits_is_called_inside_a_handler() {
+        let _inside = Inside::Handler.enter();
+        assert_eq!(guarded(|| Ok(())), PUNCTUAL_EDEADLK);
+    }
+
+    #[test]
+    fn each_error_has_one_of_the_commands_exit_codes() {
+        let statuses: Vec<c_int> = (0..=10).map(|error| punctual_exit_status(error)).collect();
+        assert_eq!(statuses, [0, 1, 2, 3, 2, 1, 3, 1, 2, 1, 1]);
+    }
+}

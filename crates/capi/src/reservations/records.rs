@@ -1,0 +1,106 @@
+//! What is asked of a reservation, and how it stands.
+
+use punctual_model::{Duration, Enforcement, Reservation, Service};
+
+use crate::error::Failure;
+use crate::sized::Record;
+use crate::upcalls::within;
+
+/// What an owner gets beyond its budget (punctual_reserve.enforcement).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_enforcement {
+    /// What an ordinary program gets.
+    PUNCTUAL_SOFT = 0,
+    /// Nothing: it waits for its next period.
+    PUNCTUAL_HARD = 1,
+}
+
+/// What holds a reservation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_backend {
+    /// The kernel's SCHED_DEADLINE, enforced at scheduler ticks.
+    PUNCTUAL_KERNEL = 0,
+    /// A timetable that a thread of this process follows: X in every window of length Y.
+    PUNCTUAL_TIMETABLE = 1,
+}
+
+/// X every Y.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct punctual_reserve {
+    /// sizeof(punctual_reserve).
+    pub size: usize,
+    /// X: processor time in each period.
+    pub budget_ns: u64,
+    /// Y.
+    pub period_ns: u64,
+    /// A punctual_enforcement.
+    pub enforcement: u32,
+    /// Not zero: held to its budget exactly, which SCHED_DEADLINE alone is to within a tick or two.
+    pub exact: u32,
+}
+
+// SAFETY: integers only, a size first.
+unsafe impl Record for punctual_reserve {
+    const NAME: &'static str = "punctual_reserve";
+    const FIRST: usize = size_of::<Self>();
+}
+
+/// How a reservation stands. What is not known is all ones.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct punctual_reservation_info {
+    /// sizeof(punctual_reservation_info).
+    pub size: usize,
+    /// X.
+    pub budget_ns: u64,
+    /// Y.
+    pub period_ns: u64,
+    /// Processor time used: by a thread since its period began, by a process since it was admitted.
+    pub used_ns: u64,
+    /// Of a thread: what is left of this period's budget.
+    pub left_ns: u64,
+    /// Of a process: where the first window that is promised starts (CLOCK_MONOTONIC).
+    pub since_ns: u64,
+    /// Of a process: slots given so far.
+    pub slots: u64,
+    /// Of a process: how often the kernel refused to start or stop it. Not zero means that the
+    /// promise is broken: somebody took our rights, or its control group, away.
+    pub failures: u64,
+    /// A punctual_backend.
+    pub backend: u32,
+    /// Of a process: the CPU on which it runs.
+    pub cpu: u32,
+}
+
+// SAFETY: integers only, a size first.
+unsafe impl Record for punctual_reservation_info {
+    const NAME: &'static str = "punctual_reservation_info";
+    const FIRST: usize = size_of::<Self>();
+}
+
+impl punctual_reserve {
+    pub(super) fn parts(&self) -> Result<(Reservation, Enforcement), Failure> {
+        const SOFT: u32 = punctual_enforcement::PUNCTUAL_SOFT as u32;
+        const HARD: u32 = punctual_enforcement::PUNCTUAL_HARD as u32;
+        let enforcement = match self.enforcement {
+            SOFT => Enforcement::Soft,
+            HARD => Enforcement::Hard,
+            other => {
+                return Err(Failure::invalid(format!(
+                    "{other} is neither PUNCTUAL_SOFT nor _HARD"
+                )));
+            }
+        };
+        Ok((reservation(self.budget_ns, self.period_ns)?, enforcement))
+    }
+}
+
+/// X every Y, if it can be.
+pub(super) fn reservation(budget_ns: u64, period_ns: u64) -> Result<Reservation, Failure> {
+    let budget = Service::from_nanos(within(budget_ns, "the budget")?);
+    let period = Duration::from_nanos(within(period_ns, "the period")?);
+    Ok(Reservation::new(budget, period)?)
+}

@@ -1,0 +1,138 @@
+//! Where and how upcalls run.
+
+use std::ffi::c_void;
+
+use punctual_model::{Duration, Reservation, Service};
+use punctual_runtime::Placement;
+
+use super::limits::within;
+use super::notice::punctual_on_notice;
+use crate::error::Failure;
+use crate::sized::Record;
+
+/// Under what the upcalls of a handle run (punctual_options.placement).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_placement {
+    /// Real-time upcalls: SCHED_FIFO, each waiting at the priority of its rate, admitted together by
+    /// the exact test.
+    PUNCTUAL_UPCALLS = 0,
+    /// Inside a CPU reservation (budget_ns every period_ns): SCHED_DEADLINE.
+    PUNCTUAL_RESERVED = 1,
+    /// An ordinary thread: no promise at all, everything is admitted. There to be compared with.
+    PUNCTUAL_ORDINARY = 2,
+}
+
+/// What may be asked for beside (punctual_options.flags), added up.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_flags {
+    /// Handlers that do not come back are not contained: they hold up every upcall of the host.
+    PUNCTUAL_WITHOUT_CONTAINMENT = 1,
+    /// Inside a reservation, only what is proven to be in time is admitted. Without it the sum of
+    /// what is needed must fit: necessary, and not sufficient.
+    PUNCTUAL_PROOF_INSIDE = 2,
+}
+
+/// How the upcalls of a handle are to run. All zero but the size is a good choice.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct punctual_options {
+    /// sizeof(punctual_options).
+    pub size: usize,
+    /// A punctual_placement.
+    pub placement: u32,
+    /// punctual_flags, added up.
+    pub flags: u32,
+    /// Of PUNCTUAL_RESERVED: processor time in each period.
+    pub budget_ns: u64,
+    /// Of PUNCTUAL_RESERVED.
+    pub period_ns: u64,
+    /// So much longer than its quantum an iteration may take before it is contained; 0: 1 ms.
+    pub grace_ns: u64,
+    /// What admission charges for a switch between two upcalls, twice a job; 0: nothing.
+    pub context_switch_ns: u64,
+    /// An upcall is closed when it is contained for so many times; 0: 3.
+    pub most_containments: u32,
+    /// Upcalls that may be created while others run; 0: 64.
+    pub room: u32,
+    /// Called for each notice; null: they wait for punctual_notices.
+    pub on_notice: punctual_on_notice,
+    /// Passed to it.
+    pub on_notice_arg: *mut c_void,
+}
+
+// SAFETY: integers, pointers and a nullable function, a size first.
+unsafe impl Record for punctual_options {
+    const NAME: &'static str = "punctual_options";
+    const FIRST: usize = size_of::<Self>();
+}
+
+impl Default for punctual_options {
+    fn default() -> Self {
+        Self {
+            size: size_of::<Self>(),
+            placement: punctual_placement::PUNCTUAL_UPCALLS as u32,
+            flags: 0,
+            budget_ns: 0,
+            period_ns: 0,
+            grace_ns: 0,
+            context_switch_ns: 0,
+            most_containments: 0,
+            room: 0,
+            on_notice: None,
+            on_notice_arg: std::ptr::null_mut(),
+        }
+    }
+}
+
+impl punctual_options {
+    /// Memory is set aside for each.
+    pub(crate) fn room(&self) -> Result<usize, Failure> {
+        const MOST: u32 = 1 << 16;
+        if self.room > MOST {
+            let room = self.room;
+            return Err(Failure::invalid(format!("punctual_options.room is {room}, above {MOST}")));
+        }
+        Ok(self.room as usize)
+    }
+
+    pub(crate) fn placement(&self) -> Result<Placement, Failure> {
+        const UPCALLS: u32 = punctual_placement::PUNCTUAL_UPCALLS as u32;
+        const RESERVED: u32 = punctual_placement::PUNCTUAL_RESERVED as u32;
+        const ORDINARY: u32 = punctual_placement::PUNCTUAL_ORDINARY as u32;
+        let period = within(self.period_ns, "punctual_options.period_ns")?;
+        let period = Duration::from_nanos(period);
+        Ok(match self.placement {
+            RESERVED => {
+                let budget =
+                    Service::from_nanos(within(self.budget_ns, "punctual_options.budget_ns")?);
+                return Ok(Placement::Reserved(Reservation::new(budget, period)?));
+            }
+            _ if self.budget_ns != 0 || self.period_ns != 0 => {
+                return Err(Failure::invalid(
+                    "a budget and a period belong to the placement PUNCTUAL_RESERVED",
+                ));
+            }
+            UPCALLS => Placement::Upcalls,
+            ORDINARY => Placement::Ordinary,
+            other => {
+                return Err(Failure::invalid(format!(
+                    "{other} is no placement; they are 0 to 2 (punctual_placement)"
+                )));
+            }
+        })
+    }
+
+    pub(crate) fn flag(&self, flag: punctual_flags) -> Result<bool, Failure> {
+        let known = punctual_flags::PUNCTUAL_WITHOUT_CONTAINMENT as u32
+            | punctual_flags::PUNCTUAL_PROOF_INSIDE as u32;
+        if self.flags & !known != 0 {
+            return Err(Failure::invalid(format!(
+                "{:#x} has flags that are none (punctual_flags)",
+                self.flags
+            )));
+        }
+        Ok(self.flags & flag as u32 != 0)
+    }
+}

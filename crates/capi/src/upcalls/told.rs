@@ -1,0 +1,105 @@
+//! What is told of upcalls: as they run, and until their handle is freed.
+
+use super::notice::punctual_notice;
+use super::records::{punctual_event, punctual_stats};
+use super::state::punctual_upcalls;
+use crate::error::punctual_error::{self, *};
+use crate::error::{Failure, guarded};
+use crate::sized::{can_write, handle, out, room, write};
+
+/// Whether an upcall is being released: a punctual_activity. One that there never was is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_activity_of(
+    upcalls: *mut punctual_upcalls,
+    id: u32,
+    activity: *mut u32,
+) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises, of both.
+        let (upcalls, to) = unsafe { (handle(upcalls, "upcalls")?, out(activity, "activity")?) };
+        to.write(upcalls.inner.activity(id));
+        Ok(())
+    })
+}
+
+/// Takes out the oldest notices, at most `capacity` of them; `count` is how many. None wait if they
+/// are told (punctual_options.on_notice). `lost`, which may be null, is how many have been lost since
+/// the last call because 4096 waited already.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_notices(
+    upcalls: *mut punctual_upcalls,
+    notices: *mut punctual_notice,
+    capacity: usize,
+    count: *mut usize,
+    lost: *mut u64,
+) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises, of all three.
+        let (upcalls, notices, count) = unsafe {
+            (handle(upcalls, "upcalls")?, room(notices, capacity, "notices")?, out(count, "count")?)
+        };
+        let (taken, missed) = upcalls.inner.post.take(capacity);
+        count.write(taken.len());
+        for (to, notice) in notices.iter_mut().zip(taken) {
+            to.write(notice);
+        }
+        if !lost.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { out(lost, "lost") }?.write(missed);
+        }
+        Ok(())
+    })
+}
+
+/// Takes out the oldest events, at most `capacity` of them; `count` is how many. `lost`, which may be
+/// null, is how many have been lost since the last call because 65536 waited already; statistics do
+/// not miss those.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_drain(
+    upcalls: *mut punctual_upcalls,
+    events: *mut punctual_event,
+    capacity: usize,
+    count: *mut usize,
+    lost: *mut u64,
+) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises, of all three.
+        let (upcalls, events, count) = unsafe {
+            (handle(upcalls, "upcalls")?, room(events, capacity, "events")?, out(count, "count")?)
+        };
+        let mut state = upcalls.inner.count();
+        let (taken, missed) = state.tally.take(capacity);
+        let mut drained = 0;
+        for (to, event) in events.iter_mut().zip(taken) {
+            to.write(event.into());
+            drained += 1;
+        }
+        count.write(drained);
+        if !lost.is_null() {
+            // SAFETY: as the caller promises.
+            unsafe { out(lost, "lost") }?.write(missed);
+        }
+        Ok(())
+    })
+}
+
+/// What the jobs of an upcall amounted to so far, also of one that was closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_get_stats(
+    upcalls: *mut punctual_upcalls,
+    id: u32,
+    stats: *mut punctual_stats,
+) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises, of both.
+        let upcalls = unsafe {
+            can_write(stats)?;
+            handle(upcalls, "upcalls")?
+        };
+        let found = upcalls.inner.count().tally.stats(id).ok_or_else(|| {
+            Failure::new(PUNCTUAL_ENOENT, format!("there never was an upcall {id}"))
+        })?;
+        // SAFETY: as the caller promises.
+        unsafe { write(stats, found) }
+    })
+}
