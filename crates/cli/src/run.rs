@@ -1,142 +1,163 @@
-//! `punctual run`: an unmodified program under a CPU reservation.
+//! `punctual run`: unmodified programs under CPU reservations, one by hand or those of a contract.
+//!
+//! Reading order: [`start`] (which back end, and a program in it), [`waiting`] (signals, ends),
+//! [`usage`] (what was used), then the two forms: [`one`] and [`contract`].
 
+mod contract;
+mod not_started;
+mod one;
+mod places;
+mod plan;
+mod start;
 mod summary;
+mod table;
+mod usage;
+mod waiting;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::path::PathBuf;
+use std::process::ExitStatus;
 
-use punctual_linux::process::{self, Blocked, Caught, Ended, SpawnError};
-use punctual_linux::sched::SchedError;
-use punctual_linux::{clock, host};
-use punctual_model::reservation::Reservation;
+use punctual_model::command::Backend;
+use punctual_model::reservation::{Enforcement, Reservation};
 
-use crate::exit::{Exit, Failure, Outcome};
-use summary::Summary;
+use crate::exit::{Failure, Outcome};
+use crate::host_profile::ProfileArgs;
+use start::Asked;
 
-/// The shells' codes (POSIX, Shell Command Language, 2.8.2).
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+/// The shells' code for a program that a signal killed (POSIX, Shell Command Language, 2.8.2).
 const KILLED_BY: i32 = 128;
 
 const HELP: &str = "\
-Example: a player that gets 2 ms of processor time in every 8 ms, whatever else runs
+Examples:
   punctual run --reserve 2ms/8ms -- aplay song.wav
+      a player that gets 2 ms of processor time in every 8 ms, whatever else runs
+  punctual run --reserve 2ms/8ms --hard -- ./hog
+      the same, and no more than that, with all threads and processes that it makes
+  punctual run commands.toml
+      admits the contract, then starts every [[command]] of it under its reservation
+  punctual run --dry-run commands.toml
+      admits it and shows what would be started, how, and why so
 
-Only the program's first thread holds the reservation (SCHED_DEADLINE): threads and processes that \
-it makes run as ordinary ones. Standard input, output and error are the program's own; SIGHUP, \
-SIGINT, SIGQUIT and SIGTERM are passed on to it, and it is killed if punctual is.
+By a timetable the whole program is held, with all threads and processes that it makes; by the \
+kernel (SCHED_DEADLINE) only its first thread. Standard input, output and error are the program's \
+own. SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT are passed on. \
+The program is killed if punctual is. The reservation ends with the program's first process; others \
+that it leaves behind go on as ordinary ones.
 
 Exit codes: the program's own, 128 + the signal if one killed it, 126 if it cannot be executed, \
-127 if it is not found; before it starts: 1 no processor bandwidth is left, 2 bad usage or a \
-reservation no kernel takes, 3 this host cannot.";
+127 if it is not found. Of several programs: 0 if all ended with 0, else the first other code in the \
+order of the contract. Before anything starts: 1 refused, 2 bad usage or bad contract, 3 this host \
+cannot.";
 
-/// Runs a program under a CPU reservation and says at the end what it used of it.
+/// Runs programs under CPU reservations and says at the end what they used of them.
 #[derive(clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, override_usage = "\
+punctual run --reserve <BUDGET/PERIOD> [OPTIONS] -- <COMMAND>...
+       punctual run [OPTIONS] <CONTRACT>")]
 pub(crate) struct Args {
+    /// The contract whose programs are started, a TOML file; "-" reads standard input.
+    contract: Option<PathBuf>,
     /// Processor time and how often it comes back, such as 2ms/8ms.
     #[arg(long, value_name = "BUDGET/PERIOD")]
-    reserve: Reservation,
-    /// Write what was used as one line of JSON on standard error.
+    reserve: Option<Reservation>,
+    /// Outside its budget the program gets what an ordinary one gets [default with a timetable].
+    #[arg(long, conflicts_with = "hard", requires = "reserve")]
+    soft: bool,
+    /// The budget is all that the program gets.
+    #[arg(long, requires = "reserve")]
+    hard: bool,
+    /// What executes the reservation: a timetable, for the whole program, or the kernel's
+    /// SCHED_DEADLINE, for its first thread.
+    #[arg(long, value_enum, default_value_t, requires = "reserve")]
+    backend: Wanted,
+    /// The one CPU the program runs on.
+    #[arg(long, value_name = "N", requires = "reserve")]
+    cpu: Option<usize>,
+    /// Start only these commands of the contract.
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', requires = "contract")]
+    only: Vec<String>,
+    /// Admit the contract and show what would be started.
+    #[arg(long, requires = "contract")]
+    dry_run: bool,
+    /// Write what was used as one line of JSON on standard error; with --dry-run, the plan on standard
+    /// output.
     #[arg(long)]
     json: bool,
+    /// Say neither why this back end nor what was used.
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
+/// Who is to execute a reservation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Wanted {
+    /// A timetable; SCHED_DEADLINE where none can be followed and nothing asks for one.
+    #[default]
+    Auto,
+    /// SCHED_DEADLINE.
+    Kernel,
+    /// A timetable.
+    Timetable,
+}
+
+impl Args {
+    fn asked(&self, reservation: Reservation) -> Asked {
+        let enforcement = match (self.soft, self.hard) {
+            (true, _) => Some(Enforcement::Soft),
+            (_, true) => Some(Enforcement::Hard),
+            _ => None,
+        };
+        let backend = match self.backend {
+            Wanted::Auto => None,
+            Wanted::Kernel => Some(Backend::Kernel),
+            Wanted::Timetable => Some(Backend::Timetable),
+        };
+        Asked { reservation, enforcement, backend, cpu: self.cpu }
+    }
+}
+
 pub(crate) fn main(args: &Args) -> Outcome {
-    // clap has seen to it that there is at least one word.
-    let Some((program, arguments)) = args.command.split_first() else {
-        return Err(Failure::bad_input("no program to run; write it after \"--\""));
-    };
-    // First, so that no signal can come between the start of the program and our waiting for it.
-    let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    process::die_with_parent(&mut command);
-    signals.unblock_on_exec(&mut command);
-    let child = match process::spawn_reserved(&mut command, args.reserve) {
-        Ok(child) => child,
-        Err(SpawnError::Reservation(refused)) => return refuse(args.reserve, refused),
-        Err(SpawnError::Program(error)) => return Ok(cannot_execute(program, &error)),
-    };
-    // The program runs from here: `spawn` returns when it has replaced our child.
-    let started = clock::now();
-    let ended = wait(&child, &signals)
-        .map_err(|error| Failure::cannot_here(format!("cannot wait for the program: {error}")))?;
-    let summary = Summary {
-        command: &args.command,
-        reservation: args.reserve,
-        wall: clock::now().saturating_since(started),
-        ended,
-    };
-    let text = if args.json { summary.json() } else { format!("punctual: {}", summary.text()) };
-    // The program's code counts even where nobody listens.
+    match (args.reserve, &args.contract, args.command.split_first()) {
+        (Some(reservation), None, Some((program, arguments))) => {
+            one::main(args, args.asked(reservation), program, arguments)
+        }
+        (None, Some(file), None) => contract::main(args, file),
+        (Some(_), Some(word), None) => Err(Failure::bad_input(format!(
+            "the program goes behind \"--\": punctual run --reserve 2ms/8ms -- {}",
+            word.display()
+        ))),
+        (Some(_), None, None) => {
+            Err(Failure::bad_input("no program to run; write it behind \"--\""))
+        }
+        (None, None, Some((program, _))) => Err(Failure::bad_input(format!(
+            "nothing is reserved; say how much: punctual run --reserve 2ms/8ms -- {}",
+            program.to_string_lossy()
+        ))),
+        (None, None, None) => Err(Failure::bad_input(
+            "nothing to run; write punctual run CONTRACT, or punctual run --reserve 2ms/8ms -- PROGRAM",
+        )),
+        (_, Some(file), Some(_)) => Err(Failure::bad_input(format!(
+            "{}: a contract names its own programs ([[command]]); write either it or a program behind \
+             \"--\"",
+            file.display()
+        ))),
+    }
+}
+
+/// To standard error. The programs' own fate counts even where nobody listens.
+fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
-    Ok(Exit::OfProgram(code_of(ended.status)))
 }
 
-/// Waits for the program's end and meanwhile passes signals on.
-fn wait(child: &Child, signals: &Blocked) -> io::Result<Ended> {
-    loop {
-        if let Some(ended) = process::poll(child)? {
-            return Ok(ended);
-        }
-        match signals.wait().map_err(io::Error::other)? {
-            // What the terminal sends, it has sent to the program as well.
-            Caught::Child | Caught::End { from_terminal: true, .. } => {}
-            // Cannot miss: the child is ours until `poll` has reaped it.
-            Caught::End { signal, .. } => process::send(child, signal)?,
-        }
-    }
-}
-
-/// The program never ran, because of its reservation.
-fn refuse(asked: Reservation, refused: SchedError) -> Outcome {
-    match refused {
-        SchedError::NoBandwidth { .. } => {
-            let _ = writeln!(io::stderr(), "punctual: {refused}; {}", counter_offer(asked));
-            Ok(Exit::Refused)
-        }
-        refused if refused.is_privilege() => Err(Failure::cannot_here(refused)),
-        SchedError::CannotFork | SchedError::Failed(_) => Err(Failure::cannot_here(refused)),
-        // A limit of the kernel: no host's state would make this reservation acceptable.
-        refused => Err(Failure::bad_input(refused)),
-    }
-}
-
-/// What would fit now.
-fn counter_offer(asked: Reservation) -> String {
-    let period = asked.period();
-    let left = host::bandwidth_left().map_or_else(
-        |_| "what is left cannot be measured".to_owned(),
-        |left| {
-            let percent = left.left_ppm as f64 / 10_000.0;
-            format!("left on all CPUs together: {percent:.1} % of a CPU (measured by trying)")
-        },
-    );
-    match host::largest_budget(period) {
-        Ok(budget) if budget >= asked.budget() => {
-            format!("{left}; it has become free meanwhile: try again")
-        }
-        Ok(budget) if !budget.is_zero() => {
-            format!("{left}; the largest that fits every {period} is --reserve {budget}/{period}")
-        }
-        _ => format!("{left}; nothing fits every {period} now"),
-    }
-}
-
-/// As a shell does it.
-fn cannot_execute(program: &OsString, error: &io::Error) -> Exit {
-    let name = program.to_string_lossy();
-    let _ = writeln!(io::stderr(), "punctual: cannot run \"{name}\": {error}");
-    let not_found = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-    Exit::OfProgram(if not_found { NOT_FOUND } else { NOT_EXECUTABLE })
-}
-
+/// As a shell gives it.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| KILLED_BY + signal));
     // Linux gives 0 to 255 and signals 1 to 64.

@@ -1,0 +1,206 @@
+//! `punctual run contract.toml`: admits it, starts its programs, and says what became of them.
+
+use std::path::Path;
+use std::process::Command;
+
+use punctual_linux::process::Blocked;
+use punctual_model::command::Backend;
+use punctual_model::reservation::Enforcement;
+use punctual_model::{self as model, Contract};
+
+use super::not_started::NotStarted;
+use super::places::Places;
+use super::start::{Asked, Running, Terms, start, terms};
+use super::usage::Ran;
+use super::{Args, code_of, plan, say, summary, table, waiting};
+use crate::contract_file;
+use crate::exit::{Exit, Failure, Outcome};
+
+/// A command that is to run, and on what terms; without, as an ordinary program.
+pub(super) struct Chosen<'a> {
+    pub(super) command: &'a model::Command,
+    pub(super) terms: Option<Terms>,
+}
+
+pub(super) fn main(args: &Args, file: &Path) -> Outcome {
+    let contract = contract_file::read(file)?;
+    let commands = chosen(args, file, &contract)?;
+    let profile = args.profile.choose()?;
+    if let Err(refusal) = punctual_analysis::admit(&contract, &profile.host) {
+        return Ok(refuse(args, file, &refusal.to_string()));
+    }
+    // First, so that every thread that is made has them blocked.
+    let signals = Blocked::new().map_err(Failure::cannot_here)?;
+    let mut places = Places::new();
+    let mut all = Vec::with_capacity(commands.len());
+    for command in commands {
+        match terms_of(command, &contract, &mut places) {
+            Ok(terms) => all.push(Chosen { command, terms }),
+            Err(no) => return no.outcome(&format!("command \"{}\": ", command.name()), ""),
+        }
+    }
+    let only_admitted = plan::only_admitted(&contract, &all);
+    if args.dry_run {
+        return plan::show(args.json, &all, &only_admitted);
+    }
+    let talk = !args.json && !args.quiet;
+    if let (Some(line), true) = (&only_admitted, talk) {
+        say(&format!("punctual: {line}"));
+    }
+    let running = match start_all(&all, &mut places, &signals, talk) {
+        Ok(running) => running,
+        Err((not_started, name, others)) => {
+            let how_many = others.len();
+            waiting::end(others, &signals).map_err(Failure::cannot_here)?;
+            let after = match how_many {
+                0 => String::new(),
+                _ => format!(" (of the others, {how_many} ran already and were ended)"),
+            };
+            return not_started.outcome(&format!("command \"{name}\": "), &after);
+        }
+    };
+    let ran = waiting::until_all_have_ended(running, &signals)
+        .map_err(|error| Failure::cannot_here(format!("cannot wait for the programs: {error}")))?;
+    report(args, &all, &ran, only_admitted.as_deref());
+    Ok(Exit::OfProgram(code(&ran)))
+}
+
+/// The commands to start, in file order.
+fn chosen<'a>(
+    args: &Args,
+    file: &Path,
+    contract: &'a Contract,
+) -> Result<Vec<&'a model::Command>, Failure> {
+    let file = file.display();
+    let names: Vec<&str> = contract.commands.iter().map(model::Command::name).collect();
+    if names.is_empty() {
+        return Err(Failure::bad_input(format!(
+            "{file}: names no program to start; add a [[command]] (docs/contract.md), or only admit \
+             it: punctual admit {file}"
+        )));
+    }
+    if let Some(unknown) = args.only.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(Failure::bad_input(format!(
+            "{file}: there is no command \"{unknown}\"; there is {}",
+            plan::quoted(&names)
+        )));
+    }
+    let wanted = |command: &&model::Command| {
+        args.only.is_empty() || args.only.iter().any(|name| name == command.name())
+    };
+    Ok(contract.commands.iter().filter(wanted).collect())
+}
+
+/// Exit 1, with what `punctual admit` says.
+fn refuse(args: &Args, file: &Path, refusal: &str) -> Exit {
+    if args.json {
+        say(&serde_json::json!({ "admitted": false, "refusal": refusal }).to_string());
+    } else {
+        say(&format!("{refusal}\nthe numbers: punctual admit {}", file.display()));
+    }
+    Exit::Refused
+}
+
+fn terms_of(
+    command: &model::Command,
+    contract: &Contract,
+    places: &mut Places,
+) -> Result<Option<Terms>, NotStarted> {
+    let Some(holding) = command.held() else { return Ok(None) };
+    // In range by the contract's validation.
+    let reservation = contract.reservations[holding.reservation].reservation;
+    let asked = Asked {
+        reservation,
+        enforcement: Some(holding.enforcement),
+        backend: holding.backend,
+        cpu: holding.cpu.map(usize::from),
+    };
+    if (asked.backend, holding.enforcement) == (Some(Backend::Kernel), Enforcement::Soft) {
+        return Err(NotStarted::BadInput(
+            "SCHED_DEADLINE gives nothing outside its budget, so backend = \"kernel\" holds nothing \
+             softly; add enforcement = \"hard\", or leave the backend out"
+                .to_owned(),
+        ));
+    }
+    let terms = terms(asked, places)?;
+    if let Some(cpu) = terms.cpu {
+        places.keep(cpu, reservation);
+    }
+    Ok(Some(terms))
+}
+
+/// All, in file order; or why one was not started, its name, and those that run already.
+fn start_all<'a>(
+    all: &[Chosen<'a>],
+    places: &mut Places,
+    signals: &Blocked,
+    talk: bool,
+) -> Result<Vec<Running>, (NotStarted, &'a str, Vec<Running>)> {
+    let mut running = Vec::with_capacity(all.len());
+    for Chosen { command, terms } in all {
+        let make = || {
+            let mut made = Command::new(command.program());
+            made.args(command.arguments());
+            made.envs(command.environment().iter().map(|(name, value)| (name, value)));
+            if let Some(directory) = command.directory() {
+                made.current_dir(directory);
+            }
+            made
+        };
+        let started =
+            directory(command).and_then(|()| start(&make, terms.clone(), places, signals));
+        match started {
+            Ok(started) => {
+                if let (Some(terms), true) = (&started.terms, talk) {
+                    say(&format!("punctual: {}: {}", command.name(), terms.text()));
+                }
+                running.push(started);
+            }
+            Err(not_started) => return Err((not_started, command.name(), running)),
+        }
+    }
+    Ok(running)
+}
+
+/// Else a directory that is not there would be taken for a program that is not.
+fn directory(command: &model::Command) -> Result<(), NotStarted> {
+    match command.directory().map(Path::new) {
+        Some(directory) if !directory.is_dir() => {
+            Err(NotStarted::BadInput(format!("{} is no directory", directory.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn report(args: &Args, all: &[Chosen<'_>], ran: &[Ran], only_admitted: Option<&str>) {
+    let each = || all.iter().zip(ran);
+    if args.json {
+        let commands: Vec<summary::Json> = each()
+            .map(|(Chosen { command, .. }, ran)| {
+                let words = std::iter::once(command.program().to_owned());
+                let words = words.chain(command.arguments().iter().cloned());
+                summary::json(Some(command.name()), words.collect(), ran)
+            })
+            .collect();
+        let json = serde_json::json!({
+            "admitted": true,
+            "commands": commands,
+            "only_admitted": only_admitted,
+        });
+        say(&json.to_string());
+    } else if !args.quiet {
+        say(&table::of(each().map(|(Chosen { command, .. }, ran)| (command.name(), ran))));
+    }
+    if !args.json {
+        for (Chosen { command, .. }, ran) in each() {
+            if let Some(broken) = ran.reserved.as_ref().and_then(summary::broken) {
+                say(&format!("punctual: {}: {broken}", command.name()));
+            }
+        }
+    }
+}
+
+/// The program's own if there is one; else 0, or the first other in file order: which is the same.
+fn code(ran: &[Ran]) -> u8 {
+    ran.iter().map(|ran| code_of(ran.ended.status)).find(|code| *code != 0).unwrap_or(0)
+}

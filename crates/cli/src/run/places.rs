@@ -1,0 +1,116 @@
+//! The CPUs that programs are held on, each with its timetable once somebody needs it.
+
+use std::process::{Child, Command};
+
+use punctual_model::Reservation;
+use punctual_model::reservation::Enforcement;
+use punctual_runtime::reservation::{Facts, Held, Refused, Reservations, Settings, StartError};
+
+/// The timetables of this process.
+pub(super) struct Places {
+    settings: Settings,
+    facts: Option<Facts>,
+    /// One for each CPU, so that each program can be sent to its own.
+    by_cpu: Vec<(usize, Reservations)>,
+    /// What was given or is to be given on a CPU, in millionths.
+    planned: Vec<(usize, u64)>,
+}
+
+impl Places {
+    /// On the CPUs that this process may use, from the last to the first.
+    pub(super) fn new() -> Self {
+        let settings = Settings::default();
+        Self { settings, facts: None, by_cpu: Vec::new(), planned: Vec::new() }
+    }
+
+    /// What this host can do, found out once.
+    pub(super) fn facts(&mut self) -> &Facts {
+        self.facts.get_or_insert_with(Facts::probe)
+    }
+
+    /// Keeps room on `cpu` for somebody who can only be there.
+    pub(super) fn keep(&mut self, cpu: usize, reservation: Reservation) {
+        self.planned.push((cpu, reservation.utilisation_ppm()));
+    }
+
+    /// Starts what `make` makes, on `cpu` or on the first CPU that admits it.
+    pub(super) fn spawn(
+        &mut self,
+        make: &dyn Fn() -> Command,
+        reservation: Reservation,
+        enforcement: Enforcement,
+        cpu: Option<usize>,
+    ) -> Result<(Child, Held), Refused> {
+        let candidates = match cpu {
+            Some(cpu) => vec![cpu],
+            None => self.candidates(reservation),
+        };
+        let mut refused: Option<Refused> = None;
+        for candidate in candidates {
+            let outcome = self.on(candidate).map_err(Refused::from);
+            // A fresh command each time: what was prepared for one start is good for that alone.
+            let outcome = outcome.and_then(|on| on.spawn(&mut make(), reservation, enforcement));
+            match outcome {
+                Ok(started) => {
+                    if cpu.is_none() {
+                        self.keep(candidate, reservation);
+                    }
+                    return Ok(started);
+                }
+                Err(error) => {
+                    self.leave(candidate);
+                    let elsewhere = weight(&error);
+                    if elsewhere == 0 {
+                        return Err(error);
+                    }
+                    if refused.as_ref().is_none_or(|old| elsewhere > weight(old)) {
+                        refused = Some(error);
+                    }
+                }
+            }
+        }
+        Err(refused.unwrap_or_else(|| {
+            StartError::Thread(std::io::Error::other("this process may use no CPU")).into()
+        }))
+    }
+
+    /// First those on which it fits beside what can only be there.
+    fn candidates(&self, reservation: Reservation) -> Vec<usize> {
+        let asked = reservation.utilisation_ppm();
+        let full = |cpu: usize| {
+            let planned = self.planned.iter().filter(|(at, _)| *at == cpu);
+            planned.map(|(_, ppm)| ppm).sum::<u64>() + asked > u64::from(self.settings.most_ppm)
+        };
+        let mut candidates = self.settings.cpus.clone();
+        candidates.sort_by_key(|cpu| full(*cpu));
+        candidates
+    }
+
+    fn on(&mut self, cpu: usize) -> Result<&Reservations, StartError> {
+        let at = match self.by_cpu.iter().position(|(at, _)| *at == cpu) {
+            Some(at) => at,
+            None => {
+                let settings = Settings { cpus: vec![cpu], ..self.settings.clone() };
+                self.by_cpu.push((cpu, Reservations::with(settings)?));
+                self.by_cpu.len() - 1
+            }
+        };
+        Ok(&self.by_cpu[at].1)
+    }
+
+    /// A CPU on which nothing is held is everybody's: its dispatcher ends.
+    fn leave(&mut self, cpu: usize) {
+        self.by_cpu.retain(|(at, on)| *at != cpu || on.taken().iter().any(|(_, ppm)| *ppm > 0));
+    }
+}
+
+/// How promising another CPU is after this refusal, and this refusal as an answer: 0 is the end.
+fn weight(refused: &Refused) -> u64 {
+    match refused {
+        Refused::DoesNotFit { refusal, .. } => {
+            2 + refusal.offer.map_or(0, |offer| offer.budget().as_nanos())
+        }
+        Refused::TooMany { .. } | Refused::Start(_) => 1,
+        _ => 0,
+    }
+}

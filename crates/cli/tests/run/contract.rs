@@ -1,0 +1,165 @@
+//! `punctual run contract.toml`.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::live::{alone, is_there, json, number, run, text};
+
+const TWO: &str = r#"
+[[reservation]]
+name = "a"
+budget = "2ms"
+period = "20ms"
+
+[[reservation]]
+name = "b"
+budget = "1ms"
+period = "10ms"
+
+[[reservation]]
+name = "spare"
+budget = "1ms"
+period = "50ms"
+
+[[command]]
+name = "first"
+run = ["sh", "-c", "echo \"$WORD from $PWD\"; exit 0"]
+reservation = "a"
+directory = "/"
+environment = { WORD = "hello" }
+
+[[command]]
+name = "second"
+run = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 6"]
+reservation = "b"
+enforcement = "hard"
+
+[[command]]
+name = "third"
+run = ["sh", "-c", "exit 7"]
+"#;
+
+/// The contract in a folder of its own, and what `punctual run` says of it.
+fn of(contract: &str, options: &[&str]) -> Option<(Output, TempDir)> {
+    let folder = tempfile::tempdir().expect("can be made");
+    let file = folder.path().join("contract.toml");
+    fs::write(&file, contract.replace("FOLDER", folder.path().to_str()?)).expect("writes");
+    let output = run(&[options, &[file.to_str()?]].concat())?;
+    Some((output, folder))
+}
+
+#[test]
+fn all_are_started_and_the_first_bad_code_in_file_order_is_ours() {
+    let _alone = alone();
+    let Some((output, _)) = of(TWO, &["--json"]) else { return };
+    let page = json(&output);
+    assert_eq!(output.status.code(), Some(6), "{page}");
+    assert_eq!(text(&output.stdout), "hello from /\n");
+    let commands = page["commands"].as_array().expect("a list");
+    let all = |key: &str| commands.iter().map(|one| one[key].clone()).collect::<Vec<Value>>();
+    assert_eq!(all("name"), ["first", "second", "third"]);
+    assert_eq!(all("exit_code"), [0, 6, 7]);
+    assert_eq!(all("enforcement"), ["soft".into(), "hard".into(), Value::Null]);
+    assert!(number(&commands[1], "exec_time_ns") > 0 && number(&commands[1], "slots") > 0);
+    let rest = page["only_admitted"].as_str().expect("a sentence");
+    assert!(rest.contains("reservations \"spare\"") && !rest.contains("\"a\""), "{rest}");
+}
+
+#[test]
+fn the_table_has_a_row_each_and_one_command_gives_its_own_code() {
+    let _alone = alone();
+    let Some((output, _)) = of(TWO, &["--only", "first,second", "--"]) else { return };
+    let table = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "a program behind -- is refused: {table}");
+    let Some((output, _)) = of(TWO, &["--only=second"]) else { return };
+    let table = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{table}");
+    for part in ["punctual: second: 1ms/10ms, hard, by a timetable", "exit 6", "│ second"] {
+        assert!(table.contains(part), "{table}");
+    }
+    assert!(!table.contains("│ first") && table.contains("\"a\", \"spare\""), "{table}");
+}
+
+#[test]
+fn a_refused_contract_starts_nothing_and_says_what_would_fit() {
+    let contract = TWO.replace("budget = \"2ms\"", "budget = \"20ms\"")
+        + "\n[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwcet = \"9ms\"\n";
+    let Some((output, folder)) = of(&contract, &[]) else { return };
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{said}");
+    assert!(said.starts_with("refused by "), "{said}");
+    // The sentence is that of `punctual admit`.
+    let file = folder.path().join("contract.toml");
+    let admit = std::process::Command::new(super::live::PUNCTUAL)
+        .env("PUNCTUAL_HOST_PROFILE", "ideal")
+        .arg("admit")
+        .arg(file)
+        .output();
+    let admitted = text(&admit.expect("was built").stdout);
+    assert!(admitted.contains(said.lines().next().expect("a line")), "{said}\n{admitted}");
+}
+
+#[test]
+fn a_dry_run_starts_nothing_and_says_what_and_why() {
+    let Some((output, _)) = of(TWO, &["--dry-run"]) else { return };
+    let plan = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{plan}{}", text(&output.stderr));
+    for part in ["first", "timetable", "whole process", "nothing was started", "\"spare\""] {
+        assert!(plan.contains(part), "{plan}");
+    }
+    assert!(!plan.contains("hello"), "{plan}");
+    let Some((output, _)) = of(TWO, &["--dry-run", "--json"]) else { return };
+    let plan: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&plan["commands"][1]["backend"], &plan["admitted"]),
+        (&"timetable".into(), &true.into())
+    );
+}
+
+#[test]
+fn if_one_cannot_be_started_the_others_are_ended_and_it_is_named() {
+    let _alone = alone();
+    let contract = TWO
+        .replace(
+            "echo \\\"$WORD from $PWD\\\"; exit 0",
+            "sleep 600 & echo $$ $! > FOLDER/pid; wait",
+        )
+        .replace("run = [\"sh\", \"-c\", \"exit 7\"]", "run = [\"/nonexistent/program\"]");
+    assert!(contract.contains("sleep 600"));
+    let Some((output, folder)) = of(&contract, &[]) else { return };
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(127), "{said}");
+    assert!(said.contains("command \"third\": cannot run \"/nonexistent/program\""), "{said}");
+    assert!(said.contains("2 ran already and were ended"), "{said}");
+    // It may have been ended before it had written that.
+    let ids = fs::read_to_string(folder.path().join("pid")).unwrap_or_default();
+    let left = ids.split_whitespace().filter_map(|id| id.parse().ok()).find(|id| is_there(*id));
+    assert_eq!(left, None, "{ids}");
+}
+
+#[test]
+fn what_a_contract_cannot_mean_is_bad_input() {
+    let kernel = TWO.replace("enforcement = \"hard\"", "backend = \"kernel\"");
+    let nowhere = TWO.replace("directory = \"/\"", "directory = \"/nonexistent\"");
+    let none = "[[reservation]]\nname = \"a\"\nbudget = \"1ms\"\nperiod = \"10ms\"\n";
+    let _alone = alone();
+    for (contract, options, right) in [
+        (&*kernel, &[][..], "command \"second\": SCHED_DEADLINE gives nothing outside"),
+        (&nowhere, &[], "command \"first\": /nonexistent is no directory"),
+        (none, &[], "names no program to start"),
+        (
+            TWO,
+            &["--only=fourth"],
+            "no command \"fourth\"; there is \"first\", \"second\", \"third\"",
+        ),
+        (TWO, &["--reserve=2ms/8ms"], "behind \"--\""),
+    ] {
+        let Some((output, _)) = of(contract, options) else { return };
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(right), "{said}");
+    }
+}

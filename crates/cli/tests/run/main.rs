@@ -1,0 +1,10 @@
+//! `punctual run` on live programs. Nothing here asserts how long anything takes.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod contract;
+mod ends;
+mod kernel;
+mod live;
+mod timetable;
+mod usage;
