@@ -24,6 +24,8 @@ struct Kind {
     last_segments: bool,
     any_deadline: bool,
     reservation: bool,
+    /// Whether reservations come and go as tasks do.
+    reserving: bool,
     context_switch: u64,
 }
 
@@ -35,6 +37,7 @@ const PLAIN: Kind = Kind {
     last_segments: false,
     any_deadline: false,
     reservation: false,
+    reserving: false,
     context_switch: 0,
 };
 
@@ -108,6 +111,7 @@ impl Oracle {
 
 #[derive(Debug, Default)]
 struct Seen {
+    reserved: usize,
     admitted: usize,
     denied: usize,
     removed: usize,
@@ -126,6 +130,10 @@ fn agree(policy: Policy, kind: Kind, seed: u64, sequences: usize, requests: usiz
         for request in 0..requests {
             let context = || format!("{policy:?} {kind:?} seed {seed}: {sequence}.{request}");
             let there = oracle.tasks.len();
+            if kind.reserving && rng.random_ratio(1, 5) {
+                reserve_or_not(&mut rng, &mut cpu, &mut oracle, &mut seen, &context());
+                continue;
+            }
             if there > 0 && rng.random_ratio(1, 4) {
                 let (id, _) = oracle.tasks.remove(rng.random_range(0..there));
                 assert!(cpu.remove(id.expect("admitted")), "{}", context());
@@ -165,6 +173,57 @@ fn agree(policy: Policy, kind: Kind, seed: u64, sequences: usize, requests: usiz
     }
     assert!(seen.admitted > sequences && seen.denied > sequences, "{policy:?} {kind:?}: {seen:?}");
     seen
+}
+
+/// One reservation more, or one less.
+fn reserve_or_not(
+    rng: &mut ChaCha8Rng,
+    cpu: &mut Admission,
+    oracle: &mut Oracle,
+    seen: &mut Seen,
+    context: &str,
+) {
+    let there = oracle.reservations.len();
+    if there > 0 && rng.random_ratio(1, 3) {
+        let old = oracle.reservations.remove(rng.random_range(0..there));
+        assert!(cpu.unreserve(old), "{context}");
+        assert!(oracle.tasks.is_empty() || oracle.all_fit(), "{context}");
+        return;
+    }
+    let more = reservation(rng.random_range(1..4), rng.random_range(6..60));
+    let answer = cpu.reserve(more, &mut Steps::default());
+    oracle.reservations.push(more);
+    assert_eq!(answer.is_ok(), oracle.all_fit(), "{answer:?} {context}");
+    assert_ne!(answer, Err(Denial::Undecided), "{context}");
+    if answer.is_ok() {
+        seen.reserved += 1;
+    } else {
+        oracle.reservations.pop();
+        seen.denied += 1;
+    }
+}
+
+#[test]
+fn reservations_come_and_go() {
+    for (seed, policy) in
+        (1..).zip([Policy::Rm, Policy::Rmdp, Policy::Fp, Policy::Edf, Policy::Fifo])
+    {
+        for kind in [PLAIN, Kind { reservation: true, ..PLAIN }, EVERYTHING] {
+            let seen = agree(policy, Kind { reserving: true, ..kind }, seed, 150, 40);
+            assert!(seen.reserved > 150, "{policy:?} {kind:?}: {seen:?}");
+        }
+    }
+}
+
+/// What many bear within their spares, and what only the exact test of some can say.
+#[test]
+fn reservations_above_many_tasks() {
+    let many =
+        Kind { tasks: 120, longest: 2_000, reserving: true, context_switch: 0, ..EVERYTHING };
+    for policy in [Policy::Rm, Policy::Fp, Policy::Edf] {
+        let seen = agree(policy, many, 2, 3, 250);
+        assert!(seen.most > 15 && seen.reserved > 30, "{policy:?}: {seen:?}");
+    }
 }
 
 const FIXED: [Policy; 3] = [Policy::Rm, Policy::Rmdp, Policy::Fp];

@@ -1,14 +1,18 @@
 //! The `punctual` command: one subcommand a module, each thin over the crates below.
 
 mod admit;
+mod calibrate;
 mod contract_file;
 mod demo;
 mod doctor;
 mod exit;
 mod explore;
+mod host_profile;
 mod output;
 mod run;
+mod serve;
 mod simulate;
+mod status;
 
 use std::process::ExitCode;
 
@@ -29,6 +33,9 @@ enum Command {
     Explore(explore::Args),
     Run(run::Args),
     Doctor(doctor::Args),
+    Calibrate(calibrate::Args),
+    Serve(serve::Args),
+    Status(status::Args),
     Demo(demo::Args),
 }
 
@@ -40,6 +47,9 @@ fn main() -> ExitCode {
         Command::Explore(args) => explore::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Doctor(args) => doctor::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
+        Command::Serve(args) => serve::main(&args),
+        Command::Status(args) => status::main(&args),
         Command::Demo(args) => demo::main(&args),
     };
     match outcome {

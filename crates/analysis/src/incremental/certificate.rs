@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::slice;
 
 use crate::load::TaskLoad;
+use crate::reservation::ReservedLoad;
 
 /// An instant by which all that has to be done is done, with time to spare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +54,19 @@ impl Certificate {
 
     /// Whether it still proves the task in time with a more urgent `task` added.
     pub(super) fn bears(&self, task: &TaskLoad) -> bool {
-        let fits = |point: &Point| task.work_in(point.at).is_some_and(|work| work <= point.spare);
-        match self {
-            Self::Missing => false,
-            Self::One(point) => fits(point),
-            Self::Many(points) => points.iter().all(fits),
-        }
+        self.bears_work(|at| task.work_in(at))
+    }
+
+    /// Whether it does with a reservation above it added, the first one or another.
+    pub(super) fn bears_reserved(&self, reservation: &ReservedLoad, first: bool) -> bool {
+        // Without a last segment such a point says nothing.
+        let lost = first && self.points().iter().any(|point| point.start);
+        !lost && self.bears_work(|at| reservation.interference_in(at))
+    }
+
+    fn bears_work(&self, work_in: impl Fn(u64) -> Option<u64>) -> bool {
+        let fits = |point: &Point| work_in(point.at).is_some_and(|work| work <= point.spare);
+        !matches!(self, Self::Missing) && self.points().iter().all(fits)
     }
 
     /// Whether it does with the blocking raised from `old` to `new`.
@@ -69,16 +77,33 @@ impl Certificate {
 
     /// Takes what [`Self::bears`] found to be there.
     pub(super) fn take(&mut self, task: &TaskLoad) {
+        self.take_work(|at| task.work_in(at));
+    }
+
+    /// Takes what [`Self::bears_reserved`] found to be there.
+    pub(super) fn take_reserved(&mut self, reservation: &ReservedLoad) {
+        self.take_work(|at| reservation.interference_in(at));
+    }
+
+    fn take_work(&mut self, work_in: impl Fn(u64) -> Option<u64>) {
         for point in self.points_mut() {
-            let work = task.work_in(point.at);
-            point.spare -= work.expect("`bears` has computed the same");
+            point.spare -= work_in(point.at).expect("`bears` has computed the same");
         }
     }
 
     /// Gives back what [`Self::take`] took.
     pub(super) fn give(&mut self, task: &TaskLoad) {
+        self.give_work(|at| task.work_in(at));
+    }
+
+    /// Gives back what [`Self::take_reserved`] took.
+    pub(super) fn give_reserved(&mut self, reservation: &ReservedLoad) {
+        self.give_work(|at| reservation.interference_in(at));
+    }
+
+    fn give_work(&mut self, work_in: impl Fn(u64) -> Option<u64>) {
         for point in self.points_mut() {
-            let work = task.work_in(point.at);
+            let work = work_in(point.at);
             point.spare += work.expect("it was taken, or counted when the point was found");
         }
     }

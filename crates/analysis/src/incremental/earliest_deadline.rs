@@ -14,9 +14,10 @@ use crate::edf::demand::{
 use crate::edf::response_time;
 use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, Granularity, TaskLoad};
+use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
-/// Beyond so many tasks the sums might not fit; who has so many gets the full test each time.
+/// Beyond so many tasks and reservations the sums might not fit; who has so many gets the full test each time.
 const MOST_TASKS: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
@@ -82,9 +83,34 @@ impl EarliestDeadline {
         true
     }
 
+    pub(super) fn reserve(
+        &mut self,
+        reservation: ReservedLoad,
+        steps: &mut Steps,
+    ) -> Result<(), Denial> {
+        steps.take(1)?;
+        self.load.reservations.push(reservation);
+        self.total.add(Line::of_reservation(&reservation));
+        let verdict = self.verdict(steps);
+        if verdict.is_err() {
+            self.unreserve(&reservation);
+        }
+        verdict
+    }
+
+    /// Takes a reservation out; false if it is not there.
+    pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
+        // The last of the same ones, so that a denial leaves the order as it was.
+        let last = self.load.reservations.iter().rposition(|other| other == reservation);
+        let Some(at) = last else { return false };
+        self.load.reservations.remove(at);
+        self.total.subtract(Line::of_reservation(reservation));
+        true
+    }
+
     fn verdict(&self, steps: &mut Steps) -> Result<(), Denial> {
         // Rounding up can make it one where it is less.
-        if self.total.slope >= ONE || self.ids.len() > MOST_TASKS {
+        if self.total.slope >= ONE || self.ids.len() + self.load.reservations.len() > MOST_TASKS {
             return self.full_verdict(steps);
         }
         let stretches = self.blocks.unproven_stretches(self.total, steps);

@@ -8,6 +8,7 @@ use super::{Denial, TaskId};
 use crate::fifo;
 use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, TaskLoad};
+use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
 #[derive(Clone, Debug)]
@@ -37,8 +38,11 @@ impl FirstIn {
     ) -> Result<(), Denial> {
         self.load.tasks.push(task);
         self.ids.push(id);
-        let denial =
-            if fifo::all_in_time(&self.load, steps) { None } else { Some(self.why(steps)) };
+        let denial = if fifo::all_in_time(&self.load, steps) {
+            None
+        } else {
+            Some(self.why(Some(id), steps))
+        };
         denial.map_or(Ok(()), |denial| {
             self.load.tasks.pop();
             self.ids.pop();
@@ -46,13 +50,33 @@ impl FirstIn {
         })
     }
 
-    /// Why the tasks are not all in time, the last being the one that was asked for.
-    fn why(&self, steps: &mut Steps) -> Denial {
+    pub(super) fn reserve(
+        &mut self,
+        reservation: ReservedLoad,
+        steps: &mut Steps,
+    ) -> Result<(), Denial> {
+        self.load.reservations.push(reservation);
+        let in_time = fifo::all_in_time(&self.load, steps);
+        let denial = if in_time { None } else { Some(self.why(None, steps)) };
+        denial.map_or(Ok(()), |denial| {
+            self.load.reservations.pop();
+            Err(denial)
+        })
+    }
+
+    /// Takes a reservation out; false if it is not there.
+    pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
+        let at = self.load.reservations.iter().position(|other| other == reservation);
+        at.map(|at| self.load.reservations.remove(at)).is_some()
+    }
+
+    /// Why the tasks are not all in time; `asked` is not named.
+    fn why(&self, asked: Option<TaskId>, steps: &mut Steps) -> Denial {
         let times = fifo::response_times(&self.load, steps);
         let late = times.into_iter().zip(&self.load.tasks).zip(&self.ids).find_map(
             |((time, task), &id)| {
                 let relative_deadline = Duration::from_nanos(task.deadline);
-                let task = (self.ids.last() != Some(&id)).then_some(id);
+                let task = (asked != Some(id)).then_some(id);
                 match time {
                     ResponseTime::Unbounded => Some(Denial::Overload { task: None }),
                     ResponseTime::AtMost(at_least) | ResponseTime::Undecided { at_least } => {

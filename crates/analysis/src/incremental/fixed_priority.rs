@@ -10,6 +10,7 @@ use super::{Denial, TaskId};
 use crate::fixed_priority::{ResponseTime, last_segment};
 use crate::load::{CpuLoad, Granularity, TaskLoad};
 use crate::ratio::Ratio;
+use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
 #[derive(Clone, Debug)]
@@ -32,6 +33,13 @@ pub(super) struct Mark {
     window: u64,
     /// The share of the CPU, rounded down.
     share: Ratio,
+}
+
+impl Mark {
+    fn renew(&mut self, found: Found) {
+        self.certificate = found.certificate;
+        self.window = found.window;
+    }
 }
 
 impl FixedPriority {
@@ -104,10 +112,73 @@ impl FixedPriority {
             }
             match self.examine(at, blocking, steps) {
                 Verdict::InTime(found) => renewed.push((at, found)),
-                verdict => return Err(self.denial(at, added, verdict)),
+                verdict => return Err(self.denial(at, Some(added), verdict)),
             }
         }
         Ok(renewed)
+    }
+
+    /// Puts `reservation` above all if all remain in time.
+    pub(super) fn reserve(
+        &mut self,
+        reservation: ReservedLoad,
+        steps: &mut Steps,
+    ) -> Result<(), Denial> {
+        let first = self.load.reservations.is_empty();
+        self.load.reservations.push(reservation);
+        let before = core::mem::replace(&mut self.reserved, self.load.reserved().below());
+        match self.examine_all_under(&reservation, first, steps) {
+            Ok(renewed) => {
+                let mut renewed = renewed.into_iter().peekable();
+                for (at, mark) in self.marks.iter_mut().enumerate() {
+                    match renewed.next_if(|(position, _)| *position == at) {
+                        Some((_, found)) => mark.renew(found),
+                        None => mark.certificate.take_reserved(&reservation),
+                    }
+                }
+                Ok(())
+            }
+            Err(denial) => {
+                self.load.reservations.pop();
+                self.reserved = before;
+                Err(denial)
+            }
+        }
+    }
+
+    /// As [`Self::examine_all_with`], of the last reservation.
+    fn examine_all_under(
+        &self,
+        reservation: &ReservedLoad,
+        first: bool,
+        steps: &mut Steps,
+    ) -> Result<Vec<(usize, Found)>, Denial> {
+        steps.take(self.marks.len())?;
+        let mut renewed = Vec::new();
+        for (at, mark) in self.marks.iter().enumerate() {
+            if mark.certificate.bears_reserved(reservation, first) {
+                continue;
+            }
+            match self.examine(at, mark.blocking, steps) {
+                Verdict::InTime(found) => renewed.push((at, found)),
+                verdict => return Err(self.denial(at, None, verdict)),
+            }
+        }
+        Ok(renewed)
+    }
+
+    /// Takes a reservation out; false if it is not there.
+    pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
+        let Some(at) = self.load.reservations.iter().position(|other| other == reservation) else {
+            return false;
+        };
+        self.load.reservations.remove(at);
+        self.reserved = self.load.reserved().below();
+        for mark in &mut self.marks {
+            mark.certificate.give_reserved(reservation);
+            mark.window = 0;
+        }
+        true
     }
 
     fn examine(&self, at: usize, blocking: u64, steps: &mut Steps) -> Verdict {
@@ -116,8 +187,8 @@ impl FixedPriority {
         Level::new(&self.load, at, blocking, above).examine(self.marks[at].window, steps)
     }
 
-    fn denial(&self, at: usize, added: usize, verdict: Verdict) -> Denial {
-        let task = (at != added).then(|| self.marks[at].id);
+    fn denial(&self, at: usize, added: Option<usize>, verdict: Verdict) -> Denial {
+        let task = (Some(at) != added).then(|| self.marks[at].id);
         match verdict {
             Verdict::Late { at_least } => Denial::Late {
                 task,
@@ -140,8 +211,7 @@ impl FixedPriority {
                 mark.blocking = old.max(task.quantum);
             }
             if let Some((_, found)) = renewed.next_if(|(position, _)| *position == at) {
-                mark.certificate = found.certificate;
-                mark.window = found.window;
+                mark.renew(found);
             } else if at > added {
                 mark.certificate.take(&task);
             } else if mark.blocking > old {

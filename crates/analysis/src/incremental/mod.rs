@@ -1,7 +1,8 @@
 //! Admission one task at a time, on one CPU, at a small part of what analysing all anew costs.
 //!
 //! [`Admission`] holds tasks that are in time. [`Admission::admit`] adds one if all remain so, and
-//! else changes nothing; [`Admission::remove`] takes one out. The verdict is that of the full test
+//! else changes nothing; [`Admission::remove`] takes one out. [`Admission::reserve`] and
+//! [`Admission::unreserve`] do the same with a reservation above them. The verdict is that of the full test
 //! for the whole set, wherever that one decides: [`crate::fixed_priority::all_in_time`] for fixed
 //! priorities, [`crate::edf::demand::processor_demand`] for `edf`, [`crate::fifo`] for `fifo`. Where the full test stays
 //! undecided ([`Steps`], 64 bits), this one may still decide, by the same theorems.
@@ -17,14 +18,16 @@
 //! - Where it is not within, nothing is lost yet: the exact test of `fixed_priority` is run for that
 //!   task alone, from its old window (a task more can only lengthen it), and a new certificate is
 //!   looked for. Only that test refuses, so a certificate never refuses anyone.
-//! - A removed task gives back exactly what it took.
+//! - A reservation r more adds `I_r(t)` to every `f_i(t)`, and is taken from every spare in the same way.
+//! - A removed task or reservation gives back exactly what it took.
 //!
 //! Where several jobs share a busy window the certificate has an instant for each (up to a limit):
 //! `t_q ≤ D_i − J_i + q·T_i` with `f_i(t_q) + q·C_i ≤ t_q` for job q, the last one also with
 //! `t_q ≤ (q + 1)·T_i − J_i`, by when the window is closed. With a last segment `l_i` an instant is
 //! the start of that segment, so `l_i` less for both sides, and an end of the window is added. There
 //! `⌊(s + J)/T⌋ + 1` releases count if `B_i = 0`; in whole nanoseconds that is `⌈(s + 1 + J)/T⌉`, so
-//! it is the same inequality for `s + 1` with a blocking of 1, and one form serves both cases.
+//! it is the same inequality for `s + 1` with a blocking of 1, and one form serves both cases. Under
+//! reservations last segments help nobody, so the first one ends all certificates that use them.
 //!
 //! # EDF: a line above each task's demand
 //! With `d_i = D_i − J_i`, task i's demand is never above `C_i + (t − d_i)·U_i` from `d_i` on, and
@@ -39,7 +42,7 @@
 //! enough at that d, the whole block is proven by one line. Else its tasks are looked at one by one.
 //!
 //! # Costs
-//! With n tasks, `admit` and `remove` take O(n) elementary operations, at most one division or
+//! With n tasks, `admit`, `reserve` and their reverse take O(n) elementary operations, at most one division or
 //! product a task, where the full fixed-priority test takes O(n²). (Under `edf` the full test takes
 //! O(n) for each instant it looks at, often a few; while lines prove enough it is one product a
 //! block here. Under `fifo` the full test is simply run.) A certificate
@@ -55,6 +58,7 @@
 
 mod blocks;
 mod certificate;
+mod denial;
 mod earliest_deadline;
 mod first_in;
 mod fixed_priority;
@@ -66,66 +70,19 @@ mod window;
 use alloc::vec::Vec;
 
 use punctual_model::{Duration, Policy, Reservation, Service, Task};
-use thiserror::Error;
 
+pub use self::denial::Denial;
 use self::earliest_deadline::EarliestDeadline;
 use self::first_in::FirstIn;
 use self::fixed_priority::FixedPriority;
 use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, TaskLoad};
-use crate::steps::{OutOfSteps, Steps};
+use crate::reservation::ReservedLoad;
+use crate::steps::Steps;
 
 /// A task that was admitted. Never given twice by the same [`Admission`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
-
-/// Why a task was not admitted. Everything is as before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Denial {
-    /// Some task would be late; the most urgent of them, as the full test would name it.
-    #[error(
-        "{} could take {at_least} or more, beyond the relative deadline of {relative_deadline}",
-        whose(.task)
-    )]
-    Late {
-        /// Who; `None`: the task that was asked for.
-        task: Option<TaskId>,
-        /// A lower bound of the response time.
-        at_least: Duration,
-        /// What it exceeds.
-        relative_deadline: Duration,
-    },
-    /// Under `edf`: in some window more work falls due than there is time.
-    #[error("in a window of {window} the work that falls due would exceed the time by {by}")]
-    Demand {
-        /// The length of the window.
-        window: Duration,
-        /// By how much.
-        by: Duration,
-    },
-    /// The tasks, or one and those more urgent, would need more than the CPU.
-    #[error("{} would have no finite response time", whose(.task))]
-    Overload {
-        /// Who; `None`: the task that was asked for, or under `edf` all.
-        task: Option<TaskId>,
-    },
-    /// Not decided within the steps, or beyond 64 bits of nanoseconds.
-    #[error("not decided within the bound on the analysis")]
-    Undecided,
-    /// The task to be placed by is not there.
-    #[error("the task to go above is not admitted")]
-    NoSuchTask,
-}
-
-fn whose(task: &Option<TaskId>) -> &'static str {
-    if task.is_some() { "a task admitted before" } else { "the task" }
-}
-
-impl From<OutOfSteps> for Denial {
-    fn from(OutOfSteps: OutOfSteps) -> Self {
-        Self::Undecided
-    }
-}
 
 /// The tasks admitted to one CPU.
 ///
@@ -233,6 +190,47 @@ impl Admission {
             Tasks::FixedPriority(tasks) => tasks.remove(id),
             Tasks::EarliestDeadline(tasks) => tasks.remove(id),
             Tasks::FirstIn(tasks) => tasks.remove(id),
+        }
+    }
+
+    /// Puts `reservation` above all tasks if every one of them remains in time, with two
+    /// `context_switch`es a period charged to it.
+    ///
+    /// What is not decided within `steps` is denied, and a denial changes nothing. That the
+    /// reservations fit themselves is not examined here.
+    ///
+    /// ```
+    /// use punctual_analysis::Steps;
+    /// use punctual_analysis::incremental::Admission;
+    /// use punctual_model::{Duration, Policy, Service, Task, TaskSpec};
+    ///
+    /// let (period, wcet) = (Duration::from_millis(20), Service::from_millis(8));
+    /// let video = Task::new(TaskSpec::periodic("video", period, wcet)).expect("valid");
+    /// let mut cpu = Admission::new(Policy::Rm, [], Service::ZERO);
+    /// cpu.admit(&video, &mut Steps::default()).expect("alone");
+    ///
+    /// let modem = "2ms/8ms".parse().expect("valid");
+    /// cpu.reserve(modem, &mut Steps::default()).expect("8 ms, 20 ms / 4 and 3 ms are 16 ms");
+    /// cpu.reserve(modem, &mut Steps::default()).expect_err("one more takes 8 ms of the other 4");
+    /// assert!(cpu.unreserve(modem));
+    /// ```
+    pub fn reserve(&mut self, reservation: Reservation, steps: &mut Steps) -> Result<(), Denial> {
+        let reservation = ReservedLoad::new(reservation, self.context_switch);
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.reserve(reservation, steps),
+            Tasks::EarliestDeadline(tasks) => tasks.reserve(reservation, steps),
+            Tasks::FirstIn(tasks) => tasks.reserve(reservation, steps),
+        }
+    }
+
+    /// Takes out a reservation with this budget and period; false if there is none. The tasks
+    /// remain in time.
+    pub fn unreserve(&mut self, reservation: Reservation) -> bool {
+        let reservation = ReservedLoad::new(reservation, self.context_switch);
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.unreserve(&reservation),
+            Tasks::EarliestDeadline(tasks) => tasks.unreserve(&reservation),
+            Tasks::FirstIn(tasks) => tasks.unreserve(&reservation),
         }
     }
 

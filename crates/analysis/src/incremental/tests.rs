@@ -73,6 +73,15 @@ fn nothing_drifts() {
                 let some = (!ids.is_empty()).then(|| ids[rng.random_range(0..ids.len())]);
                 let mut steps = Steps::default();
                 let task = draw(&mut rng);
+                if rng.random_ratio(1, 10) {
+                    let more = Reservation::new(Service::from_nanos(2), Duration::from_nanos(50));
+                    let more = more.expect("valid");
+                    denied += usize::from(cpu.reserve(more, &mut steps).is_err());
+                    if rng.random() {
+                        cpu.unreserve(more);
+                    }
+                    checked += check(&cpu);
+                }
                 let answer = match (some, rng.random_range(0..3)) {
                     (Some(id), 0) => {
                         assert!(cpu.remove(id) && !cpu.remove(id));

@@ -1,0 +1,75 @@
+//! The tests that need no analysis: quota, and what the kernel takes.
+
+use punctual_analysis::sched_deadline;
+
+use super::{Asker, Books, Denied, denied, percent};
+use crate::config::Quota;
+use crate::want::What;
+
+impl Books {
+    pub(super) fn within_quota(&self, asker: &Asker, what: &What) -> Result<(), Denied> {
+        let Quota { share_ppm, together_ppm, max_grants, shortest_period, allow } =
+            &asker.quota.quota;
+        let kind = what.kind();
+        if !allow.contains(&kind) {
+            return Err(denied("quota", format!("this user may not have {kind}"), None));
+        }
+        if let Some(period) = what.shortest_period()
+            && period < *shortest_period
+        {
+            let why = format!(
+                "the period {period} is shorter than {shortest_period}, the shortest this user may have"
+            );
+            return Err(denied("quota", why, None));
+        }
+        let of_user = self.users.get(&asker.uid).copied().unwrap_or_default();
+        if of_user.grants >= *max_grants {
+            let why = format!("this user has {} grants and may have {max_grants}", of_user.grants);
+            return Err(denied("quota", why, None));
+        }
+        let wanted = what.share_ppm();
+        let within = |has: u64, limit: u64, whose: &str| match (has + wanted).checked_sub(limit) {
+            None | Some(0) => Ok(()),
+            Some(short) => {
+                let (wanted, has, limit) = (percent(wanted), percent(has), percent(limit));
+                let why = format!(
+                    "{wanted} of a CPU beside the {has} that {whose} has is more than its {limit}"
+                );
+                Err(denied("quota", why, Some(short)))
+            }
+        };
+        within(of_user.ppm, *share_ppm, "this user")?;
+        match (asker.quota.group, together_ppm) {
+            (Some(gid), Some(limit)) => within(self.of_group(gid), *limit, "this user's group"),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn within_bandwidth(&self, what: &What) -> Result<(), Denied> {
+        let wanted = what.share_ppm();
+        if let What::Reservation(reservation) = what {
+            sched_deadline::check(&self.host.limits, (*reservation).into())
+                .map_err(|objection| denied("limits", format!("it {objection}"), None))?;
+        }
+        if let Some(short) = wanted.checked_sub(self.host.reservable_ppm).filter(|short| *short > 0)
+        {
+            let (wanted, most) = (percent(wanted), percent(self.host.reservable_ppm));
+            let why = format!(
+                "{wanted} of a CPU is more than the {most} of one CPU that may be promised"
+            );
+            return Err(denied("bandwidth", why, Some(short)));
+        }
+        let lingering: u64 =
+            self.lingering.iter().map(|(_, ppm)| ppm).chain(self.remnants.values()).sum();
+        let left = self.capacity_ppm().saturating_sub(self.total_ppm + lingering);
+        match wanted.checked_sub(left) {
+            None | Some(0) => Ok(()),
+            Some(short) => {
+                let (wanted, left) = (percent(wanted), percent(left));
+                let why =
+                    format!("{wanted} of a CPU is wanted and {left} is left on all CPUs together");
+                Err(denied("bandwidth", why, Some(short)))
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What would be admitted instead.
+//!
+//! Numbers are searched by bisection with admission itself as the judge, so every offer was admitted
+//! when it was made. Admission is not monotone in a period, so an offered period is one that fits,
+//! not surely the shortest.
+
+use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
+
+use super::Offer;
+use crate::want::{LEAST_PRIORITY_SHARE, What};
+
+/// Tries of one search.
+const TRIES: u32 = 12;
+
+pub(super) fn find(what: &What, mut fits: impl FnMut(&What) -> bool) -> Vec<Offer> {
+    match what {
+        What::Upcalls(upcalls) => {
+            let smaller = smaller_batches(upcalls, &mut fits);
+            smaller.into_iter().chain(longer_periods(upcalls, &mut fits)).collect()
+        }
+        What::Reservation(reservation) => {
+            smaller_budget(*reservation, &mut fits).into_iter().collect()
+        }
+        What::Priority { share_ppm } => {
+            let (least, asked) = (u64::from(LEAST_PRIORITY_SHARE), u64::from(*share_ppm));
+            let with =
+                |ppm: u64| What::Priority { share_ppm: u32::try_from(ppm).unwrap_or(u32::MAX) };
+            let share = largest(least, asked, |ppm| fits(&with(ppm)));
+            share
+                .map(|ppm| (format!("a share_ppm of at most {ppm}"), with(ppm)))
+                .into_iter()
+                .collect()
+        }
+    }
+}
+
+/// The largest number from `least` to below `asked` that fits, if `least` does: within 2⁻¹² of the
+/// range.
+fn largest(least: u64, asked: u64, mut fits: impl FnMut(u64) -> bool) -> Option<u64> {
+    if least >= asked || !fits(least) {
+        return None;
+    }
+    let (mut good, mut bad) = (least, asked);
+    for _ in 0..TRIES {
+        if bad - good <= 1 {
+            break;
+        }
+        let middle = good + (bad - good) / 2;
+        if fits(middle) { good = middle } else { bad = middle }
+    }
+    Some(good)
+}
+
+fn spec(upcall: &Upcall) -> UpcallSpec {
+    UpcallSpec {
+        name: upcall.name().into(),
+        period: upcall.period(),
+        batch: upcall.batch().get(),
+        quantum: upcall.quantum().get(),
+        time_per_pdu: upcall.time_per_pdu(),
+    }
+}
+
+/// The batch of the upcall that needs most of the CPU.
+fn smaller_batches(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
+    let (at, most) =
+        upcalls.iter().enumerate().max_by_key(|(_, upcall)| upcall.utilisation_ppm())?;
+    let with = |batch: u64| {
+        let batch = u32::try_from(batch).ok()?;
+        let smaller = UpcallSpec { batch, quantum: most.quantum().get().min(batch), ..spec(most) };
+        let mut changed = upcalls.to_vec();
+        changed[at] = Upcall::new(smaller).ok()?;
+        Some(What::Upcalls(changed))
+    };
+    let asked = most.batch().get().into();
+    let batch = largest(1, asked, |batch| with(batch).is_some_and(|what| fits(&what)))?;
+    Some((format!("a batch of at most {batch} for \"{}\"", most.name()), with(batch)?))
+}
+
+/// All periods, stretched alike, by up to four.
+fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
+    const ONE: u64 = 1 << 10;
+    let with = |factor: u64| {
+        let stretched = upcalls.iter().map(|upcall| {
+            let nanos =
+                u128::from(upcall.period().as_nanos()) * u128::from(factor) / u128::from(ONE);
+            let period = Duration::from_nanos(u64::try_from(nanos).ok()?);
+            Upcall::new(UpcallSpec { period, ..spec(upcall) }).ok()
+        });
+        Some(What::Upcalls(stretched.collect::<Option<_>>()?))
+    };
+    let mut fits = |factor: u64| with(factor).is_some_and(|what| fits(&what));
+    // The other way round: the least factor is four less the largest shortening of it.
+    let shorter = largest(0, 3 * ONE, |less| fits(4 * ONE - less))?;
+    let factor = 4 * ONE - shorter;
+    let text = format!("periods {:.3} times as long", factor as f64 / ONE as f64);
+    Some((text, with(factor)?))
+}
+
+fn smaller_budget(asked: Reservation, fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
+    // In whole microseconds: what people type.
+    let with = |micros: u64| {
+        let budget = Service::from_micros(micros);
+        Reservation::new(budget, asked.period()).ok().map(What::Reservation)
+    };
+    let most = asked.budget().as_nanos() / 1_000;
+    let micros = largest(2, most, |micros| with(micros).is_some_and(|what| fits(&what)))?;
+    Some((format!("a budget of at most {}", Service::from_micros(micros)), with(micros)?))
+}

@@ -1,0 +1,198 @@
+use super::*;
+use crate::config::Quota;
+use crate::want::Kind;
+use punctual_model::{Contract, Duration, HostProfile, Upcall, UpcallSpec};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const HOST: Host = Host {
+    cpus: 2,
+    reservable_ppm: 900_000,
+    context_switch: Service::ZERO,
+    limits: DeadlineLimits::DEFAULT,
+};
+
+fn asker(uid: u32, share_ppm: u64) -> Asker {
+    let quota = Quota {
+        share_ppm,
+        max_grants: 1_000,
+        shortest_period: Duration::from_micros(100),
+        allow: [Kind::Upcalls, Kind::Reservation, Kind::Priority].into(),
+        ..Quota::default()
+    };
+    Asker { uid, quota: QuotaOf { quota, group: None } }
+}
+
+fn upcall(period_us: u64, batch: u32, quantum: u32, pdu_us: u64) -> Upcall {
+    Upcall::new(UpcallSpec {
+        name: "u".into(),
+        period: Duration::from_micros(period_us),
+        batch,
+        quantum,
+        time_per_pdu: Service::from_micros(pdu_us),
+    })
+    .expect("valid")
+}
+
+fn reservation(text: &str) -> What {
+    What::Reservation(text.parse().expect("valid"))
+}
+
+const NOW: Instant = Instant::from_nanos(1);
+
+#[test]
+fn each_rule_of_a_quota_is_held() {
+    let books = || Books::new(HOST, Order::Ceiling);
+    let mut asker = asker(1, 300_000);
+    let half = What::Upcalls(vec![upcall(10_000, 5, 1, 1_000)]);
+    let refused = books().admit(GrantId(1), &asker, &half, NOW).expect_err("50 % of 30 %");
+    assert_eq!((refused.test, refused.short_ppm), ("quota", Some(200_000)));
+    let fast = What::Upcalls(vec![upcall(50, 1, 1, 1)]);
+    assert!(books().admit(GrantId(1), &asker, &fast, NOW).expect_err("short").why.contains("50us"));
+    asker.quota.quota.allow.remove(&Kind::Reservation);
+    let refused = books().admit(GrantId(1), &asker, &reservation("1ms/10ms"), NOW);
+    assert_eq!(refused.expect_err("not allowed").why, "this user may not have reservations");
+    asker.quota.quota.max_grants = 1;
+    let small = What::Priority { share_ppm: 10_000 };
+    let mut books = books();
+    books.admit(GrantId(1), &asker, &small, NOW).expect("the first");
+    assert_eq!(books.admit(GrantId(2), &asker, &small, NOW).expect_err("the second").test, "quota");
+    books.change(GrantId(1), &asker, &small, NOW).expect("not one more");
+}
+
+#[test]
+fn a_group_shares_what_it_has_together() {
+    let mut books = Books::new(HOST, Order::Ceiling);
+    let member = |uid| {
+        let mut asker = asker(uid, 300_000);
+        asker.quota.group = Some(29);
+        asker.quota.quota.together_ppm = Some(500_000);
+        asker
+    };
+    books.admit(GrantId(1), &member(1), &reservation("3ms/10ms"), NOW).expect("30 %");
+    let refused = books.admit(GrantId(2), &member(2), &reservation("3ms/10ms"), NOW);
+    assert_eq!(refused.expect_err("60 %").short_ppm, Some(100_000));
+    books.admit(GrantId(2), &member(2), &reservation("2ms/10ms"), NOW).expect("50 %");
+}
+
+#[test]
+fn upcalls_of_one_thread_stay_on_one_cpu_and_fill_both() {
+    let mut books = Books::new(HOST, Order::Ceiling);
+    let asker = asker(1, 2_000_000);
+    let most = What::Upcalls(vec![upcall(10_000, 8, 1, 1_000)]);
+    let cpus = [1, 2].map(|id| books.admit(GrantId(id), &asker, &most, NOW).expect("one each"));
+    assert_ne!(cpus[0], cpus[1]);
+    assert!(books.admit(GrantId(3), &asker, &most, NOW).is_err());
+    books.release(GrantId(1), NOW);
+    assert_eq!(books.admit(GrantId(3), &asker, &most, NOW), Ok(cpus[0]));
+}
+
+#[test]
+fn a_reservation_is_counted_until_the_kernel_gives_its_bandwidth_back() {
+    let mut books = Books::new(HOST, Order::Ceiling);
+    let asker = asker(1, 2_000_000);
+    for id in [1, 2] {
+        books.admit(GrantId(id), &asker, &reservation("8ms/10ms"), NOW).expect("160 %");
+    }
+    books.release(GrantId(1), NOW);
+    let again = reservation("8ms/10ms");
+    assert!(books.admit(GrantId(3), &asker, &again, NOW).is_err(), "it lingers");
+    let later = NOW + Duration::from_millis(10);
+    books.admit(GrantId(3), &asker, &again, later).expect("a period later");
+}
+
+#[test]
+fn every_offer_is_admitted() {
+    for order in [Order::Ceiling, Order::Level] {
+        let mut books = Books::new(HOST, order);
+        let asker = asker(1, 900_000);
+        books.admit(GrantId(1), &asker, &reservation("3ms/10ms"), NOW).expect("fits");
+        books
+            .admit(GrantId(2), &asker, &What::Upcalls(vec![upcall(20_000, 4, 2, 1_000)]), NOW)
+            .expect("fits");
+        for what in [
+            What::Upcalls(vec![upcall(10_000, 9, 1, 1_000), upcall(40_000, 2, 1, 1_000)]),
+            reservation("9ms/10ms"),
+            What::Priority { share_ppm: 500_000 },
+        ] {
+            books.admit(GrantId(3), &asker, &what, NOW).expect_err("too much");
+            let offers = books.offers(GrantId(3), &asker, &what, NOW);
+            assert!(!offers.is_empty(), "{what}");
+            for (text, offered) in offers {
+                books.clone().admit(GrantId(3), &asker, &offered, NOW).expect(&text);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refused_change_changes_nothing() {
+    let mut books = Books::new(HOST, Order::Level);
+    let asker = asker(1, 2_000_000);
+    books.admit(GrantId(1), &asker, &reservation("2ms/10ms"), NOW).expect("fits");
+    assert!(books.change(GrantId(1), &asker, &reservation("95ms/100ms"), NOW).is_err());
+    assert_eq!(books.granted_ppm(), 200_000);
+    books.change(GrantId(1), &asker, &reservation("4ms/10ms"), NOW).expect("fits");
+    assert_eq!((books.granted_ppm(), books.of_user(1)), (400_000, 400_000));
+}
+
+/// The oracle: the whole contract of each CPU, analysed anew.
+#[test]
+fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let mut refused = 0;
+    for _ in 0..40 {
+        let mut books = Books::new(HOST, Order::Ceiling);
+        let asker = asker(1, 2_000_000);
+        let mut live: BTreeMap<GrantId, What> = BTreeMap::new();
+        for id in (1..40).map(GrantId) {
+            if rng.random_ratio(1, 5)
+                && let Some((&old, _)) = live.iter().next()
+            {
+                books.release(old, NOW);
+                live.remove(&old);
+            }
+            let what = if rng.random_ratio(1, 4) {
+                let period = rng.random_range(5..50u64);
+                reservation(&format!("{}us/{period}ms", period * rng.random_range(10..60)))
+            } else {
+                let (period, batch) = (rng.random_range(5_000..100_000), rng.random_range(1..6));
+                What::Upcalls(vec![upcall(period, batch, 1, period / 60)])
+            };
+            match books.admit(id, &asker, &what, NOW) {
+                Ok(_) => _ = live.insert(id, what),
+                Err(_) => refused += 1,
+            }
+        }
+        for cpu in 0..2 {
+            let mut contract = Contract::of_upcalls(Vec::new());
+            for (id, what) in &live {
+                match what {
+                    What::Upcalls(upcalls) if books.cpu_of(*id) == Some(cpu) => {
+                        contract.tasks.extend(upcalls.iter().map(punctual_model::Task::from));
+                        contract.upcalls.extend(upcalls.iter().cloned());
+                    }
+                    What::Reservation(reservation) => {
+                        let name = id.to_string();
+                        let named = punctual_model::contract::NamedReservation {
+                            name,
+                            reservation: *reservation,
+                        };
+                        contract.reservations.push(named);
+                    }
+                    _ => {}
+                }
+            }
+            // Reservations may be anywhere on the host; here one CPU has to bear them all.
+            let host = HostProfile { reservable_ppm: 1_000_000, ..HostProfile::ideal(1) };
+            if !contract.upcalls.is_empty() {
+                let _granted = punctual_analysis::admit(&contract, &host).expect("it was admitted");
+            }
+        }
+        for id in live.keys() {
+            books.release(*id, NOW);
+        }
+        assert_eq!((books.granted_ppm(), books.of_user(1)), (0, 0));
+    }
+    assert!(refused > 100, "{refused}");
+}

@@ -1,0 +1,62 @@
+//! Why there is no answer, or no grant.
+
+use std::io;
+use std::time::Duration as Time;
+
+use thiserror::Error;
+
+use crate::wire::{MAX_MESSAGE, ReceiveError, Refused};
+
+/// Why there is no answer.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// No broker.
+    #[error("{path}: no broker answers: {source}; start it (systemctl start punctual-broker)")]
+    NoBroker {
+        /// Where it was looked for.
+        path: String,
+        /// What connect(2) said.
+        source: io::Error,
+    },
+    /// The broker is gone: reconnect and resume.
+    #[error("the broker closed the connection; connect again and resume the grants")]
+    Closed,
+    /// The broker lives and does not answer.
+    #[error("the broker did not answer for {} s", waited.as_secs())]
+    NoAnswer {
+        /// How long.
+        waited: Time,
+    },
+    /// What came cannot be understood.
+    #[error("the broker said what this client does not understand: {0}")]
+    NotUnderstood(String),
+    /// The broker could not carry the request out; its own sentence.
+    #[error("{0}")]
+    Broker(String),
+    /// The request does not fit in a message.
+    #[error("the request is longer than {MAX_MESSAGE} bytes")]
+    TooLong,
+    /// Sending or receiving failed.
+    #[error("the connection failed: {0}")]
+    Socket(#[from] io::Error),
+}
+
+impl From<ReceiveError> for ClientError {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::TooLong { .. } => Self::NotUnderstood(error.to_string()),
+            ReceiveError::Failed(errno) => Self::Socket(errno.into()),
+        }
+    }
+}
+
+/// Why nothing was granted.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// With the numbers, and what would be admitted.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// No answer, or no valid request.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}

@@ -1,0 +1,110 @@
+//! A grant in its holder's hands.
+
+use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::thread::{self, Tid};
+use thiserror::Error;
+
+use super::{Broker, ClientError, RequestError};
+use crate::grant::{GrantId, Token};
+use crate::want::{Want, What};
+
+/// Why a grant was not released.
+#[derive(Debug, Error)]
+pub enum ReleaseError {
+    /// Only the thread itself can leave SCHED_DEADLINE.
+    #[error(
+        "the reservation is thread {holder}'s, which must release it itself; this is thread {this}"
+    )]
+    OtherThread {
+        /// Who holds it.
+        holder: Tid,
+        /// Who called.
+        this: Tid,
+    },
+    /// The kernel did not let it leave.
+    #[error(transparent)]
+    Class(#[from] SchedError),
+    /// The broker was not told, and takes it back when the process or the connection ends.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// A grant that is in force until it is released, revoked, or its process ends.
+///
+/// Dropping it releases nothing: the connection's end does, after the grace period.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    id: GrantId,
+    token: Token,
+    cpu: Option<u32>,
+    want: Want,
+}
+
+impl Granted {
+    pub(super) fn new(id: GrantId, token: Token, cpu: Option<u32>, want: Want) -> Self {
+        Self { id, token, cpu, want }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> GrantId {
+        self.id
+    }
+
+    /// The CPU on which upcalls were admitted, by the kernel's number. The broker has pinned their
+    /// thread there.
+    pub fn cpu(&self) -> Option<u32> {
+        self.cpu
+    }
+
+    /// What was granted.
+    pub fn want(&self) -> &Want {
+        &self.want
+    }
+
+    pub(super) fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(super) fn set_cpu(&mut self, cpu: Option<u32>) {
+        self.cpu = cpu;
+    }
+
+    /// Asks for `what` of the same kind instead, without a stop: until it is granted, and where it is
+    /// refused, everything stays as it is.
+    pub fn change(&mut self, broker: &mut Broker, what: What) -> Result<(), RequestError> {
+        let want = Want { thread: self.want.thread, what };
+        self.cpu = broker.change(self.id, &want)?;
+        self.want = want;
+        Ok(())
+    }
+
+    /// Gives it back. A reservation is given back by the thread that holds it: the broker makes its
+    /// leaving SCHED_DEADLINE a thing without privilege, and the thread leaves.
+    pub fn release(self, broker: &mut Broker) -> Result<(), ReleaseError> {
+        if !matches!(self.want.what, What::Reservation(_)) {
+            return Ok(broker.release(self.id)?);
+        }
+        let (holder, this) = (self.want.thread, thread::current());
+        if holder != this {
+            return Err(ReleaseError::OtherThread { holder, this });
+        }
+        // Also where the broker had revoked it already: then it only remains to leave.
+        let told = broker.release(self.id);
+        leave()?;
+        Ok(told?)
+    }
+
+    /// After [`crate::wire::Event::Revoked`]: the calling thread leaves SCHED_DEADLINE, where no one
+    /// else can take it out of.
+    pub fn leave(self) -> Result<(), ReleaseError> {
+        Ok(leave()?)
+    }
+}
+
+/// Only a running thread that leaves by itself gives all its bandwidth back.
+fn leave() -> Result<(), SchedError> {
+    match sched::get(thread::current())?.policy_name() {
+        "SCHED_DEADLINE" => sched::set(thread::current(), Class::Other { nice: 0 }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,337 @@
+//! For those who ask: connect, request, hear what happens, change, release.
+//!
+//! ```no_run
+//! use punctual_broker::client::{Broker, RequestError};
+//! use punctual_broker::want::Want;
+//! use punctual_broker::wire::Event;
+//!
+//! let mut broker = Broker::connect()?;
+//! // For the calling thread: 2 ms in every 8 ms.
+//! let want = Want::reservation("2ms/8ms".parse()?);
+//! let mut granted = match broker.request(&want) {
+//!     Err(RequestError::Refused(refused)) => broker.accept_offer(&refused)?,
+//!     answer => answer?,
+//! };
+//! for _ in 0..1_000 {
+//!     // … work …
+//!     broker.events(|_grant, event| {
+//!         if let Event::Choose { must_free_ppm, .. } = event {
+//!             println!("do with {must_free_ppm} parts per million less");
+//!         }
+//!     })?;
+//! }
+//! granted.change(&mut broker, Want::reservation("1ms/8ms".parse()?).what)?;
+//! granted.release(&mut broker)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The socket is only for asking: between two requests the kernel alone keeps the promise, and a
+//! broker that dies takes nothing away. Reconnect within the grace period and [`Broker::resume`].
+
+mod error;
+mod granted;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration as Time, Instant as Clock};
+
+use punctual_linux::thread;
+use punctual_model::{Reservation, Upcall};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub use error::{ClientError, RequestError};
+pub use granted::{Granted, ReleaseError};
+
+use crate::SOCKET;
+use crate::grant::GrantId;
+use crate::want::{RawWant, Want, What};
+use crate::wire::{
+    Answer, Ask, Envelope, Event, MAX_MESSAGE, Offered, Received, Refused, Said, Socket, Status,
+    VERSION, parse_said, to_bytes,
+};
+
+/// For how long an answer is waited for unless [`Broker::set_patience`] says otherwise.
+const PATIENCE: Time = Time::from_secs(10);
+
+/// Events that wait to be fetched; of more the oldest are dropped.
+const MAX_EVENTS: usize = 1_024;
+
+impl Want {
+    /// A reservation for the calling thread.
+    pub fn reservation(reservation: Reservation) -> Self {
+        Self { thread: thread::current(), what: What::Reservation(reservation) }
+    }
+
+    /// Upcalls that the calling thread will run.
+    pub fn upcalls(upcalls: Vec<Upcall>) -> Self {
+        Self { thread: thread::current(), what: What::Upcalls(upcalls) }
+    }
+
+    /// The lowest real-time priority for the calling thread.
+    pub fn priority(share_ppm: u32) -> Self {
+        Self { thread: thread::current(), what: What::Priority { share_ppm } }
+    }
+}
+
+/// A connection to the broker.
+#[derive(Debug)]
+pub struct Broker {
+    socket: Socket,
+    next: u32,
+    buffer: Vec<u8>,
+    events: VecDeque<(Option<GrantId>, Event)>,
+    ceiling: bool,
+    rttime_us: Option<u64>,
+    patience: Time,
+}
+
+impl Broker {
+    /// Connects to this host's broker.
+    pub fn connect() -> Result<Self, ClientError> {
+        Self::connect_to(Path::new(SOCKET))
+    }
+
+    /// Connects to the broker at `path`.
+    pub fn connect_to(path: &Path) -> Result<Self, ClientError> {
+        let socket = Socket::connect(path)
+            .map_err(|source| ClientError::NoBroker { path: path.display().to_string(), source })?;
+        let mut broker = Self {
+            socket,
+            next: 1,
+            buffer: vec![0; MAX_MESSAGE],
+            events: VecDeque::new(),
+            ceiling: false,
+            rttime_us: None,
+            patience: PATIENCE,
+        };
+        match broker.ask(Ask::Hello { version: VERSION })? {
+            Answer::Welcome { ceiling, rttime_us, .. } => {
+                (broker.ceiling, broker.rttime_us) = (ceiling, rttime_us);
+                Ok(broker)
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// For how long answers are waited for.
+    pub fn set_patience(&mut self, patience: Time) {
+        self.patience = patience;
+    }
+
+    /// Whether an upcall thread with a grant raises itself (`punctual_runtime::Placement::Upcalls`);
+    /// else the broker has put it at its level, and it runs as it is.
+    pub fn ceiling(&self) -> bool {
+        self.ceiling
+    }
+
+    /// Asks and waits for the answer to nothing.
+    pub fn ping(&mut self) -> Result<(), ClientError> {
+        match self.ask(Ask::Ping)? {
+            Answer::Pong => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Asks for a grant. When this returns it is in force.
+    ///
+    /// For SCHED_FIFO this process's hard `RLIMIT_RTTIME` is lowered if the broker asks for it, and
+    /// stays so: a thread that never sleeps is then killed by the kernel.
+    pub fn request(&mut self, want: &Want) -> Result<Granted, RequestError> {
+        self.prepare(&want.what)?;
+        match self.ask(Ask::Request { want: want.into() })? {
+            Answer::Granted { grant, token, cpu } => {
+                Ok(Granted::new(grant, token, cpu, want.clone()))
+            }
+            Answer::Refused(refused) => Err(refused.into()),
+            other => Err(unexpected(other).into()),
+        }
+    }
+
+    /// Asks for the first counter-offer of a refusal; the refusal itself where there is none.
+    pub fn accept_offer(&mut self, refused: &Refused) -> Result<Granted, RequestError> {
+        let Some(Offered { want, .. }) = refused.offers.first() else {
+            return Err(refused.clone().into());
+        };
+        let want = Want::try_from(want.clone()).map_err(|why| {
+            ClientError::NotUnderstood(format!("an offer that is no request: {why}"))
+        })?;
+        self.request(&want)
+    }
+
+    /// Goes on with a grant that an earlier connection of this process was given.
+    pub fn resume(&mut self, granted: &mut Granted) -> Result<(), RequestError> {
+        let ask = Ask::Resume { grant: granted.id(), token: granted.token() };
+        match self.ask(ask)? {
+            Answer::Granted { cpu, .. } => {
+                granted.set_cpu(cpu);
+                Ok(())
+            }
+            Answer::Refused(refused) => Err(refused.into()),
+            other => Err(unexpected(other).into()),
+        }
+    }
+
+    /// What is granted: this user's, or for root everything. All pages.
+    pub fn status(&mut self) -> Result<Status, ClientError> {
+        let mut all: Option<Status> = None;
+        loop {
+            let after = all.as_ref().and_then(|status| status.grants.last()).map(|last| last.grant);
+            let mut page = match self.ask(Ask::Status { after })? {
+                Answer::Status(page) => page,
+                other => return Err(unexpected(other)),
+            };
+            // A page that says "more" and brings nothing would never end.
+            let more = page.more && !page.grants.is_empty();
+            let mut status = match all.take() {
+                None => page,
+                Some(mut all) => {
+                    all.grants.append(&mut page.grants);
+                    all
+                }
+            };
+            if !more {
+                status.more = false;
+                return Ok(status);
+            }
+            all = Some(status);
+        }
+    }
+
+    /// Calls `heard` for each event that has come; never waits. Poll(2) this [`AsFd`] to know when.
+    pub fn events(
+        &mut self,
+        mut heard: impl FnMut(Option<GrantId>, Event),
+    ) -> Result<(), ClientError> {
+        let outcome = loop {
+            match self.receive() {
+                Ok(Some(Said::Event { grant, event })) => self.keep(grant, event),
+                // To a question that was given up waiting for.
+                Ok(Some(Said::Answer { .. })) => {}
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        // Also what came before the end.
+        self.events.drain(..).for_each(|(grant, event)| heard(grant, event));
+        outcome
+    }
+
+    pub(crate) fn change(
+        &mut self,
+        grant: GrantId,
+        want: &Want,
+    ) -> Result<Option<u32>, RequestError> {
+        let ask = Ask::Change { grant, want: RawWant::from(want) };
+        match self.ask(ask)? {
+            Answer::Granted { cpu, .. } => Ok(cpu),
+            Answer::Refused(refused) => Err(refused.into()),
+            other => Err(unexpected(other).into()),
+        }
+    }
+
+    pub(crate) fn release(&mut self, grant: GrantId) -> Result<(), ClientError> {
+        match self.ask(Ask::Release { grant })? {
+            Answer::Released => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// What SCHED_FIFO is given only with.
+    fn prepare(&self, what: &What) -> Result<(), ClientError> {
+        let (Some(most), What::Upcalls(_) | What::Priority { .. }) = (self.rttime_us, what) else {
+            return Ok(());
+        };
+        let has = getrlimit(Resource::Rttime);
+        if has.maximum.is_none_or(|has| has > most) {
+            // The signal that can be caught comes at half of it, if not earlier.
+            let soft = has.current.map_or(most / 2, |soft| soft.min(most / 2));
+            let limit = Rlimit { current: Some(soft), maximum: Some(most) };
+            setrlimit(Resource::Rttime, limit).map_err(io::Error::from)?;
+        }
+        Ok(())
+    }
+
+    /// One question, one answer.
+    fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
+        let id = self.next;
+        // 0 is the broker's for messages that it could not read.
+        self.next = self.next.checked_add(1).unwrap_or(1);
+        let bytes = to_bytes(&Envelope { id, ask }).ok_or(ClientError::TooLong)?;
+        match self.socket.send(&bytes) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                // What it said before it closed comes first: it may say why.
+                return Err(self.last_words());
+            }
+            Err(other) => return Err(ClientError::Socket(other.into())),
+        }
+        let asked = Clock::now();
+        loop {
+            match self.receive()? {
+                Some(Said::Event { grant, event }) => self.keep(grant, event),
+                Some(Said::Answer { id: of, answer }) if of == id || of == 0 => {
+                    return match answer {
+                        Answer::Error { problem } => Err(ClientError::Broker(problem)),
+                        answer => Ok(answer),
+                    };
+                }
+                Some(Said::Answer { .. }) => {}
+                None => {
+                    let waited = asked.elapsed();
+                    let Some(left) = self.patience.checked_sub(waited) else {
+                        return Err(ClientError::NoAnswer { waited });
+                    };
+                    self.wait(left)?;
+                }
+            }
+        }
+    }
+
+    fn last_words(&mut self) -> ClientError {
+        while let Ok(Some(said)) = self.receive() {
+            if let Said::Answer { answer: Answer::Error { problem }, .. } = said {
+                return ClientError::Broker(problem);
+            }
+        }
+        ClientError::Closed
+    }
+
+    fn receive(&mut self) -> Result<Option<Said>, ClientError> {
+        match self.socket.receive(&mut self.buffer, false)? {
+            Received::Nothing => Ok(None),
+            Received::Closed => Err(ClientError::Closed),
+            Received::Message(length) => parse_said(&self.buffer[..length])
+                .map(Some)
+                .map_err(|why| ClientError::NotUnderstood(why.to_string())),
+        }
+    }
+
+    fn wait(&self, time: Time) -> Result<(), ClientError> {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+        let timeout = Timespec::try_from(time).ok();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(other) => Err(ClientError::Socket(other.into())),
+        }
+    }
+
+    fn keep(&mut self, grant: Option<GrantId>, event: Event) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back((grant, event));
+    }
+}
+
+impl AsFd for Broker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn unexpected(answer: Answer) -> ClientError {
+    ClientError::NotUnderstood(format!("{answer:?}"))
+}

@@ -1,0 +1,137 @@
+//! `broker.toml`: what the host promises, and who may have how much of it.
+//!
+//! ```toml
+//! [host]
+//! reservable = "80%"            # of each CPU
+//!
+//! [default]                     # whoever is not named below
+//! share = "10%"                 # of one CPU, all grants of a user together
+//! allow = ["upcalls", "priority"]
+//!
+//! [[user]]
+//! name = "studio"
+//! share = "120%"
+//! shortest_period = "500us"
+//! allow = ["upcalls", "reservations", "priority"]
+//! ```
+//!
+//! Every key, with unit and default, is in `docs/broker.md`. Unknown keys are refused; an error names
+//! file, line and column.
+
+mod quota;
+mod raw;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use punctual_model::{Duration, Service};
+use thiserror::Error;
+
+pub use quota::{Quota, QuotaOf};
+
+/// The longest configuration, in bytes.
+pub const MAX_CONFIG: usize = 1 << 20;
+
+/// How upcall threads come to their priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpcallMode {
+    /// As the host lets: the first of the two that works.
+    Auto,
+    /// `RLIMIT_RTPRIO` is raised, and the thread runs the ceiling protocol itself. Takes
+    /// CAP_SYS_RESOURCE.
+    Ceiling,
+    /// The broker puts the thread at the level of its shortest period, for good. Takes CAP_SYS_NICE
+    /// only, and leaves the client no limit to pass on to its children.
+    Level,
+}
+
+/// A valid configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// CPUs that may be promised; none: all that are online.
+    pub cpus: Option<u16>,
+    /// Of each CPU, in parts per million; none: what the kernel leaves to reservations.
+    pub reservable_ppm: Option<u64>,
+    /// Charged twice a job.
+    pub context_switch: Service,
+    /// How upcall threads come to their priority.
+    pub upcalls: UpcallMode,
+    /// How long a process without a connection keeps its grants.
+    pub grace: Duration,
+    /// How long a user may take to give back what the host has no longer.
+    pub choose: Duration,
+    /// How long a process is refused everything after a grant of it was revoked for overuse.
+    pub penalty: Duration,
+    /// How long a SCHED_FIFO thread may run without sleeping (`RLIMIT_RTTIME`).
+    pub run_limit: Duration,
+    /// How often a part of the grants is looked at.
+    pub sample: Duration,
+    /// Connections of one user.
+    pub max_connections: u32,
+    /// Who may have how much.
+    pub quotas: Quotas,
+}
+
+/// The quotas of all users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quotas {
+    pub(crate) default: Quota,
+    pub(crate) users: Vec<(u32, Quota)>,
+    pub(crate) groups: Vec<(u32, Quota)>,
+}
+
+impl Quotas {
+    /// That of a user in these groups: the user's own; else of the first group of the file that the
+    /// user is in; else the default.
+    pub fn of(&self, uid: u32, gids: &[u32]) -> QuotaOf {
+        if let Some((_, quota)) = self.users.iter().find(|(user, _)| *user == uid) {
+            return QuotaOf { quota: quota.clone(), group: None };
+        }
+        if let Some((gid, quota)) = self.groups.iter().find(|(gid, _)| gids.contains(gid)) {
+            return QuotaOf { quota: quota.clone(), group: Some(*gid) };
+        }
+        QuotaOf { quota: self.default.clone(), group: None }
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{file}:{line}:{column}: {problem}")]
+pub struct ConfigError {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl Config {
+    /// Parses and validates the bytes of a configuration. `file` is only for the messages.
+    ///
+    /// Names of users and groups are looked up on this host (getpwnam_r(3), getgrnam_r(3)).
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, ConfigError> {
+        validate::parse(file, bytes)
+    }
+}
+
+/// What holds where no file says otherwise: a tenth of a CPU each, no reservations.
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            cpus: None,
+            reservable_ppm: None,
+            context_switch: Service::from_micros(5),
+            upcalls: UpcallMode::Auto,
+            grace: Duration::from_secs(5),
+            choose: Duration::from_secs(10),
+            penalty: Duration::from_secs(10),
+            run_limit: Duration::from_millis(500),
+            sample: Duration::from_millis(100),
+            max_connections: 64,
+            quotas: Quotas { default: Quota::default(), users: Vec::new(), groups: Vec::new() },
+        }
+    }
+}

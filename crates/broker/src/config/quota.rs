@@ -1,0 +1,44 @@
+//! What one user may have.
+
+use std::collections::BTreeSet;
+
+use punctual_model::Duration;
+
+use crate::want::Kind;
+
+/// What each user may have to whom it applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Of a CPU, in parts per million: all grants of the user together. Above a million where several
+    /// CPUs may be used.
+    pub share_ppm: u64,
+    /// The same for all members of a group together; none: no such limit.
+    pub together_ppm: Option<u64>,
+    /// Grants at a time.
+    pub max_grants: u32,
+    /// Shorter periods cost the host more switches than they are charged.
+    pub shortest_period: Duration,
+    /// What may be asked for.
+    pub allow: BTreeSet<Kind>,
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Self {
+            share_ppm: 100_000,
+            together_ppm: None,
+            max_grants: 16,
+            shortest_period: Duration::from_millis(1),
+            allow: BTreeSet::from([Kind::Upcalls, Kind::Priority]),
+        }
+    }
+}
+
+/// The quota that applies to a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaOf {
+    /// The numbers.
+    pub quota: Quota,
+    /// The group whose it is.
+    pub group: Option<u32>,
+}

@@ -1,0 +1,87 @@
+//! The configuration as it stands in the file.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawConfig {
+    #[serde(default)]
+    pub(super) host: RawHost,
+    #[serde(default)]
+    pub(super) broker: RawBroker,
+    #[serde(default)]
+    pub(super) default: RawQuota,
+    #[serde(default)]
+    pub(super) user: Vec<RawUser>,
+    #[serde(default)]
+    pub(super) group: Vec<RawGroup>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawHost {
+    pub(super) cpus: Option<Spanned<i64>>,
+    pub(super) reservable: Option<Spanned<String>>,
+    pub(super) context_switch: Option<Spanned<String>>,
+    pub(super) upcalls: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBroker {
+    pub(super) grace: Option<Spanned<String>>,
+    pub(super) choose: Option<Spanned<String>>,
+    pub(super) penalty: Option<Spanned<String>>,
+    pub(super) run_limit: Option<Spanned<String>>,
+    pub(super) sample: Option<Spanned<String>>,
+    pub(super) max_connections: Option<Spanned<i64>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawQuota {
+    pub(super) share: Option<Spanned<String>>,
+    pub(super) max_grants: Option<Spanned<i64>>,
+    pub(super) shortest_period: Option<Spanned<String>>,
+    pub(super) allow: Option<Vec<Spanned<String>>>,
+}
+
+// `flatten` would lose the places of the values, so the keys of a quota are written out.
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawUser {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) uid: Option<Spanned<i64>>,
+    share: Option<Spanned<String>>,
+    max_grants: Option<Spanned<i64>>,
+    shortest_period: Option<Spanned<String>>,
+    allow: Option<Vec<Spanned<String>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGroup {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) gid: Option<Spanned<i64>>,
+    pub(super) together: Option<Spanned<String>>,
+    share: Option<Spanned<String>>,
+    max_grants: Option<Spanned<i64>>,
+    shortest_period: Option<Spanned<String>>,
+    allow: Option<Vec<Spanned<String>>>,
+}
+
+impl RawUser {
+    pub(super) fn into_quota(self) -> RawQuota {
+        let Self { share, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, max_grants, shortest_period, allow }
+    }
+}
+
+impl RawGroup {
+    pub(super) fn into_quota(self) -> RawQuota {
+        let Self { share, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, max_grants, shortest_period, allow }
+    }
+}

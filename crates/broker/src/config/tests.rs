@@ -1,0 +1,65 @@
+use super::*;
+use crate::want::Kind;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse("broker.toml", text.as_bytes())
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    assert_eq!(parse(""), Ok(Config::default()));
+}
+
+#[test]
+fn the_users_own_quota_comes_before_that_of_a_group_and_the_default() {
+    let config = parse(
+        r#"
+        [host]
+        reservable = "80%"
+        cpus = 2
+        [default]
+        share = "5%"
+        [[user]]
+        name = "root"
+        share = "150%"
+        allow = ["reservations"]
+        [[group]]
+        gid = 29
+        share = "20%"
+        together = "40%"
+        "#,
+    )
+    .expect("valid");
+    assert_eq!((config.cpus, config.reservable_ppm), (Some(2), Some(800_000)));
+    let root = config.quotas.of(0, &[29]).quota;
+    assert_eq!((root.share_ppm, root.max_grants), (1_500_000, 16));
+    assert_eq!(root.allow, [Kind::Reservation].into());
+    let audio = config.quotas.of(1_000, &[1_000, 29]);
+    assert_eq!((audio.quota.share_ppm, audio.quota.together_ppm), (200_000, Some(400_000)));
+    assert_eq!(audio.group, Some(29));
+    assert_eq!(config.quotas.of(1_000, &[1_000]).quota.share_ppm, 50_000);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    for (text, place, says) in [
+        ("[default]\nshar = \"5%\"", (2, 1), "did you mean `share`?"),
+        ("[default]\nshare = \"5\"", (2, 9), "%"),
+        ("[default]\nallow = [\"upcall\"]", (2, 10), "did you mean \"upcalls\"?"),
+        ("[host]\nreservable = \"100%\"", (2, 14), "95 %"),
+        ("[host]\ncpus = 0", (2, 8), "from 1"),
+        ("[broker]\ngrace = \"2 days\"", (2, 9), "2 days"),
+        ("[broker]\nsample = \"1ns\"", (2, 10), "not from 10ms"),
+        ("[[user]]\nname = \"no such user here\"", (2, 8), "there is no user"),
+        ("[[user]]\nuid = -1", (2, 7), "no uid"),
+        ("[[user]]\nuid = 1\nname = \"root\"", (3, 8), "not both"),
+        ("[[group]]\nshare = \"1%\"", (1, 1), "applies to nobody"),
+        ("= 1", (1, 1), ""),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert_eq!((error.line, error.column), place, "{error}");
+        assert!(error.problem.contains(says), "{error}");
+    }
+    assert!(Config::parse("broker.toml", b"a = \xff").is_err());
+    assert!(Config::parse("broker.toml", &vec![b' '; MAX_CONFIG + 1]).is_err());
+}

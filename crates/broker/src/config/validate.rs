@@ -1,0 +1,264 @@
+//! From the raw configuration to one that cannot be wrong.
+
+use std::fmt::Display;
+
+use nix::unistd::{Group, User};
+use punctual_model::contract::MAX_CPUS;
+use punctual_model::units::{parse_nanos, parse_ppm};
+use punctual_model::{Duration, Service};
+use toml::Spanned;
+
+use super::raw::{RawConfig, RawHost, RawQuota};
+use super::{Config, ConfigError, MAX_CONFIG, Quota, Quotas, UpcallMode};
+use crate::want::Kind;
+
+struct Problem {
+    offset: usize,
+    text: String,
+}
+
+type Checked<T> = Result<T, Problem>;
+
+fn problem<T>(at: &Spanned<T>, text: impl Display) -> Problem {
+    Problem { offset: at.span().start, text: text.to_string() }
+}
+
+pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Config, ConfigError> {
+    let at = |text: &str, Problem { offset, text: problem }: Problem| {
+        let mut end = offset.min(text.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let before = &text[..end];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        ConfigError {
+            file: file.into(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            problem,
+        }
+    };
+    if bytes.len() > MAX_CONFIG {
+        let text = format!("{} bytes; {MAX_CONFIG} is the most", bytes.len());
+        return Err(at("", Problem { offset: 0, text }));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let text = "this byte is not UTF-8; a configuration is a TOML text file".to_owned();
+        at(&valid, Problem { offset: valid.len(), text })
+    })?;
+    toml::from_str::<RawConfig>(text)
+        .map_err(|error| syntax(&error))
+        .and_then(validate)
+        .map_err(|problem| at(text, problem))
+}
+
+/// What the TOML parser says, with a suggestion where a key is misspelt.
+fn syntax(error: &toml::de::Error) -> Problem {
+    let mut text = error.message().trim().replace('\n', "; ");
+    let mut quoted = text.split('`').skip(1).step_by(2);
+    if let (true, Some(unknown)) = (text.starts_with("unknown field"), quoted.next())
+        && let Some(known) = closest(unknown, quoted)
+    {
+        text = format!("{text}; did you mean `{known}`?");
+    }
+    Problem { offset: error.span().map_or(0, |span| span.start), text }
+}
+
+fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::damerau_levenshtein(word, known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len().div_ceil(3))
+        .map(|(_, known)| known)
+}
+
+fn validate(raw: RawConfig) -> Checked<Config> {
+    let base = Config::default();
+    let RawConfig { host, broker, default, user, group } = raw;
+    let (cpus, reservable_ppm, context_switch, upcalls) = validate_host(&host, &base)?;
+    let default = quota(default, &base.quotas.default)?;
+    let mut users = Vec::with_capacity(user.len());
+    for raw in user {
+        let whose = uid(raw.name.as_ref(), raw.uid.as_ref())?;
+        users.push((whose, quota(raw.into_quota(), &default)?));
+    }
+    let mut groups = Vec::with_capacity(group.len());
+    for raw in group {
+        let whose = gid(raw.name.as_ref(), raw.gid.as_ref())?;
+        let together_ppm = raw.together.as_ref().map(share).transpose()?;
+        groups.push((whose, Quota { together_ppm, ..quota(raw.into_quota(), &default)? }));
+    }
+    let minute = Duration::from_secs(60);
+    Ok(Config {
+        cpus,
+        reservable_ppm,
+        context_switch,
+        upcalls,
+        grace: within(broker.grace, base.grace, Duration::ZERO, minute * 60)?,
+        choose: within(broker.choose, base.choose, Duration::ZERO, minute * 60)?,
+        penalty: within(broker.penalty, base.penalty, Duration::ZERO, minute * 60)?,
+        run_limit: within(broker.run_limit, base.run_limit, Duration::from_millis(10), minute)?,
+        sample: within(
+            broker.sample,
+            base.sample,
+            Duration::from_millis(10),
+            Duration::from_secs(1),
+        )?,
+        max_connections: number(broker.max_connections, base.max_connections, 1, 4_096)?,
+        quotas: Quotas { default, users, groups },
+    })
+}
+
+type Host = (Option<u16>, Option<u64>, Service, UpcallMode);
+
+fn validate_host(raw: &RawHost, base: &Config) -> Checked<Host> {
+    let cpus = raw.cpus.as_ref().map(|cpus| match u16::try_from(*cpus.get_ref()) {
+        Ok(number) if (1..=MAX_CPUS).contains(&number) => Ok(number),
+        _ => Err(problem(
+            cpus,
+            format!("{} CPUs; from 1 to {MAX_CPUS} can be promised", cpus.get_ref()),
+        )),
+    });
+    let reservable = raw.reservable.as_ref().map(|text| match share(text)? {
+        ppm @ 1..=950_000 => Ok(ppm),
+        ppm => Err(problem(
+            text,
+            format!(
+                "{} %; it must be above 0 and at most 95 %, so that ordinary work goes on",
+                ppm / 10_000
+            ),
+        )),
+    });
+    let switch = match &raw.context_switch {
+        None => base.context_switch,
+        Some(text) => Service::from_nanos(nanos(text)?.min(1_000_000)),
+    };
+    let mode = match &raw.upcalls {
+        None => UpcallMode::Auto,
+        Some(text) => match text.get_ref().as_str() {
+            "auto" => UpcallMode::Auto,
+            "ceiling" => UpcallMode::Ceiling,
+            "level" => UpcallMode::Level,
+            other => {
+                return Err(problem(
+                    text,
+                    format!(
+                        "\"{other}\" is no way to run upcalls; there are \"auto\", \"ceiling\" and \"level\""
+                    ),
+                ));
+            }
+        },
+    };
+    Ok((cpus.transpose()?, reservable.transpose()?, switch, mode))
+}
+
+fn quota(raw: RawQuota, base: &Quota) -> Checked<Quota> {
+    let allow = match raw.allow {
+        None => base.allow.clone(),
+        Some(names) => names.iter().map(kind).collect::<Checked<_>>()?,
+    };
+    let longest = Duration::from_secs(86_400);
+    Ok(Quota {
+        share_ppm: raw.share.as_ref().map_or(Ok(base.share_ppm), share)?,
+        together_ppm: None,
+        max_grants: number(raw.max_grants, base.max_grants, 0, 100_000)?,
+        shortest_period: within(
+            raw.shortest_period,
+            base.shortest_period,
+            Duration::ZERO,
+            longest,
+        )?,
+        allow,
+    })
+}
+
+fn kind(name: &Spanned<String>) -> Checked<Kind> {
+    let found = Kind::NAMES.iter().find(|(known, _)| known == name.get_ref());
+    found.map(|(_, kind)| *kind).ok_or_else(|| {
+        let names = Kind::NAMES.map(|(known, _)| known);
+        let mean = closest(name.get_ref(), names.into_iter());
+        let mean = mean.map_or(String::new(), |known| format!("; did you mean \"{known}\"?"));
+        problem(name, format!("\"{}\" is none of {names:?}{mean}", name.get_ref()))
+    })
+}
+
+fn share(text: &Spanned<String>) -> Checked<u64> {
+    // A part of several CPUs is more than a whole: "150%" is one and a half.
+    let whole =
+        text.get_ref().strip_suffix('%').and_then(|number| number.trim().parse::<u64>().ok());
+    match whole {
+        Some(percent) if percent <= u64::from(MAX_CPUS) * 100 => Ok(percent * 10_000),
+        _ => parse_ppm(text.get_ref())
+            .map(u64::from)
+            .map_err(|why| problem(text, format!("\"{}\" {why}", text.get_ref()))),
+    }
+}
+
+fn nanos(text: &Spanned<String>) -> Checked<u64> {
+    parse_nanos(text.get_ref())
+        .map_err(|why| problem(text, format!("\"{}\" {why}", text.get_ref())))
+}
+
+fn within(
+    text: Option<Spanned<String>>,
+    base: Duration,
+    least: Duration,
+    most: Duration,
+) -> Checked<Duration> {
+    let Some(text) = text else { return Ok(base) };
+    let length = Duration::from_nanos(nanos(&text)?);
+    if (least..=most).contains(&length) {
+        Ok(length)
+    } else {
+        Err(problem(&text, format!("{length} is not from {least} to {most}")))
+    }
+}
+
+fn number(given: Option<Spanned<i64>>, base: u32, least: u32, most: u32) -> Checked<u32> {
+    let Some(given) = given else { return Ok(base) };
+    match u32::try_from(*given.get_ref()) {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(problem(&given, format!("{} is not from {least} to {most}", given.get_ref()))),
+    }
+}
+
+fn uid(name: Option<&Spanned<String>>, uid: Option<&Spanned<i64>>) -> Checked<u32> {
+    let by_name = |name: &str| User::from_name(name).map(|user| user.map(|user| user.uid.as_raw()));
+    id("user", "uid", name, uid, by_name)
+}
+
+fn gid(name: Option<&Spanned<String>>, gid: Option<&Spanned<i64>>) -> Checked<u32> {
+    let by_name =
+        |name: &str| Group::from_name(name).map(|group| group.map(|group| group.gid.as_raw()));
+    id("group", "gid", name, gid, by_name)
+}
+
+fn id(
+    kind: &str,
+    key: &str,
+    name: Option<&Spanned<String>>,
+    number: Option<&Spanned<i64>>,
+    by_name: impl Fn(&str) -> nix::Result<Option<u32>>,
+) -> Checked<u32> {
+    match (name, number) {
+        (None, Some(number)) => u32::try_from(*number.get_ref())
+            .map_err(|_| problem(number, format!("{} is no {key}", number.get_ref()))),
+        (Some(name), None) => match by_name(name.get_ref()) {
+            Ok(Some(id)) => Ok(id),
+            Ok(None) => Err(problem(
+                name,
+                format!("there is no {kind} \"{}\" on this host", name.get_ref()),
+            )),
+            Err(errno) => Err(problem(
+                name,
+                format!("the {kind} \"{}\" cannot be looked up: {errno}", name.get_ref()),
+            )),
+        },
+        (Some(name), Some(_)) => Err(problem(name, format!("give name or {key}, not both"))),
+        (None, None) => Err(Problem {
+            offset: 0,
+            text: format!("a [[{kind}]] has neither name nor {key}, so it applies to nobody"),
+        }),
+    }
+}

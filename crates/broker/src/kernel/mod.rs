@@ -1,0 +1,17 @@
+//! What the kernel is told, and asked, on behalf of others.
+//!
+//! - [`peer`]: who is at the other end of a socket, and whether that is still the same process.
+//! - [`give`]: putting a grant in force, and taking it back.
+//! - [`usage`]: what a thread has used.
+//! - [`sweep`]: real-time threads that nobody was granted.
+//! - [`privileges`]: what the broker needs, and getting rid of everything else.
+//!
+//! Whatever is done to a thread is done by its id, and an id can pass to another thread when its
+//! owner ends. So each time the thread's start is compared before *and after*: if it has changed in
+//! between, what was done is undone.
+
+pub mod give;
+pub mod peer;
+pub mod privileges;
+pub mod sweep;
+pub mod usage;

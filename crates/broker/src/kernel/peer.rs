@@ -1,0 +1,156 @@
+//! Who is at the other end of a socket.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nix::sys::socket::{getsockopt, sockopt};
+use punctual_linux::thread::Tid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::ledger::ProcessId;
+
+/// A process that lives, or has ended and is still nobody else.
+#[derive(Debug)]
+pub struct Process {
+    /// What tells it from a later one with the same id.
+    pub id: ProcessId,
+    /// Readable once it has ended (pidfd_open(2)).
+    pidfd: OwnedFd,
+}
+
+/// A process and its user.
+#[derive(Debug)]
+pub struct Peer {
+    /// Which.
+    pub process: Process,
+    /// The effective user when it connected.
+    pub uid: u32,
+    /// All its groups, the effective one first.
+    pub gids: Vec<u32>,
+}
+
+impl Peer {
+    /// The process that connected `socket`, by the kernel's word (SO_PEERCRED and SO_PEERPIDFD,
+    /// unix(7)): the client's own word counts for nothing.
+    pub fn of(socket: impl AsFd) -> io::Result<Self> {
+        let credentials = rustix::net::sockopt::socket_peercred(&socket)?;
+        let pid = credentials.pid;
+        let pidfd = match getsockopt(&socket, sockopt::PeerPidfd) {
+            Ok(pidfd) => pidfd,
+            // Before Linux 6.5. Between connect(2) and here the id may have passed on; then the
+            // owner of /proc/PID, compared below, is very likely another, and a process that starts
+            // with our user's id can be given what that user may have.
+            Err(nix::errno::Errno::ENOPROTOOPT) => pidfd_open(pid, PidfdFlags::empty())?,
+            Err(other) => return Err(other.into()),
+        };
+        let raw = pid.as_raw_nonzero().get();
+        let start = start_of(raw, raw).ok_or_else(gone)?;
+        let status = fs::read_to_string(format!("/proc/{raw}/status"))?;
+        let process = Process { id: ProcessId { pid: raw, start }, pidfd };
+        // Only now it is sure that what was read was its own.
+        if process.has_ended() {
+            return Err(gone());
+        }
+        let mut gids = vec![credentials.gid.as_raw()];
+        gids.extend(groups(&status));
+        Ok(Self { process, uid: credentials.uid.as_raw(), gids })
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the process has ended")
+}
+
+/// The supplementary groups in /proc/PID/status.
+fn groups(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or("");
+    line.split_whitespace().filter_map(|gid| gid.parse().ok()).collect()
+}
+
+impl Process {
+    /// The process with this identity, if it still lives.
+    pub fn find(id: ProcessId) -> Option<Self> {
+        let pidfd = pidfd_open(Pid::from_raw(id.pid)?, PidfdFlags::empty()).ok()?;
+        let process = Self { id, pidfd };
+        // In this order: while the pidfd's process lives its id is nobody else's.
+        let same = start_of(id.pid, id.pid) == Some(id.start);
+        (same && !process.has_ended()).then_some(process)
+    }
+
+    /// Whether it has ended (all its threads).
+    pub fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // An error can only be a lack of memory: then it is asked again at the next occasion.
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// When `thread` started, if it is a thread of this process.
+    pub fn thread_start(&self, thread: Tid) -> Option<u64> {
+        let start = start_of(self.id.pid, thread.as_raw())?;
+        (!self.has_ended()).then_some(start)
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// When a thread of a process started, in clock ticks since the boot; none if the process has no such
+/// thread.
+pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
+    parse_start(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+/// Field 22. The second is the name in parentheses, in which anything may stand.
+fn parse_start(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_linux::thread;
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let stat = "7 (a) R (b) S 1 7 7 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        assert_eq!(parse_start(stat), Some(4711));
+        assert_eq!(parse_start("7 (a"), None);
+        assert_eq!(parse_start(""), None);
+    }
+
+    #[test]
+    fn we_are_found_and_others_threads_are_not_ours() {
+        let pid = std::process::id() as i32;
+        let start = start_of(pid, pid).expect("we live");
+        let us = Process::find(ProcessId { pid, start }).expect("we live");
+        assert!(us.thread_start(thread::current()).is_some());
+        assert_eq!(us.thread_start(Tid::from_raw(1).expect("init")), None);
+        assert!(Process::find(ProcessId { pid, start: start + 1 }).is_none());
+    }
+
+    #[test]
+    fn an_ended_process_is_known_to_have_ended() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let pid = child.id() as i32;
+        let start = start_of(pid, pid).expect("it lives");
+        let process = Process::find(ProcessId { pid, start }).expect("it lives");
+        assert!(!process.has_ended());
+        child.kill().expect("our child");
+        child.wait().expect("our child");
+        assert!(process.has_ended());
+        assert!(Process::find(ProcessId { pid, start }).is_none());
+    }
+
+    #[test]
+    fn groups_are_read() {
+        assert_eq!(groups("Name:\tx\nGroups:\t4 24 1000 \nMore:\t7"), [4, 24, 1_000]);
+        assert_eq!(groups("Groups:\t \n"), Vec::<u32>::new());
+    }
+}

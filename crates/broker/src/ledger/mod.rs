@@ -1,0 +1,291 @@
+//! What survives the broker's death: every grant, written before its holder is told.
+//!
+//! The ledger is a `redb` database: a commit is whole or not there at all, also when the broker is
+//! killed in the middle of it. It lives in `/run`, in memory: grants are promises to processes, and
+//! end with the boot as those do; so a commit waits for no disk. A ledger of another boot is emptied.
+//!
+//! The order of steps makes every crash harmless: a grant is entered *before* the kernel is told, and
+//! struck out *after* the kernel was told to take it back. What is in the ledger may not be in force,
+//! but nothing is in force that is not in the ledger.
+
+mod record;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use redb::{Database, ReadableTable as _, TableDefinition};
+use thiserror::Error;
+
+pub use record::{OldLimits, ProcessId, Record};
+
+use crate::grant::GrantId;
+use crate::wire::RefusedStatus;
+
+const GRANTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("grants");
+const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals");
+const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
+
+/// Refusals that are remembered.
+pub const MAX_REFUSALS: u64 = 256;
+
+/// Why the ledger cannot be read or written.
+#[derive(Debug, Error)]
+pub enum LedgerError {
+    /// The database refused.
+    #[error("{}: the ledger cannot be used: {source}; is another broker running, or the disk full?", path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<redb::Error>,
+    },
+    /// The folder or the file.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Not written by this version of the broker.
+    #[error("{}: grant {id} cannot be read: {why}; remove the file to start without any grant", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Which grant.
+        id: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The open ledger. One process at a time can hold it.
+pub struct Ledger {
+    path: PathBuf,
+    database: Database,
+    next: u64,
+    next_refusal: u64,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Numbers of grants that are set aside at a time, so that none is given twice after a crash.
+const AHEAD: u64 = 1 << 10;
+
+impl Ledger {
+    /// Opens the ledger in `folder`, which is made if it is not there, and reads all its grants.
+    pub fn open(folder: &Path) -> Result<(Self, Vec<Record>), LedgerError> {
+        fs::create_dir_all(folder)
+            .map_err(|source| LedgerError::File { path: folder.to_owned(), source })?;
+        let path = folder.join("ledger.redb");
+        let failed =
+            |Failure(source): Failure| LedgerError::Database { path: path.clone(), source };
+        let database = Database::create(&path).map_err(|error| failed(error.into()))?;
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let (grants, next, next_refusal) = begin(&database, boot.trim()).map_err(failed)?;
+        let mut records = Vec::with_capacity(grants.len());
+        for (id, bytes) in grants {
+            let record = serde_json::from_slice(&bytes).map_err(|why| LedgerError::Unreadable {
+                path: path.clone(),
+                id,
+                why: why.to_string(),
+            })?;
+            records.push(record);
+        }
+        Ok((Self { path, database, next, next_refusal }, records))
+    }
+
+    /// The number of the next grant, once.
+    pub fn next_id(&mut self) -> Result<GrantId, LedgerError> {
+        let id = self.next;
+        if id.is_multiple_of(AHEAD) {
+            // From the next start on, numbers begin beyond these.
+            let ahead = (id + AHEAD).to_string();
+            self.commit(|write| {
+                write.open_table(META)?.insert("next", ahead.as_str())?;
+                Ok(())
+            })?;
+        }
+        self.next += 1;
+        Ok(GrantId(id))
+    }
+
+    /// Enters a grant, or replaces it. When this returns it is there after any crash.
+    pub fn enter(&self, record: &Record) -> Result<(), LedgerError> {
+        // Cannot fail: no map with keys that are not text.
+        let bytes = serde_json::to_vec(record).unwrap_or_default();
+        self.commit(|write| {
+            write.open_table(GRANTS)?.insert(record.id.0, bytes.as_slice())?;
+            Ok(())
+        })
+    }
+
+    /// Strikes grants out.
+    pub fn strike(&self, ids: &[GrantId]) -> Result<(), LedgerError> {
+        self.commit(|write| {
+            let mut table = write.open_table(GRANTS)?;
+            for id in ids {
+                table.remove(id.0)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Remembers refusals, and forgets all but the last [`MAX_REFUSALS`].
+    pub fn refused(&mut self, refusals: &[RefusedStatus]) -> Result<(), LedgerError> {
+        let first = self.next_refusal;
+        self.commit(|write| {
+            let mut table = write.open_table(REFUSALS)?;
+            for (refusal, at) in refusals.iter().zip(first..) {
+                let bytes = serde_json::to_vec(refusal).unwrap_or_default();
+                table.insert(at, bytes.as_slice())?;
+            }
+            let end = first + refusals.len() as u64;
+            table.retain_in(..end.saturating_sub(MAX_REFUSALS), |_, _| false)?;
+            Ok(())
+        })?;
+        self.next_refusal += refusals.len() as u64;
+        Ok(())
+    }
+
+    /// The refusals that are remembered, the newest first.
+    pub fn refusals(&self) -> Result<Vec<RefusedStatus>, LedgerError> {
+        let read = || -> Result<Vec<RefusedStatus>, Failure> {
+            let table = self.database.begin_read()?.open_table(REFUSALS)?;
+            let mut all = Vec::new();
+            for entry in table.iter()?.rev() {
+                // One of another version is only history.
+                all.extend(serde_json::from_slice::<RefusedStatus>(entry?.1.value()).ok());
+            }
+            Ok(all)
+        };
+        read().map_err(|source| self.failed(source))
+    }
+
+    fn commit(
+        &self,
+        change: impl FnOnce(&redb::WriteTransaction) -> Result<(), Failure>,
+    ) -> Result<(), LedgerError> {
+        let run = || -> Result<(), Failure> {
+            let write = self.database.begin_write()?;
+            change(&write)?;
+            write.commit()?;
+            Ok(())
+        };
+        run().map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, Failure(source): Failure) -> LedgerError {
+        LedgerError::Database { path: self.path.clone(), source }
+    }
+}
+
+/// Any of the database's errors, of the size of a pointer.
+struct Failure(Box<redb::Error>);
+
+impl<E: Into<redb::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(Box::new(error.into()))
+    }
+}
+
+type Begun = (Vec<(u64, Vec<u8>)>, u64, u64);
+
+/// Makes the tables, empties them after a boot, and reads what is there.
+fn begin(database: &Database, boot: &str) -> Result<Begun, Failure> {
+    let write = database.begin_write()?;
+    let (mut grants, mut next, mut next_refusal) = (Vec::new(), 1, 0);
+    {
+        let mut meta = write.open_table(META)?;
+        let same_boot = meta.get("boot")?.is_some_and(|was| was.value() == boot);
+        let mut table = write.open_table(GRANTS)?;
+        let mut refusals = write.open_table(REFUSALS)?;
+        if same_boot {
+            for entry in table.iter()? {
+                let (id, bytes) = entry?;
+                grants.push((id.value(), bytes.value().to_vec()));
+            }
+            next = meta.get("next")?.and_then(|next| next.value().parse().ok()).unwrap_or(1);
+            next_refusal = refusals.last()?.map_or(0, |(at, _)| at.value() + 1);
+        } else {
+            table.retain(|_, _| false)?;
+            refusals.retain(|_, _| false)?;
+            meta.insert("boot", boot)?;
+        }
+        let last = grants.last().map_or(0, |(id, _)| *id);
+        next = next.max(last + 1);
+        let ahead = next.next_multiple_of(AHEAD).to_string();
+        meta.insert("next", ahead.as_str())?;
+    }
+    write.commit()?;
+    Ok((grants, next, next_refusal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grant::Token;
+    use crate::want::RawWant;
+
+    fn record(id: GrantId) -> Record {
+        Record {
+            id,
+            token: Token::draw().expect("random"),
+            uid: 1_000,
+            gids: vec![1_000, 29],
+            process: ProcessId { pid: 7, start: 99 },
+            thread_start: 99,
+            want: RawWant::Reservation { thread: 7, budget_ns: 1, period_ns: 2 },
+            old_limits: Some(OldLimits { rtprio: (Some(0), Some(0)), rttime: (None, None) }),
+            since: 1,
+            remnant: false,
+        }
+    }
+
+    fn refusal(at: u64) -> RefusedStatus {
+        RefusedStatus { at, uid: 1, pid: 2, what: "it".into(), why: "no".into() }
+    }
+
+    #[test]
+    fn what_was_entered_is_there_after_a_reopening_and_numbers_are_never_given_twice() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut given = Vec::new();
+        let mut kept: Vec<Record> = Vec::new();
+        for _ in 0..3 {
+            let (mut ledger, records) = Ledger::open(folder.path()).expect("opens");
+            assert_eq!(records, kept);
+            for _ in 0..3 {
+                given.push(ledger.next_id().expect("a number"));
+            }
+            let [keep, strike] = [given[given.len() - 1], given[given.len() - 2]].map(record);
+            ledger.enter(&keep).expect("entered");
+            ledger.enter(&strike).expect("entered");
+            ledger.strike(&[strike.id]).expect("struck out");
+            kept.push(keep);
+        }
+        assert!(given.is_sorted_by(|a, b| a < b), "{given:?}");
+    }
+
+    #[test]
+    fn a_second_broker_cannot_open_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (_first, _) = Ledger::open(folder.path()).expect("opens");
+        assert!(matches!(Ledger::open(folder.path()), Err(LedgerError::Database { .. })));
+    }
+
+    #[test]
+    fn the_latest_refusals_are_remembered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut ledger, _) = Ledger::open(folder.path()).expect("opens");
+        for at in 0..MAX_REFUSALS + 10 {
+            ledger.refused(&[refusal(at)]).expect("written");
+        }
+        let refusals = ledger.refusals().expect("read");
+        assert_eq!(refusals.len() as u64, MAX_REFUSALS);
+        assert_eq!(refusals[0], refusal(MAX_REFUSALS + 9));
+    }
+}

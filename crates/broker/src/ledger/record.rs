@@ -1,0 +1,49 @@
+//! What the ledger says of one grant.
+
+use serde::{Deserialize, Serialize};
+
+use crate::grant::{GrantId, Token};
+use crate::want::RawWant;
+
+/// A process by what tells it from a later one with the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The kernel's id.
+    pub pid: i32,
+    /// When it started, in clock ticks since the boot (field 22 of /proc/PID/stat, proc_pid_stat(5)).
+    pub start: u64,
+}
+
+/// The limits that a process had before its first grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OldLimits {
+    /// `RLIMIT_RTPRIO`, soft and hard; none: unlimited.
+    pub rtprio: (Option<u64>, Option<u64>),
+    /// `RLIMIT_RTTIME`, in microseconds.
+    pub rttime: (Option<u64>, Option<u64>),
+}
+
+/// A grant, with everything that a broker needs that knows nothing else of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its number.
+    pub id: GrantId,
+    /// What its holder was told.
+    pub token: Token,
+    /// The user.
+    pub uid: u32,
+    /// The groups, the first being the process's own.
+    pub gids: Vec<u32>,
+    /// The process.
+    pub process: ProcessId,
+    /// When the thread started, as [`ProcessId::start`].
+    pub thread_start: u64,
+    /// For what, with the thread's id.
+    pub want: RawWant,
+    /// To be put back at the end; none where no limit was touched.
+    pub old_limits: Option<OldLimits>,
+    /// Seconds since 1970.
+    pub since: u64,
+    /// The grant has ended, and its thread has not left SCHED_DEADLINE yet.
+    pub remnant: bool,
+}

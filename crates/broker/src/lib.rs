@@ -1,0 +1,34 @@
+//! The broker: real-time guarantees for users without privilege.
+//!
+//! One process holds the privilege and one ledger of everything that is granted on the host. Its
+//! clients ask over a Unix socket; each request is admitted beside all grants that live, within the
+//! quota of who asks, and only then the kernel is told.
+//!
+//! Reading order:
+//! - [`want`]: what can be asked for; [`config`]: who may have how much.
+//! - [`books`]: what fits beside what is granted. Pure: no clock, no system call.
+//! - [`wire`]: the messages. [`client`]: the library for those who ask.
+//! - [`ledger`]: what survives the broker's death. [`kernel`]: giving, taking back, watching use.
+//! - [`server`]: the loop that puts them together.
+//!
+//! What is guaranteed and what is not is in `docs/broker.md`.
+#![forbid(unsafe_code)]
+
+pub mod books;
+pub mod client;
+pub mod config;
+pub mod grant;
+pub mod kernel;
+pub mod ledger;
+pub mod server;
+pub mod want;
+pub mod wire;
+
+/// Where the broker listens unless told otherwise.
+pub const SOCKET: &str = "/run/punctual/broker.sock";
+
+/// Where it keeps its ledger: in memory that ends with the boot, as processes do.
+pub const STATE: &str = "/run/punctual/state";
+
+/// Where its configuration is.
+pub const CONFIG: &str = "/etc/punctual/broker.toml";

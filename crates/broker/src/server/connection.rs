@@ -1,0 +1,231 @@
+//! One client: what it sends in, what waits to be sent out.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use punctual_linux::clock;
+use punctual_model::Instant;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use tracing::{debug, info, warn};
+
+use super::{Server, Source};
+use crate::grant::GrantId;
+use crate::kernel::peer::Peer;
+use crate::wire::{Answer, Ask, Event, Received, Said, Socket, VERSION, parse_ask, to_bytes};
+
+/// Messages that wait for a client to read; one more and it is cut off.
+const MOST_WAITING: usize = 64;
+
+/// Messages of one client before the others have their turn.
+const AT_A_TURN: usize = 4;
+
+/// Connections accepted before others have their turn.
+const ACCEPTED_AT_A_TURN: usize = 32;
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    socket: Socket,
+    pub(super) peer: Rc<Peer>,
+    source: u64,
+    greeted: bool,
+    out: VecDeque<Vec<u8>>,
+    /// When a request of it was last refused for want of room.
+    pub(super) refused: Option<Instant>,
+}
+
+impl Server {
+    pub(super) fn accept_some(&mut self) {
+        for _ in 0..ACCEPTED_AT_A_TURN {
+            match self.listener.accept() {
+                Ok(None) => return,
+                Ok(Some(socket)) => self.admit_connection(socket),
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    // Otherwise the client would wait, and we would be woken for it for ever.
+                    drop(self.spare.take());
+                    if let Ok(Some(socket)) = self.listener.accept() {
+                        warn!("no descriptors are left; a client was turned away");
+                        turn_away(&socket, "the broker has no descriptors left; try again later");
+                    }
+                    self.spare = rustix::io::fcntl_dupfd_cloexec(&self.epoll, 0).ok();
+                    return;
+                }
+                Err(why) => {
+                    warn!(%why, "accept(2) failed");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit_connection(&mut self, socket: Socket) {
+        let peer = match Peer::of(&socket) {
+            Ok(peer) => Rc::new(peer),
+            Err(why) => {
+                turn_away(&socket, "the broker cannot tell who you are");
+                return debug!(%why, "a client without identity");
+            }
+        };
+        let most = self.config.max_connections as usize;
+        let has = self.connections.values().filter(|other| other.peer.uid == peer.uid).count();
+        // Root is let in to look, whatever happens.
+        if has >= most && peer.uid != 0 {
+            let why = format!("this user has {has} connections, and {most} is the most");
+            return turn_away(&socket, &why);
+        }
+        let id = self.next_source;
+        match self.watch(&socket, Source::Connection(id)) {
+            Err(why) => warn!(%why, "a client cannot be watched"),
+            Ok(source) => {
+                let connection = Connection {
+                    socket,
+                    peer,
+                    source,
+                    greeted: false,
+                    out: VecDeque::new(),
+                    refused: None,
+                };
+                self.connections.insert(id, connection);
+            }
+        }
+    }
+
+    /// The client's turn: what it may send now is sent, what it said is done.
+    pub(super) fn turn(&mut self, id: u64, flags: EventFlags) {
+        if flags.contains(EventFlags::OUT) {
+            self.flush(id);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for _ in 0..AT_A_TURN {
+            // A client that does not take its answers is not asked for more questions.
+            let Some(connection) = self.connections.get(&id).filter(|one| one.out.is_empty())
+            else {
+                break;
+            };
+            match connection.socket.receive(&mut buffer, false) {
+                Ok(Received::Message(length)) => self.said(id, &buffer[..length]),
+                Ok(Received::Nothing) => break,
+                Ok(Received::Closed) => {
+                    self.close(id);
+                    break;
+                }
+                Err(why) => {
+                    self.give_up(id, 0, &why.to_string());
+                    break;
+                }
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn said(&mut self, id: u64, bytes: &[u8]) {
+        let envelope = match parse_ask(bytes) {
+            Ok(envelope) => envelope,
+            Err(why) => return self.give_up(id, 0, &format!("not understood: {why}")),
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match &envelope.ask {
+            Ask::Hello { version: VERSION } => connection.greeted = true,
+            Ask::Hello { version } => {
+                let why = format!("this broker speaks version {VERSION}, not {version}");
+                return self.give_up(id, envelope.id, &why);
+            }
+            _ if !connection.greeted => {
+                return self.give_up(
+                    id,
+                    envelope.id,
+                    "the first message is {\"hello\":{\"version\":1}}",
+                );
+            }
+            _ => {}
+        }
+        let peer = Rc::clone(&connection.peer);
+        let answer = self.answer(id, &peer, envelope.ask);
+        self.say(id, &Said::Answer { id: envelope.id, answer });
+    }
+
+    /// Says why, and closes.
+    fn give_up(&mut self, id: u64, of: u32, why: &str) {
+        if let Some(connection) = self.connections.get(&id) {
+            info!(
+                uid = connection.peer.uid,
+                pid = connection.peer.process.id.pid,
+                why,
+                "client cut off"
+            );
+        }
+        self.say(id, &Said::Answer { id: of, answer: Answer::Error { problem: why.into() } });
+        self.close(id);
+    }
+
+    pub(super) fn say(&mut self, id: u64, said: &Said) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(bytes) = to_bytes(said) else {
+            return self.close(id);
+        };
+        if connection.out.is_empty() {
+            match connection.socket.send(&bytes) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(_) => return self.close(id),
+            }
+        }
+        if connection.out.len() >= MOST_WAITING {
+            info!(uid = connection.peer.uid, "client does not read: cut off");
+            return self.close(id);
+        }
+        connection.out.push_back(bytes);
+        self.want(id, EventFlags::OUT);
+    }
+
+    /// Tells every connection of the process that holds a grant.
+    pub(super) fn tell(&mut self, grant: GrantId, event: &Event) {
+        let Some(live) = self.grants.get(&grant) else { return };
+        let process = live.record.process;
+        let of = self
+            .connections
+            .iter()
+            .filter(|(_, one)| one.peer.process.id == process && one.greeted);
+        let ids: Vec<u64> = of.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.say(id, &Said::Event { grant: Some(grant), event: event.clone() });
+        }
+    }
+
+    fn flush(&mut self, id: u64) {
+        while let Some(connection) = self.connections.get_mut(&id) {
+            let Some(bytes) = connection.out.front() else {
+                return self.want(id, EventFlags::IN);
+            };
+            match connection.socket.send(bytes) {
+                Ok(true) => _ = connection.out.pop_front(),
+                Ok(false) => return,
+                Err(_) => self.close(id),
+            }
+        }
+    }
+
+    fn want(&mut self, id: u64, flags: EventFlags) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let data = EventData::new_u64(connection.source);
+        if epoll::modify(&self.epoll, &connection.socket, data, flags).is_err() {
+            self.close(id);
+        }
+    }
+
+    pub(super) fn close(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        self.unwatch(&connection.socket, connection.source);
+        let process = connection.peer.process.id;
+        let connected = self.connections.values().any(|other| other.peer.process.id == process);
+        if let (false, Some(held)) = (connected, self.held.get_mut(&process)) {
+            held.lonely_since = Some(clock::now());
+        }
+    }
+}
+
+fn turn_away(socket: &Socket, why: &str) {
+    let said = Said::Answer { id: 0, answer: Answer::Error { problem: why.into() } };
+    // Whoever does not get it sees the connection end.
+    let _ = to_bytes(&said).map(|bytes| socket.send(&bytes));
+}

@@ -1,0 +1,125 @@
+//! Saying no: with the numbers, what would be admitted, and a line for those who look.
+
+use punctual_linux::clock;
+use punctual_linux::sched::SchedError;
+use tracing::{info, warn};
+
+use super::Server;
+use super::requests::{Stop, since_1970};
+use crate::books::{Asker, Denied};
+use crate::grant::GrantId;
+use crate::kernel::give::GiveError;
+use crate::kernel::peer::Peer;
+use crate::want::{RawWant, Want, What};
+use crate::wire::{Offered, Refused, RefusedStatus};
+
+/// Refusals that can be asked for.
+const MOST_REFUSALS: usize = 32;
+
+impl Server {
+    pub(super) fn has_room(
+        &mut self,
+        connection: u64,
+        peer: &Peer,
+        want: &Want,
+    ) -> Result<(), Stop> {
+        let now = clock::now();
+        let (test, why) = if let Some(until) =
+            self.banned.get(&peer.process.id).filter(|until| **until > now)
+        {
+            let left = until.saturating_since(now);
+            (
+                "conduct",
+                format!("a grant of this process was revoked for overuse; ask again in {left}"),
+            )
+        } else if !self.over.is_empty() {
+            (
+                "host",
+                "the host has got tighter, and grants are being given back; ask again later".into(),
+            )
+        } else {
+            return Ok(());
+        };
+        let refused = Refused { test: test.into(), why, short_ppm: None, offers: Vec::new() };
+        self.note(connection, peer, &want.what, &refused);
+        Err(Stop::Refused(refused))
+    }
+
+    pub(super) fn denied(
+        &mut self,
+        connection: u64,
+        peer: &Peer,
+        id: GrantId,
+        want: &Want,
+        denied: Denied,
+    ) -> Stop {
+        let asker = self.asker(peer.uid, &peer.gids);
+        let offers = self.offers(id, &asker, want);
+        let Denied { test, why, short_ppm } = denied;
+        let refused = Refused { test: test.into(), why, short_ppm, offers };
+        self.note(connection, peer, &want.what, &refused);
+        Stop::Refused(refused)
+    }
+
+    pub(super) fn offers(&self, id: GrantId, asker: &Asker, want: &Want) -> Vec<Offered> {
+        let offers = self.books.offers(id, asker, &want.what, clock::now());
+        let whole = |(change, what)| Offered {
+            change,
+            want: RawWant::from(&Want { thread: want.thread, what }),
+        };
+        offers.into_iter().map(whole).collect()
+    }
+
+    /// The kernel's no: a refusal where it has no room, else an error.
+    pub(super) fn not_given(
+        &mut self,
+        connection: u64,
+        peer: &Peer,
+        want: &Want,
+        why: GiveError,
+    ) -> Stop {
+        match why {
+            GiveError::Class(SchedError::NoBandwidth { .. }) => {
+                let refused = Refused {
+                    test: "kernel".into(),
+                    why: why.to_string(),
+                    short_ppm: None,
+                    offers: Vec::new(),
+                };
+                self.note(connection, peer, &want.what, &refused);
+                Stop::Refused(refused)
+            }
+            why => {
+                warn!(%why, uid = peer.uid, pid = peer.process.id.pid, "not given");
+                Stop::Error(why.to_string())
+            }
+        }
+    }
+
+    fn note(&mut self, connection: u64, peer: &Peer, what: &What, refused: &Refused) {
+        let (uid, pid) = (peer.uid, peer.process.id.pid);
+        info!(uid, pid, %what, test = refused.test, why = refused.why, "refused");
+        let status = RefusedStatus {
+            at: since_1970(),
+            uid,
+            pid,
+            what: shorten(what),
+            why: shorten(&refused.why),
+        };
+        self.refused += 1;
+        self.refusals.push_front(status.clone());
+        self.refusals.truncate(MOST_REFUSALS);
+        self.unwritten.push(status);
+        if self.unwritten.len() >= MOST_REFUSALS {
+            self.write_refusals();
+        }
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.refused = Some(clock::now());
+        }
+    }
+}
+
+/// As much as a page of refusals has room for.
+fn shorten(text: &impl ToString) -> String {
+    text.to_string().chars().take(200).collect()
+}

@@ -1,0 +1,228 @@
+//! What each message does.
+
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use punctual_linux::clock;
+use tracing::{info, warn};
+
+use super::Server;
+use crate::books::Order;
+use crate::grant::{GrantId, Token};
+use crate::kernel::give::GiveError;
+use crate::kernel::peer::Peer;
+use crate::ledger::Record;
+use crate::want::{Kind, RawWant, Want};
+use crate::wire::{Answer, Ask, Refused, VERSION};
+
+/// Why a request ends without a grant.
+pub(super) enum Stop {
+    Refused(Refused),
+    /// A sentence.
+    Error(String),
+}
+
+impl Server {
+    pub(super) fn answer(&mut self, connection: u64, peer: &Rc<Peer>, ask: Ask) -> Answer {
+        let outcome = match ask {
+            Ask::Hello { .. } => Ok(Answer::Welcome {
+                version: VERSION,
+                ceiling: self.means.order == Order::Ceiling,
+                rttime_us: (!self.means.may_limit)
+                    .then(|| self.means.run_limit.as_nanos() / 1_000 * 2),
+            }),
+            Ask::Ping => Ok(Answer::Pong),
+            Ask::Request { want } => self.request(connection, peer, want),
+            Ask::Change { grant, want } => self.change(connection, peer, grant, want),
+            Ask::Release { grant } => self.release(peer, grant),
+            Ask::Resume { grant, token } => self.resume(peer, grant, token),
+            Ask::Status { after } => Ok(Answer::Status(self.status(peer, after))),
+        };
+        match outcome {
+            Ok(answer) => answer,
+            Err(Stop::Refused(refused)) => Answer::Refused(refused),
+            Err(Stop::Error(problem)) => Answer::Error { problem },
+        }
+    }
+
+    fn request(&mut self, connection: u64, peer: &Rc<Peer>, raw: RawWant) -> Result<Answer, Stop> {
+        let want = Want::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
+        let started = self.started(peer, &want)?;
+        self.one_at_a_time(peer, &want)?;
+        let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
+        let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
+        let (asker, now) = (self.asker(peer.uid, &peer.gids), clock::now());
+        self.has_room(connection, peer, &want)?;
+        let cpu = self
+            .books
+            .admit(id, &asker, &want.what, now)
+            .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
+        let limited = matches!(want.what.kind(), Kind::Upcalls | Kind::Priority);
+        let record = Record {
+            id,
+            token,
+            uid: peer.uid,
+            gids: peer.gids.clone(),
+            process: peer.process.id,
+            thread_start: started,
+            want: raw,
+            old_limits: limited.then(|| self.limits_before(peer)).flatten(),
+            since: since_1970(),
+            remnant: false,
+        };
+        if let Err(why) = self.ledger.enter(&record) {
+            self.books.release(id, now);
+            return Err(Stop::Error(why.to_string()));
+        }
+        let what = want.what.to_string();
+        let old_limits = record.old_limits;
+        let kept = match self.means.give(&peer.process, &want, started, cpu) {
+            Ok(()) => self
+                .hold(peer, record, want.clone(), cpu)
+                .map_err(|why| Stop::Error(format!("the process cannot be watched: {why}"))),
+            Err(why) => Err(self.not_given(connection, peer, &want, why)),
+        };
+        if kept.is_err() {
+            // As far as it came.
+            let others =
+                self.held.get(&peer.process.id).is_some_and(|held| !held.grants.is_empty());
+            // A thread whose process cannot be watched keeps its remnant until it ends.
+            let _ = self.means.take_back(&peer.process, &want, started, old_limits, others);
+        }
+        if let Err(stop) = kept {
+            self.books.release(id, now);
+            if let Err(why) = self.ledger.strike(&[id]) {
+                warn!(%why, %id, "a grant that is not in force stays in the ledger");
+            }
+            return Err(stop);
+        }
+        info!(%id, uid = peer.uid, pid = peer.process.id.pid, thread = want.thread.as_raw(), what, cpu, "granted");
+        Ok(Answer::Granted { grant: id, token, cpu: self.kernel_cpu(cpu) })
+    }
+
+    fn change(
+        &mut self,
+        connection: u64,
+        peer: &Rc<Peer>,
+        id: GrantId,
+        raw: RawWant,
+    ) -> Result<Answer, Stop> {
+        let want = Want::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
+        let live = self.own(peer, id)?;
+        let (old_want, old_record, old_cpu) = (live.want.clone(), live.record.clone(), live.cpu);
+        if want.thread != old_want.thread || want.what.kind() != old_want.what.kind() {
+            return Err(Stop::Error(format!(
+                "grant {id} is of kind {} and of thread {}, and both stay",
+                old_want.what.kind(),
+                old_want.thread
+            )));
+        }
+        let (asker, now) = (self.asker(peer.uid, &peer.gids), clock::now());
+        if self.over.keys().any(|other| *other != id) {
+            self.has_room(connection, peer, &want)?;
+        }
+        let before = self.books.clone();
+        let cpu = self
+            .books
+            .change(id, &asker, &want.what, now)
+            .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
+        let record = Record { want: raw, ..old_record.clone() };
+        if let Err(why) = self.ledger.enter(&record) {
+            self.books = before;
+            return Err(Stop::Error(why.to_string()));
+        }
+        if let Err(why) = self.means.give(&peer.process, &want, record.thread_start, cpu) {
+            self.books = before;
+            if let Err(why) = self.ledger.enter(&old_record) {
+                warn!(%why, %id, "the ledger has a change that is not in force");
+            }
+            let _ = self.means.give(&peer.process, &old_want, record.thread_start, old_cpu);
+            return Err(self.not_given(connection, peer, &want, why));
+        }
+        info!(%id, uid = peer.uid, from = %old_want.what, to = %want.what, "changed");
+        let token = record.token;
+        if let Some(live) = self.grants.get_mut(&id) {
+            (live.want, live.record, live.cpu) = (want, record, cpu);
+            (live.near, live.broken) = (false, 0);
+        }
+        self.over.remove(&id);
+        self.tell_of_room();
+        Ok(Answer::Granted { grant: id, token, cpu: self.kernel_cpu(cpu) })
+    }
+
+    fn release(&mut self, peer: &Rc<Peer>, id: GrantId) -> Result<Answer, Stop> {
+        self.own(peer, id)?;
+        self.end(id, "released");
+        Ok(Answer::Released)
+    }
+
+    fn resume(&mut self, peer: &Rc<Peer>, id: GrantId, token: Token) -> Result<Answer, Stop> {
+        let live = self.own(peer, id)?;
+        // The process and the user are the kernel's word; the token only tells its parts apart.
+        if live.record.token != token {
+            return Err(Stop::Error(no_such(id)));
+        }
+        let (want, started, cpu) = (live.want.clone(), live.record.thread_start, live.cpu);
+        // A broker that died between the kernel and the ledger may have left it half in force.
+        if let Err(why) = self.means.give(&peer.process, &want, started, cpu) {
+            self.end(id, "not in force at its resumption");
+            return Err(Stop::Error(why.to_string()));
+        }
+        if let Some(held) = self.held.get_mut(&peer.process.id) {
+            held.lonely_since = None;
+        }
+        info!(%id, uid = peer.uid, pid = peer.process.id.pid, "resumed");
+        Ok(Answer::Granted { grant: id, token, cpu: self.kernel_cpu(cpu) })
+    }
+
+    /// The grant, if it is the peer's own. Of others nothing is told, not even that they are.
+    fn own(&self, peer: &Peer, id: GrantId) -> Result<&super::Live, Stop> {
+        self.grants
+            .get(&id)
+            .filter(|live| live.record.process == peer.process.id && live.record.uid == peer.uid)
+            .ok_or_else(|| Stop::Error(no_such(id)))
+    }
+
+    fn started(&self, peer: &Peer, want: &Want) -> Result<u64, Stop> {
+        let (thread, pid) = (want.thread, peer.process.id.pid);
+        let not_yours = || Stop::Error(GiveError::NotYours { thread, pid }.to_string());
+        peer.process.thread_start(thread).ok_or_else(not_yours)
+    }
+
+    fn one_at_a_time(&self, peer: &Peer, want: &Want) -> Result<(), Stop> {
+        let Some(held) = self.held.get(&peer.process.id) else { return Ok(()) };
+        for id in &held.grants {
+            let Some(other) = self.grants.get(id) else { continue };
+            let upcalls = |want: &Want| want.what.kind() == Kind::Upcalls;
+            let same_limit =
+                self.means.order == Order::Ceiling && upcalls(want) && upcalls(&other.want);
+            if other.want.thread == want.thread || same_limit {
+                return Err(Stop::Error(format!(
+                    "grant {id} stands in the way: change or release it"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the process had before its first grant: what it has now may be ours.
+    fn limits_before(&self, peer: &Peer) -> Option<crate::ledger::OldLimits> {
+        let held = self.held.get(&peer.process.id);
+        let mut grants = held.into_iter().flat_map(|held| &held.grants);
+        let before = grants.find_map(|id| self.grants.get(id)?.record.old_limits);
+        before.or_else(|| self.means.old_limits(&peer.process))
+    }
+
+    pub(super) fn kernel_cpu(&self, cpu: Option<u32>) -> Option<u32> {
+        let number = *self.means.cpus.get(cpu? as usize)?;
+        u32::try_from(number).ok()
+    }
+}
+
+fn no_such(id: GrantId) -> String {
+    format!("this process has no grant {id}")
+}
+
+pub(super) fn since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

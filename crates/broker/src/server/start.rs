@@ -1,0 +1,89 @@
+//! What the broker starts from: its configuration, what this host lets it do, and its signals.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_linux::{host, thread};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{Options, ServeError};
+use crate::books::{Host, Order};
+use crate::config::{Config, UpcallMode};
+use crate::kernel::give::Means;
+use crate::kernel::privileges::{Powers, PrivilegeError};
+
+/// SIGHUP, SIGTERM and SIGINT as something to wait for beside the clients.
+#[derive(Debug)]
+pub(super) struct Signals {
+    pub(super) wake: UnixStream,
+    reload: Arc<AtomicBool>,
+    end: Arc<AtomicBool>,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Self> {
+        let (wake, written) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let (reload, end) = Default::default();
+        // First the flag, then the byte: whoever reads the byte sees the flag.
+        signal_hook::flag::register(SIGHUP, Arc::clone(&reload))?;
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::flag::register(signal, Arc::clone(&end))?;
+        }
+        for signal in [SIGHUP, SIGTERM, SIGINT] {
+            signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
+        }
+        Ok(Self { wake, reload, end })
+    }
+
+    /// Whether the configuration is to be read again; asked once.
+    pub(super) fn reload(&self) -> bool {
+        let mut bytes = [0; 64];
+        while io::Read::read(&mut &self.wake, &mut bytes).is_ok_and(|read| read > 0) {}
+        self.reload.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether the broker is to end.
+    pub(super) fn end(&self) -> bool {
+        self.end.load(Ordering::Acquire)
+    }
+}
+
+/// The file; the defaults if nobody named one and there is none.
+pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
+    let path = &options.config;
+    match fs::read(path) {
+        Ok(bytes) => Ok(Config::parse(&path.display().to_string(), &bytes)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !options.config_must_exist => {
+            Ok(Config::default())
+        }
+        Err(source) => Err(ServeError::File { path: path.clone(), source }),
+    }
+}
+
+pub(super) fn means(config: &Config, powers: Powers) -> Result<Means, PrivilegeError> {
+    let order = match (config.upcalls, powers.may_limit) {
+        (UpcallMode::Ceiling, false) => return Err(PrivilegeError::NoSysResource),
+        (UpcallMode::Ceiling | UpcallMode::Auto, true) => Order::Ceiling,
+        (UpcallMode::Level, _) | (UpcallMode::Auto, false) => Order::Level,
+    };
+    // Interrupts favour the first CPU, so promises favour the last ones.
+    let mut cpus = thread::affinity();
+    let most = config.cpus.map_or(cpus.len(), usize::from);
+    cpus.drain(..cpus.len().saturating_sub(most));
+    Ok(Means { order, may_limit: powers.may_limit, run_limit: config.run_limit, cpus })
+}
+
+pub(super) fn host_of(config: &Config, means: &Means) -> Host {
+    let limits = host::deadline_limits();
+    let by_kernel = limits.reservable_ppm();
+    Host {
+        cpus: u16::try_from(means.cpus.len()).unwrap_or(u16::MAX),
+        reservable_ppm: config.reservable_ppm.map_or(by_kernel, |ppm| ppm.min(by_kernel)),
+        context_switch: config.context_switch,
+        limits,
+    }
+}

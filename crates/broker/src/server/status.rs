@@ -1,0 +1,71 @@
+//! What is told to those who look.
+
+use super::Server;
+use crate::grant::GrantId;
+use crate::kernel::peer::Peer;
+use crate::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_bytes};
+
+/// Grants on a page: with the longest words it stays below the longest message.
+const PAGE: usize = 100;
+
+/// The words for one grant, in characters.
+const WORDS: usize = 120;
+
+impl Server {
+    /// Root sees everything, everyone else what is their own.
+    pub(super) fn status(&self, peer: &Peer, after: Option<GrantId>) -> Status {
+        let sees = |uid: u32| peer.uid == 0 || peer.uid == uid;
+        let mut grants = Vec::new();
+        let mut more = false;
+        for (id, live) in &self.grants {
+            if !sees(live.record.uid) || after.is_some_and(|after| *id <= after) {
+                continue;
+            }
+            if grants.len() == PAGE {
+                more = true;
+                break;
+            }
+            let lonely =
+                self.held.get(&live.record.process).is_none_or(|held| held.lonely_since.is_some());
+            grants.push(GrantStatus {
+                grant: *id,
+                kind: live.want.what.kind(),
+                uid: live.record.uid,
+                pid: live.record.process.pid,
+                thread: live.want.thread.as_raw(),
+                what: live.want.what.to_string().chars().take(WORDS).collect(),
+                share_ppm: live.want.what.share_ppm(),
+                used_ppm: live.meter.as_ref().and_then(crate::kernel::usage::Meter::last_ppm),
+                cpu: self.kernel_cpu(live.cpu),
+                since: live.record.since,
+                connected: !lonely,
+            });
+        }
+        let books = &self.books;
+        let totals = Totals {
+            cpus: books.host().cpus.into(),
+            reservable_ppm: books.host().reservable_ppm,
+            granted_ppm: books.granted_ppm(),
+            grants: self.grants.len() as u64,
+            connections: self.connections.len() as u64,
+            quota_ppm: self.asker(peer.uid, &peer.gids).quota.quota.share_ppm,
+            yours_ppm: books.of_user(peer.uid),
+            refused: self.refused,
+        };
+        // Only on the first page.
+        let refusals: Vec<RefusedStatus> = match after {
+            Some(_) => Vec::new(),
+            None => self.refusals.iter().filter(|refusal| sees(refusal.uid)).cloned().collect(),
+        };
+        let mut status = Status { totals, grants, more, refusals };
+        // Names may be longer as text in JSON than they are: then a shorter page.
+        while to_bytes(&status).is_none_or(|bytes| bytes.len() > MAX_MESSAGE - 64)
+            && status.grants.len() > 1
+        {
+            status.grants.truncate(status.grants.len() / 2);
+            status.refusals.clear();
+            status.more = true;
+        }
+        status
+    }
+}

@@ -1,0 +1,182 @@
+//! What a client can ask for, and the form in which it comes over the socket.
+
+mod raw;
+
+use std::fmt;
+
+use punctual_linux::thread::Tid;
+use punctual_model::{Duration, Reservation, Service, Upcall};
+use serde::{Deserialize, Serialize};
+
+pub use raw::{Malformed, RawUpcall, RawWant};
+
+/// The most upcalls of one grant.
+pub const MAX_UPCALLS: usize = 64;
+
+/// The longest name of an upcall, in bytes.
+pub const MAX_NAME: usize = 64;
+
+/// The least share that a grant of bare priority is accounted at, in parts per million.
+pub const LEAST_PRIORITY_SHARE: u32 = 1_000;
+
+/// What kind of guarantee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Periodic handlers under SCHED_FIFO, admitted by response times.
+    Upcalls,
+    /// X every Y for one thread, under SCHED_DEADLINE.
+    Reservation,
+    /// The lowest SCHED_FIFO priority for one thread, without a promise.
+    Priority,
+}
+
+impl Kind {
+    /// The kinds with the names they have in a configuration.
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("upcalls", Self::Upcalls),
+        ("reservations", Self::Reservation),
+        ("priority", Self::Priority),
+    ];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, kind)| kind == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+/// A valid request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// The thread it is for: the one that runs all the upcalls, holds the reservation, or gets the
+    /// priority.
+    pub thread: Tid,
+    /// What that thread is to get.
+    pub what: What,
+}
+
+/// What a thread is to get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// One thread runs them all (`punctual_runtime::Upcalls`). From 1 to [`MAX_UPCALLS`].
+    Upcalls(Vec<Upcall>),
+    /// X every Y.
+    Reservation(Reservation),
+    /// Above all ordinary work and below all that is promised anything. It may use this share of a
+    /// CPU, in parts per million.
+    Priority {
+        /// From [`LEAST_PRIORITY_SHARE`] to a million.
+        share_ppm: u32,
+    },
+}
+
+impl What {
+    /// The kind of guarantee.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Upcalls(_) => Kind::Upcalls,
+            Self::Reservation(_) => Kind::Reservation,
+            Self::Priority { .. } => Kind::Priority,
+        }
+    }
+
+    /// What it takes of a CPU, in parts per million, rounded up.
+    pub fn share_ppm(&self) -> u64 {
+        match self {
+            Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::utilisation_ppm).sum(),
+            Self::Reservation(reservation) => reservation.utilisation_ppm(),
+            Self::Priority { share_ppm } => (*share_ppm).into(),
+        }
+    }
+
+    /// The shortest period in it; none for bare priority.
+    pub fn shortest_period(&self) -> Option<Duration> {
+        match self {
+            Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::period).min(),
+            Self::Reservation(reservation) => Some(reservation.period()),
+            Self::Priority { .. } => None,
+        }
+    }
+
+    /// How far its use may run ahead of its share: one batch of each upcall, one budget.
+    pub fn burst(&self) -> Service {
+        match self {
+            Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::batch_service).sum(),
+            Self::Reservation(reservation) => reservation.budget(),
+            Self::Priority { .. } => Service::ZERO,
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Upcalls(upcalls) => {
+                for (at, upcall) in upcalls.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    write!(
+                        f,
+                        "{comma}\"{}\" {} every {}",
+                        upcall.name(),
+                        upcall.batch_service(),
+                        upcall.period()
+                    )?;
+                }
+                Ok(())
+            }
+            Self::Reservation(reservation) => write!(f, "{reservation}"),
+            Self::Priority { share_ppm } => {
+                write!(f, "lowest priority, {:.1} % of a CPU", f64::from(*share_ppm) / 10_000.0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw_upcall() -> RawUpcall {
+        RawUpcall {
+            name: "sender".into(),
+            period_ns: 40_000_000,
+            batch: 8,
+            quantum: 2,
+            time_per_pdu_ns: 250_000,
+        }
+    }
+
+    #[test]
+    fn a_want_survives_the_wire() {
+        for raw in [
+            RawWant::Upcalls { thread: 7, upcalls: vec![raw_upcall()] },
+            RawWant::Reservation { thread: 7, budget_ns: 2_000_000, period_ns: 8_000_000 },
+            RawWant::Priority { thread: 7, share_ppm: 50_000 },
+        ] {
+            let want = Want::try_from(raw.clone()).expect("valid");
+            assert_eq!(RawWant::from(&want), raw);
+            assert!(want.what.share_ppm() > 0);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let upcalls = |upcalls| RawWant::Upcalls { thread: 7, upcalls };
+        let late = RawUpcall { period_ns: u64::MAX, ..raw_upcall() };
+        let named = RawUpcall { name: "a\n".into(), ..raw_upcall() };
+        for (raw, field) in [
+            (upcalls(vec![]), "upcalls"),
+            (upcalls(vec![raw_upcall(); MAX_UPCALLS + 1]), "upcalls"),
+            (upcalls(vec![raw_upcall(), RawUpcall { batch: 0, ..raw_upcall() }]), "upcalls[1]"),
+            (upcalls(vec![late]), "upcalls[0]"),
+            (upcalls(vec![named]), "upcalls[0]"),
+            (RawWant::Reservation { thread: 7, budget_ns: 2, period_ns: 1 }, "reservation"),
+            (RawWant::Priority { thread: 7, share_ppm: 0 }, "share_ppm"),
+            (RawWant::Priority { thread: -1, share_ppm: 9_000 }, "thread"),
+        ] {
+            assert_eq!(Want::try_from(raw).expect_err(field).field, field);
+        }
+    }
+}

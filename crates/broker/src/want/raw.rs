@@ -1,0 +1,157 @@
+//! A request as it stands in a message, and what makes it valid.
+
+use std::fmt;
+
+use punctual_linux::thread::Tid;
+use punctual_model::{Duration, Reservation, ReservationError, Service, Upcall, UpcallSpec};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{LEAST_PRIORITY_SHARE, MAX_NAME, MAX_UPCALLS, Want, What};
+
+/// As it stands in a message: any numbers. All times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RawWant {
+    /// See [`What::Upcalls`].
+    Upcalls {
+        /// Kernel id of the thread that runs them.
+        thread: i32,
+        /// Each of them.
+        upcalls: Vec<RawUpcall>,
+    },
+    /// See [`What::Reservation`].
+    Reservation {
+        /// Kernel id of the thread that holds it.
+        thread: i32,
+        /// X.
+        budget_ns: u64,
+        /// Y.
+        period_ns: u64,
+    },
+    /// See [`What::Priority`].
+    Priority {
+        /// Kernel id of the thread that gets it.
+        thread: i32,
+        /// Parts per million of a CPU.
+        share_ppm: u32,
+    },
+}
+
+/// An upcall in a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawUpcall {
+    /// What people call it.
+    pub name: String,
+    /// The time between two releases.
+    pub period_ns: u64,
+    /// PDUs a period.
+    pub batch: u32,
+    /// PDUs between two yield points.
+    pub quantum: u32,
+    /// Processor time of a PDU.
+    pub time_per_pdu_ns: u64,
+}
+
+/// Which field of a request is wrong, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}: {problem}")]
+pub struct Malformed {
+    /// Such as `upcalls[2]`.
+    pub field: String,
+    /// One sentence.
+    pub problem: String,
+}
+
+fn malformed(field: impl Into<String>, problem: impl fmt::Display) -> Malformed {
+    Malformed { field: field.into(), problem: problem.to_string() }
+}
+
+impl TryFrom<RawWant> for Want {
+    type Error = Malformed;
+
+    fn try_from(raw: RawWant) -> Result<Self, Malformed> {
+        let (thread, what) = match raw {
+            RawWant::Upcalls { thread, upcalls } => {
+                if !(1..=MAX_UPCALLS).contains(&upcalls.len()) {
+                    let problem = format!(
+                        "{} upcalls; from 1 to {MAX_UPCALLS} can be asked for",
+                        upcalls.len()
+                    );
+                    return Err(malformed("upcalls", problem));
+                }
+                let valid = upcalls.into_iter().enumerate().map(|(at, raw)| upcall(at, raw));
+                (thread, What::Upcalls(valid.collect::<Result<_, _>>()?))
+            }
+            RawWant::Reservation { thread, budget_ns, period_ns } => {
+                // The text form of a reservation has the same bound on times.
+                let (budget, period) =
+                    (Service::from_nanos(budget_ns), Duration::from_nanos(period_ns));
+                let reservation = Reservation::new(budget, period)
+                    .map_err(|why: ReservationError| malformed("reservation", why))?;
+                (thread, What::Reservation(reservation))
+            }
+            RawWant::Priority { thread, share_ppm } => {
+                if !(LEAST_PRIORITY_SHARE..=1_000_000).contains(&share_ppm) {
+                    let problem =
+                        format!("{share_ppm}; it is from {LEAST_PRIORITY_SHARE} to 1000000");
+                    return Err(malformed("share_ppm", problem));
+                }
+                (thread, What::Priority { share_ppm })
+            }
+        };
+        let none =
+            || malformed("thread", format!("{thread} is no thread's id: those are positive"));
+        Ok(Self { thread: Tid::from_raw(thread).ok_or_else(none)?, what })
+    }
+}
+
+/// The longest time in a request: a day. Sums and products of such times stay within 64 bits.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+fn upcall(at: usize, raw: RawUpcall) -> Result<Upcall, Malformed> {
+    let field = || format!("upcalls[{at}]");
+    let RawUpcall { name, period_ns, batch, quantum, time_per_pdu_ns } = raw;
+    if name.len() > MAX_NAME || name.chars().any(char::is_control) {
+        let problem =
+            format!("the name must have at most {MAX_NAME} bytes and no control characters");
+        return Err(malformed(field(), problem));
+    }
+    let period = Duration::from_nanos(period_ns);
+    if period > LONGEST {
+        return Err(malformed(field(), format!("the period {period} is longer than {LONGEST}")));
+    }
+    let time_per_pdu = Service::from_nanos(time_per_pdu_ns);
+    Upcall::new(UpcallSpec { name, period, batch, quantum, time_per_pdu })
+        .map_err(|why| malformed(field(), why))
+}
+
+impl From<&Want> for RawWant {
+    fn from(want: &Want) -> Self {
+        let thread = want.thread.as_raw();
+        match &want.what {
+            What::Upcalls(upcalls) => {
+                Self::Upcalls { thread, upcalls: upcalls.iter().map(RawUpcall::from).collect() }
+            }
+            What::Reservation(reservation) => Self::Reservation {
+                thread,
+                budget_ns: reservation.budget().as_nanos(),
+                period_ns: reservation.period().as_nanos(),
+            },
+            What::Priority { share_ppm } => Self::Priority { thread, share_ppm: *share_ppm },
+        }
+    }
+}
+
+impl From<&Upcall> for RawUpcall {
+    fn from(upcall: &Upcall) -> Self {
+        Self {
+            name: upcall.name().into(),
+            period_ns: upcall.period().as_nanos(),
+            batch: upcall.batch().get(),
+            quantum: upcall.quantum().get(),
+            time_per_pdu_ns: upcall.time_per_pdu().as_nanos(),
+        }
+    }
+}

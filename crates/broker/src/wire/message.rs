@@ -1,0 +1,273 @@
+//! What is said on the socket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::grant::{GrantId, Token};
+use crate::want::{Kind, RawWant};
+
+/// A client's message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Envelope {
+    /// Comes back with the answer.
+    pub id: u32,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    /// The first message of a connection.
+    Hello {
+        /// [`super::VERSION`].
+        version: u32,
+    },
+    /// Nothing; answered with [`Answer::Pong`].
+    Ping,
+    /// A grant.
+    Request {
+        /// For what.
+        want: RawWant,
+    },
+    /// Another contract in place of a grant's own. If it is refused the grant stays as it is.
+    Change {
+        /// Which.
+        grant: GrantId,
+        /// For the same thread and of the same kind.
+        want: RawWant,
+    },
+    /// The end of a grant.
+    Release {
+        /// Which.
+        grant: GrantId,
+    },
+    /// To go on with a grant after a reconnection.
+    Resume {
+        /// Which.
+        grant: GrantId,
+        /// As it was told with the grant.
+        token: Token,
+    },
+    /// What is granted: a user's own, or everything to root.
+    Status {
+        /// Only grants with a greater number: answers come in pages.
+        after: Option<GrantId>,
+    },
+}
+
+/// The broker's message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Said {
+    /// To an [`Ask`].
+    Answer {
+        /// Of the envelope; 0 where it could not be read.
+        id: u32,
+        /// The answer.
+        answer: Answer,
+    },
+    /// About a grant, without being asked.
+    Event {
+        /// Which; none where it is about the host.
+        grant: Option<GrantId>,
+        /// What happened.
+        event: Event,
+    },
+}
+
+/// The broker's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Answer {
+    /// To [`Ask::Hello`].
+    Welcome {
+        /// The version spoken from here on.
+        version: u32,
+        /// Whether upcall threads may raise themselves to the ceiling (`RLIMIT_RTPRIO`); else the
+        /// broker puts them at the fixed level of their shortest period.
+        ceiling: bool,
+        /// Where the broker may not set limits of others (no CAP_SYS_RESOURCE): the hard
+        /// `RLIMIT_RTTIME` in microseconds that a process must set itself before it gets SCHED_FIFO.
+        rttime_us: Option<u64>,
+    },
+    /// To [`Ask::Ping`].
+    Pong,
+    /// Admitted, written down, and in force.
+    Granted {
+        /// Its number.
+        grant: GrantId,
+        /// Proves after a reconnection who holds it.
+        token: Token,
+        /// The CPU on which upcalls were admitted and to which their thread is pinned.
+        cpu: Option<u32>,
+    },
+    /// Not admitted.
+    Refused(Refused),
+    /// The grant is over.
+    Released,
+    /// To [`Ask::Status`].
+    Status(Status),
+    /// The request could not be understood or carried out.
+    Error {
+        /// One sentence that says what to do.
+        problem: String,
+    },
+}
+
+/// Why not, and what would be admitted at this moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("refused by the {test} test: {why}{}", offers_text(.offers))]
+#[serde(deny_unknown_fields)]
+pub struct Refused {
+    /// Such as `quota`, `response-time` or `bandwidth`.
+    pub test: String,
+    /// One clause with the numbers.
+    pub why: String,
+    /// By how much it does not fit, in parts per million of a CPU; none where no number says it.
+    pub short_ppm: Option<u64>,
+    /// Whole requests, each of which was admitted before it was offered.
+    pub offers: Vec<Offered>,
+}
+
+/// A counter-offer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offered {
+    /// What is other than in the request.
+    pub change: String,
+    /// To ask for as it is.
+    pub want: RawWant,
+}
+
+fn offers_text(offers: &[Offered]) -> String {
+    match offers {
+        [] => "; no smaller request was found that would fit".into(),
+        offers => {
+            let changes: Vec<&str> = offers.iter().map(|offer| offer.change.as_str()).collect();
+            format!("; it would be admitted with {}", changes.join(", or "))
+        }
+    }
+}
+
+/// What a client is told about its grants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Event {
+    /// The use nears what was granted.
+    NearLimit {
+        /// Of a CPU, over the last second or more.
+        used_ppm: u64,
+        /// Of a CPU.
+        granted_ppm: u64,
+    },
+    /// More was used than granted. Repeated, it ends the grant.
+    Broken {
+        /// Of a CPU.
+        used_ppm: u64,
+        /// Of a CPU.
+        granted_ppm: u64,
+        /// Windows in a row.
+        times: u32,
+    },
+    /// The grant was taken away; nothing of it is in force any more.
+    Revoked {
+        /// One sentence.
+        why: String,
+    },
+    /// The host got tighter: this much must be given back, or the newest grants are revoked.
+    Choose {
+        /// Of a CPU, by the holder's user.
+        must_free_ppm: u64,
+        /// Until then.
+        within_ms: u64,
+        /// What could be asked for in place of the grant.
+        offers: Vec<Offered>,
+    },
+    /// Something was given back since a request of this client was refused.
+    MoreAvailable {
+        /// Of all CPUs together, left for promises.
+        ppm: u64,
+    },
+}
+
+/// A page of what is granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Status {
+    /// Of the whole host.
+    pub totals: Totals,
+    /// In ascending order of their numbers.
+    pub grants: Vec<GrantStatus>,
+    /// Whether there are more with greater numbers.
+    pub more: bool,
+    /// The latest refusals, the newest first.
+    pub refusals: Vec<RefusedStatus>,
+}
+
+/// The host's sums.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    /// CPUs that may be promised.
+    pub cpus: u32,
+    /// Of each CPU, in parts per million.
+    pub reservable_ppm: u64,
+    /// Granted, all CPUs together.
+    pub granted_ppm: u64,
+    /// Grants that live.
+    pub grants: u64,
+    /// Connections.
+    pub connections: u64,
+    /// What the asking user may have.
+    pub quota_ppm: u64,
+    /// What the asking user has.
+    pub yours_ppm: u64,
+    /// Refused since the broker started.
+    pub refused: u64,
+}
+
+/// One grant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantStatus {
+    /// Its number.
+    pub grant: GrantId,
+    /// What kind of guarantee.
+    pub kind: Kind,
+    /// Of whom.
+    pub uid: u32,
+    /// The process.
+    pub pid: i32,
+    /// The thread.
+    pub thread: i32,
+    /// In words.
+    pub what: String,
+    /// Of a CPU.
+    pub share_ppm: u64,
+    /// Over the last second or more; none while it is not known.
+    pub used_ppm: Option<u64>,
+    /// Where upcalls run.
+    pub cpu: Option<u32>,
+    /// Seconds since 1970.
+    pub since: u64,
+    /// Whether its holder is connected.
+    pub connected: bool,
+}
+
+/// A request that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedStatus {
+    /// Seconds since 1970.
+    pub at: u64,
+    /// Who asked.
+    pub uid: u32,
+    /// From which process.
+    pub pid: i32,
+    /// For what, in words.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}

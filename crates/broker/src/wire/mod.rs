@@ -1,0 +1,71 @@
+//! The messages, and how they travel.
+//!
+//! A `SOCK_SEQPACKET` Unix socket keeps the borders of messages, so there is no length to lie about
+//! and no half message to wait for. Each message is one JSON object of at most [`MAX_MESSAGE`]
+//! bytes: it can be typed by hand (`socat - UNIX-CONNECT:/run/punctual/broker.sock,type=5`), and
+//! nothing that a client does often goes through it. Unknown fields are refused.
+//!
+//! A client speaks first, `{"id":1,"ask":{"hello":{"version":1}}}`; every [`Ask`] has one
+//! [`Answer`] with the same `id`. [`Event`]s come in between, without being asked for.
+
+mod message;
+mod socket;
+
+pub use message::{
+    Answer, Ask, Envelope, Event, GrantStatus, Offered, Refused, RefusedStatus, Said, Status,
+    Totals,
+};
+pub use socket::{Listener, ReceiveError, Received, Socket};
+
+/// The version that this crate speaks.
+pub const VERSION: u32 = 1;
+
+/// The longest message in either direction, in bytes.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// Reads a client's message; the error says where and what is wrong.
+pub fn parse_ask(bytes: &[u8]) -> Result<Envelope, serde_json::Error> {
+    serde_json::from_slice(bytes)
+}
+
+/// Reads the broker's message.
+pub fn parse_said(bytes: &[u8]) -> Result<Said, serde_json::Error> {
+    serde_json::from_slice(bytes)
+}
+
+/// Writes a message; nothing if it would be longer than [`MAX_MESSAGE`].
+pub fn to_bytes(message: &impl serde::Serialize) -> Option<Vec<u8>> {
+    // Cannot fail: no map with keys that are not text.
+    let bytes = serde_json::to_vec(message).ok()?;
+    (bytes.len() <= MAX_MESSAGE).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::want::RawWant;
+
+    #[test]
+    fn the_form_of_a_message_is_as_documented() {
+        let hello = parse_ask(br#"{"id":1,"ask":{"hello":{"version":1}}}"#).expect("documented");
+        assert_eq!(hello, Envelope { id: 1, ask: Ask::Hello { version: VERSION } });
+        let text = br#"{"id":2,"ask":{"request":{"want":{"reservation":{"thread":7,"budget_ns":2000000,"period_ns":8000000}}}}}"#;
+        let want = RawWant::Reservation { thread: 7, budget_ns: 2_000_000, period_ns: 8_000_000 };
+        let envelope = Envelope { id: 2, ask: Ask::Request { want } };
+        assert_eq!(parse_ask(text).expect("documented"), envelope);
+        assert_eq!(to_bytes(&envelope).expect("short"), text);
+    }
+
+    #[test]
+    fn rubbish_is_refused_with_its_place() {
+        for text in ["", "{", "{\"id\":1}", r#"{"id":1,"ask":"ping","more":1}"#, "\u{0}\u{1}"] {
+            let error = parse_ask(text.as_bytes()).expect_err(text).to_string();
+            assert!(error.contains("line") || error.contains("EOF"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_not_written() {
+        assert_eq!(to_bytes(&"x".repeat(MAX_MESSAGE)), None);
+    }
+}

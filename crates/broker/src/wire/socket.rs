@@ -1,0 +1,160 @@
+//! Sequenced packets over a Unix socket (unix(7)).
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, connect, listen, recv, send, socket_with,
+};
+use thiserror::Error;
+
+use super::MAX_MESSAGE;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
+
+fn new_socket(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags | SocketFlags::CLOEXEC, None)
+}
+
+/// Where clients connect.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    /// Removed at the end; none where the service manager made it.
+    path: Option<PathBuf>,
+}
+
+impl Listener {
+    /// Listens at `path`, to which every user may connect: what each may have is decided by quota.
+    ///
+    /// A socket that a dead broker left there is replaced. An error if a broker answers there.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
+        let fd = new_socket(SocketFlags::NONBLOCK)?;
+        match bind(&fd, &address) {
+            Err(Errno::ADDRINUSE) if Socket::connect(path).is_err() => {
+                fs::remove_file(path)?;
+                bind(&fd, &address)?;
+            }
+            other => other?,
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+        listen(&fd, BACKLOG)?;
+        Ok(Self { fd, path: Some(path.to_owned()) })
+    }
+
+    /// Takes a socket that listens already.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { fd, path: None })
+    }
+
+    /// The next connection, if one waits.
+    pub fn accept(&self) -> rustix::io::Result<Option<Socket>> {
+        match accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(fd) => Ok(Some(Socket { fd })),
+            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A message of so many bytes at the start of the buffer.
+    Message(usize),
+    /// Nothing is there yet.
+    Nothing,
+    /// The other end is gone.
+    Closed,
+}
+
+/// Why nothing can be received any more.
+#[derive(Debug, Error)]
+pub enum ReceiveError {
+    /// Nobody may send so much.
+    #[error("a message of {length} bytes, and {MAX_MESSAGE} is the most")]
+    TooLong {
+        /// Its length.
+        length: usize,
+    },
+    /// Any other error of recv(2).
+    #[error("recv(2) failed: {0}")]
+    Failed(#[from] Errno),
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    /// Connects to the broker at `path`. Sends block from here, until [`Self::receive`]s find room.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let fd = new_socket(SocketFlags::empty())?;
+        connect(&fd, &SocketAddrUnix::new(path)?)?;
+        Ok(Self { fd })
+    }
+
+    /// Sends one message whole; false if there is no room for it now.
+    pub fn send(&self, message: &[u8]) -> rustix::io::Result<bool> {
+        loop {
+            match send(&self.fd, message, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(true),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    /// Receives one message into `buffer`, which has room for [`MAX_MESSAGE`] bytes.
+    ///
+    /// Blocks only if `wait` and the socket is a client's.
+    pub fn receive(&self, buffer: &mut [u8], wait: bool) -> Result<Received, ReceiveError> {
+        let mut flags = RecvFlags::TRUNC;
+        flags.set(RecvFlags::DONTWAIT, !wait);
+        loop {
+            match recv(&self.fd, &mut *buffer, flags) {
+                // An empty packet looks like the end, and is taken for it.
+                Ok((_, 0)) => return Ok(Received::Closed),
+                Ok((_, length)) if length > buffer.len().min(MAX_MESSAGE) => {
+                    return Err(ReceiveError::TooLong { length });
+                }
+                Ok((_, length)) => return Ok(Received::Message(length)),
+                Err(Errno::AGAIN) => return Ok(Received::Nothing),
+                Err(Errno::INTR) => {}
+                Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Received::Closed),
+                Err(other) => return Err(other.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,87 @@
+//! `punctual serve`: the broker, which gives ordinary users guarantees.
+
+use std::path::PathBuf;
+
+use punctual_broker::config::Config;
+use punctual_broker::server::{Options, ServeError, Server};
+use punctual_broker::{CONFIG, SOCKET, STATE};
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+
+const HELP: &str = "\
+Examples: as a service; in a terminal, to try it; look whether a configuration is right
+  systemctl enable --now punctual-broker.socket
+  sudo punctual serve --socket /tmp/broker.sock --state /tmp/broker-state
+  punctual serve --check --config broker.toml
+
+Needs CAP_SYS_NICE, and CAP_SYS_RESOURCE for the ceiling protocol of upcalls; everything else is \
+given up at the start. SIGHUP reads the configuration again, and a bad one changes nothing. SIGTERM \
+ends the broker; what it granted stays in force for its successor, and is taken back from whoever \
+does not connect to that one within the grace period.
+
+Logs go to standard error; RUST_LOG=debug says more.
+
+Exit codes: 0 ended by a signal, 2 bad usage or bad configuration, 3 this host cannot.";
+
+/// Runs the broker: grants ordinary users what fits beside everything granted on this host.
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Who may have how much [default: /etc/punctual/broker.toml, if it is there].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where clients connect, unless the service manager passes a socket.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+    /// The folder of the ledger. It should be in memory: nothing in it outlives a boot.
+    #[arg(long, value_name = "FOLDER", default_value = STATE)]
+    state: PathBuf,
+    /// Write logs as lines of JSON.
+    #[arg(long)]
+    json: bool,
+    /// Only look whether the configuration is right.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    let config = args.config.clone().unwrap_or_else(|| CONFIG.into());
+    if args.check {
+        let bytes = std::fs::read(&config)
+            .map_err(|why| Failure::bad_input(format!("{}: {why}", config.display())))?;
+        let _valid =
+            Config::parse(&config.display().to_string(), &bytes).map_err(Failure::bad_input)?;
+        output::print(&format!("{}: right\n", config.display()))?;
+        return Ok(Exit::Kept);
+    }
+    log(args.json);
+    let options = Options {
+        config,
+        config_must_exist: args.config.is_some(),
+        socket: args.socket.clone(),
+        state: args.state.clone(),
+    };
+    match Server::open(options).and_then(Server::run) {
+        Ok(()) => Ok(Exit::Kept),
+        Err(why @ (ServeError::Config(_) | ServeError::File { .. })) => {
+            Err(Failure::bad_input(why))
+        }
+        Err(why) => Err(Failure::cannot_here(why)),
+    }
+}
+
+/// To standard error, where the journal takes it from.
+fn log(json: bool) {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let to = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if json {
+        to.json().flatten_event(true).init();
+    } else if std::env::var_os("JOURNAL_STREAM").is_some() {
+        // The journal has its own clock.
+        to.without_time().with_ansi(false).with_target(false).init();
+    } else {
+        to.with_ansi(false).with_target(false).init();
+    }
+}

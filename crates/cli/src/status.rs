@@ -1,0 +1,109 @@
+//! `punctual status`: what the broker has granted, to whom, and what it refused.
+
+use std::path::PathBuf;
+
+use comfy_table::{CellAlignment, Table, presets};
+use punctual_broker::SOCKET;
+use punctual_broker::client::Broker;
+use punctual_broker::wire::{GrantStatus, Status};
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+
+const HELP: &str = "\
+Examples: one's own grants; as root those of everybody
+  punctual status
+  sudo punctual status --json | jq '.grants[] | select(.used_ppm > .share_ppm)'
+
+Exit codes: 0 the broker answered, 2 bad usage, 3 no broker answers.";
+
+/// Says what the broker has granted and refused: one's own, and to root everything.
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Where the broker listens.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+    /// Write it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    let status = Broker::connect_to(&args.socket)
+        .and_then(|mut broker| broker.status())
+        .map_err(Failure::cannot_here)?;
+    if args.json {
+        // Cannot fail: no map with keys that are not text, no writer.
+        let text = serde_json::to_string_pretty(&status).unwrap_or_default();
+        output::print(&format!("{text}\n"))?;
+    } else {
+        output::print(&text(&status))?;
+    }
+    Ok(Exit::Kept)
+}
+
+fn text(status: &Status) -> String {
+    let totals = &status.totals;
+    let capacity = totals.reservable_ppm * u64::from(totals.cpus);
+    let mut page = String::new();
+    if !status.grants.is_empty() {
+        page = format!("{}\n\n", table(&status.grants));
+    }
+    page += &format!(
+        "{} of {} granted on {} CPUs in {} grants; yours: {} of {}; {} connections, {} refusals.\n",
+        percent(totals.granted_ppm),
+        percent(capacity),
+        totals.cpus,
+        totals.grants,
+        percent(totals.yours_ppm),
+        percent(totals.quota_ppm),
+        totals.connections,
+        totals.refused,
+    );
+    for refused in status.refusals.iter().take(8) {
+        let (uid, pid) = (refused.uid, refused.pid);
+        page +=
+            &format!("refused: {} (user {uid}, process {pid}): {}\n", refused.what, refused.why);
+    }
+    page
+}
+
+fn table(grants: &[GrantStatus]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header([
+        "grant",
+        "user",
+        "process",
+        "thread",
+        "what",
+        "CPU",
+        "granted",
+        "used",
+        "connected",
+    ]);
+    for grant in grants {
+        table.add_row([
+            grant.grant.to_string(),
+            grant.uid.to_string(),
+            grant.pid.to_string(),
+            grant.thread.to_string(),
+            format!("{}: {}", grant.kind, grant.what),
+            grant.cpu.map_or_else(|| "any".into(), |cpu| cpu.to_string()),
+            percent(grant.share_ppm),
+            grant.used_ppm.map_or_else(|| "–".into(), percent),
+            if grant.connected { "yes" } else { "no" }.into(),
+        ]);
+    }
+    for column in [0, 1, 2, 3, 5, 6, 7] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn percent(ppm: u64) -> String {
+    format!("{:.1} %", ppm as f64 / 10_000.0)
+}

@@ -1,0 +1,91 @@
+//! What holders are told without asking.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::host::{Broker, Client, GENEROUS, alone, eventually};
+
+/// Collects events until they hold `what`.
+fn hears(client: &mut Client, what: &str) -> String {
+    let mut all = String::new();
+    eventually(what, || {
+        all.push_str(&client.ask("events"));
+        all.contains(what)
+    });
+    all
+}
+
+#[test]
+fn who_uses_more_than_granted_is_told_demoted_and_refused_for_a_while() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let mut client = broker.client();
+    client.granted("priority 50000");
+    // 30 % of a CPU, sleeping in between, until it has lost what it had.
+    eventually("the grant is revoked", || {
+        client.ask("work 3 30");
+        broker.granted_ppm() == 0
+    });
+    let heard = hears(&mut client, "Revoked");
+    assert!(heard.contains("Broken") && heard.contains("times: 3"), "{heard}");
+    assert_eq!(client.policy(), "SCHED_OTHER");
+    let refused = client.ask("priority 50000");
+    assert!(refused.contains("conduct"), "{refused}");
+}
+
+#[test]
+fn who_nears_the_limit_is_told() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let mut client = broker.client();
+    client.granted("priority 110000");
+    eventually("it is told", || {
+        client.ask("work 1 50");
+        client.ask("events").contains("NearLimit")
+    });
+    assert_eq!(client.policy(), "SCHED_FIFO");
+}
+
+#[test]
+fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let (mut gives, mut keeps) = (broker.client(), broker.client());
+    let first = gives.granted("reserve 2ms/10ms");
+    keeps.granted("reserve 2ms/10ms");
+    broker.reload("rubbish");
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(broker.granted_ppm(), 400_000, "a bad file changes nothing");
+    // Room for one and a half.
+    broker.reload(&GENEROUS.replace("60%", "30%").replace("400ms", "60s"));
+    let heard = hears(&mut keeps, "Choose");
+    assert!(
+        heard.contains("must_free_ppm: 100000") && heard.contains("a budget of at most"),
+        "{heard}"
+    );
+    // Who was first stays; who is asked may also ask for less.
+    let second = broker.status().grants[1].grant;
+    assert_eq!(
+        gives.ask(&format!("change {first} 1500us/10ms")),
+        "refused refused by the host test: the host has got tighter, and grants are being given back; ask again later; no smaller request was found that would fit"
+    );
+    assert_eq!(keeps.ask(&format!("change {second} 1ms/10ms")), "changed");
+    assert_eq!(broker.granted_ppm(), 300_000);
+    // Tighter still, and nobody gives.
+    broker.reload(&GENEROUS.replace("60%", "20%"));
+    hears(&mut keeps, "Choose");
+    hears(&mut keeps, "Revoked");
+    eventually("it is taken", || broker.granted_ppm() == 200_000);
+}
+
+#[test]
+fn who_was_refused_is_told_when_there_is_room() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let (mut holder, mut waits) = (broker.client(), broker.client());
+    let id = holder.granted("reserve 6ms/10ms");
+    assert!(waits.ask("reserve 1ms/10ms").starts_with("refused"));
+    holder.ask(&format!("release {id}"));
+    hears(&mut waits, "MoreAvailable");
+    waits.granted("reserve 1ms/10ms");
+}

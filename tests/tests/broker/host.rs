@@ -1,0 +1,270 @@
+//! Starting brokers and clients, and cleaning up after them whatever happens.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{env, thread};
+
+use punctual_broker::client::Broker as Connection;
+use punctual_broker::server::{Options, Server};
+use punctual_broker::wire::Status;
+use punctual_linux::process::{Signal, die_with_parent, send};
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread::Tid;
+use tempfile::TempDir;
+
+pub(crate) const ROLE: &str = "PUNCTUAL_TEST_ROLE";
+
+/// Nobody.
+const USER: u32 = 65_534;
+
+/// One at a time: they share the kernel's bandwidth.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Keeps other tests away; none where this host lets nobody reserve anything.
+pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let reservation = "1ms/100ms".parse().expect("valid");
+    for class in
+        [Class::Deadline { reservation, reset_on_fork: true }, Class::Fifo { priority: 80 }]
+    {
+        if let Err(refused) = sched::try_out(class) {
+            println!("skipped: {refused}");
+            return None;
+        }
+    }
+    // A client must be able to execute this program as another user.
+    let mut probe = Command::new(env::current_exe().expect("this program"));
+    probe.arg("--list").uid(USER).gid(USER).stdout(Stdio::null());
+    if let Err(error) = probe.status() {
+        println!("skipped: user {USER} cannot run this program: {error}");
+        return None;
+    }
+    Some(guard)
+}
+
+/// Until `holds`, for up to ten seconds.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1_000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("not within ten seconds: {what}");
+}
+
+/// Not a test: what the other processes do.
+#[test]
+fn other_process() {
+    let Ok(role) = env::var(ROLE) else { return };
+    match role.split_once(' ') {
+        Some(("broker", folder)) => {
+            let server = Server::open(options(folder.into())).expect("opens");
+            server.run().expect("runs");
+        }
+        Some(("client", socket)) => crate::client::obey(socket.into()),
+        _ => panic!("{role}"),
+    }
+}
+
+fn options(folder: PathBuf) -> Options {
+    Options {
+        config: folder.join("broker.toml"),
+        config_must_exist: true,
+        socket: folder.join("socket"),
+        state: folder.join("state"),
+    }
+}
+
+fn this_program(role: String, shell: Option<&str>) -> Command {
+    let exe = env::current_exe().expect("this program");
+    let mut command = match shell {
+        None => Command::new(exe),
+        Some(before) => {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", &format!("{before}; exec \"$0\" \"$@\"")]).arg(exe);
+            sh
+        }
+    };
+    command.args(["--exact", "host::other_process", "--nocapture", "--quiet"]).env(ROLE, role);
+    die_with_parent(&mut command);
+    command
+}
+
+/// A broker with a folder of its own. Killed when dropped.
+pub(crate) struct Broker {
+    folder: TempDir,
+    child: Child,
+    before: Option<&'static str>,
+}
+
+pub(crate) const GENEROUS: &str = r#"
+    [broker]
+    grace = "300ms"
+    choose = "400ms"
+    penalty = "5s"
+    run_limit = "1s"
+    sample = "50ms"
+    [default]
+    share = "60%"
+    max_grants = 2000
+    shortest_period = "1ms"
+    allow = ["upcalls", "reservations", "priority"]
+"#;
+
+impl Broker {
+    pub(crate) fn start(config: &str) -> Self {
+        Self::start_after(config, None)
+    }
+
+    /// The shell runs `before` first: for limits.
+    pub(crate) fn start_after(config: &str, before: Option<&'static str>) -> Self {
+        let folder =
+            tempfile::Builder::new().prefix("punctual-broker").tempdir().expect("a folder");
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+        fs::write(folder.path().join("broker.toml"), config).expect("written");
+        let child = spawn(&folder, before);
+        let broker = Self { folder, child, before };
+        broker.wait_until_it_answers();
+        broker
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    fn wait_until_it_answers(&self) {
+        eventually("the broker answers", || Connection::connect_to(&self.socket()).is_ok());
+    }
+
+    /// As root sees it.
+    pub(crate) fn status(&self) -> Status {
+        let mut connection = Connection::connect_to(&self.socket()).expect("it runs");
+        connection.status().expect("it answers")
+    }
+
+    pub(crate) fn granted_ppm(&self) -> u64 {
+        self.status().totals.granted_ppm
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.child, signal).expect("our child");
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(&self.folder, self.before);
+        self.wait_until_it_answers();
+    }
+
+    pub(crate) fn reload(&self, config: &str) {
+        fs::write(self.folder.path().join("broker.toml"), config).expect("written");
+        self.signal(Signal::HUP);
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let socket = self.socket();
+        let mut command = this_program(format!("client {}", socket.display()), None);
+        command.uid(USER).gid(USER).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("this program");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut client = Client { child, input, output };
+        assert_eq!(client.read(), "ready");
+        client
+    }
+}
+
+fn spawn(folder: &TempDir, before: Option<&str>) -> Child {
+    let mut command = this_program(format!("broker {}", folder.path().display()), before);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.spawn().expect("this program")
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client of an ordinary user, which does what it is told. Killed when dropped.
+pub(crate) struct Client {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Client {
+    /// Tells it to do something, without waiting.
+    pub(crate) fn tell(&mut self, what: &str) {
+        writeln!(self.input, "{what}").expect("it lives");
+    }
+
+    /// What it says next, without the harness's own lines.
+    pub(crate) fn read(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.output.read_line(&mut line).expect("it lives") > 0,
+                "the client has ended"
+            );
+            if let Some((_, said)) = line.split_once("> ") {
+                return said.trim_end().to_owned();
+            }
+        }
+    }
+
+    pub(crate) fn ask(&mut self, what: &str) -> String {
+        self.tell(what);
+        self.read()
+    }
+
+    /// Asks for what is granted; its number.
+    pub(crate) fn granted(&mut self, what: &str) -> u64 {
+        let answer = self.ask(what);
+        let number = answer.strip_prefix("granted ").unwrap_or_else(|| panic!("{what}: {answer}"));
+        number.parse().expect("a number")
+    }
+
+    pub(crate) fn thread(&self) -> Tid {
+        // The test's thread, not the harness's: as it says itself.
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it lives");
+        let named = |id: i32| {
+            let path = format!("/proc/{}/task/{id}/comm", self.child.id());
+            fs::read_to_string(path).is_ok_and(|name| name.starts_with("host::other_pro"))
+        };
+        let mut ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        Tid::from_raw(ids.find(|id| named(*id)).expect("the harness names its thread"))
+            .expect("positive")
+    }
+
+    pub(crate) fn policy(&self) -> &'static str {
+        sched::get(self.thread()).expect("it lives").policy_name()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.child, signal).expect("our child");
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,11 @@
+//! The broker and its clients, as processes of their own: the clients belong to an ordinary user.
+//!
+//! Each process is this program again, told by an environment variable what to be. Without root's
+//! rights the tests say so and check nothing. They check who holds what, never how fast.
+
+mod client;
+mod crashes;
+mod feedback;
+mod grants;
+mod host;
+mod hostile;
