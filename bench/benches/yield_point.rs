@@ -23,7 +23,7 @@ fn main() {
         let growth = f64::from(n).log10();
         compare(
             &format!(
-                "a job's next and iterated, {n} upcalls (A) / 10 (B), lg n is {growth:.0}-fold"
+                "a job's next and complete, {n} upcalls (A) / 10 (B), lg n is {growth:.0}-fold"
             ),
             21,
             turn_around(n),
@@ -40,12 +40,12 @@ fn yield_point() -> impl FnMut() -> f64 {
     let mut phases = vec![hour; 100];
     phases[0] = Duration::ZERO;
     let mut rmdp = Rmdp::with_phases(&upcalls, &phases, clock::now());
-    let Next::Run(turn) = rmdp.next(clock::now()) else { panic!("released at the start") };
+    let Next::Run(mut turn) = rmdp.next(clock::now()) else { panic!("released at the start") };
     assert_eq!(turn.pdus, 1);
     move || {
         nanos_per_op(CALLS, || {
             for _ in 0..CALLS {
-                let YieldPoint::Continue { .. } = rmdp.iterated(clock::now(), black_box(1)) else {
+                let YieldPoint::Continue = turn.iterated(clock::now(), black_box(1)) else {
                     panic!("nobody more urgent comes");
                 };
             }
@@ -70,12 +70,14 @@ fn turn_around(n: u32) -> impl FnMut() -> f64 {
             let mut jobs = 0;
             while jobs < JOBS {
                 match rmdp.next(now) {
-                    Next::Run(turn) => {
+                    Next::Run(mut turn) => {
                         now += Duration::from_micros(1);
-                        let end = rmdp.iterated(now, black_box(turn.pdus));
+                        let end = turn.iterated(now, black_box(turn.pdus));
                         assert_eq!(end, YieldPoint::Complete);
+                        black_box(rmdp.complete(&turn, now));
                         jobs += 1;
                     }
+                    Next::Missed(missed) => _ = black_box(missed),
                     Next::Idle { until, .. } => now = until,
                 }
             }

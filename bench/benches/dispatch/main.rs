@@ -1,0 +1,154 @@
+//! Live: what an empty periodic job costs, and how late it is woken, by who wakes it.
+//!
+//! The same task set for all, on one CPU beside a busy ordinary thread: N tasks with periods of 50,
+//! 80, 100, 200 and 400 units in turn, the unit so long that there are about 10,000 jobs a second
+//! whatever N is. So a cost that grows with N is the dispatcher's own. Two sets of phases:
+//!
+//! - *together*: all are first released at the same instant, as upcalls of one process are unless
+//!   somebody says otherwise; many releases share a wake-up.
+//! - *spread*: each has a random phase; hardly two releases share a wake-up.
+//!
+//! Two accounts of the same cost: what the kernel charges to the threads, and what the busy thread
+//! loses (everything, interrupts too; a difference of two measurements, so noisier).
+
+mod deadline_threads;
+mod fifo_threads;
+mod intervals;
+mod rt_app;
+mod set;
+mod soaker;
+mod upcalls;
+
+use punctual_linux::clock;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread;
+use punctual_model::{Duration, Instant};
+use punctual_runtime::ceiling::CEILING;
+use punctual_trace::Times;
+
+use self::set::{Phases, Set};
+
+/// So that everybody waits when the first is released; ten thousand threads take their time.
+const HEAD_START: Duration = Duration::from_millis(400);
+
+/// One measurement of one peer.
+const LENGTH: Duration = Duration::from_secs(2);
+
+/// Measurements of each peer.
+const ROUNDS: usize = 4;
+
+/// What a peer says of its jobs.
+struct Ran {
+    jobs: u64,
+    /// Processor time charged to its threads, in nanoseconds.
+    charged: f64,
+    wakeup_latency: Times,
+}
+
+/// Runs a set from the first instant to the second.
+type Peer = fn(&Set, Instant, Instant) -> Result<Ran, String>;
+
+const PEERS: [(&str, Peer); 5] = [
+    ("upcalls, one thread", upcalls::run),
+    ("SCHED_FIFO thread each, clock_nanosleep", fifo_threads::run),
+    ("SCHED_DEADLINE thread each, sched_yield", deadline_threads::run),
+    ("tokio intervals in a SCHED_FIFO thread", intervals::run),
+    ("rt-app, SCHED_FIFO thread each", rt_app::run),
+];
+
+fn main() {
+    if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
+        println!("dispatch: skipped: {refused}");
+        return;
+    }
+    // Threads inherit it. The last CPU: the first one serves most interrupts.
+    let cpu = *thread::affinity().last().expect("this thread runs on one");
+    thread::pin_to(cpu).expect("one of our own CPUs");
+    for phases in [Phases::Together, Phases::Spread] {
+        for tasks in [10, 100, 1_000, 10_000] {
+            compare(&Set::new(tasks, phases));
+        }
+    }
+}
+
+/// All peers in turn, forwards and backwards, and a line for each.
+fn compare(set: &Set) {
+    let mut figures: Vec<Figures> = PEERS.iter().map(|_| Figures::default()).collect();
+    for round in 0..ROUNDS {
+        let forwards: Vec<usize> = (0..PEERS.len()).collect();
+        let order: Vec<usize> =
+            if round % 2 == 0 { forwards } else { forwards.into_iter().rev().collect() };
+        for at in order {
+            figures[at].measure(set, PEERS[at].1);
+        }
+    }
+    println!("{} tasks, releases {}, {} rounds of {LENGTH}:", set.len(), set.phases, ROUNDS);
+    let ours = (figures[0].median_charged(), figures[0].median_lost());
+    for ((name, _), figures) in PEERS.iter().zip(&figures) {
+        println!("  {name}: {}", figures.text(ours));
+    }
+}
+
+#[derive(Default)]
+struct Figures {
+    charged: Vec<f64>,
+    lost: Vec<f64>,
+    wakeup_latency: Times,
+    /// Why it was not measured, from the first time on.
+    skipped: Option<String>,
+}
+
+impl Figures {
+    fn measure(&mut self, set: &Set, peer: Peer) {
+        if self.skipped.is_some() {
+            return;
+        }
+        let alone = clock::now();
+        let alone = soaker::progress(alone, alone + LENGTH / 4) * 4.0;
+        let start = clock::now() + HEAD_START;
+        let end = start + LENGTH;
+        let soak = soaker::start(start, end);
+        match peer(set, start, end) {
+            Ok(ran) => {
+                let jobs = ran.jobs as f64;
+                let beside = soak.join().expect("no panic");
+                self.charged.push(ran.charged / jobs);
+                self.lost.push((1.0 - beside / alone) * LENGTH.as_nanos() as f64 / jobs);
+                self.wakeup_latency.add(&ran.wakeup_latency);
+            }
+            Err(why) => {
+                let _ = soak.join();
+                self.skipped = Some(why);
+            }
+        }
+    }
+
+    fn median_charged(&self) -> f64 {
+        median(&self.charged)
+    }
+
+    fn median_lost(&self) -> f64 {
+        median(&self.lost)
+    }
+
+    fn text(&self, (charged, lost): (f64, f64)) -> String {
+        if let Some(why) = &self.skipped {
+            return format!("not measured: {why}");
+        }
+        format!(
+            "charged {:.0} ns a job ({:.2} of it for ours), lost {:.0} ns ({:.2}); woken late by \
+             p50/p99/max {} us",
+            self.median_charged(),
+            charged / self.median_charged(),
+            self.median_lost(),
+            lost / self.median_lost(),
+            self.wakeup_latency,
+        )
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,44 @@
+//! All tasks as upcalls of one process.
+
+use punctual_linux::clock;
+use punctual_model::{Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
+use punctual_runtime::{Placement, Upcalls};
+use punctual_trace::{Kind, Times};
+
+use crate::Ran;
+use crate::set::Set;
+
+/// Counts its jobs.
+struct Empty(u64);
+
+impl Handler for Empty {
+    fn iterate(&mut self, _now: Instant, pdus: u32) -> u32 {
+        self.0 += 1;
+        pdus
+    }
+}
+
+pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
+    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
+    for (period, _) in set.tasks() {
+        let time_per_pdu = Service::from_micros(1);
+        let spec = UpcallSpec { name: "empty".into(), period, batch: 1, quantum: 1, time_per_pdu };
+        let upcall = Upcall::new(spec).map_err(|error| error.to_string())?;
+        upcalls.create(upcall, Empty(0)).map_err(|error| error.to_string())?;
+    }
+    let mut running = upcalls.run(start).map_err(|error| error.to_string())?;
+    let mut wakeup_latency = Times::new();
+    let mut count = |event: punctual_trace::Event| {
+        if event.kind == Kind::Start {
+            wakeup_latency.record(event.at.saturating_since(event.release));
+        }
+    };
+    while clock::now() < end {
+        clock::sleep(punctual_model::Duration::from_millis(50));
+        running.drain().for_each(&mut count);
+    }
+    let stopped = running.stop().map_err(|error| error.to_string())?;
+    stopped.events.into_iter().for_each(&mut count);
+    let jobs = stopped.handlers.iter().map(|handler| handler.0).sum();
+    Ok(Ran { jobs, charged: stopped.exec_time.as_nanos() as f64, wakeup_latency })
+}
