@@ -47,6 +47,7 @@ fn serve(folder: &Path) {
         config_must_exist: true,
         socket: folder.join("socket"),
         state: folder.join("state"),
+        measured: None,
     };
     Server::open(options).expect("opens").run().expect("runs");
 }

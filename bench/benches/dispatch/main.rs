@@ -8,6 +8,10 @@
 //!   somebody says otherwise; many releases share a wake-up.
 //! - *spread*: each has a random phase; hardly two releases share a wake-up.
 //!
+//! Arguments choose: sizes, phases, and words of the peers' names. `cargo bench --bench dispatch --
+//! 1000 spread upcalls FIFO` takes a minute, all of it ten times that. Ours is always measured: the
+//! ratios are to it.
+//!
 //! Two accounts of the same cost: what the kernel charges to the threads, and what the busy thread
 //! loses (everything, interrupts too; a difference of two measurements, so noisier).
 
@@ -48,8 +52,9 @@ struct Ran {
 /// Runs a set from the first instant to the second.
 type Peer = fn(&Set, Instant, Instant) -> Result<Ran, String>;
 
-const PEERS: [(&str, Peer); 5] = [
+const PEERS: [(&str, Peer); 6] = [
     ("upcalls, one thread", upcalls::run),
+    ("upcalls, one thread, release window of 1 ms", upcalls::run_with_window),
     ("SCHED_FIFO thread each, clock_nanosleep", fifo_threads::run),
     ("SCHED_DEADLINE thread each, sched_yield", deadline_threads::run),
     ("tokio intervals in a SCHED_FIFO thread", intervals::run),
@@ -64,27 +69,38 @@ fn main() {
     // Threads inherit it. The last CPU: the first one serves most interrupts.
     let cpu = *thread::affinity().last().expect("this thread runs on one");
     thread::pin_to(cpu).expect("one of our own CPUs");
-    for phases in [Phases::Together, Phases::Spread] {
-        for tasks in [10, 100, 1_000, 10_000] {
-            compare(&Set::new(tasks, phases));
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let both = [Phases::Together, Phases::Spread];
+    let named = both.into_iter().filter(|phases| words.contains(&phases.to_string()));
+    let named: Vec<Phases> = named.collect();
+    let phases_of = |word: &String| both.iter().any(|phases| *word == phases.to_string());
+    let names: Vec<&String> =
+        words.iter().filter(|word| word.parse::<usize>().is_err() && !phases_of(word)).collect();
+    let is_asked = |name: &str| names.is_empty() || names.iter().any(|word| name.contains(*word));
+    let rest = PEERS[1..].iter().filter(|(name, _)| is_asked(name));
+    let peers: Vec<(&str, Peer)> = PEERS[..1].iter().chain(rest).copied().collect();
+    for phases in if named.is_empty() { both.to_vec() } else { named } {
+        for &tasks in if sizes.is_empty() { &[10, 100, 1_000, 10_000][..] } else { &sizes } {
+            compare(&Set::new(tasks, phases), &peers);
         }
     }
 }
 
 /// All peers in turn, forwards and backwards, and a line for each.
-fn compare(set: &Set) {
-    let mut figures: Vec<Figures> = PEERS.iter().map(|_| Figures::default()).collect();
+fn compare(set: &Set, peers: &[(&str, Peer)]) {
+    let mut figures: Vec<Figures> = peers.iter().map(|_| Figures::default()).collect();
     for round in 0..ROUNDS {
-        let forwards: Vec<usize> = (0..PEERS.len()).collect();
+        let forwards: Vec<usize> = (0..peers.len()).collect();
         let order: Vec<usize> =
             if round % 2 == 0 { forwards } else { forwards.into_iter().rev().collect() };
         for at in order {
-            figures[at].measure(set, PEERS[at].1);
+            figures[at].measure(set, peers[at].1);
         }
     }
     println!("{} tasks, releases {}, {} rounds of {LENGTH}:", set.len(), set.phases, ROUNDS);
     let ours = (figures[0].median_charged(), figures[0].median_lost());
-    for ((name, _), figures) in PEERS.iter().zip(&figures) {
+    for ((name, _), figures) in peers.iter().zip(&figures) {
         println!("  {name}: {}", figures.text(ours));
     }
 }

@@ -1,7 +1,7 @@
 //! All tasks as upcalls of one process.
 
 use punctual_linux::clock;
-use punctual_model::{Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
+use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
 use punctual_runtime::{Placement, Upcalls};
 use punctual_trace::{Kind, Times};
 
@@ -19,12 +19,27 @@ impl Handler for Empty {
 }
 
 pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
-    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
-    for (period, _) in set.tasks() {
+    run_noticing(Duration::ZERO, set, start, end)
+}
+
+pub(crate) fn run_with_window(set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
+    run_noticing(Duration::from_millis(1), set, start, end)
+}
+
+/// Each release is noticed by so much later.
+fn run_noticing(
+    window: Duration,
+    set: &Set,
+    start: Instant,
+    end: Instant,
+) -> Result<Ran, String> {
+    let mut upcalls =
+        Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).with_release_window(window);
+    for (period, phase) in set.tasks() {
         let time_per_pdu = Service::from_micros(1);
         let spec = UpcallSpec { name: "empty".into(), period, batch: 1, quantum: 1, time_per_pdu };
         let upcall = Upcall::new(spec).map_err(|error| error.to_string())?;
-        upcalls.create(upcall, Empty(0)).map_err(|error| error.to_string())?;
+        upcalls.create_at(upcall, Empty(0), phase).map_err(|error| error.to_string())?;
     }
     let mut running = upcalls.run(start).map_err(|error| error.to_string())?;
     let mut wakeup_latency = Times::new();
@@ -34,7 +49,7 @@ pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String
         }
     };
     while clock::now() < end {
-        clock::sleep(punctual_model::Duration::from_millis(50));
+        clock::sleep(Duration::from_millis(50));
         running.drain().for_each(&mut count);
     }
     let stopped = running.stop().map_err(|error| error.to_string())?;
