@@ -1,4 +1,5 @@
 //! What it costs a real-time thread to leave a trace event for somebody else.
+#![allow(clippy::disallowed_methods, reason = "measures as its peers do")]
 
 use std::hint::black_box;
 use std::sync::mpsc;

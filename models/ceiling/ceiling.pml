@@ -13,22 +13,27 @@
  *
  * Variables that are not needed any more are set to zero, so that states coincide.
  *
- * Checked:
+ * Checked, each broken by a mistake that can be put in, or the check could not fail:
  *  1. Whoever goes on at a yield point overlooks nobody more urgent who waits in the queue.
+ *     -DWRONG: a thread that gives way lowers itself before the table says so.
+ *     -DEARLY: a thread takes its reins back before it rises.
  *  2. Once somebody has risen, nobody is left at the ceiling who does not run.
+ *     -DUNLOWERED: whoever rises lowers nobody.
  *  3. No quantum is preempted by another upcall.
- *  4. Nothing goes on for ever (as only so many jobs are released, a cycle is a livelock).
+ *     -DUNRISEN: a thread works at the priority at which it waited.
+ *  4. Nothing goes on for ever: as only so many jobs are released, any cycle is a livelock.
+ *     -DIMPATIENT: a thread gives way until nobody presses, however often in vain.
  *  5. When all is quiet each released job has run, but for those of the dead and the stopped.
+ *     -DOVERSLEPT: a thread sleeps although its release has passed meanwhile.
  *
  * A process may be left out of 1 or 2 for reasons that the documentation names: it was stopped
  * itself, or whoever had claimed its reins was killed or stopped with them.
  *
  * -DTWO: without the second process, which leaves fewer states for kills and stops.
- *
- * -DWRONG: a thread that gives way lowers itself before the table says so. Then 1 must fail.
- * -DEARLY: a thread takes its reins back before it rises. Then 1 must fail.
- * -DUNLOWERED: whoever rises lowers nobody. Then 2 must fail.
  */
+
+/* The number of the property shows in what is printed when it is broken. */
+#define property(number, holds) assert((holds) && number)
 
 #ifndef JOBS
 #define JOBS 2      /* of each rate */
@@ -38,6 +43,9 @@
 #endif
 #ifndef STOPS
 #define STOPS 1
+#endif
+#ifndef TROUBLES
+#define TROUBLES (KILLS + STOPS)    /* kills and stops together */
 #endif
 
 #define N 3
@@ -224,10 +232,12 @@ inline rise(i) {
 #ifdef EARLY
     atomic { step(i) reins[i] = HELD };
 #endif
+#ifndef UNRISEN
     if
     :: !up -> atomic { step(i) prio[i] = CEILING; reschedule() }
     :: else
     fi;
+#endif
     /* If they are not as they were seen, somebody has set the priority, or is about to but dead or
        stopped: nobody else can have them while we run. */
     atomic {
@@ -235,25 +245,24 @@ inline rise(i) {
         up = (reins[i] == OFFERED && left_at[i] == came_at);
         reins[i] = HELD
     };
+#ifndef UNRISEN
     if
     :: !up -> atomic { step(i) prio[i] = CEILING; reschedule() }
     :: else
     fi;
+#endif
     atomic { step(i) publish(i, 0, false); excused[i] = false; up = false };
 #ifndef UNLOWERED
     put_in_order(i);
 #endif
     atomic {
         step(i)
-        assert(i == 0 || !(awake[0] || reins[0] == OFFERED) || prio[0] < CEILING || excused[0] ||
-            excused[i] ||
-            dead[0] || reins[0] == HELD);
-        assert(i == 1 || !(awake[1] || reins[1] == OFFERED) || prio[1] < CEILING || excused[1] ||
-            excused[i] ||
-            dead[1] || reins[1] == HELD);
-        assert(i == 2 || !(awake[2] || reins[2] == OFFERED) || prio[2] < CEILING || excused[2] ||
-            excused[i] ||
-            dead[2] || reins[2] == HELD)
+        property(2, i == 0 || !(awake[0] || reins[0] == OFFERED) || prio[0] < CEILING ||
+            excused[0] || excused[i] || dead[0] || reins[0] == HELD);
+        property(2, i == 1 || !(awake[1] || reins[1] == OFFERED) || prio[1] < CEILING ||
+            excused[1] || excused[i] || dead[1] || reins[1] == HELD);
+        property(2, i == 2 || !(awake[2] || reins[2] == OFFERED) || prio[2] < CEILING ||
+            excused[2] || excused[i] || dead[2] || reins[2] == HELD)
     }
 }
 
@@ -279,10 +288,12 @@ inline give_way(i, level) {
     rise(i);
     d_step {
         step(i)
+#ifndef IMPATIENT
         /* It may have been raised past some of those for whom it sank. */
         if :: by[i].tried[0] && presses(0, came_at) -> by[i].vain[0] = true :: else fi;
         if :: by[i].tried[1] && presses(1, came_at) -> by[i].vain[1] = true :: else fi;
         if :: by[i].tried[2] && presses(2, came_at) -> by[i].vain[2] = true :: else fi;
+#endif
         by[i].tried[0] = false;
         by[i].tried[1] = false;
         by[i].tried[2] = false;
@@ -295,9 +306,24 @@ inline look(i, level) {
     atomic {
         step(i)
         gives_way = pressed(i, level);
-        assert(gives_way || (!overlooked(0, level) && !overlooked(1, level) &&
+        property(1, gives_way || (!overlooked(0, level) && !overlooked(1, level) &&
             !overlooked(2, level)))
     }
+}
+
+inline yield_point(i, level) {
+    look(i, level);
+#ifdef IMPATIENT
+    do
+    :: gives_way -> gives_way = false; give_way(i, level); look(i, level)
+    :: else -> break
+    od
+#else
+    if
+    :: gives_way -> gives_way = false; give_way(i, level)
+    :: else
+    fi
+#endif
 }
 
 active [N] proctype upcalls() {
@@ -336,11 +362,7 @@ active [N] proctype upcalls() {
                 :: else
                 fi
             };
-            look(i, level);
-            if
-            :: gives_way -> gives_way = false; give_way(i, level)
-            :: else
-            fi;
+            yield_point(i, level);
             atomic {
                 step(i)
                 if
@@ -356,17 +378,12 @@ active [N] proctype upcalls() {
             :: quanta > 0 ->
                 atomic {
                     step(i)
-                    assert(inside == NOBODY || inside == i || excused[inside] || dead[inside]);
+                    property(3, inside == NOBODY || inside == i || excused[inside] || dead[inside]);
                     inside = i
                 };
                 atomic { step(i) inside = NOBODY; quanta-- };
                 if
-                :: quanta > 0 ->
-                    look(i, level);
-                    if
-                    :: gives_way -> gives_way = false; give_way(i, level)
-                    :: else
-                    fi
+                :: quanta > 0 -> yield_point(i, level)
                 :: else
                 fi
             :: else -> break
@@ -407,7 +424,11 @@ active [N] proctype upcalls() {
             atomic {
                 step(i)
                 if
+#ifdef OVERSLEPT
+                :: true ->
+#else
                 :: slow_pending[i] == 0 && !(i == 0 && fast_pending > 0) ->
+#endif
                     awake[i] = false;
                     level = 0;
                     reschedule()
@@ -439,7 +460,7 @@ inline excuse_those_claimed() {
 }
 
 active proctype environment() {
-    byte kills = KILLS, stops = STOPS;
+    byte kills = KILLS, stops = STOPS, troubles = TROUBLES;
 
     atomic {
         cpu == NOBODY ->
@@ -464,8 +485,9 @@ active proctype environment() {
                 reschedule()
         }
     :: atomic {
-            kills > 0 ->
+            kills > 0 && troubles > 0 ->
                 kills--;
+                troubles--;
                 if
                 :: dead[0] = true
                 :: dead[1] = true
@@ -475,8 +497,9 @@ active proctype environment() {
                 reschedule()
         }
     :: atomic {
-            stops > 0 ->
+            stops > 0 && troubles > 0 ->
                 stops--;
+                troubles--;
                 if
                 :: stopped[0] = true; excused[0] = true
                 :: stopped[1] = true; excused[1] = true
@@ -494,8 +517,9 @@ active proctype environment() {
         }
     :: timeout -> break
     od;
-    assert(slow_left[0] == 0 || dead[0]);
-    assert((fast_pending == 0 && slow_pending[0] == 0) || dead[0] || stopped[0]);
-    assert(slow_pending[1] == 0 || dead[1] || stopped[1]);
-    assert(slow_pending[2] == 0 || dead[2] || stopped[2])
+    /* Of the first process, what was not released was left out because it is dead. */
+    property(5, slow_left[0] == 0 || dead[0]);
+    property(5, (fast_pending == 0 && slow_pending[0] == 0) || dead[0] || stopped[0]);
+    property(5, slow_pending[1] == 0 || dead[1] || stopped[1]);
+    property(5, slow_pending[2] == 0 || dead[2] || stopped[2])
 }
