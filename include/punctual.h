@@ -605,8 +605,8 @@ typedef struct punctual_stats {
      */
     struct punctual_times response_time;
     /**
-     * Events of all upcalls that were lost before they were counted. Known, and not zero only,
-     * after punctual_stop.
+     * Events of all upcalls that were lost before they were counted, so far: if not zero, these
+     * statistics have gaps.
      */
     uint64_t events_lost;
 } punctual_stats;
@@ -693,16 +693,16 @@ typedef struct punctual_reservation_info {
      */
     uint64_t left_ns;
     /**
-     * Of a process: where the first window that is promised starts (CLOCK_MONOTONIC).
+     * By timetable: where the first window that is promised starts (CLOCK_MONOTONIC).
      */
     uint64_t since_ns;
     /**
-     * Of a process: slots given so far.
+     * By timetable: slots given so far.
      */
     uint64_t slots;
     /**
-     * Of a process: how often the kernel refused to start or stop it. Not zero means that the
-     * promise is broken: somebody took our rights, or its control group, away.
+     * By timetable: how often the kernel refused to start or stop the owner. Not zero means that
+     * the promise is broken: somebody took our rights, or its control group, away.
      */
     uint64_t failures;
     /**
@@ -710,7 +710,7 @@ typedef struct punctual_reservation_info {
      */
     uint32_t backend;
     /**
-     * Of a process: the CPU on which it runs.
+     * By timetable: the CPU whose timetable it is in. SCHED_DEADLINE may use every CPU.
      */
     uint32_t cpu;
 } punctual_reservation_info;
@@ -757,7 +757,8 @@ uint64_t punctual_now(void);
 
 /**
  * What the last call of this thread that failed had to say: a sentence with the numbers, in UTF-8,
- * without a newline; empty if none failed. Valid until the next call of this thread that fails.
+ * without a newline or another control character; empty if none failed. Valid until the next call of
+ * this thread that fails.
  */
 const char *punctual_last_error(void);
 
@@ -857,7 +858,7 @@ enum punctual_error punctual_change(struct punctual_upcalls *upcalls,
 
 /**
  * Lets an upcall go: what was released and is not complete is dropped, its handler is called no
- * more, its number is never given again. (`rts_close`)
+ * more, its number is never given again. (`rts_close`) Its statistics stay until punctual_forget.
  *
  * PUNCTUAL_ESTUCK: it is closed, but its handler has not come back, and its argument must be left
  * alone.
@@ -910,11 +911,22 @@ enum punctual_error punctual_drain(struct punctual_upcalls *upcalls,
                                    uint64_t *lost);
 
 /**
- * What the jobs of an upcall amounted to so far, also of one that was closed.
+ * What the jobs of an upcall amounted to so far, also of one that was closed, until punctual_forget.
  */
 enum punctual_error punctual_get_stats(struct punctual_upcalls *upcalls,
                                        uint32_t id,
                                        struct punctual_stats *stats);
+
+/**
+ * Frees the statistics of an upcall that is closed (half a megabyte), which punctual_get_stats then
+ * does not know any more (PUNCTUAL_ENOENT). Without it they stay until punctual_free: a program that
+ * goes on creating and closing upcalls calls it for each. Events that wait for punctual_drain stay.
+ *
+ * PUNCTUAL_EINVAL if the upcall is not closed, PUNCTUAL_ESTUCK if it is contained and was not closed,
+ * PUNCTUAL_ENOENT if there never was such an upcall, or it was forgotten already.
+ */
+enum punctual_error punctual_forget(struct punctual_upcalls *upcalls,
+                                    uint32_t id);
 
 /**
  * Finds out what this host can do (some milliseconds), and starts a small guard process that puts

@@ -164,14 +164,18 @@ fn run(beside: &str, broker: &mut Broker) {
         let want = upcalls(20_000 + (at as u64 * 104_729) % 100_000);
         let mut granted = None;
         requests.push(timed(|| granted = Some(broker.request(&want).expect("there is room"))));
-        granted.map(|granted| granted.release(broker).expect("it answers"));
+        if let Some(granted) = granted {
+            granted.release(broker).expect("it answers");
+        }
         // Each looks at all upcalls anew: fewer of them.
         if at % 10 == 0 {
             // With budget enough to wait for the answer unthrottled.
             let want = Want::reservation("1ms/10ms".parse().expect("valid"));
             let mut granted = None;
             reservations.push(timed(|| granted = Some(broker.request(&want).expect("room"))));
-            granted.map(|granted| granted.release(broker).expect("it answers"));
+            if let Some(granted) = granted {
+                granted.release(broker).expect("it answers");
+            }
             // Until the kernel's bandwidth is free again.
             clock::sleep(Duration::from_millis(20));
         }

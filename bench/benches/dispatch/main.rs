@@ -32,8 +32,9 @@ use punctual_trace::Times;
 
 use self::set::{Phases, Set};
 
-/// So that everybody waits when the first is released; ten thousand threads take their time.
-const HEAD_START: Duration = Duration::from_millis(400);
+/// So that everybody waits when the first is released; threads by the thousand, and admission of
+/// as many upcalls, take their time.
+const HEAD_START: Duration = Duration::from_secs(1);
 
 /// One measurement of one peer.
 const LENGTH: Duration = Duration::from_secs(2);
@@ -54,7 +55,7 @@ type Peer = fn(&Set, Instant, Instant) -> Result<Ran, String>;
 
 const PEERS: [(&str, Peer); 6] = [
     ("upcalls, one thread", upcalls::run),
-    ("upcalls, one thread, release window of 1 ms", upcalls::run_with_window),
+    ("upcalls, release window of 5 % of the shortest period", upcalls::run_with_window),
     ("SCHED_FIFO thread each, clock_nanosleep", fifo_threads::run),
     ("SCHED_DEADLINE thread each, sched_yield", deadline_threads::run),
     ("tokio intervals in a SCHED_FIFO thread", intervals::run),
@@ -69,7 +70,8 @@ fn main() {
     // Threads inherit it. The last CPU: the first one serves most interrupts.
     let cpu = *thread::affinity().last().expect("this thread runs on one");
     thread::pin_to(cpu).expect("one of our own CPUs");
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let both = [Phases::Together, Phases::Spread];
     let named = both.into_iter().filter(|phases| words.contains(&phases.to_string()));

@@ -55,6 +55,10 @@ impl Set {
         self.tasks.len()
     }
 
+    pub(crate) fn shortest(&self) -> Duration {
+        self.tasks.iter().map(|(period, _)| *period).min().expect("some tasks")
+    }
+
     /// Period and phase of each task.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = (Duration, Duration)> + '_ {
         self.tasks.iter().copied()

@@ -64,16 +64,27 @@ pub(crate) fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> punctual_er
             }
         }
     };
-    // A zero in the middle, from a name, would end the sentence early.
-    let sentence = failure.sentence.replace('\0', "\u{fffd}");
-    let sentence = CString::new(sentence).unwrap_or_default();
+    let sentence = one_line(&failure.sentence);
     // Fails only while the thread is being torn down: then nobody can ask.
     let _ = LAST.try_with(|last| last.replace(sentence));
     failure.error
 }
 
+/// A text for C, on one line. Names come from programs, and panics from anywhere: a zero would end the
+/// text early, and other control characters would break the line or the terminal it is printed on.
+pub(crate) fn one_line(text: &str) -> CString {
+    let safe = |char: char| match char {
+        '\t' | '\n' | '\r' => ' ',
+        char if char.is_control() => char::REPLACEMENT_CHARACTER,
+        char => char,
+    };
+    let text: String = text.chars().map(safe).collect();
+    CString::new(text).unwrap_or_default()
+}
+
 /// What the last call of this thread that failed had to say: a sentence with the numbers, in UTF-8,
-/// without a newline; empty if none failed. Valid until the next call of this thread that fails.
+/// without a newline or another control character; empty if none failed. Valid until the next call of
+/// this thread that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_last_error() -> *const c_char {
     const NOTHING: &CStr = c"";
@@ -113,6 +124,13 @@ mod tests {
         assert_eq!(failed, PUNCTUAL_ENOENT);
         assert_eq!(guarded(|| Ok(())), PUNCTUAL_OK);
         assert_eq!(last(), "no \u{fffd} such thing");
+    }
+
+    #[test]
+    fn a_sentence_is_one_line_whatever_names_are_in_it() {
+        let name = "a\nb\tc\r\n\u{1b}[31m\u{85}\u{7f} \u{fc}\u{20ac}";
+        assert_eq!(guarded(|| Err(Failure::invalid(name))), PUNCTUAL_EINVAL);
+        assert_eq!(last(), "a b c  \u{fffd}[31m\u{fffd}\u{fffd} \u{fc}\u{20ac}");
     }
 
     #[test]

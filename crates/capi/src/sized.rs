@@ -20,7 +20,9 @@ const LONGEST: usize = 4096;
 pub(crate) unsafe trait Record: Copy {
     /// What C calls it.
     const NAME: &'static str;
-    /// Its size in the first version of the API that has it.
+    /// Its size in the first version of the API that has it: up to the end of the last member of that
+    /// version, by name. The size of the structure itself would grow with each member appended, and
+    /// refuse the programs made before.
     const FIRST: usize;
 }
 
@@ -181,6 +183,9 @@ pub(crate) unsafe fn text(text: *const c_char) -> String {
     // SAFETY: as promised.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod versions;
 
 #[cfg(test)]
 mod tests {

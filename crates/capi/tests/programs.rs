@@ -2,6 +2,7 @@
 //!
 //! A program exits with 0 if all holds, with 3 if this host cannot (then its part is skipped, and the
 //! reason printed), and with anything else if something does not hold.
+#![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -182,6 +183,11 @@ fn a_refusal_has_the_counter_offer_in_it() {
 #[test]
 fn upcalls_of_an_ordinary_thread_live_from_creation_to_stop() {
     check("c11", "crates/capi/tests/c/upcalls.c", &["ordinary"]).expect("needs no privilege");
+}
+
+#[test]
+fn upcalls_without_a_thread_to_look_after_them_never_run() {
+    check("c99", "crates/capi/tests/c/starved.c", &[]).expect("needs no privilege");
 }
 
 #[test]

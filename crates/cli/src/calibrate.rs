@@ -111,6 +111,7 @@ fn measure(args: &Args, before: Option<Calibration>) -> Calibration {
     let plan = Plan::new(args.quick, args.working_set);
     let bar = progress(&plan);
     let (started, stolen) = (clock::now(), host::stolen());
+    #[allow(clippy::disallowed_methods, reason = "a date for people to read, nothing waits for it")]
     let at_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let Measured { figures, cache_refill, absent, switching } =
         measuring::run(&plan, args.percentile, &bar);

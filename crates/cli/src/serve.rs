@@ -3,22 +3,26 @@
 use std::path::PathBuf;
 
 use punctual_broker::config::Config;
-use punctual_broker::server::{Options, ServeError, Server};
+use punctual_broker::server::{Measured, Options, ServeError, Server};
 use punctual_broker::{CONFIG, SOCKET, STATE};
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::host_profile::ProfileArgs;
 use crate::output;
 
 const HELP: &str = "\
 Examples: as a service; in a terminal, to try it; look whether a configuration is right
   systemctl enable --now punctual-broker.socket
-  sudo punctual serve --socket /tmp/broker.sock --state /tmp/broker-state
+  sudo punctual serve --socket /run/punctual-try/broker.sock --state /run/punctual-try/state
   punctual serve --check --config broker.toml
 
 Needs CAP_SYS_NICE, and CAP_SYS_RESOURCE for the ceiling protocol of upcalls; everything else is \
 given up at the start. SIGHUP reads the configuration again, and a bad one changes nothing. SIGTERM \
 ends the broker; what it granted stays in force for its successor, and is taken back from whoever \
 does not connect to that one within the grace period.
+
+What a switch costs is said by the configuration, else by the host profile, read at the start. Where \
+it was not measured 5us are charged, also with --host-profile ideal: promises are made to others.
 
 Logs go to standard error; RUST_LOG=debug says more.
 
@@ -37,6 +41,8 @@ pub(crate) struct Args {
     /// The folder of the ledger. It should be in memory: nothing in it outlives a boot.
     #[arg(long, value_name = "FOLDER", default_value = STATE)]
     state: PathBuf,
+    #[command(flatten)]
+    profile: ProfileArgs,
     /// Write logs as lines of JSON.
     #[arg(long)]
     json: bool,
@@ -56,11 +62,17 @@ pub(crate) fn main(args: &Args) -> Outcome {
         return Ok(Exit::Kept);
     }
     log(args.json);
+    let chosen = args.profile.choose()?;
+    let measured = chosen.charge.map(|charge| Measured {
+        context_switch: charge.context_switch(),
+        source: chosen.stamp.line(),
+    });
     let options = Options {
         config,
         config_must_exist: args.config.is_some(),
         socket: args.socket.clone(),
         state: args.state.clone(),
+        measured,
     };
     match Server::open(options).and_then(Server::run) {
         Ok(()) => Ok(Exit::Kept),

@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use punctual_broker::SOCKET;
 use punctual_broker::client::Broker;
 use punctual_broker::wire::{GrantStatus, Status};
+use punctual_model::Service;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -61,6 +62,8 @@ fn text(status: &Status) -> String {
         totals.connections,
         totals.refused,
     );
+    let switch = Service::from_nanos(totals.context_switch_ns);
+    page += &format!("A switch is charged {switch}: {}.\n", totals.context_switch_from);
     for refused in status.refusals.iter().take(8) {
         let (uid, pid) = (refused.uid, refused.pid);
         page +=

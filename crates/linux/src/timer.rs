@@ -17,6 +17,14 @@ use crate::clock;
 #[error("no timer: timerfd_create(2) failed: {0}; raise the limit on open files (ulimit -n)")]
 pub struct TimerError(Errno);
 
+/// A timer cannot be waited for (read(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "a timer cannot be waited for: read(2) of it failed: {0}; look for who closes or replaces \
+     descriptors that are not its own"
+)]
+pub struct WaitError(Errno);
+
 /// A timerfd(2) on CLOCK_MONOTONIC: one expiry at an absolute instant.
 ///
 /// Its waiter sleeps in read(2): no signal, so nobody else's system call is interrupted. Setting it
@@ -30,9 +38,9 @@ pub struct TimerError(Errno);
 /// let timer = Timer::new()?;
 /// let at = clock::now() + Duration::from_millis(1);
 /// timer.set(at);
-/// timer.wait();
+/// timer.wait()?;
 /// assert!(clock::now() >= at);
-/// # Ok::<(), punctual_linux::timer::TimerError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Timer {
@@ -64,11 +72,18 @@ impl Timer {
     }
 
     /// Sleeps until it expires. Perhaps an expiry that was due when it was set anew ends the sleep:
-    /// whoever waits decides by the clock.
-    pub fn wait(&self) {
+    /// whoever waits decides by the clock. An error returns at once: who goes on waiting must sleep
+    /// in another way.
+    pub fn wait(&self) -> Result<(), WaitError> {
         let mut expiries = [0; 8];
-        // The one error left is an interruption by a signal handler.
-        while rustix::io::read(&self.fd, &mut expiries) == Err(Errno::INTR) {}
+        loop {
+            match rustix::io::read(&self.fd, &mut expiries) {
+                Ok(_) => return Ok(()),
+                // A signal handler ran.
+                Err(Errno::INTR) => {}
+                Err(refused) => return Err(WaitError(refused)),
+            }
+        }
     }
 }
 
@@ -88,9 +103,16 @@ mod tests {
         let thread = std::thread::spawn(move || waiter.wait());
         let at = start + Duration::from_millis(5);
         timer.set(at);
-        thread.join().expect("no panic");
+        thread.join().expect("no panic").expect("it expires");
         assert!(clock::now() >= at);
         timer.set(start);
-        timer.wait();
+        timer.wait().expect("it has expired");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_and_not_an_expiry() {
+        let only_written = std::fs::File::create("/dev/null").expect("everywhere");
+        let timer = Timer { fd: only_written.into() };
+        assert_eq!(timer.wait(), Err(WaitError(Errno::BADF)));
     }
 }

@@ -29,14 +29,19 @@ pub fn cpu_time_of(thread: Tid) -> Option<Service> {
 }
 
 /// Whether `thread`, one of this process, runs or waits for a CPU, so that what it has not had is
-/// not its own doing (proc(5), state R). False of one that sleeps, waits for a device, is stopped,
-/// or is not there.
-pub fn wants_cpu(thread: Tid) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/self/task/{thread}/stat")) else {
-        return false;
-    };
+/// not its own doing (proc(5), state R). False of one that sleeps, waits for a device or is stopped.
+/// None if that cannot be learnt: it is not there, /proc is not mounted, or no file can be opened.
+///
+/// ```
+/// use punctual_linux::{thread, usage};
+///
+/// assert_eq!(usage::wants_cpu(thread::current()), Some(true), "it runs");
+/// ```
+pub fn wants_cpu(thread: Tid) -> Option<bool> {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
     // The name, in parentheses, may hold anything; the state is the next field.
-    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('R'))
+    let (_, rest) = stat.rsplit_once(") ")?;
+    Some(rest.starts_with('R'))
 }
 
 #[cfg(test)]
@@ -55,12 +60,12 @@ mod tests {
         });
         let sleeping = told.recv().expect("sent");
         let until = crate::clock::now() + punctual_model::time::Duration::from_secs(20);
-        while wants_cpu(sleeping) {
+        while wants_cpu(sleeping) == Some(true) {
             assert!(crate::clock::now() < until, "it goes to sleep");
             std::thread::yield_now();
         }
         let before = cpu_time_of(sleeping).expect("lives");
-        assert!(wants_cpu(thread::current()), "we run");
+        assert_eq!(wants_cpu(thread::current()), Some(true), "we run");
         let own = cpu_time_of(thread::current()).expect("our own");
         while cpu_time_of(thread::current()) == Some(own) {}
         assert_eq!(cpu_time_of(sleeping), Some(before));
@@ -69,6 +74,6 @@ mod tests {
         while cpu_time_of(sleeping).is_some() {
             assert!(crate::clock::now() < until, "it is gone");
         }
-        assert!(!wants_cpu(sleeping));
+        assert_eq!(wants_cpu(sleeping), None);
     }
 }

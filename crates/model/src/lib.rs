@@ -34,8 +34,8 @@ pub mod timetable;
 pub mod units;
 pub mod upcall;
 
-pub use command::{Command, CommandError, CommandSpec};
 pub use best_effort::{BestEffort, BestEffortError, BestEffortSpec};
+pub use command::{Command, CommandError, CommandSpec};
 pub use contract::{Contract, ContractError, Policy};
 pub use handler::Handler;
 pub use host::{DeadlineLimits, HostProfile};

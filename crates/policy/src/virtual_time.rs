@@ -165,7 +165,20 @@ impl VirtualTime {
         Ok(())
     }
 
-    /// It is asked again from `from` on.
+    /// Its handler did not come back from the turn it had, which is over without an end. It is out
+    /// until [`Self::resume`], and then begins anew.
+    pub fn contain(&mut self, task: u32) -> Result<(), NoSuchUpcall> {
+        let at = self.find(task)?;
+        let client = &mut self.clients[at];
+        client.suspended = true;
+        client.active = false;
+        client.begun = false;
+        client.index += 1;
+        self.file(at);
+        Ok(())
+    }
+
+    /// It is asked again: from `from` on, or if it was suspended amid an activity, at once.
     pub fn resume(&mut self, task: u32, from: Instant) -> Result<(), NoSuchUpcall> {
         let at = self.find(task)?;
         let client = &mut self.clients[at];
@@ -315,6 +328,23 @@ mod tests {
             .collect();
         let slept = tasks.iter().filter(|task| **task == 4).count();
         assert!((3..=4).contains(&slept), "{tasks:?}");
+    }
+
+    #[test]
+    fn a_contained_one_begins_anew_when_it_is_resumed_and_not_before() {
+        let mut fair = VirtualTime::with_capacity(1);
+        fair.create(0, &upcall(1), at(0)).expect("room");
+        assert_eq!(turn(fair.next(at(1))).job, JobId { task: 0, index: 0 });
+        fair.contain(0).expect("there");
+        assert_eq!(fair.next(at(2)), Next::Idle { until: Instant::MAX });
+        fair.resume(0, at(12)).expect("there");
+        assert_eq!(fair.next(at(11)), Next::Idle { until: at(12) });
+        let again = turn(fair.next(at(12)));
+        assert_eq!(
+            (again.job, again.release, again.resumed),
+            (JobId { task: 0, index: 1 }, at(12), false)
+        );
+        assert_eq!(fair.contain(3), Err(NoSuchUpcall { task: 3 }));
     }
 
     #[test]

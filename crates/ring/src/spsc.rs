@@ -10,6 +10,9 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The smallest page there is, in bytes.
+const PAGE: usize = 4096;
+
 /// Keeps the two ends' counters on cache lines of their own.
 #[repr(align(128))]
 struct Padded(AtomicU64);
@@ -51,7 +54,16 @@ pub struct Consumer<T> {
 /// If there is no memory for it.
 pub fn channel<T: Copy + Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let capacity = capacity.max(1).next_power_of_two();
-    let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let slots: Box<[_]> =
+        (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::<T>::uninit())).collect();
+    if size_of::<T>() > 0 {
+        // So that the producer's first writes find their pages in memory.
+        for slot in slots.iter().step_by((PAGE / size_of::<T>()).max(1)) {
+            // SAFETY: the slot is at least a byte long, nobody else has it yet, and what an
+            // uninitialised place holds does not matter.
+            unsafe { slot.get().cast::<u8>().write_volatile(0) };
+        }
+    }
     let zero = || Padded(AtomicU64::new(0));
     let shared = Arc::new(Shared { slots, pushed: zero(), popped: zero(), lost: zero() });
     (Producer { shared: Arc::clone(&shared), popped_seen: 0 }, Consumer { shared })
@@ -67,11 +79,26 @@ impl<T> Shared<T> {
 impl<T: Copy + Send> Producer<T> {
     /// Puts `item` in; if the queue is full, drops it, counts the loss and returns `false`.
     pub fn push(&mut self, item: T) -> bool {
+        self.push_leaving(item, 0)
+    }
+
+    /// Puts `item` in if room for `spare` more stays; else drops it, counts the loss and returns
+    /// `false`. So the last places can be kept for what matters more.
+    ///
+    /// ```
+    /// let (mut producer, mut consumer) = punctual_ring::spsc::channel(4);
+    /// assert!((0..3).all(|n| producer.push_leaving(n, 1)));
+    /// assert!(!producer.push_leaving(3, 1), "the last place is not for it");
+    /// assert!(producer.push(4));
+    /// assert_eq!(consumer.lost(), 1);
+    /// assert_eq!(consumer.pop(), Some(0));
+    /// ```
+    pub fn push_leaving(&mut self, item: T, spare: usize) -> bool {
         let pushed = self.shared.pushed.0.load(Ordering::Relaxed);
-        let capacity = self.shared.slots.len() as u64;
-        if pushed - self.popped_seen == capacity {
+        let usable = self.shared.slots.len().saturating_sub(spare) as u64;
+        if pushed - self.popped_seen >= usable {
             self.popped_seen = self.shared.popped.0.load(Ordering::Acquire);
-            if pushed - self.popped_seen == capacity {
+            if pushed - self.popped_seen >= usable {
                 self.shared.lost.0.fetch_add(1, Ordering::Relaxed);
                 return false;
             }

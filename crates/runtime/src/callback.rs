@@ -19,6 +19,10 @@ use crate::upcalls::StartError;
 /// Above every upcall, below nothing but the kernel's own.
 pub const PRIORITY: u8 = 98;
 
+/// Shorter periods are refused: waking takes longer than that, and the thread would spin above every
+/// upcall.
+const LEAST_PERIOD: Duration = Duration::from_micros(10);
+
 /// A callback that runs until it is stopped or dropped.
 pub struct Callback {
     stop: Arc<Park>,
@@ -29,7 +33,19 @@ impl Callback {
     /// Starts a thread at SCHED_FIFO priority [`PRIORITY`] that wakes at each multiple of `period`
     /// from now on and notes how late it was. A wake-up that comes more than a period late is
     /// followed by the missed ones, each counted with its own lateness.
+    ///
+    /// A period below 10 µs is refused ([`StartError::Period`]).
+    ///
+    /// ```
+    /// use punctual_model::Duration;
+    /// use punctual_runtime::{Callback, StartError};
+    ///
+    /// assert!(matches!(Callback::start(Duration::ZERO), Err(StartError::Period { .. })));
+    /// ```
     pub fn start(period: Duration) -> Result<Self, StartError> {
+        if period < LEAST_PERIOD {
+            return Err(StartError::Period { period, least: LEAST_PERIOD });
+        }
         let stop = Arc::new(Park::new());
         let stopped = Arc::clone(&stop);
         let (ready_tx, ready) = mpsc::sync_channel::<Result<(), SchedError>>(1);
@@ -39,10 +55,10 @@ impl Callback {
             let mut latencies = Times::new();
             // The other end waits for exactly this message.
             let _ = ready_tx.send(entered);
-            let mut due = clock::now() + period;
+            let mut due = clock::now().saturating_add(period);
             while may_run && stopped.sleep_until(due) {
                 latencies.record(clock::now().saturating_since(due));
-                due += period;
+                due = due.saturating_add(period);
             }
             latencies
         };

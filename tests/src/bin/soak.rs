@@ -2,6 +2,7 @@
 //! `SOAK_SYSTEMS` how many (a million); what a run did need not be done again.
 //!
 //! Prints each broken promise with its seed and goes on. Exit code 1 if there was any.
+#![allow(clippy::disallowed_methods, reason = "how long it took, for people to read")]
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -133,6 +133,21 @@ impl State {
                 self.children.push(child);
                 id.to_string()
             }
+            // To any CPU, as anybody may.
+            ["wander"] => {
+                let all: Vec<usize> = (0..1_024).collect();
+                let moved = thread::set_affinity(&all);
+                moved.map_or_else(|why| format!("error {why}"), |()| "anywhere".into())
+            }
+            ["nice", value] => {
+                let nice = number(value) as i32;
+                let set = sched::set(thread::current(), Class::Other { nice });
+                set.map_or_else(|why| format!("error {why}"), |()| "nice".into())
+            }
+            ["exec"] => {
+                use std::os::unix::process::CommandExt as _;
+                format!("error {}", Command::new("sleep").arg("60").exec())
+            }
             ["events"] => {
                 let mut events = Vec::new();
                 let heard = self.broker().events(|_, event| events.push(format!("{event:?}")));

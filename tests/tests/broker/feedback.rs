@@ -1,7 +1,6 @@
 //! What holders are told without asking.
 
-use std::thread;
-use std::time::Duration;
+use punctual_linux::thread;
 
 use crate::host::{Broker, Client, GENEROUS, alone, eventually};
 
@@ -31,6 +30,9 @@ fn who_uses_more_than_granted_is_told_demoted_and_refused_for_a_while() {
     assert_eq!(client.policy(), "SCHED_OTHER");
     let refused = client.ask("priority 50000");
     assert!(refused.contains("conduct"), "{refused}");
+    // The user, not the process: another one is soon made.
+    let refused = broker.client().ask("priority 50000");
+    assert!(refused.contains("conduct"), "{refused}");
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn who_nears_the_limit_is_told() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
-    client.granted("priority 110000");
+    client.granted("priority 105000");
     eventually("it is told", || {
         client.ask("work 1 50");
         client.ask("events").contains("NearLimit")
@@ -54,7 +56,7 @@ fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
     let first = gives.granted("reserve 2ms/10ms");
     keeps.granted("reserve 2ms/10ms");
     broker.reload("rubbish");
-    thread::sleep(Duration::from_millis(100));
+    eventually("it has been read", || broker.log().contains("the configuration stays as it is"));
     assert_eq!(broker.granted_ppm(), 400_000, "a bad file changes nothing");
     // Room for one and a half.
     broker.reload(&GENEROUS.replace("60%", "30%").replace("400ms", "60s"));
@@ -73,8 +75,8 @@ fn a_tighter_host_asks_to_choose_and_takes_what_is_not_given() {
     assert_eq!(broker.granted_ppm(), 300_000);
     // Tighter still, and nobody gives.
     broker.reload(&GENEROUS.replace("60%", "20%"));
-    hears(&mut keeps, "Choose");
-    hears(&mut keeps, "Revoked");
+    let heard = hears(&mut keeps, "Revoked");
+    assert!(heard.contains("Choose"), "{heard}");
     eventually("it is taken", || broker.granted_ppm() == 200_000);
 }
 
@@ -88,4 +90,35 @@ fn who_was_refused_is_told_when_there_is_room() {
     holder.ask(&format!("release {id}"));
     hears(&mut waits, "MoreAvailable");
     waits.granted("reserve 1ms/10ms");
+}
+
+#[test]
+fn who_leaves_the_cpu_of_its_upcalls_loses_them() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let mut client = broker.client();
+    let before = thread::affinity_of(client.thread());
+    if before.len() < 2 {
+        return println!("skipped: there is only one CPU");
+    }
+    let upcalls = "upcalls 20000 2 1 500";
+    let id = client.granted(upcalls);
+    assert_eq!(thread::affinity_of(client.thread()).len(), 1);
+    assert_eq!(client.ask(&format!("release {id}")), "released");
+    assert_eq!(thread::affinity_of(client.thread()), before, "as it was");
+    client.granted(upcalls);
+    client.ask("wander");
+    let heard = hears(&mut client, "Revoked");
+    assert!(heard.contains("other CPUs"), "{heard}");
+    assert_eq!(client.policy(), "SCHED_OTHER");
+}
+
+#[test]
+fn a_user_who_asks_without_pause_has_to_wait() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let mut client = broker.client();
+    eventually("it is told", || client.ask("reserve 9ms/10ms").contains("asked too often"));
+    assert_eq!(client.ask("ping"), "true");
+    eventually("it may ask again", || client.ask("reserve 1ms/10ms").starts_with("granted"));
 }

@@ -3,7 +3,7 @@
 use punctual_linux::process::Signal;
 use punctual_linux::sched::{self, Class};
 
-use crate::host::{Broker, GENEROUS, alone, eventually};
+use crate::host::{Broker, GENEROUS, alone, eventually, patient};
 
 #[test]
 fn an_ordinary_user_gets_each_kind_of_grant_and_has_nothing_left_afterwards() {
@@ -83,26 +83,31 @@ fn a_grant_changes_without_a_stop_and_stays_where_the_change_is_refused() {
 #[test]
 fn a_client_that_lost_its_connection_keeps_its_grant_only_if_it_comes_back() {
     let Some(_alone) = alone() else { return };
-    let broker = Broker::start(GENEROUS);
+    let broker = Broker::start(&patient());
     let mut client = broker.client();
-    client.granted("reserve 2ms/10ms");
+    let id = client.granted("reserve 2ms/10ms");
     client.ask("disconnect");
     assert_eq!(client.ask("resume"), "resumed");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
     assert_eq!(broker.granted_ppm(), 200_000, "longer than the grace period, but connected");
+    // Whoever speaks of a grant on a new connection is there.
+    client.ask("disconnect");
+    assert_eq!(client.ask(&format!("change {id} 1ms/10ms")), "changed");
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    assert_eq!(broker.granted_ppm(), 100_000, "longer than the grace period, but it came back");
     client.ask("disconnect");
     eventually("the grant ends", || broker.granted_ppm() == 0);
     assert!(client.ask("resume").starts_with("error this process has no grant"));
     // Nobody else can move it out of its class: it keeps enough to leave or to end.
     let class = sched::get(client.thread()).expect("lives").class();
     let Some(Class::Deadline { reservation, .. }) = class else { panic!("{class:?}") };
-    assert_eq!(reservation.utilisation_ppm(), 20_000);
+    assert_eq!(reservation.to_string(), "1ms/50ms");
     assert_eq!(client.ask("leave"), "left");
     assert_eq!((client.policy(), client.ask("fifo").as_str()), ("SCHED_OTHER", "no"));
 }
 
 #[test]
-fn what_a_client_forks_has_no_priority_for_long() {
+fn what_a_client_forks_has_no_priority() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(GENEROUS);
     let mut client = broker.client();
@@ -110,7 +115,7 @@ fn what_a_client_forks_has_no_priority_for_long() {
     let child = client.ask("child").parse().expect("an id");
     let child = punctual_linux::thread::Tid::from_raw(child).expect("positive");
     let policy = || sched::get(child).expect("lives").policy_name();
-    eventually("the child is ordinary", || policy() == "SCHED_OTHER");
+    assert_eq!(policy(), "SCHED_OTHER", "the child is ordinary");
     assert_eq!(client.policy(), "SCHED_FIFO", "whose grant it is");
     client.ask(&format!("release {id}"));
     assert_eq!((policy(), client.policy()), ("SCHED_OTHER", "SCHED_OTHER"));
@@ -128,4 +133,37 @@ fn a_stopped_client_keeps_its_grant_and_stops_nobody_else() {
     assert_eq!(broker.granted_ppm(), 100_000);
     stopped.signal(Signal::CONT);
     assert_eq!(stopped.ask("ping"), "true");
+}
+
+#[test]
+fn the_nice_value_is_the_holders_own() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let mut client = broker.client();
+    assert_eq!(client.ask("nice 5"), "nice");
+    let ordinary = Some(Class::Other { nice: 5 });
+    for ask in ["priority 50000", "reserve 1ms/10ms"] {
+        let id = client.granted(ask);
+        assert_eq!(client.ask(&format!("release {id}")), "released");
+        assert_eq!(sched::get(client.thread()).expect("lives").class(), ordinary, "{ask}");
+    }
+}
+
+#[test]
+fn a_reservation_that_goes_through_exec_is_taken_back_all_the_same() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(GENEROUS);
+    let mut client = broker.client();
+    let leader = client.leader();
+    assert_ne!(client.thread(), leader, "the harness has a thread of its own");
+    client.granted("reserve 3ms/10ms");
+    client.tell("exec");
+    let class = || sched::get(leader).expect("lives").class();
+    eventually("the first thread has it", || matches!(class(), Some(Class::Deadline { .. })));
+    eventually("it is no grant any more", || broker.granted_ppm() == 0);
+    let rest = "2ms/100ms".parse().expect("valid");
+    assert_eq!(class(), Some(Class::Deadline { reservation: rest, reset_on_fork: false }));
+    // Which counts beside what others ask for, and in the user's quota.
+    let refused = broker.client().ask("reserve 6ms/10ms");
+    assert!(refused.contains("beside the 2.0 %"), "{refused}");
 }

@@ -47,15 +47,15 @@ pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
     Some(guard)
 }
 
-/// Until `holds`, for up to ten seconds.
+/// Until `holds`, for up to thirty seconds.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..1_000 {
+    for _ in 0..3_000 {
         if holds() {
             return;
         }
         thread::sleep(std::time::Duration::from_millis(10));
     }
-    panic!("not within ten seconds: {what}");
+    panic!("not within thirty seconds: {what}");
 }
 
 /// Not a test: what the other processes do.
@@ -64,6 +64,7 @@ fn other_process() {
     let Ok(role) = env::var(ROLE) else { return };
     match role.split_once(' ') {
         Some(("broker", folder)) => {
+            tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
             let server = Server::open(options(folder.into())).expect("opens");
             server.run().expect("runs");
         }
@@ -78,6 +79,7 @@ fn options(folder: PathBuf) -> Options {
         config_must_exist: true,
         socket: folder.join("socket"),
         state: folder.join("state"),
+        measured: None,
     }
 }
 
@@ -116,6 +118,11 @@ pub(crate) const GENEROUS: &str = r#"
     shortest_period = "1ms"
     allow = ["upcalls", "reservations", "priority"]
 "#;
+
+/// As [`GENEROUS`], with a grace in which a busy host lets everybody come back who wants to.
+pub(crate) fn patient() -> String {
+    GENEROUS.replace("grace = \"300ms\"", "grace = \"2s\"")
+}
 
 impl Broker {
     pub(crate) fn start(config: &str) -> Self {
@@ -171,6 +178,11 @@ impl Broker {
         self.signal(Signal::HUP);
     }
 
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).expect("ours")
+    }
+
     pub(crate) fn client(&self) -> Client {
         let socket = self.socket();
         let mut command = this_program(format!("client {}", socket.display()), None);
@@ -186,12 +198,16 @@ impl Broker {
 
 fn spawn(folder: &TempDir, before: Option<&str>) -> Child {
     let mut command = this_program(format!("broker {}", folder.path().display()), before);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("ours"));
     command.spawn().expect("this program")
 }
 
 impl Drop for Broker {
     fn drop(&mut self) {
+        if thread::panicking() {
+            println!("the broker's log:\n{}", self.log());
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -246,6 +262,11 @@ impl Client {
         let mut ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<i32>().ok());
         Tid::from_raw(ids.find(|id| named(*id)).expect("the harness names its thread"))
             .expect("positive")
+    }
+
+    /// Its first thread.
+    pub(crate) fn leader(&self) -> Tid {
+        Tid::from_raw(self.child.id() as i32).expect("positive")
     }
 
     pub(crate) fn policy(&self) -> &'static str {

@@ -114,4 +114,5 @@ fn a_stopped_dispatcher_freezes_nobody_for_long_and_goes_on_afterwards() {
     process::send(&helper.process.0, Signal::CONT).expect("our child");
     let before = run_time(hard);
     assert!(eventually(|| run_time(hard) != before));
+    assert!(eventually(|| !ordinary(hard)), "taken back");
 }

@@ -2,7 +2,9 @@
 //! after kill -9. What a host may not do it skips, with the reason.
 //!
 //! No wall-clock maximum is asserted: another program may take the CPU at any time.
+#![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
+mod current;
 mod killed;
 
 use std::fs;
@@ -16,9 +18,9 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_linux::{clock, host};
 use punctual_model::reservation::Enforcement::{self, Hard, Soft};
-use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_model::{Duration, Reservation, Service};
 use punctual_runtime::reservation::{
-    Backend, Constraint, Held, IN_SLOT, Refused, Reservations, Reserved, StartError, Subject,
+    Constraint, Held, IN_SLOT, Refused, Reservations, StartError, Subject,
 };
 
 /// One timetable a CPU, so one test at a time.
@@ -228,45 +230,6 @@ fn what_does_not_fit_is_refused_with_an_offer_that_fits() {
     let slots = held.slots();
     assert!(eventually(|| held.slots() > slots + 5));
     assert!(all.iter().all(|(held, _)| held.failures() == 0));
-}
-
-#[test]
-fn the_calling_thread_is_reserved_by_either_back_end() {
-    let _alone = alone();
-    let Some(reservations) = reservations() else { return };
-    let before = sched::get(thread::current()).expect("our own");
-    for (enforcement, exact, backend) in [
-        (Hard, false, Backend::Kernel),
-        (Soft, false, Backend::Timetable),
-        (Hard, true, Backend::Timetable),
-    ] {
-        let reserved = Reserved::current(&reservations, ms(2, 10), enforcement, exact);
-        let mut reserved = match reserved {
-            Ok(reserved) => reserved,
-            Err(Refused::Class(refused)) if refused.is_privilege() => {
-                println!("skipped: {refused}");
-                continue;
-            }
-            Err(other) => panic!("{other}"),
-        };
-        if backend == Backend::Timetable || reservations.facts().deadline.is_ok() {
-            assert_eq!(reserved.choice().backend, backend, "{}", reserved.choice().because);
-        }
-        let mut last = Instant::ZERO;
-        for _ in 0..5 {
-            let start = reserved.wait_for_next_period();
-            assert!(start > last && clock::now() >= start);
-            last = start;
-            let left = reserved.left();
-            while reserved.used() < Service::from_micros(300) {}
-            assert!(reserved.left() < left);
-        }
-        reserved.change(ms(1, 10)).expect("less fits");
-        drop(reserved);
-        assert_eq!(sched::get(thread::current()).expect("our own"), before);
-        assert!(thread::affinity().len() > 1 || host::cpus_online() == 1);
-    }
-    assert!(groups().is_empty());
 }
 
 #[test]

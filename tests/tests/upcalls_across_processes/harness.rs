@@ -1,22 +1,25 @@
 //! Other processes with upcalls, and what they did.
 
+use std::env;
 use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::{env, fs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
-use punctual_linux::{clock, thread};
+use punctual_linux::{clock, shm, thread};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::ceiling::{CEILING, set_table};
 use punctual_runtime::{Placement, Upcalls};
 use punctual_trace::Kind;
 
 /// One at a time: they share a CPU and the table.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What a process is to do: `cpu start_ns until_ns` and for each upcall
+/// What a process is to do: `parent cpu start_ns until_ns` and for each upcall
 /// `period_us batch quantum pdu_us`.
 const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 
@@ -33,6 +36,8 @@ impl Handler for Worker {
         let until = clock::thread_cpu_time() + self.time_per_pdu * u64::from(pdus);
         while clock::thread_cpu_time() < until {}
         self.iterations.push((self.began, clock::now()));
+        // A sign of life; the pipe has room for all of them.
+        let _ = std::io::stderr().write_all(b".");
         pdus
     }
 }
@@ -41,10 +46,12 @@ impl Handler for Worker {
 pub(crate) fn play() {
     let Ok(role) = env::var(ROLE) else { return };
     let numbers: Vec<u64> = role.split(' ').map(|word| word.parse().expect("a number")).collect();
-    let (first, upcalls_of) = numbers.split_at(3);
-    thread::pin_to(first[0] as usize).expect("a CPU of ours");
-    let (start, until) = (Instant::from_nanos(first[1]), Instant::from_nanos(first[2]));
-    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
+    let (first, upcalls_of) = numbers.split_at(4);
+    assert!(set_table(&table_of(first[0] as u32)), "nothing ran yet");
+    thread::pin_to(first[1] as usize).expect("a CPU of ours");
+    let (start, until) = (Instant::from_nanos(first[2]), Instant::from_nanos(first[3]));
+    // A busy host may take the CPU from a handler for longer than any grace.
+    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).without_containment();
     for (of, name) in upcalls_of.chunks(4).zip('a'..) {
         let time_per_pdu = Service::from_micros(of[3]);
         let upcall = Upcall::new(UpcallSpec {
@@ -67,7 +74,8 @@ pub(crate) fn play() {
     for event in stopped.events {
         let (task, index, at) = (event.job.task, event.job.index, event.at.as_nanos());
         let release = event.release.as_nanos();
-        writeln!(said, "event {task} {index} {:?} {at} {release}", event.kind).expect("a string");
+        let kind = word_of(event.kind);
+        writeln!(said, "event {task} {index} {kind} {at} {release}").expect("a string");
     }
     for (handler, task) in stopped.handlers.iter().zip(0..) {
         for (began, ended) in &handler.iterations {
@@ -78,45 +86,101 @@ pub(crate) fn play() {
     println!("{said}");
 }
 
+/// One word for each kind of event.
+fn word_of(kind: Kind) -> String {
+    format!("{kind:?}").replace(' ', "")
+}
+
+fn kind_of(word: &str) -> Kind {
+    let (name, jobs) = word.split_once("{jobs:").unwrap_or((word, "0}"));
+    let jobs = jobs.trim_end_matches('}').parse().expect("a number");
+    let (overrun, skip) = (Kind::Overrun { jobs }, Kind::Skip { jobs });
+    let simple = [Kind::Start, Kind::GiveWay, Kind::Resume, Kind::Complete, Kind::Abort];
+    let mut all = simple.into_iter().chain([Kind::Contained, overrun, skip]);
+    let kind = all.find(|known| word_of(*known).split('{').next() == Some(name));
+    kind.unwrap_or_else(|| panic!("{word}: a kind of event"))
+}
+
+/// The table of the children of a process: no other program's.
+fn table_of(parent: u32) -> String {
+    format!("test-{parent}")
+}
+
+/// The file of our children's table.
+pub(crate) fn table() -> PathBuf {
+    shm::path(&table_of(std::process::id()))
+}
+
 /// One upcall: period in µs, batch, quantum, µs a PDU.
 pub(crate) type Spec = [u64; 4];
 
 /// Another process with these upcalls, which ends by itself at `until`.
 pub(crate) fn other(start: Instant, until: Instant, upcalls: &[Spec]) -> Child {
     let cpu = *thread::affinity().last().expect("some CPU");
-    let mut role = format!("{cpu} {} {}", start.as_nanos(), until.as_nanos());
+    let (parent, from, to) = (std::process::id(), start.as_nanos(), until.as_nanos());
+    let mut role = format!("{parent} {cpu} {from} {to}");
     for number in upcalls.as_flattened() {
         write!(role, " {number}").expect("a string");
     }
     let mut command = Command::new(env::current_exe().expect("this program"));
     command.args(["--exact", "other_process", "--nocapture"]).env(ROLE, role);
-    command.stdout(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     die_with_parent(&mut command);
     command.spawn().expect("this program")
 }
 
+/// How often handlers of a process have come to a yield point, while it lives.
+pub(crate) struct Progress(Arc<AtomicUsize>);
+
+impl Progress {
+    pub(crate) fn of(child: &mut Child) -> Self {
+        let mut signs = child.stderr.take().expect("not taken before");
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        std::thread::spawn(move || {
+            let mut some = [0; 256];
+            while let Ok(more @ 1..) = signs.read(&mut some) {
+                counted.fetch_add(more, Ordering::Relaxed);
+            }
+        });
+        Self(count)
+    }
+
+    /// Waits until they have come there `more` times from here on.
+    pub(crate) fn wait_for(&self, more: usize) {
+        let goal = self.0.load(Ordering::Relaxed) + more;
+        let patience = clock::now() + Duration::from_secs(20);
+        while self.0.load(Ordering::Relaxed) < goal {
+            assert!(clock::now() < patience, "the process does not get on");
+            clock::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Task, index, what, when, of which release.
+pub(crate) type Happened = (u32, u64, Kind, u64, u64);
+
 /// What a process did.
 #[derive(Default)]
 pub(crate) struct Record {
-    /// Task, index, what, when, in the order it happened.
-    pub(crate) events: Vec<(u32, u64, Kind, u64)>,
+    /// In the order it happened.
+    pub(crate) events: Vec<Happened>,
     /// Task, from, to.
     iterations: Vec<(u32, u64, u64)>,
 }
 
 pub(crate) fn record_of(child: Child) -> Record {
     let output = child.wait_with_output().expect("our child");
-    assert!(output.status.success(), "{}", output.status);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
     let mut record = Record::default();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let number = |word: &str| word.parse::<u64>().expect("a number");
         match line.split(' ').collect::<Vec<_>>()[..] {
-            ["event", task, index, kind, at, _release] => {
-                let kind = [Kind::Start, Kind::GiveWay, Kind::Resume, Kind::Complete]
-                    .into_iter()
-                    .find(|known| format!("{known:?}") == kind)
-                    .expect("a kind");
-                record.events.push((number(task) as u32, number(index), kind, number(at)));
+            ["event", task, index, kind, at, release] => {
+                let task = number(task) as u32;
+                let (index, at, release) = (number(index), number(at), number(release));
+                record.events.push((task, index, kind_of(kind), at, release));
             }
             ["iteration", task, from, to] => {
                 record.iterations.push((number(task) as u32, number(from), number(to)));
@@ -134,11 +198,16 @@ impl Record {
 
     /// From each giving way of `task` to its resumption.
     pub(crate) fn absences(&self, task: u32) -> Vec<(u64, u64)> {
-        let mut of_task = self.events.iter().filter(|event| event.0 == task).peekable();
+        let of_task = self.events.iter().filter(|event| event.0 == task);
+        // Late jobs may become known at any time.
+        let ran = |event: &&Happened| {
+            !matches!(event, (_, _, Kind::Overrun { .. } | Kind::Skip { .. }, ..))
+        };
+        let mut of_task = of_task.filter(ran).peekable();
         let mut absences = Vec::new();
-        while let Some((_, index, kind, from)) = of_task.next() {
+        while let Some((_, index, kind, from, _)) = of_task.next() {
             if *kind == Kind::GiveWay
-                && let Some((_, resumed, kind, to)) = of_task.peek()
+                && let Some((_, resumed, kind, to, _)) = of_task.peek()
             {
                 assert_eq!((index, Kind::Resume), (resumed, *kind), "the same job goes on");
                 absences.push((*from, *to));
@@ -148,7 +217,8 @@ impl Record {
     }
 
     pub(crate) fn starts(&self, task: u32) -> impl Iterator<Item = u64> + '_ {
-        let starts = move |event: &&_| matches!(event, (of, _, Kind::Start, _) if *of == task);
+        let starts =
+            move |event: &&Happened| matches!(event, (of, _, Kind::Start, ..) if *of == task);
         self.events.iter().filter(starts).map(|event| event.3)
     }
 }
@@ -166,23 +236,25 @@ pub(crate) fn assert_nobody_is_preempted(a: &Record, b: &Record) {
     }
 }
 
-fn in_shared_memory() -> Vec<std::ffi::OsString> {
-    let Ok(entries) = fs::read_dir("/dev/shm") else { return Vec::new() };
-    entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect()
+/// Removes the table that a failed test's children may have left.
+struct Tidy;
+
+impl Drop for Tidy {
+    fn drop(&mut self) {
+        let _ = shm::remove_left_over(&table());
+    }
 }
 
-/// Runs `body` alone; afterwards there is no more shared memory than before.
+/// Runs `body` alone; afterwards nothing is left of the table.
 pub(crate) fn alone(body: impl FnOnce()) {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
         println!("skipped: {refused}");
         return;
     }
-    let before = in_shared_memory();
+    let _tidy = Tidy;
     body();
-    let after = in_shared_memory();
-    let new: Vec<_> = after.iter().filter(|name| !before.contains(name)).collect();
-    assert!(new.is_empty(), "left in /dev/shm: {new:?}");
+    assert!(!table().exists(), "{} is left", table().display());
 }
 
 /// The first release of all processes of a test: when they are sure to have started.

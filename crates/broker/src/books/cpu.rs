@@ -15,7 +15,6 @@ type Key = (u8, Duration, GrantId, Duration, usize);
 struct Placed {
     key: Key,
     grant: GrantId,
-    task: Task,
     id: TaskId,
 }
 
@@ -29,17 +28,13 @@ pub(super) struct Cpu {
 }
 
 impl Cpu {
-    pub(super) fn new(
-        order: Order,
-        reservations: impl IntoIterator<Item = Reservation>,
-        context_switch: Service,
-    ) -> Self {
+    pub(super) fn new(order: Order, context_switch: Service) -> Self {
         let policy = match order {
             Order::Ceiling => Policy::Rmdp,
             // The order is ours: by thread, then by period.
             Order::Level => Policy::Fp,
         };
-        let admission = Admission::new(policy, reservations, context_switch);
+        let admission = Admission::new(policy, [], context_switch);
         Self { order, admission, tasks: Vec::new(), shares: Vec::new() }
     }
 
@@ -71,7 +66,7 @@ impl Cpu {
                     (CEILING - level_of(shortest), shortest, grant, upcall.period(), at)
                 }
             };
-            if let Err(denial) = self.admit_at(key, grant, Task::from(upcall), steps) {
+            if let Err(denial) = self.admit_at(key, grant, &Task::from(upcall), steps) {
                 self.remove(grant);
                 return Err(explain(upcall, denial));
             }
@@ -84,15 +79,15 @@ impl Cpu {
         &mut self,
         key: Key,
         grant: GrantId,
-        task: Task,
+        task: &Task,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
         let at = self.tasks.partition_point(|placed| placed.key < key);
         let id = match (self.order, self.tasks.get(at)) {
-            (Order::Level, Some(below)) => self.admission.admit_above(below.id, &task, steps)?,
-            _ => self.admission.admit(&task, steps)?,
+            (Order::Level, Some(below)) => self.admission.admit_above(below.id, task, steps)?,
+            _ => self.admission.admit(task, steps)?,
         };
-        self.tasks.insert(at, Placed { key, grant, task, id });
+        self.tasks.insert(at, Placed { key, grant, id });
         Ok(())
     }
 
@@ -108,24 +103,23 @@ impl Cpu {
         shares.retain(|(of, _)| *of != grant);
     }
 
-    /// The same upcalls under `reservations`.
-    pub(super) fn under(
-        &self,
-        order: Order,
-        reservations: &[Reservation],
-        context_switch: Service,
+    /// Puts `reservation` above all upcalls if all stay in time.
+    pub(super) fn reserve(
+        &mut self,
+        reservation: Reservation,
         steps: &mut Steps,
-    ) -> Result<Self, Denied> {
-        let mut cpu = Self::new(order, reservations.iter().copied(), context_switch);
-        for Placed { key, grant, task, .. } in &self.tasks {
-            cpu.admit_at(*key, *grant, task.clone(), steps).map_err(|denial| {
-                // Of whom is nobody's business but its holder's.
-                let why = format!("beneath it an upcall granted before would be late: {denial}");
-                denied("response-time", why, None)
-            })?;
-        }
-        cpu.shares.clone_from(&self.shares);
-        Ok(cpu)
+    ) -> Result<(), Denied> {
+        self.admission.reserve(reservation, steps).map_err(|denial| {
+            // Of whom is nobody's business but its holder's.
+            let why = format!("beneath it an upcall granted before would be late: {denial}");
+            denied("response-time", why, None)
+        })
+    }
+
+    /// Takes out a reservation that [`Self::reserve`] put in.
+    pub(super) fn unreserve(&mut self, reservation: Reservation) {
+        let was_there = self.admission.unreserve(reservation);
+        debug_assert!(was_there);
     }
 }
 

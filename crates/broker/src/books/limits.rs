@@ -22,7 +22,10 @@ impl Books {
             );
             return Err(denied("quota", why, None));
         }
-        let of_user = self.users.get(&asker.uid).copied().unwrap_or_default();
+        let mut of_user = self.users.get(&asker.uid).copied().unwrap_or_default();
+        let left = self.left_behind(|remnant| remnant.uid == asker.uid);
+        of_user.ppm += left.ppm;
+        of_user.grants += left.grants;
         if of_user.grants >= *max_grants {
             let why = format!("this user has {} grants and may have {max_grants}", of_user.grants);
             return Err(denied("quota", why, None));
@@ -40,7 +43,10 @@ impl Books {
         };
         within(of_user.ppm, *share_ppm, "this user")?;
         match (asker.quota.group, together_ppm) {
-            (Some(gid), Some(limit)) => within(self.of_group(gid), *limit, "this user's group"),
+            (Some(gid), Some(limit)) => {
+                let left = self.left_behind(|remnant| remnant.group == Some(gid));
+                within(self.of_group(gid) + left.ppm, *limit, "this user's group")
+            }
             _ => Ok(()),
         }
     }
@@ -59,8 +65,8 @@ impl Books {
             );
             return Err(denied("bandwidth", why, Some(short)));
         }
-        let lingering: u64 =
-            self.lingering.iter().map(|(_, ppm)| ppm).chain(self.remnants.values()).sum();
+        let lingering =
+            self.lingering.iter().map(|(_, ppm)| ppm).sum::<u64>() + self.left_behind(|_| true).ppm;
         let left = self.capacity_ppm().saturating_sub(self.total_ppm + lingering);
         match wanted.checked_sub(left) {
             None | Some(0) => Ok(()),

@@ -7,7 +7,8 @@
 //! 1. `quota`: of who asks (and of the group), by kind, number of grants, shortest period, share.
 //! 2. `limits`: what the kernel takes at all of a reservation (`analysis::sched_deadline`).
 //! 3. `bandwidth`: all grants together, reservations whose bandwidth the kernel still holds, and what
-//!    threads keep that have not left their class, within `reservable` of all CPUs; the upcalls of one CPU within that of one.
+//!    threads keep that have not left their class, within `reservable` of all CPUs; the upcalls of
+//!    one CPU within that of one.
 //! 4. `response-time`: on each CPU every upcall in time under all reservations of the host, because
 //!    the kernel may run those anywhere (`analysis::incremental`).
 //!
@@ -19,22 +20,23 @@
 //! other threads can do.
 //!
 //! # Costs
-//! Upcalls are admitted incrementally, O(n) for n upcalls on a CPU. A reservation is examined with
-//! all upcalls of each CPU anew, O(n²) simple operations: it runs above them all.
+//! Upcalls and reservations are admitted incrementally: O(n) for n upcalls on a CPU, or on all CPUs
+//! beneath a reservation. Only those whose spare it exceeds are examined anew, O(n) each.
 
 mod cpu;
 mod limits;
 mod offers;
+mod terms;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
 use punctual_analysis::Steps;
-use punctual_model::{DeadlineLimits, Instant, Reservation, Service};
+use punctual_model::{Instant, Reservation};
 
 use self::cpu::Cpu;
-use crate::config::QuotaOf;
+pub use self::terms::{Asker, Denied, Host, Offer, Order};
 use crate::grant::GrantId;
 use crate::want::What;
 
@@ -44,52 +46,6 @@ const STEPS: u64 = 20_000_000;
 
 /// The same for each try of the search for offers.
 const STEPS_OF_AN_OFFER: u64 = STEPS / 10;
-
-/// What may be promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Host {
-    /// CPUs.
-    pub cpus: u16,
-    /// Of each, in parts per million.
-    pub reservable_ppm: u64,
-    /// Charged twice a job.
-    pub context_switch: Service,
-    /// What the kernel asks of reservations.
-    pub limits: DeadlineLimits,
-}
-
-/// Who goes first among the upcalls of different threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// By the period of each upcall.
-    Ceiling,
-    /// By the shortest period of each thread.
-    Level,
-}
-
-/// Who asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
-    /// The user.
-    pub uid: u32,
-    /// What the user may have.
-    pub quota: QuotaOf,
-}
-
-/// Not admitted; everything is as before.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("refused by the {test} test: {why}")]
-pub struct Denied {
-    /// As listed in the module's documentation.
-    pub test: &'static str,
-    /// One clause with the numbers.
-    pub why: String,
-    /// By how much, of a CPU.
-    pub short_ppm: Option<u64>,
-}
-
-/// A change of a request with which it would be admitted, in words, and the whole of it.
-pub type Offer = (String, What);
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -106,11 +62,22 @@ struct Sum {
     grants: u32,
 }
 
+/// What an ended reservation has left behind.
+#[derive(Clone, Copy, Debug)]
+struct Remnant {
+    uid: u32,
+    group: Option<u32>,
+    /// What its thread keeps.
+    share_ppm: u64,
+    /// What stands above the upcalls of all CPUs until it has left: what it had, which is more than
+    /// what it keeps.
+    above: Option<Reservation>,
+}
+
 /// Everything that is granted on the host.
 #[derive(Clone, Debug)]
 pub struct Books {
     host: Host,
-    order: Order,
     cpus: Vec<Cpu>,
     entries: BTreeMap<GrantId, Entry>,
     users: BTreeMap<u32, Sum>,
@@ -119,18 +86,16 @@ pub struct Books {
     /// Reservations that ended and until when the kernel keeps their bandwidth.
     lingering: Vec<(Instant, u64)>,
     /// What threads keep whose reservation has ended and who have not left the class.
-    remnants: BTreeMap<GrantId, u64>,
+    remnants: BTreeMap<GrantId, Remnant>,
     steps: u64,
 }
 
 impl Books {
     /// Nothing is granted yet.
     pub fn new(host: Host, order: Order) -> Self {
-        let cpus =
-            (0..host.cpus.max(1)).map(|_| Cpu::new(order, [], host.context_switch)).collect();
+        let cpus = (0..host.cpus.max(1)).map(|_| Cpu::new(order, host.context_switch)).collect();
         Self {
             host,
-            order,
             cpus,
             entries: BTreeMap::new(),
             users: BTreeMap::new(),
@@ -194,8 +159,7 @@ impl Books {
                 }
             }
             What::Reservation(reservation) => {
-                let all = self.reservations().chain([*reservation]).collect::<Vec<_>>();
-                self.cpus = self.under(&all, steps)?;
+                self.reserve(*reservation, steps)?;
                 None
             }
             What::Priority { .. } => None,
@@ -234,14 +198,49 @@ impl Books {
         }
     }
 
-    /// Counts what the thread of an ended reservation keeps, until it has left.
-    pub fn remains(&mut self, id: GrantId, reservation: Reservation) {
-        self.remnants.insert(id, reservation.utilisation_ppm());
+    /// The reservation `had` of `id` has ended, and its thread keeps `keeps` of it until it has left.
+    ///
+    /// That counts as a grant in the quota of `asker`; and until then the upcalls of all CPUs are
+    /// admitted as if the thread had it all. `id` need not be entered: after a restart it is not.
+    pub fn remains(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        had: Reservation,
+        keeps: Reservation,
+        now: Instant,
+    ) {
+        self.release(id, now);
+        // It stood there a moment ago, so it does again; and where it did not it hardly matters.
+        let above = self.reserve(had, &mut Steps::new(self.steps)).is_ok().then_some(had);
+        let (uid, group) = (asker.uid, asker.quota.group);
+        let remnant = Remnant { uid, group, share_ppm: keeps.utilisation_ppm(), above };
+        if let Some(before) = self.remnants.insert(id, remnant) {
+            self.let_go(before);
+        }
     }
 
     /// The thread has left.
     pub fn has_left(&mut self, id: GrantId) {
-        self.remnants.remove(&id);
+        if let Some(remnant) = self.remnants.remove(&id) {
+            self.let_go(remnant);
+        }
+    }
+
+    fn let_go(&mut self, remnant: Remnant) {
+        if let Some(above) = remnant.above {
+            self.cpus.iter_mut().for_each(|cpu| cpu.unreserve(above));
+        }
+    }
+
+    /// What is left behind by those of whom `of` says so.
+    fn left_behind(&self, of: impl Fn(&Remnant) -> bool) -> Sum {
+        let mut sum = Sum::default();
+        for remnant in self.remnants.values().filter(|remnant| of(remnant)) {
+            sum.ppm += remnant.share_ppm;
+            sum.grants += 1;
+        }
+        sum
     }
 
     /// Requests like `what` that would be admitted now, in place of `id` if that is entered.
@@ -302,13 +301,8 @@ impl Books {
                     self.cpus[cpu].remove(id);
                 }
             }
-            What::Reservation(_) => {
-                let left = self.reservations().collect::<Vec<_>>();
-                // With one reservation less everybody stays in time; where the bound on the steps
-                // says otherwise the stricter books are kept.
-                if let Ok(cpus) = self.under(&left, &mut Steps::new(self.steps)) {
-                    self.cpus = cpus;
-                }
+            What::Reservation(reservation) => {
+                self.cpus.iter_mut().for_each(|cpu| cpu.unreserve(*reservation));
             }
             What::Priority { .. } => {}
         }
@@ -320,20 +314,15 @@ impl Books {
         of_group.into_iter().chain([self.users.entry(uid).or_default()])
     }
 
-    fn reservations(&self) -> impl Iterator<Item = Reservation> + '_ {
-        self.entries.values().filter_map(|entry| match entry.what {
-            What::Reservation(reservation) => Some(reservation),
-            _ => None,
-        })
-    }
-
-    /// All CPUs with the same upcalls under these reservations.
-    fn under(&self, reservations: &[Reservation], steps: &mut Steps) -> Result<Vec<Cpu>, Denied> {
-        let host = self.host;
-        self.cpus
-            .iter()
-            .map(|cpu| cpu.under(self.order, reservations, host.context_switch, steps))
-            .collect()
+    /// Above the upcalls of every CPU, because the kernel may run it on any, or above none.
+    fn reserve(&mut self, reservation: Reservation, steps: &mut Steps) -> Result<(), Denied> {
+        for at in 0..self.cpus.len() {
+            if let Err(denied) = self.cpus[at].reserve(reservation, steps) {
+                self.cpus[..at].iter_mut().for_each(|cpu| cpu.unreserve(reservation));
+                return Err(denied);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
 
 use super::Offer;
-use crate::want::{LEAST_PRIORITY_SHARE, What};
+use crate::want::{LEAST_PRIORITY_SHARE, LONGEST, What};
 
 /// Tries of one search.
 const TRIES: u32 = 12;
@@ -85,7 +85,8 @@ fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> O
             let nanos =
                 u128::from(upcall.period().as_nanos()) * u128::from(factor) / u128::from(ONE);
             let period = Duration::from_nanos(u64::try_from(nanos).ok()?);
-            Upcall::new(UpcallSpec { period, ..spec(upcall) }).ok()
+            let watched = period <= LONGEST;
+            watched.then(|| Upcall::new(UpcallSpec { period, ..spec(upcall) }).ok()).flatten()
         });
         Some(What::Upcalls(stretched.collect::<Option<_>>()?))
     };

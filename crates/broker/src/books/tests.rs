@@ -1,7 +1,9 @@
 use super::*;
-use crate::config::Quota;
+use crate::config::{Quota, QuotaOf};
 use crate::want::Kind;
-use punctual_model::{Contract, Duration, HostProfile, Upcall, UpcallSpec};
+use punctual_model::{
+    Contract, DeadlineLimits, Duration, HostProfile, Service, Upcall, UpcallSpec,
+};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -99,6 +101,39 @@ fn a_reservation_is_counted_until_the_kernel_gives_its_bandwidth_back() {
     assert!(books.admit(GrantId(3), &asker, &again, NOW).is_err(), "it lingers");
     let later = NOW + Duration::from_millis(10);
     books.admit(GrantId(3), &asker, &again, later).expect("a period later");
+}
+
+#[test]
+fn what_is_left_behind_counts_until_it_has_left() {
+    let mut books = Books::new(HOST, Order::Ceiling);
+    let mut user = asker(1, 800_000);
+    user.quota.group = Some(29);
+    user.quota.quota.max_grants = 2;
+    user.quota.quota.together_ppm = Some(800_000);
+    let had: Reservation = "8ms/10ms".parse().expect("valid");
+    books.admit(GrantId(1), &user, &What::Reservation(had), NOW).expect("80 %");
+    books.remains(GrantId(1), &user, had, "2ms/100ms".parse().expect("valid"), NOW);
+    assert_eq!((books.granted_ppm(), books.of_user(1)), (0, 0));
+    let later = NOW + Duration::from_millis(10);
+    let quota = |user: &Asker, what: &str| {
+        books.clone().admit(GrantId(2), user, &reservation(what), later).map_err(|no| no.short_ppm)
+    };
+    assert_eq!(quota(&user, "79ms/100ms"), Err(Some(10_000)), "in the user's quota");
+    let member = Asker { uid: 2, ..user.clone() };
+    assert_eq!(quota(&member, "79ms/100ms"), Err(Some(10_000)), "in the group's");
+    quota(&user, "78ms/100ms").expect("beside it");
+    books.admit(GrantId(2), &user, &What::Priority { share_ppm: 10_000 }, later).expect("fits");
+    let third = books.admit(GrantId(3), &user, &What::Priority { share_ppm: 10_000 }, later);
+    assert_eq!(third.expect_err("three").test, "quota", "it is one of the grants");
+
+    // An upcall that has no time to wait for 8 ms.
+    let urgent = What::Upcalls(vec![upcall(10_000, 3, 1, 1_000)]);
+    let other = asker(3, 900_000);
+    let denied = books.admit(GrantId(4), &other, &urgent, later).expect_err("beneath it");
+    assert_eq!(denied.test, "response-time");
+    books.has_left(GrantId(1));
+    books.admit(GrantId(4), &other, &urgent, later).expect("it has left");
+    books.admit(GrantId(5), &user, &What::Priority { share_ppm: 10_000 }, later).expect("two");
 }
 
 #[test]

@@ -11,7 +11,9 @@ use crate::wire::{MAX_MESSAGE, ReceiveError, Refused};
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// No broker.
-    #[error("{path}: no broker answers: {source}; start it (systemctl start punctual-broker)")]
+    #[error(
+        "{path}: no broker answers: {source}; start one (systemctl start punctual-broker, or punctual serve as root)"
+    )]
     NoBroker {
         /// Where it was looked for.
         path: String,

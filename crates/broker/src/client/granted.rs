@@ -104,7 +104,11 @@ impl Granted {
 /// Only a running thread that leaves by itself gives all its bandwidth back.
 fn leave() -> Result<(), SchedError> {
     match sched::get(thread::current())?.policy_name() {
-        "SCHED_DEADLINE" => sched::set(thread::current(), Class::Other { nice: 0 }),
+        "SCHED_DEADLINE" => {
+            // Its own: another would take privilege, or raise it.
+            let nice = sched::nice_of(thread::current())?;
+            sched::set(thread::current(), Class::Other { nice })
+        }
         _ => Ok(()),
     }
 }

@@ -28,6 +28,7 @@
 //! The socket is only for asking: between two requests the kernel alone keeps the promise, and a
 //! broker that dies takes nothing away. Reconnect within the grace period and [`Broker::resume`].
 
+mod conversation;
 mod error;
 mod granted;
 
@@ -35,11 +36,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::time::{Duration as Time, Instant as Clock};
+use std::time::Duration as Time;
 
 use punctual_linux::thread;
 use punctual_model::{Reservation, Upcall};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use error::{ClientError, RequestError};
@@ -49,15 +49,11 @@ use crate::SOCKET;
 use crate::grant::GrantId;
 use crate::want::{RawWant, Want, What};
 use crate::wire::{
-    Answer, Ask, Envelope, Event, MAX_MESSAGE, Offered, Received, Refused, Said, Socket, Status,
-    VERSION, parse_said, to_bytes,
+    Answer, Ask, Event, MAX_MESSAGE, Offered, Refused, Said, Socket, Status, VERSION,
 };
 
 /// For how long an answer is waited for unless [`Broker::set_patience`] says otherwise.
 const PATIENCE: Time = Time::from_secs(10);
-
-/// Events that wait to be fetched; of more the oldest are dropped.
-const MAX_EVENTS: usize = 1_024;
 
 impl Want {
     /// A reservation for the calling thread.
@@ -252,77 +248,6 @@ impl Broker {
             setrlimit(Resource::Rttime, limit).map_err(io::Error::from)?;
         }
         Ok(())
-    }
-
-    /// One question, one answer.
-    fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
-        let id = self.next;
-        // 0 is the broker's for messages that it could not read.
-        self.next = self.next.checked_add(1).unwrap_or(1);
-        let bytes = to_bytes(&Envelope { id, ask }).ok_or(ClientError::TooLong)?;
-        match self.socket.send(&bytes) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
-                // What it said before it closed comes first: it may say why.
-                return Err(self.last_words());
-            }
-            Err(other) => return Err(ClientError::Socket(other.into())),
-        }
-        let asked = Clock::now();
-        loop {
-            match self.receive()? {
-                Some(Said::Event { grant, event }) => self.keep(grant, event),
-                Some(Said::Answer { id: of, answer }) if of == id || of == 0 => {
-                    return match answer {
-                        Answer::Error { problem } => Err(ClientError::Broker(problem)),
-                        answer => Ok(answer),
-                    };
-                }
-                Some(Said::Answer { .. }) => {}
-                None => {
-                    let waited = asked.elapsed();
-                    let Some(left) = self.patience.checked_sub(waited) else {
-                        return Err(ClientError::NoAnswer { waited });
-                    };
-                    self.wait(left)?;
-                }
-            }
-        }
-    }
-
-    fn last_words(&mut self) -> ClientError {
-        while let Ok(Some(said)) = self.receive() {
-            if let Said::Answer { answer: Answer::Error { problem }, .. } = said {
-                return ClientError::Broker(problem);
-            }
-        }
-        ClientError::Closed
-    }
-
-    fn receive(&mut self) -> Result<Option<Said>, ClientError> {
-        match self.socket.receive(&mut self.buffer, false)? {
-            Received::Nothing => Ok(None),
-            Received::Closed => Err(ClientError::Closed),
-            Received::Message(length) => parse_said(&self.buffer[..length])
-                .map(Some)
-                .map_err(|why| ClientError::NotUnderstood(why.to_string())),
-        }
-    }
-
-    fn wait(&self, time: Time) -> Result<(), ClientError> {
-        let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-        let timeout = Timespec::try_from(time).ok();
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(other) => Err(ClientError::Socket(other.into())),
-        }
-    }
-
-    fn keep(&mut self, grant: Option<GrantId>, event: Event) {
-        if self.events.len() == MAX_EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back((grant, event));
     }
 }
 

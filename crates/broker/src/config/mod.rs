@@ -35,10 +35,11 @@ pub const MAX_CONFIG: usize = 1 << 20;
 /// How upcall threads come to their priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpcallMode {
-    /// As the host lets: the first of the two that works.
+    /// What is watched whole: [`Self::Level`].
     Auto,
     /// `RLIMIT_RTPRIO` is raised, and the thread runs the ceiling protocol itself. Takes
-    /// CAP_SYS_RESOURCE.
+    /// CAP_SYS_RESOURCE. The limit is the whole process's while only the thread of the grant is
+    /// watched: for users who are trusted with that.
     Ceiling,
     /// The broker puts the thread at the level of its shortest period, for good. Takes CAP_SYS_NICE
     /// only, and leaves the client no limit to pass on to its children.
@@ -52,15 +53,15 @@ pub struct Config {
     pub cpus: Option<u16>,
     /// Of each CPU, in parts per million; none: what the kernel leaves to reservations.
     pub reservable_ppm: Option<u64>,
-    /// Charged twice a job.
-    pub context_switch: Service,
+    /// Charged twice a job, whatever was measured.
+    pub context_switch: Option<Service>,
     /// How upcall threads come to their priority.
     pub upcalls: UpcallMode,
     /// How long a process without a connection keeps its grants.
     pub grace: Duration,
     /// How long a user may take to give back what the host has no longer.
     pub choose: Duration,
-    /// How long a process is refused everything after a grant of it was revoked for overuse.
+    /// How long a user is refused everything after a grant of theirs was revoked for overuse.
     pub penalty: Duration,
     /// How long a SCHED_FIFO thread may run without sleeping (`RLIMIT_RTTIME`).
     pub run_limit: Duration,
@@ -123,7 +124,7 @@ impl Default for Config {
         Self {
             cpus: None,
             reservable_ppm: None,
-            context_switch: Service::from_micros(5),
+            context_switch: None,
             upcalls: UpcallMode::Auto,
             grace: Duration::from_secs(5),
             choose: Duration::from_secs(10),

@@ -110,7 +110,7 @@ fn validate(raw: RawConfig) -> Checked<Config> {
     })
 }
 
-type Host = (Option<u16>, Option<u64>, Service, UpcallMode);
+type Host = (Option<u16>, Option<u64>, Option<Service>, UpcallMode);
 
 fn validate_host(raw: &RawHost, base: &Config) -> Checked<Host> {
     let cpus = raw.cpus.as_ref().map(|cpus| match u16::try_from(*cpus.get_ref()) {
@@ -132,7 +132,7 @@ fn validate_host(raw: &RawHost, base: &Config) -> Checked<Host> {
     });
     let switch = match &raw.context_switch {
         None => base.context_switch,
-        Some(text) => Service::from_nanos(nanos(text)?.min(1_000_000)),
+        Some(text) => Some(Service::from_nanos(nanos(text)?.min(1_000_000))),
     };
     let mode = match &raw.upcalls {
         None => UpcallMode::Auto,

@@ -1,17 +1,17 @@
-//! Putting a grant in force, and taking it back.
-
-use std::fs;
+//! Putting a grant in force.
 
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::Tid;
-use punctual_model::{Duration, Reservation, Service, Upcall};
+use punctual_model::{Duration, Upcall};
 use punctual_runtime::ceiling::{CEILING, LOWEST, level_of};
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use thiserror::Error;
 
-use super::peer::{Process, start_of};
+use super::limits::{limits_of, set_limit};
+use super::peer::Process;
+use super::take::take_class;
 use crate::books::Order;
 use crate::ledger::OldLimits;
 use crate::want::{Want, What};
@@ -34,6 +34,17 @@ pub enum GiveError {
         thread: Tid,
         /// The peer.
         pid: i32,
+    },
+    /// It runs as somebody else by now, or partly so.
+    #[error(
+        "process {pid} does not run as user {uid} alone (real, effective, saved and file system user): \
+         ask as the user that is to hold the grant"
+    )]
+    OtherUser {
+        /// The peer.
+        pid: i32,
+        /// Who connected.
+        uid: u32,
     },
     /// A limit cannot be set.
     #[error("{limit} of process {pid} cannot be set: {errno}")]
@@ -88,18 +99,25 @@ pub struct Means {
 }
 
 impl Means {
-    /// Puts `want` in force for `process`. `started` is when the thread was first seen to start.
+    /// Puts `want` in force for `process` of user `uid`. `started` is when the thread was first seen
+    /// to start.
+    ///
+    /// Never waits: where the kernel has no bandwidth at this moment that is the answer.
     pub fn give(
         &self,
         process: &Process,
+        uid: u32,
         want: &Want,
         started: u64,
         cpu: Option<u32>,
     ) -> Result<(), GiveError> {
         let thread = want.thread;
+        let pid = process.id.pid;
         let same = || match process.thread_start(thread) {
-            Some(start) if start == started => Ok(()),
-            _ => Err(GiveError::NotYours { thread, pid: process.id.pid }),
+            Some(start) if start == started => {
+                process.belongs_to(uid).then_some(()).ok_or(GiveError::OtherUser { pid, uid })
+            }
+            _ => Err(GiveError::NotYours { thread, pid }),
         };
         same()?;
         match &want.what {
@@ -119,73 +137,23 @@ impl Means {
                         "RLIMIT_RTPRIO",
                         (CEILING.into(), CEILING.into()),
                     )?,
-                    Order::Level => sched::set(thread, Class::Fifo { priority: level(upcalls) })?,
+                    Order::Level => {
+                        sched::set_resetting(thread, Class::Fifo { priority: level(upcalls) })?;
+                    }
                 }
             }
             What::Reservation(reservation) => {
-                sched::set(
+                sched::set_without_retry(
                     thread,
                     Class::Deadline { reservation: *reservation, reset_on_fork: true },
                 )?;
             }
             What::Priority { .. } => {
                 self.limit_running(process)?;
-                sched::set(thread, Class::Fifo { priority: PRIORITY })?;
+                sched::set_resetting(thread, Class::Fifo { priority: PRIORITY })?;
             }
         }
-        same().inspect_err(|_| _ = self.take_class(thread))
-    }
-
-    /// Takes back what `want` gave; whether a remnant stays.
-    ///
-    /// A thread that still stands under SCHED_DEADLINE cannot be moved out by another
-    /// ([`SchedError::MustLeaveItself`]). It keeps [`remnant`] until it leaves, for which it then
-    /// needs no privilege, or ends.
-    ///
-    /// `others` says whether the process has other grants: then its limits stay.
-    pub fn take_back(
-        &self,
-        process: &Process,
-        want: &Want,
-        started: u64,
-        old: Option<OldLimits>,
-        others: bool,
-    ) -> bool {
-        if let (Some(old), false) = (old, others) {
-            let pid = process.id.pid;
-            // In this order: who may not rise any more can then be brought down for good.
-            let _ = restore(pid, Resource::Rtprio, old.rtprio);
-            let _ = restore(pid, Resource::Rttime, old.rttime);
-        }
-        let mut remains = false;
-        if process.thread_start(want.thread) == Some(started) {
-            // An error: it ended meanwhile.
-            remains = self.take_class(want.thread).unwrap_or(false);
-            if matches!(want.what, What::Upcalls(_)) {
-                let every: Vec<usize> = (0..CpuSet::MAX_CPU).collect();
-                let _ = pin(want.thread, &every);
-            }
-        }
-        remains
-    }
-
-    /// Makes `thread` an ordinary one, or nearly: then true.
-    fn take_class(&self, thread: Tid) -> Result<bool, SchedError> {
-        let now = sched::get(thread)?;
-        match (now.policy_name(), now.class()) {
-            ("SCHED_DEADLINE", Some(Class::Deadline { reservation, .. })) => {
-                let reservation = remnant(reservation);
-                // Without the flag, which only the privileged may take away: with it, it could not
-                // leave the class either (sched_setattr(2), EPERM).
-                sched::set(thread, Class::Deadline { reservation, reset_on_fork: false })?;
-                Ok(true)
-            }
-            ("SCHED_FIFO" | "SCHED_RR", _) => {
-                sched::set(thread, Class::Other { nice: 0 })?;
-                Ok(false)
-            }
-            _ => Ok(false),
-        }
+        same().inspect_err(|_| _ = take_class(thread))
     }
 
     /// The limits of a process before its first grant, where they will be changed.
@@ -214,23 +182,17 @@ impl Means {
     }
 }
 
-/// What a thread keeps that does not leave SCHED_DEADLINE: 2 % of a CPU, or what it had if that is
-/// less.
-///
-/// Not the least there is: a thread without budget does not run, so it could neither leave the class
-/// nor end when it is killed.
-pub fn remnant(reservation: Reservation) -> Reservation {
-    let least = Reservation::new(Service::from_millis(2), Duration::from_millis(100));
-    match least {
-        Ok(least) if least.utilisation_ppm() < reservation.utilisation_ppm() => least,
-        _ => reservation,
+impl Means {
+    /// The class in which `want` puts its thread, if it is a fixed priority.
+    pub(super) fn fixed(&self, want: &Want) -> Option<Class> {
+        match &want.what {
+            What::Upcalls(upcalls) if self.order == Order::Level => {
+                Some(Class::Fifo { priority: level(upcalls) })
+            }
+            What::Priority { .. } => Some(Class::Fifo { priority: PRIORITY }),
+            _ => None,
+        }
     }
-}
-
-/// Whether `thread` of process `pid`, started then, still stands under SCHED_DEADLINE.
-pub fn remains(pid: i32, thread: Tid, started: u64) -> bool {
-    let deadline = sched::get(thread).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE");
-    deadline && start_of(pid, thread.as_raw()) == Some(started)
 }
 
 /// The level of a thread with these upcalls.
@@ -238,69 +200,9 @@ fn level(upcalls: &[Upcall]) -> u8 {
     upcalls.iter().map(Upcall::period).min().map_or(LOWEST, level_of)
 }
 
-fn pin(thread: Tid, cpus: &[usize]) -> Result<(), Errno> {
+/// Lets `thread` run on these CPUs only.
+pub(super) fn pin(thread: Tid, cpus: &[usize]) -> Result<(), Errno> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
     sched_setaffinity(Pid::from_raw(thread.as_raw()), &set)
-}
-
-fn set_limit(
-    process: &Process,
-    resource: Resource,
-    limit: &'static str,
-    (soft, hard): (u64, u64),
-) -> Result<(), GiveError> {
-    let pid = process.id.pid;
-    let new = Rlimit { current: Some(soft), maximum: Some(hard) };
-    prlimit(Pid::from_raw(pid), resource, new).map(|_| ()).map_err(|errno| GiveError::Limit {
-        limit,
-        pid,
-        errno,
-    })
-}
-
-/// Puts a limit back (prlimit(2)).
-pub(super) fn restore(
-    pid: i32,
-    resource: Resource,
-    (soft, hard): (Option<u64>, Option<u64>),
-) -> Result<(), Errno> {
-    prlimit(Pid::from_raw(pid), resource, Rlimit { current: soft, maximum: hard }).map(|_| ())
-}
-
-/// From /proc/PID/limits, which everybody may read; prlimit(2) would ask for privilege.
-pub fn limits_of(pid: i32) -> Option<OldLimits> {
-    parse_limits(&fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)
-}
-
-fn parse_limits(text: &str) -> Option<OldLimits> {
-    let line = |name: &str| {
-        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let mut words = rest.split_whitespace();
-        let mut number = || match words.next()? {
-            "unlimited" => Some(None),
-            number => number.parse().ok().map(Some),
-        };
-        Some((number()?, number()?))
-    };
-    Some(OldLimits {
-        rtprio: line("Max realtime priority")?,
-        rttime: line("Max realtime timeout")?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_read() {
-        let text = "Limit   Soft Limit  Hard Limit  Units\n\
-                    Max realtime priority     0                    5                    \n\
-                    Max realtime timeout      200000               unlimited            us\n";
-        let limits = OldLimits { rtprio: (Some(0), Some(5)), rttime: (Some(200_000), None) };
-        assert_eq!(parse_limits(text), Some(limits));
-        assert_eq!(parse_limits("Max realtime priority 0 0"), None);
-        assert!(limits_of(std::process::id() as i32).is_some());
-    }
 }

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use nix::sys::socket::{getsockopt, sockopt};
 use punctual_linux::thread::Tid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use thiserror::Error;
 
 use crate::ledger::ProcessId;
 
@@ -18,6 +20,29 @@ pub struct Process {
     pub id: ProcessId,
     /// Readable once it has ended (pidfd_open(2)).
     pidfd: OwnedFd,
+}
+
+/// Why it is not known who is at the other end.
+#[derive(Debug, Error)]
+pub enum PeerError {
+    /// It ended, or nothing can be read of it.
+    #[error("the broker cannot tell who you are: {0}")]
+    Unknown(#[from] io::Error),
+    /// One user can be many there.
+    #[error(
+        "process {pid} is in another user namespace than the broker, where one user can go by many \
+         ids, so no quota would hold: ask from outside of it"
+    )]
+    OtherNamespace {
+        /// Who asked.
+        pid: i32,
+    },
+}
+
+impl From<Errno> for PeerError {
+    fn from(errno: Errno) -> Self {
+        Self::Unknown(errno.into())
+    }
 }
 
 /// A process and its user.
@@ -34,7 +59,10 @@ pub struct Peer {
 impl Peer {
     /// The process that connected `socket`, by the kernel's word (SO_PEERCRED and SO_PEERPIDFD,
     /// unix(7)): the client's own word counts for nothing.
-    pub fn of(socket: impl AsFd) -> io::Result<Self> {
+    ///
+    /// Only from the broker's own user namespace, as far as /proc/PID/uid_map tells
+    /// (user_namespaces(7)).
+    pub fn of(socket: impl AsFd) -> Result<Self, PeerError> {
         let credentials = rustix::net::sockopt::socket_peercred(&socket)?;
         let pid = credentials.pid;
         let pidfd = match getsockopt(&socket, sockopt::PeerPidfd) {
@@ -43,15 +71,19 @@ impl Peer {
             // owner of /proc/PID, compared below, is very likely another, and a process that starts
             // with our user's id can be given what that user may have.
             Err(nix::errno::Errno::ENOPROTOOPT) => pidfd_open(pid, PidfdFlags::empty())?,
-            Err(other) => return Err(other.into()),
+            Err(other) => return Err(io::Error::from(other).into()),
         };
         let raw = pid.as_raw_nonzero().get();
         let start = start_of(raw, raw).ok_or_else(gone)?;
         let status = fs::read_to_string(format!("/proc/{raw}/status"))?;
         let process = Process { id: ProcessId { pid: raw, start }, pidfd };
+        let same_users = has_our_users(raw)?;
         // Only now it is sure that what was read was its own.
         if process.has_ended() {
-            return Err(gone());
+            return Err(gone().into());
+        }
+        if !same_users {
+            return Err(PeerError::OtherNamespace { pid: raw });
         }
         let mut gids = vec![credentials.gid.as_raw()];
         gids.extend(groups(&status));
@@ -61,6 +93,18 @@ impl Peer {
 
 fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the process has ended")
+}
+
+/// Whether the users of a process are counted as ours are.
+pub(super) fn has_our_users(pid: i32) -> io::Result<bool> {
+    let map = |of: &str| fs::read_to_string(format!("/proc/{of}/uid_map"));
+    Ok(map(&pid.to_string())? == map("self")?)
+}
+
+/// The real, effective, saved and file system user in /proc/PID/status.
+fn users(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or("");
+    line.split_whitespace().filter_map(|uid| uid.parse().ok()).collect()
 }
 
 /// The supplementary groups in /proc/PID/status.
@@ -85,6 +129,13 @@ impl Process {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // An error can only be a lack of memory: then it is asked again at the next occasion.
         poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Whether it runs as this user alone: a program of another user (setuid) or one that has
+    /// changed its user does not.
+    pub fn belongs_to(&self, uid: u32) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id.pid));
+        status.is_ok_and(|status| users(&status) == [uid; 4]) && !self.has_ended()
     }
 
     /// When `thread` started, if it is a thread of this process.
@@ -146,6 +197,39 @@ mod tests {
         child.wait().expect("our child");
         assert!(process.has_ended());
         assert!(Process::find(ProcessId { pid, start }).is_none());
+    }
+
+    #[test]
+    fn a_process_belongs_to_a_user_only_with_all_its_ids() {
+        assert_eq!(users("Name:\tx\nUid:\t1000\t0\t0\t0\n"), [1_000, 0, 0, 0]);
+        let pid = std::process::id() as i32;
+        let us = Process::find(ProcessId { pid, start: start_of(pid, pid).expect("we live") });
+        let us = us.expect("we live");
+        let uid = rustix::process::geteuid().as_raw();
+        assert!(us.belongs_to(uid) && !us.belongs_to(uid + 1));
+    }
+
+    #[test]
+    fn another_user_namespace_is_seen() {
+        assert!(has_our_users(std::process::id() as i32).expect("we live"));
+        let child = std::process::Command::new("unshare").args(["-U", "sleep", "60"]).spawn();
+        let Ok(mut child) = child else { return println!("skipped: there is no unshare(1)") };
+        let pid = child.id() as i32;
+        let (mut seen, mut ended) = (false, None);
+        for _ in 0..500 {
+            ended = child.try_wait().expect("our child");
+            seen = ended.is_none() && !has_our_users(pid).unwrap_or(true);
+            if seen || ended.is_some() {
+                break;
+            }
+            punctual_linux::clock::sleep(punctual_model::Duration::from_millis(10));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        if ended.is_some() {
+            return println!("skipped: this host lets nobody make a user namespace");
+        }
+        assert!(seen);
     }
 
     #[test]

@@ -65,6 +65,11 @@ impl Meter {
         Ok(Some(window))
     }
 
+    /// Whether it says of a thread that runs that it never did.
+    pub fn is_blind(&self) -> bool {
+        self.used.is_zero()
+    }
+
     /// Of a CPU, in the last whole window.
     pub fn last_ppm(&self) -> Option<u64> {
         self.last_ppm

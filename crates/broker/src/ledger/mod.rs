@@ -11,6 +11,8 @@
 mod record;
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableTable as _, TableDefinition};
@@ -47,6 +49,17 @@ pub enum LedgerError {
         /// Why.
         source: std::io::Error,
     },
+    /// Others could write promises into it.
+    #[error(
+        "{}: {why}; the ledger must lie in a folder of this user's own that nobody else may write: \
+         remove it, or name another (--state)", path.display()
+    )]
+    Unsafe {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Not written by this version of the broker.
     #[error("{}: grant {id} cannot be read: {why}; remove the file to start without any grant", path.display())]
     Unreadable {
@@ -78,9 +91,11 @@ const AHEAD: u64 = 1 << 10;
 
 impl Ledger {
     /// Opens the ledger in `folder`, which is made if it is not there, and reads all its grants.
+    ///
+    /// Whoever could write there could write themselves a grant: so the folder must be this user's, no
+    /// link, and nobody else may write it.
     pub fn open(folder: &Path) -> Result<(Self, Vec<Record>), LedgerError> {
-        fs::create_dir_all(folder)
-            .map_err(|source| LedgerError::File { path: folder.to_owned(), source })?;
+        private(folder)?;
         let path = folder.join("ledger.redb");
         let failed =
             |Failure(source): Failure| LedgerError::Database { path: path.clone(), source };
@@ -184,6 +199,30 @@ impl Ledger {
     }
 }
 
+/// Makes `folder` for us alone if it is not there, and sees that nobody else can write into it.
+fn private(folder: &Path) -> Result<(), LedgerError> {
+    let file = |source| LedgerError::File { path: folder.to_owned(), source };
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent).map_err(file)?;
+    }
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(there) if there.kind() != io::ErrorKind::AlreadyExists => return Err(file(there)),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(folder).map_err(file)?;
+    let us = rustix::process::geteuid().as_raw();
+    let why = if !found.is_dir() {
+        "it is no folder, or a link to one".into()
+    } else if found.uid() != us {
+        format!("it belongs to user {}, and this is user {us}", found.uid())
+    } else if found.mode() & 0o022 != 0 {
+        format!("others may write it (mode {:o})", found.mode() & 0o777)
+    } else {
+        return Ok(());
+    };
+    Err(LedgerError::Unsafe { path: folder.to_owned(), why })
+}
+
 /// Any of the database's errors, of the size of a pointer.
 struct Failure(Box<redb::Error>);
 
@@ -241,6 +280,7 @@ mod tests {
             thread_start: 99,
             want: RawWant::Reservation { thread: 7, budget_ns: 1, period_ns: 2 },
             old_limits: Some(OldLimits { rtprio: (Some(0), Some(0)), rttime: (None, None) }),
+            old_cpus: Some(vec![0, 1]),
             since: 1,
             remnant: false,
         }
@@ -275,6 +315,24 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (_first, _) = Ledger::open(folder.path()).expect("opens");
         assert!(matches!(Ledger::open(folder.path()), Err(LedgerError::Database { .. })));
+    }
+
+    #[test]
+    fn a_folder_that_others_could_have_written_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = folder.path().join("made");
+        drop(Ledger::open(&made).expect("opens"));
+        let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o777;
+        assert_eq!(mode(&made), 0o700);
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&made, &link).expect("ours");
+        let refused = |path: &Path| matches!(Ledger::open(path), Err(LedgerError::Unsafe { .. }));
+        assert!(refused(&link));
+        for open in [0o770, 0o707, 0o1777] {
+            fs::set_permissions(&made, fs::Permissions::from_mode(open)).expect("ours");
+            assert!(refused(&made), "{open:o}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the ledger says of one grant.
 
+use punctual_linux::thread::Tid;
 use serde::{Deserialize, Serialize};
 
 use crate::grant::{GrantId, Token};
@@ -42,8 +43,19 @@ pub struct Record {
     pub want: RawWant,
     /// To be put back at the end; none where no limit was touched.
     pub old_limits: Option<OldLimits>,
+    /// The CPUs that the thread of upcalls could use before; none where they were not changed.
+    #[serde(default)]
+    pub old_cpus: Option<Vec<usize>>,
     /// Seconds since 1970.
     pub since: u64,
     /// The grant has ended, and its thread has not left SCHED_DEADLINE yet.
     pub remnant: bool,
+}
+
+impl Record {
+    /// What is left of the grant, with `thread` that started then.
+    pub fn left_by(&self, thread: Tid, thread_start: u64) -> Self {
+        let want = self.want.clone().of(thread.as_raw());
+        Self { remnant: true, want, thread_start, ..self.clone() }
+    }
 }

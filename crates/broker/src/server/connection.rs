@@ -9,6 +9,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use tracing::{debug, info, warn};
 
+use super::refusals::shorten;
 use super::{Server, Source};
 use crate::grant::GrantId;
 use crate::kernel::peer::Peer;
@@ -16,9 +17,6 @@ use crate::wire::{Answer, Ask, Event, Received, Said, Socket, VERSION, parse_ask
 
 /// Messages that wait for a client to read; one more and it is cut off.
 const MOST_WAITING: usize = 64;
-
-/// Messages of one client before the others have their turn.
-const AT_A_TURN: usize = 4;
 
 /// Connections accepted before others have their turn.
 const ACCEPTED_AT_A_TURN: usize = 32;
@@ -62,7 +60,7 @@ impl Server {
         let peer = match Peer::of(&socket) {
             Ok(peer) => Rc::new(peer),
             Err(why) => {
-                turn_away(&socket, "the broker cannot tell who you are");
+                turn_away(&socket, &why.to_string());
                 return debug!(%why, "a client without identity");
             }
         };
@@ -95,25 +93,17 @@ impl Server {
         if flags.contains(EventFlags::OUT) {
             self.flush(id);
         }
+        // A client that does not take its answers is not asked for more questions.
+        let Some(connection) = self.connections.get(&id).filter(|one| one.out.is_empty()) else {
+            return;
+        };
         let mut buffer = std::mem::take(&mut self.buffer);
-        for _ in 0..AT_A_TURN {
-            // A client that does not take its answers is not asked for more questions.
-            let Some(connection) = self.connections.get(&id).filter(|one| one.out.is_empty())
-            else {
-                break;
-            };
-            match connection.socket.receive(&mut buffer, false) {
-                Ok(Received::Message(length)) => self.said(id, &buffer[..length]),
-                Ok(Received::Nothing) => break,
-                Ok(Received::Closed) => {
-                    self.close(id);
-                    break;
-                }
-                Err(why) => {
-                    self.give_up(id, 0, &why.to_string());
-                    break;
-                }
-            }
+        // One message, then the others have their turn: the next wait says that there is more.
+        match connection.socket.receive(&mut buffer, false) {
+            Ok(Received::Message(length)) => self.said(id, &buffer[..length]),
+            Ok(Received::Nothing) => {}
+            Ok(Received::Closed) => self.close(id),
+            Err(why) => self.give_up(id, 0, &why.to_string()),
         }
         self.buffer = buffer;
     }
@@ -121,7 +111,9 @@ impl Server {
     fn said(&mut self, id: u64, bytes: &[u8]) {
         let envelope = match parse_ask(bytes) {
             Ok(envelope) => envelope,
-            Err(why) => return self.give_up(id, 0, &format!("not understood: {why}")),
+            Err(why) => {
+                return self.give_up(id, 0, &format!("not understood: {}", shorten(&why)));
+            }
         };
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match &envelope.ask {

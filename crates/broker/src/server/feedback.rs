@@ -1,15 +1,14 @@
 //! What holders are told unasked: their use, a host that got tighter, room that came free.
 
-use punctual_linux::host;
 use punctual_linux::thread;
 use punctual_model::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::Server;
-use super::start::host_of;
+use super::start::{host_of, promised_cpus};
 use crate::books::Books;
 use crate::grant::GrantId;
-use crate::kernel::give::remnant;
+use crate::kernel::take::remnant;
 use crate::want::{Kind, Want, What};
 use crate::wire::{Event, Said};
 
@@ -36,18 +35,36 @@ impl Server {
             let first = self.grants.range(..=self.sampled).take(AT_A_GO - ids.len());
             ids.extend(first.map(|(id, _)| *id));
         }
+        let here = thread::affinity();
         for id in ids {
             self.sampled = id;
-            self.look_at(id, now);
+            if self.has_moved(id, &here) {
+                self.revoke(
+                    id,
+                    "its thread may run on other CPUs than the one where it was admitted",
+                );
+            } else {
+                self.look_at(id, now);
+            }
         }
+    }
+
+    /// Whether the thread of some upcalls has left its CPU: anybody may change the CPUs of their
+    /// threads (sched_setaffinity(2)). `here` are the CPUs there are: the kernel moves whatever ran on
+    /// one that goes.
+    fn has_moved(&self, id: GrantId, here: &[usize]) -> bool {
+        let Some(live) = self.grants.get(&id) else { return false };
+        let Some(cpu) = self.kernel_cpu(live.cpu).map(|cpu| cpu as usize) else { return false };
+        let now = thread::affinity_of(live.want.thread);
+        // No CPU: it has ended.
+        here.contains(&cpu) && !now.is_empty() && now != [cpu] && !self.over.contains_key(&id)
     }
 
     fn look_at(&mut self, id: GrantId, now: Instant) {
         let Some(live) = self.grants.get_mut(&id) else { return };
         let what = &live.want.what;
         let least = what.shortest_period().map_or(WINDOW, |_| WINDOW.max(longest(&live.want) * 4));
-        let Some(meter) = &mut live.meter else { return };
-        let window = match meter.look(now, least) {
+        let window = match live.meter.look(now, least) {
             Ok(None) => return,
             Ok(Some(window)) => window,
             // The thread has ended, and with it what it was granted; the process may go on.
@@ -80,7 +97,7 @@ impl Server {
 
     fn punish(&mut self, id: GrantId, used_ppm: u64, granted_ppm: u64, now: Instant) {
         let Some(live) = self.grants.get(&id) else { return };
-        self.banned.insert(live.record.process, now + self.config.penalty);
+        self.banned.insert(live.record.uid, now + self.config.penalty);
         let why =
             format!("it used {used_ppm} parts per million of a CPU and was granted {granted_ppm}");
         self.revoke(id, &why);
@@ -98,23 +115,34 @@ impl Server {
 
     /// CPUs come and go, and limits are set by others too.
     pub(super) fn hold_against_the_host(&mut self, now: Instant) {
-        if host_of(&self.config, &self.means) == self.books.host()
-            && host::cpus_online() >= self.means.cpus.len()
-        {
+        // Which, not how many: one may go while another comes back.
+        let cpus = promised_cpus(&self.config);
+        let same = cpus == self.means.cpus;
+        self.means.cpus = cpus;
+        if same && host_of(&self.config, &self.options, &self.means) == self.books.host() {
             return;
         }
-        info!("what the host may promise has changed");
-        let allowed = thread::affinity();
-        self.means.cpus.retain(|cpu| allowed.contains(cpu));
+        info!(cpus = ?self.means.cpus, "what the host may promise has changed");
         self.rebuild(now);
     }
 
     /// Enters everything anew, under the configuration and on the host as they are. What does not fit,
     /// or is beyond its user's quota, is to be given back, the newest first.
     pub(super) fn rebuild(&mut self, now: Instant) {
-        let mut books = Books::new(host_of(&self.config, &self.means), self.means.order);
+        let mut books =
+            Books::new(host_of(&self.config, &self.options, &self.means), self.means.order);
         let until = now + self.config.choose;
         let mut over = Vec::new();
+        // First, because they are there whatever is decided.
+        for (id, record) in &self.remnants {
+            if let Ok(Want { what: What::Reservation(had), .. }) =
+                Want::try_from(record.want.clone())
+            {
+                let quota = self.config.quotas.of(record.uid, &record.gids);
+                let asker = crate::books::Asker { uid: record.uid, quota };
+                books.remains(*id, &asker, had, remnant(had), now);
+            }
+        }
         for (id, live) in &mut self.grants {
             let asker = crate::books::Asker {
                 uid: live.record.uid,
@@ -122,14 +150,11 @@ impl Server {
             };
             match books.admit(*id, &asker, &live.want.what, now) {
                 Ok(cpu) => live.cpu = cpu,
-                Err(denied) => over.push((*id, asker, denied)),
-            }
-        }
-        for (id, record) in &self.remnants {
-            if let Ok(Want { what: What::Reservation(reservation), .. }) =
-                Want::try_from(record.want.clone())
-            {
-                books.remains(*id, remnant(reservation));
+                Err(denied) => {
+                    // The number of its CPU may be another's by now.
+                    live.cpu = None;
+                    over.push((*id, asker, denied));
+                }
             }
         }
         self.books = books;
@@ -158,7 +183,13 @@ impl Server {
             if moved
                 && self
                     .means
-                    .give(&held.peer.process, &live.want, live.record.thread_start, live.cpu)
+                    .give(
+                        &held.peer.process,
+                        live.record.uid,
+                        &live.want,
+                        live.record.thread_start,
+                        live.cpu,
+                    )
                     .is_err()
             {
                 lost.push(*id);

@@ -3,16 +3,20 @@
 //!
 //! - [`Server::open`]: opens ledger and socket, takes up what a broker before it granted, and gives
 //!   up all privilege but two capabilities.
-//! - `start`: configuration, host, signals. `connection`: one client. `requests` and `refusals`:
+//! - `options` and `error`: what it is told, and why it does not run. `start`: configuration, host,
+//!   signals. `connection`: one client. `requests` and `refusals`:
 //!   what each message does.
 //! - `lives`: processes that end, lose their connection, come back.
 //! - `feedback`: use, overuse, and hosts that get tighter. `status`: what is told to those who look.
-//! - `manager`: the service manager's protocol.
+//! - `pace`: how often a user may ask. `manager`: the service manager's protocol.
 
 mod connection;
+mod error;
 mod feedback;
 mod lives;
 mod manager;
+mod options;
+mod pace;
 mod refusals;
 mod requests;
 mod start;
@@ -20,27 +24,28 @@ mod status;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 
-use punctual_linux::clock;
+use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use thiserror::Error;
 use tracing::{error, info, warn};
 
 use self::connection::Connection;
+pub use self::error::ServeError;
 use self::lives::{Held, Live};
 use self::manager::Manager;
+pub use self::options::{Measured, Options};
+use self::pace::Pace;
 use self::start::{Signals, host_of, means, read_config};
 use crate::books::Books;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
 use crate::grant::GrantId;
 use crate::kernel::give::Means;
-use crate::kernel::privileges::{Powers, PrivilegeError, drop_all_but_needed};
-use crate::ledger::{Ledger, LedgerError, OldLimits, ProcessId, Record};
+use crate::kernel::privileges::{Powers, drop_all_but_needed};
+use crate::kernel::usage::Meter;
+use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
 use crate::wire::{Listener, MAX_MESSAGE, RefusedStatus};
 
 /// How often processes are looked through and the configuration is held against the host.
@@ -48,58 +53,6 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// Events of one wait: a flood on some connections cannot keep others from their turn for longer.
 const BATCH: usize = 64;
-
-/// Why the broker does not run.
-#[derive(Debug, Error)]
-pub enum ServeError {
-    /// The configuration is wrong.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// It cannot be read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The ledger cannot be used.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-    /// Too little privilege.
-    #[error(transparent)]
-    Privilege(#[from] PrivilegeError),
-    /// Nothing can connect.
-    #[error("{}: cannot listen: {source}; is another broker running?", path.display())]
-    Listen {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The wait for events failed.
-    #[error("waiting for clients failed: {0}")]
-    Wait(#[from] io::Error),
-}
-
-impl From<Errno> for ServeError {
-    fn from(errno: Errno) -> Self {
-        Self::Wait(errno.into())
-    }
-}
-
-/// Where everything is.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The configuration; the defaults hold if there is no such file and `config_must_exist` is false.
-    pub config: PathBuf,
-    /// Whether somebody named the configuration.
-    pub config_must_exist: bool,
-    /// Where clients connect, unless the service manager passes a socket.
-    pub socket: PathBuf,
-    /// The folder of the ledger.
-    pub state: PathBuf,
-}
 
 /// Whose event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,17 +85,21 @@ pub struct Server {
     remnants: BTreeMap<GrantId, Record>,
     /// Grants that the host has no longer room for, and until when.
     over: BTreeMap<GrantId, Instant>,
-    /// Processes that are refused everything for a while.
-    banned: BTreeMap<ProcessId, Instant>,
+    /// Users who are refused everything for a while.
+    banned: BTreeMap<u32, Instant>,
+    pace: Pace,
     /// Users whose processes are looked through, and the limits they had.
     watched: BTreeSet<u32>,
     old_limits: BTreeMap<u32, (OldLimits, u64)>,
+    /// Processes whose limit was put back, and whose threads may still be above it.
+    lowered: BTreeSet<ProcessId>,
     refusals: VecDeque<RefusedStatus>,
     refused: u64,
     /// Refusals that the ledger has not got yet.
     unwritten: Vec<RefusedStatus>,
     /// Where the next look at what is used begins.
     sampled: GrantId,
+    next_tick: Instant,
     last_slow: Instant,
     sweep_now: bool,
     /// Given up to tell a client that there are no descriptors left.
@@ -156,6 +113,7 @@ impl Server {
     /// Call it while the process has one thread: capabilities are a thread's own.
     pub fn open(options: Options) -> Result<Self, ServeError> {
         let config = read_config(&options)?;
+        use_is_seen()?;
         let manager = Manager::new();
         let listener = match manager.socket() {
             Some(fd) => Listener::from_fd(fd?)?,
@@ -171,7 +129,7 @@ impl Server {
         let refusals = ledger.refusals()?.into();
         let powers = drop_all_but_needed()?;
         let means = means(&config, powers)?;
-        let books = Books::new(host_of(&config, &means), means.order);
+        let books = Books::new(host_of(&config, &options, &means), means.order);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let spare = Some(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?);
         let signals = Signals::new()?;
@@ -198,12 +156,15 @@ impl Server {
             remnants: BTreeMap::new(),
             over: BTreeMap::new(),
             banned: BTreeMap::new(),
+            pace: Pace::default(),
             watched: BTreeSet::new(),
             old_limits: BTreeMap::new(),
+            lowered: BTreeSet::new(),
             refusals,
             refused: 0,
             unwritten: Vec::new(),
             sampled: GrantId(0),
+            next_tick: clock::now(),
             last_slow: Instant::ZERO,
             sweep_now: true,
             spare,
@@ -225,10 +186,9 @@ impl Server {
         );
         self.manager.ready();
         let mut events = Vec::with_capacity(BATCH);
-        let mut next_tick = clock::now();
         loop {
             let now = clock::now();
-            let wait = next_tick.saturating_since(now).as_nanos();
+            let wait = self.next_tick.saturating_since(now).as_nanos();
             let timeout = Timespec {
                 tv_sec: (wait / 1_000_000_000) as i64,
                 tv_nsec: (wait % 1_000_000_000) as _,
@@ -244,6 +204,8 @@ impl Server {
             }
             for event in events.drain(..) {
                 self.handle(event.data.u64(), event.flags);
+                // Between any two messages: no crowd of clients delays it by more than one.
+                self.tick_if_due();
             }
             if self.signals.end() {
                 info!("broker ends; what is granted stays in force for its successor");
@@ -251,12 +213,16 @@ impl Server {
                 self.manager.stopping();
                 return Ok(());
             }
-            let now = clock::now();
-            if now >= next_tick {
-                self.tick(now);
-                self.manager.alive();
-                next_tick = now + self.config.sample;
-            }
+            self.tick_if_due();
+        }
+    }
+
+    fn tick_if_due(&mut self) {
+        let now = clock::now();
+        if now >= self.next_tick {
+            self.tick(now);
+            self.manager.alive();
+            self.next_tick = now + self.config.sample;
         }
     }
 
@@ -280,6 +246,7 @@ impl Server {
         if now.saturating_since(self.last_slow) >= SLOW || self.sweep_now {
             self.last_slow = now;
             self.banned.retain(|_, until| *until > now);
+            self.pace.forget(now);
             self.sweep();
             self.write_refusals();
             self.hold_against_the_host(now);
@@ -330,5 +297,17 @@ impl Server {
         // Not registered any more only if it was closed: then there is nothing to do.
         let _ = epoll::delete(&self.epoll, fd);
         self.sources.remove(&number);
+    }
+}
+
+/// Tried on ourselves: without the scheduler's account of each thread nobody's use could be watched.
+fn use_is_seen() -> Result<(), ServeError> {
+    // The account is written at the end of a stretch on the CPU: end one.
+    clock::sleep(Duration::from_millis(1));
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    match Meter::open(pid, thread::current(), clock::now()) {
+        Ok(meter) if !meter.is_blind() => Ok(()),
+        Ok(_) => Err(ServeError::NoUse { why: "it says that this thread has never run".into() }),
+        Err(why) => Err(ServeError::NoUse { why: why.to_string() }),
     }
 }

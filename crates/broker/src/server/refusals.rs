@@ -25,12 +25,12 @@ impl Server {
     ) -> Result<(), Stop> {
         let now = clock::now();
         let (test, why) = if let Some(until) =
-            self.banned.get(&peer.process.id).filter(|until| **until > now)
+            self.banned.get(&peer.uid).filter(|until| **until > now)
         {
             let left = until.saturating_since(now);
             (
                 "conduct",
-                format!("a grant of this process was revoked for overuse; ask again in {left}"),
+                format!("a grant of this user was revoked for overuse; ask again in {left}"),
             )
         } else if !self.over.is_empty() {
             (
@@ -43,6 +43,19 @@ impl Server {
         let refused = Refused { test: test.into(), why, short_ppm: None, offers: Vec::new() };
         self.note(connection, peer, &want.what, &refused);
         Err(Stop::Refused(refused))
+    }
+
+    /// Whether the user has not asked too often. Root, who needs no broker, is not counted.
+    ///
+    /// Neither logged nor remembered: that would be the work that this is to spare.
+    pub(super) fn at_its_pace(&mut self, peer: &Peer) -> Result<(), Stop> {
+        if peer.uid == 0 {
+            return Ok(());
+        }
+        self.pace.ask(peer.uid, clock::now()).map_err(|wait| {
+            let why = format!("this user has asked too often; ask again in {wait}");
+            Stop::Refused(Refused { test: "pace".into(), why, short_ppm: None, offers: Vec::new() })
+        })
     }
 
     pub(super) fn denied(
@@ -98,14 +111,9 @@ impl Server {
 
     fn note(&mut self, connection: u64, peer: &Peer, what: &What, refused: &Refused) {
         let (uid, pid) = (peer.uid, peer.process.id.pid);
-        info!(uid, pid, %what, test = refused.test, why = refused.why, "refused");
-        let status = RefusedStatus {
-            at: since_1970(),
-            uid,
-            pid,
-            what: shorten(what),
-            why: shorten(&refused.why),
-        };
+        let (what, why) = (shorten(what), shorten(&refused.why));
+        info!(uid, pid, what, test = refused.test, why, "refused");
+        let status = RefusedStatus { at: since_1970(), uid, pid, what, why };
         self.refused += 1;
         self.refusals.push_front(status.clone());
         self.refusals.truncate(MOST_REFUSALS);
@@ -119,7 +127,7 @@ impl Server {
     }
 }
 
-/// As much as a page of refusals has room for.
-fn shorten(text: &impl ToString) -> String {
+/// As much as a page of refusals, or a line of the log, has room for.
+pub(super) fn shorten(text: &impl ToString) -> String {
     text.to_string().chars().take(200).collect()
 }

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use punctual_linux::clock;
+use punctual_linux::{clock, thread};
 use tracing::{info, warn};
 
 use super::Server;
+use super::refusals::shorten;
 use crate::books::Order;
 use crate::grant::{GrantId, Token};
 use crate::kernel::give::GiveError;
@@ -32,8 +33,12 @@ impl Server {
                     .then(|| self.means.run_limit.as_nanos() / 1_000 * 2),
             }),
             Ask::Ping => Ok(Answer::Pong),
-            Ask::Request { want } => self.request(connection, peer, want),
-            Ask::Change { grant, want } => self.change(connection, peer, grant, want),
+            Ask::Request { want } => {
+                self.at_its_pace(peer).and_then(|()| self.request(connection, peer, want))
+            }
+            Ask::Change { grant, want } => {
+                self.at_its_pace(peer).and_then(|()| self.change(connection, peer, grant, want))
+            }
             Ask::Release { grant } => self.release(peer, grant),
             Ask::Resume { grant, token } => self.resume(peer, grant, token),
             Ask::Status { after } => Ok(Answer::Status(self.status(peer, after))),
@@ -67,6 +72,7 @@ impl Server {
             thread_start: started,
             want: raw,
             old_limits: limited.then(|| self.limits_before(peer)).flatten(),
+            old_cpus: cpu.map(|_| thread::affinity_of(want.thread)),
             since: since_1970(),
             remnant: false,
         };
@@ -74,25 +80,22 @@ impl Server {
             self.books.release(id, now);
             return Err(Stop::Error(why.to_string()));
         }
-        let what = want.what.to_string();
-        let old_limits = record.old_limits;
-        let kept = match self.means.give(&peer.process, &want, started, cpu) {
+        let what = shorten(&want.what);
+        let kept = match self.means.give(&peer.process, peer.uid, &want, started, cpu) {
             Ok(()) => self
-                .hold(peer, record, want.clone(), cpu)
+                .hold(peer, record.clone(), want.clone(), cpu)
                 .map_err(|why| Stop::Error(format!("the process cannot be watched: {why}"))),
             Err(why) => Err(self.not_given(connection, peer, &want, why)),
         };
-        if kept.is_err() {
-            // As far as it came.
-            let others =
-                self.held.get(&peer.process.id).is_some_and(|held| !held.grants.is_empty());
-            // A thread whose process cannot be watched keeps its remnant until it ends.
-            let _ = self.means.take_back(&peer.process, &want, started, old_limits, others);
-        }
         if let Err(stop) = kept {
-            self.books.release(id, now);
-            if let Err(why) = self.ledger.strike(&[id]) {
-                warn!(%why, %id, "a grant that is not in force stays in the ledger");
+            // As far as it came.
+            if let Some(remnant) = self.take_from(&peer.process, &record, &want) {
+                self.remain(remnant);
+            } else {
+                self.books.release(id, now);
+                if let Err(why) = self.ledger.strike(&[id]) {
+                    warn!(%why, %id, "a grant that is not in force stays in the ledger");
+                }
             }
             return Err(stop);
         }
@@ -131,21 +134,25 @@ impl Server {
             self.books = before;
             return Err(Stop::Error(why.to_string()));
         }
-        if let Err(why) = self.means.give(&peer.process, &want, record.thread_start, cpu) {
+        if let Err(why) = self.means.give(&peer.process, peer.uid, &want, record.thread_start, cpu)
+        {
             self.books = before;
             if let Err(why) = self.ledger.enter(&old_record) {
                 warn!(%why, %id, "the ledger has a change that is not in force");
             }
-            let _ = self.means.give(&peer.process, &old_want, record.thread_start, old_cpu);
+            let started = record.thread_start;
+            let _ = self.means.give(&peer.process, peer.uid, &old_want, started, old_cpu);
             return Err(self.not_given(connection, peer, &want, why));
         }
-        info!(%id, uid = peer.uid, from = %old_want.what, to = %want.what, "changed");
+        let (from, to) = (shorten(&old_want.what), shorten(&want.what));
+        info!(%id, uid = peer.uid, from, to, "changed");
         let token = record.token;
         if let Some(live) = self.grants.get_mut(&id) {
             (live.want, live.record, live.cpu) = (want, record, cpu);
             (live.near, live.broken) = (false, 0);
         }
         self.over.remove(&id);
+        self.is_back(peer);
         self.tell_of_room();
         Ok(Answer::Granted { grant: id, token, cpu: self.kernel_cpu(cpu) })
     }
@@ -164,13 +171,11 @@ impl Server {
         }
         let (want, started, cpu) = (live.want.clone(), live.record.thread_start, live.cpu);
         // A broker that died between the kernel and the ledger may have left it half in force.
-        if let Err(why) = self.means.give(&peer.process, &want, started, cpu) {
+        if let Err(why) = self.means.give(&peer.process, peer.uid, &want, started, cpu) {
             self.end(id, "not in force at its resumption");
             return Err(Stop::Error(why.to_string()));
         }
-        if let Some(held) = self.held.get_mut(&peer.process.id) {
-            held.lonely_since = None;
-        }
+        self.is_back(peer);
         info!(%id, uid = peer.uid, pid = peer.process.id.pid, "resumed");
         Ok(Answer::Granted { grant: id, token, cpu: self.kernel_cpu(cpu) })
     }
@@ -186,6 +191,9 @@ impl Server {
     fn started(&self, peer: &Peer, want: &Want) -> Result<u64, Stop> {
         let (thread, pid) = (want.thread, peer.process.id.pid);
         let not_yours = || Stop::Error(GiveError::NotYours { thread, pid }.to_string());
+        if !peer.process.belongs_to(peer.uid) {
+            return Err(Stop::Error(GiveError::OtherUser { pid, uid: peer.uid }.to_string()));
+        }
         peer.process.thread_start(thread).ok_or_else(not_yours)
     }
 
@@ -223,6 +231,7 @@ fn no_such(id: GrantId) -> String {
     format!("this process has no grant {id}")
 }
 
+#[allow(clippy::disallowed_methods, reason = "a date for people to read, nothing waits for it")]
 pub(super) fn since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_linux::{host, thread};
+use punctual_model::Service;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Options, ServeError};
@@ -67,23 +68,44 @@ pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
 pub(super) fn means(config: &Config, powers: Powers) -> Result<Means, PrivilegeError> {
     let order = match (config.upcalls, powers.may_limit) {
         (UpcallMode::Ceiling, false) => return Err(PrivilegeError::NoSysResource),
-        (UpcallMode::Ceiling | UpcallMode::Auto, true) => Order::Ceiling,
-        (UpcallMode::Level, _) | (UpcallMode::Auto, false) => Order::Level,
+        (UpcallMode::Ceiling, true) => Order::Ceiling,
+        // A raised limit is the whole process's, and only the thread of a grant is watched: so
+        // whoever wants that has to say so.
+        (UpcallMode::Level | UpcallMode::Auto, _) => Order::Level,
     };
+    let cpus = promised_cpus(config);
+    Ok(Means { order, may_limit: powers.may_limit, run_limit: config.run_limit, cpus })
+}
+
+/// The kernel's numbers of the CPUs that may be promised at this moment.
+pub(super) fn promised_cpus(config: &Config) -> Vec<usize> {
     // Interrupts favour the first CPU, so promises favour the last ones.
     let mut cpus = thread::affinity();
     let most = config.cpus.map_or(cpus.len(), usize::from);
     cpus.drain(..cpus.len().saturating_sub(most));
-    Ok(Means { order, may_limit: powers.may_limit, run_limit: config.run_limit, cpus })
+    cpus
 }
 
-pub(super) fn host_of(config: &Config, means: &Means) -> Host {
+/// What a switch is taken to cost where it was not measured: more than most hosts need.
+const UNMEASURED_SWITCH: Service = Service::from_micros(5);
+
+/// What each of the two switches of a job is charged, and whose word that is: the configuration's,
+/// else this host's profile, else nobody's.
+pub(super) fn context_switch(config: &Config, options: &Options) -> (Service, String) {
+    match (config.context_switch, &options.measured) {
+        (Some(by_hand), _) => (by_hand, "the configuration".into()),
+        (None, Some(measured)) => (measured.context_switch, measured.source.clone()),
+        (None, None) => (UNMEASURED_SWITCH, "not measured; punctual calibrate measures it".into()),
+    }
+}
+
+pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> Host {
     let limits = host::deadline_limits();
     let by_kernel = limits.reservable_ppm();
     Host {
         cpus: u16::try_from(means.cpus.len()).unwrap_or(u16::MAX),
         reservable_ppm: config.reservable_ppm.map_or(by_kernel, |ppm| ppm.min(by_kernel)),
-        context_switch: config.context_switch,
+        context_switch: context_switch(config, options).0,
         limits,
     }
 }

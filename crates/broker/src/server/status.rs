@@ -1,6 +1,7 @@
 //! What is told to those who look.
 
 use super::Server;
+use super::start::context_switch;
 use crate::grant::GrantId;
 use crate::kernel::peer::Peer;
 use crate::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_bytes};
@@ -8,7 +9,7 @@ use crate::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_by
 /// Grants on a page: with the longest words it stays below the longest message.
 const PAGE: usize = 100;
 
-/// The words for one grant, in characters.
+/// The words for one thing, in characters.
 const WORDS: usize = 120;
 
 impl Server {
@@ -35,16 +36,19 @@ impl Server {
                 thread: live.want.thread.as_raw(),
                 what: live.want.what.to_string().chars().take(WORDS).collect(),
                 share_ppm: live.want.what.share_ppm(),
-                used_ppm: live.meter.as_ref().and_then(crate::kernel::usage::Meter::last_ppm),
+                used_ppm: live.meter.last_ppm(),
                 cpu: self.kernel_cpu(live.cpu),
                 since: live.record.since,
                 connected: !lonely,
             });
         }
         let books = &self.books;
+        let (_, source) = context_switch(&self.config, &self.options);
         let totals = Totals {
             cpus: books.host().cpus.into(),
             reservable_ppm: books.host().reservable_ppm,
+            context_switch_ns: books.host().context_switch.as_nanos(),
+            context_switch_from: source.chars().take(WORDS).collect(),
             granted_ppm: books.granted_ppm(),
             grants: self.grants.len() as u64,
             connections: self.connections.len() as u64,

@@ -16,6 +16,10 @@ pub const MAX_UPCALLS: usize = 64;
 /// The longest name of an upcall, in bytes.
 pub const MAX_NAME: usize = 64;
 
+/// The longest period in a request. Use is judged over four periods, so a longer one would leave a
+/// thread unwatched for long.
+pub const LONGEST: Duration = Duration::from_secs(1);
+
 /// The least share that a grant of bare priority is accounted at, in parts per million.
 pub const LEAST_PRIORITY_SHARE: u32 = 1_000;
 
@@ -165,12 +169,19 @@ mod tests {
     fn what_is_wrong_is_named_with_its_place() {
         let upcalls = |upcalls| RawWant::Upcalls { thread: 7, upcalls };
         let late = RawUpcall { period_ns: u64::MAX, ..raw_upcall() };
+        let second = RawUpcall { period_ns: LONGEST.as_nanos() + 1, ..raw_upcall() };
+        let slow = LONGEST.as_nanos() + 1;
         let named = RawUpcall { name: "a\n".into(), ..raw_upcall() };
         for (raw, field) in [
             (upcalls(vec![]), "upcalls"),
             (upcalls(vec![raw_upcall(); MAX_UPCALLS + 1]), "upcalls"),
             (upcalls(vec![raw_upcall(), RawUpcall { batch: 0, ..raw_upcall() }]), "upcalls[1]"),
             (upcalls(vec![late]), "upcalls[0]"),
+            (upcalls(vec![raw_upcall(), second]), "upcalls[1]"),
+            (
+                RawWant::Reservation { thread: 7, budget_ns: 2_000_000, period_ns: slow },
+                "reservation",
+            ),
             (upcalls(vec![named]), "upcalls[0]"),
             (RawWant::Reservation { thread: 7, budget_ns: 2, period_ns: 1 }, "reservation"),
             (RawWant::Priority { thread: 7, share_ppm: 0 }, "share_ppm"),

@@ -7,7 +7,7 @@ use punctual_model::{Duration, Reservation, ReservationError, Service, Upcall, U
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{LEAST_PRIORITY_SHARE, MAX_NAME, MAX_UPCALLS, Want, What};
+use super::{LEAST_PRIORITY_SHARE, LONGEST, MAX_NAME, MAX_UPCALLS, Want, What};
 
 /// As it stands in a message: any numbers. All times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,25 @@ pub enum RawWant {
         /// Parts per million of a CPU.
         share_ppm: u32,
     },
+}
+
+impl RawWant {
+    /// For whom.
+    pub fn thread(&self) -> i32 {
+        let (Self::Upcalls { thread, .. }
+        | Self::Reservation { thread, .. }
+        | Self::Priority { thread, .. }) = self;
+        *thread
+    }
+
+    /// The same for another thread.
+    pub fn of(mut self, other: i32) -> Self {
+        let (Self::Upcalls { thread, .. }
+        | Self::Reservation { thread, .. }
+        | Self::Priority { thread, .. }) = &mut self;
+        *thread = other;
+        self
+    }
 }
 
 /// An upcall in a message.
@@ -85,9 +104,11 @@ impl TryFrom<RawWant> for Want {
                 (thread, What::Upcalls(valid.collect::<Result<_, _>>()?))
             }
             RawWant::Reservation { thread, budget_ns, period_ns } => {
-                // The text form of a reservation has the same bound on times.
                 let (budget, period) =
                     (Service::from_nanos(budget_ns), Duration::from_nanos(period_ns));
+                if period > LONGEST {
+                    return Err(malformed("reservation", too_long(period)));
+                }
                 let reservation = Reservation::new(budget, period)
                     .map_err(|why: ReservationError| malformed("reservation", why))?;
                 (thread, What::Reservation(reservation))
@@ -107,8 +128,9 @@ impl TryFrom<RawWant> for Want {
     }
 }
 
-/// The longest time in a request: a day. Sums and products of such times stay within 64 bits.
-const LONGEST: Duration = Duration::from_secs(86_400);
+fn too_long(period: Duration) -> String {
+    format!("the period {period} is longer than {LONGEST}, the longest whose use can be watched")
+}
 
 fn upcall(at: usize, raw: RawUpcall) -> Result<Upcall, Malformed> {
     let field = || format!("upcalls[{at}]");
@@ -120,7 +142,7 @@ fn upcall(at: usize, raw: RawUpcall) -> Result<Upcall, Malformed> {
     }
     let period = Duration::from_nanos(period_ns);
     if period > LONGEST {
-        return Err(malformed(field(), format!("the period {period} is longer than {LONGEST}")));
+        return Err(malformed(field(), too_long(period)));
     }
     let time_per_pdu = Service::from_nanos(time_per_pdu_ns);
     Upcall::new(UpcallSpec { name, period, batch, quantum, time_per_pdu })

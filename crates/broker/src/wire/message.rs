@@ -59,7 +59,7 @@ pub enum Ask {
 
 /// The broker's message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Said {
     /// To an [`Ask`].
     Answer {
@@ -79,7 +79,7 @@ pub enum Said {
 
 /// The broker's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// To [`Ask::Hello`].
     Welcome {
@@ -119,7 +119,6 @@ pub enum Answer {
 /// Why not, and what would be admitted at this moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("refused by the {test} test: {why}{}", offers_text(.offers))]
-#[serde(deny_unknown_fields)]
 pub struct Refused {
     /// Such as `quota`, `response-time` or `bandwidth`.
     pub test: String,
@@ -133,7 +132,6 @@ pub struct Refused {
 
 /// A counter-offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Offered {
     /// What is other than in the request.
     pub change: String,
@@ -153,7 +151,7 @@ fn offers_text(offers: &[Offered]) -> String {
 
 /// What a client is told about its grants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Event {
     /// The use nears what was granted.
     NearLimit {
@@ -190,11 +188,13 @@ pub enum Event {
         /// Of all CPUs together, left for promises.
         ppm: u64,
     },
+    /// What a broker of a later version says and this one cannot read, as it came.
+    #[serde(untagged)]
+    Unknown(serde_json::Value),
 }
 
 /// A page of what is granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Status {
     /// Of the whole host.
     pub totals: Totals,
@@ -208,12 +208,15 @@ pub struct Status {
 
 /// The host's sums.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Totals {
     /// CPUs that may be promised.
     pub cpus: u32,
     /// Of each CPU, in parts per million.
     pub reservable_ppm: u64,
+    /// Charged for each of the two switches of a job.
+    pub context_switch_ns: u64,
+    /// Whose figure that is, in words.
+    pub context_switch_from: String,
     /// Granted, all CPUs together.
     pub granted_ppm: u64,
     /// Grants that live.
@@ -230,7 +233,6 @@ pub struct Totals {
 
 /// One grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct GrantStatus {
     /// Its number.
     pub grant: GrantId,
@@ -258,7 +260,6 @@ pub struct GrantStatus {
 
 /// A request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RefusedStatus {
     /// Seconds since 1970.
     pub at: u64,

@@ -3,7 +3,8 @@
 //! A `SOCK_SEQPACKET` Unix socket keeps the borders of messages, so there is no length to lie about
 //! and no half message to wait for. Each message is one JSON object of at most [`MAX_MESSAGE`]
 //! bytes: it can be typed by hand (`socat - UNIX-CONNECT:/run/punctual/broker.sock,type=5`), and
-//! nothing that a client does often goes through it. Unknown fields are refused.
+//! nothing that a client does often goes through it. Unknown fields of a client are refused; those of the
+//! broker are skipped, so that a client outlives an update of the broker.
 //!
 //! A client speaks first, `{"id":1,"ask":{"hello":{"version":1}}}`; every [`Ask`] has one
 //! [`Answer`] with the same `id`. [`Event`]s come in between, without being asked for.
@@ -61,6 +62,19 @@ mod tests {
         for text in ["", "{", "{\"id\":1}", r#"{"id":1,"ask":"ping","more":1}"#, "\u{0}\u{1}"] {
             let error = parse_ask(text.as_bytes()).expect_err(text).to_string();
             assert!(error.contains("line") || error.contains("EOF"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_later_broker_says_beside_is_skipped() {
+        let text = r#"{"event":{"grant":7,"event":{"revoked":{"why":"so","more":1}}}}"#;
+        let revoked = Event::Revoked { why: "so".into() };
+        let said = |event| Said::Event { grant: Some(crate::grant::GrantId(7)), event };
+        assert_eq!(parse_said(text.as_bytes()).expect("later"), said(revoked));
+        for unknown in [r#"{"cooler":{"by":1}}"#, r#""cooler""#] {
+            let text = format!(r#"{{"event":{{"grant":7,"event":{unknown}}}}}"#);
+            let value = serde_json::from_str(unknown).expect("valid");
+            assert_eq!(parse_said(text.as_bytes()).expect("later"), said(Event::Unknown(value)));
         }
     }
 

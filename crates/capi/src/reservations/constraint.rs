@@ -1,5 +1,6 @@
 //! One-shot time constraints: this much work, not before, by then.
 
+use std::mem::offset_of;
 use std::thread::{self, ThreadId};
 
 use punctual_model::Service;
@@ -30,7 +31,7 @@ pub struct punctual_used {
 // SAFETY: integers only, a size first.
 unsafe impl Record for punctual_used {
     const NAME: &'static str = "punctual_used";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
 /// An accepted time constraint. Used only by the thread that began it, which must end it.

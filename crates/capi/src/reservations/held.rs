@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use punctual_model::Service;
+use punctual_model::{Instant, Service};
 use punctual_runtime::reservation::{Backend, Choice, Held, Reserved, Subject};
 
 use super::opening::punctual_reservations;
@@ -13,7 +13,7 @@ use super::records::{
     punctual_backend, punctual_reservation_info, punctual_reserve, reservation as valid,
 };
 use crate::error::punctual_error;
-use crate::error::{Failure, guarded};
+use crate::error::{Failure, guarded, one_line};
 use crate::sized::{can_write, handle, out, read, write};
 
 /// A reservation that stands until it is released. One of a thread may be used by that thread only,
@@ -31,8 +31,7 @@ enum Owner {
 
 impl punctual_reservation {
     fn new(owner: Owner, choice: &Choice) -> *mut Self {
-        let because = CString::new(choice.because.replace('\0', "?")).unwrap_or_default();
-        Box::into_raw(Box::new(Self { owner, because }))
+        Box::into_raw(Box::new(Self { owner, because: one_line(&choice.because) }))
     }
 }
 
@@ -140,11 +139,11 @@ pub unsafe extern "C" fn punctual_reservation_get(
                     period_ns: now.period().as_nanos(),
                     used_ns: reserved.used().as_nanos(),
                     left_ns: reserved.left().as_nanos(),
-                    since_ns: UNKNOWN,
-                    slots: UNKNOWN,
-                    failures: UNKNOWN,
+                    since_ns: reserved.since().map_or(UNKNOWN, Instant::as_nanos),
+                    slots: reserved.slots().unwrap_or(UNKNOWN),
+                    failures: reserved.failures().unwrap_or(UNKNOWN),
                     backend: backend(reserved.choice()),
-                    cpu: u32::MAX,
+                    cpu: reserved.cpu().map_or(u32::MAX, number),
                 }
             }
             Owner::Process(held) => {
@@ -160,13 +159,18 @@ pub unsafe extern "C" fn punctual_reservation_get(
                     slots: held.slots(),
                     failures: held.failures(),
                     backend: backend(held.choice()),
-                    cpu: u32::try_from(held.cpu()).unwrap_or(u32::MAX),
+                    cpu: number(held.cpu()),
                 }
             }
         };
         // SAFETY: as the caller promises.
         unsafe { write(info, found) }
     })
+}
+
+/// The number of a CPU.
+fn number(cpu: usize) -> u32 {
+    u32::try_from(cpu).unwrap_or(u32::MAX)
 }
 
 fn backend(choice: &Choice) -> u32 {

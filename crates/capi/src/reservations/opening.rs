@@ -1,5 +1,7 @@
 //! What gives reservations in this process.
 
+use std::mem::offset_of;
+
 use punctual_model::Service;
 use punctual_runtime::reservation::{Reservations, Settings};
 
@@ -30,7 +32,7 @@ pub struct punctual_reservation_options {
 // SAFETY: integers and a pointer, a size first.
 unsafe impl Record for punctual_reservation_options {
     const NAME: &'static str = "punctual_reservation_options";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
 /// What gives reservations. May be used by any thread at any time.

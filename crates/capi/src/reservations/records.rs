@@ -1,5 +1,7 @@
 //! What is asked of a reservation, and how it stands.
 
+use std::mem::offset_of;
+
 use punctual_model::{Duration, Enforcement, Reservation, Service};
 
 use crate::error::Failure;
@@ -45,7 +47,7 @@ pub struct punctual_reserve {
 // SAFETY: integers only, a size first.
 unsafe impl Record for punctual_reserve {
     const NAME: &'static str = "punctual_reserve";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, exact) + size_of::<u32>();
 }
 
 /// How a reservation stands. What is not known is all ones.
@@ -62,23 +64,23 @@ pub struct punctual_reservation_info {
     pub used_ns: u64,
     /// Of a thread: what is left of this period's budget.
     pub left_ns: u64,
-    /// Of a process: where the first window that is promised starts (CLOCK_MONOTONIC).
+    /// By timetable: where the first window that is promised starts (CLOCK_MONOTONIC).
     pub since_ns: u64,
-    /// Of a process: slots given so far.
+    /// By timetable: slots given so far.
     pub slots: u64,
-    /// Of a process: how often the kernel refused to start or stop it. Not zero means that the
-    /// promise is broken: somebody took our rights, or its control group, away.
+    /// By timetable: how often the kernel refused to start or stop the owner. Not zero means that
+    /// the promise is broken: somebody took our rights, or its control group, away.
     pub failures: u64,
     /// A punctual_backend.
     pub backend: u32,
-    /// Of a process: the CPU on which it runs.
+    /// By timetable: the CPU whose timetable it is in. SCHED_DEADLINE may use every CPU.
     pub cpu: u32,
 }
 
 // SAFETY: integers only, a size first.
 unsafe impl Record for punctual_reservation_info {
     const NAME: &'static str = "punctual_reservation_info";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, cpu) + size_of::<u32>();
 }
 
 impl punctual_reserve {

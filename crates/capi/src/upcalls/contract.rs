@@ -1,6 +1,7 @@
 //! What an upcall is promised, and promises.
 
 use std::ffi::c_char;
+use std::mem::offset_of;
 
 use punctual_model::{BestEffort, BestEffortSpec, Duration, Overrun, Service, Upcall, UpcallSpec};
 
@@ -49,7 +50,7 @@ pub struct punctual_contract {
 // SAFETY: integers and a pointer, a size first.
 unsafe impl Record for punctual_contract {
     const NAME: &'static str = "punctual_contract";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, reserved) + size_of::<u32>();
 }
 
 impl punctual_contract {
@@ -107,7 +108,7 @@ pub struct punctual_best_effort {
 // SAFETY: integers and a pointer, a size first.
 unsafe impl Record for punctual_best_effort {
     const NAME: &'static str = "punctual_best_effort";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, quantum) + size_of::<u32>();
 }
 
 impl punctual_best_effort {

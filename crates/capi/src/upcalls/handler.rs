@@ -1,6 +1,7 @@
 //! Two C functions as a handler.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -46,7 +47,7 @@ pub struct punctual_handler {
 // SAFETY: nullable functions and a pointer, a size first.
 unsafe impl Record for punctual_handler {
     const NAME: &'static str = "punctual_handler";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, arg) + size_of::<*mut c_void>();
 }
 
 /// What is known of an upcall without asking those who run it.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use punctual_linux::clock;
 use punctual_model::{Duration, HostProfile, Service};
-use punctual_runtime::{CreateError, Placement, Running, Stopped, Upcalls};
+use punctual_runtime::{CreateError, Running, Stopped, Upcalls};
 
 use super::contract::{punctual_best_effort, punctual_contract};
 use super::handler::{Called, Control, punctual_handler};
@@ -70,7 +70,7 @@ fn open(options: &punctual_options) -> Result<punctual_upcalls, Failure> {
         let post = Arc::clone(&post);
         move |notice| told.tell(notice, &post)
     });
-    let inner = Inner::new(upcalls, post, placement != Placement::Ordinary);
+    let inner = Inner::new(upcalls, post);
     Ok(punctual_upcalls { inner: Arc::new(inner), agent: Mutex::new(None) })
 }
 
@@ -174,23 +174,29 @@ pub unsafe extern "C" fn punctual_run(
         let upcalls = unsafe { handle(upcalls, "upcalls") }?;
         let start = from_now_on(start_ns, "start_ns")?;
         let mut state = upcalls.inner.state();
-        match mem::replace(&mut state.phase, Phase::Ended) {
-            Phase::Ready(ready) => match ready.run(start) {
-                Ok(running) => state.phase = Phase::Running(Box::new(running)),
-                Err(why) => {
-                    upcalls.inner.closed(None);
-                    return Err(why.into());
-                }
-            },
+        let ready = match mem::replace(&mut state.phase, Phase::Ended) {
+            Phase::Ready(ready) => ready,
             other => {
                 state.phase = other;
                 return Err(Failure::invalid("the upcalls run, or ran, already"));
             }
-        }
-        drop(state);
-        upcalls.start_agent().map_err(|why| {
+        };
+        // The agent first, so that no handler is called if there is none. It waits for the state.
+        let agent = upcalls.start_agent().map_err(|why| {
             Failure::new(PUNCTUAL_EHOST, format!("no thread to look after the upcalls: {why}"))
-        })
+        });
+        match agent.and_then(|()| Ok(ready.run(start)?)) {
+            Ok(running) => {
+                state.phase = Phase::Running(Box::new(running));
+                Ok(())
+            }
+            Err(why) => {
+                upcalls.inner.closed(None);
+                drop(state);
+                upcalls.end_agent();
+                Err(why)
+            }
+        }
     })
 }
 
@@ -239,6 +245,7 @@ pub unsafe extern "C" fn punctual_free(upcalls: *mut punctual_upcalls) -> punctu
         if runs {
             stop(&upcalls)?;
         }
+        upcalls.end_agent();
         Ok(())
     })
 }
@@ -277,7 +284,8 @@ fn stop(upcalls: &punctual_upcalls) -> Result<punctual_stopped, Failure> {
     let jobs = unfinished.iter().map(|backlog| backlog.jobs).sum();
     let tally = &mut inner.state().tally;
     tally.count(events.into_iter());
-    tally.end(clock::now(), unfinished, events_lost);
+    tally.lost(events_lost);
+    tally.end(clock::now(), unfinished);
     Ok(punctual_stopped {
         size: size_of::<punctual_stopped>(),
         exec_time_ns: exec_time.as_nanos(),

@@ -38,4 +38,6 @@ pub use records::{
     punctual_event, punctual_event_kind, punctual_stats, punctual_stopped, punctual_times,
 };
 pub use state::punctual_upcalls;
-pub use told::{punctual_activity_of, punctual_drain, punctual_get_stats, punctual_notices};
+pub use told::{
+    punctual_activity_of, punctual_drain, punctual_forget, punctual_get_stats, punctual_notices,
+};

@@ -1,6 +1,7 @@
 //! Where and how upcalls run.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 
 use punctual_model::{Duration, Reservation, Service};
 use punctual_runtime::Placement;
@@ -65,7 +66,7 @@ pub struct punctual_options {
 // SAFETY: integers, pointers and a nullable function, a size first.
 unsafe impl Record for punctual_options {
     const NAME: &'static str = "punctual_options";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, on_notice_arg) + size_of::<*mut c_void>();
 }
 
 impl Default for punctual_options {

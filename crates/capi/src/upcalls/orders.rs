@@ -73,7 +73,7 @@ pub unsafe extern "C" fn punctual_change(
 }
 
 /// Lets an upcall go: what was released and is not complete is dropped, its handler is called no
-/// more, its number is never given again. (`rts_close`)
+/// more, its number is never given again. (`rts_close`) Its statistics stay until punctual_forget.
 ///
 /// PUNCTUAL_ESTUCK: it is closed, but its handler has not come back, and its argument must be left
 /// alone.

@@ -1,5 +1,7 @@
 //! Events, statistics and what is left at the end, as C reads them.
 
+use std::mem::offset_of;
+
 use punctual_trace::{Event, Kind};
 
 use crate::sized::Record;
@@ -111,15 +113,15 @@ pub struct punctual_stats {
     pub wakeup_latency: punctual_times,
     /// From a job's release to its completion.
     pub response_time: punctual_times,
-    /// Events of all upcalls that were lost before they were counted. Known, and not zero only,
-    /// after punctual_stop.
+    /// Events of all upcalls that were lost before they were counted, so far: if not zero, these
+    /// statistics have gaps.
     pub events_lost: u64,
 }
 
 // SAFETY: integers only, a size first.
 unsafe impl Record for punctual_stats {
     const NAME: &'static str = "punctual_stats";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, events_lost) + size_of::<u64>();
 }
 
 /// What is left of upcalls that ran.
@@ -142,5 +144,5 @@ pub struct punctual_stopped {
 // SAFETY: integers only, a size first.
 unsafe impl Record for punctual_stopped {
     const NAME: &'static str = "punctual_stopped";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, stuck) + size_of::<u64>();
 }

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
-use punctual_runtime::{OrderError, Running, Upcalls};
+use punctual_runtime::{Running, Upcalls};
 
 use super::handler::{Called, Control};
 use super::notice::{activity, punctual_activity};
@@ -18,8 +18,8 @@ use crate::error::punctual_error::*;
 /// How often the agent looks unasked: well before the runtime's ring of events is full.
 const LOOKS: Duration = Duration::from_millis(250);
 
-/// How often it asks whether they still run.
-const ASKS: Duration = Duration::from_secs(1);
+/// How long a thread sleeps at most before it looks again by itself.
+const SLEEPS: Duration = Duration::from_secs(1);
 
 /// Where the upcalls of a handle are in their life.
 pub(crate) enum Phase {
@@ -40,8 +40,6 @@ pub(crate) struct Inner {
     state: Mutex<State>,
     controls: Mutex<Vec<Arc<Control>>>,
     pub(crate) post: Arc<Post>,
-    /// Of a scheduling class that can be taken away.
-    pub(crate) has_class: bool,
     over: AtomicBool,
 }
 
@@ -52,10 +50,10 @@ pub struct punctual_upcalls {
 }
 
 impl Inner {
-    pub(crate) fn new(upcalls: Upcalls<Called>, post: Arc<Post>, has_class: bool) -> Self {
+    pub(crate) fn new(upcalls: Upcalls<Called>, post: Arc<Post>) -> Self {
         let state = State { phase: Phase::Ready(Box::new(upcalls)), tally: Tally::new() };
         let (state, controls) = (Mutex::new(state), Mutex::default());
-        Self { state, controls, post, has_class, over: AtomicBool::new(false) }
+        Self { state, controls, post, over: AtomicBool::new(false) }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -85,6 +83,32 @@ impl Inner {
     pub(crate) fn activity(&self, id: u32) -> u32 {
         let closed = punctual_activity::PUNCTUAL_CLOSED as u32;
         self.control(id).map_or(closed, |control| control.activity())
+    }
+
+    /// Frees the statistics of a closed upcall.
+    pub(crate) fn forget_stats(&self, id: u32) -> Result<(), Failure> {
+        // What still waits to be counted is counted before, not lost.
+        let mut state = self.count();
+        if let Phase::Running(running) = &state.phase {
+            self.refresh(running);
+        }
+        let activity = self.activity(id);
+        if activity == punctual_activity::PUNCTUAL_CONTAINED as u32 {
+            let why = format!(
+                "the handler of upcall {id} has not come back: close it first; once all are \
+                 stopped, its statistics stay until punctual_free"
+            );
+            return Err(Failure::new(PUNCTUAL_ESTUCK, why));
+        }
+        if activity != punctual_activity::PUNCTUAL_CLOSED as u32 {
+            let why = format!("upcall {id} is not closed; call punctual_close first");
+            return Err(Failure::invalid(why));
+        }
+        if !state.tally.forget(id) {
+            return Err(no_stats(id));
+        }
+        self.forget(id);
+        Ok(())
     }
 
     /// Gives an order to those that run.
@@ -128,12 +152,13 @@ impl Inner {
         let State { phase, tally } = &mut *state;
         if let Phase::Running(running) = phase {
             tally.count(running.drain());
+            tally.lost(running.events_lost());
         }
         state
     }
 
-    /// Suspends what is done, counts, and says what changed.
-    fn look(&self, asks: bool) {
+    /// Suspends what is done, counts, and says what changed, or that they have ended by themselves.
+    fn look(&self) {
         let mut state = self.count();
         let Phase::Running(running) = &mut state.phase else { return };
         let done = |control: &&Arc<Control>| {
@@ -141,19 +166,18 @@ impl Inner {
             control.done.load(Ordering::Acquire)
                 && activity(suspended) == punctual_activity::PUNCTUAL_ACTIVE
         };
-        let mut done: Vec<u32> = {
+        let done: Vec<u32> = {
             let controls = self.controls();
             let done = controls.iter().filter(done);
             done.map(|control| control.id.load(Ordering::Acquire)).collect()
         };
-        if asks {
-            // Nobody has this number: only whether there is an answer matters.
-            done.push(u32::MAX);
-        }
         for id in done {
-            if let Err(OrderError::Ended) = running.suspend(id) {
-                self.post.end();
-            }
+            // An upcall that was closed meanwhile needs none; that all have ended is seen below.
+            let _ = running.suspend(id);
+        }
+        // Once only: it rings, which is what the agent sleeps on.
+        if running.has_ended() && !self.post.has_ended() {
+            self.post.end();
         }
         self.refresh(running);
     }
@@ -175,8 +199,14 @@ impl Inner {
 
     /// Until something may have changed; for a while only, so that none waits for what nobody rang.
     pub(crate) fn sleep(&self, seen: u32, until: Instant) {
-        self.post.changed.sleep_until(seen, until.min(clock::now() + ASKS));
+        self.post.changed.sleep_until(seen, until.min(clock::now() + SLEEPS));
     }
+}
+
+/// Nothing is known of this number.
+pub(crate) fn no_stats(id: u32) -> Failure {
+    let why = format!("there never was an upcall {id}, or it was forgotten (punctual_forget)");
+    Failure::new(PUNCTUAL_ENOENT, why)
 }
 
 impl punctual_upcalls {
@@ -184,14 +214,9 @@ impl punctual_upcalls {
     pub(crate) fn start_agent(&self) -> std::io::Result<()> {
         let inner = Arc::clone(&self.inner);
         let body = move || {
-            let mut asked = clock::now();
             while !inner.over.load(Ordering::Acquire) {
                 let rings = inner.post.changed.rings();
-                let asks = inner.has_class && clock::now().saturating_since(asked) >= ASKS;
-                if asks {
-                    asked = clock::now();
-                }
-                inner.look(asks && !inner.post.has_ended());
+                inner.look();
                 if !inner.over.load(Ordering::Acquire) {
                     inner.post.changed.sleep_until(rings, clock::now() + LOOKS);
                 }

@@ -2,9 +2,9 @@
 
 use super::notice::punctual_notice;
 use super::records::{punctual_event, punctual_stats};
-use super::state::punctual_upcalls;
-use crate::error::punctual_error::{self, *};
-use crate::error::{Failure, guarded};
+use super::state::{no_stats, punctual_upcalls};
+use crate::error::guarded;
+use crate::error::punctual_error;
 use crate::sized::{can_write, handle, out, room, write};
 
 /// Whether an upcall is being released: a punctual_activity. One that there never was is closed.
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn punctual_drain(
     })
 }
 
-/// What the jobs of an upcall amounted to so far, also of one that was closed.
+/// What the jobs of an upcall amounted to so far, also of one that was closed, until punctual_forget.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_get_stats(
     upcalls: *mut punctual_upcalls,
@@ -96,10 +96,25 @@ pub unsafe extern "C" fn punctual_get_stats(
             can_write(stats)?;
             handle(upcalls, "upcalls")?
         };
-        let found = upcalls.inner.count().tally.stats(id).ok_or_else(|| {
-            Failure::new(PUNCTUAL_ENOENT, format!("there never was an upcall {id}"))
-        })?;
+        let found = upcalls.inner.count().tally.stats(id).ok_or_else(|| no_stats(id))?;
         // SAFETY: as the caller promises.
         unsafe { write(stats, found) }
+    })
+}
+
+/// Frees the statistics of an upcall that is closed (half a megabyte), which punctual_get_stats then
+/// does not know any more (PUNCTUAL_ENOENT). Without it they stay until punctual_free: a program that
+/// goes on creating and closing upcalls calls it for each. Events that wait for punctual_drain stay.
+///
+/// PUNCTUAL_EINVAL if the upcall is not closed, PUNCTUAL_ESTUCK if it is contained and was not closed,
+/// PUNCTUAL_ENOENT if there never was such an upcall, or it was forgotten already.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_forget(
+    upcalls: *mut punctual_upcalls,
+    id: u32,
+) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises.
+        unsafe { handle(upcalls, "upcalls") }?.inner.forget_stats(id)
     })
 }

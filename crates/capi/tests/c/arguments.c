@@ -120,6 +120,8 @@ int main(void)
     INVALID(punctual_get_stats(upcalls, 0, &stats));
     stats.size = sizeof stats;
     CHECK(punctual_get_stats(upcalls, 0, &stats) == PUNCTUAL_ENOENT);
+    INVALID(punctual_forget(NULL, 0));
+    CHECK(punctual_forget(upcalls, 0) == PUNCTUAL_ENOENT);
     OK(punctual_free(upcalls));
     OK(punctual_free(NULL));
 

@@ -44,10 +44,12 @@ int main(void)
     OK(punctual_create(upcalls, &contract, &handler, 0, &id));
     OK_OR_SKIP(punctual_run(upcalls, 0));
     enum punctual_error error = punctual_wait(upcalls, &waited, 1, 5 * SECOND, NULL);
+    enum punctual_error forgotten = punctual_forget(upcalls, id);
     /* Whatever came of it: nothing spins longer than this. */
     atomic_store(&let_go, 1);
     CHECK(error == PUNCTUAL_OK);
     CHECK(waited.activity == PUNCTUAL_CONTAINED);
+    CHECK(forgotten == PUNCTUAL_ESTUCK);
     OK(punctual_stop(upcalls, &stopped));
     CHECK(stopped.stuck == 0);
     CHECK(atomic_load(&contained) >= 1);

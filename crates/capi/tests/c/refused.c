@@ -31,6 +31,10 @@ int main(void)
     SAYS("refused by the");
     SAYS("\"too much\"");
     printf("%s\n", punctual_last_error());
+    /* One line, whatever the name. */
+    contract.name = "too\nmuch\033";
+    CHECK(punctual_create(upcalls, &contract, &handler, 0, &id) == PUNCTUAL_EREFUSED);
+    CHECK(strpbrk(punctual_last_error(), "\n\033") == NULL);
     CHECK(punctual_exit_status(PUNCTUAL_EREFUSED) == 1);
     /* The refusal changed nothing: what fits beside the first is admitted. */
     contract.batch = 2;

@@ -46,6 +46,13 @@ static void of_thread(punctual_reservations *given, uint32_t enforcement, uint32
     CHECK(info.backend == backend || info.backend == PUNCTUAL_TIMETABLE);
     CHECK(info.budget_ns == 5 * MS && info.period_ns == 50 * MS);
     CHECK(info.used_ns >= MS && info.left_ns < 5 * MS);
+    if (info.backend == PUNCTUAL_TIMETABLE) {
+        CHECK(info.cpu != UINT32_MAX && info.since_ns > 0 && info.since_ns <= punctual_now());
+        CHECK(info.slots >= 1 && info.slots != UINT64_MAX && info.failures == 0);
+    } else {
+        CHECK(info.cpu == UINT32_MAX && info.since_ns == UINT64_MAX);
+        CHECK(info.slots == UINT64_MAX && info.failures == UINT64_MAX);
+    }
     OK(punctual_reservation_change(own, 4 * MS, 40 * MS));
     OK(punctual_reservation_next(own, &next));
     CHECK(next > start && (next - start) % (10 * MS) == 0);

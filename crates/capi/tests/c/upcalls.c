@@ -170,6 +170,27 @@ int main(int argc, char **argv)
     reaches(&fast, atomic_load(&fast.jobs) + 10);
     CHECK(atomic_load(&more.jobs) == before);
 
+    /* Its statistics stay until they are forgotten. */
+    struct punctual_stats stats = {.size = sizeof stats};
+    OK(punctual_get_stats(upcalls, late, &stats));
+    CHECK(stats.jobs >= 1);
+    CHECK(punctual_forget(upcalls, a) == PUNCTUAL_EINVAL);
+    SAYS("punctual_close");
+    OK(punctual_forget(upcalls, late));
+    CHECK(punctual_get_stats(upcalls, late, &stats) == PUNCTUAL_ENOENT);
+    CHECK(punctual_forget(upcalls, late) == PUNCTUAL_ENOENT);
+    CHECK(activity(upcalls, late) == PUNCTUAL_CLOSED);
+    /* Numbers only grow, and others keep their statistics. */
+    for (int times = 0; times < 5; times++) {
+        uint32_t last = late;
+        OK(punctual_create(upcalls, &contract, &handler, 0, &late));
+        CHECK(late > last);
+        OK(punctual_close(upcalls, late));
+        OK(punctual_forget(upcalls, late));
+    }
+    OK(punctual_get_stats(upcalls, a, &stats));
+    CHECK(stats.jobs > 10 && stats.events_lost == 0);
+
     if (options.placement != PUNCTUAL_RESERVED) {
         struct punctual_waited resting = {.id = c};
         OK(punctual_wait(upcalls, &resting, 1, 20 * SECOND, NULL));
@@ -202,7 +223,6 @@ int main(int argc, char **argv)
     CHECK(punctual_stop(upcalls, NULL) == PUNCTUAL_EINVAL);
     CHECK(punctual_suspend(upcalls, a) == PUNCTUAL_EENDED);
     CHECK(activity(upcalls, a) == PUNCTUAL_CLOSED);
-    struct punctual_stats stats = {.size = sizeof stats};
     OK(punctual_get_stats(upcalls, a, &stats));
     /* Two iterations a job, each committed: nothing was done that was not counted. */
     CHECK(atomic_load(&fast.jobs) == atomic_load(&fast.commits));
@@ -210,6 +230,9 @@ int main(int argc, char **argv)
     CHECK(stats.response_time.count == stats.jobs);
     CHECK(stats.response_time.max_ns >= stats.response_time.p50_ns);
     CHECK(punctual_get_stats(upcalls, 77, &stats) == PUNCTUAL_ENOENT);
+    OK(punctual_forget(upcalls, a));
+    CHECK(punctual_get_stats(upcalls, a, &stats) == PUNCTUAL_ENOENT);
+    OK(punctual_get_stats(upcalls, b, &stats));
     OK(punctual_free(upcalls));
     return 0;
 }

@@ -65,8 +65,14 @@ fn timer_file() -> Check {
         Ok(timer) => {
             let at = clock::now().saturating_add(Duration::from_millis(1));
             timer.set(at);
-            timer.wait();
-            Check::ok(NAME, "expires, tried")
+            match timer.wait() {
+                Ok(()) => Check::ok(NAME, "expires, tried"),
+                Err(refused) => Check::warning(
+                    NAME,
+                    "cannot be read: budgets are not enforced",
+                    refused.to_string(),
+                ),
+            }
         }
         Err(refused) => Check::warning(
             NAME,

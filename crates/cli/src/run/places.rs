@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command};
 
+use punctual_linux::memory::{self, Locked};
 use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
 use punctual_runtime::reservation::{Facts, Held, Refused, Reservations, Settings, StartError};
@@ -14,13 +15,15 @@ pub(super) struct Places {
     by_cpu: Vec<(usize, Reservations)>,
     /// What was given or is to be given on a CPU, in millionths.
     planned: Vec<(usize, u64)>,
+    /// From the first timetable on, if this process may: a dispatcher that waits for a page is late.
+    locked: Option<Locked>,
 }
 
 impl Places {
     /// On the CPUs that this process may use, from the last to the first.
     pub(super) fn new() -> Self {
         let settings = Settings::default();
-        Self { settings, facts: None, by_cpu: Vec::new(), planned: Vec::new() }
+        Self { settings, facts: None, by_cpu: Vec::new(), planned: Vec::new(), locked: None }
     }
 
     /// What this host can do, found out once.
@@ -91,7 +94,12 @@ impl Places {
             Some(at) => at,
             None => {
                 let settings = Settings { cpus: vec![cpu], ..self.settings.clone() };
+                // The guard is forked first: it needs none of our memory locked.
                 self.by_cpu.push((cpu, Reservations::with(settings)?));
+                if self.locked.is_none() {
+                    // Without it the timetable is followed all the same (docs/CAVEATS.md).
+                    self.locked = memory::lock_all().ok();
+                }
                 self.by_cpu.len() - 1
             }
         };

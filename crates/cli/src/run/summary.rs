@@ -123,8 +123,9 @@ fn of_reservation(reserved: &Reserved) -> String {
 pub(super) fn broken(reserved: &Reserved) -> Option<String> {
     (reserved.failures > 0).then(|| {
         format!(
-            "the kernel refused {} times to start or stop it: its control group was removed, or our \
-             rights were taken away, and the reservation was not kept",
+            "the kernel refused {} times to start or stop it: its control group was removed or has \
+             no real-time time (cpu.rt_runtime_us), or our rights were taken away, and the \
+             reservation was not kept",
             reserved.failures
         )
     })

@@ -6,6 +6,7 @@ use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked, Caught, Signal};
 use punctual_model::Duration;
 
+use super::say;
 use super::start::Running;
 use super::usage::Ran;
 
@@ -53,9 +54,20 @@ fn pass_on(live: &[Option<Running>], caught: Caught) -> io::Result<()> {
     }
 }
 
-/// Cannot miss: each child is ours until `poll` has reaped it.
+/// Cannot miss: each child is ours until `poll` has reaped it. A program that has become another
+/// user's (set-user-id) may not be told anything; it goes on, and so do we.
 fn send(live: &[Option<Running>], signal: Signal) -> io::Result<()> {
-    live.iter().flatten().try_for_each(|running| process::send(&running.child, signal))
+    live.iter().flatten().try_for_each(|running| match process::send(&running.child, signal) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            say(&format!(
+                "punctual: signal {} was not passed on to process {}, which belongs to another user",
+                signal.as_raw(),
+                running.child.id()
+            ));
+            Ok(())
+        }
+        sent => sent,
+    })
 }
 
 /// Job control: the programs stop first, then we do; and go on when we are told to. While we are

@@ -1,4 +1,5 @@
 //! `punctual run` on live programs. Nothing here asserts how long anything takes.
+#![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 #[path = "../common/mod.rs"]
 mod common;

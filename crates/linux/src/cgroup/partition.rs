@@ -160,11 +160,13 @@ impl Partition {
         } else {
             let _ = group.write("cpuset.cpus.partition", "member");
         }
-        group.remove()?;
+        let removed = group.remove();
         let toggle = root.join("cpuset.sched_load_balance");
         if self.v1 && self.balanced {
+            // Also where the group would not go: all CPUs of the host are worse off without.
             write(&root, "cpuset.sched_load_balance", "1")?;
         }
+        removed?;
         // What a thread had lingers until its deadline, so look more than once.
         let mut after_ppm = 0;
         for attempt in 0..20 {

@@ -130,9 +130,11 @@ fn the_guard_lets_go_on_when_the_dispatcher_is_overdue() {
     let guard = process::Guard::start().expect("forks");
     let place = guard.watch(freezer.group().path(), freezer.is_v1(), false).expect("room");
     freezer.freeze_and_see().expect("there are freezers");
+    assert_eq!(guard.acted(), 0);
     guard.due(0, Instant::from_nanos(1));
     let then = cpu_ticks(pid);
     assert!(eventually(|| cpu_ticks(pid) > then), "thawed by the guard");
+    assert!(eventually(|| guard.acted() > 0), "and it says so");
     assert_eq!(freezer.group().members(), [pid], "and still in the group");
     guard.forget(place);
 }

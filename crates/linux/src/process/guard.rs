@@ -3,9 +3,9 @@
 //! A dispatcher that is killed leaves the threads it last raised at a real-time priority, and the
 //! groups it froze frozen: for ever. The guard is forked at the start, belongs to nobody, and waits
 //! at the end of a pipe whose other end only we hold. When that closes it thaws, lowers, lets the
-//! members use all their CPUs again, moves them to where they came from and removes the groups. If we
-//! are merely stopped (SIGSTOP) it sees that the dispatcher is overdue, thaws and lowers, and leaves
-//! the rest: a continued dispatcher goes on.
+//! members use all CPUs (it does not know which they had), moves them to where they came from and removes the groups. If we
+//! are merely stopped (SIGSTOP) it sees that a dispatcher is overdue, thaws and lowers everybody, and
+//! counts that, so that every dispatcher knows that it has to take back ([`Guard::acted`]).
 //!
 //! It is a child without exec of a program that may have threads, so it makes nothing but system
 //! calls: no allocation, no lock, no formatted text (fork(2)). What it has to know lies in memory that
@@ -57,6 +57,8 @@ struct Entry {
 /// What both see. All zeroes is empty.
 #[repr(C)]
 struct Table {
+    /// How often the guard let go of everybody because a dispatcher was overdue.
+    acted: AtomicU32,
     /// By CPU: its dispatcher is back by then, in nanoseconds; zero: none is at work.
     due: [AtomicU64; CPUS],
     entries: [Entry; MOST],
@@ -172,6 +174,23 @@ impl Guard {
         if let Some(of_cpu) = self.mapping.table().due.get(cpu) {
             of_cpu.store(due.as_nanos(), Ordering::Release);
         }
+    }
+
+    /// How often the guard has let go of all groups because some dispatcher was overdue, modulo 2³²;
+    /// one load. Who holds groups and sees it change must freeze and raise them once more, also if
+    /// not itself was late: all groups are let go of together.
+    ///
+    /// ```
+    /// # fn example(guard: &punctual_linux::process::Guard) {
+    /// let seen = guard.acted();
+    /// // … later, before anything is taken for frozen or raised:
+    /// if guard.acted() != seen {
+    ///     // Everything is thawed and at an ordinary priority.
+    /// }
+    /// # }
+    /// ```
+    pub fn acted(&self) -> u32 {
+        self.mapping.table().acted.load(Ordering::Acquire)
     }
 }
 

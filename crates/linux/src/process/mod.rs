@@ -10,8 +10,10 @@ mod wait;
 
 pub use guard::Guard;
 pub use join::join_on_exec;
+/// What the kernel refused with.
+pub use rustix::io::Errno;
 pub use rustix::process::Signal;
 pub use signals::{Blocked, Caught, SignalError, send, send_to};
 pub use spawn::{ReserveOnExec, SpawnError, die_with_parent, reserve_on_exec, spawn_reserved};
-pub use threads::{lower, of as threads_of, pin, process_of, raise};
+pub use threads::{lower, lower_alone, of as threads_of, pin, process_of, raise, raise_alone};
 pub use wait::{Ended, Usage, is_stopped, poll};

@@ -20,6 +20,24 @@ pub fn raise(thread: Tid, priority: u8) -> Result<(), Errno> {
     set(thread, libc::SCHED_FIFO, priority)
 }
 
+/// The same for this thread alone: what it makes meanwhile, threads and processes, starts as an
+/// ordinary one (SCHED_RESET_ON_FORK, sched(7)).
+///
+/// # Errors
+/// As [`raise`].
+pub fn raise_alone(thread: Tid, priority: u8) -> Result<(), Errno> {
+    set(thread, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
+}
+
+/// Between two times of [`raise_alone`]: SCHED_OTHER with the flag kept, because to clear it takes
+/// CAP_SYS_NICE and to keep it takes nothing.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_alone(thread: Tid) -> Result<(), Errno> {
+    set(thread, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
+}
+
 /// Puts `thread` back under SCHED_OTHER, with the nice value it has.
 ///
 /// # Errors

@@ -83,13 +83,16 @@ pub fn get(thread: Tid) -> Result<Scheduling, SchedError> {
 /// this may block that long, and is not for the hot path.
 ///
 /// A thread leaves SCHED_DEADLINE only by itself ([`SchedError::MustLeaveItself`] says why).
+/// What [`reset_on_fork`] said stays said.
 pub fn set(thread: Tid, class: Class) -> Result<(), SchedError> {
     let attr = SchedAttr::of(class)?;
     let Class::Deadline { reservation, .. } = class else {
-        if thread != thread::current() && raw::get(thread).is_ok_and(|now| now.is_deadline()) {
+        let failed = |errno| error::of_set(thread, class, errno);
+        let now = raw::get(thread).map_err(failed)?;
+        if thread != thread::current() && now.is_deadline() {
             return Err(SchedError::MustLeaveItself { thread });
         }
-        return raw::set(thread, &attr).map_err(|errno| error::of_set(thread, class, errno));
+        return raw::set(thread, &attr.with_reset_of(now)).map_err(failed);
     };
     KernelLimits::read().check(reservation)?;
     let until = clock::now() + LINGER;
@@ -100,6 +103,17 @@ pub fn set(thread: Tid, class: Class) -> Result<(), SchedError> {
             Err(errno) => return Err(error::of_set(thread, class, errno)),
         }
     }
+}
+
+/// What the calling thread makes from here on, threads and processes, starts as an ordinary one
+/// (SCHED_RESET_ON_FORK, sched(7)), also after it was given another class by [`set`] or another
+/// priority.
+///
+/// For threads that run code of others: what that starts would otherwise keep the priority.
+pub fn reset_on_fork() -> Result<(), SchedError> {
+    let this = thread::current();
+    let now = raw::get(this).map_err(|errno| error::of_get(this, errno))?;
+    raw::set(this, &now.with_reset()).map_err(SchedError::Failed)
 }
 
 /// Whether this process may use `class`, found by trying: a scratch thread with the caller's CPUs
@@ -115,10 +129,44 @@ pub fn try_out(class: Class) -> Result<(), SchedError> {
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// [`set`] that takes the first EBUSY for an answer.
-pub(crate) fn set_without_retry(thread: Tid, class: Class) -> Result<(), SchedError> {
+/// [`set`] that takes the first EBUSY for an answer: it never sleeps.
+///
+/// Exactly what `class` says is put in force: what [`reset_on_fork`] or [`set_resetting`] said is
+/// forgotten, which takes CAP_SYS_NICE. A reservation is not held against the kernel's limits first
+/// ([`KernelLimits::check`]), and another thread is moved out of SCHED_DEADLINE, which [`set`] would
+/// refuse: look first.
+pub fn set_without_retry(thread: Tid, class: Class) -> Result<(), SchedError> {
     let attr = SchedAttr::of(class)?;
     raw::set(thread, &attr).map_err(|errno| error::of_set(thread, class, errno))
+}
+
+/// [`set_without_retry`] with SCHED_RESET_ON_FORK (sched(7)): what `thread` makes from here on,
+/// threads and processes, starts as an ordinary one. A thread without CAP_SYS_NICE cannot take the
+/// flag away, so a class that was given this way is not passed on. As with [`set`], a thread leaves
+/// SCHED_DEADLINE only by itself.
+///
+/// ```no_run
+/// use punctual_linux::sched::{Class, set_resetting};
+/// use punctual_linux::thread;
+///
+/// // Whatever this thread starts is ordinary.
+/// set_resetting(thread::current(), Class::Fifo { priority: 10 })?;
+/// # Ok::<(), punctual_linux::sched::SchedError>(())
+/// ```
+pub fn set_resetting(thread: Tid, class: Class) -> Result<(), SchedError> {
+    let attr = SchedAttr::of(class)?.with_reset();
+    let failed = |errno| error::of_set(thread, class, errno);
+    let leaves = !matches!(class, Class::Deadline { .. });
+    if leaves && thread != thread::current() && raw::get(thread).map_err(failed)?.is_deadline() {
+        return Err(SchedError::MustLeaveItself { thread });
+    }
+    raw::set(thread, &attr).map_err(failed)
+}
+
+/// The nice value of `thread`, which it keeps while it stands under a real-time class (getpriority(2)).
+pub fn nice_of(thread: Tid) -> Result<i32, SchedError> {
+    let id = rustix::process::Pid::from_raw(thread.as_raw());
+    rustix::process::getpriority_process(id).map_err(|errno| error::of_get(thread, errno))
 }
 
 /// Changes the priority of a thread that is under SCHED_FIFO already: one system call, some

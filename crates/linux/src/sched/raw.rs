@@ -100,6 +100,17 @@ impl SchedAttr {
         self.policy == DEADLINE
     }
 
+    /// The same with reset_on_fork.
+    pub(super) fn with_reset(self) -> Self {
+        Self { flags: self.flags | RESET_ON_FORK, ..self }
+    }
+
+    /// The same, with reset_on_fork if `now` has it. Of SCHED_DEADLINE it was the class's own.
+    pub(super) fn with_reset_of(self, now: Self) -> Self {
+        let kept = if now.is_deadline() { 0 } else { now.flags & RESET_ON_FORK };
+        Self { flags: self.flags | kept, ..self }
+    }
+
     /// The same with the kernel's default slice.
     pub(super) fn with_default_slice(self) -> Self {
         Self { runtime: 0, ..self }

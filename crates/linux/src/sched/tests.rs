@@ -198,3 +198,45 @@ fn another_thread_cannot_end_a_reservation_in_its_sleep() {
         set(me, Class::Other { nice: 0 }).expect("by itself");
     });
 }
+
+#[test]
+fn what_a_thread_makes_is_ordinary_if_it_says_so_whatever_it_becomes_later() {
+    if !may(FIFO_2) {
+        return;
+    }
+    on_a_thread(|| {
+        let me = thread::current();
+        let made = || std_thread::spawn(class_now).join().expect("no panic");
+        set(me, FIFO_2).expect("may");
+        assert_eq!(made(), Some(FIFO_2), "inherited");
+        reset_on_fork().expect("needs no right");
+        assert_eq!(class_now(), Some(FIFO_2));
+        let ordinary = Some(Class::Other { nice: 0 });
+        assert_eq!(made(), ordinary);
+        set_fifo_priority(me, 3).expect("may");
+        assert_eq!(made(), ordinary);
+        set(me, Class::Other { nice: 0 }).expect("giving up needs no right");
+        set(me, FIFO_2).expect("may");
+        assert_eq!(made(), ordinary);
+    });
+}
+
+#[test]
+fn a_class_that_resets_is_not_passed_on_and_the_nice_value_outlives_it() {
+    if !may(FIFO_2) {
+        return;
+    }
+    on_a_thread(|| {
+        let me = thread::current();
+        set(me, Class::Other { nice: 5 }).expect("lower is allowed");
+        set_resetting(me, FIFO_2).expect("may");
+        assert_eq!(class_now(), Some(FIFO_2));
+        assert_eq!(nice_of(me).expect("we live"), 5);
+        let made = || std_thread::spawn(class_now).join().expect("no panic");
+        assert_eq!(made(), Some(Class::Other { nice: 5 }));
+        set_without_retry(me, FIFO_2).expect("may");
+        assert_eq!(made(), Some(FIFO_2), "forgotten");
+        set_without_retry(me, Class::Other { nice: 5 }).expect("may");
+        assert_eq!(class_now(), Some(Class::Other { nice: 5 }));
+    });
+}

@@ -93,7 +93,8 @@ pub enum Then {
     Abort,
 }
 
-/// Jobs of one upcall that were not complete at their absolute deadlines. Each is told of once.
+/// Jobs of one upcall that were not complete at their absolute deadlines. Each is told of once, but
+/// one that went on late and then is one too many (see [`super::most_pending`]) again as skipped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {

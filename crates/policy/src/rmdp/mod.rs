@@ -14,6 +14,9 @@
 //! - There a handler that is still running at its next release is a cheat. Here it may also have
 //!   been kept from running, so its owner says what becomes of the job.
 //!
+//! Whatever the owner says, no more than [`most_pending`] jobs of an upcall wait: of one whose
+//! driver was stopped or slept for long the older ones are skipped, and its phase stays.
+//!
 //! - `decisions`: what the driver is told.
 //! - `state`: one upcall.
 //! - `roster`: upcalls come, go, pause and change.
@@ -34,8 +37,30 @@ use crate::ready::ReadySet;
 use crate::releases::Releases;
 
 pub use decisions::{Fate, Look, Missed, Next, Then, Turn, YieldPoint};
-pub use roster::{CreateError, NoSuchUpcall};
+pub use roster::{CreateError, NoSuchUpcall, first_from};
 use state::State;
+
+/// So long an absence is caught up with, whatever the period.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// So many periods are caught up with, however long they are.
+const CATCH_UP_PERIODS: u64 = 4;
+
+/// How many jobs of an upcall with this period may wait, with the one that runs: those of four
+/// periods or of 100 ms, whichever are more. When there are more the oldest are
+/// [`Fate::Skipped`], but for one that has begun, and after it. So an upcall that comes back from
+/// a long absence keeps the CPU from others for no more than these.
+///
+/// ```
+/// use punctual_model::Duration;
+/// use punctual_policy::rmdp::most_pending;
+///
+/// assert_eq!(most_pending(Duration::from_millis(7)), 14);
+/// assert_eq!(most_pending(Duration::from_millis(40)), 4);
+/// ```
+pub fn most_pending(period: Duration) -> u64 {
+    (CATCH_UP / period).max(CATCH_UP_PERIODS)
+}
 
 /// The state machine.
 ///
@@ -66,8 +91,16 @@ use state::State;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rmdp {
-    /// In rank order. Its length never exceeds `capacity`.
+    /// In rank order, up to `ranked`. Its length never exceeds `capacity`.
     upcalls: Vec<State>,
+    /// How many have their ranks; the others came since.
+    ranked: usize,
+    /// Whether the tables below are those of `upcalls`.
+    is_settled: bool,
+    /// Orders given to upcalls.
+    orders: u64,
+    /// No upcall had this number or a higher one.
+    unused: u32,
     capacity: usize,
     releases: Releases,
     /// Those with something to run that were not demoted.
@@ -95,9 +128,10 @@ impl Rmdp {
         assert_eq!(upcalls.len(), phases.len(), "one phase an upcall");
         let mut rmdp = Self::with_capacity(upcalls.len());
         let states = upcalls.iter().zip(phases).zip(0..);
-        rmdp.upcalls.extend(states.map(|((u, phase), task)| State::new(task, u, start + *phase)));
-        rmdp.upcalls.sort_by_key(|state| state.period);
-        rmdp.rebuild();
+        for ((upcall, phase), task) in states {
+            rmdp.create(task, upcall, start + *phase).expect("room for each, and all differ");
+        }
+        rmdp.settle();
         rmdp
     }
 
@@ -105,6 +139,10 @@ impl Rmdp {
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             upcalls: Vec::with_capacity(capacity),
+            ranked: 0,
+            is_settled: true,
+            orders: 0,
+            unused: 0,
             capacity,
             releases: Releases::new(capacity),
             ready: ReadySet::new(capacity),
@@ -226,6 +264,7 @@ impl Rmdp {
 
     /// Moves everything released at or before `now` to the ready set.
     fn note_releases(&mut self, now: Instant) {
+        self.settle();
         // The last instant means never.
         while self.releases.earliest() <= now && now < Instant::MAX {
             let rank = self.releases.earliest_rank();

@@ -1,6 +1,7 @@
 //! Upcalls come, go, pause and change, between turns.
 //!
-//! Ranks are positions, so each of these moves what lies below: O(n), without allocation.
+//! Ranks are positions, so each of these moves what lies below: O(n), without allocation. It is
+//! moved before the next decision, so that many upcalls that come together are sorted once.
 
 use punctual_model::{Backlog, Duration, Instant, Rank, Upcall};
 use thiserror::Error;
@@ -33,22 +34,41 @@ pub struct NoSuchUpcall {
     pub task: u32,
 }
 
+/// Of releases at `first` and each `period` after it, the first at or after `from`: where an upcall
+/// begins whose first release has passed, in the phase that it was given.
+///
+/// ```
+/// use punctual_model::{Duration, Instant};
+/// use punctual_policy::rmdp::first_from;
+///
+/// let ms = |n: u64| Instant::from_nanos(n * 1_000_000);
+/// let period = Duration::from_millis(10);
+/// assert_eq!(first_from(ms(3), period, ms(2)), ms(3));
+/// assert_eq!(first_from(ms(3), period, ms(40)), ms(43));
+/// ```
+pub fn first_from(first: Instant, period: Duration, from: Instant) -> Instant {
+    let periods = from.saturating_since(first).as_nanos().div_ceil(period.as_nanos());
+    first.saturating_add(period.checked_mul(periods).unwrap_or(Duration::MAX))
+}
+
 impl Rmdp {
     /// Takes on `upcall`, known as `task`, with its first release at `first_release`. Less urgent
-    /// than all others of its period.
+    /// than all others of its period. One in the past is caught up with: see [`first_from`].
     pub fn create(
         &mut self,
         task: u32,
         upcall: &Upcall,
         first_release: Instant,
     ) -> Result<(), CreateError> {
-        if self.find(task).is_ok() {
+        // Numbers mostly rise; then nobody need be asked.
+        if task < self.unused && self.find(task).is_ok() {
             return Err(CreateError::Taken { task });
         }
         if self.upcalls.len() == self.capacity {
             return Err(CreateError::Full { capacity: self.capacity });
         }
-        self.insert(State::new(task, upcall, first_release));
+        self.unused = self.unused.max(task.saturating_add(1));
+        self.append(State::new(task, upcall, first_release));
         Ok(())
     }
 
@@ -56,8 +76,7 @@ impl Rmdp {
     pub fn close(&mut self, task: u32, now: Instant) -> Result<Option<Backlog>, NoSuchUpcall> {
         let left = self.suspend(task, now)?;
         let at = self.find(task)?;
-        self.upcalls.remove(at);
-        self.rebuild();
+        self.remove(at);
         Ok(left)
     }
 
@@ -78,21 +97,20 @@ impl Rmdp {
     /// suspended, the first at or after `from`; that instant. Of one that is not suspended: its
     /// next release, unchanged.
     pub fn resume(&mut self, task: u32, from: Instant) -> Result<Instant, NoSuchUpcall> {
+        self.settle();
         let at = self.find(task)?;
         let state = &mut self.upcalls[at];
         if state.suspended {
             state.suspended = false;
-            let behind = from.saturating_since(state.grid).as_nanos();
-            let periods = behind.div_ceil(state.period.as_nanos());
-            let passed = state.period.checked_mul(periods).unwrap_or(Duration::MAX);
-            state.grid = state.grid.saturating_add(passed);
+            state.grid = first_from(state.grid, state.period, from);
         }
         let next = state.grid;
         self.refile(at);
         Ok(next)
     }
 
-    /// Each upcall with its period and its next release; none of one that is suspended.
+    /// Each upcall with its period and its next release; none of one that is suspended. The most
+    /// urgent first, if none came or was changed since [`Self::next`].
     pub fn schedule(&self) -> impl Iterator<Item = (u32, Duration, Option<Instant>)> + '_ {
         let next = |state: &State| (!state.suspended).then_some(state.grid);
         self.upcalls.iter().map(move |state| (state.task, state.period, next(state)))
@@ -128,9 +146,9 @@ impl Rmdp {
     ) -> Result<Option<Backlog>, NoSuchUpcall> {
         self.note_releases(now);
         let at = self.find(task)?;
-        let mut state = self.upcalls.remove(at);
-        let dropped = if upcall.period() == state.period { None } else { state.forgive() };
+        let state = &mut self.upcalls[at];
         let same_period = upcall.period() == state.period;
+        let dropped = if same_period { None } else { state.forgive() };
         let fresh = State::new(task, upcall, state.grid);
         let state = State {
             pending: state.pending,
@@ -141,21 +159,50 @@ impl Rmdp {
             demoted: state.demoted && state.overrun == upcall.overrun(),
             suspended: state.suspended,
             gap: state.gap,
-            straddles: state.straddles || (!same_period && state.pending > 0),
+            order: state.order,
             ..fresh
         };
         if same_period {
-            self.upcalls.insert(at, state);
-            self.rebuild();
+            self.upcalls[at] = state;
+            self.refile(at);
         } else {
-            self.insert(state);
+            self.remove(at);
+            self.append(state);
         }
         Ok(dropped)
     }
 
-    fn insert(&mut self, state: State) {
-        let at = self.upcalls.partition_point(|other| other.period <= state.period);
-        self.upcalls.insert(at, state);
+    /// Less urgent than all others of its period; it has its rank from [`Self::settle`] on.
+    fn append(&mut self, state: State) {
+        self.orders += 1;
+        self.upcalls.push(State { order: self.orders, ..state });
+        self.running = None;
+        self.is_settled = false;
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.upcalls.remove(at);
+        self.ranked = self.ranked.min(self.upcalls.len());
+        self.running = None;
+        self.is_settled = false;
+    }
+
+    /// Gives ranks to those that came, and fills all tables anew if any rank has moved. O(n log n)
+    /// for many that came, O(n) for one; no allocation.
+    pub(super) fn settle(&mut self) {
+        if self.is_settled {
+            return;
+        }
+        match self.upcalls.len() - self.ranked {
+            0 => {}
+            1 => {
+                let period = self.upcalls[self.ranked].period;
+                let at = self.upcalls[..self.ranked].partition_point(|one| one.period <= period);
+                self.upcalls[at..].rotate_right(1);
+            }
+            _ => self.upcalls.sort_unstable_by_key(|one| (one.period, one.order)),
+        }
+        (self.ranked, self.is_settled) = (self.upcalls.len(), true);
         self.rebuild();
     }
 

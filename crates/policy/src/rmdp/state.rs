@@ -3,6 +3,7 @@
 use punctual_model::{Backlog, Duration, Instant, JobId, Overrun, Upcall};
 
 use super::decisions::{Fate, Missed};
+use super::most_pending;
 
 #[derive(Clone, Debug)]
 pub(super) struct State {
@@ -27,8 +28,8 @@ pub(super) struct State {
     pub(super) suspended: bool,
     /// Indices dropped between the oldest job, which had begun, and the next.
     pub(super) gap: u64,
-    /// The period changed behind the oldest job.
-    pub(super) straddles: bool,
+    /// Of equal periods the lower goes first.
+    pub(super) order: u64,
 }
 
 impl State {
@@ -48,7 +49,7 @@ impl State {
             grid: first_release,
             suspended: false,
             gap: 0,
-            straddles: false,
+            order: 0,
         }
     }
 
@@ -78,11 +79,18 @@ impl State {
         self.pending.saturating_sub(1)
     }
 
-    /// Whether there are late jobs that the driver has not been told of and should be. Under
-    /// `Skip` and `Abort` those behind a job that has begun wait until it is over, so that indices
-    /// are dropped from the oldest on.
+    /// Jobs that are more than [`most_pending`]. They are dropped once the oldest is not one that
+    /// has begun.
+    fn surplus(&self) -> u64 {
+        self.pending.saturating_sub(most_pending(self.period))
+    }
+
+    /// Whether there are late jobs that the driver has not been told of and should be. Behind a job
+    /// that has begun those that will be dropped (under `Skip` and `Abort` all) wait until it is
+    /// over, so that indices are dropped from the oldest on.
     pub(super) fn has_to_tell(&self) -> bool {
         match self.overrun {
+            _ if self.surplus() > 0 => self.done == 0 || self.told == 0,
             Overrun::Skip | Overrun::Abort if self.done > 0 => self.overdue() > 0 && self.told == 0,
             Overrun::Skip | Overrun::Abort => self.overdue() > 0,
             _ => self.overdue() > self.told,
@@ -97,10 +105,10 @@ impl State {
 
     /// The release of the `nth` pending job, from 0.
     fn release_of(&self, nth: u64) -> Instant {
-        match (nth, self.straddles) {
-            (0, _) => self.release,
-            (_, true) => self.grid - self.period * (self.pending - nth),
-            (_, false) => self.release.saturating_add(self.period * nth),
+        match nth {
+            0 => self.release,
+            // The period may have changed behind the oldest, and jobs been dropped there.
+            _ => self.grid - self.period * (self.pending - nth),
         }
     }
 
@@ -110,7 +118,6 @@ impl State {
             return;
         }
         self.release = if jobs == self.pending { self.grid } else { self.release_of(jobs) };
-        self.straddles = false;
         self.done = 0;
         self.index += jobs + core::mem::take(&mut self.gap);
         self.pending -= jobs;
@@ -120,11 +127,14 @@ impl State {
     /// Of the `limit` oldest jobs the late ones to tell of, and what becomes of them; some are to
     /// tell of.
     pub(super) fn tell(&mut self, limit: u64) -> Missed {
-        let (overdue, begun) = (self.overdue().min(limit), self.done > 0);
+        let (surplus, begun) = (self.surplus(), self.done > 0);
+        let limit = if surplus > 0 { limit.min(1) } else { limit };
+        let overdue = self.overdue().min(limit);
         let (first, jobs, fate) = match self.overrun {
             Overrun::Skip if begun => (0, 1, Fate::Late),
             Overrun::Abort if begun => (0, 1, Fate::Aborted),
-            Overrun::Skip | Overrun::Abort => (0, overdue, Fate::Skipped),
+            Overrun::Skip | Overrun::Abort => (0, self.overdue(), Fate::Skipped),
+            _ if surplus > 0 && !begun => (0, surplus, Fate::Skipped),
             Overrun::CatchUp | Overrun::Notify | Overrun::Demote => {
                 (self.told, overdue - self.told, Fate::Late)
             }
@@ -156,10 +166,10 @@ impl State {
             self.drop_oldest(jobs);
             return Some(Backlog { jobs, ..backlog });
         }
+        let oldest = JobId { task: self.task, index: self.index + 1 + self.gap };
+        let release = self.release_of(1);
         self.pending = 1;
         self.gap += jobs;
-        let oldest = JobId { task: self.task, index: self.index + 1 };
-        let release = self.release.saturating_add(self.period);
         Some(Backlog { oldest, release, jobs, begun: false, ..backlog })
     }
 

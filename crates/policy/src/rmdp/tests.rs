@@ -235,6 +235,53 @@ fn a_change_keeps_the_phase_or_begins_the_new_period_at_the_end_of_the_current_o
 }
 
 #[test]
+fn after_a_long_absence_the_newest_jobs_run_and_the_phase_survives() {
+    let mut rmdp = Rmdp::new(&[upcall(10, 1, 1), upcall(90, 1, 1)], ms(3));
+    // An hour later 360,000 of the one were released, and 40,000 of the other.
+    let now = ms(3_600_000);
+    assert_eq!(missed(rmdp.next(now)), (0, 359_990, Fate::Skipped));
+    assert_eq!(missed(rmdp.next(now)), (359_990, 9, Fate::Late));
+    assert_eq!(missed(rmdp.next(now)), (0, 39_996, Fate::Skipped));
+    assert_eq!(missed(rmdp.next(now)), (39_996, 3, Fate::Late));
+    let jobs: Vec<JobId> = (0..14).map(|_| complete(&mut rmdp, now, now).0).collect();
+    let of = |task| move |index| JobId { task, index };
+    let kept = (359_990..360_000).map(of(0)).chain((39_996..40_000).map(of(1)));
+    assert_eq!(jobs, kept.collect::<Vec<_>>());
+    assert_eq!(rmdp.next(now), idle_until(ms(3_600_003), 10));
+}
+
+#[test]
+fn a_job_that_had_begun_before_a_long_absence_ends_and_then_those_behind_it_are_skipped() {
+    let mut rmdp = Rmdp::new(&[upcall(10, 2, 1)], ms(0));
+    let mut begun = turn(rmdp.next(ms(0)));
+    assert_eq!(begun.iterated(ms(5_005), 1), YieldPoint::Look);
+    let look = rmdp.look(&mut begun, ms(5_005));
+    assert_eq!(look.missed.map(|missed| (missed.jobs, missed.fate)), Some((1, Fate::Late)));
+    assert_eq!(look.then, Then::Continue);
+    rmdp.give_way(&begun);
+    let (job, late) = complete(&mut rmdp, ms(5_005), ms(5_006));
+    assert_eq!((job.index, late), (0, None), "told of before");
+    assert_eq!(missed(rmdp.next(ms(5_006))), (1, 490, Fate::Skipped));
+    assert_eq!(missed(rmdp.next(ms(5_006))), (491, 9, Fate::Late));
+    assert_eq!(turn(rmdp.next(ms(5_006))).release, ms(4_910));
+}
+
+#[test]
+fn the_jobs_that_a_change_drops_are_those_of_the_change_before() {
+    let mut rmdp = Rmdp::new(&[upcall(10, 4, 1)], ms(0));
+    let mut begun = turn(rmdp.next(ms(0)));
+    assert_eq!(begun.iterated(ms(1), 1), YieldPoint::Continue);
+    rmdp.give_way(&begun);
+    assert_eq!(rmdp.change(0, &upcall(25, 4, 1), ms(4)), Ok(None));
+    // Released at 0, and of the new period at 10 and 35.
+    let dropped = rmdp.change(0, &upcall(5, 4, 1), ms(40)).expect("there").expect("two");
+    assert_eq!((dropped.oldest.index, dropped.release, dropped.jobs), (1, ms(10), 2));
+    // And again, behind the gap that they left: at 60 and 65.
+    let dropped = rmdp.change(0, &upcall(10, 4, 1), ms(66)).expect("there").expect("two");
+    assert_eq!((dropped.oldest.index, dropped.release, dropped.jobs), (3, ms(60), 2));
+}
+
+#[test]
 fn a_contained_upcall_is_out_until_it_is_taken_back() {
     let mut rmdp = Rmdp::new(&[upcall(10, 2, 1), upcall(40, 1, 1)], ms(0));
     let _stuck = turn(rmdp.next(ms(0)));
@@ -253,6 +300,8 @@ fn without_upcalls_it_is_idle_for_ever() {
     }
     let mut rmdp = Rmdp::new(&[upcall(10, 1, 1)], ms(0));
     let late = Instant::MAX - Duration::from_nanos(1);
-    assert!(matches!(rmdp.next(late), Next::Missed(_)), "near the end of time too");
+    for fate in [Fate::Skipped, Fate::Late] {
+        assert_eq!(missed(rmdp.next(late)).2, fate, "near the end of time too");
+    }
     assert!(matches!(rmdp.next(late), Next::Run(_)));
 }

@@ -11,8 +11,9 @@ use super::word::Word;
 
 /// The reins of a thread that waits.
 ///
-/// Only what is written here is ever believed about a thread, and it may be written by anybody who
-/// shares the table: whoever uses it verifies that the thread is one of the slot's process.
+/// It may be written by anybody who shares the table, about any thread: whoever uses it verifies that
+/// the slot is taken, and that the thread is of the user and in the class of those who wait here. It
+/// may still be of another process that shares the table than the slot's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reins {
     /// The thread's kernel id, below 2^22 as in Linux (proc_sys_kernel(5), pid_max).

@@ -21,8 +21,8 @@
 //! The order of the steps is what makes this safe: the table says that a thread waits *before* its
 //! priority is lowered, by whomever, and that it runs only *after* it has risen; and a thread gives
 //! others the right to set its priority before it is lowered, and takes it back after it has risen.
-//! The reverse lets a waiter be overlooked. `models/` has the protocol for a model checker, with these mistakes as
-//! further runs that must fail.
+//! The reverse lets a waiter be overlooked. `models/` has the protocol for a model checker, with
+//! these mistakes as further runs that must fail; `docs/model-checking.md` says what was checked.
 //!
 //! What holds on one CPU, between the processes of one user:
 //! - No upcall is preempted by an upcall inside a quantum.
@@ -32,7 +32,8 @@
 //!   way to each other. Within a process the policy decides, exactly.
 //! - A process that is stopped or writes rubbish costs each other one a vain sinking now and then,
 //!   twice as old each time; nobody waits for it and nothing is kept for it. A continued one finds
-//!   its releases passed, and its policy catches up. Of one that was killed, the first vain try, or
+//!   its releases passed, and its policy catches up with the newest of them
+//!   ([`most_pending`](punctual_policy::rmdp::most_pending)). Of one that was killed, the first vain try, or
 //!   the next process to start, clears what it left.
 //!
 //! What does not:
@@ -58,6 +59,8 @@ mod neighbours;
 mod rates;
 mod turns;
 
+use std::sync::OnceLock;
+
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::shm::{self, Shared};
@@ -71,8 +74,19 @@ pub use level::{CEILING, LOWEST, level_of};
 pub(crate) use rates::Rates;
 pub use turns::{Lowering, Turns, set_turns, turns};
 
-/// The shared table's name.
+/// The shared table's name, unless [`set_table`] said another.
 const TABLE: &str = "releases";
+
+static CHOSEN_TABLE: OnceLock<String> = OnceLock::new();
+
+/// This process keeps the order with those alone that chose the same table
+/// ([`punctual_linux::shm::path`]), not with the user's other programs: for tests, which may write
+/// rubbish there. Whether it came in time, before the first upcalls ran and but once.
+#[doc(hidden)]
+#[must_use]
+pub fn set_table(name: &str) -> bool {
+    CHOSEN_TABLE.set(name.to_owned()).is_ok()
+}
 
 /// Releases nearer than this to each other may find both threads awake before one of them has
 /// risen: about the latency of a wake-up.
@@ -90,16 +104,23 @@ pub(crate) struct Ceiling {
 }
 
 impl Ceiling {
-    /// Puts the calling thread under SCHED_FIFO, at the ceiling, and takes a slot in the table.
+    /// Takes a slot in the table, and puts the calling thread under SCHED_FIFO, at the ceiling.
     pub(crate) fn enter(rates: Rates) -> Result<Self, StartError> {
-        let reins = OwnReins::held();
-        sched::set(reins.thread(), Class::Fifo { priority: CEILING })?;
-        let shared = Shared::join(&shm::path(TABLE), WORDS, SLOTS)?;
+        // As the ordinary thread that it still is: to open and map a file takes long, and may wait
+        // for whoever is about to leave.
+        let table = CHOSEN_TABLE.get_or_init(|| TABLE.to_owned());
+        let shared = Shared::join(&shm::path(table), WORDS, SLOTS)?;
         let patience = Patience::new(shared.place());
         let mut neighbours = Neighbours::new();
         neighbours.bury_the_dead(&shared);
         Releases::new(shared.words()).begin(shared.place());
-        Ok(Self { rates, turns: turns(), shared, reins, neighbours, patience })
+        let reins = OwnReins::held();
+        // Dropped, it clears its slot: should the class be refused.
+        let entered = Self { rates, turns: turns(), shared, reins, neighbours, patience };
+        sched::set(entered.reins.thread(), Class::Fifo { priority: CEILING })?;
+        // What a handler starts is not to keep the ceiling.
+        sched::reset_on_fork()?;
+        Ok(entered)
     }
 
     /// The upcalls of the process are others, or released at other times, from here on. Gives what
@@ -118,6 +139,7 @@ impl Ceiling {
         // First this one: while neither is at the ceiling, somebody else would run.
         let own = OwnReins::held();
         sched::set(own.thread(), Class::Fifo { priority: CEILING })?;
+        sched::reset_on_fork()?;
         self.reins.take_back(&self.shared);
         self.reins = own;
         self.table().clear(self.shared.place());

@@ -9,8 +9,8 @@ use punctual_ring::releases::{Reins, Releases, SLOTS, Taken};
 
 use super::level::{CEILING, LOWEST};
 
-/// A kernel id seen so lately in the table is not another thread's yet, if it was verified before:
-/// the kernel hands out all ids (32,768 or more) before it comes back to one.
+/// A kernel id verified so lately is not another thread's yet: the kernel hands out all ids (32,768
+/// or more) before it comes back to one.
 const FRESH: Duration = Duration::from_millis(250);
 
 /// How often a thread is set again whose owner did not wait for it: more than once is rubbish.
@@ -19,13 +19,13 @@ const TRIES: u32 = 3;
 /// What is known about those who share the table.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    /// For each slot the thread that was verified to be one of ours to set; 0 for none.
-    verified: Box<[u32]>,
+    /// For each slot the thread that was verified to be one of ours to set, and when it last was.
+    verified: Box<[Option<(Tid, Instant)>]>,
 }
 
 impl Neighbours {
     pub(super) fn new() -> Self {
-        Self { verified: vec![0; SLOTS].into_boxed_slice() }
+        Self { verified: vec![None; SLOTS].into_boxed_slice() }
     }
 
     /// Clears what processes left in the table that ended without a word.
@@ -42,7 +42,7 @@ impl Neighbours {
     pub(super) fn bury_if_dead(&mut self, shared: &Shared, slot: usize) -> bool {
         let is_dead = shared.if_vacant(slot, || Releases::new(shared.words()).vacate(slot));
         if is_dead {
-            self.verified[slot] = 0;
+            self.verified[slot] = None;
         }
         is_dead
     }
@@ -93,8 +93,9 @@ impl Neighbours {
     /// written the id of any thread of the host, and we may have a privilege that he has not.
     fn verify(&mut self, shared: &Shared, slot: usize, reins: Reins, now: Instant) -> Option<Tid> {
         let thread = Tid::from_raw(reins.thread.cast_signed())?;
-        let is_known = self.verified[slot] == reins.thread;
-        if is_known && reins.age(now.as_nanos()) < FRESH.as_nanos() {
+        let verified_at = self.verified[slot].filter(|of| of.0 == thread).map(|of| of.1);
+        // By our own clock: what the table says of its age comes round.
+        if verified_at.is_some_and(|at| now.saturating_since(at) < FRESH) {
             return Some(thread);
         }
         if !shared.is_taken(slot) {
@@ -102,17 +103,16 @@ impl Neighbours {
             return None;
         }
         // Its process lives, and takes back the reins of a thread before the thread ends.
-        if is_known {
-            return Some(thread);
+        if verified_at.is_none() {
+            let is_upcall_thread = matches!(
+                sched::get(thread).map(|now| now.class()),
+                Ok(Some(sched::Class::Fifo { priority: LOWEST..=CEILING }))
+            );
+            if !is_upcall_thread || !thread::is_of_this_user(thread) {
+                return None;
+            }
         }
-        let is_upcall_thread = matches!(
-            sched::get(thread).map(|now| now.class()),
-            Ok(Some(sched::Class::Fifo { priority: LOWEST..=CEILING }))
-        );
-        if !is_upcall_thread || !thread::is_of_this_user(thread) {
-            return None;
-        }
-        self.verified[slot] = reins.thread;
+        self.verified[slot] = Some((thread, now));
         Some(thread)
     }
 }

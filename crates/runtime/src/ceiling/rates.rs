@@ -1,5 +1,8 @@
 //! The upcalls of a process as the order across processes sees them: levels and releases.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use punctual_model::{Duration, Instant};
 use punctual_ring::releases::{Entry, THEN};
 
@@ -18,10 +21,19 @@ pub(crate) struct Rates {
 #[derive(Clone, Debug)]
 struct Group {
     level: u8,
-    /// Period, and some release from which all others are counted.
-    members: Box<[(Duration, Instant)]>,
-    /// The first release of any of them after the first instant is the second.
-    next: Option<(Instant, Instant)>,
+    /// Each at its first release after `after`, the earliest on top.
+    members: BinaryHeap<Reverse<Member>>,
+    after: Instant,
+}
+
+/// An upcall, or several that are always released together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Member {
+    /// A release; compared first.
+    next: Instant,
+    period: Duration,
+    /// Some release, before which there is none that is known of.
+    first: Instant,
 }
 
 impl Rates {
@@ -40,8 +52,8 @@ impl Rates {
             .chunk_by(|(a, _), (b, _)| level_of(*a) == level_of(*b))
             .map(|members| Group {
                 level: level_of(members[0].0),
-                members: members.into(),
-                next: None,
+                members: members.iter().map(|&of| Reverse(Member::new(of))).collect(),
+                after: Instant::ZERO,
             })
             .collect();
         Self { levels, groups }
@@ -56,8 +68,9 @@ impl Rates {
     /// first release at a higher level, then the first at a still higher one. The last entry
     /// stands for all that would follow, at the highest of their levels.
     ///
-    /// Linear in the number of levels, and in the upcalls of those levels of which one was
-    /// released since the last call.
+    /// Linear in the number of levels, and logarithmic in the upcalls of a level for each of them
+    /// that was released since the last call. `after` mostly moves forward; where it moves back, the
+    /// upcalls of a level are all looked at. Allocates nothing.
     pub(super) fn next_above(&mut self, level: u8, after: Instant) -> [Option<Entry>; THEN] {
         let above = self.groups.iter_mut().take_while(|group| group.level > level);
         let above = above.map(|group| group.next_after(after)).count();
@@ -67,12 +80,11 @@ impl Rates {
             // Of several at the same instant the most urgent, which comes first. So what is above it
             // is released later, and what it is released at next is still as found.
             let releases = higher.iter().enumerate();
-            let Some((position, group)) = releases.min_by_key(|(_, group)| group.next) else {
+            let Some((position, group)) = releases.min_by_key(|(_, group)| group.next()) else {
                 break;
             };
             let level = if room > 0 { group.level } else { higher[0].level };
-            let from = group.next.map_or(u64::MAX, |(_, next)| next.as_nanos());
-            *entry = Some(Entry { level, from });
+            *entry = Some(Entry { level, from: group.next().as_nanos() });
             higher = &higher[..position];
         }
         then
@@ -80,18 +92,41 @@ impl Rates {
 }
 
 impl Group {
-    /// The first release after `after`.
+    /// Its first release after `after`.
+    fn next(&self) -> Instant {
+        self.members.peek().map_or(Instant::MAX, |Reverse(member)| member.next)
+    }
+
+    /// Moves every member to its first release after `after`.
     fn next_after(&mut self, after: Instant) {
-        let of_member = |(period, first): &(Duration, Instant)| {
-            if after < *first {
-                return *first;
+        if after < self.after {
+            let mut members = std::mem::take(&mut self.members).into_vec();
+            members.iter_mut().for_each(|Reverse(member)| member.move_after(after));
+            self.members = members.into();
+        }
+        self.after = after;
+        while let Some(mut top) = self.members.peek_mut() {
+            // Nothing is released after the end of time.
+            if top.0.next > after || top.0.next == Instant::MAX {
+                break;
             }
-            let passed = (after - *first) / *period + 1;
-            first.saturating_add(period.checked_mul(passed).unwrap_or(Duration::MAX))
-        };
-        let known = self.next.filter(|(from, next)| (*from..*next).contains(&after));
-        let next = known.map(|(_, next)| next).or_else(|| self.members.iter().map(of_member).min());
-        self.next = next.map(|next| (after, next));
+            top.0.move_after(after);
+        }
+    }
+}
+
+impl Member {
+    fn new((period, first): (Duration, Instant)) -> Self {
+        Self { next: first, period, first }
+    }
+
+    fn move_after(&mut self, after: Instant) {
+        self.next = self.first;
+        if after >= self.first {
+            let passed = (after - self.first) / self.period + 1;
+            let since = self.period.checked_mul(passed).unwrap_or(Duration::MAX);
+            self.next = self.first.saturating_add(since);
+        }
     }
 }
 

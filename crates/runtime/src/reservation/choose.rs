@@ -120,6 +120,16 @@ pub enum Unsuitable {
     /// Members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
     NoGroup(String),
+    /// Frozen, or lowered, its dispatcher could not start it again.
+    #[error(
+        "process {pid} follows the timetable itself, and stopping it would stop the one who starts it \
+         again; reserve for its threads one by one (Subject::Thread, or Reserved::current in the \
+         thread), or run the work in a process of its own (Reservations::spawn)"
+    )]
+    OwnProcess {
+        /// The id that was given.
+        pid: i32,
+    },
 }
 
 /// Chooses. SCHED_DEADLINE for one thread that keeps its budget, unpinned, hard, within the kernel's

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use punctual_analysis::supply::TimeConstraint;
 use punctual_linux::process;
-use punctual_linux::{clock, thread};
+use punctual_linux::{clock, sched, thread};
 use punctual_model::{Instant, Service};
 
+use super::before;
 use super::error::{Refused, StartError};
 use super::held::LETTING_GO;
 use super::lane::{Lane, locked};
@@ -31,7 +32,8 @@ pub struct Used {
 }
 
 /// An accepted time constraint. It keeps its thread on the timetable's CPU until it ends; dropping it
-/// ends it.
+/// ends it, and the thread is scheduled as before. A thread that also holds a reservation must end the
+/// constraint first.
 pub struct Constraint {
     lane: Arc<Mutex<Lane>>,
     name: u32,
@@ -40,6 +42,9 @@ pub struct Constraint {
     before: Service,
     cpus: Vec<usize>,
     done: bool,
+    /// Dropped after `drop` has ended it, which leaves the thread an ordinary one.
+    #[expect(dead_code, reason = "held for its drop")]
+    scheduling: Option<sched::Restore>,
     not_send: PhantomData<*const ()>,
 }
 
@@ -61,6 +66,7 @@ impl Constraint {
         let alive = File::open(format!("/proc/self/task/{tid}/comm"))?;
         let owner = Arc::new(Owner::new(Hold::Thread { tid, alive }));
         let lane = reservations.each_lane(&cpus, |lane| lane.would_begin(asked))?;
+        let scheduling = before::scheduling()?;
         // On its CPU before it is raised there.
         let cpu = locked(&lane).cpu();
         thread::set_affinity(&[cpu]).map_err(|error| StartError::Cpu { cpu, error })?;
@@ -70,7 +76,7 @@ impl Constraint {
         })?;
         let before = clock::thread_cpu_time();
         let not_send = PhantomData;
-        Ok(Self { lane, name, owner, asked, before, cpus, done: false, not_send })
+        Ok(Self { lane, name, owner, asked, before, cpus, done: false, scheduling, not_send })
     }
 
     /// Ends it; the rest of its time is everybody's.

@@ -8,6 +8,7 @@ use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::adaptive::{Adaptive, Decision};
 
+use super::before;
 use super::choose::{Backend, Choice, Kind, Wish, choose};
 use super::error::Refused;
 use super::held::Held;
@@ -43,6 +44,9 @@ enum By {
 /// ```
 pub struct Reserved {
     by: By,
+    /// Dropped after `by`, which leaves the thread an ordinary one.
+    #[expect(dead_code, reason = "held for its drop")]
+    before_by: Option<Restore>,
     choice: Choice,
     reservation: Reservation,
     /// When the period that runs began.
@@ -78,6 +82,7 @@ impl Reserved {
         let wish = Wish { reservation, kind, enforcement, cpu: None, exact };
         let choice = choose(wish, reservations.facts())?;
         let me = thread::current();
+        let mut before_by = None;
         let (by, period_start) = match choice.backend {
             Backend::Kernel => {
                 let restore = Restore::current()?;
@@ -85,13 +90,14 @@ impl Reserved {
                 (By::Kernel(restore), clock::now())
             }
             Backend::Timetable => {
+                before_by = before::scheduling()?;
                 let held = reservations.admit(reservation, Subject::Thread(me), enforcement)?;
                 let since = held.since();
                 (By::Timetable(held), since)
             }
         };
         let before = clock::thread_cpu_time();
-        Ok(Self { by, choice, reservation, period_start, before, not_send: PhantomData })
+        Ok(Self { by, before_by, choice, reservation, period_start, before, not_send: PhantomData })
     }
 
     /// X every Y.
@@ -102,6 +108,44 @@ impl Reserved {
     /// The back end and why it was chosen.
     pub fn choice(&self) -> &Choice {
         &self.choice
+    }
+
+    /// When the first window that is promised starts (CLOCK_MONOTONIC); after a change, the first one
+    /// that has the new amount. `None` under SCHED_DEADLINE, whose windows the kernel does not tell.
+    ///
+    /// ```no_run
+    /// # fn example(reserved: punctual_runtime::reservation::Reserved) {
+    /// if let (Some(cpu), Some(since)) = (reserved.cpu(), reserved.since()) {
+    ///     println!("by the timetable of CPU {cpu}, from {since} on");
+    /// }
+    /// println!("{:?} slots, {:?} failures", reserved.slots(), reserved.failures());
+    /// # }
+    /// ```
+    pub fn since(&self) -> Option<Instant> {
+        self.held().map(Held::since)
+    }
+
+    /// The CPU whose timetable it is in. `None` under SCHED_DEADLINE, which may use every CPU.
+    pub fn cpu(&self) -> Option<usize> {
+        self.held().map(Held::cpu)
+    }
+
+    /// Slots given so far. `None` under SCHED_DEADLINE, which keeps no count of its replenishments.
+    pub fn slots(&self) -> Option<u64> {
+        self.held().map(Held::slots)
+    }
+
+    /// How often the kernel refused to start or stop the thread; not zero means that the promise is
+    /// broken ([`Held::failures`]). `None` under SCHED_DEADLINE, where the kernel itself does both.
+    pub fn failures(&self) -> Option<u64> {
+        self.held().map(Held::failures)
+    }
+
+    fn held(&self) -> Option<&Held> {
+        match &self.by {
+            By::Timetable(held) => Some(held),
+            By::Kernel(_) => None,
+        }
     }
 
     /// Sleeps until the next period begins, on a grid that does not drift. Its beginning

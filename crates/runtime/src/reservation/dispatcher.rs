@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
-use punctual_model::{Duration, Instant, Service};
+use punctual_model::{Instant, Service};
 use punctual_policy::course::{Course, Pending, Who};
 use punctual_policy::timetable::Turns;
 
@@ -55,11 +55,10 @@ pub(super) struct Dispatcher {
     tables: Vec<Ticket>,
     /// Who has the CPU.
     current: Who,
+    /// What [`Guard::acted`] said last.
+    acted: u32,
     buffer: Box<[u8]>,
 }
-
-/// How late the dispatcher is when the guard may have acted in its place: less than the guard waits.
-const LAPSE: Duration = Duration::from_millis(900);
 
 /// The most owners, and time constraints, of one CPU.
 pub(super) const MOST: usize = 64;
@@ -77,12 +76,14 @@ impl Dispatcher {
             course: Course::new(context_switch),
             inbox,
             bell,
+            acted: guard.acted(),
             guard,
             owners: Vec::with_capacity(MOST),
             once: Vec::with_capacity(MOST),
             tables: Vec::with_capacity(Course::MOST_NEXT + 1),
             current: Who::Nobody,
-            buffer: vec![0; 1 << 16].into_boxed_slice(),
+            // Written to, so that its pages are there: zeroes alone are given at the first touch.
+            buffer: vec![1; 1 << 16].into_boxed_slice(),
         }
     }
 
@@ -99,6 +100,12 @@ impl Dispatcher {
                 }
             }
             let step = self.course.at(clock::now());
+            // Before anybody is given a slot that somebody else was let loose in.
+            let acted = self.guard.acted();
+            if acted != self.acted {
+                self.acted = acted;
+                self.take_back();
+            }
             self.switch_to(step.who);
             for known in &self.once {
                 let pending = self.course.pending().iter().find(|one| one.name == known.name);
@@ -116,14 +123,11 @@ impl Dispatcher {
             let idle = self.owners.is_empty() && self.once.is_empty();
             self.guard.due(self.cpu, if idle { Instant::MAX } else { step.until });
             self.bell.sleep_until(seen, step.until);
-            if clock::now().saturating_since(step.until) > LAPSE {
-                self.take_back();
-            }
         }
     }
 
-    /// We were stopped, and the guard may have let go of everybody: hard owners are frozen and raised
-    /// once more, and each waits for its next slot.
+    /// We, or the dispatcher of another CPU, were stopped, and the guard has let go of everybody: hard
+    /// owners are frozen and raised once more.
     fn take_back(&mut self) {
         self.switch_to(Who::Nobody);
         for known in &self.owners {

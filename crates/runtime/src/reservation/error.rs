@@ -13,8 +13,8 @@ use super::choose::Unsuitable;
 pub enum StartError {
     /// Another process has it.
     #[error(
-        "another process follows a timetable on CPU {cpu}; ask that one (the broker, if it is one), or \
-         choose another CPU"
+        "another process follows a timetable on CPU {cpu}; ask that one (the broker, if it is one; else \
+         `ss -xlp` names who has @punctual-dispatcher-cpu-{cpu}), or choose another CPU"
     )]
     Taken {
         /// The CPU.

@@ -17,8 +17,8 @@ use super::owner::{Hold, Owner};
 /// How long the dispatcher may take to let go of an owner.
 pub(super) const LETTING_GO: Duration = Duration::from_secs(5);
 
-/// A reservation that stands until this is dropped; then its owner is an ordinary program again, with
-/// the CPUs it had, in the group it was in.
+/// A reservation that stands until this is dropped; then its owner is an ordinary program again
+/// (SCHED_OTHER), all its threads with the CPUs that its first thread had, in the group it was in.
 pub struct Held {
     lane: Arc<Mutex<Lane>>,
     owner: Arc<Owner>,
@@ -58,12 +58,16 @@ impl Held {
     /// All threads, and those made while we look, to the timetable's CPU.
     pub(super) fn pin(&self) -> Result<(), Refused> {
         let cpu = locked(&self.lane).cpu();
-        for round in 0.. {
+        for _ in 0..16 {
             let threads = self.threads();
-            let loose: Vec<Tid> =
-                threads.into_iter().filter(|tid| thread::affinity_of(*tid) != [cpu]).collect();
-            if loose.is_empty() || round == 16 {
-                break;
+            let is_loose = |tid: &Tid| {
+                let cpus = thread::affinity_of(*tid);
+                // None at all: it has ended meanwhile.
+                !cpus.is_empty() && cpus != [cpu]
+            };
+            let loose: Vec<Tid> = threads.into_iter().filter(is_loose).collect();
+            if loose.is_empty() {
+                return Ok(());
             }
             for tid in loose {
                 let pinned = process::pin(tid, &[cpu]);
@@ -73,7 +77,8 @@ impl Held {
                 }
             }
         }
-        Ok(())
+        let why = format!("new threads of it keep appearing on CPUs other than {cpu}; try again");
+        Err(std::io::Error::other(why).into())
     }
 
     fn threads(&self) -> Vec<Tid> {
@@ -147,7 +152,8 @@ impl Held {
     }
 
     /// How often the kernel refused to start or stop the owner. Not zero means that the promise is
-    /// broken: somebody removed its group, or took our rights away.
+    /// broken: somebody removed its group, took our rights away, or keeps its group from real-time time
+    /// (RT_GROUP_SCHED).
     pub fn failures(&self) -> u64 {
         self.owner.refused.load(std::sync::atomic::Ordering::Relaxed)
     }

@@ -194,6 +194,10 @@ impl Lane {
     fn send(&mut self, message: Message) {
         let mut message = message;
         while let Err(back) = self.outbox.send(message) {
+            // Without a dispatcher there is never room; the guard lets go of what it held.
+            if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+                return;
+            }
             message = back;
             self.bell.ring();
             clock::sleep(PAUSE);
@@ -228,11 +232,14 @@ impl Drop for Lane {
 
 fn enter(cpu: usize) -> Result<(), StartError> {
     thread::pin_to(cpu).map_err(|error| StartError::Cpu { cpu, error })?;
+    // Before Linux 6.12 a real-time thread's futex(2) is late by its slack as well, 50 µs by default.
+    thread::set_timer_slack(Duration::from_nanos(1));
     sched::set(thread::current(), Class::Fifo { priority: DISPATCHER })
         .map_err(|error: SchedError| StartError::Class(error))
 }
 
-/// An abstract name (unix(7)): the kernel gives it back when the process ends, however it ends.
+/// An abstract name (unix(7)): the kernel gives it back when the process ends, however it ends. It is
+/// one for each network namespace, and any user may take it.
 fn claim(cpu: usize) -> Result<UnixListener, StartError> {
     let name = SocketAddr::from_abstract_name(format!("punctual-dispatcher-cpu-{cpu}"))?;
     UnixListener::bind_addr(&name).map_err(|error| match error.kind() {

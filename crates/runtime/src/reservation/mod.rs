@@ -16,8 +16,9 @@
 //! What is left behind by whoever is killed is put back by a guard process
 //! ([`punctual_linux::process::Guard`]).
 //!
-//! Reading order: [`choose()`], [`reservations`], [`held`], `lane`, `dispatcher`, `owner`, [`current`], [`constraint`].
+//! Reading order: [`choose()`], [`reservations`], [`held`], `lane`, `dispatcher`, `owner`, `before`, [`current`], [`constraint`].
 
+mod before;
 pub mod choose;
 pub mod constraint;
 pub mod current;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_linux::bell::Bell;
 use punctual_linux::cgroup::Meter;
 use punctual_linux::cgroup::freezer::Freezer;
-use punctual_linux::process;
+use punctual_linux::process::{self, Errno};
 use punctual_linux::thread::Tid;
 use punctual_model::Service;
 use punctual_model::reservation::Enforcement;
@@ -118,7 +118,7 @@ impl Owner {
         if let Hold::Group { freezer, enforcement: Enforcement::Hard } = &self.hold {
             self.count(freezer.freeze().is_ok());
             // What they make later begins with their priority and in their group.
-            self.each(freezer, buffer, |thread| process::raise(thread, IN_SLOT).is_ok());
+            self.each(freezer, buffer, |thread| process::raise(thread, IN_SLOT));
         }
     }
 
@@ -128,7 +128,8 @@ impl Owner {
         match &self.hold {
             Hold::Thread { tid, alive } => {
                 if lives(alive) {
-                    self.count(process::raise(*tid, IN_SLOT).is_ok());
+                    // What it makes is not what was reserved for.
+                    self.count(process::raise_alone(*tid, IN_SLOT).is_ok());
                 }
             }
             Hold::Group { freezer, enforcement: Enforcement::Hard } => {
@@ -136,7 +137,7 @@ impl Owner {
             }
             Hold::Group { freezer, enforcement: Enforcement::Soft } => {
                 self.begin_account();
-                self.each(freezer, buffer, |thread| process::raise(thread, IN_SLOT).is_ok());
+                self.each(freezer, buffer, |thread| process::raise(thread, IN_SLOT));
             }
         }
     }
@@ -146,7 +147,7 @@ impl Owner {
         match &self.hold {
             Hold::Thread { tid, alive } => {
                 if lives(alive) {
-                    self.count(process::lower(*tid).is_ok());
+                    self.count(process::lower_alone(*tid).is_ok());
                 }
             }
             Hold::Group { freezer, enforcement: Enforcement::Hard } => {
@@ -154,7 +155,7 @@ impl Owner {
             }
             Hold::Group { freezer, enforcement: Enforcement::Soft } => {
                 self.end_account();
-                self.each(freezer, buffer, |thread| process::lower(thread).is_ok());
+                self.each(freezer, buffer, process::lower);
             }
         }
     }
@@ -162,20 +163,30 @@ impl Owner {
     /// After its last slot: an ordinary program again, on the CPU where it is.
     pub(super) fn leave(&self, buffer: &mut [u8]) {
         match &self.hold {
-            Hold::Thread { .. } => self.stop(buffer),
+            Hold::Thread { tid, alive } => {
+                if lives(alive) {
+                    // Without CAP_SYS_NICE it keeps the flag, which makes an ordinary thread's
+                    // children ordinary.
+                    let lowered = process::lower(*tid).or_else(|_| process::lower_alone(*tid));
+                    self.count(lowered.is_ok());
+                }
+            }
             Hold::Group { freezer, .. } => {
-                self.each(freezer, buffer, |thread| process::lower(thread).is_ok());
+                self.each(freezer, buffer, process::lower);
                 self.count(freezer.thaw().is_ok());
             }
         }
     }
 
-    fn each(&self, freezer: &Freezer, buffer: &mut [u8], with: impl Fn(Tid) -> bool) {
-        // A thread that ends meanwhile is no refusal.
+    /// Counts one refusal at most, however many threads there are.
+    fn each(&self, freezer: &Freezer, buffer: &mut [u8], with: impl Fn(Tid) -> Result<(), Errno>) {
+        let mut done = true;
         let read = freezer.threads().each(buffer, |thread| {
-            let _ended = with(thread);
+            // A thread that ends meanwhile is no refusal; one that may not be raised is (another
+            // user's, or in a group without real-time time, RT_GROUP_SCHED).
+            done &= matches!(with(thread), Ok(()) | Err(Errno::SRCH));
         });
-        self.count(read.is_ok());
+        self.count(read.is_ok() && done);
     }
 
     fn count(&self, worked: bool) {

@@ -11,7 +11,7 @@ use punctual_linux::thread::{self, Tid};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Reservation, Service};
 
-use super::choose::{Choice, Facts, Kind, Wish, choose, kind_of};
+use super::choose::{Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
 use super::error::{Refused, StartError};
 use super::held::Held;
 use super::lane::{Lane, locked};
@@ -26,7 +26,8 @@ const KEPT_PPM: u32 = 20_000;
 pub enum Subject {
     /// One thread, of this process or another.
     Thread(Tid),
-    /// A process by its id, with all its threads and children, those to come included.
+    /// A process by its id, with all its threads and children, those to come included. Not the one
+    /// that asks: its dispatcher would be held too.
     Process(i32),
 }
 
@@ -112,7 +113,8 @@ impl Reservations {
     /// that timetable only, as long as it is held.
     ///
     /// # Errors
-    /// A [`Refused`]; then nothing was changed.
+    /// A [`Refused`]; then nothing was changed. [`Unsuitable::OwnProcess`] for the calling process as
+    /// a whole.
     pub fn admit(
         &self,
         reservation: Reservation,
@@ -120,7 +122,10 @@ impl Reservations {
         enforcement: Enforcement,
     ) -> Result<Held, Refused> {
         let (kind, pid, tid) = match subject {
-            Subject::Process(pid) => (Kind::Process, pid, None),
+            Subject::Process(pid) => {
+                not_our_own(pid)?;
+                (Kind::Process, pid, None)
+            }
             Subject::Thread(tid) => {
                 let (kind, pid) = kind_of(tid).ok_or(Refused::Gone)?;
                 (kind, pid, Some(tid))
@@ -267,6 +272,12 @@ impl Reservations {
     }
 }
 
+/// Whether `pid` is another process. The kernel takes the id of any thread for that of its process.
+fn not_our_own(pid: i32) -> Result<(), Unsuitable> {
+    let is_own = process::threads_of(pid).contains(&thread::current());
+    if is_own { Err(Unsuitable::OwnProcess { pid }) } else { Ok(()) }
+}
+
 /// How much a refusal offers instead.
 fn offered(refused: &Refused) -> u64 {
     match refused {
@@ -275,5 +286,23 @@ fn offered(refused: &Refused) -> u64 {
         }
         Refused::NoRoom { refusal, .. } => 1 + refusal.largest_estimate.as_nanos(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_does_not_hold_itself() {
+        let me = i32::try_from(std::process::id()).expect("small");
+        for own in [me, thread::current().as_raw()] {
+            assert_eq!(not_our_own(own), Err(Unsuitable::OwnProcess { pid: own }));
+        }
+        let mut other = Command::new("sleep").arg("5").spawn().expect("sleep is there");
+        let outcome = not_our_own(i32::try_from(other.id()).expect("small"));
+        let _ = other.kill();
+        let _ = other.wait();
+        assert_eq!(outcome, Ok(()));
     }
 }

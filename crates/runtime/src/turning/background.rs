@@ -1,5 +1,6 @@
 //! Best effort: the thread is an ordinary one until something real-time is released.
 
+use punctual_linux::clock;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread;
 use punctual_model::{Duration, Handler, Instant};
@@ -26,8 +27,8 @@ impl<H: Handler + Send> Crew<H> {
         self.background = Some((until, period));
         let Some(ceiling) = &mut self.ceiling else { return Ok(()) };
         self.busy = true;
-        shared.watch.count_from(now);
         ceiling.sink(period, until)?;
+        shared.watch.count_from(clock::now());
         let limits = self.slots.iter().filter(|slot| slot.is_best_effort()).map(|slot| slot.limit);
         let limit = limits.max().unwrap_or(Duration::ZERO);
         shared.watch.lift(level_of(period), until, limit);

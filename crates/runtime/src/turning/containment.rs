@@ -6,13 +6,14 @@ use punctual_model::{Backlog, Duration, Handler, Instant, JobId};
 use punctual_trace::Kind;
 
 use super::Shared;
-use super::crew::{Crew, Out, Running};
+use super::crew::{Crew, End, Out, Running};
 use crate::upcalls::admission::Work;
 use crate::upcalls::notice::{Activity, NoticeKind};
 
 impl<H: Handler + Send> Crew<H> {
-    /// Handlers that were put aside and have come back are released again.
-    pub(super) fn take_back(&mut self, now: Instant, shared: &Shared<H>) {
+    /// Handlers that were put aside and have come back are released again. If one panicked instead,
+    /// everything ends, as if it had not been put aside.
+    pub(super) fn take_back(&mut self, now: Instant, shared: &Shared<H>) -> Result<(), End> {
         let mut at = 0;
         while at < self.out.len() {
             // In this order: its thread sends the handler home and only then lets go.
@@ -24,11 +25,19 @@ impl<H: Handler + Send> Crew<H> {
             }
             let Out { slot, task, not_before, .. } = self.out.swap_remove(at);
             let entry = &mut self.slots[slot as usize];
+            let (came, panic) = match came {
+                Some(Ok(handler)) => (Some(handler), None),
+                Some(Err(panic)) => (None, Some(panic)),
+                None => (None, None),
+            };
             let is_lost = came.is_none();
             entry.handler = came;
             if is_lost {
                 self.let_go(slot, now, shared);
                 self.notify(task, NoticeKind::Closed, now, shared);
+                if let Some(panic) = panic {
+                    return Err(End::Panicked(panic));
+                }
             } else if entry.activity == Activity::Contained {
                 entry.activity = Activity::Active;
                 let from = now.max(not_before);
@@ -45,6 +54,7 @@ impl<H: Handler + Send> Crew<H> {
                 self.set_rates();
             }
         }
+        Ok(())
     }
 
     /// The running handler does not come back: everybody goes on without it.
@@ -60,7 +70,7 @@ impl<H: Handler + Send> Crew<H> {
                 self.dropped(Some(Backlog { oldest, release, ..behind }), now, shared);
             }
         } else {
-            let _known = self.best_effort.suspend(slot);
+            let _known = self.best_effort.contain(slot);
         }
         let longest = self.policy.schedule().map(|(_, period, _)| period).max();
         let not_before = now.saturating_add(longest.unwrap_or(Duration::ZERO));

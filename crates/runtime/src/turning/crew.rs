@@ -1,6 +1,7 @@
 //! What the one who turns owns: the policies, the handlers, and his ends of the queues.
 
 use std::any::Any;
+use std::sync::atomic::Ordering;
 
 use punctual_linux::clock;
 use punctual_linux::sched::SchedError;
@@ -11,8 +12,8 @@ use punctual_ring::spsc;
 use punctual_trace::{Event, Kind};
 
 use super::Shared;
-use super::orders::{Answer, Order};
-use crate::ceiling::Ceiling;
+use super::orders::{Order, Reply};
+use crate::ceiling::{Ceiling, Rates};
 use crate::placement::Placement;
 use crate::upcalls::admission::Work;
 use crate::upcalls::notice::{Activity, Notice, NoticeKind};
@@ -28,16 +29,25 @@ pub(crate) struct Crew<H> {
     pub(super) grace: Option<Duration>,
     /// After so many containments an upcall is closed.
     pub(super) most_contained: u32,
+    /// So much after a release it may be noticed.
+    pub(super) release_window: Duration,
     pub(super) events: spsc::Producer<Event>,
     pub(super) notices: spsc::Producer<Notice>,
     pub(super) orders: rtrb::Consumer<Order<H>>,
-    pub(super) answers: rtrb::Producer<Answer<H>>,
+    pub(super) answers: rtrb::Producer<Reply<H>>,
     /// How often the bell was rung when the orders were last looked at.
     pub(super) rings: u32,
+    /// An order was followed, and no policy has been asked since: an owner that gives one after the
+    /// other keeps no upcall from running.
+    pub(super) obeyed: bool,
+    /// What the order across processes was; freed by the owner.
+    pub(super) retired: Vec<Rates>,
+    /// Notices that may wait.
+    pub(super) notices_room: usize,
     /// Handlers that have not come back.
     pub(super) out: Vec<Out<H>>,
     /// Where the handler comes back that the running thread is in, should it be put aside.
-    pub(super) home: Option<rtrb::Consumer<Box<H>>>,
+    pub(super) home: Option<rtrb::Consumer<Home<H>>>,
     /// Whose iteration runs.
     pub(super) running: Option<Running>,
     pub(super) gave_way: bool,
@@ -62,11 +72,17 @@ pub(super) struct Slot<H> {
     pub(super) activity: Activity,
 }
 
+/// What a panic leaves.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+/// A handler that was put aside and comes back, or the panic in which it was lost.
+pub(crate) type Home<H> = Result<Box<H>, Payload>;
+
 /// A handler that was put aside.
 pub(crate) struct Out<H> {
     pub(super) slot: u32,
     pub(crate) task: u32,
-    pub(crate) comes_by: rtrb::Consumer<Box<H>>,
+    pub(crate) comes_by: rtrb::Consumer<Home<H>>,
     /// It is not released before this.
     pub(super) not_before: Instant,
 }
@@ -87,8 +103,9 @@ pub(crate) enum End {
     /// The kernel took the class away.
     Class(SchedError),
     /// A handler panicked.
-    Panicked(Box<dyn Any + Send>),
-    /// After a containment there was no thread for another guard.
+    Panicked(Payload),
+    /// There is no guard any more: after a containment there was no thread for the next one, or its
+    /// timer failed.
     Unwatched(std::io::Error),
 }
 
@@ -111,10 +128,14 @@ impl<H: Handler + Send> Crew<H> {
     pub(super) fn choose(&mut self, now: Instant, shared: &Shared<H>) -> Result<Choice, End> {
         // One load covers orders, handlers that came back, and the end.
         let rings = shared.bell.rings();
-        if rings != self.rings {
+        if rings != self.rings && !self.obeyed {
             self.rings = rings;
-            self.take_back(now, shared);
-            if !self.follow_orders(now, shared) {
+            self.obeyed = true;
+            if let Some(failed) = shared.unwatched.get() {
+                return Err(End::Unwatched(std::io::Error::other(*failed)));
+            }
+            self.take_back(now, shared)?;
+            if !self.follow_order(now, shared) {
                 return Err(End::Stopped);
             }
             return Ok(Choice::Again(clock::now()));
@@ -130,20 +151,35 @@ impl<H: Handler + Send> Crew<H> {
         let asked_at = match self.best_effort.next(now) {
             virtual_time::Next::Run(turn) => {
                 self.enter_background(until, period, now, shared)?;
+                self.obeyed = false;
                 return Ok(Choice::BestEffort(turn));
             }
             virtual_time::Next::Idle { until: asked_at } => asked_at,
         };
         self.leave_background(shared)?;
+        let (until, period) = self.wake_for(until, period);
         let until_next = until.min(asked_at);
         self.rest(until_next, shared);
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.sink(period, until)?;
         }
+        self.obeyed = false;
+        let sleeps = clock::now();
         shared.bell.sleep_until(self.rings, until_next);
         let woke = clock::now();
-        shared.watch.slept(now, woke);
+        shared.watch.waited(sleeps, woke);
         Ok(Choice::Again(woke))
+    }
+
+    /// When to wake for a release at `until` of an upcall with this period, and the period whose
+    /// level to wait at. More urgent ones may be released within the window: it waits as if they
+    /// were, and gives way before a job that deserves less.
+    fn wake_for(&self, until: Instant, period: Duration) -> (Instant, Duration) {
+        if self.release_window == Duration::ZERO || until == Instant::MAX {
+            return (until, period);
+        }
+        let shortest = self.policy.schedule().find_map(|(_, period, next)| next.map(|_| period));
+        (until.saturating_add(self.release_window), shortest.unwrap_or(period))
     }
 
     /// Gets the CPU for a real-time turn.
@@ -159,16 +195,16 @@ impl<H: Handler + Send> Crew<H> {
         if let Some(ceiling) = &mut self.ceiling {
             // Where it had to wait, its own upcalls may have been released as well.
             if ceiling.rise()? {
-                return Ok(Choice::Again(clock::now()));
+                let risen = clock::now();
+                shared.watch.waited(now, risen);
+                return Ok(Choice::Again(risen));
             }
             // Once a quantum: so it gets on even if others never stop to press.
             if !self.gave_way && ceiling.give_way(super::rank_of(&turn), now)? {
                 self.gave_way = true;
-                let now = clock::now();
-                if self.busy {
-                    shared.watch.count_from(now);
-                }
-                return Ok(Choice::Again(now));
+                let back = clock::now();
+                shared.watch.waited(now, back);
+                return Ok(Choice::Again(back));
             }
             self.gave_way = false;
         }
@@ -181,6 +217,7 @@ impl<H: Handler + Send> Crew<H> {
                 shared.watch.arm(ends_by);
             }
         }
+        self.obeyed = false;
         Ok(Choice::RealTime(turn))
     }
 
@@ -214,7 +251,7 @@ impl<H: Handler + Send> Crew<H> {
         for (slot, period, next) in self.policy.schedule() {
             releases[slot as usize] = next.map(|next| (period, next));
         }
-        let _old = ceiling.set_rates(crate::ceiling::Rates::with_phases(releases));
+        self.retired.push(ceiling.set_rates(Rates::with_phases(releases)));
     }
 
     /// Whether another process has something more urgent than the job in `slot`.
@@ -263,7 +300,11 @@ impl<H: Handler + Send> Crew<H> {
     }
 
     pub(super) fn notify(&mut self, task: u32, kind: NoticeKind, at: Instant, shared: &Shared<H>) {
-        self.notices.push(Notice { at, task, kind });
+        // The last places are for what is urgent.
+        let spare = if kind.is_urgent() { 0 } else { self.notices_room / 8 };
+        if !self.notices.push_leaving(Notice { at, task, kind }, spare) {
+            shared.notices_lost.fetch_add(1, Ordering::Relaxed);
+        }
         if kind.is_urgent() {
             shared.noticed.ring();
         }

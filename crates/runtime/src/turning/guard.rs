@@ -9,10 +9,11 @@
 //! When that instant has truly passed, it takes the turning state out of the hands of the thread
 //! that is stuck (which has it lent while a handler runs) and goes on with it at the ceiling. The
 //! stuck thread goes on as an ordinary one of the least weight, with its handler, and ends when
-//! the handler returns. Another guard is made first.
+//! the handler returns. Another guard is made before any other handler runs.
 //!
 //! Who was kept from running is not guilty: it is held to the processor time it had, for as long as
-//! it wants more (`REPRIEVES` times). A thread that sleeps or waits had its time.
+//! it wants more (`REPRIEVES` times). A thread that sleeps or waits had its time. The account is
+//! taken at each look, and by the thread itself when it sets the timer.
 //!
 //! A stuck thread under SCHED_DEADLINE stays in its class, which only it can leave: the kernel
 //! throttles it. The guard takes a reservation of its own for the others; where there is no
@@ -30,6 +31,8 @@ use punctual_linux::usage;
 use punctual_model::{Duration, Handler, Instant};
 use punctual_ring::baton::{Held, Seizer};
 
+use super::account::Account;
+use super::duty::Duty;
 use super::{Crew, End, Shared, finish, turn};
 use crate::ceiling::CEILING;
 use crate::placement::Placement;
@@ -41,13 +44,27 @@ const PRIORITY: u8 = CEILING + 1;
 /// How often a thread that wants the CPU and does not get it is waited for.
 const REPRIEVES: u32 = 32;
 
+/// While there is nobody to watch it looks so often at least.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+
 /// The guard's own.
 struct Guard<H> {
     shared: Arc<Shared<H>>,
     seizer: Seizer<Crew<H>>,
     grace: Duration,
-    /// The loan that was last found to take too long, and how often it was reprieved.
-    suspect: (u64, u32),
+    /// The account of the thread that turns at the last look.
+    account: Account,
+    suspect: Suspect,
+}
+
+/// The loan that lasted at the last look.
+#[derive(Default)]
+struct Suspect {
+    ticket: u64,
+    /// For how long its thread wanted the CPU in vain.
+    deprived: Duration,
+    /// How often it was reprieved.
+    reprieved: u32,
 }
 
 /// Makes the first guard. Returns when it has its class.
@@ -72,7 +89,8 @@ fn spawn<H: Handler + Send + 'static>(
     grace: Duration,
     ready: Option<SyncSender<Result<(), sched::SchedError>>>,
 ) -> io::Result<()> {
-    let guard = Guard { shared: Arc::clone(shared), seizer, grace, suspect: (0, 0) };
+    let (account, suspect) = (Account::NONE, Suspect::default());
+    let guard = Guard { shared: Arc::clone(shared), seizer, grace, account, suspect };
     let body = move || {
         if let Some(ready) = ready {
             let entered = sched::set(thread::current(), Class::Fifo { priority: PRIORITY });
@@ -93,7 +111,17 @@ fn spawn<H: Handler + Send + 'static>(
 impl<H: Handler + Send + 'static> Guard<H> {
     fn watch(mut self) {
         loop {
-            self.shared.watch.wait();
+            // Before it waits as well: looking may have set the timer after it was to end.
+            if self.shared.ends.load(Ordering::Acquire) {
+                return;
+            }
+            if let Err(failed) = self.shared.watch.wait() {
+                // Until the others have ended, it watches as well as it can.
+                if self.shared.unwatched.set(failed).is_ok() {
+                    self.shared.bell.ring();
+                }
+                clock::sleep(self.grace.max(SHORTEST_PAUSE));
+            }
             if self.shared.ends.load(Ordering::Acquire) {
                 return;
             }
@@ -112,13 +140,14 @@ impl<H: Handler + Send + 'static> Guard<H> {
             let runner = watch.runner()?;
             let lift_at = self.lift(runner, now);
             let ticket = self.seizer.lent();
+            self.count(ticket, runner, now);
             let ends_by = watch.ends_by();
             let next = match ticket {
                 _ if ends_by == Instant::MAX => lift_at?,
                 _ if now < ends_by => ends_by,
                 // Between two iterations: soon there is another, or it is idle.
-                None => now + self.grace,
-                Some(ticket) => match self.reprieve(ticket, runner, ends_by, now) {
+                None => now.saturating_add(self.grace.max(SHORTEST_PAUSE)),
+                Some(ticket) => match self.reprieve(runner, ends_by, now) {
                     Some(until) => until,
                     None => match self.seizer.seize(ticket) {
                         Some(crew) => return Some((crew, runner)),
@@ -138,7 +167,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
 
     /// Lifts the thread if it is an ordinary one and something real-time was released. When it must
     /// be lifted, if it must be later.
-    fn lift(&self, runner: Tid, now: Instant) -> Option<Instant> {
+    fn lift(&mut self, runner: Tid, now: Instant) -> Option<Instant> {
         let (at, level) = self.shared.watch.to_lift()?;
         if now < at {
             return Some(at);
@@ -149,46 +178,68 @@ impl<H: Handler + Send + 'static> Guard<H> {
             let _ = sched::set(runner, Class::Fifo { priority: level });
         });
         if lifted {
-            watch.lifted(runner, now);
+            watch.lifted(now);
+            self.account = watch.account_of(runner, now);
+            self.suspect = Suspect::default();
         }
         None
     }
 
-    /// Until when the loan with this ticket is to be left alone although its time is over.
-    fn reprieve(
-        &mut self,
-        ticket: u64,
-        runner: Tid,
-        ends_by: Instant,
-        now: Instant,
-    ) -> Option<Instant> {
-        if !usage::wants_cpu(runner) {
+    /// Takes the account, and from it how much the loan that lasts was deprived of.
+    fn count(&mut self, ticket: Option<u64>, runner: Tid, now: Instant) {
+        let watch = &self.shared.watch;
+        let counted = watch.counted();
+        let before = if counted.at > self.account.at { counted } else { self.account };
+        self.account = watch.account_of(runner, now);
+        let ticket = ticket.unwrap_or(0);
+        if self.suspect.ticket != ticket {
+            self.suspect = Suspect { ticket, ..Suspect::default() };
+        }
+        // The account before may be of an earlier iteration.
+        let longest = now.saturating_since(watch.began());
+        let deprived = self.account.deprived_since(before);
+        let suspect = &mut self.suspect;
+        suspect.deprived = suspect.deprived.saturating_add(deprived).min(longest);
+    }
+
+    /// Until when the loan that lasts is to be left alone although its time is over.
+    fn reprieve(&mut self, runner: Tid, ends_by: Instant, now: Instant) -> Option<Instant> {
+        // Of whom it cannot be learnt counts what he had.
+        if usage::wants_cpu(runner) == Some(false) {
             return None;
         }
         let in_background = self.shared.watch.to_lift().is_some();
-        let until = ends_by.saturating_add(self.shared.watch.deprived(runner, now));
-        if self.suspect.0 != ticket {
-            self.suspect = (ticket, 0);
-        }
+        let until = ends_by.saturating_add(self.suspect.deprived);
         // An ordinary thread may be starved for long, and harms nobody meanwhile.
-        let may_wait = in_background || self.suspect.1 < REPRIEVES;
+        let may_wait = in_background || self.suspect.reprieved < REPRIEVES;
         (now < until && may_wait).then(|| {
-            self.suspect.1 += 1;
+            self.suspect.reprieved += 1;
             let pause = if in_background { self.grace * 4 } else { self.grace / 4 };
-            until.max(now + pause)
+            until.max(now.saturating_add(pause.max(SHORTEST_PAUSE / 4)))
         })
     }
 
     /// Goes on with everybody else's upcalls.
-    fn take_over(self, mut crew: Held<Crew<H>>, stuck: Tid) {
+    fn take_over(self, crew: Held<Crew<H>>, stuck: Tid) {
         let Self { shared, seizer, grace, .. } = self;
-        // Before anything else can be stuck.
-        if let Err(none) = spawn(&shared, seizer, grace, None) {
-            return finish(crew, End::Unwatched(none), &shared);
-        }
-        // Under SCHED_DEADLINE it cannot be; then the kernel throttles it.
+        // First of all: whatever comes, nobody else lowers it. Under SCHED_DEADLINE it cannot be;
+        // then the kernel throttles it.
         let _ = sched::set(stuck, Class::Other { nice: 19 });
-        crew.contain(clock::now(), stuck, &shared);
+        Duty::kept(&shared, |duty| Self::go_on(crew, stuck, &shared, (seizer, grace), duty));
+    }
+
+    fn go_on(
+        mut crew: Held<Crew<H>>,
+        stuck: Tid,
+        shared: &Arc<Shared<H>>,
+        (seizer, grace): (Seizer<Crew<H>>, Duration),
+        duty: &Duty<'_, H>,
+    ) {
+        crew.contain(clock::now(), stuck, shared);
+        // Before anything else can be stuck.
+        if let Err(none) = spawn(shared, seizer, grace, None) {
+            return finish(crew, End::Unwatched(none), duty, shared);
+        }
         shared.watch.turned_by_this_thread();
         let (home, comes_by) = rtrb::RingBuffer::new(1);
         crew.home = Some(comes_by);
@@ -201,8 +252,8 @@ impl<H: Handler + Send + 'static> Guard<H> {
             (_, None) => Ok(()),
         };
         match entered {
-            Ok(()) => turn(crew, &shared, home),
-            Err(refused) => finish(crew, End::Class(refused), &shared),
+            Ok(()) => turn(crew, shared, home, duty),
+            Err(refused) => finish(crew, End::Class(refused), duty, shared),
         }
     }
 }

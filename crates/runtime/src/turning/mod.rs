@@ -1,6 +1,6 @@
 //! The loop that turns the policy: one thread runs all upcalls of its process.
 //!
-//! Between two iterations of the same handler lie a clock read, a compare, a store and a
+//! Between two iterations of the same handler lie two clock reads, a compare, stores and a
 //! compare-and-exchange (lending the baton), and a look at the table of other processes' releases;
 //! between two handlers of the process there is no lock, no allocation and no system call, unless a
 //! more urgent upcall of another process waits, or an owner's order came.
@@ -9,14 +9,18 @@
 //! - `orders`: what an owner asks for. `shared`: what both can see.
 //! - `background`: best effort.
 //! - `watch`, `guard`: how a handler that does not come back is caught. `containment`: how the others
-//!   go on.
+//!   go on. `account`: who was kept from running. `duty`: an owner learns of every end.
 
+mod account;
 mod background;
 mod containment;
 mod crew;
+mod duty;
 mod guard;
 mod orders;
 mod shared;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,19 +38,23 @@ use punctual_trace::{Event, Kind};
 
 use crate::placement::Placement;
 use crate::upcalls::notice::Notice;
-use crew::{Choice, Running, Slot};
+use crew::{Choice, Home, Payload, Running, Slot};
+use duty::Duty;
 
 pub(crate) use crew::{Crew, End, Out};
+pub(crate) use duty::drop_quietly;
 pub(crate) use guard::start as start_guard;
-pub(crate) use orders::{Answer, Order};
+pub(crate) use orders::{Answer, Order, Reply};
 pub(crate) use shared::{Finish, Shared};
 
 /// An owner's ends of the queues, for the one who turns.
 pub(crate) struct Queues<H> {
     pub(crate) events: spsc::Producer<Event>,
     pub(crate) notices: spsc::Producer<Notice>,
+    /// Of the notices.
+    pub(crate) notices_room: usize,
     pub(crate) orders: rtrb::Consumer<Order<H>>,
-    pub(crate) answers: rtrb::Producer<Answer<H>>,
+    pub(crate) answers: rtrb::Producer<Reply<H>>,
 }
 
 impl<H: Handler + Send> Crew<H> {
@@ -56,9 +64,10 @@ impl<H: Handler + Send> Crew<H> {
         placement: Placement,
         grace: Option<Duration>,
         most_contained: u32,
+        release_window: Duration,
         queues: Queues<H>,
     ) -> Self {
-        let Queues { events, notices, orders, answers } = queues;
+        let Queues { events, notices, notices_room, orders, answers } = queues;
         Self {
             policy: Rmdp::with_capacity(room),
             best_effort: VirtualTime::with_capacity(room),
@@ -67,11 +76,15 @@ impl<H: Handler + Send> Crew<H> {
             ceiling: None,
             grace,
             most_contained,
+            release_window,
             events,
             notices,
             orders,
             answers,
             rings: 0,
+            obeyed: false,
+            retired: Vec::new(),
+            notices_room,
             out: Vec::with_capacity(room),
             home: None,
             running: None,
@@ -99,11 +112,20 @@ impl<H: Handler + Send> Crew<H> {
 
 /// The calling thread enters the placement, says whether it could, and turns.
 pub(crate) fn begin<H: Handler + Send>(
-    mut crew: Held<Crew<H>>,
+    crew: Held<Crew<H>>,
     shared: &Arc<Shared<H>>,
     ready: &SyncSender<Result<(), crate::upcalls::StartError>>,
 ) {
     shared.begun.store(true, Ordering::Release);
+    Duty::kept(shared, |duty| enter(crew, shared, ready, duty));
+}
+
+fn enter<H: Handler + Send>(
+    mut crew: Held<Crew<H>>,
+    shared: &Arc<Shared<H>>,
+    ready: &SyncSender<Result<(), crate::upcalls::StartError>>,
+    duty: &Duty<'_, H>,
+) {
     let slots = crew.slots.len();
     let mut releases = vec![None; slots];
     for (slot, period, next) in crew.policy.schedule() {
@@ -115,14 +137,14 @@ pub(crate) fn begin<H: Handler + Send>(
         Err(refused) => {
             // The other end waits for exactly this message.
             let _ = ready.send(Err(refused));
-            return finish(crew, End::Stopped, shared);
+            return finish(crew, End::Stopped, duty, shared);
         }
     }
     let (home, comes_by) = rtrb::RingBuffer::new(1);
     crew.home = Some(comes_by);
     shared.watch.turned_by_this_thread();
     let _ = ready.send(Ok(()));
-    turn(crew, shared, home);
+    turn(crew, shared, home, duty);
 }
 
 /// Turns until there is a reason to stop, or until this thread was put aside: then its handler is
@@ -130,7 +152,8 @@ pub(crate) fn begin<H: Handler + Send>(
 fn turn<H: Handler + Send>(
     mut crew: Held<Crew<H>>,
     shared: &Arc<Shared<H>>,
-    mut home: rtrb::Producer<Box<H>>,
+    mut home: rtrb::Producer<Home<H>>,
+    duty: &Duty<'_, H>,
 ) {
     let mut now = clock::now();
     loop {
@@ -141,17 +164,17 @@ fn turn<H: Handler + Send>(
             }
             Ok(Choice::RealTime(turn)) => run_turn(crew, turn, now, shared),
             Ok(Choice::BestEffort(turn)) => run_quantum(crew, &turn, now, shared),
-            Err(end) => return finish(crew, end, shared),
+            Err(end) => return finish(crew, end, duty, shared),
         };
         match turned {
             Turned::On(still_ours, at) => (crew, now) = (still_ours, at),
-            Turned::Panicked(crew, panic) => return finish(crew, End::Panicked(panic), shared),
-            Turned::Aside(handler) => {
-                // It has room for exactly this one. A panic drops the handler, and the other end
-                // sees that.
-                if let Some(handler) = handler {
-                    let _room = home.push(handler);
-                }
+            Turned::Panicked(crew, panic) => {
+                return finish(crew, End::Panicked(panic), duty, shared);
+            }
+            Turned::Aside(comes) => {
+                duty.relieved();
+                // It has room for exactly this one.
+                let _room = home.push(comes);
                 drop(home);
                 shared.bell.ring();
                 return;
@@ -165,10 +188,9 @@ enum Turned<H> {
     /// At this time, and everything is as it was.
     On(Held<Crew<H>>, Instant),
     /// The handler panicked.
-    Panicked(Held<Crew<H>>, Box<dyn std::any::Any + Send>),
-    /// Another thread turns: this one did not come back in time. With the handler, unless it
-    /// panicked.
-    Aside(Option<Box<H>>),
+    Panicked(Held<Crew<H>>, Payload),
+    /// Another thread turns: this one did not come back in time.
+    Aside(Home<H>),
 }
 
 /// Runs a job until it gives way or is over.
@@ -184,16 +206,14 @@ fn run_turn<H: Handler + Send>(
     crew.emit(slot, index, release, start, begins);
     let mut now = start;
     loop {
-        shared.watch.must_end_by(now.saturating_add(limit));
+        shared.watch.must_end_by(now, now.saturating_add(limit));
         let lent = crew.lend();
-        let ran = catch_unwind(AssertUnwindSafe(|| iterate(&mut *handler, now, turn.pdus)));
-        let Some(back) = lent.take_back() else { return Turned::Aside(ran.ok().map(|_| handler)) };
+        let ran = iterate(handler, now, turn.pdus);
+        let Some(back) = lent.take_back() else { return Turned::Aside(ran.map(|ran| ran.0)) };
         crew = back;
-        let processed = match ran {
-            Ok((processed, at)) => {
-                now = at;
-                processed
-            }
+        let processed;
+        (handler, processed, now) = match ran {
+            Ok(ran) => ran,
             Err(panic) => return Turned::Panicked(crew, panic),
         };
         let kind = match turn.iterated(now, processed) {
@@ -241,18 +261,16 @@ fn run_quantum<H: Handler + Send>(
     shared: &Shared<H>,
 ) -> Turned<H> {
     let (slot, index, release) = (turn.job.task, turn.job.index, turn.release);
-    let (mut handler, limit) = crew.take_handler(slot, index, release, false);
+    let (handler, limit) = crew.take_handler(slot, index, release, false);
     if !turn.resumed {
         crew.emit(slot, index, release, start, Kind::Start);
     }
-    shared.watch.must_end_by(start.saturating_add(limit));
+    shared.watch.must_end_by(start, start.saturating_add(limit));
     let before = clock::thread_cpu_time();
     let lent = crew.lend();
-    let ran = catch_unwind(AssertUnwindSafe(|| iterate(&mut *handler, start, turn.pdus)));
-    let Some(mut crew) = lent.take_back() else {
-        return Turned::Aside(ran.ok().map(|_| handler));
-    };
-    let (processed, now) = match ran {
+    let ran = iterate(handler, start, turn.pdus);
+    let Some(mut crew) = lent.take_back() else { return Turned::Aside(ran.map(|ran| ran.0)) };
+    let (handler, processed, now) = match ran {
         Ok(ran) => ran,
         Err(panic) => return Turned::Panicked(crew, panic),
     };
@@ -270,12 +288,25 @@ fn rank_of(turn: &Turn) -> u32 {
     if turn.demoted { u32::MAX } else { turn.job.task }
 }
 
-/// One iteration, with the time at its end.
-fn iterate<H: Handler>(handler: &mut H, now: Instant, pdus: u32) -> (u32, Instant) {
-    let processed = handler.iterate(now, pdus);
-    let now = clock::now();
-    handler.commit(now);
-    (processed, now)
+/// One iteration, with the time at its end. A handler that panics is dropped here, where it can be
+/// put aside should that not end either.
+fn iterate<H: Handler>(
+    mut handler: Box<H>,
+    now: Instant,
+    pdus: u32,
+) -> Result<(Box<H>, u32, Instant), Payload> {
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        let processed = handler.iterate(now, pdus);
+        handler.commit(clock::now());
+        processed
+    }));
+    match ran {
+        Ok(processed) => Ok((handler, processed, clock::now())),
+        Err(panic) => {
+            drop_quietly(handler);
+            Err(panic)
+        }
+    }
 }
 
 impl<H: Handler + Send> Crew<H> {
@@ -300,7 +331,14 @@ impl<H: Handler + Send> Crew<H> {
 }
 
 /// Nobody turns any more: everything goes back to the owner.
-fn finish<H: Handler + Send>(mut crew: Held<Crew<H>>, end: End, shared: &Shared<H>) {
+fn finish<H: Handler + Send>(
+    mut crew: Held<Crew<H>>,
+    end: End,
+    duty: &Duty<'_, H>,
+    shared: &Shared<H>,
+) {
+    // First: what is not real-time any more is not to be lifted again.
+    shared.watch.needs_no_lift();
     shared.watch.idle(Instant::MAX);
     let unfinished = crew.unfinished(clock::now());
     // The thread's place in the order across processes goes with it.
@@ -310,9 +348,6 @@ fn finish<H: Handler + Send>(mut crew: Held<Crew<H>>, end: End, shared: &Shared<
     let slots = std::mem::take(&mut crew.slots);
     let present = |slot: Slot<H>| Some((slot.task?, slot.handler?));
     let handlers = slots.into_iter().filter_map(present).collect();
-    shared.over.store(true, Ordering::Release);
-    // An owner that is gone waits for nothing.
-    let _ = shared.finish.send(Finish { end, unfinished, exec_time, handlers, out });
-    shared.changed.ring();
-    shared.answered.ring();
+    let (is_lost, _retired) = (false, std::mem::take(&mut crew.retired));
+    duty.tell(Finish { end, unfinished, exec_time, handlers, out, is_lost, _retired });
 }

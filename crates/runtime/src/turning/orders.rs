@@ -4,6 +4,7 @@ use punctual_model::{Handler, Instant, Upcall};
 
 use super::Shared;
 use super::crew::{Crew, Slot};
+use crate::ceiling::Rates;
 use crate::upcalls::admission::Work;
 use crate::upcalls::notice::Activity;
 
@@ -25,16 +26,22 @@ pub(crate) enum Answer<H> {
     NoSuchUpcall,
 }
 
+/// An answer, and what is to be freed by whoever gets it.
+pub(crate) struct Reply<H> {
+    pub(crate) answer: Answer<H>,
+    pub(super) _retired: Vec<Rates>,
+}
+
 impl<H: Handler + Send> Crew<H> {
-    /// Follows what was ordered; false if that is to stop.
-    pub(super) fn follow_orders(&mut self, now: Instant, shared: &Shared<H>) -> bool {
-        while let Ok(order) = self.orders.pop() {
-            let Some(answer) = self.follow(order, now, shared) else { return false };
-            // There is room: nobody orders before the last answer.
-            let _full = self.answers.push(answer);
-            shared.answered.ring();
-            self.set_rates();
-        }
+    /// Follows one order, if there is one; false if that is to stop.
+    pub(super) fn follow_order(&mut self, now: Instant, shared: &Shared<H>) -> bool {
+        let Ok(order) = self.orders.pop() else { return true };
+        let Some(answer) = self.follow(order, now, shared) else { return false };
+        self.set_rates();
+        let _retired = std::mem::take(&mut self.retired);
+        // There is room: nobody orders before the last answer.
+        let _full = self.answers.push(Reply { answer, _retired });
+        shared.answered.ring();
         true
     }
 

@@ -2,15 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use punctual_linux::bell::Bell;
-use punctual_linux::timer::TimerError;
+use punctual_linux::timer::{TimerError, WaitError};
 use punctual_model::{Backlog, Instant, Service};
 
 use super::crew::{End, Out};
 use super::watch::Watch;
+use crate::ceiling::Rates;
 use crate::upcalls::notice::Activity;
 
 /// What the threads of a process's upcalls share with their owner.
@@ -32,7 +33,11 @@ pub(crate) struct Shared<H> {
     pub(super) begun: AtomicBool,
     /// Nobody turns any more.
     pub(super) over: AtomicBool,
-    pub(crate) finish: SyncSender<Finish<H>>,
+    /// Why the guard cannot watch any more.
+    pub(super) unwatched: OnceLock<WaitError>,
+    /// Notices dropped because nobody took them out in time.
+    pub(super) notices_lost: AtomicU64,
+    finish: SyncSender<Finish<H>>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -45,6 +50,19 @@ pub(crate) struct Finish<H> {
     pub(crate) handlers: Vec<(u32, Box<H>)>,
     /// Handlers that may still come back.
     pub(crate) out: Vec<Out<H>>,
+    /// A panic took what the one who turned owned: which handlers are out is not known.
+    pub(crate) is_lost: bool,
+    /// Freed with this.
+    pub(super) _retired: Vec<Rates>,
+}
+
+impl<H> Finish<H> {
+    /// When all else is lost.
+    pub(super) fn lost(end: End) -> Self {
+        let (unfinished, handlers, out) = (Vec::new(), Vec::new(), Vec::new());
+        let (exec_time, _retired) = (Service::ZERO, Vec::new());
+        Self { end, unfinished, exec_time, handlers, out, is_lost: true, _retired }
+    }
 }
 
 /// A slot's activity and its upcall's number in one word.
@@ -70,6 +88,8 @@ impl<H> Shared<H> {
             ends: AtomicBool::new(false),
             begun: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            unwatched: OnceLock::new(),
+            notices_lost: AtomicU64::new(0),
             finish,
             threads: Mutex::new(Vec::new()),
         })
@@ -100,6 +120,20 @@ impl<H> Shared<H> {
     /// Whether nobody turns any more.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// Nobody turns any more.
+    pub(super) fn ended(&self, finish: Finish<H>) {
+        self.over.store(true, Ordering::Release);
+        // An owner that is gone waits for nothing.
+        let _ = self.finish.send(finish);
+        self.changed.ring();
+        self.answered.ring();
+    }
+
+    /// How many notices were dropped.
+    pub(crate) fn notices_lost(&self) -> u64 {
+        self.notices_lost.load(Ordering::Relaxed)
     }
 
     /// Ends the guard.

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use punctual_linux::clock;
 use punctual_linux::thread::{self, Tid};
-use punctual_linux::timer::{Timer, TimerError};
+use punctual_linux::timer::{Timer, TimerError, WaitError};
 use punctual_linux::usage;
 use punctual_model::{Duration, Instant, Service};
+
+use super::account::Account;
 
 /// Never, as nanoseconds.
 const NEVER: u64 = u64::MAX;
@@ -24,11 +26,14 @@ pub(super) struct Watch {
     runner: AtomicI32,
     /// The instant by which the current iteration must be over; never while idle.
     ends_by: AtomicU64,
-    /// When the account of the thread's processor time began, what it had had by then, and for how
-    /// long it has slept since.
-    counted_since: AtomicU64,
-    cpu_before: AtomicU64,
-    slept: AtomicU64,
+    /// When that iteration began.
+    began: AtomicU64,
+    /// When the thread last looked at its account, and what it had had and waited by then.
+    counted_at: AtomicU64,
+    used_then: AtomicU64,
+    waited_then: AtomicU64,
+    /// For how long it has wanted no CPU, or given way, ever.
+    waited: AtomicU64,
     /// While the thread is an ordinary one: when it must be lifted, and to which level.
     lift_at: AtomicU64,
     lift_to: AtomicU64,
@@ -43,9 +48,11 @@ impl Watch {
             armed: AtomicU64::new(NEVER),
             runner: AtomicI32::new(0),
             ends_by: AtomicU64::new(NEVER),
-            counted_since: AtomicU64::new(0),
-            cpu_before: AtomicU64::new(0),
-            slept: AtomicU64::new(0),
+            began: AtomicU64::new(0),
+            counted_at: AtomicU64::new(0),
+            used_then: AtomicU64::new(0),
+            waited_then: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
             lift_at: AtomicU64::new(NEVER),
             lift_to: AtomicU64::new(0),
             limit: AtomicU64::new(0),
@@ -63,15 +70,31 @@ impl Watch {
 
     /// The account begins anew: what the thread was kept from until `now` was right.
     pub(super) fn count_from(&self, now: Instant) {
-        self.counted_since.store(now.as_nanos(), Ordering::Relaxed);
-        self.cpu_before.store(clock::thread_cpu_time().as_nanos(), Ordering::Relaxed);
-        self.slept.store(0, Ordering::Relaxed);
+        self.used_then.store(clock::thread_cpu_time().as_nanos(), Ordering::Relaxed);
+        self.waited_then.store(self.waited.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.counted_at.store(now.as_nanos(), Ordering::Release);
     }
 
-    /// The thread slept from `from` to `to` because it had nothing to do.
-    pub(super) fn slept(&self, from: Instant, to: Instant) {
-        let slept = self.slept.load(Ordering::Relaxed) + to.saturating_since(from).as_nanos();
-        self.slept.store(slept, Ordering::Relaxed);
+    /// The thread slept from `from` to `to` because it had nothing to do, or gave way to others.
+    pub(super) fn waited(&self, from: Instant, to: Instant) {
+        let waited = self.waited.load(Ordering::Relaxed) + to.saturating_since(from).as_nanos();
+        self.waited.store(waited, Ordering::Relaxed);
+    }
+
+    /// Its account when the guard was last set for it.
+    pub(super) fn counted(&self) -> Account {
+        Account {
+            at: Instant::from_nanos(self.counted_at.load(Ordering::Acquire)),
+            used: Service::from_nanos(self.used_then.load(Ordering::Relaxed)),
+            waited: Duration::from_nanos(self.waited_then.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The account of `runner` at `now`.
+    pub(super) fn account_of(&self, runner: Tid, now: Instant) -> Account {
+        let used = usage::cpu_time_of(runner).unwrap_or(Service::ZERO);
+        let waited = Duration::from_nanos(self.waited.load(Ordering::Acquire));
+        Account { at: now, used, waited }
     }
 
     /// The process becomes busy at `now`, with an iteration that must be over by `ends_by`. No
@@ -99,15 +122,17 @@ impl Watch {
     }
 
     /// Sleeps until it is time to look.
-    pub(super) fn wait(&self) {
-        self.timer.wait();
+    pub(super) fn wait(&self) -> Result<(), WaitError> {
+        let waited = self.timer.wait();
         self.armed.store(NEVER, Ordering::SeqCst);
+        waited
     }
 
-    /// The next iteration must be over by `at`. A plain store; lending the baton after it publishes
-    /// it.
+    /// The next iteration begins at `now` and must be over by `at`. Plain stores; lending the baton
+    /// after them publishes them.
     #[inline]
-    pub(super) fn must_end_by(&self, at: Instant) {
+    pub(super) fn must_end_by(&self, now: Instant, at: Instant) {
+        self.began.store(now.as_nanos(), Ordering::Relaxed);
         self.ends_by.store(at.as_nanos(), Ordering::Relaxed);
     }
 
@@ -119,6 +144,11 @@ impl Watch {
             self.timer.clear();
             self.armed.store(NEVER, Ordering::Relaxed);
         }
+    }
+
+    /// When the iteration began that lasts.
+    pub(super) fn began(&self) -> Instant {
+        Instant::from_nanos(self.began.load(Ordering::Acquire))
     }
 
     pub(super) fn ends_by(&self) -> Instant {
@@ -169,13 +199,9 @@ impl Watch {
         (at < LIFTING).then_some((Instant::from_nanos(at), level))
     }
 
-    /// The guard lifted `runner` at `now`: what it had before was best effort, and its time begins
+    /// The guard lifted the thread at `now`: what it had before was best effort, and its time begins
     /// anew.
-    pub(super) fn lifted(&self, runner: Tid, now: Instant) {
-        let used = usage::cpu_time_of(runner).unwrap_or(Service::ZERO);
-        self.counted_since.store(now.as_nanos(), Ordering::Relaxed);
-        self.cpu_before.store(used.as_nanos(), Ordering::Relaxed);
-        self.slept.store(0, Ordering::Relaxed);
+    pub(super) fn lifted(&self, now: Instant) {
         let before = self.ends_by.load(Ordering::Acquire);
         let by = now.as_nanos().saturating_add(self.limit.load(Ordering::Relaxed));
         if before != NEVER {
@@ -187,16 +213,5 @@ impl Watch {
                 Ordering::Relaxed,
             );
         }
-    }
-
-    /// For how long `runner` wanted the CPU in vain since the account began: others ran, or the host
-    /// of a virtual machine did.
-    pub(super) fn deprived(&self, runner: Tid, now: Instant) -> Duration {
-        let used = usage::cpu_time_of(runner).unwrap_or(Service::ZERO);
-        let before = Service::from_nanos(self.cpu_before.load(Ordering::Acquire));
-        let since = Instant::from_nanos(self.counted_since.load(Ordering::Acquire));
-        let slept = Duration::from_nanos(self.slept.load(Ordering::Acquire));
-        let had = used.saturating_sub(before).at_full_speed() + slept;
-        now.saturating_since(since).saturating_sub(had)
     }
 }

@@ -4,7 +4,7 @@ use punctual_analysis::Refusal;
 use punctual_linux::sched::SchedError;
 use punctual_linux::shm::ShmError;
 use punctual_linux::timer::TimerError;
-use punctual_model::Reservation;
+use punctual_model::{Duration, Reservation};
 use thiserror::Error;
 
 /// Why an upcall was not created or changed.
@@ -101,4 +101,25 @@ pub enum StartError {
     /// The timer of containment could not be made.
     #[error("handlers that do not come back could not be contained: {0}")]
     Timer(#[from] TimerError),
+    /// Containment failed while they ran, and they ended rather than go on without.
+    #[error(
+        "handlers that do not come back could be contained no longer, for want of a thread: {0}"
+    )]
+    Unwatched(std::io::Error),
+    /// A callback would wake more often than it can.
+    #[error("a callback every {period} would never sleep; ask for {least} or more")]
+    Period {
+        /// What was asked for.
+        period: Duration,
+        /// The shortest there is.
+        least: Duration,
+    },
+    /// They run in the process that this one was forked from.
+    #[error(
+        "the upcalls are those of process {owner}, from which this one was forked; stop them there"
+    )]
+    Forked {
+        /// Its id.
+        owner: u32,
+    },
 }

@@ -15,6 +15,8 @@ mod error;
 pub(crate) mod notice;
 mod observer;
 mod running;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -80,7 +82,8 @@ const MOST_CONTAINED: u32 = 3;
 /// ```
 pub struct Upcalls<H> {
     promises: Promises,
-    handlers: Vec<H>,
+    /// Each with the offset of its first release.
+    handlers: Vec<(H, Duration)>,
     room: usize,
     most_contained: u32,
     observer: Option<Box<dyn FnMut(Notice) + Send>>,
@@ -106,6 +109,9 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     /// counted as processor time for as long as it wants more. Admission counts it: a handler that
     /// does not come back costs the other upcalls no deadline, as long as it is the only one of
     /// them within one busy period. To be said before the first upcall is created.
+    ///
+    /// Below some 100 µs it says little: waking the thread that contains takes about as long, and
+    /// where it finds nobody amid an iteration it looks again after 100 µs.
     ///
     /// ```
     /// use punctual_model::{Duration, Handler, HostProfile, Instant};
@@ -141,6 +147,44 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     pub fn without_containment(mut self) -> Self {
         assert!(self.handlers.is_empty(), "say it before the first upcall");
         self.promises.grace = None;
+        self
+    }
+
+    /// A release may be noticed so much late (not at all without this), so that those of one window
+    /// share a wake-up: with nothing to do, the thread sleeps until `window` after the next release
+    /// instead of until that release. While it has something to do, releases are noticed as ever.
+    ///
+    /// It pays where many upcalls with unlike phases have little to do each: an empty job alone in
+    /// its wake-up costs some microseconds, most of them the kernel's timer and switch; one that
+    /// shares a wake-up costs a fraction of that. Admission counts the window as a stretch in which
+    /// all upcalls wait: once a busy period at most, at its beginning. So an upcall whose deadline is
+    /// not longer than the window is refused. (Inside a reservation only under
+    /// [`Self::with_proof_inside`].)
+    ///
+    /// Other processes learn that the thread waits when it is to wake, not at the release; it waits
+    /// at the level of its most urgent upcall that is not suspended. Best effort does not run
+    /// in the window.
+    ///
+    /// To be said before the first upcall is created.
+    ///
+    /// ```
+    /// use punctual_model::{Duration, Handler, HostProfile, Instant};
+    /// use punctual_runtime::{Placement, Upcalls};
+    ///
+    /// # struct Sender;
+    /// # impl Handler for Sender {
+    /// #     fn iterate(&mut self, _: Instant, pdus: u32) -> u32 { pdus }
+    /// # }
+    /// let upcalls: Upcalls<Sender> = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1))
+    ///     .with_release_window(Duration::from_micros(500));
+    /// ```
+    ///
+    /// # Panics
+    /// If an upcall was created: it was admitted without this.
+    #[must_use]
+    pub fn with_release_window(mut self, window: Duration) -> Self {
+        assert!(self.handlers.is_empty(), "say the window before the first upcall");
+        self.promises.release_window = window;
         self
     }
 
@@ -198,7 +242,44 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     /// not sufficient ([`Self::with_proof_inside`] is). An ordinary thread promises nothing, so
     /// everything is admitted.
     pub fn create(&mut self, upcall: Upcall, handler: H) -> Result<u32, CreateError> {
-        self.add(Work::RealTime(upcall), handler)
+        self.create_at(upcall, handler, Duration::ZERO)
+    }
+
+    /// As [`Self::create`], first released `phase` after the start of [`Self::run`]; a phase of more
+    /// than a period is a start that is later by that much.
+    ///
+    /// Admission does not lean on phases: what is admitted holds for all of them, as a late start or
+    /// a change of period moves them. What they change is how much happens at once.
+    ///
+    /// ```
+    /// use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
+    /// use punctual_runtime::{Placement, Upcalls};
+    ///
+    /// # struct Sender;
+    /// # impl Handler for Sender {
+    /// #     fn iterate(&mut self, _: Instant, pdus: u32) -> u32 { pdus }
+    /// # }
+    /// let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
+    /// // Four senders that take turns instead of all sending at once.
+    /// for sender in 0..4 {
+    ///     let upcall = Upcall::new(UpcallSpec {
+    ///         name: format!("sender {sender}"),
+    ///         period: Duration::from_millis(40),
+    ///         batch: 1,
+    ///         quantum: 1,
+    ///         time_per_pdu: Service::from_micros(250),
+    ///     })?;
+    ///     upcalls.create_at(upcall, Sender, Duration::from_millis(10) * sender)?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_at(
+        &mut self,
+        upcall: Upcall,
+        handler: H,
+        phase: Duration,
+    ) -> Result<u32, CreateError> {
+        self.add(Work::RealTime(upcall), handler, phase)
     }
 
     /// Adds a best-effort upcall: it runs when no real-time upcall of the process wants the CPU, as
@@ -234,18 +315,18 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
         upcall: BestEffort,
         handler: H,
     ) -> Result<u32, CreateError> {
-        self.add(Work::BestEffort(upcall), handler)
+        self.add(Work::BestEffort(upcall), handler, Duration::ZERO)
     }
 
-    fn add(&mut self, work: Work, handler: H) -> Result<u32, CreateError> {
+    fn add(&mut self, work: Work, handler: H, phase: Duration) -> Result<u32, CreateError> {
         let task = self.handlers.len() as u32;
         self.promises.add(task, work)?;
-        self.handlers.push(handler);
+        self.handlers.push((handler, phase));
         Ok(task)
     }
 
-    /// Starts a thread that runs them all, each first released at `start` (CLOCK_MONOTONIC), and one
-    /// that watches it.
+    /// Starts a thread that runs them all, each first released at `start` (CLOCK_MONOTONIC) or its
+    /// phase after it ([`Self::create_at`]), and one that watches it.
     ///
     /// Returns when the threads have the scheduling classes they need, or with the reason why not.
     pub fn run(self, start: Instant) -> Result<Running<H>, StartError> {
@@ -257,15 +338,16 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
         let (finish, finished) = mpsc::sync_channel(1);
         let room = handlers.len() + room;
         let shared = Arc::new(Shared::new(room, finish)?);
-        let queues = Queues { events, notices, orders, answers };
+        let queues = Queues { events, notices, notices_room: NOTICES, orders, answers };
         let (placement, grace) = (promises.placement, promises.grace);
-        let mut crew = Crew::new(room, placement, grace, most_contained, queues);
+        let release_window = promises.release_window;
+        let mut crew = Crew::new(room, placement, grace, most_contained, release_window, queues);
         let next_task = handlers.len() as u32;
         let best_effort_from = clock::now();
-        for (handler, task) in handlers.into_iter().zip(0..) {
+        for ((handler, phase), task) in handlers.into_iter().zip(0..) {
             let work = promises.of(task).expect("admitted").clone();
             let first = match work {
-                Work::RealTime(_) => start,
+                Work::RealTime(_) => start.saturating_add(phase),
                 Work::BestEffort(_) => best_effort_from,
             };
             crew.enlist(task, work, Box::new(handler), first, &shared);

@@ -3,7 +3,6 @@
 use std::panic;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration as StdDuration;
 
 use punctual_linux::clock;
 use punctual_model::{Backlog, BestEffort, Duration, Instant, Service, Upcall};
@@ -13,16 +12,24 @@ use punctual_trace::Event;
 use super::admission::{Promises, Work};
 use super::observer::Observer;
 use super::{Activity, CreateError, Notice, OrderError, StartError};
-use crate::turning::{Answer, End, Finish, Order, Out, Shared};
+use crate::turning::{Answer, End, Finish, Order, Out, Reply, Shared, drop_quietly};
 
 /// How long [`Running::stop`] waits for handlers that were put aside, and for the turn that runs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A panic that came home instead of a handler.
+type Payload = Box<dyn std::any::Any + Send>;
+
 /// Upcalls that run. Dropping it stops them.
+///
+/// A process forked from the one that started them has none of their threads: there every call says
+/// that they have ended, and dropping it does nothing.
 ///
 /// Every call here is for ordinary threads: it may wait for the end of the turn that runs. None of
 /// them holds the upcalls up: they take orders between two turns, without a lock.
 pub struct Running<H> {
+    /// The process that has the threads.
+    pub(super) owner: u32,
     promises: Promises,
     /// Numbers and slots of all that were not closed.
     members: Vec<(u32, u32)>,
@@ -32,7 +39,7 @@ pub struct Running<H> {
     finished: Receiver<Finish<H>>,
     events: Option<Consumer<Event>>,
     orders: Option<rtrb::Producer<Order<H>>>,
-    answers: Option<rtrb::Consumer<Answer<H>>>,
+    answers: Option<rtrb::Consumer<Reply<H>>>,
     pub(super) observer: Option<Observer>,
 }
 
@@ -67,6 +74,7 @@ impl<H> Running<H> {
         let members = (0..next_task).map(|task| (task, task)).collect();
         let (events, orders, answers, observer) = (None, None, None, None);
         Self {
+            owner: std::process::id(),
             promises,
             members,
             room,
@@ -84,7 +92,7 @@ impl<H> Running<H> {
         &mut self,
         events: Consumer<Event>,
         orders: rtrb::Producer<Order<H>>,
-        answers: rtrb::Consumer<Answer<H>>,
+        answers: rtrb::Consumer<Reply<H>>,
     ) {
         (self.events, self.orders, self.answers) = (Some(events), Some(orders), Some(answers));
     }
@@ -92,6 +100,39 @@ impl<H> Running<H> {
     /// Takes out what happened since the last call.
     pub fn drain(&mut self) -> impl Iterator<Item = Event> + '_ {
         std::iter::from_fn(|| self.events.as_mut()?.pop())
+    }
+
+    /// Events dropped so far because nobody drained them in time: at most a ring's worth waits. A
+    /// record of a run in which this grew has gaps.
+    ///
+    /// ```no_run
+    /// # fn example<H>(mut running: punctual_runtime::Running<H>) {
+    /// let events = running.drain().count();
+    /// println!("{events} events, {} lost", running.events_lost());
+    /// # }
+    /// ```
+    pub fn events_lost(&self) -> u64 {
+        self.events.as_ref().map_or(0, Consumer::lost)
+    }
+
+    /// Whether nothing runs any more although nobody stopped it: a handler panicked, or the kernel
+    /// took the class away. [`Self::stop`] says which.
+    ///
+    /// ```no_run
+    /// # use punctual_model::Duration;
+    /// # fn example<H>(running: punctual_runtime::Running<H>) {
+    /// while !running.has_ended() {
+    ///     punctual_linux::clock::sleep(Duration::from_millis(100));
+    /// }
+    /// # }
+    /// ```
+    pub fn has_ended(&self) -> bool {
+        self.is_elsewhere() || self.shared.is_over()
+    }
+
+    /// Whether the threads are those of a process this one was forked from.
+    fn is_elsewhere(&self) -> bool {
+        std::process::id() != self.owner
     }
 
     /// Takes out the notices since the last call; none if somebody observes them
@@ -106,6 +147,20 @@ impl<H> Running<H> {
     /// ```
     pub fn notices(&mut self) -> impl Iterator<Item = Notice> + '_ {
         std::iter::from_fn(|| self.observer.as_mut()?.pop())
+    }
+
+    /// Notices dropped so far because nobody took them out in time. Of those that wait, the last
+    /// eighth is kept for urgent ones (containment, and an overrun under `notify`).
+    ///
+    /// ```no_run
+    /// # fn example<H>(running: punctual_runtime::Running<H>) {
+    /// if running.notices_lost() > 0 {
+    ///     println!("some notices were not read in time");
+    /// }
+    /// # }
+    /// ```
+    pub fn notices_lost(&self) -> u64 {
+        self.shared.notices_lost()
     }
 
     /// Admits one more upcall beside those that run, first released at `first_release`; gives its
@@ -263,7 +318,8 @@ impl<H> Running<H> {
     }
 
     /// Waits until at least one of these upcalls is inactive (suspended, contained or closed), but
-    /// not beyond `until`; those that are.
+    /// not beyond `until`; those that are. None if the time came first, or if nothing runs any more
+    /// ([`Self::has_ended`]): then nothing would ever change.
     ///
     /// ```no_run
     /// # use punctual_model::Duration;
@@ -275,9 +331,11 @@ impl<H> Running<H> {
     pub fn wait(&self, tasks: &[u32], until: Instant) -> Vec<u32> {
         loop {
             let rings = self.shared.changed.rings();
+            // Before the activities: what was said before the end is seen.
+            let has_ended = self.has_ended();
             let inactive = |task: &&u32| self.activity(**task) != Activity::Active;
             let inactive: Vec<u32> = tasks.iter().filter(inactive).copied().collect();
-            if !inactive.is_empty() || clock::now() >= until {
+            if !inactive.is_empty() || has_ended || clock::now() >= until {
                 return inactive;
             }
             self.shared.changed.sleep_until(rings, until);
@@ -286,17 +344,21 @@ impl<H> Running<H> {
 
     /// Gives an order and waits for the answer; none if nobody turns any more.
     fn ask(&mut self, order: Order<H>) -> Option<Answer<H>> {
+        if self.is_elsewhere() {
+            return None;
+        }
         let (orders, answers) = (self.orders.as_mut()?, self.answers.as_mut()?);
         // One order at a time: there is room.
         orders.push(order).ok()?;
         self.shared.bell.ring();
         loop {
             let rings = self.shared.answered.rings();
-            if let Ok(answer) = answers.pop() {
+            let is_over = self.shared.is_over();
+            if let Ok(Reply { answer, .. }) = answers.pop() {
                 return Some(answer);
             }
-            if self.shared.is_over() {
-                return answers.pop().ok();
+            if is_over {
+                return None;
             }
             self.shared.answered.sleep_until(rings, clock::now() + Duration::from_millis(100));
         }
@@ -309,28 +371,45 @@ impl<H> Running<H> {
     /// which have not come back. Without containment it waits for the handler that runs, however
     /// long that takes.
     ///
-    /// An error if the kernel took the class away while they ran. A panic of a handler goes on in
-    /// the caller.
+    /// An error if the kernel took the class away while they ran, if handlers could be contained no
+    /// longer, or in a process forked from theirs. A panic of a handler goes on in the caller, also
+    /// if the handler had been put aside. Either comes when all is over, as without it.
     pub fn stop(mut self) -> Result<Stopped<H>, StartError> {
-        let Finish { end, unfinished, exec_time, mut handlers, out } = self.end();
-        match end {
-            End::Stopped => {}
-            End::Class(refused) => return Err(refused.into()),
-            End::Unwatched(none) => return Err(none.into()),
-            End::Panicked(panic) => panic::resume_unwind(panic),
+        if self.is_elsewhere() {
+            return Err(StartError::Forked { owner: self.owner });
         }
-        let stuck = come_home(out, &mut handlers);
-        self.join_all(stuck.len());
-        if let Some(observer) = &mut self.observer {
-            let shared = &self.shared;
-            observer.end(|| shared.noticed.ring());
+        let (finish, stuck, panic) = self.end_all();
+        let Finish { end, unfinished, exec_time, mut handlers, .. } = finish;
+        match (end, panic) {
+            (End::Stopped, None) => {}
+            (End::Class(refused), _) => return Err(refused.into()),
+            (End::Unwatched(why), _) => return Err(StartError::Unwatched(why)),
+            (End::Panicked(panic), _) | (End::Stopped, Some(panic)) => panic::resume_unwind(panic),
         }
         handlers.sort_by_key(|(task, _)| *task);
         let (tasks, handlers) =
             handlers.into_iter().map(|(task, handler)| (task, *handler)).unzip();
         let events: Vec<Event> = self.drain().collect();
-        let events_lost = self.events.as_ref().map_or(0, Consumer::lost);
+        let events_lost = self.events_lost();
         Ok(Stopped { handlers, tasks, stuck, events, events_lost, unfinished, exec_time })
+    }
+
+    /// Ends everything: what is left, whose handlers are stuck, and the panic of one that was put
+    /// aside. However they ended: a thread that is stuck keeps nobody waiting.
+    fn end_all(&mut self) -> (Finish<H>, Vec<u32>, Option<Payload>) {
+        let mut finish = self.end();
+        let out = std::mem::take(&mut finish.out);
+        let (stuck, panic) = come_home(out, &mut finish.handlers);
+        self.join_all(stuck.len(), finish.is_lost);
+        self.end_observer();
+        (finish, stuck, panic)
+    }
+
+    fn end_observer(&mut self) {
+        if let Some(observer) = &mut self.observer {
+            let shared = &self.shared;
+            observer.end(|| shared.noticed.ring());
+        }
     }
 
     /// Ends turning and watching; what is left.
@@ -346,8 +425,10 @@ impl<H> Running<H> {
         finish.expect("the sender is in what we share")
     }
 
-    /// Waits for the threads to end, but for those of stuck handlers only a moment.
-    fn join_all(&self, stuck: usize) {
+    /// Waits for the threads to end, but for those of stuck handlers only a moment; there may be more
+    /// of them than those that are known.
+    fn join_all(&self, stuck: usize, or_more: bool) {
+        let may_stay = stuck > 0 || or_more;
         let threads = &self.shared.threads;
         let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(PoisonError::into_inner));
         let mut threads = threads;
@@ -360,46 +441,58 @@ impl<H> Running<H> {
                 let _ = thread.join();
             }
             threads = running;
-            if threads.len() <= stuck || (stuck > 0 && clock::now() >= until) {
+            if threads.len() <= stuck || (may_stay && clock::now() >= until) {
                 return;
             }
-            std::thread::sleep(StdDuration::from_micros(200));
+            clock::sleep(Duration::from_micros(200));
         }
     }
 }
 
-/// Waits for handlers that were put aside; the numbers of those that have not come.
-fn come_home<H>(mut out: Vec<Out<H>>, handlers: &mut Vec<(u32, Box<H>)>) -> Vec<u32> {
+/// Waits for handlers that were put aside; the numbers of those that have not come, and the first
+/// panic that came instead of one.
+fn come_home<H>(
+    mut out: Vec<Out<H>>,
+    handlers: &mut Vec<(u32, Box<H>)>,
+) -> (Vec<u32>, Option<Payload>) {
+    let mut panic = None;
     let until = clock::now() + PATIENCE;
     loop {
         out.retain_mut(|out| {
-            // In this order: its thread sends the handler home and only then lets go. Of one that
-            // was lost in a panic nothing comes.
+            // In this order: its thread sends the handler home and only then lets go.
             let has_let_go = out.comes_by.is_abandoned();
             let came = out.comes_by.pop().ok();
             let is_out = came.is_none() && !has_let_go;
-            handlers.extend(came.map(|handler| (out.task, handler)));
+            match came {
+                Some(Ok(handler)) => handlers.push((out.task, handler)),
+                Some(Err(another)) => match &panic {
+                    None => panic = Some(another),
+                    Some(_) => drop_quietly(another),
+                },
+                None => {}
+            }
             is_out
         });
         if out.is_empty() || clock::now() >= until {
-            return out.into_iter().map(|out| out.task).collect();
+            return (out.into_iter().map(|out| out.task).collect(), panic);
         }
-        std::thread::sleep(StdDuration::from_millis(1));
+        clock::sleep(Duration::from_millis(1));
     }
 }
 
 impl<H> Drop for Running<H> {
     fn drop(&mut self) {
-        let mut stuck = 0;
+        if self.is_elsewhere() {
+            // The threads whose handles these are do not exist here.
+            std::mem::forget((self.observer.take(), Arc::clone(&self.shared)));
+            return;
+        }
         if self.orders.is_some() && self.shared.has_begun() {
-            let finish = self.end();
-            stuck = come_home(finish.out, &mut Vec::new()).len();
+            // Its panic has nobody to go on in, and perhaps another one is under way.
+            drop_quietly(self.end_all());
         }
         self.shared.end_guard();
-        self.join_all(stuck);
-        if let Some(observer) = &mut self.observer {
-            let shared = &self.shared;
-            observer.end(|| shared.noticed.ring());
-        }
+        self.join_all(0, false);
+        self.end_observer();
     }
 }

@@ -153,7 +153,7 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         }
         let Some(processed) = self.iterate(job.task, turn.pdus, cpu) else {
             emit(cpu.now(), Kind::Contained);
-            self.best_effort.suspend(job.task)?;
+            self.best_effort.contain(job.task)?;
             return self.give_up(job.task, cpu.now());
         };
         if processed == 0 {

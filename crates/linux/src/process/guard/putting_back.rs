@@ -16,7 +16,8 @@ const TRIES: u32 = 400;
 
 /// The first child: makes the guard and ends.
 pub(super) fn settle(end: libc::c_int, table: &Table) -> ! {
-    // SAFETY: system calls without pointers; `_exit` runs nothing of the parent's.
+    // SAFETY: system calls, of which one takes a zero-terminated string; `_exit` runs nothing of the
+    // parent's.
     unsafe {
         match libc::fork() {
             -1 => libc::_exit(1),
@@ -25,6 +26,8 @@ pub(super) fn settle(end: libc::c_int, table: &Table) -> ! {
         }
         // Signals of the terminal or to our group are not for it.
         libc::setsid();
+        // Nor may it keep a file system from being unmounted; all its paths are absolute.
+        libc::chdir(c"/".as_ptr());
     }
     ignore_signals();
     close_all_but(end);
@@ -93,6 +96,8 @@ fn watch(end: libc::c_int, table: &Table) {
             for entry in set() {
                 release(entry);
             }
+            // Last, so that whoever sees it undoes all of it.
+            table.acted.fetch_add(1, Ordering::Release);
         }
     }
 }

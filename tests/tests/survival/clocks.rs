@@ -1,0 +1,42 @@
+//! Clocks that jump: CLOCK_MONOTONIC is the only one, and only its differences count.
+
+use punctual_linux::clock;
+
+use crate::host::{Actor, beside_another};
+
+/// Two days.
+const AHEAD_S: u64 = 172_800;
+
+/// In a namespace whose CLOCK_MONOTONIC is so far ahead (time_namespaces(7)). None where this process
+/// may make none.
+fn ahead() -> Option<Actor> {
+    let ahead = AHEAD_S.to_string();
+    let by = ["unshare", "--time", "--fork", "--kill-child", "--monotonic", &ahead];
+    let mut actor = Actor::start_with(&by)?;
+    actor.share_a_cpu();
+    let now = actor.numbers("now")[0];
+    let shift = now.saturating_sub(clock::now().as_nanos()) / 1_000_000_000;
+    (AHEAD_S - 10..=AHEAD_S + 10).contains(&shift).then_some(actor)
+}
+
+#[test]
+fn processes_with_other_clocks_share_the_table_and_all_go_on() {
+    beside_another(|| {
+        for _ in 0..4 {
+            let Some(mut other) = ahead() else {
+                println!("skipped: no time namespace (unshare --time, CAP_SYS_ADMIN)");
+                return;
+            };
+            assert_eq!(other.ask("start catch_up counts 5 counts 30"), "running");
+            let mut same = Actor::with("catch_up counts 7 counts 40");
+            for actor in [&mut other, &mut same] {
+                actor.goes_on(0);
+                actor.goes_on(1);
+            }
+            for mut actor in [other, same] {
+                let account = actor.numbers("stop");
+                assert_eq!((&account[1..4], &account[5..8]), (&[0; 3][..], &[0; 3][..]));
+            }
+        }
+    });
+}

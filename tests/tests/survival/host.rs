@@ -1,0 +1,234 @@
+//! Starting actors, and what this host must look like afterwards.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::{env, path::PathBuf};
+
+use punctual_linux::host::bandwidth_left;
+use punctual_linux::process::{Signal, die_with_parent, send, threads_of};
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread::{self, Tid};
+use punctual_linux::{clock, shm};
+use punctual_model::{Duration, Instant};
+use punctual_runtime::ceiling::CEILING;
+
+use crate::actor::ROLE;
+
+/// One at a time: they share a CPU, the table and the kernel's bandwidth.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The longest that anything may take on a host with other load.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Of a CPU, in millionths: what the kernel's bandwidth sways by itself.
+const SWAY: u64 = 30_000;
+
+pub(crate) fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = clock::now() + PATIENCE;
+    while !holds() {
+        assert!(clock::now() < until, "not within {PATIENCE}: {what}");
+        clock::sleep(millis(5));
+    }
+}
+
+/// Runs `body` alone, beside one process that looks on, whose jobs all complete. Afterwards the host
+/// is as it was.
+pub(crate) fn beside_another(body: impl FnOnce()) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
+        println!("skipped: {refused}");
+        return;
+    }
+    let left = || bandwidth_left().map_or(0, |bandwidth| bandwidth.left_ppm);
+    let (before, groups_before) = (left(), groups());
+    let mut onlooker = Onlooker::start();
+    body();
+    onlooker.has_lost_nothing();
+    // Its end, the last one's, removes the table unless other programs use it.
+    drop(onlooker);
+    eventually("no shared memory is left", || !shm::left_over().contains(&shm::path("releases")));
+    eventually("no group is left", || groups().iter().all(|group| groups_before.contains(group)));
+    // Not to be told where another program reserves at the same time.
+    let is_back = || left() + SWAY >= before || somebody_is_reserved();
+    eventually("the bandwidth is back", is_back);
+}
+
+/// Whether any thread of this host is under SCHED_DEADLINE. All of ours have ended.
+fn somebody_is_reserved() -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    ids.flat_map(threads_of)
+        .any(|tid| sched::get(tid).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE"))
+}
+
+/// Groups of ours, of whatever process, two levels deep.
+fn groups() -> Vec<PathBuf> {
+    let below = |folder: PathBuf| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let hierarchies = below("/sys/fs/cgroup".into());
+    let all = hierarchies.iter().cloned().flat_map(below).chain(hierarchies.clone());
+    all.filter(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("punctual-"))
+    })
+    .collect()
+}
+
+/// Another process that obeys. Killed when dropped.
+pub(crate) struct Actor {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Actor {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[]).expect("it starts")
+    }
+
+    /// By way of programs that change something first and then execute what follows. None if they
+    /// could not.
+    pub(crate) fn start_with(by_way_of: &[&str]) -> Option<Self> {
+        let exe = env::current_exe().expect("this program");
+        let mut command = match by_way_of {
+            [] => Command::new(exe),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(exe);
+                command
+            }
+        };
+        command.args(["--exact", "other_process", "--nocapture", "--quiet"]);
+        // The harness makes no thread then: all threads are the product's.
+        command.arg("--test-threads=1").env(ROLE, "actor");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        die_with_parent(&mut command);
+        let mut child = command.spawn().ok()?;
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut actor = Self { child, input, output };
+        (actor.read().as_deref() == Some("ready")).then_some(actor)
+    }
+
+    /// On the CPU that all share, with these upcalls.
+    pub(crate) fn with(upcalls: &str) -> Self {
+        let mut actor = Self::start();
+        actor.share_a_cpu();
+        assert_eq!(actor.ask(&format!("start {upcalls}")), "running");
+        actor
+    }
+
+    pub(crate) fn share_a_cpu(&mut self) {
+        let cpu = *thread::affinity().last().expect("some CPU");
+        assert_eq!(self.ask(&format!("pin {cpu}")), "done");
+    }
+
+    /// A soft limit of its own (setrlimit(2)).
+    pub(crate) fn limit(&mut self, what: &str, to: u64) {
+        assert_eq!(self.ask(&format!("limit {what} {to}")), "done");
+    }
+
+    /// None if it has ended.
+    fn read(&mut self) -> Option<String> {
+        loop {
+            let mut line = String::new();
+            if self.output.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if let Some(said) = line.strip_prefix("> ") {
+                return Some(said.trim_end().to_owned());
+            }
+        }
+    }
+
+    pub(crate) fn tell(&mut self, what: &str) {
+        writeln!(self.input, "{what}").expect("it lives");
+    }
+
+    #[track_caller]
+    pub(crate) fn ask(&mut self, what: &str) -> String {
+        self.tell(what);
+        self.read().unwrap_or_else(|| panic!("it ended instead of: {what}"))
+    }
+
+    /// A number each.
+    #[track_caller]
+    pub(crate) fn numbers(&mut self, what: &str) -> Vec<u64> {
+        let answer = self.ask(what);
+        let words = answer.strip_prefix("stopped ").unwrap_or(&answer).split_whitespace();
+        words.map(|word| word.parse().unwrap_or_else(|_| panic!("{what}: {answer}"))).collect()
+    }
+
+    /// The upcall at this place completes some more jobs.
+    #[track_caller]
+    pub(crate) fn goes_on(&mut self, upcall: usize) {
+        let before = self.numbers("jobs")[upcall];
+        eventually("it goes on", || self.numbers("jobs")[upcall] > before + 3);
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.child, signal).expect("our child");
+    }
+
+    /// Stopped, and all its threads with it.
+    pub(crate) fn halt(&self) {
+        self.signal(Signal::STOP);
+        let path = format!("/proc/{}/task", self.pid());
+        let stopped = |entry: fs::DirEntry| {
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        eventually("it stops", || fs::read_dir(&path).expect("it lives").flatten().all(stopped));
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One that looks on: a job every 10 ms.
+struct Onlooker {
+    actor: Actor,
+    since: Instant,
+}
+
+impl Onlooker {
+    fn start() -> Self {
+        let mut actor = Actor::with("catch_up counts 10");
+        actor.goes_on(0);
+        Self { actor, since: clock::now() }
+    }
+
+    /// Four of five that were released are complete, and of them each once, and none passed over.
+    fn has_lost_nothing(&mut self) {
+        let enough = |jobs: u64, since: Instant| {
+            let released = clock::now().saturating_since(since) / millis(10);
+            jobs * 5 >= released * 4
+        };
+        let since = self.since;
+        eventually("it keeps up", || enough(self.actor.numbers("jobs")[0], since));
+        let account = self.actor.numbers("stop");
+        assert_eq!(account[1..], [0, 0, 0], "twice, passed over, off the grid");
+    }
+}
+
+/// How a thread is scheduled, as the manual page calls it; its owner is a child of a child.
+pub(crate) fn policy_of(id: u64) -> &'static str {
+    let tid = Tid::from_raw(i32::try_from(id).expect("an id")).expect("positive");
+    sched::get(tid).map_or("ended", |now| now.policy_name())
+}

@@ -1,0 +1,41 @@
+//! Rubbish in the table that processes share, while several of them run.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+
+use punctual_linux::{clock, shm};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use crate::host::{Actor, beside_another, millis};
+
+#[test]
+fn three_processes_complete_all_their_jobs_in_rubbish() {
+    beside_another(|| {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        for _ in 0..4 {
+            let mut actors = [5, 10, 40].map(|ms| Actor::with(&format!("catch_up counts {ms}")));
+            let table = fs::File::options().write(true).open(shm::path("releases"));
+            let table = table.expect("shared by all");
+            let size = table.metadata().expect("open").len();
+            let until = clock::now() + millis(150);
+            while clock::now() < until {
+                // Everywhere, over what they wrote as well.
+                for _ in 0..size / 64 {
+                    let at = rng.random_range(0..size / 8) * 8;
+                    table.write_all_at(&rng.random::<u64>().to_ne_bytes(), at).expect("writes");
+                }
+                clock::sleep(millis(1));
+            }
+            for actor in &mut actors {
+                actor.goes_on(0);
+                assert_eq!(
+                    actor.numbers("stop")[1..],
+                    [0, 0, 0],
+                    "twice, passed over, off the grid"
+                );
+            }
+            // What is left of it confuses nobody who comes later, and goes with the last.
+        }
+    });
+}
