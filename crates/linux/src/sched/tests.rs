@@ -233,7 +233,7 @@ fn a_class_that_resets_is_not_passed_on_and_the_nice_value_outlives_it() {
         assert_eq!(class_now(), Some(FIFO_2));
         assert_eq!(nice_of(me).expect("we live"), 5);
         let made = || std_thread::spawn(class_now).join().expect("no panic");
-        assert_eq!(made(), Some(Class::Other { nice: 5 }));
+        assert_eq!(made(), Some(Class::Other { nice: 0 }), "sched(7): with the nice value zero");
         set_without_retry(me, FIFO_2).expect("may");
         assert_eq!(made(), Some(FIFO_2), "forgotten");
         set_without_retry(me, Class::Other { nice: 5 }).expect("may");

@@ -204,12 +204,15 @@ impl<H: Handler + Send + 'static> Guard<H> {
 
     /// Until when the loan that lasts is to be left alone although its time is over.
     fn reprieve(&mut self, runner: Tid, ends_by: Instant, now: Instant) -> Option<Instant> {
-        // Of whom it cannot be learnt counts what he had.
-        if usage::wants_cpu(runner) == Some(false) {
-            return None;
-        }
         let in_background = self.shared.watch.to_lift().is_some();
-        let until = ends_by.saturating_add(self.suspect.deprived);
+        let until = match usage::wants_cpu(runner) {
+            Some(false) => return None,
+            Some(true) => ends_by.saturating_add(self.suspect.deprived),
+            // Whether it waits or is kept from running cannot be learnt (no descriptor is left for
+            // /proc): some more looks, and not as long as it was without the CPU, which would be
+            // twice as long each time.
+            None => now.saturating_add(Duration::from_nanos(1)),
+        };
         // An ordinary thread may be starved for long, and harms nobody meanwhile.
         let may_wait = in_background || self.suspect.reprieved < REPRIEVES;
         (now < until && may_wait).then(|| {
