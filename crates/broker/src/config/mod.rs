@@ -24,8 +24,7 @@ mod raw;
 mod tests;
 mod validate;
 
-use punctual_model::{Duration, Service};
-use thiserror::Error;
+use punctual_model::{Duration, FileError, Service};
 
 pub use quota::{Quota, QuotaOf};
 
@@ -44,6 +43,12 @@ pub enum UpcallMode {
     /// The broker puts the thread at the level of its shortest period, for good. Takes CAP_SYS_NICE
     /// only, and leaves the client no limit to pass on to its children.
     Level,
+}
+
+impl UpcallMode {
+    /// All of them with the names they have in the configuration.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("auto", Self::Auto), ("ceiling", Self::Ceiling), ("level", Self::Level)];
 }
 
 /// A valid configuration.
@@ -95,25 +100,11 @@ impl Quotas {
     }
 }
 
-/// What is wrong, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{file}:{line}:{column}: {problem}")]
-pub struct ConfigError {
-    /// The file, as the caller named it.
-    pub file: String,
-    /// From 1.
-    pub line: usize,
-    /// In characters, from 1.
-    pub column: usize,
-    /// What is wrong and what would be right.
-    pub problem: String,
-}
-
 impl Config {
     /// Parses and validates the bytes of a configuration. `file` is only for the messages.
     ///
     /// Names of users and groups are looked up on this host (getpwnam_r(3), getgrnam_r(3)).
-    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, ConfigError> {
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
         validate::parse(file, bytes)
     }
 }

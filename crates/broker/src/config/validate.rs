@@ -4,73 +4,28 @@ use std::fmt::Display;
 
 use nix::unistd::{Group, User};
 use punctual_model::contract::MAX_CPUS;
+use punctual_model::text_file::{self, Checked, Problem, choice, closest, printable};
 use punctual_model::units::{parse_nanos, parse_ppm};
-use punctual_model::{Duration, Service};
+use punctual_model::{Duration, FileError, Service};
 use toml::Spanned;
 
 use super::raw::{RawConfig, RawHost, RawQuota};
-use super::{Config, ConfigError, MAX_CONFIG, Quota, Quotas, UpcallMode};
+use super::{Config, MAX_CONFIG, Quota, Quotas, UpcallMode};
 use crate::want::Kind;
 
-struct Problem {
-    offset: usize,
-    text: String,
-}
-
-type Checked<T> = Result<T, Problem>;
+/// More than any switch costs: a unit that was mistaken.
+const DEAREST_SWITCH: Service = Service::from_millis(1);
 
 fn problem<T>(at: &Spanned<T>, text: impl Display) -> Problem {
     Problem { offset: at.span().start, text: text.to_string() }
 }
 
-pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Config, ConfigError> {
-    let at = |text: &str, Problem { offset, text: problem }: Problem| {
-        let mut end = offset.min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let before = &text[..end];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        ConfigError {
-            file: file.into(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            problem,
-        }
-    };
+pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Config, FileError> {
     if bytes.len() > MAX_CONFIG {
-        let text = format!("{} bytes; {MAX_CONFIG} is the most", bytes.len());
-        return Err(at("", Problem { offset: 0, text }));
+        let problem = format!("{} bytes; {MAX_CONFIG} is the most", bytes.len());
+        return Err(FileError { file: file.into(), line: 1, column: 1, problem });
     }
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let text = "this byte is not UTF-8; a configuration is a TOML text file".to_owned();
-        at(&valid, Problem { offset: valid.len(), text })
-    })?;
-    toml::from_str::<RawConfig>(text)
-        .map_err(|error| syntax(&error))
-        .and_then(validate)
-        .map_err(|problem| at(text, problem))
-}
-
-/// What the TOML parser says, with a suggestion where a key is misspelt.
-fn syntax(error: &toml::de::Error) -> Problem {
-    let mut text = error.message().trim().replace('\n', "; ");
-    let mut quoted = text.split('`').skip(1).step_by(2);
-    if let (true, Some(unknown)) = (text.starts_with("unknown field"), quoted.next())
-        && let Some(known) = closest(unknown, quoted)
-    {
-        text = format!("{text}; did you mean `{known}`?");
-    }
-    Problem { offset: error.span().map_or(0, |span| span.start), text }
-}
-
-fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|known| (strsim::damerau_levenshtein(word, known), known))
-        .min()
-        .filter(|(distance, known)| *distance <= known.len().div_ceil(3))
-        .map(|(_, known)| known)
+    text_file::parse(file, "configuration", bytes, validate)
 }
 
 fn validate(raw: RawConfig) -> Checked<Config> {
@@ -132,23 +87,16 @@ fn validate_host(raw: &RawHost, base: &Config) -> Checked<Host> {
     });
     let switch = match &raw.context_switch {
         None => base.context_switch,
-        Some(text) => Some(Service::from_nanos(nanos(text)?.min(1_000_000))),
+        Some(text) => match Service::from_nanos(nanos(text)?) {
+            switch if switch <= DEAREST_SWITCH => Some(switch),
+            switch => {
+                return Err(problem(text, format!("{switch} is more than {DEAREST_SWITCH}")));
+            }
+        },
     };
     let mode = match &raw.upcalls {
         None => UpcallMode::Auto,
-        Some(text) => match text.get_ref().as_str() {
-            "auto" => UpcallMode::Auto,
-            "ceiling" => UpcallMode::Ceiling,
-            "level" => UpcallMode::Level,
-            other => {
-                return Err(problem(
-                    text,
-                    format!(
-                        "\"{other}\" is no way to run upcalls; there are \"auto\", \"ceiling\" and \"level\""
-                    ),
-                ));
-            }
-        },
+        Some(text) => choice("upcalls", text, &UpcallMode::NAMES)?,
     };
     Ok((cpus.transpose()?, reservable.transpose()?, switch, mode))
 }
@@ -177,9 +125,9 @@ fn kind(name: &Spanned<String>) -> Checked<Kind> {
     let found = Kind::NAMES.iter().find(|(known, _)| known == name.get_ref());
     found.map(|(_, kind)| *kind).ok_or_else(|| {
         let names = Kind::NAMES.map(|(known, _)| known);
-        let mean = closest(name.get_ref(), names.into_iter());
+        let mean = closest(name.get_ref(), names);
         let mean = mean.map_or(String::new(), |known| format!("; did you mean \"{known}\"?"));
-        problem(name, format!("\"{}\" is none of {names:?}{mean}", name.get_ref()))
+        problem(name, format!("\"{}\" is none of {names:?}{mean}", printable(name.get_ref())))
     })
 }
 
@@ -191,13 +139,13 @@ fn share(text: &Spanned<String>) -> Checked<u64> {
         Some(percent) if percent <= u64::from(MAX_CPUS) * 100 => Ok(percent * 10_000),
         _ => parse_ppm(text.get_ref())
             .map(u64::from)
-            .map_err(|why| problem(text, format!("\"{}\" {why}", text.get_ref()))),
+            .map_err(|why| problem(text, format!("\"{}\" {why}", printable(text.get_ref())))),
     }
 }
 
 fn nanos(text: &Spanned<String>) -> Checked<u64> {
     parse_nanos(text.get_ref())
-        .map_err(|why| problem(text, format!("\"{}\" {why}", text.get_ref())))
+        .map_err(|why| problem(text, format!("\"{}\" {why}", printable(text.get_ref()))))
 }
 
 fn within(
@@ -248,11 +196,14 @@ fn id(
             Ok(Some(id)) => Ok(id),
             Ok(None) => Err(problem(
                 name,
-                format!("there is no {kind} \"{}\" on this host", name.get_ref()),
+                format!("there is no {kind} \"{}\" on this host", printable(name.get_ref())),
             )),
             Err(errno) => Err(problem(
                 name,
-                format!("the {kind} \"{}\" cannot be looked up: {errno}", name.get_ref()),
+                format!(
+                    "the {kind} \"{}\" cannot be looked up: {errno}",
+                    printable(name.get_ref())
+                ),
             )),
         },
         (Some(name), Some(_)) => Err(problem(name, format!("give name or {key}, not both"))),

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::config::ConfigError;
 use crate::kernel::privileges::PrivilegeError;
 use crate::ledger::LedgerError;
+use punctual_model::FileError;
 
 /// Why the broker does not run.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The configuration is wrong.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] FileError),
     /// It cannot be read.
     #[error("{}: {source}", path.display())]
     File {

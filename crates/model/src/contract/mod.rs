@@ -12,17 +12,14 @@
 //!
 //! All sections and keys, with their units and defaults, are in `docs/contract.md`.
 
-mod error;
 mod raw;
 mod validate;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use error::ContractError;
-
 use crate::channel::{AtmContract, Channel, SenderSpec};
-use crate::{Command, Reservation, Stream, Task, Upcall};
+use crate::{Command, FileError, Reservation, Stream, Task, Upcall};
 
 /// The most entries of all kinds together that one contract may declare.
 pub const MAX_ENTRIES: usize = 4096;
@@ -136,7 +133,7 @@ impl Contract {
     }
 
     /// Parses and validates the bytes of a contract. `file` is only for the messages.
-    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, ContractError> {
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
         validate::parse(file, bytes)
     }
 }

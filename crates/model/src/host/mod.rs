@@ -16,7 +16,7 @@ use crate::time::Service;
 pub use calibration::{
     Absent, CacheRefill, Calibration, Figure, HostIdentity, Run, SwitchCharge, Under,
 };
-pub use file::{CalibrationError, MAX_ENTRIES};
+pub use file::MAX_ENTRIES;
 pub use limits::DeadlineLimits;
 pub use operation::Operation;
 pub use spread::{Percentile, Spread, SpreadError};

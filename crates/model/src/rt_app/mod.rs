@@ -24,7 +24,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::{Contract, ContractError};
+use crate::{Contract, FileError};
 use problem::{Problem, placed};
 
 /// Something that was in the file and is not in the contract, and what that means for it.
@@ -53,7 +53,7 @@ pub struct Imported {
 /// itself refuses (a thread without events, a wrong type, an unknown policy), numbers that no
 /// contract can hold, and a workload of which nothing can be carried over. Time and memory are
 /// linear in the length of `bytes`, up to a logarithm.
-pub fn parse(file: &str, bytes: &[u8]) -> Result<Imported, ContractError> {
+pub fn parse(file: &str, bytes: &[u8]) -> Result<Imported, FileError> {
     let (text, utf8) = match core::str::from_utf8(bytes) {
         Ok(text) => (text, Ok(())),
         Err(error) => {
@@ -71,7 +71,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> Result<Imported, ContractError> {
             let mut placed = placed(text, vec![problem]);
             // One goes in, so one comes out.
             let Note { line, column, what } = placed.swap_remove(0);
-            ContractError { file: file.into(), line, column, problem: what }
+            FileError { file: file.into(), line, column, problem: what }
         })
 }
 

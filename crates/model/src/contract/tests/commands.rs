@@ -6,7 +6,7 @@ use crate::command::Backend;
 
 const PLAYER: &str = "[[reservation]]\nname = \"r\"\nbudget = \"2ms\"\nperiod = \"8ms\"\n";
 
-fn parse(command: &str) -> Result<Contract, ContractError> {
+fn parse(command: &str) -> Result<Contract, FileError> {
     let text = alloc::format!("{PLAYER}[[command]]\nname = \"c\"\n{command}");
     Contract::parse("c.toml", text.as_bytes())
 }

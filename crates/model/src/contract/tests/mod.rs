@@ -94,7 +94,7 @@ tolerated_loss = "0.5%"
 time_per_pdu = "50us"
 "#;
 
-fn parse(text: &str) -> Result<Contract, ContractError> {
+fn parse(text: &str) -> Result<Contract, FileError> {
     Contract::parse("c.toml", text.as_bytes())
 }
 

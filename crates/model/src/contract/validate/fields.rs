@@ -9,26 +9,15 @@ use toml::Spanned;
 
 use super::super::raw::RawQuantity;
 use crate::channel::BitRate;
+pub(super) use crate::text_file::{Checked, choice, printable, problem};
 use crate::units::{self, Quantity, UnitError};
 use crate::{Duration, Service};
 
 /// The longest name, in characters.
 const MAX_NAME: usize = 64;
 
-/// A problem and the byte offset where it is; becomes a `ContractError` once, at the end.
-pub(super) struct Problem {
-    pub(super) offset: usize,
-    pub(super) text: String,
-}
-
-pub(super) type Checked<T> = Result<T, Problem>;
-
 /// A quantity and its place in the file.
 pub(super) type Given = Spanned<RawQuantity>;
-
-pub(super) fn problem<T>(span: Range<usize>, text: impl Into<String>) -> Checked<T> {
-    Err(Problem { offset: span.start, text: text.into() })
-}
 
 pub(super) fn name(raw: Spanned<String>, names: &mut BTreeSet<String>) -> Checked<String> {
     let span = raw.span();
@@ -44,24 +33,6 @@ pub(super) fn name(raw: Spanned<String>, names: &mut BTreeSet<String>) -> Checke
         return problem(span, format!("the name \"{name}\" is taken; each entry needs its own"));
     }
     Ok(name)
-}
-
-/// One of `names`, by its name.
-pub(super) fn choice<T: Copy>(key: &str, raw: &Spanned<String>, names: &[(&str, T)]) -> Checked<T> {
-    if let Some(&(_, chosen)) = names.iter().find(|(name, _)| *name == raw.get_ref().as_str()) {
-        return Ok(chosen);
-    }
-    let mut all = String::new();
-    for (at, (name, _)) in names.iter().enumerate() {
-        let between = match at {
-            0 => "",
-            at if at + 1 == names.len() => " or ",
-            _ => ", ",
-        };
-        all = all + between + name;
-    }
-    let given = printable(raw.get_ref());
-    problem(raw.span(), format!("unknown {key} \"{given}\"; choose {all}"))
 }
 
 pub(super) fn duration(key: &str, raw: &Given) -> Checked<Duration> {
@@ -141,14 +112,4 @@ pub(super) fn optional<R, T>(
 
 pub(super) fn span_or<T>(field: &Option<Spanned<T>>, otherwise: Range<usize>) -> Range<usize> {
     field.as_ref().map_or(otherwise, Spanned::span)
-}
-
-/// Text from the file as it may be printed: short, and nothing that drives a terminal.
-pub(super) fn printable(text: &str) -> String {
-    let mut shown: String =
-        text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if text.chars().nth(40).is_some() {
-        shown.push('…');
-    }
-    shown
 }

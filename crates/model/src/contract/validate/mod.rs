@@ -9,52 +9,19 @@ mod sender;
 mod streams;
 mod work;
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use toml::Spanned;
 
-use self::fields::{Checked, Problem, choice, problem};
 use super::raw::{RawContract, RawSystem};
-use super::{Contract, ContractError, MAX_CPUS, MAX_ENTRIES, Policy};
-use crate::{Task, Upcall};
+use super::{Contract, MAX_CPUS, MAX_ENTRIES, Policy};
+use crate::text_file::{self, Checked, choice, problem};
+use crate::{FileError, Task, Upcall};
 
-pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Contract, ContractError> {
-    let text = match core::str::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            let valid = &bytes[..error.valid_up_to()];
-            // `valid` is UTF-8 by the definition of `valid_up_to`, so nothing is replaced here.
-            let valid = String::from_utf8_lossy(valid);
-            let problem = "this byte is not UTF-8; a contract is a TOML text file".to_owned();
-            return Err(ContractError::at(file, &valid, valid.len(), problem));
-        }
-    };
-    toml::from_str::<RawContract>(text)
-        .map_err(|error| syntax_problem(&error))
-        .and_then(validate)
-        .map_err(|Problem { offset, text: problem }| ContractError::at(file, text, offset, problem))
-}
-
-/// What the TOML parser says, with a suggestion where a key is misspelt.
-fn syntax_problem(error: &toml::de::Error) -> Problem {
-    let mut text = error.message().trim().replace('\n', "; ");
-    if text.starts_with("unknown field") {
-        let mut quoted = text.split('`').skip(1).step_by(2);
-        if let Some(unknown) = quoted.next() {
-            let best = quoted
-                .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
-                .min()
-                .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
-            if let Some((_, known)) = best {
-                text = format!("{text}; did you mean `{known}`?");
-            }
-        }
-    }
-    Problem { offset: error.span().map_or(0, |span| span.start), text }
+pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Contract, FileError> {
+    text_file::parse(file, "contract", bytes, validate)
 }
 
 fn validate(raw: RawContract) -> Checked<Contract> {

@@ -1,7 +1,6 @@
 //! The TOML form of a [`Calibration`]: parsed raw (`raw`), then validated (`validate`); written by
 //! `write`, for people to read and for the parser to give back the same.
 
-mod error;
 mod raw;
 #[cfg(test)]
 mod tests;
@@ -9,8 +8,7 @@ mod validate;
 mod write;
 
 use super::Calibration;
-
-pub use error::CalibrationError;
+use crate::FileError;
 
 /// The most entries of one kind in a file.
 pub const MAX_ENTRIES: usize = 64;
@@ -22,7 +20,7 @@ impl Calibration {
     /// Parses and validates the bytes of a host profile. `file` is only for the messages.
     ///
     /// The text that [`Calibration`] displays as parses back to the same calibration.
-    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, CalibrationError> {
+    pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
         validate::parse(file, bytes)
     }
 }

@@ -115,10 +115,10 @@ fn what_is_wrong_is_told_with_its_place() {
         (
             "by = \"process-switch\"",
             "by = \"process\"",
-            "unknown operation \"process\"; choose one of clock-read,",
+            "unknown operation \"process\"; choose clock-read,",
         ),
         ("operation = \"page-fault\"", "operation = \"clock-read\"", "clock-read is there twice"),
-        ("under = \"fifo\"", "under = \"rr\"", "unknown class \"rr\"; choose one of other, fifo"),
+        ("under = \"fifo\"", "under = \"rr\"", "unknown class \"rr\"; choose other, fifo"),
         ("samples = 17", "samples = 0", "a spread of no samples says nothing"),
         ("samples = 17", "samples = -3", "samples is -3; it must be from 0"),
         ("p50 = \"50ns\"", "p50 = \"80ns\"", "are not in ascending order"),

@@ -1,6 +1,5 @@
 //! From the raw host profile to one that cannot be wrong.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,46 +11,25 @@ use super::raw::{
     RawAbsent, RawCalibration, RawFigure, RawHost, RawRefill, RawRun, RawSending, RawSwitching,
     Text,
 };
-use super::{CalibrationError, FORMAT, MAX_ENTRIES};
+use super::{FORMAT, MAX_ENTRIES};
 use crate::channel::SendCosts;
 use crate::host::{
     Absent, CacheRefill, Calibration, Figure, HostIdentity, Operation, Percentile, Run, Spread,
     SwitchCharge, Under,
 };
+use crate::text_file::{self, Checked, choice, printable};
 use crate::units::{self, UnitError};
-use crate::{Duration, Service};
+use crate::{Duration, FileError, Service};
 
 /// The longest text that is not a quantity, in characters.
 const MAX_TEXT: usize = 512;
 
-/// What is wrong, and at which byte.
-struct Problem {
-    offset: usize,
-    text: String,
-}
-
-type Checked<T> = Result<T, Problem>;
-
 fn problem<T, R>(at: &Spanned<R>, text: impl Into<String>) -> Checked<T> {
-    Err(Problem { offset: at.span().start, text: text.into() })
+    text_file::problem(at.span(), text)
 }
 
-pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Calibration, CalibrationError> {
-    let text = core::str::from_utf8(bytes).map_err(|error| {
-        // UTF-8 by the definition of `valid_up_to`, so nothing is replaced.
-        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let problem = "this byte is not UTF-8; a host profile is a TOML text file".to_owned();
-        CalibrationError::at(file, &valid, valid.len(), problem)
-    })?;
-    toml::from_str::<RawCalibration>(text)
-        .map_err(|error| Problem {
-            offset: error.span().map_or(0, |span| span.start),
-            text: error.message().trim().replace('\n', "; "),
-        })
-        .and_then(calibration)
-        .map_err(|Problem { offset, text: problem }| {
-            CalibrationError::at(file, text, offset, problem)
-        })
+pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Calibration, FileError> {
+    text_file::parse(file, "host profile", bytes, calibration)
 }
 
 fn calibration(raw: RawCalibration) -> Checked<Calibration> {
@@ -237,15 +215,6 @@ fn text(key: &str, raw: Text) -> Checked<String> {
     Ok(raw.into_inner())
 }
 
-fn choice<T: Copy>(key: &str, raw: &Text, names: &[(&str, T)]) -> Checked<T> {
-    if let Some(&(_, chosen)) = names.iter().find(|(name, _)| *name == raw.get_ref().as_str()) {
-        return Ok(chosen);
-    }
-    let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-    let given = printable(raw.get_ref());
-    problem(raw, format!("unknown {key} \"{given}\"; choose one of {}", all.join(", ")))
-}
-
 fn counted(key: &str, raw: &Spanned<i64>) -> Checked<u32> {
     u32::try_from(*raw.get_ref()).or_else(|_| {
         problem(raw, format!("{key} is {}; it must be from 0 to {}", raw.get_ref(), u32::MAX))
@@ -263,10 +232,4 @@ fn service(key: &str, raw: &Text) -> Checked<Service> {
 fn quantity<T>(key: &str, raw: &Text, parse: fn(&str) -> Result<T, UnitError>) -> Checked<T> {
     parse(raw.get_ref())
         .or_else(|why| problem(raw, format!("{key} \"{}\" {why}", printable(raw.get_ref()))))
-}
-
-/// Text from the file as it may be printed: short, and nothing that drives a terminal.
-fn printable(text: &str) -> String {
-    let shown = text.chars().take(40);
-    shown.map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
