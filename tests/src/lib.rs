@@ -4,4 +4,6 @@
 //! crates that may not know each other against one another.
 
 pub mod draw;
+pub mod live;
 pub mod promise;
+pub mod stalls;

@@ -17,12 +17,10 @@ use punctual_model::{
 use punctual_runtime::ceiling::CEILING;
 use punctual_runtime::{Activity, NoticeKind, OrderError, Placement, Running, Upcalls};
 use punctual_trace::Kind;
+use system_tests::live::{PATIENCE, eventually, may};
 
 /// One at a time: they share this host's CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// The longest that anything may take on a host with other load.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 type Work = Box<dyn Handler + Send>;
 
@@ -74,21 +72,6 @@ fn upcall(period_ms: u64, pdu_us: u64) -> Upcall {
         time_per_pdu: Service::from_micros(pdu_us),
     })
     .expect("valid")
-}
-
-fn may(class: Class) -> bool {
-    sched::try_out(class).map_err(|refused| println!("skipped: {refused}")).is_ok()
-}
-
-fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    let until = clock::now() + PATIENCE;
-    while clock::now() < until {
-        if holds() {
-            return true;
-        }
-        clock::sleep(Duration::from_millis(1));
-    }
-    false
 }
 
 fn more_of(jobs: &AtomicU64) -> bool {

@@ -9,18 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual_linux::clock;
-use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::sched::{Class, SchedError};
 use punctual_model::{
     Duration, Handler, HostProfile, Instant, Reservation, Service, Upcall, UpcallSpec,
 };
 use punctual_runtime::ceiling::CEILING;
 use punctual_runtime::{Activity, Placement, Running, StartError, Upcalls};
+use system_tests::live::{eventually, may};
 
 /// One at a time: they share this host's CPUs, and one of them the hook of panics.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// The longest that anything may take on a host with other load.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 type Work = Box<dyn Handler + Send>;
 
@@ -88,21 +86,6 @@ fn upcall(period_ms: u64) -> Upcall {
         time_per_pdu: Service::from_micros(100),
     })
     .expect("valid")
-}
-
-fn may(class: Class) -> bool {
-    sched::try_out(class).map_err(|refused| println!("skipped: {refused}")).is_ok()
-}
-
-fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    let until = clock::now() + PATIENCE;
-    while clock::now() < until {
-        if holds() {
-            return true;
-        }
-        clock::sleep(Duration::from_millis(1));
-    }
-    false
 }
 
 /// What the panic said that goes on when they are stopped.

@@ -11,6 +11,7 @@ use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, U
 use punctual_runtime::ceiling::{CEILING, Lowering, Turns, level_of, set_turns};
 use punctual_runtime::{CreateError, Placement, Running, Upcalls};
 use punctual_trace::{Event, Kind};
+use system_tests::live::may;
 
 /// One at a time: they share this host's CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -57,10 +58,6 @@ fn upcall(name: char, period_ms: u64, batch: u32, quantum: u32, pdu_us: u64) -> 
         time_per_pdu: Service::from_micros(pdu_us),
     })
     .expect("valid")
-}
-
-fn may(class: Class) -> bool {
-    sched::try_out(class).map_err(|refused| println!("skipped: {refused}")).is_ok()
 }
 
 /// Two upcalls: `s` works 12 ms every 60 ms in three quanta, `f` 0.2 ms every 5 ms.

@@ -13,6 +13,7 @@ use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
 use punctual_runtime::ceiling::CEILING;
 use punctual_runtime::{Activity, Callback, Placement, Running, Upcalls};
+use system_tests::live::{eventually, may};
 
 /// Notes which thread it runs on.
 struct Worker(Arc<AtomicI32>);
@@ -50,20 +51,6 @@ fn start(placement: Placement, ran_on: &Arc<AtomicI32>) -> Running<Worker> {
         upcalls.create(upcall.expect("valid"), Worker(Arc::clone(ran_on))).expect("admitted");
     }
     upcalls.run(clock::now()).expect("has its class")
-}
-
-fn may(class: Class) -> bool {
-    sched::try_out(class).map_err(|refused| println!("skipped: {refused}")).is_ok()
-}
-
-/// A joined thread is out of the kernel's tables only a moment later.
-fn eventually(holds: impl Fn() -> bool) -> bool {
-    (0..2_000).any(|_| {
-        holds() || {
-            clock::sleep(Duration::from_millis(1));
-            false
-        }
-    })
 }
 
 fn threads() -> usize {

@@ -22,6 +22,7 @@ use punctual_model::{Duration, Reservation, Service};
 use punctual_runtime::reservation::{
     Constraint, Held, IN_SLOT, Refused, Reservations, StartError, Subject,
 };
+use system_tests::live::eventually;
 
 /// One timetable a CPU, so one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -52,19 +53,6 @@ fn reservations() -> Option<Reservations> {
         return None;
     }
     Some(reservations)
-}
-
-fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    let until = clock::now() + Duration::from_secs(20);
-    loop {
-        if holds() {
-            return true;
-        }
-        if clock::now() > until {
-            return false;
-        }
-        clock::sleep(Duration::from_millis(2));
-    }
 }
 
 fn ms(budget: u64, period: u64) -> Reservation {

@@ -13,14 +13,13 @@ use punctual_linux::thread::{self, Tid};
 use punctual_linux::{clock, shm};
 use punctual_model::{Duration, Instant};
 use punctual_runtime::ceiling::CEILING;
+use system_tests::live::{self, may};
+use system_tests::stalls::Witness;
 
 use crate::actor::ROLE;
 
 /// One at a time: they share a CPU, the table and the kernel's bandwidth.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// The longest that anything may take on a host with other load.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Of a CPU, in millionths: what the kernel's bandwidth sways by itself.
 const SWAY: u64 = 30_000;
@@ -30,27 +29,42 @@ pub(crate) fn millis(n: u64) -> Duration {
 }
 
 #[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = clock::now() + PATIENCE;
-    while !holds() {
-        assert!(clock::now() < until, "not within {PATIENCE}: {what}");
-        clock::sleep(millis(5));
-    }
+pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    assert!(live::eventually(holds), "not within {}: {what}", live::PATIENCE);
+}
+
+/// The CPU that all share.
+fn shared_cpu() -> usize {
+    *thread::affinity().last().expect("some CPU")
+}
+
+/// What the account of an upcall must say, every `period` ms under `catch_up`: no job was done twice,
+/// none came off the grid, and none was passed over but for the time in which the machine stood still.
+#[track_caller]
+pub(crate) fn lost_nothing(account: &[u64], period: u64, machine: &Witness) {
+    let [_, twice, passed_over, off_grid] = account[..4] else { panic!("short: {account:?}") };
+    assert_eq!((twice, off_grid), (0, 0), "twice, off the grid");
+    let excused = machine.excuses(millis(period));
+    assert!(
+        passed_over <= excused,
+        "{passed_over} passed over; the machine stood still for {}",
+        machine.stood_still()
+    );
 }
 
 /// Runs `body` alone, beside one process that looks on, whose jobs all complete. Afterwards the host
 /// is as it was.
-pub(crate) fn beside_another(body: impl FnOnce()) {
+pub(crate) fn beside_another(body: impl FnOnce(&Witness)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
-        println!("skipped: {refused}");
+    if !may(Class::Fifo { priority: CEILING }) {
         return;
     }
+    let machine = Witness::of(shared_cpu());
     let left = || bandwidth_left().map_or(0, |bandwidth| bandwidth.left_ppm);
     let (before, groups_before) = (left(), groups());
     let mut onlooker = Onlooker::start();
-    body();
-    onlooker.has_lost_nothing();
+    body(&machine);
+    onlooker.has_lost_nothing(&machine);
     // Its end, the last one's, removes the table unless other programs use it.
     drop(onlooker);
     eventually("no shared memory is left", || !shm::left_over().contains(&shm::path("releases")));
@@ -127,8 +141,7 @@ impl Actor {
     }
 
     pub(crate) fn share_a_cpu(&mut self) {
-        let cpu = *thread::affinity().last().expect("some CPU");
-        assert_eq!(self.ask(&format!("pin {cpu}")), "done");
+        assert_eq!(self.ask(&format!("pin {}", shared_cpu())), "done");
     }
 
     /// A soft limit of its own (setrlimit(2)).
@@ -215,15 +228,14 @@ impl Onlooker {
     }
 
     /// Four of five that were released are complete, and of them each once, and none passed over.
-    fn has_lost_nothing(&mut self) {
+    fn has_lost_nothing(&mut self, machine: &Witness) {
         let enough = |jobs: u64, since: Instant| {
             let released = clock::now().saturating_since(since) / millis(10);
             jobs * 5 >= released * 4
         };
         let since = self.since;
         eventually("it keeps up", || enough(self.actor.numbers("jobs")[0], since));
-        let account = self.actor.numbers("stop");
-        assert_eq!(account[1..], [0, 0, 0], "twice, passed over, off the grid");
+        lost_nothing(&self.actor.numbers("stop"), 10, machine);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::host::{Actor, beside_another, eventually};
+use crate::host::{Actor, beside_another, eventually, lost_nothing};
 
 /// Minor faults of a process so far (proc_pid_stat(5), field 10).
 fn faults_of(pid: u32) -> u64 {
@@ -13,7 +13,7 @@ fn faults_of(pid: u32) -> u64 {
 
 #[test]
 fn one_that_faults_in_fresh_memory_every_time_holds_up_nobody() {
-    beside_another(|| {
+    beside_another(|machine| {
         for _ in 0..6 {
             let mut actor = Actor::with("catch_up counts 10 faults 50");
             let (faults, jobs) = (faults_of(actor.pid()), actor.numbers("jobs")[1]);
@@ -22,14 +22,14 @@ fn one_that_faults_in_fresh_memory_every_time_holds_up_nobody() {
             let jobs = actor.numbers("jobs")[1] - jobs;
             assert!(faults_of(actor.pid()) >= faults + jobs, "each faults");
             let account = actor.numbers("stop");
-            assert_eq!(account[1..4], [0, 0, 0], "of the one beside it");
+            lost_nothing(&account, 10, machine);
         }
     });
 }
 
 /// They are put aside; those beside them go on, here and in the other process.
 fn goes_on_beside(conduct: &str, rounds: u64) {
-    beside_another(|| {
+    beside_another(|machine| {
         let mut actor = Actor::start();
         actor.share_a_cpu();
         let threads = actor.ask("threads");
@@ -40,7 +40,7 @@ fn goes_on_beside(conduct: &str, rounds: u64) {
             actor.ask("free");
             actor.goes_on(0);
             let account = actor.numbers("stop");
-            assert_eq!(account[1..4], [0, 0, 0], "of the one beside it");
+            lost_nothing(&account, 10, machine);
             eventually("no thread and no class is left", || actor.ask("threads") == threads);
         }
     });
@@ -63,7 +63,7 @@ fn one_that_blocks_in_a_system_call_holds_up_no_other_process() {
 
 #[test]
 fn many_at_once_in_several_processes_hold_up_nobody() {
-    beside_another(|| {
+    beside_another(|_| {
         for _ in 0..3 {
             let mut actors = ["spins", "sleeps", "blocks"]
                 .map(|how| Actor::with(&format!("skip counts 10 {how} 20")));
