@@ -48,7 +48,7 @@ pub fn compare(
     }
     let mut ratios: Vec<f64> = all_a.iter().zip(&all_b).map(|(a, b)| a / b).collect();
     ratios.sort_by(f64::total_cmp);
-    let comparison = Comparison { a: median(all_a), b: median(all_b), ratios };
+    let comparison = Comparison { a: median(&all_a), b: median(&all_b), ratios };
     println!("{what}: {comparison}");
     comparison
 }
@@ -69,17 +69,21 @@ impl fmt::Display for Comparison {
             "A {:.1} ns, B {:.1} ns, ratio A/B {:.3} ({:.3}–{:.3}) over {pairs} pairs",
             self.a,
             self.b,
-            median(self.ratios.clone()),
+            median(&self.ratios),
             self.ratios[0],
             self.ratios[pairs - 1],
         )
     }
 }
 
-/// The mean of the two in the middle, if there are two.
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one, or the mean of the two in the middle; not a number if there are none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
+    if values.is_empty() {
+        return f64::NAN;
+    }
     if values.len() % 2 == 1 {
         values[middle]
     } else {
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![9.0, 1.0, 2.0, 4.0]), 3.0);
+        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[9.0, 1.0, 2.0, 4.0]), 3.0);
     }
 }

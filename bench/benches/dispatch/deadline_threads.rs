@@ -12,10 +12,16 @@ use crate::Ran;
 use crate::fifo_threads::each_in_a_thread;
 use crate::set::Set;
 
-/// Enough for an empty job and a preemption, little enough that ten thousand fit.
+/// Enough for an empty job and a preemption, little enough that a thousand fit.
 const BUDGET: Service = Service::from_micros(20);
 
+/// Ten thousand were not through with one round in ten minutes.
+const MOST: usize = 1_000;
+
 pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
+    if set.len() > MOST {
+        return Err(format!("at most {MOST} such threads are asked for here"));
+    }
     let class = |(period, _)| {
         let reservation = Reservation::new(BUDGET, period).expect("periods are far longer");
         Class::Deadline { reservation, reset_on_fork: true }

@@ -23,6 +23,7 @@ mod set;
 mod soaker;
 mod upcalls;
 
+use punctual_bench::pairs::median;
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
@@ -32,9 +33,11 @@ use punctual_trace::Times;
 
 use self::set::{Phases, Set};
 
-/// So that everybody waits when the first is released; threads by the thousand, and admission of
-/// as many upcalls, take their time.
-const HEAD_START: Duration = Duration::from_secs(1);
+/// So that everybody waits when the first is released: a second, and for each task as much more as
+/// starting its thread, or admitting it, may take.
+fn head_start(tasks: usize) -> Duration {
+    Duration::from_secs(1) + Duration::from_millis(1) * tasks as u64
+}
 
 /// One measurement of one peer.
 const LENGTH: Duration = Duration::from_secs(2);
@@ -123,7 +126,7 @@ impl Figures {
         }
         let alone = clock::now();
         let alone = soaker::progress(alone, alone + LENGTH / 4) * 4.0;
-        let start = clock::now() + HEAD_START;
+        let start = clock::now() + head_start(set.len());
         let end = start + LENGTH;
         let soak = soaker::start(start, end);
         match peer(set, start, end) {
@@ -163,10 +166,4 @@ impl Figures {
             self.wakeup_latency,
         )
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
