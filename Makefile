@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make demo` and `make test`. Both install what is missing.
 
 PACKAGES := libspandsp-dev pkg-config gcc g++
-BENCH_PACKAGES := rt-app stress-ng
+BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
 PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
 # What `make demo` passes on, for example: make demo ARGS="--seconds 15 --json demo.json"

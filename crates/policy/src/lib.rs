@@ -14,6 +14,8 @@
 //!   reservations come and go, with one-shot work in the free time.
 //! - [`adaptive`]: how much to reserve, from how the work goes.
 //! - [`link`]: sending messages of channels over one processor and one link.
+//! - [`outlet`]: the same for a server that makes and sends in one go.
+//! - [`police`]: whether a sender keeps its word, PDU by PDU.
 //! - [`ready`], [`releases`]: the two data structures under them.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -26,6 +28,8 @@ pub mod course;
 pub mod global;
 pub mod jobs;
 pub mod link;
+pub mod outlet;
+pub mod police;
 pub mod ready;
 pub mod releases;
 pub mod rmdp;

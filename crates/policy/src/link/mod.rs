@@ -9,6 +9,8 @@
 //!   and the completion interrupt (O1), or in a thread that runs when a handler yields (O2).
 //! - [`ThreeQueues`]: the order under both: current, best effort, early.
 //!
+//! Beside them [`BestEffortShare`]: what channels leave of the link, and who gets it.
+//!
 //! # What a driver does
 //! When a message comes: [`Shaper::arrive`], then [`Handlers::arrive`]. Whenever the processor has
 //! nothing to go on with: [`LinkScheduler::pick`] at [`Point::Yield`], else [`Handlers::next`]. After
@@ -19,11 +21,14 @@
 //! All room is given when a part is made; nothing is allocated later.
 
 mod handlers;
+mod heap;
 mod queues;
 mod scheduler;
 mod shaper;
+mod share;
 
 pub use handlers::{Handlers, Next, YieldPoint};
 pub use queues::{Class, Full, ServiceOrder, ThreeQueues, Urgency};
 pub use scheduler::{LinkScheduler, Point};
 pub use shaper::{Arrival, NotAccepted, Shaper};
+pub use share::{BestEffortShare, ShareError};

@@ -1,9 +1,11 @@
 //! The three queues: current, best effort, early.
 
-use alloc::collections::{BinaryHeap, VecDeque};
-use core::cmp::{Ordering, Reverse};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Rank};
+
+use super::heap::{NOBODY, PlaceHeap};
 
 /// In which order real-time work is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,35 +58,41 @@ pub struct Full<T>(pub T);
 /// An operation costs O(log n); each item moves from 3 to 1 once.
 #[derive(Clone, Debug)]
 pub struct ThreeQueues<T> {
-    current: BinaryHeap<Reverse<Entry<T>>>,
+    /// By the first part of the urgency; the rest decides between equal ones.
+    current: PlaceHeap,
     best_effort: VecDeque<T>,
-    early: BinaryHeap<Reverse<Early<T>>>,
+    /// By logical arrival. The order of equal ones does not matter: they become current together.
+    early: PlaceHeap,
+    /// What the heaps have the numbers of, and where each stands in the order.
+    items: Vec<Option<T>>,
+    orders: Vec<Order>,
+    /// The last one freed goes first: it is in the cache.
+    free: Vec<u32>,
     real_time_room: usize,
     best_effort_room: usize,
     /// Makes equal ones leave as they came.
     pushed: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Entry<T> {
+/// Where an item of a channel stands, current or early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order {
     urgency: Urgency,
     pushed: u64,
-    item: T,
-}
-
-#[derive(Clone, Debug)]
-struct Early<T> {
-    logical: Instant,
-    entry: Entry<T>,
 }
 
 impl<T> ThreeQueues<T> {
-    /// Empty queues with room for so many items of channels (1 and 3 together) and of best effort.
+    /// Empty queues with room for so many items of channels (1 and 3 together) and of best effort;
+    /// for channels never more than 2³² − 1.
     pub fn new(real_time_room: usize, best_effort_room: usize) -> Self {
+        let real_time_room = real_time_room.min(NOBODY as usize);
         Self {
-            current: BinaryHeap::with_capacity(real_time_room),
+            current: PlaceHeap::with_capacity(real_time_room),
             best_effort: VecDeque::with_capacity(best_effort_room),
-            early: BinaryHeap::with_capacity(real_time_room),
+            early: PlaceHeap::with_capacity(real_time_room),
+            items: Vec::with_capacity(real_time_room),
+            orders: Vec::with_capacity(real_time_room),
+            free: Vec::with_capacity(real_time_room),
             real_time_room,
             best_effort_room,
             pushed: 0,
@@ -104,11 +112,24 @@ impl<T> ThreeQueues<T> {
             return Err(Full(item));
         }
         self.pushed += 1;
-        let entry = Entry { urgency, pushed: self.pushed, item };
+        let order = Order { urgency, pushed: self.pushed };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.items[place as usize] = Some(item);
+                self.orders[place as usize] = order;
+                place
+            }
+            None => {
+                self.items.push(Some(item));
+                self.orders.push(order);
+                // Below the room.
+                (self.items.len() - 1) as u32
+            }
+        };
         if logical <= now {
-            self.current.push(Reverse(entry));
+            self.current.push(urgency.0, place, |a, b| goes_first(&self.orders, a, b));
         } else {
-            self.early.push(Reverse(Early { logical, entry }));
+            self.early.push(logical.as_nanos(), place, |_, _| false);
         }
         Ok(())
     }
@@ -116,18 +137,33 @@ impl<T> ThreeQueues<T> {
     /// Takes the item that goes first at `now`; what arrives at this very instant is current.
     #[must_use]
     pub fn pop(&mut self, now: Instant) -> Option<T> {
-        while let Some(due) = self.early.pop_if_first(|early| early.logical <= now) {
-            self.current.push(Reverse(due.entry));
+        while self.next_current().is_some_and(|at| at <= now) {
+            let Some(due) = self.early.first() else { break };
+            // Looked up first: a cache miss goes on while the heap is put in order.
+            let order = self.orders[due as usize];
+            self.early.remove_first();
+            self.early.close(|_, _| false);
+            self.current.push(order.urgency.0, due, |a, b| goes_first(&self.orders, a, b));
         }
-        match self.current.pop() {
-            Some(Reverse(entry)) => Some(entry.item),
-            None => self.best_effort.pop_front(),
-        }
+        self.current.close(|a, b| goes_first(&self.orders, a, b));
+        let Some(place) = self.current.first() else {
+            return self.best_effort.pop_front();
+        };
+        let item = self.items[place as usize].take();
+        self.current.remove_first();
+        self.free.push(place);
+        item
+    }
+
+    /// How many items are held in the early queue; those whose time has come among them, until the next
+    /// [`pop`](Self::pop).
+    pub fn early_len(&self) -> usize {
+        self.early.len()
     }
 
     /// When the next early item becomes current.
     pub fn next_current(&self) -> Option<Instant> {
-        self.early.peek().map(|Reverse(early)| early.logical)
+        self.early.first_key().map(Instant::from_nanos)
     }
 
     /// Whether [`pop`](Self::pop) at `now` would give an item.
@@ -138,135 +174,11 @@ impl<T> ThreeQueues<T> {
     }
 }
 
-trait PopIf<T> {
-    fn pop_if_first(&mut self, take: impl Fn(&T) -> bool) -> Option<T>;
+/// Of two items whose urgency begins alike.
+#[cold]
+fn goes_first(orders: &[Order], a: u32, b: u32) -> bool {
+    orders[a as usize] < orders[b as usize]
 }
-
-impl<T: Ord> PopIf<T> for BinaryHeap<Reverse<T>> {
-    fn pop_if_first(&mut self, take: impl Fn(&T) -> bool) -> Option<T> {
-        if self.peek().is_some_and(|Reverse(first)| take(first)) {
-            return self.pop().map(|Reverse(first)| first);
-        }
-        None
-    }
-}
-
-impl<T> Entry<T> {
-    fn key(&self) -> (Urgency, u64) {
-        (self.urgency, self.pushed)
-    }
-}
-
-impl<T> Early<T> {
-    fn key(&self) -> (Instant, (Urgency, u64)) {
-        (self.logical, self.entry.key())
-    }
-}
-
-macro_rules! ordered_by_key {
-    ($name:ident) => {
-        impl<T> PartialEq for $name<T> {
-            fn eq(&self, other: &Self) -> bool {
-                self.key() == other.key()
-            }
-        }
-        impl<T> Eq for $name<T> {}
-        impl<T> PartialOrd for $name<T> {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-        impl<T> Ord for $name<T> {
-            fn cmp(&self, other: &Self) -> Ordering {
-                self.key().cmp(&other.key())
-            }
-        }
-    };
-}
-ordered_by_key!(Entry);
-ordered_by_key!(Early);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::vec::Vec;
-    use rand::{RngExt, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
-
-    fn ns(n: u64) -> Instant {
-        Instant::from_nanos(n)
-    }
-
-    #[test]
-    fn early_items_wait_even_if_nothing_else_does() {
-        let mut queues = ThreeQueues::new(2, 1);
-        let bound = Duration::from_nanos(100);
-        let class = |logical| Class::RealTime {
-            logical: ns(logical),
-            urgency: ServiceOrder::Deadline.urgency(Rank(0), bound, ns(logical)),
-        };
-        assert_eq!(queues.push(ns(0), class(5), 'e'), Ok(()));
-        assert_eq!(queues.push(ns(0), Class::BestEffort, 'b'), Ok(()));
-        assert_eq!(queues.push(ns(0), Class::BestEffort, 'x'), Err(Full('x')));
-        assert_eq!(queues.push(ns(0), class(0), 'c'), Ok(()));
-        assert_eq!(queues.push(ns(0), class(0), 'x'), Err(Full('x')));
-        assert_eq!(queues.pop(ns(4)), Some('c'));
-        assert_eq!(queues.pop(ns(4)), Some('b'));
-        assert!(!queues.is_waiting(ns(4)));
-        assert_eq!((queues.pop(ns(4)), queues.next_current()), (None, Some(ns(5))));
-        assert_eq!((queues.pop(ns(5)), queues.next_current()), (Some('e'), None));
-    }
-
-    /// Against a list that is searched from its beginning each time.
-    #[test]
-    fn the_queues_serve_as_a_searched_list_does() {
-        for seed in 0..300 {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let order =
-                if rng.random_bool(0.5) { ServiceOrder::Rank } else { ServiceOrder::Deadline };
-            let mut queues = ThreeQueues::new(8, 4);
-            let mut list: Vec<(Class, u32)> = Vec::new();
-            let mut now = 0;
-            for item in 0..200 {
-                now += rng.random_range(0..4);
-                if rng.random_bool(0.6) {
-                    let rank = rng.random_range(0..3);
-                    let logical = ns(now + rng.random_range(0..20));
-                    let bound = Duration::from_nanos(10 + 7 * u64::from(rank));
-                    let class = if rng.random_bool(0.3) {
-                        Class::BestEffort
-                    } else {
-                        Class::RealTime {
-                            logical,
-                            urgency: order.urgency(Rank(rank), bound, logical),
-                        }
-                    };
-                    let of_best_effort =
-                        list.iter().filter(|(c, _)| *c == Class::BestEffort).count();
-                    let has_room = match class {
-                        Class::BestEffort => of_best_effort < 4,
-                        Class::RealTime { .. } => list.len() - of_best_effort < 8,
-                    };
-                    assert_eq!(queues.push(ns(now), class, item).is_ok(), has_room);
-                    if has_room {
-                        list.push((class, item));
-                    }
-                } else {
-                    let place = |class: &Class| match class {
-                        Class::RealTime { logical, .. } if *logical > ns(now) => None,
-                        Class::RealTime { urgency, .. } => Some((0, Some(*urgency))),
-                        Class::BestEffort => Some((1, None)),
-                    };
-                    // The least place; of equal ones the first pushed.
-                    let first = list
-                        .iter()
-                        .enumerate()
-                        .filter_map(|(at, (class, _))| Some((place(class)?, at)))
-                        .min();
-                    assert_eq!(queues.is_waiting(ns(now)), first.is_some());
-                    assert_eq!(queues.pop(ns(now)), first.map(|(_, at)| list.remove(at).1));
-                }
-            }
-        }
-    }
-}
+mod tests;

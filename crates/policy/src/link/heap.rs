@@ -1,0 +1,195 @@
+//! A priority queue that touches few cache lines.
+
+use alloc::vec::Vec;
+
+/// A heap with four children a node, of numbered places ordered by a 64-bit key, the least first.
+/// Which of two places with the same key goes first is asked of the caller, and only then.
+///
+/// The four children of a node lie in one cache line, keys and numbers together, and the least of
+/// them is found without a branch that could be mispredicted. So a large heap costs about half the
+/// cache lines of a binary one whose items lie in it. What is taken out leaves a hole that sinks to
+/// the bottom; the last place rises from there, mostly not far (Wegener's bottom-up heapsort, 1993).
+/// The hole is left open until somebody asks for the next: one that is put in meanwhile sinks into it,
+/// which saves filling it from the end.
+///
+/// The root is at position 3. The children of position `p` are the four of line `p − 2`, position
+/// `p` is in line `p / 4`, so its parent is at `p / 4 + 2`.
+#[derive(Clone, Debug)]
+pub(super) struct PlaceHeap {
+    lines: Vec<Line>,
+    /// The position of the next to come.
+    end: usize,
+    /// The root is a hole.
+    is_open: bool,
+}
+
+/// Of four siblings; where none is, the greatest key and [`NOBODY`].
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line {
+    keys: [u64; 4],
+    places: [u32; 4],
+}
+
+/// No place has this number.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+const ROOT: usize = 3;
+
+const EMPTY: Line = Line { keys: [u64::MAX; 4], places: [NOBODY; 4] };
+
+impl PlaceHeap {
+    /// An empty one with room for so many places.
+    pub(super) fn with_capacity(places: usize) -> Self {
+        Self { lines: Vec::with_capacity((places + ROOT).div_ceil(4)), end: ROOT, is_open: false }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.end - ROOT - usize::from(self.is_open)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The least key; the heap is closed.
+    #[inline]
+    pub(super) fn first_key(&self) -> Option<u64> {
+        if self.is_empty() { None } else { self.lines.first().map(|line| line.keys[ROOT]) }
+    }
+
+    /// Puts `place` in. `before(a, b)`, of places with the same key: whether `a` goes first.
+    #[inline]
+    pub(super) fn push(&mut self, key: u64, place: u32, before: impl Fn(u32, u32) -> bool) {
+        if self.is_open {
+            self.is_open = false;
+            return self.sink(key, place, before);
+        }
+        let at = self.end;
+        self.end += 1;
+        if at / 4 == self.lines.len() {
+            self.lines.push(EMPTY);
+        }
+        self.rise(at, key, place, before);
+    }
+
+    /// The place with the least key; the heap is closed.
+    #[inline]
+    pub(super) fn first(&self) -> Option<u32> {
+        debug_assert!(!self.is_open, "the first is not known");
+        if self.is_empty() { None } else { self.lines.first().map(|line| line.places[ROOT]) }
+    }
+
+    /// Takes the first out of a closed heap, if there is one, and leaves the heap open.
+    #[inline]
+    pub(super) fn remove_first(&mut self) {
+        debug_assert!(!self.is_open, "the first is not known");
+        self.is_open = !self.is_empty();
+    }
+
+    /// Closes the heap, if it is open: its first is known again.
+    #[inline]
+    pub(super) fn close(&mut self, before: impl Fn(u32, u32) -> bool) {
+        if !self.is_open {
+            return;
+        }
+        self.is_open = false;
+        let end = self.end - 1;
+        self.end = end;
+        let last = &mut self.lines[end / 4];
+        let (key, place) = (last.keys[end % 4], last.places[end % 4]);
+        last.keys[end % 4] = u64::MAX;
+        last.places[end % 4] = NOBODY;
+        if end == ROOT {
+            return;
+        }
+        let mut hole = ROOT;
+        while (hole - 2) * 4 < end {
+            let children = hole - 2;
+            let line = &self.lines[children];
+            let least = line.least(&before);
+            let (key, place) = (line.keys[least], line.places[least]);
+            self.put(hole, key, place);
+            hole = children * 4 + least;
+        }
+        self.rise(hole, key, place, before);
+    }
+
+    /// Puts a place into the hole at the root, or below.
+    #[inline]
+    fn sink(&mut self, key: u64, place: u32, before: impl Fn(u32, u32) -> bool) {
+        let mut hole = ROOT;
+        while (hole - 2) * 4 < self.end {
+            let children = hole - 2;
+            let line = &self.lines[children];
+            let least = line.least(&before);
+            let (below, whose) = (line.keys[least], line.places[least]);
+            if key < below || (key == below && !before(whose, place)) {
+                break;
+            }
+            self.put(hole, below, whose);
+            hole = children * 4 + least;
+        }
+        self.put(hole, key, place);
+    }
+
+    /// Puts a place into the hole at `at`, or above.
+    #[inline]
+    fn rise(&mut self, mut at: usize, key: u64, place: u32, before: impl Fn(u32, u32) -> bool) {
+        while at > ROOT {
+            let parent = at / 4 + 2;
+            let line = &self.lines[parent / 4];
+            let (above, whose) = (line.keys[parent % 4], line.places[parent % 4]);
+            if key > above || (key == above && !before(place, whose)) {
+                break;
+            }
+            self.put(at, above, whose);
+            at = parent;
+        }
+        self.put(at, key, place);
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, key: u64, place: u32) {
+        let line = &mut self.lines[at / 4];
+        line.keys[at % 4] = key;
+        line.places[at % 4] = place;
+    }
+}
+
+impl Line {
+    /// Which of the four goes first.
+    #[inline]
+    fn least(&self, before: impl Fn(u32, u32) -> bool) -> usize {
+        let [a, b, c, d] = self.keys;
+        let (b_less, d_less) = (b < a, d < c);
+        let (ab, cd) = (a.min(b), c.min(d));
+        let right = cd < ab;
+        let least = if right { 2 + usize::from(d_less) } else { usize::from(b_less) };
+        // The least key is there twice: in its own half, or in both. Rare, so asked once for all.
+        let apart = if right { c ^ d } else { a ^ b };
+        if apart == 0 || ab == cd {
+            return self.least_of_equals(before);
+        }
+        // Says that it is below four.
+        least % 4
+    }
+
+    #[cold]
+    fn least_of_equals(&self, before: impl Fn(u32, u32) -> bool) -> usize {
+        let mut least = 0;
+        for other in 1..4 {
+            let (key, place) = (self.keys[other], self.places[other]);
+            let (least_key, whose) = (self.keys[least], self.places[least]);
+            let goes_first = || match (place, whose) {
+                (NOBODY, _) => false,
+                (_, NOBODY) => true,
+                _ => before(place, whose),
+            };
+            if key < least_key || (key == least_key && goes_first()) {
+                least = other;
+            }
+        }
+        least
+    }
+}

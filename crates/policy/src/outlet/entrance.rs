@@ -1,0 +1,46 @@
+//! The entrance of a channel: sizes, and when a message counts as arrived.
+
+use punctual_model::{Duration, Instant};
+
+use super::{Offered, Terms, TooEarly};
+
+/// Logical arrivals of one channel (real-time channels, §2.1): `I_min` apart, however they come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entrance {
+    terms: Terms,
+    /// `(B_max − 1)·I_min`: how early a message of a conforming sender may be.
+    most_early: Duration,
+    /// The earliest logical arrival of the next message.
+    next: Instant,
+}
+
+impl Entrance {
+    pub(super) fn new(terms: Terms) -> Self {
+        Self { terms, most_early: most_early(terms), next: Instant::ZERO }
+    }
+
+    pub(super) fn change(&mut self, terms: Terms) {
+        (self.terms, self.most_early) = (terms, most_early(terms));
+    }
+
+    pub(super) fn offer(&mut self, arrived: Instant, bytes: u32) -> Offered {
+        let Terms { arrivals, too_early, .. } = self.terms;
+        if bytes < arrivals.min_message() || bytes > arrivals.max_message() {
+            return Offered::WrongSize;
+        }
+        let logical = arrived.max(self.next);
+        let early = logical.saturating_since(arrived);
+        let conforming = early <= self.most_early;
+        if !conforming && too_early == TooEarly::IsLost {
+            let by = early.saturating_sub(self.most_early);
+            return Offered::TooEarly { conforms_at: arrived.saturating_add(by) };
+        }
+        self.next = logical.saturating_add(arrivals.min_inter_arrival());
+        Offered::Taken { logical, conforming }
+    }
+}
+
+/// `(B_max − 1)·I_min`; never too early where that does not fit.
+fn most_early(terms: Terms) -> Duration {
+    terms.arrivals.jitter().unwrap_or(Duration::MAX)
+}

@@ -1,0 +1,311 @@
+//! The way out of a communication server: which block leaves next, and when.
+//!
+//! [`link`](crate::link) models a host whose processor makes packets while its link sends others. A
+//! server on a stock kernel does both in one go: it makes a packet by handing it to the kernel, at the
+//! instant at which the link is free for it. So here one thread and one link take turns, link
+//! scheduling is a function call (O1 of real-time channels, §3.1.2), and only the first message of each
+//! channel is known: what follows it waits in the channel's own queue, where it costs nobody anything.
+//!
+//! The link is *reckoned*, not asked: after a block of so many bytes it counts as busy for as long as
+//! a link of the stated rate needs for them. Stated a little slower than the wire, queues form here,
+//! where urgency counts, and never in the driver, where it does not.
+//!
+//! # What a driver does
+//! ```text
+//! open a channel ─▶ offer its first message ─▶ next ─▶ Send: hand over, then sent ─▶ next …
+//!                        ▲                      │ At(t): sleep until t       │
+//!                        └──────────────────────┴──── Complete: offer the next message
+//! ```
+//! A message that comes for a channel without one is [offered](Outlet::offer) at once; one that comes
+//! for a channel that has one, when that is complete.
+//!
+//! # What is promised
+//! Messages of channels leave by the order and within the bounds of `analysis::channel`, for a sender
+//! whose link takes the processor's time for each packet on top of its start-up, and whose processor
+//! takes none: both happen one after the other here. `tests/tests/outlet.rs` holds the one against the
+//! other.
+
+mod entrance;
+mod message;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+
+use punctual_model::channel::{LinearBounded, Link, Packetisation};
+use punctual_model::{Duration, Instant, Rank};
+
+use crate::link::{Class, ServiceOrder, ThreeQueues};
+use entrance::Entrance;
+use message::Message;
+pub use message::{Block, Sent};
+
+/// What becomes of a message that comes before its contract allows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooEarly {
+    /// It waits until then.
+    Waits,
+    /// It is lost.
+    IsLost,
+}
+
+/// What is promised to a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Each message by its delay bound after its logical arrival.
+    RealTime {
+        /// As admission ranked it.
+        rank: Rank,
+        /// From logical arrival to the end of the transmission.
+        delay_bound: Duration,
+    },
+    /// Nothing: it goes when nothing else does.
+    BestEffort,
+}
+
+/// A channel as the outlet knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Sizes, spacing and burst. Of best effort: its share.
+    pub arrivals: LinearBounded,
+    /// What is promised to it.
+    pub promise: Promise,
+    /// What becomes of messages beyond the burst.
+    pub too_early: TooEarly,
+}
+
+/// What became of a message that was offered.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// It is on its way.
+    Taken {
+        /// When it counts as arrived; may lie in the future.
+        logical: Instant,
+        /// Whether its sender kept to its contract.
+        conforming: bool,
+    },
+    /// It came too early and its channel loses such messages. It left no trace.
+    TooEarly {
+        /// When it would not have been.
+        conforms_at: Instant,
+    },
+    /// It is smaller or larger than declared. It left no trace.
+    WrongSize,
+}
+
+/// What to do next.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// This block leaves now; [`Outlet::sent`] is told when it was handed over.
+    Send(Block),
+    /// Nothing before then, unless something is offered.
+    At(Instant),
+    /// Nothing, unless something is offered.
+    Idle,
+}
+
+/// There are as many channels as there is room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+/// The state machine. Channels are numbered from 0; the number of a closed one is used again.
+/// [`next`](Self::next), [`offer`](Self::offer) and [`sent`](Self::sent) cost O(log n) and allocate
+/// nothing.
+#[derive(Clone, Debug)]
+pub struct Outlet {
+    link: Link,
+    cut: Packetisation,
+    order: ServiceOrder,
+    channels: Box<[Option<Channel>]>,
+    /// Each channel that has a message which is not being sent.
+    waiting: ThreeQueues<u32>,
+    /// When the link is free.
+    free_at: Instant,
+    /// Handed out by [`next`](Self::next) and not yet sent.
+    leaving: Option<u32>,
+    /// No number below it is free.
+    first_free: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Channel {
+    entrance: Entrance,
+    promise: Promise,
+    message: Option<Message>,
+    /// Closed while its message waited: that is passed over when its turn comes.
+    closed: bool,
+}
+
+impl Outlet {
+    /// An idle link, with room for so many channels. Messages are cut into packets of
+    /// `cut.packet_bytes`, and so many of them as `cut.packets_per_block` leave as one block.
+    pub fn new(link: Link, cut: Packetisation, order: ServiceOrder, room: u32) -> Self {
+        let room = room as usize;
+        Self {
+            link,
+            cut,
+            order,
+            channels: (0..room).map(|_| None).collect(),
+            waiting: ThreeQueues::new(room, 0),
+            free_at: Instant::ZERO,
+            leaving: None,
+            first_free: 0,
+        }
+    }
+
+    /// Opens a channel and gives its number.
+    pub fn open(&mut self, terms: Terms) -> Result<u32, NoRoom> {
+        let free = self.channels[self.first_free..].iter().position(Option::is_none);
+        let at = self.first_free + free.ok_or(NoRoom)?;
+        self.first_free = at + 1;
+        self.channels[at] = Some(Channel {
+            entrance: Entrance::new(terms),
+            promise: terms.promise,
+            message: None,
+            closed: false,
+        });
+        Ok(at as u32)
+    }
+
+    /// Other terms for an open channel, from its next message on. The spacing from the last one counts
+    /// on. False if there is no such channel.
+    #[must_use]
+    pub fn change(&mut self, channel: u32, terms: Terms) -> bool {
+        let Some(channel) = self.open_mut(channel) else { return false };
+        channel.entrance.change(terms);
+        channel.promise = terms.promise;
+        true
+    }
+
+    /// Closes a channel; what is left of its message is not sent. False if there is none.
+    #[must_use]
+    pub fn close(&mut self, channel: u32) -> bool {
+        let is_leaving = self.leaving == Some(channel);
+        let Some(state) = self.open_mut(channel) else { return false };
+        if state.message.is_some() {
+            // It is in a queue, or handed out: the number is free when it comes out.
+            state.closed = true;
+            if is_leaving {
+                state.message = None;
+            }
+        } else {
+            self.free(channel);
+        }
+        true
+    }
+
+    /// A message of so many bytes came for `channel`, or waited until the one before was complete.
+    /// `arrived` is when it came as far as anybody trusted has seen, at most `now`.
+    ///
+    /// # Panics
+    /// If there is no such channel, or its last message is not complete.
+    pub fn offer(&mut self, now: Instant, channel: u32, arrived: Instant, bytes: u32) -> Offered {
+        let state = self.open_mut(channel).expect("an open channel");
+        assert!(state.message.is_none(), "one message of a channel at a time");
+        let offered = state.entrance.offer(arrived.min(now), bytes);
+        if let Offered::Taken { logical, .. } = offered {
+            state.message = Some(Message::new(bytes, logical));
+            self.wait(now, channel);
+        }
+        offered
+    }
+
+    /// What to do at `now`; `now` never goes back.
+    ///
+    /// # Panics
+    /// If the last block was not reported as [`sent`](Self::sent).
+    pub fn next(&mut self, now: Instant) -> Next {
+        assert!(self.leaving.is_none(), "the last block has not been sent");
+        loop {
+            if !self.waiting.is_waiting(now.max(self.free_at)) {
+                return self.waiting.next_current().map_or(Next::Idle, Next::At);
+            }
+            if now < self.free_at {
+                return Next::At(self.free_at);
+            }
+            let Some(channel) = self.waiting.pop(now) else {
+                return self.waiting.next_current().map_or(Next::Idle, Next::At);
+            };
+            let Some(state) = &self.channels[channel as usize] else { continue };
+            if state.closed {
+                self.free(channel);
+                continue;
+            }
+            if let Some(message) = &state.message {
+                let deadline = match state.promise {
+                    Promise::RealTime { delay_bound, .. } => {
+                        Some(message.logical.saturating_add(delay_bound))
+                    }
+                    Promise::BestEffort => None,
+                };
+                self.leaving = Some(channel);
+                return Next::Send(message.block(channel, self.cut, deadline));
+            }
+        }
+    }
+
+    /// The block that [`next`](Self::next) gave was handed over at `now`, which is when its first
+    /// packet may have begun to leave.
+    ///
+    /// # Panics
+    /// If there was none.
+    pub fn sent(&mut self, now: Instant) -> Sent {
+        let channel = self.leaving.take().expect("a block was handed out");
+        let state = self.channels[channel as usize].as_mut().expect("it had a block");
+        let Some(message) = &mut state.message else {
+            // Closed meanwhile.
+            self.free(channel);
+            self.free_at = self.free_at.max(now);
+            return Sent::Closed;
+        };
+        let block = message.block(channel, self.cut, None);
+        let busy = block.time_on(self.link, self.cut);
+        // Due as soon as both it and the link were there. Who hands over late makes up for it, by at
+        // most one block, which then waits in the driver: else a busy link would lose each delay.
+        let due = self.free_at.max(message.logical);
+        let late = now.saturating_since(due);
+        let start = if late <= busy { due } else { now };
+        self.free_at = start.saturating_add(busy);
+        if message.advance(&block) {
+            state.message = None;
+            return Sent::Complete { leaves_by: self.free_at };
+        }
+        self.wait(now, channel);
+        Sent::MoreOfIt
+    }
+
+    /// When the link is free.
+    pub fn free_at(&self) -> Instant {
+        self.free_at
+    }
+
+    fn open_mut(&mut self, channel: u32) -> Option<&mut Channel> {
+        self.channels.get_mut(channel as usize)?.as_mut().filter(|channel| !channel.closed)
+    }
+
+    fn free(&mut self, channel: u32) {
+        self.channels[channel as usize] = None;
+        self.first_free = self.first_free.min(channel as usize);
+    }
+
+    /// Its message goes into the queue where it belongs.
+    fn wait(&mut self, now: Instant, channel: u32) {
+        let Some(Channel { promise, message: Some(message), .. }) = self.channels[channel as usize]
+        else {
+            return;
+        };
+        // Best effort waits for its share as the others for their contract, and then behind them.
+        let (rank, delay_bound) = match promise {
+            Promise::RealTime { rank, delay_bound } => (rank, delay_bound),
+            Promise::BestEffort => (Rank(u32::MAX), Duration::MAX),
+        };
+        let urgency = self.order.urgency(rank, delay_bound, message.logical);
+        let class = Class::RealTime { logical: message.logical, urgency };
+        // One place for each channel, and no channel is in twice.
+        if self.waiting.push(now, class, channel).is_err() {
+            unreachable!("a channel has a place of its own");
+        }
+    }
+}

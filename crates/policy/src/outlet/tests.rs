@@ -1,0 +1,230 @@
+use alloc::vec::Vec;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+
+fn ns(n: u64) -> Instant {
+    Instant::from_nanos(n)
+}
+
+/// A nanosecond a byte; packets of 100 bytes, two to a block.
+fn outlet(order: ServiceOrder, room: u32) -> Outlet {
+    let link = Link::new(Duration::ZERO, 1).expect("valid");
+    Outlet::new(link, Packetisation::new(100, 2).expect("valid"), order, room)
+}
+
+fn terms(spacing: u64, burst: u32, delay_bound: u64) -> Terms {
+    Terms {
+        arrivals: LinearBounded::new(1, 1_000, Duration::from_nanos(spacing), burst)
+            .expect("valid"),
+        promise: Promise::RealTime {
+            rank: Rank(0),
+            delay_bound: Duration::from_nanos(delay_bound),
+        },
+        too_early: TooEarly::Waits,
+    }
+}
+
+fn best_effort(spacing: u64) -> Terms {
+    Terms { promise: Promise::BestEffort, ..terms(spacing, 1, 1) }
+}
+
+#[test]
+fn a_message_leaves_block_by_block_as_fast_as_the_link() {
+    let mut outlet = outlet(ServiceOrder::Deadline, 1);
+    let channel = outlet.open(terms(1_000, 1, 500)).expect("room");
+    let offered = outlet.offer(ns(7), channel, ns(7), 450);
+    assert_eq!(offered, Offered::Taken { logical: ns(7), conforming: true });
+    let mut left = Vec::new();
+    let mut now = ns(7);
+    loop {
+        match outlet.next(now) {
+            Next::Send(block) => {
+                assert_eq!(block.absolute_deadline, Some(ns(507)));
+                left.push((now.as_nanos(), block.offset, block.bytes, block.is_last));
+                let sent = outlet.sent(now);
+                assert_eq!(sent == Sent::Complete { leaves_by: ns(457) }, block.is_last);
+            }
+            Next::At(at) => now = at,
+            Next::Idle => break,
+        }
+    }
+    assert_eq!(left, [(7, 0, 200, false), (207, 200, 200, false), (407, 400, 50, true)]);
+}
+
+#[test]
+fn what_is_too_early_waits_or_is_lost_and_leaves_no_trace() {
+    let mut outlet = outlet(ServiceOrder::Deadline, 2);
+    let waits = outlet.open(terms(100, 1, 50)).expect("room");
+    let loses =
+        outlet.open(Terms { too_early: TooEarly::IsLost, ..terms(100, 1, 50) }).expect("room");
+    assert_eq!(outlet.open(terms(100, 1, 50)), Err(NoRoom));
+    for channel in [waits, loses] {
+        assert_eq!(outlet.offer(ns(0), channel, ns(0), 0), Offered::WrongSize);
+        assert_eq!(outlet.offer(ns(0), channel, ns(0), 1_001), Offered::WrongSize);
+        let first = outlet.offer(ns(0), channel, ns(0), 1);
+        assert_eq!(first, Offered::Taken { logical: ns(0), conforming: true });
+    }
+    for _ in 0..2 {
+        let now = outlet.free_at();
+        assert!(matches!(outlet.next(now), Next::Send(_)));
+        assert!(matches!(outlet.sent(now), Sent::Complete { .. }));
+    }
+    let now = ns(30);
+    assert_eq!(
+        outlet.offer(now, waits, now, 1),
+        Offered::Taken { logical: ns(100), conforming: false }
+    );
+    for _ in 0..2 {
+        let lost = outlet.offer(now, loses, now, 1);
+        assert_eq!(lost, Offered::TooEarly { conforms_at: ns(100) });
+    }
+    assert_eq!(outlet.next(now), Next::At(ns(100)));
+    let taken = outlet.offer(ns(100), loses, ns(100), 1);
+    assert_eq!(taken, Offered::Taken { logical: ns(100), conforming: true });
+}
+
+#[test]
+fn best_effort_goes_when_nothing_else_does_and_no_faster_than_its_share() {
+    let mut outlet = outlet(ServiceOrder::Deadline, 3);
+    let low = outlet.open(best_effort(1_000)).expect("room");
+    let high = outlet.open(terms(100, 1, u64::MAX / 4)).expect("room");
+    let _ = outlet.offer(ns(0), low, ns(0), 10);
+    let _ = outlet.offer(ns(0), high, ns(0), 10);
+    let mut order = Vec::new();
+    for _ in 0..2 {
+        let now = outlet.free_at();
+        if let Next::Send(block) = outlet.next(now) {
+            order.push(block.channel);
+            let _ = outlet.sent(now);
+        }
+    }
+    assert_eq!(order, [high, low]);
+    let _ = outlet.offer(ns(20), low, ns(20), 10);
+    assert_eq!(outlet.next(ns(20)), Next::At(ns(1_000)));
+}
+
+#[test]
+fn a_late_hand_over_is_made_up_for_by_one_block_and_no_more() {
+    let mut outlet = outlet(ServiceOrder::Deadline, 1);
+    let channel = outlet.open(terms(100, 1, 50)).expect("room");
+    for (now, free_at) in [(0, 100), (150, 200), (201, 300), (401, 501)] {
+        let _ = outlet.offer(ns(now), channel, ns(now.min(free_at - 100)), 100);
+        assert!(matches!(outlet.next(ns(now)), Next::Send(_)));
+        assert_eq!(outlet.sent(ns(now)), Sent::Complete { leaves_by: ns(free_at) });
+    }
+}
+
+#[test]
+fn a_closed_channel_sends_nothing_more_and_gives_its_number_back() {
+    let mut outlet = outlet(ServiceOrder::Rank, 2);
+    let first = outlet.open(terms(10, 1, 10)).expect("room");
+    let second = outlet.open(terms(10, 1, 10)).expect("room");
+    let _ = outlet.offer(ns(0), first, ns(0), 300);
+    let _ = outlet.offer(ns(0), second, ns(0), 300);
+    // Between hand-out and hand-over.
+    let Next::Send(block) = outlet.next(ns(0)) else { panic!("two wait") };
+    assert!(outlet.close(block.channel) && !outlet.close(block.channel));
+    assert_eq!(outlet.sent(ns(0)), Sent::Closed);
+    // In the queue.
+    let other = if block.channel == first { second } else { first };
+    assert!(outlet.close(other));
+    assert_eq!(outlet.next(ns(0)), Next::Idle);
+    // Without a message; and one that is not there.
+    let third = outlet.open(terms(10, 1, 10)).expect("room");
+    assert!(outlet.close(third) && !outlet.close(third) && !outlet.close(7));
+    assert!((0..2).all(|_| outlet.open(terms(10, 1, 10)).is_ok()));
+    assert_eq!(outlet.open(terms(10, 1, 10)), Err(NoRoom));
+}
+
+/// One channel of the slow outlet below.
+#[derive(Clone)]
+struct Slow {
+    terms: Terms,
+    next: u64,
+    /// Bytes left, logical arrival, when it last began to wait.
+    head: Option<(u32, u64, u64)>,
+}
+
+/// Against one that looks at all channels each time.
+#[test]
+fn blocks_leave_as_from_a_searched_list() {
+    for seed in 0..400 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let order = if rng.random_bool(0.5) { ServiceOrder::Rank } else { ServiceOrder::Deadline };
+        let count = rng.random_range(1..6_u32);
+        let mut outlet = outlet(order, count);
+        let mut slow: Vec<Slow> = Vec::new();
+        for rank in 0..count {
+            let mut terms =
+                terms(rng.random_range(1..600), rng.random_range(1..3), rng.random_range(1..2_000));
+            if let Promise::RealTime { rank: of, .. } = &mut terms.promise {
+                *of = Rank(rank);
+            }
+            if rng.random_bool(0.3) {
+                terms.promise = Promise::BestEffort;
+            }
+            assert_eq!(outlet.open(terms), Ok(rank));
+            slow.push(Slow { terms, next: 0, head: None });
+        }
+        let (mut now, mut free_at, mut waits) = (0_u64, 0_u64, 0_u64);
+        for _ in 0..300 {
+            now += rng.random_range(0..150);
+            for (at, channel) in slow.iter_mut().enumerate() {
+                if channel.head.is_none() && rng.random_bool(0.4) {
+                    let bytes = rng.random_range(1..500);
+                    let _ = outlet.offer(ns(now), at as u32, ns(now), bytes);
+                    let logical = channel.next.max(now);
+                    channel.next = logical + channel.terms.arrivals.min_inter_arrival().as_nanos();
+                    waits += 1;
+                    channel.head = Some((bytes, logical, waits));
+                }
+            }
+            let place = |channel: &Slow| {
+                let (_, logical, since) = channel.head?;
+                let key = match (channel.terms.promise, order) {
+                    (Promise::BestEffort, ServiceOrder::Rank) => (u64::MAX, logical),
+                    (Promise::BestEffort, ServiceOrder::Deadline) => (u64::MAX, u64::MAX),
+                    (Promise::RealTime { rank, .. }, ServiceOrder::Rank) => {
+                        (u64::from(rank.0), logical)
+                    }
+                    (Promise::RealTime { rank, delay_bound }, ServiceOrder::Deadline) => {
+                        (logical + delay_bound.as_nanos(), u64::from(rank.0))
+                    }
+                };
+                (logical <= now).then_some((key, since))
+            };
+            let first = (0..slow.len())
+                .filter_map(|at| Some((place(&slow[at])?, at)))
+                .min()
+                .filter(|_| now >= free_at)
+                .map(|(_, at)| at);
+            match (outlet.next(ns(now)), first) {
+                (Next::Send(block), Some(at)) => {
+                    assert_eq!(block.channel as usize, at, "seed {seed}");
+                    let (left, logical, _) = slow[at].head.expect("it waits");
+                    let bytes = left.min(200);
+                    assert_eq!((block.bytes, block.is_last), (bytes, left <= 200));
+                    let due = free_at.max(logical);
+                    let busy = u64::from(bytes);
+                    free_at = if now - due <= busy { due } else { now } + busy;
+                    waits += 1;
+                    slow[at].head =
+                        Some((left - bytes, logical, waits)).filter(|(left, ..)| *left > 0);
+                    let done = matches!(outlet.sent(ns(now)), Sent::Complete { .. });
+                    assert_eq!(done, slow[at].head.is_none());
+                    assert_eq!(outlet.free_at(), ns(free_at));
+                }
+                (Next::Send(block), None) => panic!("seed {seed}: {block:?} too early"),
+                (Next::At(at), None) => {
+                    let next = slow.iter().filter_map(|channel| channel.head).map(|head| head.1);
+                    assert_eq!(at.as_nanos(), next.min().expect("one waits").max(free_at));
+                }
+                (Next::Idle, None) => assert!(slow.iter().all(|channel| channel.head.is_none())),
+                (other, Some(at)) => panic!("seed {seed}: {other:?} instead of {at}"),
+            }
+        }
+    }
+}

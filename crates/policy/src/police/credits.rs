@@ -1,0 +1,182 @@
+//! Interval credits.
+
+use punctual_model::channel::{AtmContract, BitRate};
+use punctual_model::{Duration, Instant};
+
+use super::scale::Scale;
+use super::{Breach, Policer, Verdict};
+
+/// How much a connection minds jitter, and so how long its control interval is (L4ATM, §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sensitivity {
+    /// Intervals of 2 PDUs: hardly any clumping.
+    Sensitive,
+    /// Intervals of 10 PDUs.
+    Usual,
+    /// Intervals of 50 PDUs: bursts pass.
+    Insensitive,
+}
+
+impl Sensitivity {
+    /// How many PDUs of `max_sdu` bytes an interval has.
+    pub fn pdus(self) -> u32 {
+        match self {
+            Self::Sensitive => 2,
+            Self::Usual => 10,
+            Self::Insensitive => 50,
+        }
+    }
+}
+
+/// Polices by credits (L4ATM, §2.5): at the beginning of each control interval a connection gets
+/// new credit, and a PDU conforms while enough is left for it. What was not used is lost.
+///
+/// An interval is as long as its PDUs take at the rate; where that is no whole number of
+/// nanoseconds, the k-th begins at the first instant not before `origin + k` times the exact length,
+/// so that the rate holds over any time. The intervals are fixed: a sender can neither move them nor
+/// save up.
+///
+/// At the border of two intervals the credits of both may be used at once: a burst has up to twice
+/// the PDUs of an interval. Admission knows bursts as the `B_max` of linear bounded arrivals: it
+/// covers what passes here if that is at least so many.
+///
+/// A PDU exactly as large as the credit left conforms, and an instant at which an interval begins is
+/// in it.
+#[derive(Clone, Debug)]
+pub struct IntervalCredits {
+    /// The bytes left in this interval.
+    left: u64,
+    /// When the next one begins, at most [`Instant::MAX`].
+    end: Instant,
+    /// Bytes in an interval.
+    credit: u64,
+    max_sdu: u32,
+    /// Which interval it is. At 1 Tbit/s one of two bytes lasts less than a nanosecond: 64 bits are not
+    /// enough for all time.
+    index: u128,
+    /// By how many ticks `end` is after the exact border.
+    late: u64,
+    length: Length,
+    origin: Instant,
+}
+
+/// The exact length of an interval.
+#[derive(Clone, Copy, Debug)]
+struct Length {
+    scale: Scale,
+    ticks: u128,
+    /// The same as whole nanoseconds (a length beyond all time as the longest) and ticks beyond them.
+    nanos: Duration,
+    rest: u64,
+}
+
+impl IntervalCredits {
+    /// For PDUs of at most `max_sdu` bytes, 1 if it is zero, at `rate`; the first interval begins at
+    /// `origin`, and whatever comes before belongs to it.
+    pub fn new(rate: BitRate, max_sdu: u32, sensitivity: Sensitivity, origin: Instant) -> Self {
+        let scale = Scale::new(rate);
+        let max_sdu = max_sdu.max(1);
+        // Below 2³⁸ bytes, so below 2⁷¹ ticks.
+        let credit = u64::from(max_sdu) * u64::from(sensitivity.pdus());
+        let ticks = u128::from(credit) * u128::from(scale.per_byte);
+        let per_nano = u128::from(scale.per_nano);
+        let nanos = u64::try_from(ticks / per_nano).unwrap_or(u64::MAX);
+        // Below `per_nano`, which has 64 bits.
+        let rest = (ticks % per_nano) as u64;
+        let length = Length { scale, ticks, nanos: Duration::from_nanos(nanos), rest };
+        let mut credits = Self {
+            left: credit,
+            end: Instant::MAX,
+            credit,
+            max_sdu,
+            index: 0,
+            late: 0,
+            length,
+            origin,
+        };
+        credits.begin(0);
+        credits
+    }
+
+    /// The sustained rate of a contract.
+    pub fn of(contract: AtmContract, sensitivity: Sensitivity, origin: Instant) -> Self {
+        let spec = contract.spec();
+        Self::new(spec.sustained_rate, spec.max_sdu, sensitivity, origin)
+    }
+
+    /// The bytes of an interval.
+    pub fn credit(&self) -> u64 {
+        self.credit
+    }
+
+    /// How long an interval is, rounded down.
+    pub fn interval(&self) -> Duration {
+        self.length.nanos
+    }
+
+    /// `now` is not before `end`: finds its interval.
+    #[cold]
+    fn refill(&mut self, now: Instant) {
+        let Length { scale, ticks, nanos, rest } = self.length;
+        // The next interval, nearly always: without a division.
+        let per_nano = scale.per_nano;
+        let (late, shorter) = if self.late >= rest {
+            (self.late - rest, 0)
+        } else {
+            (self.late + (per_nano - rest), 1)
+        };
+        let next = self
+            .end
+            .as_nanos()
+            .checked_add(nanos.as_nanos())
+            .and_then(|next| next.checked_add(shorter));
+        if let Some(next) = next.filter(|&next| next > now.as_nanos() && next < u64::MAX) {
+            (self.end, self.late) = (Instant::from_nanos(next), late);
+            self.index += 1;
+            self.left = self.credit;
+            return;
+        }
+        let elapsed = scale.ticks(now.saturating_since(self.origin).as_nanos());
+        let index = elapsed / ticks;
+        // At the end of time the border after `now` has no number: the interval is not new.
+        if index != self.index {
+            self.begin(index);
+        }
+    }
+
+    fn begin(&mut self, index: u128) {
+        let Length { scale, ticks, .. } = self.length;
+        self.index = index;
+        self.left = self.credit;
+        let border = (index + 1) * ticks;
+        let after = scale.instant_at_or_after(border);
+        self.end = self.origin.saturating_add(Duration::from_nanos(after.as_nanos()));
+        // Of no use once the border has no number.
+        let late = scale.ticks(after.as_nanos()).saturating_sub(border);
+        self.late = u64::try_from(late).unwrap_or(0);
+    }
+
+    #[cold]
+    fn exhausted(&self) -> Verdict {
+        Verdict::NonConforming(Breach::TooEarly { conforms_at: self.end })
+    }
+}
+
+impl Policer for IntervalCredits {
+    #[inline]
+    fn police(&mut self, now: Instant, bytes: u32) -> Verdict {
+        if bytes > self.max_sdu {
+            return Verdict::NonConforming(Breach::TooLarge { bytes, max_sdu: self.max_sdu });
+        }
+        if now >= self.end {
+            self.refill(now);
+        }
+        match self.left.checked_sub(u64::from(bytes)) {
+            Some(left) => {
+                self.left = left;
+                Verdict::Conforming
+            }
+            None => self.exhausted(),
+        }
+    }
+}

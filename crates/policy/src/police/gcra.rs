@@ -1,0 +1,175 @@
+//! The generic cell rate algorithm, for one rate and for two.
+
+use punctual_model::channel::{AtmContract, BitRate};
+use punctual_model::{Duration, Instant};
+
+use super::bucket::{Bucket, Measures, Narrow, Wide};
+use super::scale::Scale;
+use super::{Breach, Policer, Verdict};
+
+/// What a PDU counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// As one of `max_sdu` bytes, whatever its size: PDUs as the cells of ATM. Admission counts so,
+    /// for a short message costs the processor as much as a long one, nearly.
+    PerPdu,
+    /// By its bytes: what the link carries. An empty PDU is free.
+    PerByte,
+}
+
+/// Polices one rate: the generic cell rate algorithm GCRA(T, τ) in its form of virtual scheduling
+/// (ITU-T I.371, annex A; ATM Forum TM 4.1, §4.4), for PDUs instead of cells.
+///
+/// It keeps the *theoretical arrival time* TAT, at which the next PDU is due. A PDU at `now`
+///
+/// - does not conform if `now < TAT − τ`. At equality it conforms.
+/// - else conforms, and `TAT = max(TAT, now) + T`, with `T` its time at the rate.
+///
+/// So a stream of equal PDUs conforms if and only if, from each PDU to the n-th after it, at least
+/// `n·T − τ` goes by.
+///
+/// `T = bytes · 8·10⁹ / rate` ns is hardly ever whole. What is kept is therefore how far TAT is ahead of
+/// the last PDU, in ticks of which a nanosecond and a byte are both a whole number: exact for ever,
+/// and without a division. With `τ = 0` a sender whose clock has whole nanoseconds comes up to one
+/// after TAT, and loses that much at each PDU; with `τ` of 1 ns it can use all of its rate.
+///
+/// ```
+/// use punctual_model::channel::BitRate;
+/// use punctual_model::{Duration, Instant};
+/// use punctual_policy::police::{Breach, Charge, Gcra, Policer, Verdict};
+///
+/// // 1,000 bytes take 1 ms at 8 Mbit/s; half a millisecond early is tolerated.
+/// let rate = BitRate::new(8_000_000)?;
+/// let mut policer = Gcra::new(rate, 1_000, Duration::from_micros(500), Charge::PerByte);
+/// let at = |us| Instant::ZERO + Duration::from_micros(us);
+/// assert_eq!(policer.police(at(0), 1_000), Verdict::Conforming);
+/// assert_eq!(policer.police(at(500), 1_000), Verdict::Conforming);
+/// let conforms_at = at(1_500);
+/// assert_eq!(
+///     policer.police(at(1_000), 1_000),
+///     Verdict::NonConforming(Breach::TooEarly { conforms_at })
+/// );
+/// # Ok::<(), punctual_model::channel::RateError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gcra {
+    max_sdu: u32,
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Narrow(Narrow),
+    Wide(Wide),
+}
+
+impl Gcra {
+    /// A sender that has sent nothing yet, of PDUs of at most `max_sdu` bytes, and `tolerance` as τ:
+    /// the delay variation tolerance of a peak rate (CDVT), the burst tolerance of a sustained one.
+    pub fn new(rate: BitRate, max_sdu: u32, tolerance: Duration, charge: Charge) -> Self {
+        let scale = Scale::new(rate);
+        let (per_pdu, per_byte) = match charge {
+            Charge::PerPdu => (u128::from(max_sdu) * u128::from(scale.per_byte), 0),
+            Charge::PerByte => (0, scale.per_byte),
+        };
+        let tolerance = scale.ticks(tolerance.as_nanos());
+        let measures = Measures { scale, tolerance, per_byte, per_pdu, max_sdu };
+        let form = match Narrow::new(measures) {
+            Some(narrow) => Form::Narrow(narrow),
+            None => Form::Wide(Wide::new(measures)),
+        };
+        Self { max_sdu, form }
+    }
+
+    /// The sustained rate of a contract with its delay variation tolerance: all there is to police of
+    /// CBR, and what admission rests on for every class.
+    pub fn of(contract: AtmContract, charge: Charge) -> Self {
+        let spec = contract.spec();
+        Self::new(spec.sustained_rate, spec.max_sdu, spec.delay_variation_tolerance, charge)
+    }
+
+    /// The most bytes a PDU may have.
+    pub fn max_sdu(&self) -> u32 {
+        self.max_sdu
+    }
+}
+
+#[inline]
+fn police(bucket: &mut impl Bucket, now: Instant, bytes: u32) -> Verdict {
+    let left = bucket.left(now);
+    if !bucket.may_come(left) {
+        return early(bucket.conforms_at());
+    }
+    bucket.charge(now, left, bytes);
+    Verdict::Conforming
+}
+
+#[inline]
+fn police_both(a: &mut impl Bucket, b: &mut impl Bucket, now: Instant, bytes: u32) -> Verdict {
+    let (of_a, of_b) = (a.left(now), b.left(now));
+    if !(a.may_come(of_a) && b.may_come(of_b)) {
+        return early(a.conforms_at().max(b.conforms_at()));
+    }
+    a.charge(now, of_a, bytes);
+    b.charge(now, of_b, bytes);
+    Verdict::Conforming
+}
+
+#[cold]
+fn early(conforms_at: Instant) -> Verdict {
+    Verdict::NonConforming(Breach::TooEarly { conforms_at })
+}
+
+#[cold]
+fn too_large(bytes: u32, max_sdu: u32) -> Verdict {
+    Verdict::NonConforming(Breach::TooLarge { bytes, max_sdu })
+}
+
+impl Policer for Gcra {
+    #[inline]
+    fn police(&mut self, now: Instant, bytes: u32) -> Verdict {
+        if bytes > self.max_sdu {
+            return too_large(bytes, self.max_sdu);
+        }
+        match &mut self.form {
+            Form::Narrow(bucket) => police(bucket, now, bytes),
+            Form::Wide(bucket) => police(bucket, now, bytes),
+        }
+    }
+}
+
+/// Polices rt-VBR: a sustained rate with its burst tolerance, and the peak rate inside a burst with
+/// a tolerance of its own (ATM Forum TM 4.1, §4.4.2: dual leaky bucket). A PDU conforms if it does
+/// to both, and is charged to both or to none.
+#[derive(Clone, Debug)]
+pub struct DualGcra {
+    sustained: Gcra,
+    peak: Gcra,
+}
+
+impl DualGcra {
+    /// Both rates of a contract. Its delay variation tolerance is the burst tolerance;
+    /// `peak_tolerance` (CDVT) is how much earlier than at the peak rate a PDU may come.
+    pub fn of(contract: AtmContract, peak_tolerance: Duration, charge: Charge) -> Self {
+        let spec = contract.spec();
+        Self {
+            sustained: Gcra::of(contract, charge),
+            peak: Gcra::new(spec.peak_rate, spec.max_sdu, peak_tolerance, charge),
+        }
+    }
+}
+
+impl Policer for DualGcra {
+    #[inline]
+    fn police(&mut self, now: Instant, bytes: u32) -> Verdict {
+        if bytes > self.sustained.max_sdu {
+            return too_large(bytes, self.sustained.max_sdu);
+        }
+        match (&mut self.sustained.form, &mut self.peak.form) {
+            (Form::Narrow(a), Form::Narrow(b)) => police_both(a, b, now, bytes),
+            (Form::Narrow(a), Form::Wide(b)) => police_both(a, b, now, bytes),
+            (Form::Wide(a), Form::Narrow(b)) => police_both(a, b, now, bytes),
+            (Form::Wide(a), Form::Wide(b)) => police_both(a, b, now, bytes),
+        }
+    }
+}
