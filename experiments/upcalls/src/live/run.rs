@@ -176,10 +176,10 @@ impl Run {
         self.exec_time as f64 / self.nominal.max(1) as f64
     }
 
-    /// Whether the hypervisor took more than two thousandths of the time of a CPU: then the run says
-    /// nothing about us.
+    /// Whether the hypervisor took more than a fiftieth of the time of a CPU: then the run says nothing
+    /// about us. Late jobs are its doing long before.
     pub(crate) fn is_disturbed(&self) -> bool {
-        self.stolen_ms * 500 > self.length_ms
+        self.stolen_ms * 50 > self.length_ms
     }
 
     pub(crate) fn line(&self) -> String {
