@@ -1,9 +1,11 @@
 //! `punctual run`: unmodified programs under CPU reservations, one by hand or those of a contract.
 //!
-//! Reading order: [`start`] (which back end, and a program in it), [`waiting`] (signals, ends),
-//! [`usage`] (what was used), then the two forms: [`one`] and [`contract`].
+//! Reading order: [`start`] (which back end, and a program in it), [`granted`] (without privilege),
+//! [`waiting`] (signals, ends), [`usage`] (what was used), then the two forms: [`one`] and
+//! [`contract`].
 
 mod contract;
+mod granted;
 mod not_started;
 mod one;
 mod places;
@@ -17,9 +19,10 @@ mod waiting;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use punctual_broker::SOCKET;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{Enforcement, Reservation};
 
@@ -42,7 +45,8 @@ Examples:
       admits it and shows what would be started, how, and why so
 
 By a timetable the whole program is held, with all threads and processes that it makes; by the \
-kernel (SCHED_DEADLINE) only its first thread. Standard input, output and error are the program's \
+kernel (SCHED_DEADLINE) only its first thread. Without privilege the broker is asked for that (punctual \
+serve, docs/broker.md). Standard input, output and error are the program's \
 own. SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCONT are passed on. \
 The program is killed if punctual is. The reservation ends with the program's first process; others \
 that it leaves behind go on as ordinary ones.
@@ -76,6 +80,12 @@ pub(crate) struct Args {
     /// The one CPU the program runs on.
     #[arg(long, value_name = "N", requires = "reserve")]
     cpu: Option<usize>,
+    /// Where the broker listens that is asked where we have no privilege.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    broker: PathBuf,
+    /// Ask no broker: by our own right or not at all.
+    #[arg(long, conflicts_with = "broker")]
+    no_broker: bool,
     /// Start only these commands of the contract.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', requires = "contract")]
     only: Vec<String>,
@@ -96,6 +106,15 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// How things are said while programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Text,
+    Json,
+    /// Only what must not pass in silence.
+    Quiet,
+}
+
 /// Who is to execute a reservation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Wanted {
@@ -109,6 +128,19 @@ enum Wanted {
 }
 
 impl Args {
+    /// Where to ask without privilege; none: nowhere.
+    fn broker(&self) -> Option<&Path> {
+        (!self.no_broker).then_some(&*self.broker)
+    }
+
+    fn manner(&self) -> Manner {
+        match (self.json, self.quiet) {
+            (true, _) => Manner::Json,
+            (_, true) => Manner::Quiet,
+            _ => Manner::Text,
+        }
+    }
+
     fn asked(&self, reservation: Reservation) -> Asked {
         let enforcement = match (self.soft, self.hard) {
             (true, _) => Some(Enforcement::Soft),

@@ -1,7 +1,7 @@
 //! Under which kernel class the upcalls of a process run.
 
-use punctual_linux::sched::{self, Class};
-use punctual_linux::thread;
+use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Reservation};
 
 use crate::ceiling::{Ceiling, Rates};
@@ -17,11 +17,27 @@ pub enum Placement {
     Upcalls,
     /// A CPU reservation: SCHED_DEADLINE.
     Reserved(Reservation),
+    /// One real-time class, fixed, that somebody with the privilege gives the thread: the broker in
+    /// level mode. Who that is, is said by [`crate::Upcalls::with_grant`].
+    ///
+    /// The thread neither rises nor sinks. So between the upcalls of the process preemption is
+    /// delayed as ever, and between it and others it is immediate, by the kernel's priorities.
+    Granted,
 }
+
+/// Obtains a real-time class for a thread, which calls it.
+pub(crate) type Grant = Box<dyn FnMut(Tid) -> Result<(), NotGranted> + Send>;
+
+/// Why it was not obtained.
+pub(crate) type NotGranted = Box<dyn std::error::Error + Send + Sync>;
 
 impl Placement {
     /// Puts the calling thread there; the ceiling protocol it must keep, if any.
-    pub(crate) fn enter(self, rates: Rates) -> Result<Option<Ceiling>, StartError> {
+    pub(crate) fn enter(
+        self,
+        rates: Rates,
+        grant: Option<&mut Grant>,
+    ) -> Result<Option<Ceiling>, StartError> {
         let this = thread::current();
         match self {
             Self::Ordinary => {
@@ -34,6 +50,27 @@ impl Placement {
                 sched::set(this, Class::Deadline { reservation, reset_on_fork: true })?;
                 Ok(None)
             }
+            Self::Granted => obtain(grant).map(|()| None).map_err(StartError::NotGranted),
         }
+    }
+}
+
+/// Has the calling thread granted a real-time class, and looks whether it was.
+pub(crate) fn obtain(grant: Option<&mut Grant>) -> Result<(), NotGranted> {
+    let Some(grant) = grant else {
+        return Err("nobody was named who grants it; name one with Upcalls::with_grant".into());
+    };
+    let this = thread::current();
+    grant(this)?;
+    match sched::get(this).map_err(|gone: SchedError| Box::new(gone))?.policy_name() {
+        "SCHED_FIFO" | "SCHED_RR" | "SCHED_DEADLINE" => {
+            // Before Linux 6.12 a real-time thread's futex(2) is late by its slack as well.
+            thread::set_timer_slack(Duration::from_nanos(1));
+            Ok(())
+        }
+        other => Err(format!(
+            "thread {this} was said to be granted a real-time class, and stands under {other}"
+        )
+        .into()),
     }
 }

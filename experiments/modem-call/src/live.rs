@@ -86,7 +86,7 @@ fn call(
     // A reservation holds what is used on average; the margin for the worst case is its slack.
     let upcall = match placement {
         Placement::Reserved(_) => driver(upcall.batch().get(), time_per_line)?,
-        Placement::Ordinary | Placement::Upcalls => upcall.clone(),
+        Placement::Ordinary | Placement::Upcalls | Placement::Granted => upcall.clone(),
     };
     let mut summary = Summary::new([&Task::from(&upcall)]);
     let start = clock::now() + LEAD_IN;

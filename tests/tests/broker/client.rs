@@ -72,6 +72,7 @@ impl State {
                 let thread = thread::Tid::from_raw(number(thread) as i32).expect("positive");
                 self.request(&Want { thread, ..Want::reservation(text.parse().expect("valid")) })
             }
+            ["run_upcalls", what @ ..] => crate::upcalls::obey(&self.socket, &what.join(" ")),
             ["offer"] => {
                 let refused = self.refused.clone().expect("refused before");
                 let answer = self.broker().accept_offer(&refused);

@@ -10,3 +10,4 @@ mod feedback;
 mod grants;
 mod host;
 mod hostile;
+mod upcalls;

@@ -37,6 +37,12 @@ pub(crate) fn run(scenario: &Scenario, unit: Duration) -> Vec<Event> {
     let mut created = scenario.jobs.len() as u32;
     for (when, order) in scenario.orders {
         let order = match *order {
+            Order::Create(job) => {
+                created += 1;
+                let (upcall, handler) = (job.upcall(unit), stepper(job.course));
+                let first_release = at(job.first_release);
+                Machines::Create { task: created - 1, upcall, handler, first_release }
+            }
             Order::Suspend(task) => Machines::Suspend { task },
             Order::Resume(task) => Machines::Resume { task },
             Order::Close(task) => Machines::Close { task },

@@ -39,6 +39,11 @@ pub(crate) fn run(scenario: &Scenario, unit: Duration, placement: Placement) -> 
     for (when, order) in scenario.orders {
         clock::sleep_until(at(*when));
         match *order {
+            Order::Create(job) => {
+                let first_release = at(job.first_release);
+                let created = running.create(job.upcall(unit), stepper(job.course), first_release);
+                created.expect("admitted");
+            }
             Order::Suspend(task) => running.suspend(task).expect("there"),
             Order::Resume(task) => running.resume(task).expect("there"),
             Order::Close(task) => drop(running.close(task).expect("there")),

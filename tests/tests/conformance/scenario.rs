@@ -23,6 +23,7 @@ pub(crate) struct Job {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Order {
+    Create(Job),
     Suspend(u32),
     Resume(u32),
     Close(u32),
@@ -125,6 +126,22 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         orders: &[(30, Order::Change(0, 30))],
         ..scenario("a new period begins at the end of the old", &[job(20, &[(2, 1)])], 85)
+    },
+    Scenario {
+        orders: &[(30, Order::Create(Job { first_release: 3, ..job(20, &[(2, 1)]) }))],
+        ..scenario(
+            "a first release long past: the next instant of its grid, and nothing to catch up with",
+            &[job(50, &[(2, 1)])],
+            92,
+        )
+    },
+    Scenario {
+        orders: &[(30, Order::Create(Job { first_release: 18, ..job(40, &[(2, 1)]) }))],
+        ..scenario(
+            "a first release less than a period past: at once, in its phase",
+            &[job(50, &[(2, 1)])],
+            90,
+        )
     },
     Scenario {
         orders: &[(30, Order::Close(0))],

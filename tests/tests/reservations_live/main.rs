@@ -4,8 +4,10 @@
 //! No wall-clock maximum is asserted: another program may take the CPU at any time.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
+mod adapted;
 mod current;
 mod killed;
+mod refused;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! Processes that are killed or stopped, and rubbish in what they share.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::process::Child;
 
@@ -14,6 +15,7 @@ use crate::harness::{
     Happened, LONG, Progress, SHORT, alone, assert_nobody_is_preempted, millis, other, record_of,
     soon, table, within,
 };
+use crate::hostile::hostile;
 
 #[test]
 fn whoever_is_killed_or_stopped_holds_up_nobody_and_the_table_serves_on() {
@@ -97,6 +99,30 @@ fn rubbish_in_the_table_stops_nobody() {
         assert_nobody_is_preempted(&long, &short);
         assert!(long.count(0, Kind::Complete) >= 2);
         assert!(short.count(0, Kind::Complete) >= 10);
+    });
+}
+
+#[test]
+fn one_that_holds_a_place_and_writes_rubbish_in_it_stops_nobody() {
+    alone(|| {
+        let start = soon();
+        let until = start + millis(1_200);
+        let mut hostile = hostile(until + millis(100));
+        let mut said = BufReader::new(hostile.stdout.take().expect("not taken before"));
+        // The lines before are the test harness's.
+        let holds =
+            said.by_ref().lines().any(|line| line.expect("text").starts_with("holds place"));
+        assert!(holds, "it has a place");
+        let children = [other(start, until, &[LONG]), other(start, until, &[SHORT])];
+        let [long, short] = children.map(record_of);
+        assert!(hostile.try_wait().expect("our child").is_none(), "it held on to the end");
+        let rest = said.lines().map_while(Result::ok).collect::<Vec<_>>();
+        assert!(hostile.wait().expect("our child").success(), "{rest:?}");
+        assert_nobody_is_preempted(&long, &short);
+        assert!(long.count(0, Kind::Complete) >= 2);
+        assert!(short.count(0, Kind::Complete) >= 10);
+        let absences = long.absences(0);
+        assert!(short.starts(0).any(|at| within(&absences, at)), "it was given way to");
     });
 }
 

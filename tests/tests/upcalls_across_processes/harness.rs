@@ -102,7 +102,7 @@ fn kind_of(word: &str) -> Kind {
 }
 
 /// The table of the children of a process: no other program's.
-fn table_of(parent: u32) -> String {
+pub(crate) fn table_of(parent: u32) -> String {
     format!("test-{parent}")
 }
 

@@ -5,6 +5,7 @@
 
 mod faults;
 mod harness;
+mod hostile;
 
 use punctual_trace::Kind;
 
@@ -16,6 +17,12 @@ use harness::{
 #[test]
 fn other_process() {
     harness::play();
+}
+
+/// Not a test: what a hostile process does.
+#[test]
+fn hostile_process() {
+    hostile::play();
 }
 
 #[test]

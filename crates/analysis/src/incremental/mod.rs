@@ -56,6 +56,7 @@
 //! [`crate::edf::demand`]: nanoseconds, continuous time, two context switches a job. Reservations
 //! are interference from the start to the end; that they fit themselves is not examined here.
 
+mod bands;
 mod blocks;
 mod certificate;
 mod denial;
@@ -71,6 +72,7 @@ use alloc::vec::Vec;
 
 use punctual_model::{Duration, Policy, Reservation, Service, Task};
 
+pub use self::bands::Bands;
 pub use self::denial::Denial;
 use self::earliest_deadline::EarliestDeadline;
 use self::first_in::FirstIn;

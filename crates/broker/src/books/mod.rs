@@ -26,6 +26,7 @@
 mod cpu;
 mod limits;
 mod offers;
+mod remnants;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use punctual_analysis::Steps;
 use punctual_model::{Instant, Reservation};
 
 use self::cpu::Cpu;
+use self::remnants::Remnant;
 pub use self::terms::{Asker, Denied, Host, Offer, Order};
 use crate::grant::GrantId;
 use crate::want::What;
@@ -60,18 +62,6 @@ struct Entry {
 struct Sum {
     ppm: u64,
     grants: u32,
-}
-
-/// What an ended reservation has left behind.
-#[derive(Clone, Copy, Debug)]
-struct Remnant {
-    uid: u32,
-    group: Option<u32>,
-    /// What its thread keeps.
-    share_ppm: u64,
-    /// What stands above the upcalls of all CPUs until it has left: what it had, which is more than
-    /// what it keeps.
-    above: Option<Reservation>,
 }
 
 /// Everything that is granted on the host.
@@ -196,51 +186,6 @@ impl Books {
         {
             self.lingering.push((now.saturating_add(reservation.period()), share_ppm));
         }
-    }
-
-    /// The reservation `had` of `id` has ended, and its thread keeps `keeps` of it until it has left.
-    ///
-    /// That counts as a grant in the quota of `asker`; and until then the upcalls of all CPUs are
-    /// admitted as if the thread had it all. `id` need not be entered: after a restart it is not.
-    pub fn remains(
-        &mut self,
-        id: GrantId,
-        asker: &Asker,
-        had: Reservation,
-        keeps: Reservation,
-        now: Instant,
-    ) {
-        self.release(id, now);
-        // It stood there a moment ago, so it does again; and where it did not it hardly matters.
-        let above = self.reserve(had, &mut Steps::new(self.steps)).is_ok().then_some(had);
-        let (uid, group) = (asker.uid, asker.quota.group);
-        let remnant = Remnant { uid, group, share_ppm: keeps.utilisation_ppm(), above };
-        if let Some(before) = self.remnants.insert(id, remnant) {
-            self.let_go(before);
-        }
-    }
-
-    /// The thread has left.
-    pub fn has_left(&mut self, id: GrantId) {
-        if let Some(remnant) = self.remnants.remove(&id) {
-            self.let_go(remnant);
-        }
-    }
-
-    fn let_go(&mut self, remnant: Remnant) {
-        if let Some(above) = remnant.above {
-            self.cpus.iter_mut().for_each(|cpu| cpu.unreserve(above));
-        }
-    }
-
-    /// What is left behind by those of whom `of` says so.
-    fn left_behind(&self, of: impl Fn(&Remnant) -> bool) -> Sum {
-        let mut sum = Sum::default();
-        for remnant in self.remnants.values().filter(|remnant| of(remnant)) {
-            sum.ppm += remnant.share_ppm;
-            sum.grants += 1;
-        }
-        sum
     }
 
     /// Requests like `what` that would be admitted now, in place of `id` if that is entered.

@@ -25,12 +25,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A program that knows nothing of the broker is started under a reservation by [`spawn_reserved`].
+//!
 //! The socket is only for asking: between two requests the kernel alone keeps the promise, and a
 //! broker that dies takes nothing away. Reconnect within the grace period and [`Broker::resume`].
 
 mod conversation;
 mod error;
 mod granted;
+mod spawn;
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,6 +47,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use error::{ClientError, RequestError};
 pub use granted::{Granted, ReleaseError};
+pub use spawn::{SpawnError, Spawned, spawn_reserved};
 
 use crate::SOCKET;
 use crate::grant::GrantId;
@@ -92,8 +96,18 @@ impl Broker {
 
     /// Connects to the broker at `path`.
     pub fn connect_to(path: &Path) -> Result<Self, ClientError> {
-        let socket = Socket::connect(path)
-            .map_err(|source| ClientError::NoBroker { path: path.display().to_string(), source })?;
+        let socket = Socket::connect(path).map_err(|source| no_broker(path, source))?;
+        Self::on(socket, PATIENCE)
+    }
+
+    /// [`Self::connect_to`] that waits for no answer longer than `patience`, neither to this nor later.
+    pub fn connect_within(path: &Path, patience: Time) -> Result<Self, ClientError> {
+        let socket = Socket::connect_within(path, patience);
+        Self::on(socket.map_err(|source| no_broker(path, source))?, patience)
+    }
+
+    /// On a socket that is connected.
+    fn on(socket: Socket, patience: Time) -> Result<Self, ClientError> {
         let mut broker = Self {
             socket,
             next: 1,
@@ -101,7 +115,7 @@ impl Broker {
             events: VecDeque::new(),
             ceiling: false,
             rttime_us: None,
-            patience: PATIENCE,
+            patience,
         };
         match broker.ask(Ask::Hello { version: VERSION })? {
             Answer::Welcome { ceiling, rttime_us, .. } => {
@@ -157,7 +171,9 @@ impl Broker {
         self.request(&want)
     }
 
-    /// Goes on with a grant that an earlier connection of this process was given.
+    /// Goes on with a grant that an earlier connection was given: one of this process, or one that
+    /// [`spawn_reserved`] made for a program. From there on this connection speaks for whoever holds
+    /// the grant.
     pub fn resume(&mut self, granted: &mut Granted) -> Result<(), RequestError> {
         let ask = Ask::Resume { grant: granted.id(), token: granted.token() };
         match self.ask(ask)? {
@@ -255,6 +271,10 @@ impl AsFd for Broker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn no_broker(path: &Path, source: io::Error) -> ClientError {
+    ClientError::NoBroker { path: path.display().to_string(), source }
 }
 
 fn unexpected(answer: Answer) -> ClientError {

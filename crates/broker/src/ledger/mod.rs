@@ -9,6 +9,8 @@
 //! but nothing is in force that is not in the ledger.
 
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::io;
@@ -262,88 +264,4 @@ fn begin(database: &Database, boot: &str) -> Result<Begun, Failure> {
     }
     write.commit()?;
     Ok((grants, next, next_refusal))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::grant::Token;
-    use crate::want::RawWant;
-
-    fn record(id: GrantId) -> Record {
-        Record {
-            id,
-            token: Token::draw().expect("random"),
-            uid: 1_000,
-            gids: vec![1_000, 29],
-            process: ProcessId { pid: 7, start: 99 },
-            thread_start: 99,
-            want: RawWant::Reservation { thread: 7, budget_ns: 1, period_ns: 2 },
-            old_limits: Some(OldLimits { rtprio: (Some(0), Some(0)), rttime: (None, None) }),
-            old_cpus: Some(vec![0, 1]),
-            since: 1,
-            remnant: false,
-        }
-    }
-
-    fn refusal(at: u64) -> RefusedStatus {
-        RefusedStatus { at, uid: 1, pid: 2, what: "it".into(), why: "no".into() }
-    }
-
-    #[test]
-    fn what_was_entered_is_there_after_a_reopening_and_numbers_are_never_given_twice() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut given = Vec::new();
-        let mut kept: Vec<Record> = Vec::new();
-        for _ in 0..3 {
-            let (mut ledger, records) = Ledger::open(folder.path()).expect("opens");
-            assert_eq!(records, kept);
-            for _ in 0..3 {
-                given.push(ledger.next_id().expect("a number"));
-            }
-            let [keep, strike] = [given[given.len() - 1], given[given.len() - 2]].map(record);
-            ledger.enter(&keep).expect("entered");
-            ledger.enter(&strike).expect("entered");
-            ledger.strike(&[strike.id]).expect("struck out");
-            kept.push(keep);
-        }
-        assert!(given.is_sorted_by(|a, b| a < b), "{given:?}");
-    }
-
-    #[test]
-    fn a_second_broker_cannot_open_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (_first, _) = Ledger::open(folder.path()).expect("opens");
-        assert!(matches!(Ledger::open(folder.path()), Err(LedgerError::Database { .. })));
-    }
-
-    #[test]
-    fn a_folder_that_others_could_have_written_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = tempfile::tempdir().expect("a folder");
-        let made = folder.path().join("made");
-        drop(Ledger::open(&made).expect("opens"));
-        let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o777;
-        assert_eq!(mode(&made), 0o700);
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(&made, &link).expect("ours");
-        let refused = |path: &Path| matches!(Ledger::open(path), Err(LedgerError::Unsafe { .. }));
-        assert!(refused(&link));
-        for open in [0o770, 0o707, 0o1777] {
-            fs::set_permissions(&made, fs::Permissions::from_mode(open)).expect("ours");
-            assert!(refused(&made), "{open:o}");
-        }
-    }
-
-    #[test]
-    fn the_latest_refusals_are_remembered() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (mut ledger, _) = Ledger::open(folder.path()).expect("opens");
-        for at in 0..MAX_REFUSALS + 10 {
-            ledger.refused(&[refusal(at)]).expect("written");
-        }
-        let refusals = ledger.refusals().expect("read");
-        assert_eq!(refusals.len() as u64, MAX_REFUSALS);
-        assert_eq!(refusals[0], refusal(MAX_REFUSALS + 9));
-    }
 }

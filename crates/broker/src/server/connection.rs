@@ -13,6 +13,7 @@ use super::refusals::shorten;
 use super::{Server, Source};
 use crate::grant::GrantId;
 use crate::kernel::peer::Peer;
+use crate::ledger::ProcessId;
 use crate::wire::{Answer, Ask, Event, Received, Said, Socket, VERSION, parse_ask, to_bytes};
 
 /// Messages that wait for a client to read; one more and it is cut off.
@@ -24,6 +25,7 @@ const ACCEPTED_AT_A_TURN: usize = 32;
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: Socket,
+    /// For whom it speaks: who connected it, or whose grant it resumed.
     pub(super) peer: Rc<Peer>,
     source: u64,
     greeted: bool,
@@ -184,6 +186,21 @@ impl Server {
         }
     }
 
+    /// From here on what comes on a connection counts as said by `holder`, whose events it gets.
+    pub(super) fn speaks_for(&mut self, id: u64, holder: &Rc<Peer>) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut connection.peer, Rc::clone(holder));
+        self.is_lonely(before.process.id);
+    }
+
+    /// Notes since when no connection speaks for a process, if none does.
+    fn is_lonely(&mut self, process: ProcessId) {
+        let connected = self.connections.values().any(|other| other.peer.process.id == process);
+        if let (false, Some(held)) = (connected, self.held.get_mut(&process)) {
+            held.lonely_since = Some(clock::now());
+        }
+    }
+
     fn flush(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id) {
             let Some(bytes) = connection.out.front() else {
@@ -208,11 +225,7 @@ impl Server {
     pub(super) fn close(&mut self, id: u64) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.unwatch(&connection.socket, connection.source);
-        let process = connection.peer.process.id;
-        let connected = self.connections.values().any(|other| other.peer.process.id == process);
-        if let (false, Some(held)) = (connected, self.held.get_mut(&process)) {
-            held.lonely_since = Some(clock::now());
-        }
+        self.is_lonely(connection.peer.process.id);
     }
 }
 

@@ -1,11 +1,10 @@
-//! Processes with grants: they end, lose their connection, come back; and so does the broker.
+//! Processes with grants: they end, lose their connection, come back.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use punctual_linux::clock;
-use punctual_linux::thread::Tid;
 use punctual_model::Instant;
 use rustix::io::Errno;
 use tracing::{info, warn};
@@ -15,10 +14,10 @@ use crate::books::{Asker, Order};
 use crate::grant::GrantId;
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::sweep::{Allowed, sweep};
-use crate::kernel::take::{Beside, moved_to, remains, remnant};
+use crate::kernel::take::Beside;
 use crate::kernel::usage::Meter;
-use crate::ledger::{LedgerError, ProcessId, Record};
-use crate::want::{Kind, Want, What};
+use crate::ledger::{ProcessId, Record};
+use crate::want::{Kind, Want};
 use crate::wire::Event;
 
 /// A process with at least one grant.
@@ -45,75 +44,6 @@ pub(super) struct Live {
 }
 
 impl Server {
-    /// Takes up the grants of a broker before this one.
-    pub(super) fn adopt(&mut self, records: Vec<Record>) -> Result<(), LedgerError> {
-        let now = clock::now();
-        let mut gone = Vec::new();
-        // What threads have kept is there whatever is decided of the others.
-        let (left, records): (Vec<_>, Vec<_>) =
-            records.into_iter().partition(|record| record.remnant);
-        for record in left {
-            self.keep_remnant(record);
-        }
-        for record in records {
-            // Its children may live.
-            self.watched.insert(record.uid);
-            self.remember_limits(&record);
-            let (id, pid) = (record.id, record.process.pid);
-            if let Err(why) = self.adopt_one(record, now) {
-                info!(%id, pid, why, "grant not adopted");
-                // What is left of it keeps its place in the ledger.
-                if !self.remnants.contains_key(&id) {
-                    gone.push(id);
-                }
-            }
-        }
-        if gone.is_empty() { Ok(()) } else { self.ledger.strike(&gone) }
-    }
-
-    fn adopt_one(&mut self, record: Record, now: Instant) -> Result<(), String> {
-        let want = Want::try_from(record.want.clone()).map_err(|why| why.to_string())?;
-        let process = Process::find(record.process).ok_or("its process has ended")?;
-        if process.thread_start(want.thread) != Some(record.thread_start) {
-            return Err("its thread has ended".into());
-        }
-        let (id, started) = (record.id, record.thread_start);
-        let asker = self.asker(record.uid, &record.gids);
-        let cpu = match self.books.enter(id, &asker, &want.what, now) {
-            Ok(cpu) => cpu,
-            Err(denied) => {
-                self.not_adopted(&process, &record, &want, now);
-                return Err(format!("the host has no room for it any more: {denied}"));
-            }
-        };
-        // The broker before may have died in the middle of a change: what the books say holds.
-        if let Err(why) = self.means.give(&process, record.uid, &want, started, cpu) {
-            self.not_adopted(&process, &record, &want, now);
-            return Err(format!("it cannot be put in force again: {why}"));
-        }
-        let peer = Peer { process, uid: record.uid, gids: record.gids.clone() };
-        let peer = self
-            .held
-            .get(&record.process)
-            .map_or_else(|| Rc::new(peer), |held| Rc::clone(&held.peer));
-        let process = record.process;
-        if let Err(why) = self.hold(&peer, record.clone(), want.clone(), cpu) {
-            self.not_adopted(&peer.process, &record, &want, now);
-            return Err(format!("its process cannot be watched: {why}"));
-        }
-        if let Some(held) = self.held.get_mut(&process) {
-            held.lonely_since = Some(now);
-        }
-        Ok(())
-    }
-
-    fn not_adopted(&mut self, process: &Process, record: &Record, want: &Want, now: Instant) {
-        match self.take_from(process, record, want) {
-            Some(remnant) => self.remain(remnant),
-            None => self.books.release(record.id, now),
-        }
-    }
-
     /// Keeps a grant that is in force, and its process in sight.
     pub(super) fn hold(
         &mut self,
@@ -142,7 +72,7 @@ impl Server {
         Ok(())
     }
 
-    fn remember_limits(&mut self, record: &Record) {
+    pub(super) fn remember_limits(&mut self, record: &Record) {
         if let Some(old) = record.old_limits {
             self.old_limits.entry(record.uid).or_insert((old, record.process.start));
         }
@@ -189,55 +119,6 @@ impl Server {
         self.forget(&[id]);
     }
 
-    /// The grant has ended, and its thread has not left SCHED_DEADLINE yet.
-    pub(super) fn remain(&mut self, record: Record) {
-        if let Err(why) = self.ledger.enter(&record) {
-            warn!(%why, id = %record.id, "a remnant is not in the ledger");
-        }
-        self.keep_remnant(record);
-    }
-
-    fn keep_remnant(&mut self, record: Record) {
-        if let Ok(Want { what: What::Reservation(had), .. }) = Want::try_from(record.want.clone()) {
-            let asker = self.asker(record.uid, &record.gids);
-            self.books.remains(record.id, &asker, had, remnant(had), clock::now());
-            self.remnants.insert(record.id, record);
-        }
-    }
-
-    /// Strikes out the remnants of threads that have left, ended, or been granted something else.
-    pub(super) fn look_at_remnants(&mut self) {
-        let (mut left, mut moved) = (Vec::new(), Vec::new());
-        for record in self.remnants.values() {
-            let (thread, pid) = (record.want.thread(), record.process.pid);
-            let stays = Tid::from_raw(thread)
-                .is_some_and(|thread| remains(pid, thread, record.thread_start));
-            if self.is_granted(record.process, thread) {
-                left.push(record.id);
-            } else if !stays {
-                match moved_to(record) {
-                    Some(to) if thread != pid && !self.is_taken(record, pid) => {
-                        moved.push(record.left_by(to.thread, to.started));
-                    }
-                    _ => left.push(record.id),
-                }
-            }
-        }
-        for record in moved {
-            info!(id = %record.id, pid = record.process.pid, "a remnant went through execve(2)");
-            self.remain(record);
-        }
-        if left.is_empty() {
-            return;
-        }
-        self.strike(&left);
-        for id in left {
-            self.remnants.remove(&id);
-            self.books.has_left(id);
-        }
-        self.tell_of_room();
-    }
-
     pub(super) fn revoke(&mut self, id: GrantId, why: &str) {
         self.tell(id, &Event::Revoked { why: why.into() });
         self.end(id, why);
@@ -273,14 +154,8 @@ impl Server {
         Some(record.left_by(left.thread, left.started))
     }
 
-    fn is_granted(&self, process: ProcessId, thread: i32) -> bool {
-        let of =
-            |live: &Live| live.record.process == process && live.record.want.thread() == thread;
-        self.grants.values().any(of)
-    }
-
     /// Whether a thread of the process has another grant than `record`, or what is left of one.
-    fn is_taken(&self, record: &Record, thread: i32) -> bool {
+    pub(super) fn is_taken(&self, record: &Record, thread: i32) -> bool {
         let live = self.grants.values().map(|live| &live.record);
         live.chain(self.remnants.values()).any(|other| {
             other.id != record.id
@@ -289,7 +164,7 @@ impl Server {
         })
     }
 
-    fn strike(&self, ids: &[GrantId]) {
+    pub(super) fn strike(&self, ids: &[GrantId]) {
         if let Err(why) = self.ledger.strike(ids) {
             // It will be found dead, or taken back, at the next start.
             warn!(%why, "grants stay in the ledger");

@@ -4,12 +4,14 @@
 //! - [`Server::open`]: opens ledger and socket, takes up what a broker before it granted, and gives
 //!   up all privilege but two capabilities.
 //! - `options` and `error`: what it is told, and why it does not run. `start`: configuration, host,
-//!   signals. `connection`: one client. `requests` and `refusals`:
-//!   what each message does.
-//! - `lives`: processes that end, lose their connection, come back.
+//!   signals. `turns`: the loop. `connection`: one client. `requests` and `refusals`: what each
+//!   message does.
+//! - `lives`: processes that end, lose their connection, come back. `remnants`: what threads keep
+//!   beyond the end. `adoption`: a broker that goes on where another was killed.
 //! - `feedback`: use, overuse, and hosts that get tighter. `status`: what is told to those who look.
 //! - `pace`: how often a user may ask. `manager`: the service manager's protocol.
 
+mod adoption;
 mod connection;
 mod error;
 mod feedback;
@@ -18,9 +20,11 @@ mod manager;
 mod options;
 mod pace;
 mod refusals;
+mod remnants;
 mod requests;
 mod start;
 mod status;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -28,9 +32,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
-use rustix::event::{Timespec, epoll};
-use rustix::io::Errno;
-use tracing::{error, info, warn};
+use rustix::event::epoll;
 
 use self::connection::Connection;
 pub use self::error::ServeError;
@@ -47,12 +49,6 @@ use crate::kernel::privileges::{Powers, drop_all_but_needed};
 use crate::kernel::usage::Meter;
 use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
 use crate::wire::{Listener, MAX_MESSAGE, RefusedStatus};
-
-/// How often processes are looked through and the configuration is held against the host.
-const SLOW: Duration = Duration::from_secs(1);
-
-/// Events of one wait: a flood on some connections cannot keep others from their turn for longer.
-const BATCH: usize = 64;
 
 /// Whose event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,115 +168,6 @@ impl Server {
         };
         server.adopt(records)?;
         Ok(server)
-    }
-
-    /// Serves until SIGTERM or SIGINT. Grants stay in force and in the ledger: the next broker takes
-    /// them up.
-    pub fn run(mut self) -> Result<(), ServeError> {
-        info!(
-            grants = self.grants.len(),
-            order = ?self.means.order,
-            may_limit = self.powers.may_limit,
-            cpus = self.means.cpus.len(),
-            "broker ready"
-        );
-        self.manager.ready();
-        let mut events = Vec::with_capacity(BATCH);
-        loop {
-            let now = clock::now();
-            let wait = self.next_tick.saturating_since(now).as_nanos();
-            let timeout = Timespec {
-                tv_sec: (wait / 1_000_000_000) as i64,
-                tv_nsec: (wait % 1_000_000_000) as _,
-            };
-            events.clear();
-            match epoll::wait(
-                &self.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                Some(&timeout),
-            ) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(other) => return Err(other.into()),
-            }
-            for event in events.drain(..) {
-                self.handle(event.data.u64(), event.flags);
-                // Between any two messages: no crowd of clients delays it by more than one.
-                self.tick_if_due();
-            }
-            if self.signals.end() {
-                info!("broker ends; what is granted stays in force for its successor");
-                self.write_refusals();
-                self.manager.stopping();
-                return Ok(());
-            }
-            self.tick_if_due();
-        }
-    }
-
-    fn tick_if_due(&mut self) {
-        let now = clock::now();
-        if now >= self.next_tick {
-            self.tick(now);
-            self.manager.alive();
-            self.next_tick = now + self.config.sample;
-        }
-    }
-
-    fn handle(&mut self, source: u64, flags: epoll::EventFlags) {
-        // Something earlier in the same batch may have ended it.
-        match self.sources.get(&source).copied() {
-            None => {}
-            Some(Source::Listener) => self.accept_some(),
-            Some(Source::Signals) if self.signals.reload() => self.reload(),
-            Some(Source::Signals) => {}
-            Some(Source::Connection(id)) => self.turn(id, flags),
-            Some(Source::Process(id)) => self.process_ended(id),
-        }
-    }
-
-    fn tick(&mut self, now: Instant) {
-        self.look_at_use(now);
-        self.look_at_remnants();
-        self.end_the_lonely(now);
-        self.revoke_what_is_over(now);
-        if now.saturating_since(self.last_slow) >= SLOW || self.sweep_now {
-            self.last_slow = now;
-            self.banned.retain(|_, until| *until > now);
-            self.pace.forget(now);
-            self.sweep();
-            self.write_refusals();
-            self.hold_against_the_host(now);
-        }
-    }
-
-    fn write_refusals(&mut self) {
-        if self.unwritten.is_empty() {
-            return;
-        }
-        let refusals = std::mem::take(&mut self.unwritten);
-        if let Err(why) = self.ledger.refused(&refusals) {
-            warn!(%why, "refusals are not remembered");
-        }
-    }
-
-    /// Reads the configuration again. A bad one changes nothing.
-    fn reload(&mut self) {
-        self.manager.reloading();
-        let read = read_config(&self.options)
-            .and_then(|config| Ok((means(&config, self.powers)?, config)));
-        match read {
-            // Threads stand where the order of the start has put them.
-            Ok((means, _)) if means.order != self.means.order => {
-                warn!("upcalls = changes only with a restart; the configuration stays as it is");
-            }
-            Ok((means, config)) => {
-                info!("configuration reloaded");
-                (self.means, self.config) = (means, config);
-                self.rebuild(clock::now());
-            }
-            Err(why) => error!(%why, "the configuration stays as it is"),
-        }
-        self.manager.ready();
     }
 
     /// Registers a descriptor; it must stay open as long as its source is known.

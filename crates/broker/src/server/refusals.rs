@@ -11,7 +11,7 @@ use crate::grant::GrantId;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
 use crate::want::{RawWant, Want, What};
-use crate::wire::{Offered, Refused, RefusedStatus};
+use crate::wire::{KERNEL, Offered, Refused, RefusedStatus};
 
 /// Refusals that can be asked for.
 const MOST_REFUSALS: usize = 32;
@@ -94,7 +94,7 @@ impl Server {
         match why {
             GiveError::Class(SchedError::NoBandwidth { .. }) => {
                 let refused = Refused {
-                    test: "kernel".into(),
+                    test: KERNEL.into(),
                     why: why.to_string(),
                     short_ppm: None,
                     offers: Vec::new(),

@@ -40,7 +40,7 @@ impl Server {
                 self.at_its_pace(peer).and_then(|()| self.change(connection, peer, grant, want))
             }
             Ask::Release { grant } => self.release(peer, grant),
-            Ask::Resume { grant, token } => self.resume(peer, grant, token),
+            Ask::Resume { grant, token } => self.resume(connection, peer, grant, token),
             Ask::Status { after } => Ok(Answer::Status(self.status(peer, after))),
         };
         match outcome {
@@ -163,20 +163,35 @@ impl Server {
         Ok(Answer::Released)
     }
 
-    fn resume(&mut self, peer: &Rc<Peer>, id: GrantId, token: Token) -> Result<Answer, Stop> {
-        let live = self.own(peer, id)?;
-        // The process and the user are the kernel's word; the token only tells its parts apart.
-        if live.record.token != token {
+    /// On another connection of its holder, or of another process of the same user that knows the
+    /// token: then that connection speaks for the holder from here on. So whoever started a program
+    /// under a grant of the program's own can follow a broker that was replaced.
+    fn resume(
+        &mut self,
+        connection: u64,
+        peer: &Rc<Peer>,
+        id: GrantId,
+        token: Token,
+    ) -> Result<Answer, Stop> {
+        // The user is the kernel's word. A process of the same user that knows the secret has it from
+        // the holder, or could have asked in its place: it gains nothing.
+        let of_user = self.grants.get(&id).filter(|live| live.record.uid == peer.uid);
+        let Some(live) = of_user.filter(|live| live.record.token == token) else {
             return Err(Stop::Error(no_such(id)));
-        }
+        };
         let (want, started, cpu) = (live.want.clone(), live.record.thread_start, live.cpu);
+        let Some(held) = self.held.get(&live.record.process) else {
+            return Err(Stop::Error(no_such(id)));
+        };
+        let holder = Rc::clone(&held.peer);
         // A broker that died between the kernel and the ledger may have left it half in force.
-        if let Err(why) = self.means.give(&peer.process, peer.uid, &want, started, cpu) {
+        if let Err(why) = self.means.give(&holder.process, holder.uid, &want, started, cpu) {
             self.end(id, "not in force at its resumption");
             return Err(Stop::Error(why.to_string()));
         }
-        self.is_back(peer);
-        info!(%id, uid = peer.uid, pid = peer.process.id.pid, "resumed");
+        self.speaks_for(connection, &holder);
+        self.is_back(&holder);
+        info!(%id, uid = peer.uid, pid = holder.process.id.pid, by = peer.process.id.pid, "resumed");
         Ok(Answer::Granted { grant: id, token, cpu: self.kernel_cpu(cpu) })
     }
 

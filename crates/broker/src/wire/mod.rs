@@ -24,6 +24,9 @@ pub const VERSION: u32 = 1;
 /// The longest message in either direction, in bytes.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
+/// The test of a [`Refused`] by the kernel, which has no bandwidth at this moment.
+pub const KERNEL: &str = "kernel";
+
 /// Reads a client's message; the error says where and what is wrong.
 pub fn parse_ask(bytes: &[u8]) -> Result<Envelope, serde_json::Error> {
     serde_json::from_slice(bytes)

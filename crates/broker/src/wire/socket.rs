@@ -5,8 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration as Time;
 
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
     bind, connect, listen, recv, send, socket_with,
@@ -115,6 +117,21 @@ impl Socket {
     pub fn connect(path: &Path) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;
         connect(&fd, &SocketAddrUnix::new(path)?)?;
+        Ok(Self { fd })
+    }
+
+    /// [`Self::connect`] that waits for no longer than `patience` where the broker accepts nobody.
+    pub fn connect_within(path: &Path, patience: Time) -> io::Result<Self> {
+        let socket = Self::unconnected(patience)?;
+        connect(&socket.fd, &SocketAddrUnix::new(path)?)?;
+        Ok(socket)
+    }
+
+    /// A socket that another process is to connect, which then is the one who asks
+    /// ([`punctual_linux::process::introduce_on_exec`]). Connecting and sending wait for `patience`.
+    pub fn unconnected(patience: Time) -> io::Result<Self> {
+        let fd = new_socket(SocketFlags::empty())?;
+        set_socket_timeout(&fd, Timeout::Send, Some(patience))?;
         Ok(Self { fd })
     }
 

@@ -75,7 +75,7 @@ impl From<Refused> for Failure {
             Refused::DoesNotFit { .. }
             | Refused::NoRoom { .. }
             | Refused::TooMany { .. }
-            | Refused::Class(SchedError::NoBandwidth { .. }) => PUNCTUAL_EREFUSED,
+            | Refused::NoBandwidth { .. } => PUNCTUAL_EREFUSED,
             Refused::AlreadyReserved { .. } => PUNCTUAL_EINVAL,
             Refused::Gone => PUNCTUAL_ENOENT,
             Refused::Unsuitable(_)

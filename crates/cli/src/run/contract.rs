@@ -34,7 +34,7 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     let mut places = Places::new();
     let mut all = Vec::with_capacity(commands.len());
     for command in commands {
-        match terms_of(command, &contract, &mut places) {
+        match terms_of(command, &contract, &mut places, args.broker()) {
             Ok(terms) => all.push(Chosen { command, terms }),
             Err(no) => return no.outcome(&format!("command \"{}\": ", command.name()), ""),
         }
@@ -59,7 +59,7 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
             return not_started.outcome(&format!("command \"{name}\": "), &after);
         }
     };
-    let ran = waiting::until_all_have_ended(running, &signals)
+    let ran = waiting::until_all_have_ended(running, &signals, args.manner())
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the programs: {error}")))?;
     report(args, &all, &ran, only_admitted.as_deref());
     Ok(Exit::OfProgram(code(&ran)))
@@ -105,6 +105,7 @@ fn terms_of(
     command: &model::Command,
     contract: &Contract,
     places: &mut Places,
+    broker: Option<&Path>,
 ) -> Result<Option<Terms>, NotStarted> {
     let Some(holding) = command.held() else { return Ok(None) };
     // In range by the contract's validation.
@@ -122,7 +123,7 @@ fn terms_of(
                 .to_owned(),
         ));
     }
-    let terms = terms(asked, places)?;
+    let terms = terms(asked, places, broker)?;
     if let Some(cpu) = terms.cpu {
         places.keep(cpu, reservation);
     }
@@ -150,7 +151,10 @@ fn start_all<'a>(
         let started =
             directory(command).and_then(|()| start(&make, terms.clone(), places, signals));
         match started {
-            Ok(started) => {
+            Ok(mut started) => {
+                if let Some(told) = &mut started.told {
+                    told.called(command.name());
+                }
                 if let (Some(terms), true) = (&started.terms, talk) {
                     say(&format!("punctual: {}: {}", command.name(), terms.text()));
                 }

@@ -2,11 +2,13 @@
 
 use std::io::{self, ErrorKind};
 
+use punctual_broker::client;
+use punctual_broker::client::RequestError;
 use punctual_linux::host;
 use punctual_linux::process::SpawnError;
 use punctual_linux::sched::SchedError;
 use punctual_model::reservation::Reservation;
-use punctual_runtime::reservation::{Refused, StartError};
+use punctual_runtime::reservation::{KernelOffer, Refused, StartError};
 use thiserror::Error;
 
 use super::say;
@@ -76,6 +78,17 @@ impl NotStarted {
         }
     }
 
+    /// The broker's. What it says names the test, the numbers, and what it would grant.
+    pub(super) fn by_broker(error: client::SpawnError, program: String) -> Self {
+        match error {
+            client::SpawnError::Program(error) => Self::Program { program, error },
+            client::SpawnError::Request(RequestError::Refused(refused)) => {
+                Self::Refused(format!("the broker: {refused}"))
+            }
+            client::SpawnError::Request(other) => Self::CannotHere(format!("the broker: {other}")),
+        }
+    }
+
     /// The timetable's.
     pub(super) fn by_timetable(refused: Refused, program: String) -> Self {
         match refused {
@@ -110,7 +123,6 @@ fn is_about_program(error: &io::Error) -> bool {
 
 /// What the kernel would take now.
 fn counter_offer(asked: Reservation) -> String {
-    let period = asked.period();
     let left = host::bandwidth_left().map_or_else(
         |_| "what is left cannot be measured".to_owned(),
         |left| {
@@ -118,13 +130,5 @@ fn counter_offer(asked: Reservation) -> String {
             format!("left on all CPUs together: {percent:.1} % of a CPU (measured by trying)")
         },
     );
-    match host::largest_budget(period) {
-        Ok(budget) if budget >= asked.budget() => {
-            format!("{left}; it has become free meanwhile: try again")
-        }
-        Ok(budget) if !budget.is_zero() => {
-            format!("{left}; the largest that fits every {period} is {budget}/{period}")
-        }
-        _ => format!("{left}; nothing fits every {period} now"),
-    }
+    format!("{left}; {}", KernelOffer::instead_of(asked))
 }

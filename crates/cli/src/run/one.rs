@@ -20,7 +20,7 @@ pub(super) fn main(args: &Args, asked: Asked, program: &OsStr, arguments: &[OsSt
         command.args(arguments);
         command
     };
-    let started = terms(asked, &mut places)
+    let started = terms(asked, &mut places, args.broker())
         .and_then(|terms| start(&make, Some(terms), &mut places, &signals));
     let running = match started {
         Ok(running) => running,
@@ -29,7 +29,7 @@ pub(super) fn main(args: &Args, asked: Asked, program: &OsStr, arguments: &[OsSt
     if let (Some(terms), false) = (&running.terms, args.json || args.quiet) {
         say(&format!("punctual: {}", terms.text()));
     }
-    let ran = waiting::until_all_have_ended(vec![running], &signals)
+    let ran = waiting::until_all_have_ended(vec![running], &signals, args.manner())
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the program: {error}")))?;
     let Some(ran) = ran.first() else { return Ok(Exit::Kept) };
     let words = |word: &OsString| word.to_string_lossy().into_owned();

@@ -24,6 +24,8 @@ struct Row<'a> {
     period_ns: Option<u64>,
     enforcement: Option<&'static str>,
     backend: Option<&'static str>,
+    /// Where the broker listens that is to grant it; null: by our own right.
+    broker: Option<String>,
     /// Null: any.
     cpu: Option<usize>,
     because: Option<&'a str>,
@@ -54,6 +56,9 @@ fn row<'a>(Chosen { command, terms }: &'a Chosen<'_>) -> Row<'a> {
         period_ns: terms.map(|terms| terms.reservation.period().as_nanos()),
         enforcement: terms.map(|terms| terms.enforcement.name()),
         backend: terms.map(|terms| terms.backend.name()),
+        broker: terms
+            .and_then(|terms| terms.broker.as_ref())
+            .map(|through| through.path.display().to_string()),
         cpu: terms.and_then(|terms| terms.cpu),
         because: terms.map(|terms| &*terms.because),
     }
@@ -73,7 +78,10 @@ fn table(all: &[Chosen<'_>]) -> Table {
                 command.name().into(),
                 terms.reservation.to_string(),
                 terms.enforcement.name().into(),
-                terms.backend.name().into(),
+                match terms.broker {
+                    Some(_) => "broker".into(),
+                    None => terms.backend.name().into(),
+                },
                 terms.cpu.map_or("any".into(), |cpu| cpu.to_string()),
                 terms.because.clone(),
             ],

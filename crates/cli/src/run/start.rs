@@ -1,14 +1,17 @@
 //! One program, from what is asked to a running process.
 
+use std::path::Path;
 use std::process::{Child, Command};
 
+use punctual_broker::client;
 use punctual_linux::process::{self, Blocked};
 use punctual_linux::{clock, sched::KernelLimits};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation};
-use punctual_runtime::reservation::{self as held, Facts, Held, Kind, Wish};
+use punctual_runtime::reservation::{self as held, Held, Kind, Wish};
 
+use super::granted::{Through, Told, missing_privilege, through};
 use super::not_started::NotStarted;
 use super::places::Places;
 
@@ -31,6 +34,8 @@ pub(super) struct Terms {
     pub(super) backend: Backend,
     /// The one CPU it runs on; `None`: any.
     pub(super) cpu: Option<usize>,
+    /// Who grants it, if we may not take it ourselves.
+    pub(super) broker: Option<Through>,
     /// Why this back end.
     pub(super) because: String,
 }
@@ -55,14 +60,23 @@ pub(super) struct Running {
     pub(super) terms: Option<Terms>,
     /// Only with a timetable.
     pub(super) held: Option<Held>,
+    /// Only with a grant of the broker.
+    pub(super) told: Option<Told>,
     /// When it was started.
     pub(super) started: Instant,
     /// Since when its reservation counts.
     pub(super) since: Instant,
 }
 
-/// Which back end, and on what terms.
-pub(super) fn terms(asked: Asked, places: &mut Places) -> Result<Terms, NotStarted> {
+/// What the kernel's reservation does not hold.
+const OUTSIDE: &str = "what the first thread starts runs outside";
+
+/// Which back end, and on what terms. Without privilege the broker at `broker` is to grant it.
+pub(super) fn terms(
+    asked: Asked,
+    places: &mut Places,
+    broker: Option<&Path>,
+) -> Result<Terms, NotStarted> {
     let Asked { reservation, enforcement, backend, cpu } = asked;
     if backend == Some(Backend::Kernel) {
         let because = match (enforcement, cpu) {
@@ -75,10 +89,14 @@ pub(super) fn terms(asked: Asked, places: &mut Places) -> Result<Terms, NotStart
                 Err("SCHED_DEADLINE takes no program that is bound to one CPU; leave the \
                                  CPU out, or ask for the timetable")
             }
-            _ => Ok("it was asked for; what the first thread starts runs outside"),
+            _ => Ok("it was asked for"),
         };
         let because = because.map_err(|why| NotStarted::BadInput(why.to_owned()))?;
-        return Ok(by_kernel(reservation, because.to_owned()));
+        let granted = match missing_privilege() {
+            Some(refused) => Some(through(broker, &refused.to_string())?),
+            None => None,
+        };
+        return Ok(by_kernel(reservation, because, granted));
     }
     let soft = Enforcement::Soft;
     let wish = Wish {
@@ -95,26 +113,48 @@ pub(super) fn terms(asked: Asked, places: &mut Places) -> Result<Terms, NotStart
             enforcement: wish.enforcement,
             backend: Backend::Timetable,
             cpu,
+            broker: None,
             because: match backend {
                 Some(_) => "it was asked for".to_owned(),
                 None => choice.because,
             },
         }),
-        Err(no) if backend.is_none() && enforcement.is_none() && kernel_serves(asked, facts) => {
-            Ok(by_kernel(reservation, format!("{no}; what the first thread starts runs outside")))
+        Err(no) => {
+            let no = no.to_string();
+            match (first_thread_will_do(asked), missing_privilege()) {
+                (true, Some(_)) => {
+                    let granted = through(broker, &no)?;
+                    Ok(by_kernel(reservation, &no, Some(granted)))
+                }
+                (true, None) if facts.deadline.is_ok() => Ok(by_kernel(reservation, &no, None)),
+                (false, Some(_)) if broker.is_some() => Err(NotStarted::CannotHere(format!(
+                    "{no}; without privilege the broker could grant SCHED_DEADLINE, to the first \
+                     thread alone, hard and on any CPU: ask for --backend kernel (in a contract for \
+                     backend = \"kernel\" and enforcement = \"hard\")"
+                ))),
+                _ => Err(NotStarted::CannotHere(no)),
+            }
         }
-        Err(no) => Err(NotStarted::CannotHere(no.to_string())),
     }
 }
 
-fn kernel_serves(asked: Asked, facts: &Facts) -> bool {
-    let fits = KernelLimits::read().check(asked.reservation).is_ok();
-    asked.cpu.is_none() && facts.deadline.is_ok() && fits
+/// Whether nothing was asked for that SCHED_DEADLINE could not do for the first thread.
+fn first_thread_will_do(asked: Asked) -> bool {
+    let Asked { reservation, enforcement, backend, cpu } = asked;
+    let fits = KernelLimits::read().check(reservation).is_ok();
+    backend.is_none() && enforcement.is_none() && cpu.is_none() && fits
 }
 
-fn by_kernel(reservation: Reservation, because: String) -> Terms {
+fn by_kernel(reservation: Reservation, because: &str, broker: Option<Through>) -> Terms {
     let (enforcement, backend) = (Enforcement::Hard, Backend::Kernel);
-    Terms { reservation, enforcement, backend, cpu: None, because }
+    let because = match &broker {
+        None => format!("{because}; {OUTSIDE}"),
+        Some(Through { path, .. }) => {
+            let path = path.display();
+            format!("{because}; without privilege here the broker at {path} is asked; {OUTSIDE}")
+        }
+    };
+    Terms { reservation, enforcement, backend, cpu: None, broker, because }
 }
 
 /// Starts what `make` makes. It is under its reservation before it executes the program.
@@ -136,18 +176,37 @@ pub(super) fn start(
         let child =
             command.spawn().map_err(|error| NotStarted::Program { program: program(), error })?;
         let started = clock::now();
-        return Ok(Running { child, terms: None, held: None, started, since: started });
+        let (held, told) = (None, None);
+        return Ok(Running { child, terms: None, held, told, started, since: started });
     };
     let Terms { reservation, enforcement, cpu, .. } = terms;
-    match terms.backend {
-        Backend::Kernel => {
+    match (terms.backend, &mut terms.broker) {
+        (Backend::Kernel, Some(through)) => {
+            let spawned = client::spawn_reserved(command, reservation, &through.path)
+                .map_err(|error| NotStarted::by_broker(error, program()))?;
+            let started = clock::now();
+            let grant = spawned.granted.id();
+            through.grant = Some(grant);
+            terms.because = format!("granted by the broker, grant {grant}; {OUTSIDE}");
+            let (child, told) = Told::of(spawned, through.path.clone(), reservation);
+            Ok(Running {
+                child,
+                terms: Some(terms),
+                held: None,
+                told: Some(told),
+                started,
+                since: started,
+            })
+        }
+        (Backend::Kernel, None) => {
             let child = process::spawn_reserved(&mut command, reservation)
                 .map_err(|error| NotStarted::by_kernel(error, reservation, program()))?;
             // The program runs from here: `spawn` returns when it has replaced our child.
             let started = clock::now();
-            Ok(Running { child, terms: Some(terms), held: None, started, since: started })
+            let (held, told) = (None, None);
+            Ok(Running { child, terms: Some(terms), held, told, started, since: started })
         }
-        Backend::Timetable => {
+        (Backend::Timetable, _) => {
             let (child, held) = places
                 .spawn(&make, reservation, enforcement, cpu)
                 .map_err(|refused| NotStarted::by_timetable(refused, program()))?;
@@ -155,7 +214,8 @@ pub(super) fn start(
             let started = clock::now();
             // What was promised before the program ran, nobody could use.
             let since = held.since().max(started);
-            Ok(Running { child, terms: Some(terms), held: Some(held), started, since })
+            let (held, told) = (Some(held), None);
+            Ok(Running { child, terms: Some(terms), held, told, started, since })
         }
     }
 }

@@ -7,6 +7,7 @@ use punctual_model::command::Backend;
 use punctual_model::time::Service;
 use serde::Serialize;
 
+use super::granted::taken_back;
 use super::usage::{Ran, Reserved};
 
 /// The form that other programs read: keys are never renamed, only added.
@@ -21,6 +22,11 @@ pub(super) struct Json {
     enforcement: Option<&'static str>,
     backend: Option<&'static str>,
     because: Option<String>,
+    /// Null: by our own right.
+    broker: Option<String>,
+    grant: Option<u64>,
+    /// Why the broker took the reservation back.
+    revoked: Option<String>,
     cpu: Option<usize>,
     wall_ns: u64,
     exec_time_ns: u64,
@@ -44,6 +50,7 @@ pub(super) fn json(name: Option<&str>, command: Vec<String>, ran: &Ran) -> Json 
     let usage = ran.ended.usage;
     let reserved = ran.reserved.as_ref();
     let terms = reserved.map(|reserved| &reserved.terms);
+    let broker = terms.and_then(|terms| terms.broker.as_ref());
     let nanos = |of: fn(&Reserved) -> Option<Service>| reserved.and_then(of).map(Service::as_nanos);
     Json {
         name: name.map(str::to_owned),
@@ -53,6 +60,9 @@ pub(super) fn json(name: Option<&str>, command: Vec<String>, ran: &Ran) -> Json 
         enforcement: terms.map(|terms| terms.enforcement.name()),
         backend: terms.map(|terms| terms.backend.name()),
         because: terms.map(|terms| terms.because.clone()),
+        broker: broker.map(|through| through.path.display().to_string()),
+        grant: broker.and_then(|through| through.grant).map(|grant| grant.0),
+        revoked: reserved.and_then(|reserved| reserved.revoked.clone()),
         cpu: terms.and_then(|terms| terms.cpu),
         wall_ns: ran.wall.as_nanos(),
         exec_time_ns: ran.exec_time.as_nanos(),
@@ -121,6 +131,9 @@ fn of_reservation(reserved: &Reserved) -> String {
 
 /// What must not pass in silence.
 pub(super) fn broken(reserved: &Reserved) -> Option<String> {
+    if let Some(why) = &reserved.revoked {
+        return Some(format!("{}; {why}", taken_back(reserved.terms.reservation)));
+    }
     (reserved.failures > 0).then(|| {
         format!(
             "the kernel refused {} times to start or stop it: its control group was removed or has \
@@ -147,6 +160,7 @@ pub(super) fn seconds(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::granted::Through;
     use super::super::start::Terms;
     use super::*;
     use punctual_linux::process::{Ended, Usage};
@@ -159,6 +173,7 @@ mod tests {
             enforcement: Enforcement::Soft,
             backend: Backend::Timetable,
             cpu: Some(1),
+            broker: None,
             because: "of a test".into(),
         };
         let (inside, outside) = (Service::from_millis(inside_ms), Service::from_millis(outside_ms));
@@ -180,6 +195,7 @@ mod tests {
                 outside: Some(outside),
                 slots: Some(10),
                 failures: 0,
+                revoked: None,
             }),
             set_free: 2,
         }
@@ -206,6 +222,21 @@ mod tests {
         }
         let text = text("player", &ran);
         assert!(text.contains("refused 3 times") && text.contains("no account"), "{text}");
+    }
+
+    #[test]
+    fn a_reservation_that_was_taken_back_is_told_of() {
+        let mut ran = ran(10, 5);
+        if let Some(reserved) = &mut ran.reserved {
+            let grant = Some(punctual_broker::grant::GrantId(7));
+            reserved.terms.broker = Some(Through { path: "/run/x".into(), grant });
+            reserved.revoked = Some("overuse".into());
+        }
+        let text = text("player", &ran);
+        assert!(text.contains("took the reservation back") && text.contains("overuse"), "{text}");
+        let json = serde_json::to_value(json(None, Vec::new(), &ran)).expect("numbers and texts");
+        assert_eq!((&json["grant"], &json["broker"]), (&7.into(), &"/run/x".into()));
+        assert_eq!(json["revoked"], "overuse");
     }
 
     #[test]

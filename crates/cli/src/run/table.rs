@@ -42,8 +42,11 @@ pub(super) fn of<'a>(programs: impl Iterator<Item = (&'a str, &'a Ran)>) -> Stri
                 format!("{} {}", terms.reservation, terms.enforcement.name())
             }),
             reserved.map_or("-".into(), |reserved| {
-                let by = reserved.terms.backend.name();
-                reserved.terms.cpu.map_or(by.to_owned(), |cpu| format!("{by}, CPU {cpu}"))
+                let by = match reserved.terms.broker.as_ref().and_then(|through| through.grant) {
+                    Some(grant) => format!("broker, grant {grant}"),
+                    None => reserved.terms.backend.name().to_owned(),
+                };
+                reserved.terms.cpu.map_or(by.clone(), |cpu| format!("{by}, CPU {cpu}"))
             }),
             ended(ran.ended.status),
             seconds(ran.wall.as_secs_f64()),

@@ -6,6 +6,7 @@ use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, Service};
 
+use super::granted::Told;
 use super::start::{Running, Terms};
 
 /// A program that has ended.
@@ -37,6 +38,8 @@ pub(super) struct Reserved {
     pub(super) slots: Option<u64>,
     /// How often the kernel refused to start or stop it: not zero is a broken promise.
     pub(super) failures: u64,
+    /// Why the broker took it back, if it did.
+    pub(super) revoked: Option<String>,
 }
 
 impl Ran {
@@ -63,7 +66,10 @@ impl Ran {
                     }
                 },
             };
-            let periods = periods(now.saturating_since(running.since), terms.reservation);
+            let revoked = running.told.as_ref().and_then(Told::revoked).cloned();
+            // From there on nothing was offered.
+            let until = revoked.as_ref().map_or(now, |(at, _)| *at);
+            let periods = periods(until.saturating_since(running.since), terms.reservation);
             // Saturates: after 584 years.
             let offered = terms.reservation.budget().checked_mul(periods).unwrap_or(Service::MAX);
             Reserved {
@@ -73,6 +79,7 @@ impl Ran {
                 outside,
                 slots: held.map(|held| held.slots()),
                 failures: held.map_or(0, |held| held.failures()),
+                revoked: revoked.map(|(_, why)| why),
                 terms,
             }
         });

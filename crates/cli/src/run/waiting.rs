@@ -6,12 +6,15 @@ use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked, Caught, Signal};
 use punctual_model::Duration;
 
-use super::say;
 use super::start::Running;
 use super::usage::Ran;
+use super::{Manner, say};
 
 /// How long programs may take to stop before we stop too, as the terminal waits for us.
 const STOPPING: Duration = Duration::from_secs(1);
+
+/// How often the broker is listened to, where it granted something.
+const LISTENING: Duration = Duration::from_millis(250);
 
 /// How long programs that were asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
@@ -24,14 +27,17 @@ const DYING: Duration = Duration::from_secs(5);
 pub(super) fn until_all_have_ended(
     running: Vec<Running>,
     signals: &Blocked,
+    manner: Manner,
 ) -> io::Result<Vec<Ran>> {
     let mut live: Vec<Option<Running>> = running.into_iter().map(Some).collect();
     let mut ran: Vec<Option<Ran>> = live.iter().map(|_| None).collect();
     loop {
         for (of, end) in live.iter_mut().zip(&mut ran) {
-            if let Some(running) = of.as_ref()
+            if let Some(running) = of.as_mut()
                 && let Some(ended) = process::poll(&running.child)?
             {
+                // What came before the end.
+                running.told.iter_mut().for_each(|told| told.hear(manner));
                 *end = Some(Ran::of(running, ended));
                 *of = None;
             }
@@ -39,9 +45,27 @@ pub(super) fn until_all_have_ended(
         if live.iter().all(Option::is_none) {
             return Ok(ran.into_iter().flatten().collect());
         }
-        match signals.wait().map_err(io::Error::other)? {
+        match next(&mut live, signals, manner)? {
             Caught::Stop { from_terminal } => pause(&live, signals, from_terminal)?,
             other => pass_on(&live, other)?,
+        }
+    }
+}
+
+/// Waits for the next signal, and listens to the broker meanwhile.
+fn next(live: &mut [Option<Running>], signals: &Blocked, manner: Manner) -> io::Result<Caught> {
+    loop {
+        let mut listens = false;
+        for told in live.iter_mut().flatten().filter_map(|running| running.told.as_mut()) {
+            told.hear(manner);
+            listens |= told.revoked().is_none();
+        }
+        if !listens {
+            return signals.wait().map_err(io::Error::other);
+        }
+        let until = clock::now() + LISTENING;
+        if let Some(caught) = signals.wait_until(until).map_err(io::Error::other)? {
+            return Ok(caught);
         }
     }
 }

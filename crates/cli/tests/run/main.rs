@@ -1,6 +1,7 @@
 //! `punctual run` on live programs. Nothing here asserts how long anything takes.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
+mod broker;
 #[path = "../common/mod.rs"]
 mod common;
 mod contract;

@@ -40,6 +40,10 @@ fn a_contract_and_a_program_are_told_apart() {
         (&["a.toml", "--soft"], "--reserve"),
         (&["--reserve", "2ms/8ms", "--dry-run", "--", "true"], "CONTRACT"),
         (&["--reserve", "2ms/8ms", "--soft", "--hard", "--", "true"], "cannot be used with"),
+        (
+            &["--reserve", "2ms/8ms", "--no-broker", "--broker", "/x", "--", "true"],
+            "cannot be used with",
+        ),
         (&["--reserve", "2ms/8ms", "--quiet", "--json", "--", "true"], "cannot be used with"),
     ] {
         let (code, why) = typed(arguments);
@@ -66,7 +70,8 @@ fn what_cannot_be_executed_has_the_shells_codes() {
 #[test]
 fn without_the_right_it_says_what_would_give_it() {
     for (backend, word) in [("auto", "SCHED_FIFO"), ("kernel", "SCHED_DEADLINE")] {
-        let arguments = ["run", "--backend", backend, "--reserve", "2ms/8ms", "--", "echo", "ran"];
+        let by = ["run", "--no-broker", "--backend", backend];
+        let arguments = [&by[..], &["--reserve", "2ms/8ms", "--", "echo", "ran"]].concat();
         let Some(output) = unprivileged(&arguments) else { return };
         let why = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(3), String::new()), "{why}");

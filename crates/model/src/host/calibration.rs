@@ -203,6 +203,32 @@ impl Calibration {
         self.cache_refill.iter().find(|refill| refill.working_set >= bytes)
     }
 
+    /// What a slot of a timetable is to be longer than its budget: from the timer of the thread that
+    /// follows the timetable until the owner of the slot runs. `None` if that thread's lateness was not
+    /// measured, or not under SCHED_FIFO, which it has.
+    ///
+    /// The sum of the 99th percentiles of [`Operation::TimerBusy`] and twice
+    /// [`Operation::HandOffSameCpu`] (if it was measured), between [`Self::LEAST_SLOT_ALLOWANCE`] and
+    /// [`Self::MOST_SLOT_ALLOWANCE`]. Twice, because the owner may first have to be thawed: a wake-up,
+    /// and a switch to it. The thaw itself is not measured.
+    pub fn slot_allowance(&self) -> Option<Service> {
+        let p99 = |operation| {
+            let figure = self.figure(operation)?;
+            (figure.under == Under::Fifo).then(|| figure.spread.p99().as_full_service())
+        };
+        let woken = p99(Operation::TimerBusy)?;
+        let handed = p99(Operation::HandOffSameCpu).unwrap_or(Service::ZERO);
+        let sum = woken.saturating_add(handed).saturating_add(handed);
+        Some(sum.clamp(Self::LEAST_SLOT_ALLOWANCE, Self::MOST_SLOT_ALLOWANCE))
+    }
+
+    /// No slot is made longer by less: freezing and thawing are in no figure.
+    pub const LEAST_SLOT_ALLOWANCE: Service = Service::from_micros(50);
+
+    /// No slot is made longer by more: what comes later than this is a stall of the host, and an
+    /// allowance for it would be lost in every slot.
+    pub const MOST_SLOT_ALLOWANCE: Service = Service::from_micros(500);
+
     /// What admission needs: its CPUs and its costs, with the limits that hold there.
     ///
     /// Switches are free in it if they could not be measured ([`Calibration::switching`] says so).
@@ -220,6 +246,44 @@ impl Calibration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A host of which these 99th percentiles were measured, in microseconds.
+    fn measured(p99s: &[(Operation, Under, u64)]) -> Calibration {
+        let figure = |&(operation, under, p99): &(Operation, Under, u64)| {
+            let spread = [1, 1, p99, 10 * p99].map(Duration::from_micros);
+            let spread = Spread::new(1_000, spread).expect("ascending");
+            Figure { operation, under, spread, discarded: 0, stolen: Duration::ZERO }
+        };
+        Calibration {
+            host: HostIdentity { cpu_model: "c".into(), kernel_release: "k".into(), cpus: 1 },
+            run: Run {
+                at_unix_s: 0,
+                duration: Duration::ZERO,
+                version: "v".into(),
+                quick: false,
+                stolen: None,
+            },
+            switching: None,
+            sending: None,
+            figures: p99s.iter().map(figure).collect(),
+            cache_refill: Vec::new(),
+            absent: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_slot_is_longer_by_what_its_dispatcher_is_late_within_bounds() {
+        use Operation::{HandOffSameCpu, TimerBusy, TimerIdle};
+        let fifo = Under::Fifo;
+        let allowance = |p99s: &[_]| measured(p99s).slot_allowance();
+        let micros = |n| Some(Service::from_micros(n));
+        assert_eq!(allowance(&[(TimerBusy, fifo, 120), (HandOffSameCpu, fifo, 6)]), micros(132));
+        assert_eq!(allowance(&[(TimerBusy, fifo, 120)]), micros(120));
+        assert_eq!(allowance(&[(TimerBusy, fifo, 9), (HandOffSameCpu, fifo, 3)]), micros(50));
+        assert_eq!(allowance(&[(TimerBusy, fifo, 3_000)]), micros(500));
+        assert_eq!(allowance(&[(TimerBusy, Under::Other, 120)]), None, "another class");
+        assert_eq!(allowance(&[(TimerIdle, fifo, 40), (HandOffSameCpu, fifo, 6)]), None);
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -37,7 +37,7 @@ use crate::ready::ReadySet;
 use crate::releases::Releases;
 
 pub use decisions::{Fate, Look, Missed, Next, Then, Turn, YieldPoint};
-pub use roster::{CreateError, NoSuchUpcall, first_from};
+pub use roster::{CreateError, NoSuchUpcall, first_from, first_release};
 use state::State;
 
 /// So long an absence is caught up with, whatever the period.
@@ -129,7 +129,8 @@ impl Rmdp {
         let mut rmdp = Self::with_capacity(upcalls.len());
         let states = upcalls.iter().zip(phases).zip(0..);
         for ((upcall, phase), task) in states {
-            rmdp.create(task, upcall, start + *phase).expect("room for each, and all differ");
+            rmdp.create(task, upcall, start + *phase, start)
+                .expect("room for each, and all differ");
         }
         rmdp.settle();
         rmdp

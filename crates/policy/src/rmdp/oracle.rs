@@ -195,11 +195,21 @@ struct Both {
 
 impl Both {
     fn create(&mut self) {
-        let (task, first) =
-            (self.tasks, self.now + Duration::from_millis(self.rng.random_range(0..9)));
+        let task = self.tasks;
         let upcall = draw(&mut self.rng);
+        let ahead = Duration::from_millis(self.rng.random_range(0..9));
+        let behind = Duration::from_millis(self.rng.random_range(0..100));
+        let past = Instant::from_nanos(self.now.as_nanos().saturating_sub(behind.as_nanos()));
+        let asked = if self.rng.random() { self.now + ahead } else { past };
+        // Its first release is as wished, unless its deadline has passed by now.
+        let mut first = asked;
+        if asked + upcall.period() <= self.now {
+            while first < self.now {
+                first += upcall.period();
+            }
+        }
         let room = self.slow.upcalls.len() < 6;
-        assert_eq!(self.fast.create(task, &upcall, first).is_ok(), room);
+        assert_eq!(self.fast.create(task, &upcall, asked, self.now).is_ok(), room);
         if room {
             self.slow.orders += 1;
             let order = self.slow.orders;

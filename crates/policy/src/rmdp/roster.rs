@@ -35,7 +35,7 @@ pub struct NoSuchUpcall {
 }
 
 /// Of releases at `first` and each `period` after it, the first at or after `from`: where an upcall
-/// begins whose first release has passed, in the phase that it was given.
+/// goes on, in the phase that it was given.
 ///
 /// ```
 /// use punctual_model::{Duration, Instant};
@@ -51,14 +51,37 @@ pub fn first_from(first: Instant, period: Duration, from: Instant) -> Instant {
     first.saturating_add(period.checked_mul(periods).unwrap_or(Duration::MAX))
 }
 
+/// When an upcall that is created at `now` is first released, if `asked` was wished for: then, if that
+/// is ahead or less than a period ago; else at the next instant of the grid it has given.
+///
+/// So "from now on" means at once, however long the order took, and whoever names an instant long past
+/// gets its phase and no jobs that were over before it came. A job whose release has passed has less
+/// than its period left, which is no part of admission.
+///
+/// ```
+/// use punctual_model::{Duration, Instant};
+/// use punctual_policy::rmdp::first_release;
+///
+/// let ms = |n: u64| Instant::from_nanos(n * 1_000_000);
+/// let period = Duration::from_millis(10);
+/// assert_eq!(first_release(ms(3), period, ms(2)), ms(3));
+/// assert_eq!(first_release(ms(3), period, ms(12)), ms(3), "late, and its deadline is ahead");
+/// assert_eq!(first_release(ms(3), period, ms(40)), ms(43));
+/// ```
+pub fn first_release(asked: Instant, period: Duration, now: Instant) -> Instant {
+    let passed = now.saturating_since(asked);
+    if passed < period { asked } else { first_from(asked, period, now) }
+}
+
 impl Rmdp {
-    /// Takes on `upcall`, known as `task`, with its first release at `first_release`. Less urgent
-    /// than all others of its period. One in the past is caught up with: see [`first_from`].
+    /// Takes on `upcall` at `now`, known as `task`, wished to be first released at `asked`: see
+    /// [`first_release`]. Less urgent than all others of its period.
     pub fn create(
         &mut self,
         task: u32,
         upcall: &Upcall,
-        first_release: Instant,
+        asked: Instant,
+        now: Instant,
     ) -> Result<(), CreateError> {
         // Numbers mostly rise; then nobody need be asked.
         if task < self.unused && self.find(task).is_ok() {
@@ -68,7 +91,8 @@ impl Rmdp {
             return Err(CreateError::Full { capacity: self.capacity });
         }
         self.unused = self.unused.max(task.saturating_add(1));
-        self.append(State::new(task, upcall, first_release));
+        let first = first_release(asked, upcall.period(), now);
+        self.append(State::new(task, upcall, first));
         Ok(())
     }
 

@@ -194,10 +194,13 @@ fn a_demoted_upcall_runs_when_nobody_else_wants_to_until_it_has_caught_up() {
 #[test]
 fn suspend_drops_and_resume_comes_back_on_the_old_grid() {
     let mut rmdp = Rmdp::with_capacity(2);
-    rmdp.create(7, &upcall(10, 2, 1), ms(3)).expect("room");
-    assert_eq!(rmdp.create(7, &upcall(20, 1, 1), ms(0)), Err(CreateError::Taken { task: 7 }));
-    rmdp.create(2, &upcall(20, 1, 1), ms(100)).expect("room");
-    let full = rmdp.create(3, &upcall(20, 1, 1), ms(0));
+    rmdp.create(7, &upcall(10, 2, 1), ms(3), ms(0)).expect("room");
+    assert_eq!(
+        rmdp.create(7, &upcall(20, 1, 1), ms(0), ms(0)),
+        Err(CreateError::Taken { task: 7 })
+    );
+    rmdp.create(2, &upcall(20, 1, 1), ms(100), ms(0)).expect("room");
+    let full = rmdp.create(3, &upcall(20, 1, 1), ms(0), ms(0));
     assert_eq!(full, Err(CreateError::Full { capacity: 2 }));
     let dropped = rmdp.suspend(7, ms(15)).expect("there").expect("released at 3 and 13");
     assert_eq!((dropped.jobs, dropped.oldest.index, dropped.begun), (2, 0, false));

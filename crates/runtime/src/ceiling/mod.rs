@@ -176,12 +176,8 @@ impl Ceiling {
         self.patience.runs_out(self.table(), level, self.due(now))
     }
 
-    /// Lets those run who are more urgent than the upcall at `task`, if there are any. Whether
-    /// there were; then time has passed.
-    pub(crate) fn give_way(&mut self, task: u32, now: Instant) -> Result<bool, SchedError> {
-        if !self.must_give_way(task, now) {
-            return Ok(false);
-        }
+    /// Lets those run who are more urgent than the upcall at `task`; comes back when they have.
+    pub(crate) fn give_way(&mut self, task: u32, now: Instant) -> Result<(), SchedError> {
         let level = self.rates.level(task);
         self.neighbours.put_in_order(&self.shared, now);
         self.sink_to(level, now)?;
@@ -195,7 +191,7 @@ impl Ceiling {
         patience.gave_way(table, level, due, clock::now().as_nanos(), |slot| {
             neighbours.bury_if_dead(shared, slot);
         });
-        Ok(true)
+        Ok(())
     }
 
     /// None if it is up already.

@@ -9,9 +9,10 @@ use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::adaptive::{Adaptive, Decision};
 
 use super::before;
-use super::choose::{Backend, Choice, Kind, Wish, choose};
+use super::choose::{Backend, Choice, Kind, Wish};
 use super::error::Refused;
 use super::held::Held;
+use super::kernel_offer;
 use super::reservations::{Reservations, Subject};
 
 enum By {
@@ -80,13 +81,14 @@ impl Reserved {
     ) -> Result<Self, Refused> {
         let kind = Kind::ThisThread;
         let wish = Wish { reservation, kind, enforcement, cpu: None, exact };
-        let choice = choose(wish, reservations.facts())?;
+        let choice = reservations.chosen(wish)?;
         let me = thread::current();
         let mut before_by = None;
         let (by, period_start) = match choice.backend {
             Backend::Kernel => {
                 let restore = Restore::current()?;
-                sched::set(me, Class::Deadline { reservation, reset_on_fork: true })?;
+                sched::set(me, Class::Deadline { reservation, reset_on_fork: true })
+                    .map_err(|error| kernel_offer::refused(error, reservation, None))?;
                 (By::Kernel(restore), clock::now())
             }
             Backend::Timetable => {
@@ -169,7 +171,8 @@ impl Reserved {
         self.reservation.budget().saturating_sub(self.used())
     }
 
-    /// Another X every Y. A refusal leaves it as it is.
+    /// Another X every Y. A refusal leaves it as it is. Under SCHED_DEADLINE a refusal takes some
+    /// milliseconds, in which it is found out what would have been taken.
     ///
     /// # Errors
     /// A [`Refused`].
@@ -177,7 +180,9 @@ impl Reserved {
         match &mut self.by {
             By::Kernel(_) => {
                 let class = Class::Deadline { reservation, reset_on_fork: true };
-                sched::set(thread::current(), class)?;
+                sched::set(thread::current(), class).map_err(|error| {
+                    kernel_offer::refused(error, reservation, Some(self.reservation))
+                })?;
             }
             By::Timetable(held) => held.change(reservation)?,
         }
@@ -200,6 +205,7 @@ impl Reserved {
                 Err(error) => {
                     let offer = match &error {
                         Refused::DoesNotFit { refusal, .. } => refusal.offer,
+                        Refused::NoBandwidth { offer, .. } => offer.largest_budget,
                         _ => None,
                     };
                     decision = adaptive.refused(offer);

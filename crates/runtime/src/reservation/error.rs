@@ -7,6 +7,7 @@ use punctual_linux::thread::{AffinityError, Tid};
 use thiserror::Error;
 
 use super::choose::Unsuitable;
+use super::kernel_offer::KernelOffer;
 
 /// Why no timetable can be followed on a CPU.
 #[derive(Debug, Error)]
@@ -64,7 +65,15 @@ pub enum Refused {
     /// No back end does what was asked here.
     #[error(transparent)]
     Unsuitable(#[from] Unsuitable),
-    /// The kernel refused a class, or its own reservation.
+    /// The kernel has no bandwidth left for its own reservation.
+    #[error("{error}; {offer}")]
+    NoBandwidth {
+        /// What it said.
+        error: SchedError,
+        /// What it would have taken.
+        offer: KernelOffer,
+    },
+    /// The kernel refused a class, or its own reservation for another reason.
     #[error(transparent)]
     Class(#[from] SchedError),
     /// The owner cannot be held in a group.

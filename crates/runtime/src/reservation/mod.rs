@@ -16,7 +16,8 @@
 //! What is left behind by whoever is killed is put back by a guard process
 //! ([`punctual_linux::process::Guard`]).
 //!
-//! Reading order: [`choose()`], [`reservations`], [`held`], `lane`, `dispatcher`, `owner`, `before`, [`current`], [`constraint`].
+//! Reading order: [`choose()`], [`reservations`], [`held`], `lane`, `dispatcher`, `owner`, `before`, [`current`],
+//! [`constraint`]; `settings`, `kernel_offer`.
 
 mod before;
 pub mod choose;
@@ -25,15 +26,19 @@ pub mod current;
 mod dispatcher;
 mod error;
 pub mod held;
+mod kernel_offer;
 mod lane;
 mod mailbox;
 mod owner;
 pub mod reservations;
+mod settings;
 
 pub use choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose};
 pub use constraint::{Constraint, Used};
-pub use current::Reserved;
+pub use current::{Adapted, Reserved};
 pub use error::{Refused, StartError};
 pub use held::Held;
+pub use kernel_offer::KernelOffer;
 pub use owner::{DISPATCHER, IN_SLOT};
-pub use reservations::{Reservations, Settings, Subject};
+pub use reservations::{Reservations, Subject};
+pub use settings::{Measured, Settings};

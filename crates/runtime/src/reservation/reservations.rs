@@ -6,20 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_linux::cgroup::freezer::Freezer;
 use punctual_linux::process::{self, Guard};
-use punctual_linux::sched::{self, bandwidth_cap};
+use punctual_linux::sched;
 use punctual_linux::thread::{self, Tid};
+use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
-use punctual_model::{Reservation, Service};
 
-use super::choose::{Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
+use super::choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
 use super::error::{Refused, StartError};
 use super::held::Held;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, IN_SLOT};
-
-/// Of each CPU, kept for ordinary work beside what the kernel itself keeps: real-time throttling must
-/// never become due, as it would stop the dispatcher too.
-const KEPT_PPM: u32 = 20_000;
+use super::settings::Settings;
 
 /// Who holds a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,30 +26,6 @@ pub enum Subject {
     /// A process by its id, with all its threads and children, those to come included. Not the one
     /// that asks: its dispatcher would be held too.
     Process(i32),
-}
-
-/// What the timetables are built with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The CPUs that may be used, in this order.
-    pub cpus: Vec<usize>,
-    /// What is lost at the start of each slot: the dispatcher's wake-up, the switch, the thaw.
-    pub context_switch: Service,
-    /// The most that all slots of a CPU may take, in millionths.
-    pub most_ppm: u32,
-}
-
-impl Default for Settings {
-    /// This thread's CPUs from the last to the first, which serves most interrupts; 100 µs, from the
-    /// timer to the first instruction of a thawed process on a virtual machine; what
-    /// `kernel.sched_rt_runtime_us` leaves, less 2 %.
-    fn default() -> Self {
-        let mut cpus = thread::affinity();
-        cpus.reverse();
-        let cap = bandwidth_cap().unwrap_or(1_000_000).min(1_000_000);
-        let context_switch = Service::from_micros(100);
-        Self { cpus, context_switch, most_ppm: cap.saturating_sub(KEPT_PPM) }
-    }
 }
 
 type Lanes = Vec<Arc<Mutex<Lane>>>;
@@ -109,6 +82,15 @@ impl Reservations {
         &self.facts
     }
 
+    /// What [`choose`] chooses here; of a timetable it says too how much longer its slots are made.
+    pub(super) fn chosen(&self, wish: Wish) -> Result<Choice, Unsuitable> {
+        let mut choice = choose(wish, &self.facts)?;
+        if choice.backend == Backend::Timetable {
+            choice.because = format!("{}; {}", choice.because, self.settings.allowance());
+        }
+        Ok(choice)
+    }
+
     /// Reserves for a thread or a process that runs already, by timetable. It may be on the CPU of
     /// that timetable only, as long as it is held.
     ///
@@ -133,7 +115,7 @@ impl Reservations {
         };
         // Only asked for the timetable: the kernel's own is for the calling thread, in `Reserved`.
         let wish = Wish { reservation, kind, enforcement, cpu: None, exact: true };
-        let choice = choose(wish, &self.facts)?;
+        let choice = self.chosen(wish)?;
         let members = tid.map_or_else(|| process::threads_of(pid), |tid| vec![tid]);
         let first = members.first().copied().ok_or(Refused::Gone)?;
         let reserved = |thread: &Tid| {
@@ -174,7 +156,7 @@ impl Reservations {
         enforcement: Enforcement,
     ) -> Result<(Child, Held), Refused> {
         let wish = Wish { reservation, kind: Kind::Command, enforcement, cpu: None, exact: true };
-        let choice = choose(wish, &self.facts)?;
+        let choice = self.chosen(wish)?;
         let cpus = thread::affinity();
         let lane = self.lane_for(reservation, &cpus)?;
         let cpu = locked(&lane).cpu();

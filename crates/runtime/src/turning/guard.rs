@@ -18,6 +18,11 @@
 //! A stuck thread under SCHED_DEADLINE stays in its class, which only it can leave: the kernel
 //! throttles it. The guard takes a reservation of its own for the others; where there is no
 //! bandwidth for a second one the upcalls end, with that reason.
+//!
+//! Where a class is granted by somebody else ([`Placement::Granted`]) the guard has none: it is an
+//! ordinary thread that keeps off the CPU of the one that turns, and looks as soon as another CPU runs
+//! it. To take a class away from the stuck thread needs no privilege. The guard asks for a grant of its
+//! own before it goes on; refused, the upcalls end, with that reason.
 
 use std::io;
 use std::sync::Arc;
@@ -35,7 +40,7 @@ use super::account::Account;
 use super::duty::Duty;
 use super::{Crew, End, Shared, finish, turn};
 use crate::ceiling::CEILING;
-use crate::placement::Placement;
+use crate::placement::{Placement, obtain};
 use crate::upcalls::StartError;
 
 /// Above every upcall; below the measuring callback and the kernel's own.
@@ -43,6 +48,9 @@ const PRIORITY: u8 = CEILING + 1;
 
 /// How often a thread that wants the CPU and does not get it is waited for.
 const REPRIEVES: u32 = 32;
+
+/// More than there are: the kernel leaves out those that are not (sched_setaffinity(2)).
+const CPUS: usize = 1024;
 
 /// While there is nobody to watch it looks so often at least.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
@@ -55,6 +63,8 @@ struct Guard<H> {
     /// The account of the thread that turns at the last look.
     account: Account,
     suspect: Suspect,
+    /// As an ordinary thread: the CPUs that it keeps off.
+    off: Option<Vec<usize>>,
 }
 
 /// The loan that lasted at the last look.
@@ -67,14 +77,18 @@ struct Suspect {
     reprieved: u32,
 }
 
-/// Makes the first guard. Returns when it has its class.
+/// Makes the first guard. Returns when it has its class, if it needs one.
 pub(crate) fn start<H: Handler + Send + 'static>(
     shared: &Arc<Shared<H>>,
     seizer: Seizer<Crew<H>>,
     grace: Duration,
+    placement: Placement,
 ) -> Result<(), StartError> {
+    if placement == Placement::Granted {
+        return Ok(spawn(shared, seizer, (grace, placement), None)?);
+    }
     let (ready, is_ready) = mpsc::sync_channel(1);
-    spawn(shared, seizer, grace, Some(ready))?;
+    spawn(shared, seizer, (grace, placement), Some(ready))?;
     match is_ready.recv() {
         Ok(Ok(())) => Ok(()),
         Ok(Err(refused)) => Err(StartError::Class(refused)),
@@ -86,11 +100,12 @@ pub(crate) fn start<H: Handler + Send + 'static>(
 fn spawn<H: Handler + Send + 'static>(
     shared: &Arc<Shared<H>>,
     seizer: Seizer<Crew<H>>,
-    grace: Duration,
+    (grace, placement): (Duration, Placement),
     ready: Option<SyncSender<Result<(), sched::SchedError>>>,
 ) -> io::Result<()> {
     let (account, suspect) = (Account::NONE, Suspect::default());
-    let guard = Guard { shared: Arc::clone(shared), seizer, grace, account, suspect };
+    let off = (placement == Placement::Granted).then(Vec::new);
+    let guard = Guard { shared: Arc::clone(shared), seizer, grace, account, suspect, off };
     let body = move || {
         if let Some(ready) = ready {
             let entered = sched::set(thread::current(), Class::Fifo { priority: PRIORITY });
@@ -115,6 +130,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
             if self.shared.ends.load(Ordering::Acquire) {
                 return;
             }
+            self.keep_off();
             if let Err(failed) = self.shared.watch.wait() {
                 // Until the others have ended, it watches as well as it can.
                 if self.shared.unwatched.set(failed).is_ok() {
@@ -128,6 +144,25 @@ impl<H: Handler + Send + 'static> Guard<H> {
             if let Some((crew, stuck)) = self.look() {
                 return self.take_over(crew, stuck);
             }
+        }
+    }
+
+    /// An ordinary thread does not run where a stuck one holds the CPU at a real-time priority.
+    fn keep_off(&mut self) {
+        let Some(off) = &mut self.off else { return };
+        // Nobody turns before the grant is there, which takes as long as an answer takes.
+        while self.shared.watch.runner().is_none() {
+            if self.shared.ends.load(Ordering::Acquire) {
+                return;
+            }
+            clock::sleep(Duration::from_millis(1));
+        }
+        let taken = self.shared.watch.runner().map(thread::affinity_of).unwrap_or_default();
+        if taken != *off {
+            let others: Vec<usize> = (0..CPUS).filter(|cpu| !taken.contains(cpu)).collect();
+            // Refused where there is no other CPU: then it waits for this one.
+            let _ = thread::set_affinity(&others);
+            *off = taken;
         }
     }
 
@@ -240,23 +275,25 @@ impl<H: Handler + Send + 'static> Guard<H> {
     ) {
         crew.contain(clock::now(), stuck, shared);
         // Before anything else can be stuck.
-        if let Err(none) = spawn(shared, seizer, grace, None) {
+        let how = (grace, crew.placement);
+        if let Err(none) = spawn(shared, seizer, how, None) {
             return finish(crew, End::Unwatched(none), duty, shared);
         }
         shared.watch.turned_by_this_thread();
         let (home, comes_by) = rtrb::RingBuffer::new(1);
         crew.home = Some(comes_by);
         let entered = match (crew.placement, &mut crew.ceiling) {
-            (_, Some(ceiling)) => ceiling.take_over(),
+            (_, Some(ceiling)) => ceiling.take_over().map_err(End::Class),
             (Placement::Reserved(reservation), None) => {
                 let class = Class::Deadline { reservation, reset_on_fork: true };
-                sched::set(thread::current(), class)
+                sched::set(thread::current(), class).map_err(End::Class)
             }
+            (Placement::Granted, None) => obtain(crew.grant.as_mut()).map_err(End::NotGranted),
             (_, None) => Ok(()),
         };
         match entered {
             Ok(()) => turn(crew, shared, home, duty),
-            Err(refused) => finish(crew, End::Class(refused), duty, shared),
+            Err(end) => finish(crew, end, duty, shared),
         }
     }
 }

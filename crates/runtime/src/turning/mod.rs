@@ -5,41 +5,48 @@
 //! between two handlers of the process there is no lock, no allocation and no system call, unless a
 //! more urgent upcall of another process waits, or an owner's order came.
 //!
-//! - `crew`: what the one who turns owns, and what he does between two turns.
-//! - `orders`: what an owner asks for. `shared`: what both can see.
+//! - `crew`: what the one who turns owns. `choosing`: what he does between two turns. `turns`: a turn.
+//! - `orders`: what an owner asks for. `roster`: upcalls come, change and go. `telling`: what happened.
+//!   `shared`: what both can see.
 //! - `background`: best effort.
 //! - `watch`, `guard`: how a handler that does not come back is caught. `containment`: how the others
 //!   go on. `account`: who was kept from running. `duty`: an owner learns of every end.
 
 mod account;
 mod background;
+mod choosing;
 mod containment;
 mod crew;
 mod duty;
 mod guard;
 mod orders;
+mod roster;
 mod shared;
+mod telling;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod watch;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 
 use punctual_linux::clock;
-use punctual_model::{Duration, Handler, Instant, Service};
-use punctual_policy::rmdp::{Rmdp, Then, Turn, YieldPoint};
-use punctual_policy::virtual_time::{self, VirtualTime};
+use punctual_model::{Duration, Handler, Instant, Rank, Service};
+use punctual_policy::ready::ReadySet;
+use punctual_policy::rmdp::Rmdp;
+use punctual_policy::virtual_time::VirtualTime;
 use punctual_ring::baton::Held;
 use punctual_ring::spsc;
-use punctual_trace::{Event, Kind};
+use punctual_trace::Event;
 
 use crate::placement::Placement;
 use crate::upcalls::notice::Notice;
-use crew::{Choice, Home, Payload, Running, Slot};
+use choosing::Choice;
+use crew::{Home, Slot};
 use duty::Duty;
+use turns::{Turned, run_quantum, run_turn};
 
 pub(crate) use crew::{Crew, End, Out};
 pub(crate) use duty::drop_quietly;
@@ -68,11 +75,15 @@ impl<H: Handler + Send> Crew<H> {
         queues: Queues<H>,
     ) -> Self {
         let Queues { events, notices, notices_room, orders, answers } = queues;
+        let mut free = ReadySet::new(room);
+        (0..room as u32).for_each(|slot| free.insert(Rank(slot)));
         Self {
             policy: Rmdp::with_capacity(room),
             best_effort: VirtualTime::with_capacity(room),
             slots: (0..room).map(|_| Slot::free()).collect(),
+            free,
             placement,
+            grant: None,
             ceiling: None,
             grace,
             most_contained,
@@ -92,20 +103,6 @@ impl<H: Handler + Send> Crew<H> {
             busy: false,
             background: None,
             exec_time: Service::ZERO,
-        }
-    }
-
-    /// Takes on an upcall before anything runs.
-    pub(crate) fn enlist(
-        &mut self,
-        task: u32,
-        work: crate::upcalls::admission::Work,
-        handler: Box<H>,
-        first_release: Instant,
-        shared: &Shared<H>,
-    ) {
-        if let Ok(slot) = self.join(task, work, handler, first_release) {
-            self.say_activity(slot, shared);
         }
     }
 }
@@ -131,7 +128,8 @@ fn enter<H: Handler + Send>(
     for (slot, period, next) in crew.policy.schedule() {
         releases[slot as usize] = next.map(|next| (period, next));
     }
-    let entered = crew.placement.enter(crate::ceiling::Rates::with_phases(releases));
+    let rates = crate::ceiling::Rates::with_phases(releases);
+    let entered = crew.placement.enter(rates, crew.grant.as_mut());
     match entered {
         Ok(ceiling) => crew.ceiling = ceiling,
         Err(refused) => {
@@ -180,153 +178,6 @@ fn turn<H: Handler + Send>(
                 return;
             }
         }
-    }
-}
-
-/// How a turn ended.
-enum Turned<H> {
-    /// At this time, and everything is as it was.
-    On(Held<Crew<H>>, Instant),
-    /// The handler panicked.
-    Panicked(Held<Crew<H>>, Payload),
-    /// Another thread turns: this one did not come back in time.
-    Aside(Home<H>),
-}
-
-/// Runs a job until it gives way or is over.
-fn run_turn<H: Handler + Send>(
-    mut crew: Held<Crew<H>>,
-    mut turn: Turn,
-    start: Instant,
-    shared: &Shared<H>,
-) -> Turned<H> {
-    let (slot, index, release) = (turn.job.task, turn.job.index, turn.release);
-    let (mut handler, limit) = crew.take_handler(slot, index, release, true);
-    let begins = if turn.resumed { Kind::Resume } else { Kind::Start };
-    crew.emit(slot, index, release, start, begins);
-    let mut now = start;
-    loop {
-        shared.watch.must_end_by(now, now.saturating_add(limit));
-        let lent = crew.lend();
-        let ran = iterate(handler, now, turn.pdus);
-        let Some(back) = lent.take_back() else { return Turned::Aside(ran.map(|ran| ran.0)) };
-        crew = back;
-        let processed;
-        (handler, processed, now) = match ran {
-            Ok(ran) => ran,
-            Err(panic) => return Turned::Panicked(crew, panic),
-        };
-        let kind = match turn.iterated(now, processed) {
-            YieldPoint::Continue if crew.is_outranked(rank_of(&turn), now) => {
-                crew.policy.give_way(&turn);
-                Some(Kind::GiveWay)
-            }
-            YieldPoint::Continue => continue,
-            YieldPoint::Look => {
-                let look = crew.policy.look(&mut turn, now);
-                if let Some(missed) = look.missed {
-                    crew.tell(missed, now, shared);
-                }
-                match look.then {
-                    // Before the next turn, which may be of the same job, `choose` gives way.
-                    Then::Continue if crew.is_outranked(rank_of(&turn), now) => {
-                        crew.policy.give_way(&turn);
-                        Some(Kind::GiveWay)
-                    }
-                    Then::Continue => continue,
-                    Then::Yield => Some(Kind::GiveWay),
-                    Then::Abort => None,
-                }
-            }
-            YieldPoint::Complete => {
-                if let Some(missed) = crew.policy.complete(&turn, now) {
-                    crew.tell(missed, now, shared);
-                }
-                Some(Kind::Complete)
-            }
-        };
-        if let Some(kind) = kind {
-            crew.emit(slot, index, release, now, kind);
-        }
-        crew.put_back(slot, handler);
-        return Turned::On(crew, now);
-    }
-}
-
-/// Runs a best-effort handler's quantum.
-fn run_quantum<H: Handler + Send>(
-    mut crew: Held<Crew<H>>,
-    turn: &virtual_time::Turn,
-    start: Instant,
-    shared: &Shared<H>,
-) -> Turned<H> {
-    let (slot, index, release) = (turn.job.task, turn.job.index, turn.release);
-    let (handler, limit) = crew.take_handler(slot, index, release, false);
-    if !turn.resumed {
-        crew.emit(slot, index, release, start, Kind::Start);
-    }
-    shared.watch.must_end_by(start, start.saturating_add(limit));
-    let before = clock::thread_cpu_time();
-    let lent = crew.lend();
-    let ran = iterate(handler, start, turn.pdus);
-    let Some(mut crew) = lent.take_back() else { return Turned::Aside(ran.map(|ran| ran.0)) };
-    let (handler, processed, now) = match ran {
-        Ok(ran) => ran,
-        Err(panic) => return Turned::Panicked(crew, panic),
-    };
-    if processed == 0 {
-        crew.emit(slot, index, release, now, Kind::Complete);
-    }
-    let used = clock::thread_cpu_time().saturating_sub(before);
-    crew.best_effort.ended(turn, now, processed, used);
-    crew.put_back(slot, handler);
-    Turned::On(crew, now)
-}
-
-/// A demoted job gives way to whoever waits at whatever level: the level of no upcall is the lowest.
-fn rank_of(turn: &Turn) -> u32 {
-    if turn.demoted { u32::MAX } else { turn.job.task }
-}
-
-/// One iteration, with the time at its end. A handler that panics is dropped here, where it can be
-/// put aside should that not end either.
-fn iterate<H: Handler>(
-    mut handler: Box<H>,
-    now: Instant,
-    pdus: u32,
-) -> Result<(Box<H>, u32, Instant), Payload> {
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        let processed = handler.iterate(now, pdus);
-        handler.commit(clock::now());
-        processed
-    }));
-    match ran {
-        Ok(processed) => Ok((handler, processed, clock::now())),
-        Err(panic) => {
-            drop_quietly(handler);
-            Err(panic)
-        }
-    }
-}
-
-impl<H: Handler + Send> Crew<H> {
-    /// The handler in `slot`, for an iteration that may never end, and how long it may take.
-    fn take_handler(
-        &mut self,
-        slot: u32,
-        index: u64,
-        release: Instant,
-        real_time: bool,
-    ) -> (Box<H>, Duration) {
-        self.running = Some(Running { slot, index, release, real_time });
-        let entry = &mut self.slots[slot as usize];
-        let handler = entry.handler.take().expect("who is out is not released");
-        (handler, entry.limit)
-    }
-
-    fn put_back(&mut self, slot: u32, handler: Box<H>) {
-        self.running = None;
-        self.slots[slot as usize].handler = Some(handler);
     }
 }
 

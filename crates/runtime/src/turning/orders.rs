@@ -1,19 +1,21 @@
 //! What an owner asks of upcalls that run, and what comes back: without locks, in bounded queues.
+//!
+//! An order names its upcall and its slot, so that nobody searches for it here.
 
 use punctual_model::{Handler, Instant, Upcall};
 
 use super::Shared;
-use super::crew::{Crew, Slot};
+use super::crew::Crew;
 use crate::ceiling::Rates;
 use crate::upcalls::admission::Work;
 use crate::upcalls::notice::Activity;
 
 pub(crate) enum Order<H> {
     Create { task: u32, work: Work, handler: Box<H>, first_release: Instant },
-    Close { task: u32 },
-    Suspend { task: u32 },
-    Resume { task: u32 },
-    Change { task: u32, upcall: Upcall },
+    Close { task: u32, slot: u32 },
+    Suspend { task: u32, slot: u32 },
+    Resume { task: u32, slot: u32 },
+    Change { task: u32, slot: u32, upcall: Upcall },
     Stop,
 }
 
@@ -46,24 +48,25 @@ impl<H: Handler + Send> Crew<H> {
     }
 
     fn follow(&mut self, order: Order<H>, now: Instant, shared: &Shared<H>) -> Option<Answer<H>> {
-        let task = match &order {
+        let about = match &order {
             Order::Create { .. } => None,
             Order::Stop => return None,
-            Order::Close { task }
-            | Order::Suspend { task }
-            | Order::Resume { task }
-            | Order::Change { task, .. } => Some(*task),
+            Order::Close { task, slot }
+            | Order::Suspend { task, slot }
+            | Order::Resume { task, slot }
+            | Order::Change { task, slot, .. } => Some((*task, *slot)),
         };
-        let slot = match task {
+        let slot = match about {
             None => 0,
-            Some(task) => match self.slots.iter().position(|slot| slot.task == Some(task)) {
-                Some(slot) => slot as u32,
-                None => return Some(Answer::NoSuchUpcall),
+            // Its slot stays its own until its handler has gone back.
+            Some((task, slot)) => match self.slots.get(slot as usize) {
+                Some(entry) if entry.task == Some(task) => slot,
+                _ => return Some(Answer::NoSuchUpcall),
             },
         };
         Some(match order {
             Order::Create { task, work, handler, first_release } => {
-                match self.join(task, work, handler, first_release) {
+                match self.join(task, work, handler, first_release, now) {
                     Ok(slot) => {
                         self.say_activity(slot, shared);
                         Answer::Created { slot }
@@ -90,7 +93,7 @@ impl<H: Handler + Send> Crew<H> {
         let entry = &mut self.slots[slot as usize];
         let (handler, old) = (entry.handler.take(), entry.work.take());
         if handler.is_some() {
-            *entry = Slot::free();
+            self.vacate(slot);
         }
         Answer::Closed { handler, old }
     }

@@ -8,7 +8,7 @@ use punctual_model::{Duration, Handler, Instant, Service, Upcall, UpcallSpec};
 use punctual_policy::rmdp::Turn;
 use punctual_ring::spsc;
 
-use super::crew::Choice;
+use super::choosing::Choice;
 use super::duty::Duty;
 use super::{Crew, End, Finish, Order, Queues, Reply, Shared};
 use crate::placement::Placement;
@@ -56,13 +56,13 @@ fn crew(first: Instant) -> (Crew<Nothing>, Shared<Nothing>, Owner) {
             time_per_pdu: Service::from_micros(10),
         };
         let work = Work::RealTime(Upcall::new(spec).expect("valid"));
-        crew.enlist(task, work, Box::new(Nothing), first, &shared);
+        crew.enlist(task, work, Box::new(Nothing), first, first, &shared);
     }
     (crew, shared, Owner { notices, orders, answers, finished })
 }
 
 fn suspend_another(owner: &mut Owner, shared: &Shared<Nothing>) {
-    assert!(owner.orders.push(Order::Suspend { task: 1 }).is_ok(), "there is room");
+    assert!(owner.orders.push(Order::Suspend { task: 1, slot: 1 }).is_ok(), "there is room");
     shared.bell.ring();
 }
 

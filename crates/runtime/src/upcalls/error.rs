@@ -36,8 +36,8 @@ pub enum CreateError {
     /// Best effort runs below all real-time work and is lifted by the thread that contains.
     #[error(
         "upcall {task} is of best effort, which needs upcalls outside reservations (it would spend \
-         the budget) and with containment (it is lifted by it), and whose contract cannot be \
-         changed; close it and create another"
+         the budget) and grants (nobody would lift it), and with containment (it is lifted by it), and \
+         whose contract cannot be changed; close it and create another"
     )]
     BestEffort {
         /// Its number.
@@ -92,6 +92,10 @@ pub enum StartError {
     /// The kernel refused the scheduling class.
     #[error(transparent)]
     Class(#[from] SchedError),
+    /// Whoever was to grant the thread its class did not, at the start or after a containment
+    /// ([`super::Upcalls::with_grant`]).
+    #[error("the upcalls' thread was granted no real-time class: {0}")]
+    NotGranted(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The table of releases that the processes of this user share cannot be used.
     #[error("upcalls cannot be ordered across processes: {0}")]
     Table(#[from] ShmError),

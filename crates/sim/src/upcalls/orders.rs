@@ -1,7 +1,7 @@
 //! What the owner of upcalls does to them, between two turns.
 
 use punctual_model::{Backlog, BestEffort, Handler, Instant, Service, Upcall};
-use punctual_policy::rmdp::{CreateError, NoSuchUpcall, first_from};
+use punctual_policy::rmdp::{CreateError, NoSuchUpcall};
 use punctual_trace::{Event, Sink};
 use thiserror::Error;
 
@@ -19,7 +19,8 @@ pub enum Order<H> {
         upcall: Upcall,
         /// Its code.
         handler: H,
-        /// When its first job is released; if that has passed, whole periods later.
+        /// When its first job is released; if that has passed, see
+        /// [`first_release`](punctual_policy::rmdp::first_release).
         first_release: Instant,
     },
     /// A best-effort upcall comes, asked from now on.
@@ -88,8 +89,7 @@ impl<H: Handler, S: FnMut(&H, u32) -> Service> Machine<H, S> {
         match order {
             Order::Create { task, upcall, handler, first_release } => {
                 self.is_free(task)?;
-                let first = first_from(first_release, upcall.period(), now);
-                self.policy.create(task, &upcall, first)?;
+                self.policy.create(task, &upcall, first_release, now)?;
                 self.join(Member::new(task, Promise::RealTime(upcall), handler));
             }
             Order::CreateBestEffort { task, upcall, handler } => {

@@ -1,0 +1,83 @@
+//! A broker that takes up what the one before it granted.
+
+use std::rc::Rc;
+
+use punctual_linux::clock;
+use punctual_model::Instant;
+use tracing::info;
+
+use super::Server;
+use crate::kernel::peer::{Peer, Process};
+use crate::ledger::{LedgerError, Record};
+use crate::want::Want;
+
+impl Server {
+    /// Takes up the grants of a broker before this one.
+    pub(super) fn adopt(&mut self, records: Vec<Record>) -> Result<(), LedgerError> {
+        let now = clock::now();
+        let mut gone = Vec::new();
+        // What threads have kept is there whatever is decided of the others.
+        let (left, records): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|record| record.remnant);
+        for record in left {
+            self.keep_remnant(record);
+        }
+        for record in records {
+            // Its children may live.
+            self.watched.insert(record.uid);
+            self.remember_limits(&record);
+            let (id, pid) = (record.id, record.process.pid);
+            if let Err(why) = self.adopt_one(record, now) {
+                info!(%id, pid, why, "grant not adopted");
+                // What is left of it keeps its place in the ledger.
+                if !self.remnants.contains_key(&id) {
+                    gone.push(id);
+                }
+            }
+        }
+        if gone.is_empty() { Ok(()) } else { self.ledger.strike(&gone) }
+    }
+
+    fn adopt_one(&mut self, record: Record, now: Instant) -> Result<(), String> {
+        let want = Want::try_from(record.want.clone()).map_err(|why| why.to_string())?;
+        let process = Process::find(record.process).ok_or("its process has ended")?;
+        if process.thread_start(want.thread) != Some(record.thread_start) {
+            return Err("its thread has ended".into());
+        }
+        let (id, started) = (record.id, record.thread_start);
+        let asker = self.asker(record.uid, &record.gids);
+        let cpu = match self.books.enter(id, &asker, &want.what, now) {
+            Ok(cpu) => cpu,
+            Err(denied) => {
+                self.not_adopted(&process, &record, &want, now);
+                return Err(format!("the host has no room for it any more: {denied}"));
+            }
+        };
+        // The broker before may have died in the middle of a change: what the books say holds.
+        if let Err(why) = self.means.give(&process, record.uid, &want, started, cpu) {
+            self.not_adopted(&process, &record, &want, now);
+            return Err(format!("it cannot be put in force again: {why}"));
+        }
+        let peer = Peer { process, uid: record.uid, gids: record.gids.clone() };
+        let peer = self
+            .held
+            .get(&record.process)
+            .map_or_else(|| Rc::new(peer), |held| Rc::clone(&held.peer));
+        let process = record.process;
+        if let Err(why) = self.hold(&peer, record.clone(), want.clone(), cpu) {
+            self.not_adopted(&peer.process, &record, &want, now);
+            return Err(format!("its process cannot be watched: {why}"));
+        }
+        if let Some(held) = self.held.get_mut(&process) {
+            held.lonely_since = Some(now);
+        }
+        Ok(())
+    }
+
+    fn not_adopted(&mut self, process: &Process, record: &Record, want: &Want, now: Instant) {
+        match self.take_from(process, record, want) {
+            Some(remnant) => self.remain(remnant),
+            None => self.books.release(record.id, now),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the timetables are built with, and where each amount is from.
+
+use punctual_linux::sched::bandwidth_cap;
+use punctual_linux::thread;
+use punctual_model::Service;
+use punctual_model::host::Calibration;
+
+/// Of each CPU, kept for ordinary work beside what the kernel itself keeps: real-time throttling must
+/// never become due, as it would stop the dispatcher too.
+const KEPT_PPM: u32 = 20_000;
+
+/// What a slot is made longer by where nobody has measured: from the timer to the first instruction of
+/// a thawed process, on a loaded virtual machine, by trying.
+const ASSUMED: Service = Service::from_micros(100);
+
+/// What the timetables are built with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The CPUs that may be used, in this order.
+    pub cpus: Vec<usize>,
+    /// What is lost at the start of each slot: the dispatcher's wake-up, the switch, the thaw.
+    pub context_switch: Service,
+    /// Where that is from, if it was measured.
+    pub measured: Option<Measured>,
+    /// The most that all slots of a CPU may take, in millionths.
+    pub most_ppm: u32,
+}
+
+/// The allowance of a slot by a host profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// [`Calibration::slot_allowance`].
+    pub allowance: Service,
+    /// Year, month and day of the measurement, UTC.
+    pub on: (u64, u64, u64),
+}
+
+impl Default for Settings {
+    /// This thread's CPUs from the last to the first, which serves most interrupts; 100 µs a slot, an
+    /// assumption ([`Self::for_host`] has better); what `kernel.sched_rt_runtime_us` leaves, less 2 %.
+    fn default() -> Self {
+        let mut cpus = thread::affinity();
+        cpus.reverse();
+        let cap = bandwidth_cap().unwrap_or(1_000_000).min(1_000_000);
+        let most_ppm = cap.saturating_sub(KEPT_PPM);
+        Self { cpus, context_switch: ASSUMED, measured: None, most_ppm }
+    }
+}
+
+impl Settings {
+    /// With the allowance that `calibration` has measured; as before if it could not be measured there.
+    ///
+    /// ```
+    /// use punctual_model::host::Calibration;
+    /// use punctual_runtime::reservation::Settings;
+    ///
+    /// # fn example(profile: &str) -> Result<Settings, Box<dyn std::error::Error>> {
+    /// let calibration = Calibration::parse("host.toml", profile.as_bytes())?;
+    /// Ok(Settings::default().for_host(&calibration))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn for_host(mut self, calibration: &Calibration) -> Self {
+        if let Some(allowance) = calibration.slot_allowance() {
+            self.context_switch = allowance;
+            self.measured = Some(Measured { allowance, on: calibration.run.date() });
+        }
+        self
+    }
+
+    /// What a slot is made longer by and where that is from, in words that follow a reason.
+    pub fn allowance(&self) -> String {
+        let amount = self.context_switch;
+        let from = match self.measured {
+            Some(Measured { allowance, on: (year, month, day) }) if allowance == amount => {
+                format!("by the host profile of {year:04}-{month:02}-{day:02}")
+            }
+            _ if amount == ASSUMED => {
+                "an assumption, which `punctual calibrate` can replace".to_owned()
+            }
+            _ => "as it was asked for".to_owned(),
+        };
+        format!(
+            "each slot is {amount} longer than the budget, for the dispatcher's wake-up: {from}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_allowance_says_where_it_is_from() {
+        let settings = Settings::default();
+        assert!(
+            settings.allowance().contains("100us") && settings.allowance().contains("calibrate")
+        );
+        let allowance = Service::from_micros(162);
+        let measured = Some(Measured { allowance, on: (2026, 3, 7) });
+        let measured = Settings { context_switch: allowance, measured, ..settings };
+        assert!(measured.allowance().contains("162us"));
+        assert!(measured.allowance().contains("2026-03-07"));
+        let asked = Settings { context_switch: Service::from_micros(40), ..measured };
+        assert!(asked.allowance().contains("asked"), "{}", asked.allowance());
+    }
+}

@@ -1,0 +1,186 @@
+//! What an owner does to upcalls while they run: each an order that is followed between two turns.
+
+use punctual_linux::clock;
+use punctual_model::{BestEffort, Duration, Instant, Upcall};
+
+use super::Running;
+use crate::turning::{Answer, Order, Reply};
+use crate::upcalls::admission::Work;
+use crate::upcalls::{CreateError, OrderError};
+
+impl<H> Running<H> {
+    /// Admits one more upcall beside those that run, first released at `first_release`; gives its
+    /// number.
+    ///
+    /// ```no_run
+    /// # use punctual_model::{Duration, Handler, Upcall};
+    /// # fn example<H: Handler + Send + 'static>(
+    /// #     mut running: punctual_runtime::Running<H>, upcall: Upcall, handler: H,
+    /// # ) -> Result<(), punctual_runtime::CreateError> {
+    /// let soon = punctual_linux::clock::now() + Duration::from_millis(10);
+    /// let number = running.create(upcall, handler, soon)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create(
+        &mut self,
+        upcall: Upcall,
+        handler: H,
+        first_release: Instant,
+    ) -> Result<u32, CreateError> {
+        self.add(Work::RealTime(upcall), handler, first_release)
+    }
+
+    /// Adds one more best-effort upcall, which is asked from now on; gives its number. As
+    /// [`Upcalls::create_best_effort`](crate::Upcalls::create_best_effort).
+    pub fn create_best_effort(
+        &mut self,
+        upcall: BestEffort,
+        handler: H,
+    ) -> Result<u32, CreateError> {
+        self.add(Work::BestEffort(upcall), handler, clock::now())
+    }
+
+    fn add(&mut self, work: Work, handler: H, first_release: Instant) -> Result<u32, CreateError> {
+        let task = self.next_task;
+        self.promises.add(task, work.clone())?;
+        let handler = Box::new(handler);
+        let outcome = match self.ask(Order::Create { task, work, handler, first_release }) {
+            Some(Answer::Created { slot }) => {
+                self.next_task += 1;
+                self.members.insert(task, slot);
+                return Ok(task);
+            }
+            Some(Answer::NoRoom { handler }) => {
+                drop(handler);
+                CreateError::NoRoom { room: self.room }
+            }
+            _ => CreateError::Ended,
+        };
+        self.promises.remove(task);
+        Err(outcome)
+    }
+
+    /// Lets an upcall go: it is released no more, what was released and is not complete is dropped,
+    /// and its handler is given back.
+    ///
+    /// ```no_run
+    /// # fn example<H>(mut running: punctual_runtime::Running<H>)
+    /// # -> Result<(), punctual_runtime::OrderError> {
+    /// let handler = running.close(0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn close(&mut self, task: u32) -> Result<H, OrderError> {
+        match self.ask_about(task, |slot| Order::Close { task, slot }) {
+            Some(Answer::Closed { handler, old }) => {
+                drop(old);
+                // Those it was promised beside keep their promise: what is out is below all.
+                self.promises.remove(task);
+                let handler = handler.ok_or(OrderError::StillOut { task })?;
+                self.members.remove(&task);
+                Ok(*handler)
+            }
+            Some(_) => Err(OrderError::NoSuchUpcall { task }),
+            None => Err(OrderError::Ended),
+        }
+    }
+
+    /// Releases an upcall no more, until it is resumed; what was released and is not complete is
+    /// dropped. Its promise stays admitted.
+    ///
+    /// ```no_run
+    /// # fn example<H>(mut running: punctual_runtime::Running<H>)
+    /// # -> Result<(), punctual_runtime::OrderError> {
+    /// running.suspend(0)?;
+    /// running.resume(0)?; // Released again at the instants it would have been.
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn suspend(&mut self, task: u32) -> Result<(), OrderError> {
+        self.tell(task, |slot| Order::Suspend { task, slot })
+    }
+
+    /// Releases an upcall again, at the instants it would have been released had it never been
+    /// suspended, from the next on. See [`Self::suspend`].
+    pub fn resume(&mut self, task: u32) -> Result<(), OrderError> {
+        self.tell(task, |slot| Order::Resume { task, slot })
+    }
+
+    fn tell(&mut self, task: u32, order: impl FnOnce(u32) -> Order<H>) -> Result<(), OrderError> {
+        match self.ask_about(task, order) {
+            Some(Answer::Done { old }) => {
+                drop(old);
+                Ok(())
+            }
+            Some(_) => Err(OrderError::NoSuchUpcall { task }),
+            None => Err(OrderError::Ended),
+        }
+    }
+
+    /// Changes the contract of an upcall while it runs, if everything holds with the new one; else
+    /// nothing changes.
+    ///
+    /// With the same period the phase stays; with another, its first release is at the end of the
+    /// current one. Of several jobs that are late then only one remains.
+    ///
+    /// ```no_run
+    /// # fn example<H>(mut running: punctual_runtime::Running<H>, faster: punctual_model::Upcall)
+    /// # -> Result<(), punctual_runtime::CreateError> {
+    /// running.change(0, faster)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change(&mut self, task: u32, upcall: Upcall) -> Result<(), CreateError> {
+        let before = self.promises.of(task).cloned();
+        self.promises.change(task, upcall.clone())?;
+        match self.ask_about(task, |slot| Order::Change { task, slot, upcall }) {
+            Some(Answer::Done { old }) => {
+                drop(old);
+                Ok(())
+            }
+            answer => {
+                self.promises.remove(task);
+                if let Some(before) = before {
+                    // It held before.
+                    let _ = self.promises.add(task, before);
+                }
+                let ended = answer.is_none();
+                Err(if ended { CreateError::Ended } else { CreateError::NoSuchUpcall { task } })
+            }
+        }
+    }
+
+    /// An order about this upcall in its slot, as [`Self::ask`].
+    fn ask_about(&mut self, task: u32, order: impl FnOnce(u32) -> Order<H>) -> Option<Answer<H>> {
+        if self.has_ended() {
+            return None;
+        }
+        match self.members.get(&task) {
+            Some(slot) => self.ask(order(*slot)),
+            None => Some(Answer::NoSuchUpcall),
+        }
+    }
+
+    /// Gives an order and waits for the answer; none if nobody turns any more.
+    fn ask(&mut self, order: Order<H>) -> Option<Answer<H>> {
+        if self.is_elsewhere() {
+            return None;
+        }
+        let (orders, answers) = (self.orders.as_mut()?, self.answers.as_mut()?);
+        // One order at a time: there is room.
+        orders.push(order).ok()?;
+        self.shared.bell.ring();
+        loop {
+            let rings = self.shared.answered.rings();
+            let is_over = self.shared.is_over();
+            if let Ok(Reply { answer, .. }) = answers.pop() {
+                return Some(answer);
+            }
+            if is_over {
+                return None;
+            }
+            self.shared.answered.sleep_until(rings, clock::now() + Duration::from_millis(100));
+        }
+    }
+}

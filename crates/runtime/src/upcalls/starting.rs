@@ -1,0 +1,74 @@
+//! From upcalls that were created to upcalls that run.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use punctual_linux::clock;
+use punctual_model::{Handler, Instant};
+use punctual_ring::baton::Held;
+use punctual_ring::spsc;
+
+use super::admission::Work;
+use super::observer::Observer;
+use super::{Running, StartError, Upcalls};
+use crate::turning::{self, Crew, Queues, Shared};
+
+/// Events that wait in the ring until somebody drains it: some seconds of a busy process.
+const EVENTS: usize = 1 << 16;
+
+/// Notices that wait.
+const NOTICES: usize = 1 << 12;
+
+impl<H: Handler + Send + 'static> Upcalls<H> {
+    /// Starts a thread that runs them all, each first released at `start` (CLOCK_MONOTONIC) or its
+    /// phase after it ([`Self::create_at`]), and one that watches it. Of a start that has passed see
+    /// [`first_release`](punctual_policy::rmdp::first_release): what was a period ago or more is not
+    /// caught up with.
+    ///
+    /// Returns when the threads have the scheduling classes they need, or with the reason why not.
+    pub fn run(self, start: Instant) -> Result<Running<H>, StartError> {
+        let Self { promises, handlers, room, most_contained, observer, grant } = self;
+        let (events, for_events) = spsc::channel(EVENTS);
+        let (notices, for_notices) = spsc::channel(NOTICES);
+        let (for_orders, orders) = rtrb::RingBuffer::new(1);
+        let (answers, for_answers) = rtrb::RingBuffer::new(1);
+        let (finish, finished) = mpsc::sync_channel(1);
+        let room = handlers.len() + room;
+        let shared = Arc::new(Shared::new(room, finish)?);
+        let queues = Queues { events, notices, notices_room: NOTICES, orders, answers };
+        let (placement, grace) = (promises.placement, promises.grace);
+        let release_window = promises.release_window;
+        let mut crew = Crew::new(room, placement, grace, most_contained, release_window, queues);
+        crew.grant = grant;
+        let next_task = handlers.len() as u32;
+        let now = clock::now();
+        for ((handler, phase), task) in handlers.into_iter().zip(0..) {
+            let work = promises.of(task).expect("admitted").clone();
+            let first = match work {
+                Work::RealTime(_) => start.saturating_add(phase),
+                Work::BestEffort(_) => now,
+            };
+            crew.enlist(task, work, Box::new(handler), first, now, &shared);
+        }
+        let crew = Held::new(crew);
+        let mut running = Running::new(promises, room, next_task, Arc::clone(&shared), finished);
+        running.queues(for_events, for_orders, for_answers);
+        if let Some(grace) = grace {
+            turning::start_guard(&shared, crew.seizer(), grace, placement)?;
+        }
+        let (ready, is_ready) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name("upcalls".into()).spawn({
+            let shared = Arc::clone(&shared);
+            move || turning::begin(crew, &shared, &ready)
+        })?;
+        shared.add_thread(thread);
+        match is_ready.recv() {
+            Ok(Ok(())) => {}
+            // Dropping `running` ends the threads.
+            Ok(Err(refused)) => return Err(refused),
+            Err(mpsc::RecvError) => unreachable!("it says whether it has its class first"),
+        }
+        running.observer = Some(Observer::new(observer, for_notices, shared)?);
+        Ok(running)
+    }
+}

@@ -1,0 +1,78 @@
+//! What the kernel refuses for want of bandwidth comes with what it would take.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, host, thread};
+use punctual_model::Duration;
+use punctual_model::reservation::Enforcement::Hard;
+use punctual_runtime::reservation::{Backend, Refused, Reserved};
+use system_tests::live::{PATIENCE, eventually, may};
+
+use super::{alone, ms, reservations};
+
+/// Lets the holders go, however the test ends.
+struct LetGo<'a>(&'a AtomicBool);
+
+impl Drop for LetGo<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn a_refusal_of_the_kernel_offers_what_it_takes_then() {
+    let _alone = alone();
+    let Some(reservations) = reservations() else { return };
+    if !may(Class::Deadline { reservation: ms(1, 100), reset_on_fork: true }) {
+        return;
+    }
+    let gone = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _let_go = LetGo(gone);
+        // Four fifths of each CPU, asleep.
+        let held: Vec<_> = (0..host::cpus_online())
+            .map(|_| {
+                let (tell, told) = std::sync::mpsc::channel();
+                scope.spawn(move || {
+                    let class = Class::Deadline { reservation: ms(80, 100), reset_on_fork: true };
+                    let _ = tell.send(sched::set(thread::current(), class).is_ok());
+                    let until = clock::now() + PATIENCE;
+                    while !gone.load(Ordering::Acquire) && clock::now() < until {
+                        clock::sleep(Duration::from_millis(5));
+                    }
+                    let _ = sched::set(thread::current(), Class::Other { nice: 0 });
+                });
+                told
+            })
+            .collect();
+        let held = held.iter().filter(|told| told.recv() == Ok(true)).count();
+        println!("{held} threads hold 80 % each");
+        let asked = ms(95, 100);
+        let offer = match Reserved::current(&reservations, asked, Hard, false) {
+            Err(Refused::NoBandwidth { error, offer }) => {
+                println!("{error}; {offer}");
+                offer
+            }
+            Ok(_) => return println!("skipped: this kernel gives more than all of its CPUs"),
+            Err(other) => panic!("{other}"),
+        };
+        let fits = |reservation| {
+            let given = Reserved::current(&reservations, reservation, Hard, false);
+            given.is_ok_and(|given| given.choice().backend == Backend::Kernel)
+        };
+        if let Some(budget) = offer.largest_budget {
+            assert_eq!(budget.period(), asked.period());
+            assert!(budget.budget() < asked.budget());
+            assert!(eventually(|| fits(budget)), "{budget}");
+        }
+        if let Some(period) = offer.shortest_period {
+            assert_eq!(period.budget(), asked.budget());
+            assert!(period.period() > asked.period());
+            assert!(eventually(|| fits(period)), "{period}");
+        }
+        // Unless others take what is left at this moment there is something to offer.
+        let left = host::largest_budget(asked.period()).expect("it may use the class");
+        assert!(offer.largest_budget.is_some() || left.is_zero(), "{left} is left");
+    });
+}

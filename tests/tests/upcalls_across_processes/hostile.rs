@@ -1,0 +1,61 @@
+//! A process that holds a place in the shared table, as any of ours does, and writes there what it
+//! likes.
+
+use std::env;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+
+use punctual_linux::process::die_with_parent;
+use punctual_linux::{clock, shm};
+use punctual_model::{Duration, Instant};
+use punctual_ring::releases::{Entry, Releases, SLOTS, WORDS};
+use punctual_runtime::ceiling::CEILING;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use crate::harness::table_of;
+
+/// What it is to do: `parent until_ns`.
+const ROLE: &str = "PUNCTUAL_TEST_HOSTILE_ROLE";
+
+/// Words of a place: its entries, which come first in the table after one word, and one rein.
+const ENTRIES: usize = (WORDS - 1) / SLOTS - 1;
+
+/// Starts one, which ends by itself at `until`. It says a line when it has its place, and ends well
+/// if it held it alone all the time.
+pub(crate) fn hostile(until: Instant) -> Child {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    let role = format!("{} {}", std::process::id(), until.as_nanos());
+    command.args(["--exact", "hostile_process", "--nocapture"]).env(ROLE, role);
+    command.stdout(Stdio::piped());
+    die_with_parent(&mut command);
+    command.spawn().expect("this program")
+}
+
+pub(crate) fn play() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let (parent, until) = role.split_once(' ').expect("two numbers");
+    let table = shm::path(&table_of(parent.parse().expect("a number")));
+    let until = Instant::from_nanos(until.parse().expect("a number"));
+    let shared = shm::Shared::join(&table, WORDS, SLOTS).expect("there is room");
+    let (place, words) = (shared.place(), shared.words());
+    let releases = Releases::new(words);
+    releases.begin(place);
+    println!("\nholds place {place}");
+    let reins = 1 + ENTRIES * SLOTS + place;
+    let own = (1 + ENTRIES * place..).take(ENTRIES).chain([reins]);
+    let own: Vec<usize> = own.collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    while clock::now() < until {
+        if rng.random() {
+            own.iter().for_each(|at| words[*at].store(rng.random(), Ordering::Relaxed));
+        } else {
+            // It waits, it says, above everybody, since long ago or from just now on.
+            let from = if rng.random() { 1 } else { clock::now().as_nanos() };
+            let urgent = Some(Entry { level: CEILING - rng.random_range(0..3), from });
+            releases.publish(place, urgent, [urgent; 3]);
+            words[reins].store(rng.random(), Ordering::Relaxed);
+        }
+        clock::sleep(Duration::from_micros(300));
+    }
+}
