@@ -5,5 +5,6 @@
 
 pub mod draw;
 pub mod live;
+pub mod network;
 pub mod promise;
 pub mod stalls;

@@ -4,6 +4,7 @@ mod check;
 mod containment;
 mod kernel;
 mod machine;
+mod network;
 mod privileges;
 mod profile;
 mod table;
@@ -20,7 +21,8 @@ Example: what would this host need?
   punctual doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
 SCHED_FIFO, SCHED_DEADLINE, its bandwidth and locked memory are really tried, on threads that end \
-at once; for about 5 ms that holds all bandwidth left. \"unknown\" is what could not be looked at.
+at once; for about 5 ms that holds all bandwidth left. \"unknown\" is what could not be looked at. \
+What is below the network's sockets is tried as root, on a network made for it.
 
 Exit codes: 0 able, perhaps with warnings; 3 this host cannot: neither SCHED_FIFO nor \
 SCHED_DEADLINE, or no high-resolution timers.";
@@ -32,6 +34,10 @@ pub(crate) struct Args {
     /// Write the checks as JSON.
     #[arg(long)]
     json: bool,
+    /// Try XDP and AF_XDP on this interface too (as root; some drivers reset it for that, and it
+    /// carries nothing for some seconds)
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
 }
 
 /// What the checks come to.
@@ -44,23 +50,27 @@ struct Diagnosis {
     /// Whether reservations can be held (SCHED_DEADLINE).
     reservations: bool,
     checks: Vec<Check>,
+    /// What was seen of the network; no part of `able`.
+    network: Vec<Check>,
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let diagnosis = diagnose();
+    let diagnosis = diagnose(args.interface.as_deref());
     if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
         let text = serde_json::to_string_pretty(&diagnosis).unwrap_or_default();
         output::print(&format!("{text}\n"))?;
     } else {
         let text = table::render(&diagnosis.checks);
-        output::print(&format!("{text}\n\n{}\n", diagnosis.verdict()))?;
+        let network = table::render(&diagnosis.network);
+        output::print(&format!("{text}\n\nNetwork\n{network}\n\n{}\n", diagnosis.verdict()))?;
     }
     Ok(if diagnosis.able { Exit::Kept } else { Exit::CannotHere })
 }
 
 /// Tries and looks at everything, in the order in which a person would mend it.
-fn diagnose() -> Diagnosis {
+fn diagnose(interface: Option<&str>) -> Diagnosis {
+    let network = network::Probes::start(interface);
     let (fifo, upcalls) = privileges::fifo();
     let (deadline, reservations) = privileges::deadline();
     let (timers, exact_timers) = kernel::timers();
@@ -80,7 +90,8 @@ fn diagnose() -> Diagnosis {
     checks.extend(machine::checks());
     checks.extend(containment::checks());
     checks.push(profile::check());
-    Diagnosis { able: exact_timers && (upcalls || reservations), upcalls, reservations, checks }
+    let able = exact_timers && (upcalls || reservations);
+    Diagnosis { able, upcalls, reservations, checks, network: network.checks() }
 }
 
 impl Diagnosis {

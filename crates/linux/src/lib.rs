@@ -5,8 +5,8 @@
 //! nanoseconds) and its `Reservation`, which is what SCHED_DEADLINE is told; it explains a refusal by the kernel as a sentence that says what would help, and
 //! undoes what it did: guards restore on drop, probes work on scratch threads of their own.
 //!
-//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`], [`measure`])
-//! or share memory ([`shm`]); wherever `rustix` has the call, it makes it.
+//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`], [`measure`], [`net`])
+//! or share memory ([`shm`], [`memfd`]); wherever `rustix` has the call, it makes it.
 //!
 //! [`Instant`]: punctual_model::time::Instant
 //! [`Duration`]: punctual_model::time::Duration
@@ -17,8 +17,11 @@ pub mod cgroup;
 pub mod clock;
 pub mod host;
 pub mod measure;
+pub mod memfd;
 pub mod memory;
+pub mod net;
 pub mod park;
+pub mod pass;
 pub mod process;
 pub mod sched;
 pub mod shm;

@@ -2,6 +2,7 @@
 //! threads of others; and a guard that puts them back should we die.
 
 mod guard;
+mod introduce;
 mod join;
 mod signals;
 mod spawn;
@@ -9,6 +10,7 @@ mod threads;
 mod wait;
 
 pub use guard::Guard;
+pub use introduce::{Introduced, introduce_on_exec};
 pub use join::join_on_exec;
 /// What the kernel refused with.
 pub use rustix::io::Errno;

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `traffic` and `atm` (what a sender promises: [`LinearBounded`], [`AtmContract`], and
 //! [`Traffic`] over both), [`Channel`] (traffic with a delay bound), `costs` (the link, the
-//! processor's costs, packet size and preemption grain), [`Sender`] (all of a sending host).
+//! processor's costs, packet size and preemption grain), [`Sender`] (all of a sending host),
+//! `route` ([`Route`]: where messages go, and how they become datagrams).
 //!
 //! A stream is *conforming* while it keeps to its contract. What is early is held until its
 //! logical arrival, so the bounds of the analysis count from there.
@@ -10,12 +11,14 @@
 mod atm;
 mod costs;
 mod rate;
+mod route;
 mod sender;
 mod traffic;
 
 pub use atm::{AtmContract, ServiceClass, TrafficSpec};
 pub use costs::{CostError, Link, Packetisation, SendCosts};
 pub use rate::{BitRate, RateError};
+pub use route::{Direction, Framing, Host, HostPort, HostPortError, Route, TooEarly};
 pub use sender::{BestEffort, LinkScheduling, Sender, SenderSpec};
 pub use traffic::{LinearBounded, Traffic, TrafficError};
 

@@ -18,8 +18,8 @@ mod validate;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::channel::{AtmContract, Channel, SenderSpec};
-use crate::{Command, FileError, Reservation, Stream, Task, Upcall};
+use crate::channel::{AtmContract, Channel, Route, SenderSpec, Traffic};
+use crate::{Command, Duration, FileError, Reservation, Stream, Task, Upcall};
 
 /// The most entries of all kinds together that one contract may declare.
 pub const MAX_ENTRIES: usize = 4096;
@@ -84,6 +84,17 @@ pub struct BestEffortChannel {
     pub traffic: AtmContract,
 }
 
+/// A channel on which this host receives. It takes none of the sending link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivingChannel {
+    /// Unique in its contract.
+    pub name: String,
+    /// What its sender may send.
+    pub traffic: Traffic,
+    /// What its sender was promised; `None` of class `ubr`.
+    pub delay_bound: Option<Duration>,
+}
+
 /// A valid contract: at least one and at most [`MAX_ENTRIES`] entries, all names different.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
@@ -97,12 +108,17 @@ pub struct Contract {
     pub upcalls: Vec<Upcall>,
     /// The reservations in file order.
     pub reservations: Vec<NamedReservation>,
-    /// How this host sends; there is one wherever there are channels or streams.
+    /// How this host sends; there is one wherever something is sent.
     pub sender: Option<SenderSpec>,
-    /// The channels that are promised a delay, in file order.
+    /// The channels that send and are promised a delay, in file order.
     pub channels: Vec<Channel>,
-    /// The channels that are promised nothing, in file order.
+    /// The channels that send and are promised nothing, in file order.
     pub best_effort: Vec<BestEffortChannel>,
+    /// The channels that receive, in file order.
+    pub receiving: Vec<ReceivingChannel>,
+    /// The way of each declared channel, of all three kinds, in file order. Those that are derived
+    /// from streams have none.
+    pub routes: Vec<Route>,
     /// The streams in file order. Admission derives upcalls and channels from them.
     pub streams: Vec<Stream>,
     /// The programs to start, in file order. Admission knows only the reservations they hold.
@@ -121,6 +137,8 @@ impl Contract {
             sender: None,
             channels: Vec::new(),
             best_effort: Vec::new(),
+            receiving: Vec::new(),
+            routes: Vec::new(),
             streams: Vec::new(),
             commands: Vec::new(),
         }

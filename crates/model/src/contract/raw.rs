@@ -109,6 +109,11 @@ pub(super) struct RawChannel {
     pub(super) max_sdu: Option<Spanned<RawQuantity>>,
     pub(super) delay_variation_tolerance: Option<Spanned<RawQuantity>>,
     pub(super) delay_bound: Option<Spanned<RawQuantity>>,
+    pub(super) direction: Option<Spanned<String>>,
+    pub(super) destination: Option<Spanned<String>>,
+    pub(super) listen: Option<Spanned<String>>,
+    pub(super) framing: Option<Spanned<String>>,
+    pub(super) too_early: Option<Spanned<String>>,
 }
 
 #[derive(serde::Deserialize)]

@@ -8,51 +8,78 @@ use core::ops::Range;
 
 use toml::Spanned;
 
-use super::super::BestEffortChannel;
 use super::super::raw::RawChannel;
+use super::super::{BestEffortChannel, ReceivingChannel};
 use super::fields::{
     self, Checked, bit_rate, choice, count, duration, message_bytes, optional, period_of, problem,
     span_or,
 };
+use super::routes;
 use crate::Duration;
 use crate::channel::{
-    AtmContract, BitRate, Channel, ChannelError, LinearBounded, ServiceClass, Traffic,
-    TrafficError, TrafficSpec,
+    AtmContract, BitRate, Channel, ChannelError, Direction, LinearBounded, Route, ServiceClass,
+    Traffic, TrafficError, TrafficSpec,
 };
 
-/// The channels that are promised a delay, and those that are promised nothing.
+/// All channels, by what is promised and which way they go.
+pub(super) struct Channels {
+    pub(super) promised: Vec<Channel>,
+    pub(super) best_effort: Vec<BestEffortChannel>,
+    pub(super) receiving: Vec<ReceivingChannel>,
+    pub(super) routes: Vec<Route>,
+}
+
+/// Reads them; `packet` is that of the sender, if there is one.
 pub(super) fn channels(
     raw: Vec<Spanned<RawChannel>>,
+    packet: Option<u32>,
     names: &mut BTreeSet<String>,
-) -> Checked<(Vec<Channel>, Vec<BestEffortChannel>)> {
+) -> Checked<Channels> {
     let (mut promised, mut best_effort) = (Vec::new(), Vec::new());
+    let (mut receiving, mut routes) = (Vec::new(), Vec::new());
     for entry in raw {
         let raw = entry.into_inner();
         let name = fields::name(raw.name.clone(), names)?;
-        let traffic = match &raw.class {
-            None => Traffic::Bounded(bounded(&raw, &name)?),
+        let (traffic, max_message) = match &raw.class {
+            None => {
+                let bounded = bounded(&raw, &name)?;
+                (Traffic::Bounded(bounded), bounded.max_message())
+            }
             Some(class) => {
-                let class = choice("class", class, &ServiceClass::NAMES)?;
-                let traffic = atm(&raw, &name, class)?;
-                if class == ServiceClass::Ubr {
-                    forbid(
-                        [("delay_bound", raw.delay_bound.as_ref().map(Spanned::span))],
-                        |key| {
-                            format!(
-                                "channel \"{name}\" is of class ubr, which is promised nothing; \
-                                 remove {key} or choose cbr or rt-vbr"
-                            )
-                        },
-                    )?;
-                    best_effort.push(BestEffortChannel { name, traffic });
-                    continue;
-                }
-                Traffic::Atm(traffic)
+                let atm = atm(&raw, &name, choice("class", class, &ServiceClass::NAMES)?)?;
+                (Traffic::Atm(atm), atm.spec().max_sdu)
             }
         };
-        promised.push(channel(&raw, name, &traffic)?);
+        let route = routes::route(&raw, &name, max_message, packet)?;
+        let receives = route.direction == Direction::Receive;
+        routes.push(route);
+        match traffic {
+            Traffic::Atm(atm) if atm.spec().class == ServiceClass::Ubr => {
+                let bound = raw.delay_bound.as_ref().map(Spanned::span);
+                forbid([("delay_bound", bound)], |key| {
+                    format!(
+                        "channel \"{name}\" is of class ubr, which is promised nothing; \
+                         remove {key} or choose cbr or rt-vbr"
+                    )
+                })?;
+                if receives {
+                    receiving.push(ReceivingChannel { name, traffic, delay_bound: None });
+                } else {
+                    best_effort.push(BestEffortChannel { name, traffic: atm });
+                }
+            }
+            _ => {
+                let channel = channel(&raw, name, &traffic)?;
+                if receives {
+                    let (name, bound) = (channel.name().into(), channel.delay_bound());
+                    receiving.push(ReceivingChannel { name, traffic, delay_bound: Some(bound) });
+                } else {
+                    promised.push(channel);
+                }
+            }
+        }
     }
-    Ok((promised, best_effort))
+    Ok(Channels { promised, best_effort, receiving, routes })
 }
 
 fn channel(raw: &RawChannel, name: String, traffic: &Traffic) -> Checked<Channel> {
@@ -196,7 +223,7 @@ fn needed<'a, T>(
 }
 
 /// None of `keys` is there; the first one, in file order, that is has a problem.
-fn forbid<const N: usize>(
+pub(super) fn forbid<const N: usize>(
     keys: [(&str, Option<Range<usize>>); N],
     why: impl Fn(&str) -> String,
 ) -> Checked<()> {

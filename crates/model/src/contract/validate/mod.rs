@@ -1,10 +1,11 @@
 //! From the raw contract to one that cannot be wrong: `fields` reads single values, `work` makes
-//! tasks, upcalls and reservations, `sender` how this host sends, `channels` and `streams` what,
-//! `commands` the programs to start.
+//! tasks, upcalls and reservations, `sender` how this host sends, `channels` and `streams` what, `routes`
+//! where to, `commands` the programs to start.
 
 mod channels;
 mod commands;
 mod fields;
+mod routes;
 mod sender;
 mod streams;
 mod work;
@@ -15,10 +16,11 @@ use alloc::vec::Vec;
 
 use toml::Spanned;
 
-use super::raw::{RawContract, RawSystem};
+use super::raw::{RawChannel, RawContract, RawSystem};
 use super::{Contract, MAX_CPUS, MAX_ENTRIES, Policy};
 use crate::text_file::{self, Checked, choice, problem};
 use crate::{FileError, Task, Upcall};
+use channels::Channels;
 
 pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Contract, FileError> {
     text_file::parse(file, "contract", bytes, validate)
@@ -50,7 +52,9 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         .collect::<Checked<Vec<_>>>()?;
 
     let sender = sending.map(sender::sender).transpose()?;
-    let (channels, best_effort) = channels::channels(channel, &mut names)?;
+    let packet = sender.map(|sender| sender.packetisation.packet_bytes());
+    let Channels { promised, best_effort, receiving, routes } =
+        channels::channels(channel, packet, &mut names)?;
     let streams = stream
         .into_iter()
         .map(|entry| streams::stream(entry.into_inner(), &mut names))
@@ -63,8 +67,10 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         upcalls,
         reservations,
         sender: sender.map(|sender| sender::with_best_effort(sender, &best_effort)),
-        channels,
+        channels: promised,
         best_effort,
+        receiving,
+        routes,
         streams,
         commands,
         ..Contract::of_tasks(policy, cpus, tasks)
@@ -77,6 +83,8 @@ fn check_entries(raw: &RawContract) -> Checked<()> {
         entries.iter().map(|entry| entry.span().start)
     }
     let sending = starts(&raw.channel).chain(starts(&raw.stream));
+    let sends = |entry: &&Spanned<RawChannel>| routes::sends(entry.get_ref());
+    let first_channel = raw.channel.iter().find(sends).map(|entry| entry.span().start);
     let computing = starts(&raw.task).chain(starts(&raw.upcall)).chain(starts(&raw.reservation));
     let computing = computing.chain(starts(&raw.command));
     let mut places: Vec<usize> = computing.chain(sending).collect();
@@ -98,7 +106,7 @@ fn check_entries(raw: &RawContract) -> Checked<()> {
             ),
         );
     }
-    let first_to_send = starts(&raw.channel).chain(starts(&raw.stream)).min();
+    let first_to_send = first_channel.into_iter().chain(starts(&raw.stream)).min();
     if let (Some(offset), None) = (first_to_send, &raw.sending) {
         return problem(
             offset..offset,

@@ -1,0 +1,53 @@
+//! A queue as two processes have it: memory by descriptor, mapped for reading by the other side; and a
+//! pair of sockets to compare with.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use punctual_linux::memfd::{Others, Readable, Writable};
+use punctual_ring::frames::{Consumer, Geometry, Producer, Words};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+/// Of everything that is compared.
+pub(crate) const SLOTS: usize = 64;
+
+/// Memory that is only read.
+pub(crate) struct View(Readable);
+
+impl Words for View {
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    #[inline]
+    fn load(&self, at: usize) -> u64 {
+        self.0.load(at)
+    }
+
+    #[inline]
+    fn load_all(&self, at: usize, into: &mut [u64]) {
+        self.0.load_all(at, into);
+    }
+}
+
+pub(crate) type Queue = (Producer<Writable, View>, Consumer<Writable, View>);
+
+pub(crate) fn queue(max_message: usize) -> Queue {
+    let geometry = Geometry::new(SLOTS as u32, max_message as u32).expect("a good one");
+    let producers = Writable::create("producer", geometry.producer_bytes(), Others::Read);
+    let producers = producers.expect("memory");
+    let consumers = Writable::create("consumer", Geometry::CONSUMER_BYTES, Others::Read);
+    let consumers = consumers.expect("memory");
+    let view = |memory: &Writable, bytes| {
+        let passed: OwnedFd = memory.as_fd().try_clone_to_owned().expect("a descriptor");
+        View(Readable::of(passed, bytes).expect("as made"))
+    };
+    let to_consumers = view(&consumers, Geometry::CONSUMER_BYTES);
+    let to_producers = view(&producers, geometry.producer_bytes());
+    let producer = Producer::create(geometry, producers, to_consumers).expect("zeroes");
+    (producer, Consumer::attach(consumers, to_producers).expect("just made"))
+}
+
+pub(crate) fn seqpacket() -> (OwnedFd, OwnedFd) {
+    let kind = SocketType::SEQPACKET;
+    rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).expect("sockets")
+}

@@ -1,0 +1,248 @@
+//! The thread that keeps the books of a channel, and what it shares.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use punctual_model::{Duration, Instant};
+
+use super::delays::Delays;
+use super::snapshot::{Losses, Snapshot};
+
+/// The books of one channel, as other threads see them.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Account {
+    /// Of best effort the largest number.
+    delay_bound: AtomicU64,
+    offered: AtomicU64,
+    offered_bytes: AtomicU64,
+    taken: AtomicU64,
+    taken_bytes: AtomicU64,
+    not_conforming: AtomicU64,
+    too_early: AtomicU64,
+    wrong_size: AtomicU64,
+    refused: AtomicU64,
+    unreachable: AtomicU64,
+    closed: AtomicU64,
+    sent: AtomicU64,
+    sent_bytes: AtomicU64,
+    late: AtomicU64,
+    worst_delay: AtomicU64,
+    /// Signed; the least number of all before the first message.
+    worst_lateness: AtomicU64,
+    worst_jitter: AtomicU64,
+    /// When the message that is on its way must have left; the largest number if there is none.
+    due: AtomicU64,
+    delays: Delays,
+}
+
+// What ten thousand channels need is known: ten megabytes.
+const _: () = assert!(size_of::<Account>() <= 1024);
+
+/// Why a message was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Before its contract allowed it, of a channel that loses such messages.
+    TooEarly,
+    /// Smaller or larger than its contract says.
+    WrongSize,
+    /// The transport will never take it: too large for the path, or forbidden.
+    Refused,
+    /// Its destination could not be reached when it was its turn.
+    Unreachable,
+    /// The channel was closed before its turn.
+    Closed,
+}
+
+/// A message that was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// Its bytes.
+    pub bytes: u32,
+    /// When it counted as arrived.
+    pub logical: Instant,
+    /// When its last packet had been handed over.
+    pub handed_over: Instant,
+    /// When its last packet has left the link, as that is reckoned; this is what was promised.
+    pub ends: Instant,
+}
+
+/// Adds to `figure`: plain loads and stores, for there is one writer.
+#[inline]
+fn add(figure: &AtomicU64, by: u64) {
+    figure.store(figure.load(Ordering::Relaxed) + by, Ordering::Release);
+}
+
+#[inline]
+fn raise(figure: &AtomicU64, to: u64) {
+    if to > figure.load(Ordering::Relaxed) {
+        figure.store(to, Ordering::Relaxed);
+    }
+}
+
+impl Account {
+    /// What is in the books at this instant. Any thread, at any time; it never waits.
+    pub fn snapshot(&self) -> Snapshot {
+        let read = |figure: &AtomicU64| figure.load(Ordering::Acquire);
+        // What comes last in a message's life is read first, so that no message is seen to have been
+        // sent before it was taken.
+        let (sent, sent_bytes) = (read(&self.sent), read(&self.sent_bytes));
+        let due = read(&self.due);
+        let losses = Losses {
+            too_early: read(&self.too_early),
+            wrong_size: read(&self.wrong_size),
+            refused: read(&self.refused),
+            unreachable: read(&self.unreachable),
+            closed: read(&self.closed),
+        };
+        let (taken, taken_bytes) = (read(&self.taken), read(&self.taken_bytes));
+        // Before the worst of them, which is stored first.
+        let late = read(&self.late);
+        let lateness = read(&self.worst_lateness).cast_signed();
+        let bound = read(&self.delay_bound);
+        Snapshot {
+            delay_bound: (bound < u64::MAX).then(|| Duration::from_nanos(bound)),
+            not_conforming: read(&self.not_conforming),
+            taken,
+            taken_bytes,
+            offered: read(&self.offered),
+            offered_bytes: read(&self.offered_bytes),
+            losses,
+            sent,
+            sent_bytes,
+            late,
+            worst_delay: Duration::from_nanos(read(&self.worst_delay)),
+            worst_lateness_nanos: (lateness > i64::MIN).then_some(lateness),
+            worst_jitter: Duration::from_nanos(read(&self.worst_jitter)),
+            due: (due < u64::MAX).then(|| Instant::from_nanos(due)),
+            delays: self.delays.counts(),
+        }
+    }
+}
+
+/// Keeps the books of one channel. There is one for each [`Account`].
+///
+/// ```
+/// use punctual_channel::account::{Delivered, Recorder, Verdict};
+/// use punctual_model::{Duration, Instant};
+///
+/// let mut books = Recorder::new(Some(Duration::from_millis(5)));
+/// let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+/// books.offered(100);
+/// books.taken(100, at(10), true);
+/// books.sent(Delivered { bytes: 100, logical: at(10), handed_over: at(12), ends: at(13) });
+/// let account = std::sync::Arc::clone(books.account());
+/// let seen = std::thread::spawn(move || account.snapshot()).join().expect("no panic");
+/// assert_eq!((seen.sent, seen.worst_delay), (1, Duration::from_millis(2)));
+/// assert_eq!(seen.verdict(at(20)), Verdict::Kept);
+/// ```
+#[derive(Debug)]
+pub struct Recorder {
+    account: Arc<Account>,
+    delay_bound: Option<Duration>,
+    last_delay: Option<Duration>,
+}
+
+impl Recorder {
+    /// Empty books of a channel with this delay bound, or of best effort.
+    pub fn new(delay_bound: Option<Duration>) -> Self {
+        let zero = || AtomicU64::new(0);
+        let account = Account {
+            delay_bound: AtomicU64::new(figure_of(delay_bound)),
+            offered: zero(),
+            offered_bytes: zero(),
+            taken: zero(),
+            taken_bytes: zero(),
+            not_conforming: zero(),
+            too_early: zero(),
+            wrong_size: zero(),
+            refused: zero(),
+            unreachable: zero(),
+            closed: zero(),
+            sent: zero(),
+            sent_bytes: zero(),
+            late: zero(),
+            worst_delay: zero(),
+            worst_lateness: AtomicU64::new(i64::MIN.cast_unsigned()),
+            worst_jitter: zero(),
+            due: AtomicU64::new(u64::MAX),
+            delays: Delays::new(),
+        };
+        Self { account: Arc::new(account), delay_bound, last_delay: None }
+    }
+
+    /// What others may read.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Another promise, from the next message on. What was late stays late.
+    pub fn change(&mut self, delay_bound: Option<Duration>) {
+        self.delay_bound = delay_bound;
+        self.account.delay_bound.store(figure_of(delay_bound), Ordering::Release);
+    }
+
+    /// A message came.
+    #[inline]
+    pub fn offered(&mut self, bytes: u32) {
+        add(&self.account.offered_bytes, bytes.into());
+        add(&self.account.offered, 1);
+    }
+
+    /// The message that came last is on its way since `logical`.
+    #[inline]
+    pub fn taken(&mut self, bytes: u32, logical: Instant, conforming: bool) {
+        let account = &*self.account;
+        add(&account.not_conforming, u64::from(!conforming));
+        add(&account.taken_bytes, bytes.into());
+        add(&account.taken, 1);
+        let due =
+            self.delay_bound.map_or(u64::MAX, |bound| logical.saturating_add(bound).as_nanos());
+        account.due.store(due, Ordering::Release);
+    }
+
+    /// The message that came last is lost, before it was taken or after.
+    pub fn lost(&mut self, cause: Loss) {
+        let account = &*self.account;
+        let figure = match cause {
+            Loss::TooEarly => &account.too_early,
+            Loss::WrongSize => &account.wrong_size,
+            Loss::Refused => &account.refused,
+            Loss::Unreachable => &account.unreachable,
+            Loss::Closed => &account.closed,
+        };
+        add(figure, 1);
+        if !matches!(cause, Loss::TooEarly | Loss::WrongSize) {
+            account.due.store(u64::MAX, Ordering::Release);
+        }
+    }
+
+    /// The message that was taken last was handed over.
+    #[inline]
+    pub fn sent(&mut self, message: Delivered) {
+        let account = &*self.account;
+        let Delivered { bytes, logical, handed_over, ends } = message;
+        let delay = handed_over.saturating_since(logical);
+        account.delays.record(delay);
+        raise(&account.worst_delay, delay.as_nanos());
+        if let Some(last) = self.last_delay.replace(delay) {
+            // Of two messages, gap less logical gap is delay less delay.
+            raise(&account.worst_jitter, delay.as_nanos().abs_diff(last.as_nanos()));
+        }
+        if let Some(bound) = self.delay_bound {
+            let (took, most) = (ends.saturating_since(logical).as_nanos(), bound.as_nanos());
+            let lateness = took.cast_signed().saturating_sub_unsigned(most);
+            if lateness > account.worst_lateness.load(Ordering::Relaxed).cast_signed() {
+                account.worst_lateness.store(lateness.cast_unsigned(), Ordering::Relaxed);
+            }
+            add(&account.late, u64::from(lateness > 0));
+        }
+        account.due.store(u64::MAX, Ordering::Release);
+        add(&account.sent_bytes, bytes.into());
+        add(&account.sent, 1);
+    }
+}
+
+fn figure_of(delay_bound: Option<Duration>) -> u64 {
+    delay_bound.map_or(u64::MAX, Duration::as_nanos)
+}

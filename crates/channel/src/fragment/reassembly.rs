@@ -1,0 +1,469 @@
+//! Messages of one channel, put together from their pieces.
+
+use std::num::NonZeroU16;
+
+use punctual_model::channel::LinearBounded;
+use punctual_model::{Duration, Instant};
+use thiserror::Error;
+
+use super::header::{Header, HeaderError};
+use super::history::{History, MOST_IN_FLIGHT, Standing};
+use super::slot::{Put, Slot, words_for};
+
+/// How much longer than promised a message may be on its way before its number is doubted.
+const NETWORK: Duration = Duration::from_secs(1);
+
+/// What a receiver knows of a channel beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Its number, as sender and receiver agreed.
+    pub channel: u32,
+    /// What its sender promised. Room is made for its burst and one message more, at most
+    /// [`MOST_IN_FLIGHT`].
+    pub arrivals: LinearBounded,
+    /// What was promised to it.
+    pub delay_bound: Duration,
+    /// The smallest pieces that longer messages are cut into. Smaller ones are refused: each costs
+    /// room of its own.
+    pub least_fragment: NonZeroU16,
+}
+
+impl Limits {
+    fn rooms(&self) -> u32 {
+        let Self { arrivals, least_fragment, .. } = self;
+        if arrivals.max_message() <= u32::from(least_fragment.get()) {
+            return 0;
+        }
+        arrivals.max_burst().saturating_add(1).min(MOST_IN_FLIGHT)
+    }
+
+    /// Bytes that a [`Reassembly`] needs for messages that are not complete; all are taken when it is
+    /// made.
+    pub fn memory(&self) -> u64 {
+        let max_message = self.arrivals.max_message();
+        let bits = 8 * words_for(max_message, self.least_fragment.get()) as u64;
+        u64::from(self.rooms()) * (u64::from(max_message) + bits)
+    }
+}
+
+/// What a piece led to.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken<'a> {
+    /// The message is complete.
+    Complete(Message<'a>),
+    /// More pieces of it are on their way.
+    More,
+    /// It was there already; it is ignored, whatever it carries.
+    Duplicate,
+}
+
+/// A complete message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Counted from the channel's first. They are complete in any order.
+    pub number: u64,
+    /// All of it.
+    pub bytes: &'a [u8],
+    /// The earliest stamp of its pieces, on the sender's clock.
+    pub first_sent: Option<Instant>,
+}
+
+/// Why a piece was not taken. It changed nothing but the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// It makes no sense by itself.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// Of another channel.
+    #[error("it is of channel {channel}, and this one is {wanted}")]
+    OtherChannel {
+        /// What it says.
+        channel: u32,
+        /// What was agreed.
+        wanted: u32,
+    },
+    /// Longer than declared.
+    #[error("its message would have {length} bytes; {most} are the most that were declared")]
+    TooLong {
+        /// What it says.
+        length: u32,
+        /// What was declared.
+        most: u32,
+    },
+    /// Cut too small.
+    #[error(
+        "its message is cut into pieces of {fragment_bytes} bytes; {least} are the least agreed"
+    )]
+    TooFine {
+        /// What it says.
+        fragment_bytes: u16,
+        /// What was agreed.
+        least: u16,
+    },
+    /// Its message is complete, given up or long past.
+    #[error("message {message} is over; the newest is {newest}")]
+    Over {
+        /// Its message.
+        message: u64,
+        /// The newest seen.
+        newest: u64,
+    },
+    /// More messages later than the channel can have sent.
+    #[error(
+        "message {message} is {ahead} after the newest; {most} are the most there can have been"
+    )]
+    TooFarAhead {
+        /// Its message.
+        message: u64,
+        /// How many after the newest seen.
+        ahead: u64,
+        /// How many the contract allows since then.
+        most: u64,
+    },
+    /// It would make another message of it.
+    #[error(
+        "it says that message {message} has {length} bytes in pieces of {fragment_bytes}; another \
+         piece said {first_length} and {first_fragment_bytes}"
+    )]
+    Contradicts {
+        /// Its message.
+        message: u64,
+        /// What it says of the message.
+        length: u32,
+        /// What it says of the pieces.
+        fragment_bytes: u16,
+        /// What the first piece said of the message.
+        first_length: u32,
+        /// What the first piece said of the pieces.
+        first_fragment_bytes: u16,
+    },
+    /// As many newer messages are incomplete as there is room for.
+    #[error("no room for message {message} beside {incomplete} newer ones that are not complete")]
+    NoRoom {
+        /// Its message.
+        message: u64,
+        /// How many there is room for.
+        incomplete: u32,
+    },
+}
+
+/// What became of messages and pieces, counted from the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages that were complete.
+    pub complete: u64,
+    /// Messages of which no piece came while a newer one was at most [`MOST_IN_FLIGHT`] − 1 later.
+    pub missing: u64,
+    /// Messages given up because a newer one was complete for a delay bound.
+    pub given_up: u64,
+    /// Messages given up incomplete for want of room, or with [`MOST_IN_FLIGHT`] newer ones.
+    pub crowded_out: u64,
+    /// Messages given up because the sender began again.
+    pub cut_off: u64,
+    /// Pieces that had come already, their message not complete.
+    pub duplicates: u64,
+    /// Pieces of messages that were over.
+    pub over: u64,
+    /// Pieces refused for any other reason.
+    pub refused: u64,
+    /// How often the sender began again with other numbers.
+    pub restarts: u64,
+}
+
+/// Puts messages together. All memory is taken when it is made.
+///
+/// Pieces may come in any order and more than once. A message is given up when a newer one is
+/// complete and the delay bound has passed since: a sender sends the messages of a channel one after
+/// the other, so what is missing then has been overtaken for that long. Nothing waits for the order:
+/// a complete message is handed on at once.
+///
+/// Numbers are believed as far as the contract can have got since the newest (and one second, for
+/// the network). If nothing but impossible numbers came for a second and four spacings, the sender is
+/// taken to have begun again.
+///
+/// ```
+/// use punctual_channel::fragment::{Fragments, Limits, Reassembly, Taken};
+/// use punctual_model::channel::LinearBounded;
+/// use punctual_model::{Duration, Instant};
+/// use std::num::NonZeroU16;
+///
+/// let (fragment_bytes, spacing) = (NonZeroU16::new(4).expect("not zero"), Duration::from_millis(10));
+/// let mut receiver = Reassembly::new(Limits {
+///     channel: 7,
+///     arrivals: LinearBounded::new(1, 16, spacing, 1)?,
+///     delay_bound: Duration::from_millis(5),
+///     least_fragment: fragment_bytes,
+/// });
+/// let cut = Fragments { fragment_bytes, channel: 7, message: 0, length: 6 };
+/// let wire: Vec<Vec<u8>> = cut
+///     .within(0..6, None)
+///     .map(|piece| {
+///         let bytes = &b"foobar"[piece.bytes.start as usize..piece.bytes.end as usize];
+///         [&piece.header.to_bytes()[..], bytes].concat()
+///     })
+///     .collect();
+/// assert_eq!(receiver.take(Instant::ZERO, &wire[1])?, Taken::More);
+/// let Taken::Complete(message) = receiver.take(Instant::ZERO, &wire[0])? else { panic!() };
+/// assert_eq!((message.number, message.bytes), (0, &b"foobar"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Reassembly {
+    limits: Limits,
+    slots: Box<[Slot]>,
+    /// None before the first piece.
+    history: Option<History>,
+    newest_complete: Option<u64>,
+    /// When the newest message was first seen.
+    newest_at: Instant,
+    /// When a piece was last taken.
+    taken_at: Instant,
+    counts: Counts,
+}
+
+impl Reassembly {
+    /// Nothing has come yet. Takes [`Limits::memory`] bytes and a little.
+    pub fn new(limits: Limits) -> Self {
+        let Limits { arrivals, least_fragment, .. } = limits;
+        let slot = |_| Slot::new(arrivals.max_message(), least_fragment.get());
+        Self {
+            limits,
+            slots: (0..limits.rooms()).map(slot).collect(),
+            history: None,
+            newest_complete: None,
+            newest_at: Instant::ZERO,
+            taken_at: Instant::ZERO,
+            counts: Counts::default(),
+        }
+    }
+
+    /// A datagram came at `now`; `now` never goes back.
+    ///
+    /// # Errors
+    /// If it is no piece of a message that can be under way.
+    pub fn take<'a>(&'a mut self, now: Instant, datagram: &'a [u8]) -> Result<Taken<'a>, Refused> {
+        self.give_up(now);
+        let accepted = self.accept(now, datagram);
+        if accepted.is_ok() {
+            self.taken_at = now;
+        }
+        match accepted {
+            Ok(Accepted::Complete { at, message, length, first_sent }) => {
+                let bytes = match at {
+                    Some(slot) => self.slots[slot].bytes(length),
+                    // Of a message in one piece, which is after the header.
+                    None => &datagram[super::HEADER_BYTES..],
+                };
+                Ok(Taken::Complete(Message { number: message, bytes, first_sent }))
+            }
+            Ok(Accepted::More) => Ok(Taken::More),
+            Ok(Accepted::Duplicate) => {
+                self.counts.duplicates += 1;
+                Ok(Taken::Duplicate)
+            }
+            Err(refused) => {
+                match refused {
+                    Refused::Over { .. } => self.counts.over += 1,
+                    _ => self.counts.refused += 1,
+                }
+                Err(refused)
+            }
+        }
+    }
+
+    /// Gives up what can be given up at `now`. [`take`](Self::take) does it as well; who waits for
+    /// the count to be right calls this at [`next_give_up`](Self::next_give_up).
+    pub fn give_up(&mut self, now: Instant) {
+        let Some(history) = &mut self.history else { return };
+        for slot in &mut self.slots {
+            if let Some(partial) = slot.partial()
+                && partial.give_up_at.is_some_and(|at| at <= now)
+            {
+                history.settle(partial.message);
+                slot.clear();
+                self.counts.given_up += 1;
+            }
+        }
+    }
+
+    /// When the next message is given up, unless it is complete by then.
+    pub fn next_give_up(&self) -> Option<Instant> {
+        self.slots.iter().filter_map(|slot| slot.partial()?.give_up_at).min()
+    }
+
+    /// What became of messages and pieces so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Messages up to the newest of which nothing is counted yet: incomplete ones, and those of which
+    /// no piece came so far.
+    pub fn open(&self) -> u32 {
+        self.history.as_ref().map_or(0, History::open)
+    }
+
+    fn accept(&mut self, now: Instant, datagram: &[u8]) -> Result<Accepted, Refused> {
+        let (header, piece) = Header::read(datagram)?;
+        self.check(&header)?;
+        let standing = self.stand(now, &header)?;
+        let at = match self.slot_of(header.message) {
+            Some(at) => Some(at),
+            None if is_whole(&header) => None,
+            None => Some(self.room_for(header.message)?),
+        };
+        self.advance(now, header.message, standing);
+        let Some(at) = at else {
+            self.complete(now, header.message);
+            let Header { message, length, sent, .. } = header;
+            return Ok(Accepted::Complete { at, message, length, first_sent: sent });
+        };
+        if self.slots[at].partial().is_none() {
+            let overtaken = self.newest_complete.is_some_and(|newest| newest > header.message);
+            let give_up_at = now.saturating_add(self.limits.delay_bound);
+            self.slots[at].begin(&header, overtaken.then_some(give_up_at));
+        }
+        match self.slots[at].put(&header, piece) {
+            Put::Duplicate => Ok(Accepted::Duplicate),
+            Put::More => Ok(Accepted::More),
+            Put::Contradicts(first) => Err(Refused::Contradicts {
+                message: header.message,
+                length: header.length,
+                fragment_bytes: header.fragment_bytes,
+                first_length: first.length,
+                first_fragment_bytes: first.fragment_bytes,
+            }),
+            Put::Complete(whole) => {
+                self.complete(now, whole.message);
+                Ok(Accepted::Complete {
+                    at: Some(at),
+                    message: whole.message,
+                    length: whole.length,
+                    first_sent: whole.first_sent,
+                })
+            }
+        }
+    }
+
+    /// What the contract says of a piece by itself.
+    fn check(&self, header: &Header) -> Result<(), Refused> {
+        let Limits { channel, arrivals, least_fragment, .. } = self.limits;
+        if header.channel != channel {
+            let wanted = channel;
+            return Err(Refused::OtherChannel { channel: header.channel, wanted });
+        }
+        let most = arrivals.max_message();
+        if header.length > most {
+            return Err(Refused::TooLong { length: header.length, most });
+        }
+        let (fragment_bytes, least) = (header.fragment_bytes, least_fragment.get());
+        if fragment_bytes < least && !is_whole(header) {
+            return Err(Refused::TooFine { fragment_bytes, least });
+        }
+        Ok(())
+    }
+
+    /// Where its message stands, if it can be under way. May find that the sender began again.
+    fn stand(&mut self, now: Instant, header: &Header) -> Result<Standing, Refused> {
+        let message = header.message;
+        let Some(history) = &self.history else { return Ok(Standing::Open) };
+        let (standing, newest) = (history.standing(message), history.newest());
+        let most = self.most_ahead(now);
+        let refused = match standing {
+            Standing::Over => Refused::Over { message, newest },
+            Standing::Ahead(ahead) if ahead > most => Refused::TooFarAhead { message, ahead, most },
+            standing => return Ok(standing),
+        };
+        let spacings = self.limits.arrivals.min_inter_arrival().checked_mul(4);
+        let quiet = NETWORK.saturating_add(spacings.unwrap_or(Duration::MAX));
+        if now.saturating_since(self.taken_at) < quiet {
+            return Err(refused);
+        }
+        self.counts.restarts += 1;
+        self.counts.cut_off +=
+            self.slots.iter().filter(|slot| slot.partial().is_some()).count() as u64;
+        self.slots.iter_mut().for_each(Slot::clear);
+        (self.history, self.newest_complete) = (None, None);
+        Ok(Standing::Open)
+    }
+
+    /// How many messages after the newest can have been sent: as many as the contract allows from the
+    /// newest, which was seen late, to this instant.
+    fn most_ahead(&self, now: Instant) -> u64 {
+        let Limits { arrivals, delay_bound, .. } = self.limits;
+        let since = now.saturating_since(self.newest_at).saturating_add(delay_bound);
+        let window = since.saturating_add(NETWORK);
+        let spacings = window.as_nanos() / arrivals.min_inter_arrival().as_nanos();
+        spacings.saturating_add(arrivals.max_burst().into())
+    }
+
+    fn slot_of(&self, message: u64) -> Option<usize> {
+        let is_inside = |slot: &Slot| slot.partial().is_some_and(|p| p.message == message);
+        self.slots.iter().position(is_inside)
+    }
+
+    /// A free place, if need be that of the oldest message.
+    fn room_for(&mut self, message: u64) -> Result<usize, Refused> {
+        let age = |slot: &Slot| slot.partial().map(|partial| partial.message);
+        let oldest = (0..self.slots.len()).min_by_key(|&at| age(&self.slots[at]));
+        let incomplete = self.slots.len() as u32;
+        let at = oldest.ok_or(Refused::NoRoom { message, incomplete })?;
+        if let Some(partial) = self.slots[at].partial() {
+            if partial.message > message {
+                return Err(Refused::NoRoom { message, incomplete });
+            }
+            if let Some(history) = &mut self.history {
+                history.settle(partial.message);
+            }
+            self.slots[at].clear();
+            self.counts.crowded_out += 1;
+        }
+        Ok(at)
+    }
+
+    fn advance(&mut self, now: Instant, message: u64, standing: Standing) {
+        let Some(history) = &mut self.history else {
+            (self.history, self.newest_at) = (Some(History::from(message)), now);
+            return;
+        };
+        let Standing::Ahead(_) = standing else { return };
+        self.newest_at = now;
+        let passed = history.advance(message);
+        let oldest = history.oldest();
+        let mut crowded_out = 0;
+        for slot in &mut self.slots {
+            if slot.partial().is_some_and(|partial| partial.message < oldest) {
+                slot.clear();
+                crowded_out += 1;
+            }
+        }
+        self.counts.crowded_out += crowded_out;
+        self.counts.missing += passed - crowded_out;
+    }
+
+    fn complete(&mut self, now: Instant, message: u64) {
+        self.counts.complete += 1;
+        if let Some(history) = &mut self.history {
+            history.settle(message);
+        }
+        self.newest_complete = self.newest_complete.max(Some(message));
+        let give_up_at = now.saturating_add(self.limits.delay_bound);
+        for partial in self.slots.iter_mut().filter_map(Slot::partial_mut) {
+            if partial.message < message {
+                partial.give_up_at.get_or_insert(give_up_at);
+            }
+        }
+    }
+}
+
+/// What became of a piece; `at` is where the whole message lies, if not in the datagram.
+enum Accepted {
+    Complete { at: Option<usize>, message: u64, length: u32, first_sent: Option<Instant> },
+    More,
+    Duplicate,
+}
+
+/// Whether the message has no other piece.
+fn is_whole(header: &Header) -> bool {
+    header.length <= u32::from(header.fragment_bytes)
+}

@@ -1,0 +1,13 @@
+//! The data path of channels: how messages travel, and whether what was promised for them was kept.
+//!
+//! - [`fragment`]: messages larger than a packet, in pieces with a header of ours, put together again
+//!   at the receiver.
+//! - [`account`]: what became of each message of a channel, beside what was promised.
+//! - [`transport`]: how packets leave; an emulated link, and faults.
+//!
+//! All take the time from their caller and read no clock. The design is in `docs/channels.md`.
+#![forbid(unsafe_code)]
+
+pub mod account;
+pub mod fragment;
+pub mod transport;

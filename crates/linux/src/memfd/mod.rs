@@ -1,0 +1,233 @@
+//! Memory that processes share by passing a descriptor (memfd_create(2)), sealed so that neither can
+//! hurt the other with it (fcntl(2), "File Sealing").
+//!
+//! - Nobody can change its size, so nobody is killed by touching what is not there any more.
+//! - Its maker may keep it from being written by others, whatever descriptor they hold; nobody can
+//!   punch holes into it then either.
+//! - The set of seals is final, so that a peer can add none.
+//! - All pages are there before it is used: no page fault later. What the kernel swaps out or
+//!   migrates is not held back by this; `memory::lock_all` does that.
+//!
+//! What is in it may be written by others at any time, so it is only to be had word by word, as
+//! atomics. Memory that is not ours to write is to be had by reading alone.
+#![allow(unsafe_code)]
+
+mod error;
+mod mapping;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+
+pub use error::MemfdError;
+use mapping::Mapping;
+
+/// The magic number of the file system behind memfd_create(2) (statfs(2), TMPFS_MAGIC). That of huge
+/// pages is another: touching one kills where none is left.
+const TMPFS: i64 = 0x0102_1994;
+
+/// What all of this memory is sealed with.
+const SEALED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+/// What whoever else gets the descriptor may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// Read only (F_SEAL_FUTURE_WRITE). Nobody can map it for writing again, its maker included: so
+    /// it cannot be handed to the maker's successor.
+    Read,
+    /// Write as well, so that one who comes in place of its first writer can go on.
+    Write,
+}
+
+/// Memory that this process reads and writes.
+#[derive(Debug)]
+pub struct Writable {
+    file: OwnedFd,
+    mapping: Mapping,
+}
+
+/// Memory that this process only reads.
+#[derive(Debug)]
+pub struct Readable {
+    file: OwnedFd,
+    mapping: Mapping,
+}
+
+impl Writable {
+    /// Makes `bytes` bytes of zero, a multiple of the page size. `name` is what /proc shows.
+    ///
+    /// ```
+    /// use punctual_linux::memfd::{Others, Readable, Writable};
+    /// use std::os::fd::AsFd;
+    /// use std::sync::atomic::Ordering;
+    ///
+    /// let ours = Writable::create("example", 4096, Others::Read)?;
+    /// // Over a socket, to another process; see `pass::send`.
+    /// let theirs = ours.as_fd().try_clone_to_owned().expect("a descriptor");
+    /// let seen = Readable::of(theirs.try_clone().expect("a descriptor"), 4096)?;
+    /// ours.words()[7].store(42, Ordering::Relaxed);
+    /// assert_eq!(seen.load(7), 42);
+    /// assert!(Writable::of(theirs, 4096).is_err());
+    /// # Ok::<(), punctual_linux::memfd::MemfdError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the size is none, or the kernel refuses.
+    pub fn create(name: &str, bytes: usize, others: Others) -> Result<Self, MemfdError> {
+        are_pages(bytes)?;
+        let failed = |call| move |errno| MemfdError::Failed { call, bytes, errno };
+        let file = make(name).map_err(failed("memfd_create(2)"))?;
+        rustix::fs::ftruncate(&file, bytes as u64).map_err(failed("ftruncate(2)"))?;
+        let mapping = Mapping::new(&file, bytes, true).map_err(failed("mmap(2)"))?;
+        let seals = match others {
+            Others::Read => SEALED | SealFlags::FUTURE_WRITE,
+            Others::Write => SEALED,
+        };
+        let sealed = rustix::fs::fcntl_add_seals(&file, seals | SealFlags::SEAL);
+        sealed.map_err(failed("fcntl(2), F_ADD_SEALS"))?;
+        Ok(Self { file, mapping })
+    }
+
+    /// Memory that somebody else made, of `bytes` bytes, to be written.
+    ///
+    /// # Errors
+    /// If it is not such memory, of that size, sealed against changes of its size; or its maker keeps
+    /// others from writing to it.
+    pub fn of(file: OwnedFd, bytes: usize) -> Result<Self, MemfdError> {
+        let seals = check(&file, bytes)?;
+        if seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) {
+            return Err(MemfdError::ReadOnly);
+        }
+        let mapping = Mapping::new(&file, bytes, true);
+        let mapping = mapping.map_err(|errno| match errno {
+            // A descriptor that was opened for reading.
+            Errno::ACCESS | Errno::PERM => MemfdError::ReadOnly,
+            errno => MemfdError::Failed { call: "mmap(2)", bytes, errno },
+        })?;
+        Ok(Self { file, mapping })
+    }
+
+    /// Its words, which others may change too.
+    #[inline]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: this mapping was made for writing too.
+        unsafe { self.mapping.words() }
+    }
+}
+
+impl AsRef<[AtomicU64]> for Writable {
+    #[inline]
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.words()
+    }
+}
+
+impl AsFd for Writable {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Readable {
+    /// Memory that somebody else made, of `bytes` bytes, to be read.
+    ///
+    /// # Errors
+    /// If it is not such memory, of that size, sealed against changes of its size.
+    pub fn of(file: OwnedFd, bytes: usize) -> Result<Self, MemfdError> {
+        check(&file, bytes)?;
+        let mapping = Mapping::new(&file, bytes, false);
+        let mapping =
+            mapping.map_err(|errno| MemfdError::Failed { call: "mmap(2)", bytes, errno })?;
+        Ok(Self { file, mapping })
+    }
+
+    /// How many words of 8 bytes it has.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.mapping.count()
+    }
+
+    /// Reads the word `at`, relaxed: the one way in which memory that cannot be written may be read
+    /// as an atomic (`std::sync::atomic`, "Atomic accesses to read-only memory"). An acquire fence
+    /// after it makes it as good as an acquiring load.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    #[inline]
+    pub fn load(&self, at: usize) -> u64 {
+        // SAFETY: it is only read, relaxed.
+        let words = unsafe { self.mapping.words() };
+        words[at].load(Ordering::Relaxed)
+    }
+
+    /// Reads as many words as `into` has, from the word `at` on.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    #[inline]
+    pub fn load_all(&self, at: usize, into: &mut [u64]) {
+        // SAFETY: it is only read, relaxed.
+        let words = unsafe { self.mapping.words() };
+        let words = &words[at..][..into.len()];
+        for (to, from) in into.iter_mut().zip(words) {
+            *to = from.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Where the word `at` lies, for the kernel to read from: others may change it at any time.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    pub fn address(&self, at: usize) -> *const u8 {
+        // SAFETY: none of it is read.
+        let words = unsafe { self.mapping.words() };
+        words[at..].as_ptr().cast()
+    }
+}
+
+impl AsFd for Readable {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn are_pages(bytes: usize) -> Result<(), MemfdError> {
+    let page = rustix::param::page_size();
+    if bytes > 0 && bytes.is_multiple_of(page) {
+        Ok(())
+    } else {
+        Err(MemfdError::NotPages { bytes, page })
+    }
+}
+
+fn make(name: &str) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Before Linux 6.3.
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
+        made => made,
+    }
+}
+
+/// Whether what somebody else made can hurt whoever maps it; its seals.
+fn check(file: &OwnedFd, bytes: usize) -> Result<SealFlags, MemfdError> {
+    are_pages(bytes)?;
+    // Only memory can be sealed.
+    let seals = rustix::fs::fcntl_get_seals(file).map_err(|_| MemfdError::NotMemory)?;
+    if rustix::fs::fstatfs(file).map_err(|_| MemfdError::NotMemory)?.f_type != TMPFS {
+        return Err(MemfdError::NotMemory);
+    }
+    if !seals.contains(SEALED) {
+        return Err(MemfdError::NotSealed { seals });
+    }
+    // After the seals: before, it could still change.
+    let status = rustix::fs::fstat(file).map_err(|_| MemfdError::NotMemory)?;
+    match u64::try_from(status.st_size) {
+        Ok(size) if size == bytes as u64 => Ok(seals),
+        size => Err(MemfdError::OtherSize { bytes: size.unwrap_or(0), expected: bytes }),
+    }
+}

@@ -1,0 +1,115 @@
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use super::*;
+
+const BYTES: usize = 8192;
+
+fn descriptor(memory: &impl AsFd) -> OwnedFd {
+    memory.as_fd().try_clone_to_owned().expect("a descriptor")
+}
+
+/// As a peer might make it.
+fn raw(flags: MemfdFlags, bytes: u64, seals: SealFlags) -> OwnedFd {
+    let file = rustix::fs::memfd_create("peer", flags).expect("memfd_create");
+    rustix::fs::ftruncate(&file, bytes).expect("ftruncate");
+    if !seals.is_empty() {
+        rustix::fs::fcntl_add_seals(&file, seals).expect("sealing");
+    }
+    file
+}
+
+#[test]
+fn what_one_writes_the_other_reads() {
+    let ours = Writable::create("test", BYTES, Others::Write).expect("memory");
+    let theirs = Writable::of(descriptor(&ours), BYTES).expect("ours to write");
+    let seen = Readable::of(descriptor(&theirs), BYTES).expect("to read");
+    assert_eq!((ours.words().len(), seen.count()), (BYTES / 8, BYTES / 8));
+    ours.words()[3].store(7, Ordering::Relaxed);
+    theirs.words()[4].store(8, Ordering::Relaxed);
+    let mut words = [0; 3];
+    seen.load_all(3, &mut words);
+    assert_eq!((seen.load(3), words), (7, [7, 8, 0]));
+    assert_eq!(seen.address(4) as usize - seen.address(0) as usize, 32);
+}
+
+#[test]
+fn nobody_changes_its_size_or_its_seals() {
+    for others in [Others::Read, Others::Write] {
+        let ours = Writable::create("test", BYTES, others).expect("memory");
+        let theirs = descriptor(&ours);
+        for bytes in [0, 4096, 2 * BYTES as u64] {
+            assert_eq!(rustix::fs::ftruncate(&theirs, bytes), Err(Errno::PERM));
+        }
+        for seals in [SealFlags::WRITE, SealFlags::FUTURE_WRITE] {
+            assert_eq!(rustix::fs::fcntl_add_seals(&theirs, seals), Err(Errno::PERM));
+        }
+    }
+}
+
+#[test]
+fn what_is_for_others_to_read_they_cannot_write() {
+    let ours = Writable::create("test", BYTES, Others::Read).expect("memory");
+    assert_eq!(Writable::of(descriptor(&ours), BYTES).err(), Some(MemfdError::ReadOnly));
+    assert!(Mapping::new(&descriptor(&ours), BYTES, true).is_err(), "the kernel refuses too");
+    // Opened anew it can be written no more than before.
+    use std::os::fd::AsRawFd as _;
+    let path = format!("/proc/self/fd/{}", ours.as_fd().as_raw_fd());
+    let again = File::options().read(true).write(true).open(path).expect("ours");
+    assert!(Mapping::new(&again.into(), BYTES, true).is_err());
+    let theirs = descriptor(&ours);
+    assert_eq!(rustix::io::write(&theirs, b"x"), Err(Errno::PERM));
+    let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    assert_eq!(rustix::fs::fallocate(&theirs, hole, 0, 4096), Err(Errno::PERM));
+    // Its maker still writes.
+    ours.words()[0].store(1, Ordering::Relaxed);
+    assert_eq!(Readable::of(theirs, BYTES).expect("to read").load(0), 1);
+}
+
+#[test]
+fn what_could_hurt_us_is_refused() {
+    let all = SEALED | SealFlags::SEAL;
+    let sealing = MemfdFlags::ALLOW_SEALING;
+    let bytes = BYTES as u64;
+    let refused = |file: OwnedFd| {
+        let copy = file.try_clone().expect("a descriptor");
+        let error = Readable::of(file, BYTES).expect_err("refused");
+        assert_eq!(Writable::of(copy, BYTES).expect_err("refused"), error);
+        assert!(error.to_string().len() > 40, "{error}");
+        error
+    };
+    for seals in [SealFlags::empty(), SealFlags::SHRINK, SealFlags::GROW] {
+        assert_eq!(refused(raw(sealing, bytes, seals)), MemfdError::NotSealed { seals });
+    }
+    let unsealable = refused(raw(MemfdFlags::empty(), bytes, SealFlags::empty()));
+    assert_eq!(unsealable, MemfdError::NotSealed { seals: SealFlags::SEAL });
+    for bytes in [0, bytes / 2, 2 * bytes] {
+        let error = refused(raw(sealing, bytes, all));
+        assert_eq!(error, MemfdError::OtherSize { bytes, expected: BYTES });
+    }
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(bytes).expect("longer");
+    assert_eq!(refused(file.into()), MemfdError::NotMemory);
+    assert_eq!(
+        refused(File::open("/dev/zero").expect("always there").into()),
+        MemfdError::NotMemory
+    );
+    // Huge pages: a file of no length needs none of them.
+    match rustix::fs::memfd_create("huge", sealing | MemfdFlags::HUGETLB) {
+        Ok(file) => assert_eq!(refused(file), MemfdError::NotMemory),
+        Err(errno) => println!("skipped: no huge pages here: {errno}"),
+    }
+    for bytes in [0, 4095, 4097] {
+        let error = Writable::create("test", bytes, Others::Read).expect_err("not pages");
+        assert!(matches!(error, MemfdError::NotPages { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_descriptor_for_reading_does_not_do_for_writing() {
+    use std::os::fd::AsRawFd as _;
+    let ours = Writable::create("test", BYTES, Others::Write).expect("memory");
+    let path = format!("/proc/self/fd/{}", ours.as_fd().as_raw_fd());
+    let theirs = File::open(path).expect("ours");
+    assert_eq!(Writable::of(theirs.into(), BYTES).err(), Some(MemfdError::ReadOnly));
+}

@@ -1,0 +1,102 @@
+//! XDP programs of a few instructions, assembled here: loaded with bpf(2), attached as a link that
+//! ends with its descriptor.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use rustix::io::Errno;
+
+/// BPF_PROG_LOAD and BPF_LINK_CREATE (linux/bpf.h).
+const LOAD: i32 = 5;
+const LINK: i32 = 28;
+/// BPF_PROG_TYPE_XDP, and the attach type BPF_XDP.
+const TYPE_XDP: u32 = 6;
+const ATTACH_XDP: u32 = 37;
+
+/// What a program says of every packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// XDP_DROP.
+    Drop = 1,
+    /// XDP_PASS.
+    Pass = 2,
+}
+
+/// One instruction: code, registers, offset, constant.
+#[repr(C)]
+struct Instruction {
+    code: u8,
+    registers: u8,
+    offset: i16,
+    constant: i32,
+}
+
+/// The beginning of `bpf_attr` for BPF_PROG_LOAD, as far as the attach type (Linux 4.17).
+#[repr(C)]
+#[derive(Default)]
+struct Load {
+    kind: u32,
+    instructions: u32,
+    program: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach: u32,
+}
+
+/// The beginning of `bpf_attr` for BPF_LINK_CREATE (Linux 5.9).
+#[repr(C)]
+struct Link {
+    program: u32,
+    interface: u32,
+    attach: u32,
+    flags: u32,
+}
+
+/// Loads a program that says the same of every packet.
+pub(super) fn always(action: Action) -> Result<OwnedFd, Errno> {
+    // r0 = action; exit (instruction-set.rst of the kernel's documentation).
+    let program = [
+        Instruction { code: 0xb7, registers: 0, offset: 0, constant: action as i32 },
+        Instruction { code: 0x95, registers: 0, offset: 0, constant: 0 },
+    ];
+    let mut load = Load {
+        kind: TYPE_XDP,
+        instructions: program.len() as u32,
+        program: program.as_ptr() as u64,
+        license: c"MIT".as_ptr() as u64,
+        attach: ATTACH_XDP,
+        ..Load::default()
+    };
+    // SAFETY: `load` is laid out as `bpf_attr` for this command; the program and the licence, both
+    // alive until the call returns, are only read.
+    unsafe { call(LOAD, &mut load) }
+}
+
+/// Attaches a program to an interface until the descriptor is closed. `flags`: XDP_FLAGS_SKB_MODE
+/// (2) or XDP_FLAGS_DRV_MODE (4).
+pub(super) fn attach(program: &OwnedFd, interface: u32, flags: u32) -> Result<OwnedFd, Errno> {
+    let program = program.as_raw_fd().cast_unsigned();
+    let mut link = Link { program, interface, attach: ATTACH_XDP, flags };
+    // SAFETY: `link` is laid out as `bpf_attr` for this command and holds no address.
+    unsafe { call(LINK, &mut link) }
+}
+
+/// # Safety
+/// `attr` is laid out as `bpf_attr` for `command`, a command that gives a descriptor; addresses in
+/// it are good for what the kernel does with them until the call returns.
+unsafe fn call<T>(command: i32, attr: &mut T) -> Result<OwnedFd, Errno> {
+    // SAFETY: the caller's.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attr, size_of::<T>()) };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel made this descriptor for us alone; it is close-on-exec.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}

@@ -1,0 +1,229 @@
+//! What can go wrong with a socket, as sentences that say what to do.
+
+use std::net::SocketAddr;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Why a socket was not opened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// EADDRINUSE.
+    #[error(
+        "{local} is taken by another socket of this network namespace: choose another port, or set \
+         share_port on every socket of it"
+    )]
+    Taken {
+        /// The address asked for.
+        local: SocketAddr,
+    },
+    /// EADDRNOTAVAIL.
+    #[error("{local} is no address of this host: `ip address` shows those that are")]
+    NotOurs {
+        /// The address asked for.
+        local: SocketAddr,
+    },
+    /// ENODEV.
+    #[error(
+        "there is no interface {device} in this network namespace: `ip link` shows those there are"
+    )]
+    NoDevice {
+        /// The interface asked for.
+        device: String,
+    },
+    /// ENETUNREACH and EHOSTUNREACH of connect(2).
+    #[error("no route leads to {remote}: is the link up, and is there a route (`ip route get`)?")]
+    NoRoute {
+        /// The peer asked for.
+        remote: SocketAddr,
+    },
+    /// EAFNOSUPPORT.
+    #[error("this kernel has no {family}: it was built without it, or booted with ipv6.disable=1")]
+    NoFamily {
+        /// "IPv4" or "IPv6".
+        family: &'static str,
+    },
+    /// Ours: a socket has one family.
+    #[error("{local} and {remote} are of different families: a socket has one")]
+    MixedFamilies {
+        /// The local address.
+        local: SocketAddr,
+        /// The peer.
+        remote: SocketAddr,
+    },
+    /// EACCES or EPERM.
+    #[error(
+        "not permitted ({call}): ports below net.ipv4.ip_unprivileged_port_start need \
+         CAP_NET_BIND_SERVICE, interfaces of already bound sockets CAP_NET_RAW"
+    )]
+    Forbidden {
+        /// The system call.
+        call: &'static str,
+    },
+    /// Anything else.
+    #[error("{call} failed: {errno}")]
+    Failed {
+        /// The system call.
+        call: &'static str,
+        /// Its error.
+        errno: Errno,
+    },
+}
+
+/// Why a socket's option was not set or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OptionError {
+    /// ENOPROTOOPT or EOPNOTSUPP.
+    #[error("this kernel has no {option}; it needs {needs}")]
+    Unsupported {
+        /// The option's name in C.
+        option: &'static str,
+        /// Since when, or with what, there is one.
+        needs: &'static str,
+    },
+    /// EPERM or EACCES.
+    #[error("{option} is not permitted: it needs {needs}")]
+    Forbidden {
+        /// The option's name in C.
+        option: &'static str,
+        /// The capability.
+        needs: &'static str,
+    },
+    /// Ours or EINVAL.
+    #[error("{option} does not take {value}")]
+    OutOfRange {
+        /// The option's name in C.
+        option: &'static str,
+        /// What was asked for.
+        value: u64,
+    },
+    /// ENOTCONN.
+    #[error("{option} is known only of a connected socket: give a remote address when opening it")]
+    NotConnected {
+        /// The option's name in C.
+        option: &'static str,
+    },
+    /// Ours: the kernel would accept it.
+    #[error(
+        "{option} was not seen at work on the interface to which this socket is bound: bind it to the \
+         one on which a probe saw it"
+    )]
+    NotSeen {
+        /// The option's name in C.
+        option: &'static str,
+    },
+    /// Anything else.
+    #[error("{option} failed: {errno}")]
+    Failed {
+        /// The option's name in C.
+        option: &'static str,
+        /// The error.
+        errno: Errno,
+    },
+}
+
+/// Explains an errno of setsockopt(2) or getsockopt(2).
+pub(super) fn of_option(
+    option: &'static str,
+    needs: &'static str,
+    value: u64,
+) -> impl Fn(Errno) -> OptionError {
+    move |errno| match errno {
+        Errno::NOPROTOOPT | Errno::OPNOTSUPP => OptionError::Unsupported { option, needs },
+        Errno::PERM | Errno::ACCESS => OptionError::Forbidden { option, needs },
+        Errno::INVAL | Errno::DOM | Errno::RANGE => OptionError::OutOfRange { option, value },
+        Errno::NOTCONN => OptionError::NotConnected { option },
+        errno => OptionError::Failed { option, errno },
+    }
+}
+
+/// Why nothing was sent. What an earlier datagram met is told here once, too: the kernel keeps it as
+/// the socket's pending error and gives it to the next call (ip(7), IP_RECVERR).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SendError {
+    /// EAGAIN: the send buffer is full.
+    #[error("the send buffer is full: wait until the socket is writable")]
+    Full,
+    /// ENOBUFS: a queueing discipline or the driver dropped it.
+    #[error("the interface's queue is full and dropped the datagram: send slower than the link")]
+    QueueFull,
+    /// EMSGSIZE.
+    #[error(
+        "{bytes} bytes are more than one datagram may hold on this path{}: send shorter datagrams",
+        mtu_text(*.mtu)
+    )]
+    TooLong {
+        /// Payload of the datagram, or of one segment of a train.
+        bytes: usize,
+        /// The path's MTU with all headers, if the socket is connected.
+        mtu: Option<u32>,
+    },
+    /// ECONNREFUSED: an earlier datagram was answered by ICMP.
+    #[error(
+        "nobody listens at the peer's port, says the answer to an earlier datagram: send again once it does"
+    )]
+    Refused,
+    /// EHOSTUNREACH, ENETUNREACH: no route here, or a router's answer to an earlier datagram.
+    #[error(
+        "the peer cannot be reached ({errno}): is the link up, and is there a route? `take_notice` tells who said so"
+    )]
+    Unreachable {
+        /// Which of the two.
+        errno: Errno,
+    },
+    /// ENETDOWN, ENODEV, ENXIO.
+    #[error("the interface is down or gone ({errno}): wait until it is up (`net::watch`)")]
+    LinkDown {
+        /// Which of these.
+        errno: Errno,
+    },
+    /// EADDRNOTAVAIL, EINVAL for a source that was removed.
+    #[error("the socket's own address is no longer one of this host: open another socket")]
+    AddressGone,
+    /// Ours: the kernel's UDP_MAX_SEGMENTS and the datagram's length.
+    #[error(
+        "{segments} segments of {bytes} bytes in all are more than one train holds (64, and 65,507 bytes): send several"
+    )]
+    TrainTooLong {
+        /// Datagrams in the train.
+        segments: usize,
+        /// Payload in all.
+        bytes: usize,
+    },
+    /// EIO: no checksum offload on this interface.
+    #[error(
+        "this interface cannot send trains (UDP_SEGMENT needs checksum offload, and no IPsec): send one datagram at a time"
+    )]
+    NoTrains,
+    /// EPERM: netfilter or a BPF program of the control group.
+    #[error("a firewall rule of this host discards it")]
+    Filtered,
+    /// EDESTADDRREQ, ENOTCONN.
+    #[error("no destination: connect the socket, or name one in each datagram")]
+    NoDestination,
+    /// Anything else.
+    #[error("sendmsg(2) failed: {0}")]
+    Failed(Errno),
+}
+
+fn mtu_text(mtu: Option<u32>) -> String {
+    mtu.map_or(String::new(), |mtu| format!(", whose MTU is {mtu}"))
+}
+
+impl SendError {
+    /// Whether waiting until the socket is writable is all that it takes.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full)
+    }
+}
+
+/// Why nothing was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReceiveError {
+    /// A pending error of something sent before: `take_notice` has it in full. Receive again.
+    #[error("something sent earlier met {0}: read the notices, and receive again")]
+    Pending(Errno),
+    /// Anything else.
+    #[error("recvmsg(2) failed: {0}")]
+    Failed(Errno),
+}

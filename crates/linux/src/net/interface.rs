@@ -1,0 +1,131 @@
+//! Network interfaces of the calling thread's namespace.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use thiserror::Error;
+
+/// IFNAMSIZ with its final zero (netdevice(7)).
+const NAME: usize = 16;
+
+/// Why nothing is known of an interface.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InterfaceError {
+    /// ENODEV.
+    #[error(
+        "there is no interface {name} in this network namespace: `ip link` shows those there are"
+    )]
+    None {
+        /// Its name.
+        name: String,
+    },
+    /// Anything else.
+    #[error("{call} failed: {errno}")]
+    Failed {
+        /// The system call.
+        call: &'static str,
+        /// Its error.
+        errno: Errno,
+    },
+}
+
+/// An interface as it was when it was looked at; [`super::watch`] tells of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// The longest packet, IP's header included.
+    pub mtu: u32,
+    /// Whether it is meant to be up (IFF_UP).
+    pub up: bool,
+    /// Whether there is somebody at the other end of the cable (IFF_RUNNING).
+    pub carrier: bool,
+}
+
+impl Interface {
+    /// Looks at it.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    ///
+    /// ```
+    /// use punctual_linux::net::interface::Interface;
+    ///
+    /// assert_eq!(Interface::named("lo")?.index, 1);
+    /// assert!(Interface::named("no such").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn named(name: &str) -> Result<Self, InterfaceError> {
+        let socket = ask()?;
+        let none = || InterfaceError::None { name: name.to_owned() };
+        let index = rustix::net::netdevice::name_to_index(&socket, name).map_err(|_| none())?;
+        let mut request = Request::of(name).ok_or_else(none)?;
+        request.ioctl(&socket, libc::SIOCGIFMTU)?;
+        let mtu = u32::from_ne_bytes(request.first());
+        request.ioctl(&socket, libc::SIOCGIFFLAGS)?;
+        let [low, high, ..] = request.first();
+        let flags = i32::from(u16::from_ne_bytes([low, high]));
+        let is = |flag| flags & flag != 0;
+        let (up, carrier) = (is(libc::IFF_UP), is(libc::IFF_RUNNING));
+        Ok(Self { name: name.to_owned(), index, mtu, up, carrier })
+    }
+
+    /// Takes it up.
+    ///
+    /// # Errors
+    /// Without CAP_NET_ADMIN, or if it is gone.
+    pub fn take_up(&self) -> Result<(), InterfaceError> {
+        let socket = ask()?;
+        let none = || InterfaceError::None { name: self.name.clone() };
+        let mut request = Request::of(&self.name).ok_or_else(none)?;
+        request.ioctl(&socket, libc::SIOCGIFFLAGS)?;
+        // IFF_UP is in the lowest byte.
+        let [low, high, ..] = request.first();
+        let flags = u16::from_ne_bytes([low, high]) | libc::IFF_UP as u16;
+        request.bytes[NAME..NAME + 2].copy_from_slice(&flags.to_ne_bytes());
+        request.ioctl(&socket, libc::SIOCSIFFLAGS)
+    }
+}
+
+/// Any socket will do to ask.
+fn ask() -> Result<OwnedFd, InterfaceError> {
+    rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| InterfaceError::Failed { call: "socket(2)", errno })
+}
+
+/// `ifreq` (netdevice(7)): a name, and what is asked; 40 bytes on 64-bit hosts, fewer elsewhere.
+#[repr(C, align(8))]
+struct Request {
+    bytes: [u8; 40],
+}
+
+impl Request {
+    fn of(name: &str) -> Option<Self> {
+        let mut bytes = [0; 40];
+        bytes.get_mut(..NAME - 1)?.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        Some(Self { bytes })
+    }
+
+    /// The beginning of the answer.
+    fn first(&self) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.bytes[NAME..] else { return [0; 4] };
+        [a, b, c, d]
+    }
+
+    fn ioctl(&mut self, socket: &impl AsFd, what: libc::c_ulong) -> Result<(), InterfaceError> {
+        let fd = socket.as_fd().as_raw_fd();
+        // SAFETY: these requests read and write one `ifreq`, which is at most as long as `bytes` and
+        // aligned no more strictly.
+        if unsafe { libc::ioctl(fd, what as _, self.bytes.as_mut_ptr()) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        Err(InterfaceError::Failed { call: "ioctl of an interface", errno })
+    }
+}

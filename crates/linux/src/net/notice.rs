@@ -1,0 +1,162 @@
+//! What the kernel, routers and peers say of datagrams sent: the error queue (ip(7), IP_RECVERR).
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
+
+use rustix::io::Errno;
+
+use super::address::Name;
+use super::control::{Control, Message, ROOM};
+use super::error::ReceiveError;
+use super::raw;
+use super::socket::UdpSocket;
+use super::stamps::WallStamp;
+
+/// `sock_extended_err` (linux/errqueue.h); the address of who said it follows.
+const EXTENDED: usize = 16;
+/// SO_EE_ORIGIN_TXTIME: a departure time could not be kept.
+const ORIGIN_DEPARTURE: u8 = 6;
+
+/// One entry of the error queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A datagram did not arrive, or will not.
+    Fault(Fault),
+    /// A datagram passed a place where it was stamped.
+    Sent(SentStamp),
+}
+
+/// A datagram that did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Why.
+    pub kind: FaultKind,
+    /// To whom it was sent.
+    pub to: Option<SocketAddr>,
+    /// Who said so: a router or the peer; `None` is this host itself.
+    pub by: Option<IpAddr>,
+}
+
+/// Why a datagram did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The path's MTU, headers included, is this, and the datagram was longer. From IPv6's own and
+    /// IPv4's "fragmentation needed" (RFC 1191, RFC 8201), or from this host's interface.
+    MtuChanged {
+        /// Bytes.
+        mtu: u32,
+    },
+    /// Nobody listens at the port.
+    PortUnreachable,
+    /// No route, or the host does not answer to ARP or neighbour discovery.
+    HostUnreachable,
+    /// A firewall on the way forbids it.
+    Prohibited,
+    /// It went through too many routers.
+    TimeExceeded,
+    /// Its departure time had passed, or was not understood.
+    DepartureMissed,
+    /// Anything else: ICMP's type and code, and the error that the kernel makes of it.
+    Other {
+        /// errno(3).
+        errno: Errno,
+        /// ICMP type.
+        kind: u8,
+        /// ICMP code.
+        code: u8,
+    },
+}
+
+/// When a datagram passed a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentStamp {
+    /// Counted from 0 since stamps were asked for, modulo 2³².
+    pub number: u32,
+    /// Where.
+    pub place: StampPlace,
+    /// When.
+    pub at: WallStamp,
+}
+
+/// Where a sent datagram was stamped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampPlace {
+    /// On entering the queueing discipline.
+    Queued,
+    /// On being handed to the driver.
+    Sent,
+}
+
+impl UdpSocket {
+    /// Takes the oldest notice. `None` if there is none, or none that is understood.
+    ///
+    /// A socket with notices is readable and writable to poll(2), with POLLERR.
+    ///
+    /// # Errors
+    /// If the queue cannot be read.
+    pub fn take_notice(&self) -> Result<Option<Notice>, ReceiveError> {
+        // The datagram's beginning comes back too; nobody needs it.
+        let mut payload = [0; 1];
+        while let Some((envelope, outcome)) =
+            raw::receive_error(self.as_fd(), &mut payload).map_err(ReceiveError::Failed)?
+        {
+            let to = envelope.name.written(outcome.name_len);
+            if let Some(notice) = parse(&envelope.control, outcome.control_len, to) {
+                return Ok(Some(notice));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn parse(control: &Control<ROOM>, len: usize, to: Option<SocketAddr>) -> Option<Notice> {
+    let is = |level, kind| move |m: &Message<'_>| m.level == level && m.kind == kind;
+    let messages = || control.written(len);
+    let stamp = messages().find(is(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING));
+    let error = messages().find(|message| {
+        is(libc::SOL_IP, libc::IP_RECVERR)(message)
+            || is(libc::SOL_IPV6, libc::IPV6_RECVERR)(message)
+    })?;
+    let bytes = error.data.get(..EXTENDED)?;
+    let (origin, kind, code) = (bytes[4], bytes[5], bytes[6]);
+    let (info, data) = (error.word(2)?, error.word(3)?);
+    if origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
+        // SCM_TSTAMP_SND and SCM_TSTAMP_SCHED (linux/errqueue.h).
+        let place = match info {
+            0 => StampPlace::Sent,
+            1 => StampPlace::Queued,
+            _ => return None,
+        };
+        return Some(Notice::Sent(SentStamp { number: data, place, at: WallStamp::of(&stamp?)? }));
+    }
+    let errno = Errno::from_raw_os_error(error.word(0)?.cast_signed());
+    let kind = fault_kind(origin, kind, code, info, errno);
+    let by = Name::parse(&error.data[EXTENDED..]).map(|address| address.ip());
+    Some(Notice::Fault(Fault { kind, to, by }))
+}
+
+/// The types and codes of RFC 792 and RFC 4443.
+fn fault_kind(origin: u8, kind: u8, code: u8, info: u32, errno: Errno) -> FaultKind {
+    match (origin, kind, code) {
+        (libc::SO_EE_ORIGIN_LOCAL, ..) if errno == Errno::MSGSIZE => {
+            FaultKind::MtuChanged { mtu: info }
+        }
+        (libc::SO_EE_ORIGIN_ICMP, 3, 4) | (libc::SO_EE_ORIGIN_ICMP6, 2, _) => {
+            FaultKind::MtuChanged { mtu: info }
+        }
+        (libc::SO_EE_ORIGIN_ICMP, 3, 3) | (libc::SO_EE_ORIGIN_ICMP6, 1, 4) => {
+            FaultKind::PortUnreachable
+        }
+        (libc::SO_EE_ORIGIN_ICMP, 3, 9 | 10 | 13) | (libc::SO_EE_ORIGIN_ICMP6, 1, 1 | 5) => {
+            FaultKind::Prohibited
+        }
+        (libc::SO_EE_ORIGIN_ICMP, 3, 0 | 1 | 5 | 6 | 7) | (libc::SO_EE_ORIGIN_ICMP6, 1, _) => {
+            FaultKind::HostUnreachable
+        }
+        (libc::SO_EE_ORIGIN_ICMP, 11, _) | (libc::SO_EE_ORIGIN_ICMP6, 3, _) => {
+            FaultKind::TimeExceeded
+        }
+        (ORIGIN_DEPARTURE, ..) => FaultKind::DepartureMissed,
+        _ => FaultKind::Other { errno, kind, code },
+    }
+}

@@ -1,0 +1,194 @@
+//! Departure times and pacing: accepted by every socket, honoured by few queueing disciplines. What
+//! a probe has seen is the evidence without which the options cannot be set.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+
+use punctual_model::time::{Duration, Instant};
+use rustix::net::TxTimeFlags;
+use rustix::net::sockopt;
+use rustix::time::ClockId;
+
+use super::shaping::Set;
+use super::{Attempt, Loop, PATIENCE, Seen};
+use crate::clock;
+use crate::net::error::{OptionError, of_option};
+use crate::net::route::Discipline;
+use crate::net::{
+    Notice, Outgoing, Place, Readiness, SendError, Setup, Stamps, UdpSocket, WallOffset, raw,
+};
+
+/// How far ahead a departure is asked for.
+const AHEAD: Duration = Duration::from_millis(30);
+/// fq(8) rounds departures to its timer slack of 10 µs; stamps and conversion add less.
+const EARLY: Duration = Duration::from_micros(50);
+/// Ten datagrams of 500 bytes with headers at this many bytes a second take 100 ms. Below fq's
+/// `low_rate_threshold`, from which on each packet waits for its own time.
+const PACE: u32 = 50_000;
+const PACED: usize = 10;
+const PACED_PAYLOAD: usize = 458;
+/// Nine gaps of 10 ms, less a third for what fq allows at the start.
+const PACED_LEAST: Duration = Duration::from_millis(60);
+
+/// Departure times were seen to be kept on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepartureTimes {
+    device: String,
+}
+
+/// A pacing rate was seen to be kept on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pacing {
+    device: String,
+}
+
+/// Sends one empty datagram to `to` through interface `device`, to leave in 30 ms, and looks at the
+/// driver's stamp. Use an address on that link at which a datagram harms nobody.
+///
+/// # Errors
+/// What was seen instead.
+pub fn departure_times(device: &str, to: SocketAddr) -> Result<DepartureTimes, Seen> {
+    match super::attempt(|| kept(&UdpSocket::open(&Setup::to(to).on(device))?)) {
+        Seen::Works(_) => Ok(DepartureTimes { device: device.to_owned() }),
+        other => Err(other),
+    }
+}
+
+/// Sends ten datagrams of 458 bytes to `to` through interface `device`, paced over 90 ms, and looks
+/// at the driver's stamps.
+///
+/// # Errors
+/// What was seen instead.
+pub fn pacing(device: &str, to: SocketAddr) -> Result<Pacing, Seen> {
+    match super::attempt(|| paced(&UdpSocket::open(&Setup::to(to).on(device))?)) {
+        Seen::Works(_) => Ok(Pacing { device: device.to_owned() }),
+        other => Err(other),
+    }
+}
+
+impl UdpSocket {
+    /// Whether [`Outgoing::not_before`] is honoured (SO_TXTIME on CLOCK_MONOTONIC), on a socket that
+    /// is bound to the interface on which that was seen. A departure that is missed comes back as a
+    /// [notice](crate::net::FaultKind::DepartureMissed).
+    ///
+    /// # Errors
+    /// [`OptionError::NotSeen`] on a socket of another interface or of none.
+    pub fn set_departure_times(&self, seen: &DepartureTimes) -> Result<(), OptionError> {
+        self.on_seen("SO_TXTIME", &seen.device)?;
+        set_departures(self)
+    }
+
+    /// Lets the interface's discipline space datagrams so that they come to at most this many bytes
+    /// a second (SO_MAX_PACING_RATE), on a socket that is bound to the interface on which that was
+    /// seen.
+    ///
+    /// # Errors
+    /// [`OptionError::NotSeen`] on a socket of another interface or of none.
+    pub fn set_pacing_rate(&self, seen: &Pacing, bytes_per_s: u32) -> Result<(), OptionError> {
+        self.on_seen("SO_MAX_PACING_RATE", &seen.device)?;
+        set_pace(self, bytes_per_s)
+    }
+
+    fn on_seen(&self, option: &'static str, device: &str) -> Result<(), OptionError> {
+        if self.device() == Some(device) { Ok(()) } else { Err(OptionError::NotSeen { option }) }
+    }
+}
+
+fn set_departures(socket: &UdpSocket) -> Result<(), OptionError> {
+    sockopt::set_txtime(socket, ClockId::Monotonic, TxTimeFlags::REPORT_ERRORS).map_err(of_option(
+        "SO_TXTIME",
+        "Linux 4.19",
+        0,
+    ))
+}
+
+fn set_pace(socket: &UdpSocket, bytes_per_s: u32) -> Result<(), OptionError> {
+    let rate = bytes_per_s.to_ne_bytes();
+    raw::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate).map_err(of_option(
+        "SO_MAX_PACING_RATE",
+        "Linux 3.13",
+        bytes_per_s.into(),
+    ))
+}
+
+/// Departure times on the loopback with fq, or without it if there is none: what a host has by
+/// default.
+pub(super) fn with_fq() -> Attempt {
+    let fq = Set::on_loopback(Discipline::Fq);
+    let seen = kept(&Loop::open()?.sender)?;
+    Ok(without(&fq, seen))
+}
+
+/// As [`with_fq`], of a pacing rate.
+pub(super) fn paced_with_fq() -> Attempt {
+    let fq = Set::on_loopback(Discipline::Fq);
+    let wire = Loop::open()?;
+    let seen = paced(&wire.sender)?;
+    Ok(without(&fq, seen))
+}
+
+fn without<E: std::fmt::Display>(fq: &Result<Set, E>, seen: Seen) -> Seen {
+    match (fq, seen) {
+        (Err(why), Seen::Ignored(what)) => Seen::Ignored(format!("{what}; {why}")),
+        (_, seen) => seen,
+    }
+}
+
+fn kept(socket: &UdpSocket) -> Attempt {
+    set_departures(socket)?;
+    let departure = clock::now().saturating_add(AHEAD);
+    let sent = stamps(socket, 1, |_| Outgoing::default().not_before(departure))?;
+    Ok(match sent.first() {
+        None => Seen::Ignored("a datagram with a departure time never left".to_owned()),
+        Some(&left) if left.saturating_add(EARLY) >= departure => {
+            let late = left.saturating_since(departure);
+            Seen::Works(format!("a datagram left {late} after the time asked for"))
+        }
+        Some(&left) => {
+            let early = departure.saturating_since(left).as_nanos() / 1_000_000;
+            Seen::Ignored(format!("accepted, and a datagram left {early} ms early"))
+        }
+    })
+}
+
+fn paced(socket: &UdpSocket) -> Attempt {
+    set_pace(socket, PACE)?;
+    let payload = [0; PACED_PAYLOAD];
+    let parts = [Place::of(&payload)];
+    let sent = stamps(socket, PACED, |_| Outgoing::new(&parts))?;
+    let (Some(first), Some(last), PACED) = (sent.first(), sent.last(), sent.len()) else {
+        return Ok(Seen::Ignored(format!("{} of {PACED} paced datagrams left", sent.len())));
+    };
+    let ms = last.saturating_since(*first).as_nanos() / 1_000_000;
+    Ok(if last.saturating_since(*first) >= PACED_LEAST {
+        Seen::Works(format!("{PACED} datagrams left within {ms} ms, where 90 was asked for"))
+    } else {
+        Seen::Ignored(format!("accepted, and {PACED} datagrams left within {ms} ms instead of 90"))
+    })
+}
+
+/// When each of `count` datagrams was handed to the driver.
+fn stamps<'a>(
+    socket: &UdpSocket,
+    count: usize,
+    datagram: impl Fn(usize) -> Outgoing<'a>,
+) -> Result<Vec<Instant>, Box<dyn std::error::Error>> {
+    socket.set_stamps(Stamps { sent: true, ..Stamps::default() })?;
+    let offset = WallOffset::measure();
+    let until = clock::now().saturating_add(PATIENCE);
+    for number in 0..count {
+        // That nobody listens there is told in place of sending, and does not matter.
+        while let Err(error) = socket.send(&datagram(number)) {
+            if error != SendError::Refused || clock::now() > until {
+                return Err(error.into());
+            }
+        }
+    }
+    let mut sent = Vec::new();
+    while sent.len() < count && clock::now() < until && socket.wait(Readiness::Readable, until)? {
+        if let Some(Notice::Sent(stamp)) = socket.take_notice()? {
+            sent.extend(offset.monotonic(stamp.at));
+        }
+    }
+    Ok(sent)
+}

@@ -1,0 +1,215 @@
+//! Which of the kernel's features do here what they say. Some are accepted and ignored (SO_TXTIME
+//! without a queueing discipline that knows departure times): so each is used, and its effect looked
+//! for.
+//!
+//! A probe takes less than 300 ms and leaves nothing behind: what it sets is in a network namespace
+//! of its own, or ends with a descriptor.
+
+mod datagrams;
+mod departures;
+mod shaping;
+mod xdp;
+
+use std::fmt;
+use std::num::NonZeroU16;
+
+use punctual_model::time::Duration;
+
+use super::namespace::Namespace;
+use super::{Inbox, Outgoing, Place, Readiness, Setup, UdpSocket};
+use crate::clock;
+pub use departures::{DepartureTimes, Pacing, departure_times, pacing};
+pub use xdp::{XdpMode, xdp_on};
+
+/// The longest that a probe waits for what should come at once.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// What is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    /// UDP_SEGMENT: many datagrams with one walk through the stack.
+    Trains,
+    /// UDP_GRO: many datagrams received as one.
+    ReceivedTrains,
+    /// SO_TIMESTAMPING of received datagrams.
+    ReceiveStamps,
+    /// SO_TIMESTAMPING of sent datagrams.
+    SentStamps,
+    /// SO_RXQ_OVFL and SO_MEMINFO: how many datagrams were not kept.
+    Drops,
+    /// SO_ATTACH_FILTER: discards before the socket.
+    Filter,
+    /// The discipline tbf.
+    Tbf,
+    /// The discipline htb.
+    Htb,
+    /// SO_TXTIME with the discipline fq.
+    DepartureTimes,
+    /// SO_MAX_PACING_RATE of UDP with the discipline fq.
+    Pacing,
+    /// The discipline etf.
+    Etf,
+    /// XDP in the kernel's generic code.
+    XdpGeneric,
+    /// XDP in the interface's driver.
+    XdpNative,
+    /// AF_XDP with a copy of each frame.
+    AfXdpCopy,
+    /// AF_XDP without copies.
+    AfXdpZeroCopy,
+}
+
+impl Feature {
+    /// As the kernel's documentation names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trains => "UDP_SEGMENT",
+            Self::ReceivedTrains => "UDP_GRO",
+            Self::ReceiveStamps => "receive stamps",
+            Self::SentStamps => "send stamps",
+            Self::Drops => "drop counts",
+            Self::Filter => "socket filter",
+            Self::Tbf => "tbf",
+            Self::Htb => "htb",
+            Self::DepartureTimes => "SO_TXTIME with fq",
+            Self::Pacing => "pacing with fq",
+            Self::Etf => "etf",
+            Self::XdpGeneric => "XDP, generic",
+            Self::XdpNative => "XDP, native",
+            Self::AfXdpCopy => "AF_XDP, copying",
+            Self::AfXdpZeroCopy => "AF_XDP, zero-copy",
+        }
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It did what it says: what was seen.
+    Works(String),
+    /// The kernel accepted it, and nothing came of it: what was seen.
+    Ignored(String),
+    /// The kernel does not have it, or refused it: why.
+    Missing(String),
+    /// It was not tried: why.
+    Untried(String),
+}
+
+/// One feature, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which.
+    pub feature: Feature,
+    /// What came of it.
+    pub seen: Seen,
+}
+
+impl Finding {
+    fn new(feature: Feature, seen: Seen) -> Self {
+        Self { feature, seen }
+    }
+
+    /// Whether it was seen at work.
+    pub fn works(&self) -> bool {
+        matches!(self.seen, Seen::Works(_))
+    }
+}
+
+/// Everything that can be seen without touching the host's interfaces: on the loopback of this
+/// namespace what takes no privilege, the rest on that of a namespace of its own. Takes less than a second, mostly waiting.
+pub fn all() -> Vec<Finding> {
+    let mut findings = sockets();
+    findings.extend(disciplines());
+    findings
+}
+
+/// What sockets do, on the loopback of the calling thread's namespace. Takes no privilege.
+pub fn sockets() -> Vec<Finding> {
+    vec![
+        Finding::new(Feature::Trains, attempt(datagrams::trains)),
+        Finding::new(Feature::ReceivedTrains, attempt(datagrams::received_trains)),
+        Finding::new(Feature::ReceiveStamps, attempt(datagrams::receive_stamps)),
+        Finding::new(Feature::SentStamps, attempt(datagrams::sent_stamps)),
+        Finding::new(Feature::Drops, attempt(datagrams::drops)),
+        Finding::new(Feature::Filter, attempt(datagrams::filter)),
+    ]
+}
+
+/// What is below sockets, on the loopback of a namespace made for it. As root.
+pub fn disciplines() -> Vec<Finding> {
+    type Probe = fn() -> Seen;
+    let probes: [(Feature, Probe); 6] = [
+        (Feature::Tbf, || attempt(shaping::tbf)),
+        (Feature::Htb, || attempt(shaping::htb)),
+        (Feature::DepartureTimes, || attempt(departures::with_fq)),
+        (Feature::Pacing, || attempt(departures::paced_with_fq)),
+        (Feature::Etf, || attempt(shaping::etf)),
+        (Feature::XdpGeneric, || attempt(xdp::generic_drops)),
+    ];
+    let run = |network: &Namespace| {
+        network.run(|| {
+            let finding = |(feature, probe): (Feature, Probe)| Finding::new(feature, probe());
+            probes.map(finding).to_vec()
+        })
+    };
+    match Namespace::make().and_then(|network| run(&network)) {
+        Ok(findings) => findings,
+        Err(why) => {
+            let seen = Seen::Untried(why.to_string());
+            probes.map(|(feature, _)| Finding::new(feature, seen.clone())).to_vec()
+        }
+    }
+}
+
+/// What a probe that was refused something comes to: the refusal says what is missing.
+type Attempt = Result<Seen, Box<dyn std::error::Error>>;
+
+fn attempt(probe: impl FnOnce() -> Attempt) -> Seen {
+    probe().unwrap_or_else(|refused| Seen::Missing(refused.to_string()))
+}
+
+/// Two sockets on the loopback.
+struct Loop {
+    sender: UdpSocket,
+    receiver: UdpSocket,
+    inbox: Inbox,
+}
+
+impl Loop {
+    fn open() -> Result<Self, Box<dyn std::error::Error>> {
+        let receiver = UdpSocket::open(&Setup::at(([127, 0, 0, 1], 0).into()))?;
+        let sender = UdpSocket::open(&Setup::to(receiver.local_address()?).on("lo"))
+            // Binding to an interface takes CAP_NET_RAW on old kernels; the loopback is it anyway.
+            .or_else(|_| UdpSocket::open(&Setup::to(receiver.local_address()?)))?;
+        Ok(Self { sender, receiver, inbox: Inbox::new(64, 65_536) })
+    }
+
+    fn send(&self, payload: &[u8]) -> Result<(), super::SendError> {
+        self.sender.send(&Outgoing::new(&[Place::of(payload)]))
+    }
+
+    fn send_train(&self, payload: &[u8], segment: NonZeroU16) -> Result<(), super::SendError> {
+        self.sender.send(&Outgoing::new(&[Place::of(payload)]).in_segments(segment))
+    }
+
+    /// Waits for `count` datagrams, but not for longer than `patience`; their payloads.
+    fn receive(
+        &mut self,
+        count: usize,
+        patience: Duration,
+    ) -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+        let until = clock::now().saturating_add(patience);
+        let mut got = Vec::new();
+        while got.len() < count && self.receiver.wait(Readiness::Readable, until)? {
+            self.receiver.receive(&mut self.inbox)?;
+            got.extend(self.inbox.datagrams().map(|datagram| datagram.bytes.to_vec()));
+        }
+        Ok(got)
+    }
+}

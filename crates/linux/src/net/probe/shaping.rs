@@ -1,0 +1,66 @@
+//! Queueing disciplines, on the loopback of a namespace of the probe's own.
+
+use punctual_model::time::Duration;
+
+use super::{Attempt, Loop, Seen};
+use crate::clock;
+use crate::net::interface::Interface;
+use crate::net::route::{self, Discipline, DisciplineError};
+
+/// Bytes a second: a datagram of 1,000 bytes with headers takes a millisecond.
+const RATE: u64 = 1_000_000;
+const BURST: u32 = 2_000;
+const DATAGRAMS: usize = 30;
+/// Less the headers of UDP, IP and Ethernet.
+const PAYLOAD: usize = 958;
+/// Below this nothing can have been shaped to [`RATE`]: the burst, one more, and a tenth for rounding
+/// may go early.
+const LEAST: Duration = Duration::from_millis(24);
+
+pub(super) fn tbf() -> Attempt {
+    shapes(Discipline::Tbf { rate: RATE, burst_bytes: BURST, limit_bytes: 1 << 20 })
+}
+
+pub(super) fn htb() -> Attempt {
+    shapes(Discipline::Htb { rate: RATE, burst_bytes: BURST })
+}
+
+/// Sends more than the burst, and looks how long it takes to come.
+fn shapes(discipline: Discipline) -> Attempt {
+    let _set = Set::on_loopback(discipline)?;
+    let mut wire = Loop::open()?;
+    let start = clock::now();
+    for _ in 0..DATAGRAMS {
+        wire.send(&[0; PAYLOAD])?;
+    }
+    let got = wire.receive(DATAGRAMS, Duration::from_millis(250))?.len();
+    let took = clock::now().saturating_since(start);
+    let seen = format!("{got} of {DATAGRAMS} kB in {} ms at 1 MB/s", took.as_nanos() / 1_000_000);
+    Ok(if got == DATAGRAMS && took >= LEAST { Seen::Works(seen) } else { Seen::Ignored(seen) })
+}
+
+/// Whether there is one; what it does takes CLOCK_TAI, which few hosts have set.
+pub(super) fn etf() -> Attempt {
+    let _set = Set::on_loopback(Discipline::Etf { delta: 200_000 })?;
+    Ok(Seen::Untried("the kernel has it; it was not seen at work".to_owned()))
+}
+
+/// A discipline of the loopback, until it is dropped.
+pub(super) struct Set {
+    index: u32,
+}
+
+impl Set {
+    pub(super) fn on_loopback(discipline: Discipline) -> Result<Self, DisciplineError> {
+        let index = Interface::named("lo").map_or(1, |lo| lo.index);
+        route::set_discipline(index, discipline)?;
+        Ok(Self { index })
+    }
+}
+
+impl Drop for Set {
+    fn drop(&mut self) {
+        // The namespace is about to end: nobody is left to tell.
+        let _ = route::remove_discipline(self.index);
+    }
+}

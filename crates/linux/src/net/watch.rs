@@ -1,0 +1,159 @@
+//! Links and addresses as they change (rtnetlink(7)).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{RecvFlags, SocketFlags};
+use thiserror::Error;
+
+use super::route::message::{self, Attributes, Messages, int};
+
+/// Longer than any one message of these groups; the kernel cuts none at page size.
+const LONGEST: usize = 32 * 1024;
+/// IFLA_IFNAME, IFLA_MTU (linux/if_link.h), IFA_ADDRESS, IFA_LOCAL (linux/if_addr.h).
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+
+/// Something that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An interface came, or is otherwise than it was.
+    Link {
+        /// Its number.
+        index: u32,
+        /// Its name.
+        name: String,
+        /// Its MTU.
+        mtu: u32,
+        /// Whether it is meant to be up.
+        up: bool,
+        /// Whether there is somebody at the other end of the cable.
+        carrier: bool,
+    },
+    /// An interface is gone.
+    LinkGone {
+        /// Its number.
+        index: u32,
+    },
+    /// An address came, or its lifetime was renewed.
+    Address {
+        /// Of which interface.
+        index: u32,
+        /// Which.
+        address: IpAddr,
+    },
+    /// An address is gone.
+    AddressGone {
+        /// Of which interface.
+        index: u32,
+        /// Which.
+        address: IpAddr,
+    },
+}
+
+/// Why changes are not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WatchError {
+    /// ENOBUFS: more came than was read.
+    #[error("changes were lost because they were not read in time: look at the interfaces anew")]
+    Lost,
+    /// Anything else.
+    #[error("{call} failed: {errno}")]
+    Failed {
+        /// The system call.
+        call: &'static str,
+        /// Its error.
+        errno: Errno,
+    },
+}
+
+/// Tells of changes in the namespace in which it was opened. Readable to poll(2) when there are any.
+#[derive(Debug)]
+pub struct Watch {
+    fd: OwnedFd,
+}
+
+impl Watch {
+    /// From here on. Needs no privilege.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn open() -> Result<Self, WatchError> {
+        let failed = |call| move |errno| WatchError::Failed { call, errno };
+        let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
+        let fd = message::socket(SocketFlags::NONBLOCK).map_err(failed("socket(2)"))?;
+        rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups.cast_unsigned()))
+            .map_err(failed("bind(2)"))?;
+        Ok(Self { fd })
+    }
+
+    /// What changed since the last call, in order. Empty if nothing did.
+    ///
+    /// # Errors
+    /// [`WatchError::Lost`] once for each gap.
+    pub fn changes(&self) -> Result<Vec<Change>, WatchError> {
+        let mut changes = Vec::new();
+        let mut buffer = vec![0_u8; LONGEST];
+        loop {
+            match rustix::net::recv(&self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((len, _)) => {
+                    changes.extend(
+                        Messages::of(&buffer[..len]).filter_map(|(kind, body)| parse(kind, body)),
+                    );
+                }
+                Err(Errno::AGAIN) => return Ok(changes),
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS) => return Err(WatchError::Lost),
+                Err(errno) => return Err(WatchError::Failed { call: "recv(2)", errno }),
+            }
+        }
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn parse(kind: u16, body: &[u8]) -> Option<Change> {
+    match kind {
+        // `ifinfomsg`: family, type, index, flags, change: 16 bytes.
+        libc::RTM_NEWLINK => {
+            let (index, flags) = (int(body, 4)?, int(body, 8)?.cast_signed());
+            let find = |kind| Attributes::of(body.get(16..)?).find(|(k, _)| *k == kind);
+            let (_, name) = find(IFLA_IFNAME)?;
+            let name = name.split(|&byte| byte == 0).next()?;
+            let is = |flag| flags & flag != 0;
+            Some(Change::Link {
+                index,
+                name: String::from_utf8_lossy(name).into_owned(),
+                mtu: int(find(IFLA_MTU)?.1, 0)?,
+                up: is(libc::IFF_UP),
+                carrier: is(libc::IFF_RUNNING),
+            })
+        }
+        libc::RTM_DELLINK => Some(Change::LinkGone { index: int(body, 4)? }),
+        // `ifaddrmsg`: family, prefix, flags, scope, index: 8 bytes.
+        libc::RTM_NEWADDR | libc::RTM_DELADDR => {
+            let index = int(body, 4)?;
+            let find = |kind| Attributes::of(body.get(8..)?).find(|(k, _)| *k == kind);
+            let (_, bytes) = find(IFA_LOCAL).or_else(|| find(IFA_ADDRESS))?;
+            let address = match i32::from(*body.first()?) {
+                _ if bytes.len() == 4 => Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into(),
+                libc::AF_INET6 => Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into(),
+                _ => return None,
+            };
+            Some(if kind == libc::RTM_NEWADDR {
+                Change::Address { index, address }
+            } else {
+                Change::AddressGone { index, address }
+            })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,79 @@
+//! Open files in a message (unix(7), SCM_RIGHTS).
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::cmsg_space;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use super::PassError;
+
+/// The most descriptors of one message, for both sides. The kernel would take more (unix(7),
+/// SCM_MAX_FD), and none of what is built on this needs them.
+pub const MOST: usize = 16;
+
+/// Sends `bytes` with `descriptors` over a connected Unix socket; the sender keeps its own. Waits
+/// if the socket does; never a SIGPIPE.
+///
+/// # Errors
+/// If there are no bytes, no descriptors or more than [`MOST`], or the socket does not take them.
+pub fn send(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), PassError> {
+    if bytes.is_empty() {
+        return Err(PassError::NoBytes);
+    }
+    let count = descriptors.len();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let rights = SendAncillaryMessage::ScmRights(descriptors);
+    if count == 0 || count > MOST || !control.push(rights) {
+        return Err(PassError::Count { count, most: MOST });
+    }
+    let iov = [IoSlice::new(bytes)];
+    let sent = rustix::net::sendmsg(socket, &iov, &mut control, SendFlags::NOSIGNAL)?;
+    if sent == bytes.len() { Ok(()) } else { Err(PassError::Partly { sent, bytes: bytes.len() }) }
+}
+
+/// Receives a message into `bytes`: how many, and the up to `most` descriptors that came with it,
+/// which are closed when they are dropped and when a program is executed. Waits if the socket does.
+///
+/// Nothing is known about the descriptors. Closing one can take as long as its file system likes, so
+/// none should be received by a thread that is waited for.
+///
+/// # Errors
+/// If the message was cut short (what was received of it is closed), the other side is gone, or the
+/// socket has nothing and does not wait.
+pub fn receive(
+    socket: impl AsFd,
+    bytes: &mut [u8],
+    most: usize,
+) -> Result<(usize, Vec<OwnedFd>), PassError> {
+    let room = bytes.len();
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(MOST))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut iov = [IoSliceMut::new(bytes)];
+    let received = rustix::net::recvmsg(socket, &mut iov, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptors: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    if cut || descriptors.len() > most {
+        return Err(PassError::Truncated { bytes: room, descriptors: most.min(MOST) });
+    }
+    if received.bytes == 0 && room > 0 {
+        return Err(PassError::Gone);
+    }
+    Ok((received.bytes, descriptors))
+}

@@ -1,0 +1,131 @@
+//! Which way channels go.
+
+use alloc::format;
+use alloc::string::String;
+
+use toml::Spanned;
+
+use super::super::raw::RawChannel;
+use super::channels::forbid;
+use super::fields::{Checked, choice, printable, problem, span_or};
+use crate::channel::{Direction, Framing, HostPort, Route, TooEarly};
+
+/// The longest payload of a UDP datagram over IPv4 (udp(7)).
+const LONGEST_DATAGRAM: u32 = 65_507;
+
+/// The header before each fragment (`channel::fragment`).
+const FRAGMENT_HEADER: u32 = 32;
+
+/// Whether the channel needs a link. A direction that there is not is looked at later.
+pub(super) fn sends(raw: &RawChannel) -> bool {
+    raw.direction.as_ref().is_none_or(|direction| direction.get_ref() == "send")
+}
+
+/// The way of channel `name`; `packet` is what the sender makes, if there is a sender.
+pub(super) fn route(
+    raw: &RawChannel,
+    name: &str,
+    max_message: u32,
+    packet: Option<u32>,
+) -> Checked<Route> {
+    let named = raw.direction.as_ref();
+    let direction = named.map(|named| choice("direction", named, &Direction::NAMES)).transpose()?;
+    let direction = direction.unwrap_or_default();
+    let span = |field: &Option<Spanned<String>>| field.as_ref().map(Spanned::span);
+    let (key, field) = match direction {
+        Direction::Send => {
+            forbid([("listen", span(&raw.listen))], |key| {
+                format!(
+                    "channel \"{name}\" sends, so it has no {key}; write destination, or \
+                     direction = \"receive\""
+                )
+            })?;
+            ("destination", &raw.destination)
+        }
+        Direction::Receive => {
+            let of_senders =
+                [("destination", span(&raw.destination)), ("too_early", span(&raw.too_early))];
+            forbid(of_senders, |key| {
+                format!(
+                    "channel \"{name}\" receives, so it has no {key}; remove it, and write listen \
+                     for where it receives"
+                )
+            })?;
+            ("listen", &raw.listen)
+        }
+    };
+    let address = field.as_ref().map(|given| host_port(key, given)).transpose()?;
+    let framing = framing(raw, name, direction, max_message, packet)?;
+    check_datagrams(raw, name, address.is_some(), framing, max_message, packet)?;
+    let too_early = raw.too_early.as_ref();
+    let too_early =
+        too_early.map(|named| choice("too_early", named, &TooEarly::NAMES)).transpose()?;
+    let too_early = too_early.unwrap_or_default();
+    Ok(Route { channel: String::from(name), direction, address, framing, too_early })
+}
+
+fn host_port(key: &str, given: &Spanned<String>) -> Checked<HostPort> {
+    let text = given.get_ref();
+    text.parse()
+        .or_else(|why| problem(given.span(), format!("{key} \"{}\" {why}", printable(text))))
+}
+
+fn framing(
+    raw: &RawChannel,
+    name: &str,
+    direction: Direction,
+    max_message: u32,
+    packet: Option<u32>,
+) -> Checked<Framing> {
+    let Some(named) = &raw.framing else {
+        return packet.map_or_else(
+            || {
+                problem(
+                    raw.name.span(),
+                    format!(
+                        "channel \"{name}\" does not say how its messages come, and there is no \
+                         [sending] whose packet would tell; write framing = \"datagram\" or \
+                         \"fragments\""
+                    ),
+                )
+            },
+            |packet| Ok(Framing::of(max_message, packet)),
+        );
+    };
+    let framing = choice("framing", named, &Framing::NAMES)?;
+    match (framing, direction, packet) {
+        (Framing::Datagram, Direction::Send, Some(packet)) if max_message > packet => problem(
+            named.span(),
+            format!(
+                "channel \"{name}\" may send messages of {max_message}B, which are more than a \
+                 packet of {packet}B; choose fragments, or shorter messages, or a larger packet"
+            ),
+        ),
+        _ => Ok(framing),
+    }
+}
+
+/// A channel with an address is to run, so its datagrams must be possible.
+fn check_datagrams(
+    raw: &RawChannel,
+    name: &str,
+    runs: bool,
+    framing: Framing,
+    max_message: u32,
+    packet: Option<u32>,
+) -> Checked<()> {
+    let bytes = match framing {
+        Framing::Datagram => max_message,
+        Framing::Fragments => packet.map_or(0, |packet| packet.saturating_add(FRAGMENT_HEADER)),
+    };
+    if runs && bytes > LONGEST_DATAGRAM {
+        return problem(
+            span_or(&raw.framing, raw.name.span()),
+            format!(
+                "channel \"{name}\" would need datagrams of {bytes}B; a datagram has at most \
+                 {LONGEST_DATAGRAM}B: choose fragments, or a smaller packet in [sending]"
+            ),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! What the other side can do wrong.
+
+use std::fmt;
+
+use super::GeometryError;
+
+/// What the other side did that no honest one does. It ends this queue and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Corrupt {
+    /// The producer's index went back, or beyond the slots there are.
+    Pushed {
+        /// What it says.
+        pushed: u64,
+        /// The least that it may say: what it said before.
+        least: u64,
+        /// The most: what was released, and the slots.
+        most: u64,
+    },
+    /// The consumer's index went back, or beyond what was published.
+    Released {
+        /// What it says.
+        released: u64,
+        /// The least that it may say: what it said before.
+        least: u64,
+        /// The most: what was published.
+        most: u64,
+    },
+    /// A message longer than its slot.
+    Length {
+        /// Which message, counted from the first ever.
+        index: u64,
+        /// How long it is said to be, in bytes.
+        length: u64,
+        /// How long it can be.
+        max_message: u32,
+    },
+}
+
+impl fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pushed { pushed, least, most } => write!(
+                f,
+                "the producer says it has pushed {pushed} messages, which can be {least} to {most}"
+            ),
+            Self::Released { released, least, most } => write!(
+                f,
+                "the consumer says it has released {released} messages, which can be {least} to \
+                 {most}"
+            ),
+            Self::Length { index, length, max_message } => write!(
+                f,
+                "message {index} is said to have {length} bytes, and its slot has {max_message}"
+            ),
+        }?;
+        write!(f, ": the shared memory is corrupt; close this queue and set up another")
+    }
+}
+
+impl std::error::Error for Corrupt {}
+
+/// Why memory cannot be used as a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachError {
+    /// No producer has set it up, or one of another version.
+    NotFrames {
+        /// Its first word.
+        magic: u64,
+    },
+    /// The producer's page asks for the impossible.
+    Geometry(GeometryError),
+    /// One of the two memories is not as large as it must be.
+    WrongSize {
+        /// Its words of 8 bytes.
+        words: usize,
+        /// How many it must have.
+        expected: usize,
+    },
+    /// The two indices do not go together.
+    Corrupt(Corrupt),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFrames { magic } => write!(
+                f,
+                "the memory begins with {magic:#018x} and so is no queue of this version: have its \
+                 producer set it up before it is passed on"
+            ),
+            Self::Geometry(error) => write!(f, "the memory's first page is wrong: {error}"),
+            Self::WrongSize { words, expected } => write!(
+                f,
+                "the memory has {} bytes instead of {}: pass on the one that was made for this \
+                 queue",
+                words * 8,
+                expected * 8
+            ),
+            Self::Corrupt(corrupt) => corrupt.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+impl From<GeometryError> for AttachError {
+    fn from(error: GeometryError) -> Self {
+        Self::Geometry(error)
+    }
+}
+
+impl From<Corrupt> for AttachError {
+    fn from(corrupt: Corrupt) -> Self {
+        Self::Corrupt(corrupt)
+    }
+}

@@ -1,0 +1,203 @@
+//! How many messages of which size, and where they lie.
+
+use std::fmt;
+
+use super::Words;
+
+/// Bytes of a word.
+pub(super) const WORD: usize = 8;
+
+/// Words of a page.
+const PAGE: usize = 4096 / WORD;
+
+/// Words of a cache line.
+const LINE: usize = 64 / WORD;
+
+/// The first word of the producer's memory: what it is, and of which version.
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"frames 1");
+
+/// Words of the producer's first page.
+pub(super) mod producer {
+    use super::LINE;
+    pub(in super::super) const MAGIC: usize = 0;
+    pub(in super::super) const SLOTS: usize = 1;
+    pub(in super::super) const MAX_MESSAGE: usize = 2;
+    /// How many messages were ever published.
+    pub(in super::super) const PUSHED: usize = LINE;
+    /// Its sleeps: odd while it waits for room.
+    pub(in super::super) const SLEEPS: usize = 2 * LINE;
+}
+
+/// Words of the consumer's page.
+pub(super) mod consumer {
+    use super::LINE;
+    /// How many messages were ever released.
+    pub(in super::super) const RELEASED: usize = 0;
+    /// How many slots the producer must leave empty.
+    pub(in super::super) const WITHHELD: usize = 1;
+    /// Its sleeps: odd while it waits for messages.
+    pub(in super::super) const SLEEPS: usize = LINE;
+}
+
+/// The descriptors begin after the producer's first page.
+pub(super) const DESCRIPTORS: usize = PAGE;
+
+/// Words of a descriptor: the length, and the user's.
+pub(super) const DESCRIPTOR: usize = 2;
+
+/// How many messages of which size a queue holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    slots: u32,
+    max_message: u32,
+}
+
+impl Geometry {
+    /// The most slots.
+    pub const MAX_SLOTS: u32 = 1 << 16;
+
+    /// The largest message, in bytes.
+    pub const MAX_MESSAGE: u32 = 1 << 20;
+
+    /// The most bytes of all messages together.
+    pub const MAX_BYTES: u64 = 1 << 30;
+
+    /// What the consumer's memory needs, in bytes: a page.
+    pub const CONSUMER_BYTES: usize = PAGE * WORD;
+
+    /// `slots` messages of up to `max_message` bytes.
+    ///
+    /// ```
+    /// use punctual_ring::frames::{Geometry, GeometryError};
+    ///
+    /// let geometry = Geometry::new(64, 1472)?;
+    /// assert_eq!(geometry.producer_bytes(), 4096 + 4096 + 64 * 1472);
+    /// assert!(Geometry::new(63, 1472).is_err());
+    /// # Ok::<(), GeometryError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If `slots` is not a power of two up to [`Self::MAX_SLOTS`], `max_message` not 1 to
+    /// [`Self::MAX_MESSAGE`], or all of them more than [`Self::MAX_BYTES`].
+    pub fn new(slots: u32, max_message: u32) -> Result<Self, GeometryError> {
+        if !slots.is_power_of_two() || slots > Self::MAX_SLOTS {
+            return Err(GeometryError::Slots { slots: slots.into() });
+        }
+        if !(1..=Self::MAX_MESSAGE).contains(&max_message) {
+            return Err(GeometryError::MaxMessage { max_message: max_message.into() });
+        }
+        let geometry = Self { slots, max_message };
+        let bytes = u64::from(slots) * (geometry.stride() * WORD) as u64;
+        if bytes > Self::MAX_BYTES {
+            return Err(GeometryError::Bytes { bytes });
+        }
+        Ok(geometry)
+    }
+
+    /// What the first page of a producer says, read once.
+    pub(super) fn of(memory: &impl Words) -> Result<Self, super::AttachError> {
+        let words = memory.count();
+        if words < PAGE {
+            return Err(super::AttachError::WrongSize { words, expected: PAGE });
+        }
+        let magic = memory.load(producer::MAGIC);
+        if magic != MAGIC {
+            return Err(super::AttachError::NotFrames { magic });
+        }
+        let (slots, max) = (memory.load(producer::SLOTS), memory.load(producer::MAX_MESSAGE));
+        let slots = u32::try_from(slots).map_err(|_| GeometryError::Slots { slots })?;
+        let max = u32::try_from(max).map_err(|_| GeometryError::MaxMessage { max_message: max })?;
+        let geometry = Self::new(slots, max)?;
+        geometry.is_held_by(words)?;
+        Ok(geometry)
+    }
+
+    pub(super) fn is_held_by(self, words: usize) -> Result<(), super::AttachError> {
+        let expected = self.producer_words();
+        if words == expected {
+            Ok(())
+        } else {
+            Err(super::AttachError::WrongSize { words, expected })
+        }
+    }
+
+    /// How many messages.
+    pub fn slots(self) -> u32 {
+        self.slots
+    }
+
+    /// The longest of them, in bytes.
+    pub fn max_message(self) -> u32 {
+        self.max_message
+    }
+
+    /// What the producer's memory needs, in bytes.
+    pub fn producer_bytes(self) -> usize {
+        self.producer_words() * WORD
+    }
+
+    pub(super) fn producer_words(self) -> usize {
+        self.messages() + self.slots as usize * self.stride()
+    }
+
+    /// Where the messages begin: on a page of their own, in words.
+    pub(super) fn messages(self) -> usize {
+        DESCRIPTORS + (self.slots as usize * DESCRIPTOR).next_multiple_of(PAGE)
+    }
+
+    /// Words from one message to the next: no two share a cache line.
+    pub(super) fn stride(self) -> usize {
+        (self.max_message as usize).next_multiple_of(LINE * WORD) / WORD
+    }
+
+    /// The position in the tables of message `index`, counted from the first ever.
+    #[inline]
+    pub(super) fn slot(self, index: u64) -> usize {
+        (index & u64::from(self.slots - 1)) as usize
+    }
+}
+
+/// Why there can be no such queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeometryError {
+    /// Not a power of two, or too many.
+    Slots {
+        /// What was asked for.
+        slots: u64,
+    },
+    /// Empty, or too long.
+    MaxMessage {
+        /// What was asked for, in bytes.
+        max_message: u64,
+    },
+    /// Too much together.
+    Bytes {
+        /// What was asked for.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slots { slots } => write!(
+                f,
+                "a queue cannot have {slots} slots: choose a power of two up to {}",
+                Geometry::MAX_SLOTS
+            ),
+            Self::MaxMessage { max_message } => write!(
+                f,
+                "a queue cannot have messages of {max_message} bytes: choose 1 to {}",
+                Geometry::MAX_MESSAGE
+            ),
+            Self::Bytes { bytes } => write!(
+                f,
+                "the messages of a queue cannot need {bytes} bytes: choose fewer slots or shorter \
+                 messages, {} bytes at most",
+                Geometry::MAX_BYTES
+            ),
+        }
+    }
+}
+
+impl std::error::Error for GeometryError {}
