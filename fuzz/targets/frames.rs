@@ -15,19 +15,33 @@ const WORDS: u64 = 40;
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    Push { at: u8, bytes: Vec<u8> },
+    Push {
+        at: u8,
+        bytes: Vec<u8>,
+    },
     Publish,
     Unreleased,
     ProducerRests,
     ProducerRises,
     Take,
-    Release { count: u8 },
-    Withhold { slots: u32 },
+    Release {
+        count: u8,
+    },
+    Withhold {
+        slots: u32,
+    },
     ConsumerRests,
     ConsumerRises,
     /// Either side writes one of its words.
-    ProducerScribbles { page: u8, word: u8, value: u64 },
-    ConsumerScribbles { word: u8, value: u64 },
+    ProducerScribbles {
+        page: u8,
+        word: u8,
+        value: u64,
+    },
+    ConsumerScribbles {
+        word: u8,
+        value: u64,
+    },
     /// Either is killed and comes again.
     NextProducer,
     NextConsumer,
@@ -67,7 +81,10 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
             Step::Unreleased => {
                 if let Some(producer) = &mut producer {
                     let slots = producer.geometry().slots().into();
-                    assert!(producer.unreleased().is_ok_and(|n| n <= slots) || producer.claim().is_err());
+                    assert!(
+                        producer.unreleased().is_ok_and(|n| n <= slots)
+                            || producer.claim().is_err()
+                    );
                 }
             }
             Step::ProducerRests => {
