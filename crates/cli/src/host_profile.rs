@@ -72,13 +72,30 @@ fn named(path: &Path) -> Result<Chosen, Failure> {
 
 /// What lies at a default place, if it can be used.
 fn default(path: &Path) -> Option<Chosen> {
+    usable(path).map(|calibration| here(measured(path, &calibration)))
+}
+
+/// What lies at `path`, if it was measured on this host as it is. Standard error says why it cannot be
+/// used.
+fn usable(path: &Path) -> Option<Box<Calibration>> {
     match standing(path) {
         Standing::Absent => None,
-        Standing::Holds(calibration) => Some(here(measured(path, &calibration))),
+        Standing::Holds(calibration) => Some(calibration),
         Standing::Unusable(why) => {
             anstream::eprintln!("note: {why}; it is not used; measure again: punctual calibrate");
             None
         }
+    }
+}
+
+/// What was measured on this host, if it still holds: in the file that `$PUNCTUAL_HOST_PROFILE` names,
+/// else at a default place.
+pub(crate) fn measured_here() -> Option<Box<Calibration>> {
+    let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+    match named {
+        Some(named) if named == Path::new(IDEAL) => None,
+        Some(named) => usable(&named),
+        None => candidates().iter().find_map(|path| usable(path)),
     }
 }
 

@@ -7,6 +7,8 @@ use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
 use punctual_runtime::reservation::{Facts, Held, Refused, Reservations, Settings, StartError};
 
+use crate::host_profile;
+
 /// The timetables of this process.
 pub(super) struct Places {
     settings: Settings,
@@ -20,9 +22,14 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// On the CPUs that this process may use, from the last to the first.
+    /// On the CPUs that this process may use, from the last to the first, with slots as much longer
+    /// as was measured on this host.
     pub(super) fn new() -> Self {
         let settings = Settings::default();
+        let settings = match host_profile::measured_here() {
+            Some(calibration) => settings.for_host(&calibration),
+            None => settings,
+        };
         Self { settings, facts: None, by_cpu: Vec::new(), planned: Vec::new(), locked: None }
     }
 
