@@ -12,10 +12,11 @@ use punctual_analysis::Steps;
 use punctual_analysis::channel::{ChannelGrant, admit_channels};
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
+    TooEarly,
 };
 use punctual_model::{Duration, Instant, Rank, Service};
 use punctual_policy::link::ServiceOrder;
-use punctual_policy::outlet::{Promise, Terms, TooEarly};
+use punctual_policy::outlet::{Promise, Terms};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

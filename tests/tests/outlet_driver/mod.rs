@@ -1,9 +1,9 @@
 //! A driver of the outlet in virtual time: sources, one thread that hands over, a wire.
 
-use punctual_model::channel::{LinearBounded, Link, Packetisation};
+use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant};
 use punctual_policy::link::ServiceOrder;
-use punctual_policy::outlet::{Next, Offered, Outlet, Promise, Sent, Terms, TooEarly};
+use punctual_policy::outlet::{Next, Offered, Outlet, Promise, Sent, Terms};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

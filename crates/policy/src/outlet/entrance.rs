@@ -1,8 +1,9 @@
 //! The entrance of a channel: sizes, and when a message counts as arrived.
 
+use punctual_model::channel::TooEarly;
 use punctual_model::{Duration, Instant};
 
-use super::{Offered, Terms, TooEarly};
+use super::{Offered, Terms};
 
 /// Logical arrivals of one channel (real-time channels, §2.1): `I_min` apart, however they come.
 #[derive(Clone, Copy, Debug)]

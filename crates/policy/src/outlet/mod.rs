@@ -22,8 +22,8 @@
 //! # What is promised
 //! Messages of channels leave by the order and within the bounds of `analysis::channel`, for a sender
 //! whose link takes the processor's time for each packet on top of its start-up, and whose processor
-//! takes none: both happen one after the other here. `tests/tests/outlet.rs` holds the one against the
-//! other.
+//! takes none: both happen one after the other here. A block is not interrupted, so admission is told
+//! of its packets as of one that takes as long. `tests/tests/outlet.rs` holds the one against the other.
 
 mod entrance;
 mod message;
@@ -32,22 +32,13 @@ mod tests;
 
 use alloc::boxed::Box;
 
-use punctual_model::channel::{LinearBounded, Link, Packetisation};
+use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
 
 use crate::link::{Class, ServiceOrder, ThreeQueues};
 use entrance::Entrance;
 use message::Message;
 pub use message::{Block, Sent};
-
-/// What becomes of a message that comes before its contract allows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TooEarly {
-    /// It waits until then.
-    Waits,
-    /// It is lost.
-    IsLost,
-}
 
 /// What is promised to a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +198,7 @@ impl Outlet {
         let offered = state.entrance.offer(arrived.min(now), bytes);
         if let Offered::Taken { logical, .. } = offered {
             state.message = Some(Message::new(bytes, logical));
-            self.wait(now, channel);
+            self.wait(now, channel, Instant::ZERO);
         }
         offered
     }
@@ -252,6 +243,15 @@ impl Outlet {
     /// # Panics
     /// If there was none.
     pub fn sent(&mut self, now: Instant) -> Sent {
+        self.sent_part(now, u32::MAX)
+    }
+
+    /// The same if only its first `packets` were taken; the others are its channel's next block. At
+    /// least one: for none there is [`put_back`](Self::put_back).
+    ///
+    /// # Panics
+    /// If there was no block.
+    pub fn sent_part(&mut self, now: Instant, packets: u32) -> Sent {
         let channel = self.leaving.take().expect("a block was handed out");
         let state = self.channels[channel as usize].as_mut().expect("it had a block");
         let Some(message) = &mut state.message else {
@@ -261,6 +261,8 @@ impl Outlet {
             return Sent::Closed;
         };
         let block = message.block(channel, self.cut, None);
+        let most = packets.max(1).saturating_mul(self.cut.packet_bytes());
+        let block = Block { bytes: block.bytes.min(most), ..block };
         let busy = block.time_on(self.link, self.cut);
         // Due as soon as both it and the link were there. Who hands over late makes up for it, by at
         // most one block, which then waits in the driver: else a busy link would lose each delay.
@@ -272,8 +274,34 @@ impl Outlet {
             state.message = None;
             return Sent::Complete { leaves_by: self.free_at };
         }
-        self.wait(now, channel);
+        self.wait(now, channel, Instant::ZERO);
         Sent::MoreOfIt
+    }
+
+    /// Nothing of the block that [`next`](Self::next) gave was taken: it comes again, not before
+    /// `until`. It is as urgent as before then, and others may leave meanwhile.
+    ///
+    /// # Panics
+    /// If there was no block.
+    pub fn put_back(&mut self, now: Instant, until: Instant) {
+        let channel = self.leaving.take().expect("a block was handed out");
+        if self.channels[channel as usize].as_ref().is_some_and(|state| state.closed) {
+            return self.free(channel);
+        }
+        self.wait(now, channel, until);
+    }
+
+    /// The message of the block that [`next`](Self::next) gave cannot be sent: what is left of it is
+    /// given up, and the next message of its channel may be offered. It took no time on the link.
+    ///
+    /// # Panics
+    /// If there was no block.
+    pub fn give_up(&mut self) {
+        let channel = self.leaving.take().expect("a block was handed out");
+        match &mut self.channels[channel as usize] {
+            Some(state) if !state.closed => state.message = None,
+            _ => self.free(channel),
+        }
     }
 
     /// When the link is free.
@@ -290,8 +318,8 @@ impl Outlet {
         self.first_free = self.first_free.min(channel as usize);
     }
 
-    /// Its message goes into the queue where it belongs.
-    fn wait(&mut self, now: Instant, channel: u32) {
+    /// Its message goes into the queue where it belongs, and does not leave before `until`.
+    fn wait(&mut self, now: Instant, channel: u32, until: Instant) {
         let Some(Channel { promise, message: Some(message), .. }) = self.channels[channel as usize]
         else {
             return;
@@ -302,7 +330,7 @@ impl Outlet {
             Promise::BestEffort => (Rank(u32::MAX), Duration::MAX),
         };
         let urgency = self.order.urgency(rank, delay_bound, message.logical);
-        let class = Class::RealTime { logical: message.logical, urgency };
+        let class = Class::RealTime { logical: message.logical.max(until), urgency };
         // One place for each channel, and no channel is in twice.
         if self.waiting.push(now, class, channel).is_err() {
             unreachable!("a channel has a place of its own");

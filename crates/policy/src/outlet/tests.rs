@@ -139,6 +139,45 @@ fn a_closed_channel_sends_nothing_more_and_gives_its_number_back() {
     assert_eq!(outlet.open(terms(10, 1, 10)), Err(NoRoom));
 }
 
+#[test]
+fn what_was_not_taken_comes_again_and_what_cannot_be_sent_is_given_up() {
+    let mut outlet = outlet(ServiceOrder::Deadline, 2);
+    let urgent = outlet.open(terms(1_000, 1, 10)).expect("room");
+    let other = outlet.open(terms(1_000, 1, 900)).expect("room");
+    let _ = outlet.offer(ns(0), urgent, ns(0), 300);
+    let _ = outlet.offer(ns(0), other, ns(0), 50);
+    let leaving = |next: Next| match next {
+        Next::Send(block) => (block.channel, block.offset, block.bytes),
+        other => panic!("{other:?}"),
+    };
+    // One of two packets.
+    assert_eq!(leaving(outlet.next(ns(0))), (urgent, 0, 200));
+    assert_eq!(outlet.sent_part(ns(0), 1), Sent::MoreOfIt);
+    assert_eq!(outlet.free_at(), ns(100));
+    // Nothing: the other one goes before it.
+    assert_eq!(leaving(outlet.next(ns(100))), (urgent, 100, 200));
+    outlet.put_back(ns(100), ns(170));
+    assert_eq!(leaving(outlet.next(ns(100))), (other, 0, 50));
+    assert_eq!(outlet.sent(ns(100)), Sent::Complete { leaves_by: ns(150) });
+    assert_eq!(outlet.next(ns(150)), Next::At(ns(170)));
+    assert_eq!(leaving(outlet.next(ns(170))), (urgent, 100, 200));
+    outlet.give_up();
+    assert_eq!((outlet.next(ns(170)), outlet.free_at()), (Next::Idle, ns(150)));
+    // Closed while it is handed out.
+    for close_by in [true, false] {
+        let _ = outlet.offer(ns(5_000), urgent, ns(5_000), 300);
+        assert_eq!(leaving(outlet.next(ns(9_000))), (urgent, 0, 200));
+        assert!(outlet.close(urgent));
+        if close_by {
+            outlet.give_up()
+        } else {
+            outlet.put_back(ns(9_000), ns(9_500))
+        }
+        assert_eq!(outlet.next(ns(9_500)), Next::Idle);
+        assert_eq!(outlet.open(terms(1_000, 1, 10)), Ok(urgent));
+    }
+}
+
 /// One channel of the slow outlet below.
 #[derive(Clone)]
 struct Slow {
