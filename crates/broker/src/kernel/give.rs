@@ -3,7 +3,7 @@
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::Tid;
 use punctual_model::{Duration, Upcall};
-use punctual_runtime::ceiling::{CEILING, LOWEST, level_of};
+use punctual_runtime::ceiling::{GUARD, LOWEST, level_of};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -135,7 +135,7 @@ impl Means {
                         process,
                         Resource::Rtprio,
                         "RLIMIT_RTPRIO",
-                        (CEILING.into(), CEILING.into()),
+                        (GUARD.into(), GUARD.into()),
                     )?,
                     Order::Level => {
                         sched::set_resetting(thread, Class::Fifo { priority: level(upcalls) })?;

@@ -1,6 +1,6 @@
 //! What the broker needs, and getting rid of everything else (capabilities(7)).
 
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::ceiling::GUARD;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, getpid, getrlimit, prlimit, setrlimit};
 use rustix::thread::{
@@ -72,7 +72,7 @@ fn raising_works() -> bool {
     let before = getrlimit(Resource::Rtprio);
     let raised = Rlimit {
         current: before.current,
-        maximum: Some(u64::from(CEILING).max(before.maximum.unwrap_or(u64::MAX))),
+        maximum: Some(u64::from(GUARD).max(before.maximum.unwrap_or(u64::MAX))),
     };
     let works = prlimit(us, Resource::Rtprio, raised).is_ok();
     let _ = prlimit(us, Resource::Rtprio, before);

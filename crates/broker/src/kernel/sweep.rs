@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use punctual_linux::sched;
 use punctual_linux::thread::Tid;
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::ceiling::GUARD;
 use rustix::process::Resource;
 
 use super::limits::{limits_of, restore};
@@ -84,7 +84,7 @@ fn one(
     {
         let hard = limits_of(pid)?.rtprio.1;
         // Ours, not one that the user came by in another way.
-        if hard == Some(u64::from(CEILING)) && above(hard, old.rtprio.1) {
+        if hard == Some(u64::from(GUARD)) && above(hard, old.rtprio.1) {
             // Limits are set by id: the process must live.
             let process = Process::find(id)?;
             restore(pid, Resource::Rtprio, old.rtprio).ok()?;

@@ -8,6 +8,11 @@ use punctual_model::Duration;
 /// none, and a wide band of levels under the ceiling keeps more rates apart.
 pub const CEILING: u8 = 80;
 
+/// The SCHED_FIFO priority of the guard that puts aside handlers that do not come back: above every
+/// upcall, below the measuring callback and the kernel's own. The most that upcalls need
+/// (`RLIMIT_RTPRIO`).
+pub const GUARD: u8 = CEILING + 1;
+
 /// The least urgent level at which an upcall waits.
 pub const LOWEST: u8 = 2;
 

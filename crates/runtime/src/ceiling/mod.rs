@@ -70,7 +70,7 @@ use punctual_ring::releases::{Entry, Patience, Releases, SLOTS, WORDS};
 use crate::upcalls::StartError;
 use neighbours::{Neighbours, OwnReins, Risen};
 
-pub use level::{CEILING, LOWEST, level_of};
+pub use level::{CEILING, GUARD, LOWEST, level_of};
 pub(crate) use rates::Rates;
 pub use turns::{Lowering, Turns, set_turns, turns};
 

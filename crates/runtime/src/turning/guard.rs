@@ -39,12 +39,9 @@ use punctual_ring::baton::{Held, Seizer};
 use super::account::Account;
 use super::duty::Duty;
 use super::{Crew, End, Shared, finish, turn};
-use crate::ceiling::CEILING;
+use crate::ceiling::GUARD;
 use crate::placement::{Placement, obtain};
 use crate::upcalls::StartError;
-
-/// Above every upcall; below the measuring callback and the kernel's own.
-const PRIORITY: u8 = CEILING + 1;
 
 /// How often a thread that wants the CPU and does not get it is waited for.
 const REPRIEVES: u32 = 32;
@@ -108,7 +105,7 @@ fn spawn<H: Handler + Send + 'static>(
     let guard = Guard { shared: Arc::clone(shared), seizer, grace, account, suspect, off };
     let body = move || {
         if let Some(ready) = ready {
-            let entered = sched::set(thread::current(), Class::Fifo { priority: PRIORITY });
+            let entered = sched::set(thread::current(), Class::Fifo { priority: GUARD });
             let refused = entered.is_err();
             // The other end waits for exactly this message.
             let _ = ready.send(entered);
