@@ -274,10 +274,15 @@ fn without_privilege_it_measures_what_it_can_and_says_what_it_could_not() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let calibration =
         Calibration::parse("-", &output.stdout).expect("a profile on standard output");
-    assert!(calibration.figure(Operation::ClockRead).is_some());
     assert!(calibration.figure(Operation::ProcessSwitch).is_none());
-    let absent = calibration.absent.iter().find(|absent| absent.what == "process-switch");
-    assert!(absent.expect("told").why.contains("CAP_SYS_NICE"));
+    let why = |what| {
+        let absent = calibration.absent.iter().find(|absent| absent.what == what);
+        absent.map(|absent| absent.why.as_str())
+    };
+    assert!(why("process-switch").expect("told").contains("CAP_SYS_NICE"));
+    // A host that is too busy for it is no want of privilege.
+    let for_noise = why("clock-read").is_some_and(|why| !why.contains("CAP_SYS_NICE"));
+    assert!(calibration.figure(Operation::ClockRead).is_some() || for_noise);
     if let Some(charge) = calibration.switching {
         assert_eq!(charge.by, Operation::HandOffSameCpu);
     }
