@@ -216,7 +216,7 @@ fn the_programs_of_a_contract_are_granted_each_its_own() {
     for (name, budget) in [("one", "1ms"), ("two", "2ms")] {
         contract += &format!(
             "[[reservation]]\nname = \"{name}\"\nbudget = \"{budget}\"\nperiod = \"20ms\"\n\
-             [[command]]\nname = \"{name}\"\nrun = [\"sh\", \"-c\", \"{SHOW_POLICY}\"]\n\
+             [[command]]\nname = \"run-{name}\"\nrun = [\"sh\", \"-c\", \"{SHOW_POLICY}\"]\n\
              reservation = \"{name}\"\nenforcement = \"hard\"\nbackend = \"kernel\"\n"
         );
     }
@@ -224,7 +224,7 @@ fn the_programs_of_a_contract_are_granted_each_its_own() {
     fs::write(&file, contract).expect("ours");
     let file = file.to_str().expect("UTF-8");
     let Some(plan) = serving.run(&["--dry-run", file]) else { return };
-    assert!(text(&plan.stdout).contains("broker"), "{}", text(&plan.stdout));
+    assert!(text(&plan.stdout).contains("broker"), "{}", text(&plan.stderr));
     serving.nothing_is_granted();
     let Some(output) = serving.run(&[file]) else { return };
     let said = text(&output.stderr);
