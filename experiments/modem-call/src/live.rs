@@ -18,6 +18,10 @@ use crate::sizing::{self, Sizing};
 use crate::watched::Watched;
 use crate::{Error, Options, Progress, driver, every_8_ms};
 
+/// A virtual CPU stands still for milliseconds, which is not the handler's fault: put aside for that,
+/// among threads that spin, it would not come back in time for the call.
+const GRACE: Duration = Duration::from_millis(5);
+
 /// The time a line is promised to take, over what it was measured to take on average. Its worst
 /// is what counts, and a noisy host needs more.
 const MARGIN: u64 = 2;
@@ -96,6 +100,9 @@ fn call(
     let delivered = watched.delivered.clone();
 
     let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1));
+    if placement != Placement::Ordinary {
+        upcalls = upcalls.with_grace(GRACE);
+    }
     upcalls.create(upcall, watched)?;
     // Only now: among them, an ordinary thread would be late to make the bank.
     let _competitors = Competitors::start(options.competitors_per_cpu)?;
