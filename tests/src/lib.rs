@@ -7,4 +7,5 @@ pub mod draw;
 pub mod live;
 pub mod network;
 pub mod promise;
+pub mod seeds;
 pub mod stalls;

@@ -3,9 +3,7 @@
 
 mod channels_draw;
 
-use channels_draw::{
-    draw_backlogs, draw_channels, draw_hogs, draw_sender, on_all_threads, simulate,
-};
+use channels_draw::{draw_backlogs, draw_channels, draw_hogs, draw_sender, simulate};
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{Assumed, Costs, Interference, admit_channels, edf, sound};
 use punctual_model::channel::{
@@ -18,6 +16,7 @@ use punctual_sim::link::sources::{Backlog, Hog, HogPattern, Message, greedy, per
 use punctual_sim::link::{Drawn, Exact, Setup, run};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use system_tests::seeds::on_all_threads;
 
 /// Steps that take from as little as nothing to their worst.
 fn draw_costs(rng: &mut ChaCha8Rng) -> Drawn<ChaCha8Rng> {

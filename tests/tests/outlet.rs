@@ -19,6 +19,7 @@ use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Promise, Terms};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use system_tests::seeds::on_all_threads;
 
 const FREE: SendCosts = SendCosts {
     switch: Service::ZERO,
@@ -124,20 +125,6 @@ fn draw_streams(
         }
     });
     (streams.collect(), until)
-}
-
-/// For how many seeds below `seeds` the check says yes; on all processors.
-fn on_all_threads(seeds: u64, check: impl Fn(u64) -> bool + Sync) -> usize {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let check = &check;
-    std::thread::scope(|scope| {
-        let share = |first: usize| {
-            let seeds = (first as u64..seeds).step_by(threads);
-            scope.spawn(move || seeds.filter(|&seed| check(seed)).count())
-        };
-        let shares: Vec<_> = (0..threads).map(share).collect();
-        shares.into_iter().map(|share| share.join().expect("no promise broken")).sum()
-    })
 }
 
 fn assert_within(tallies: &[Tally], bounds: &[Duration], what: &str, seed: u64) {

@@ -1,23 +1,16 @@
 //! What a sender wants done with what does not conform.
 
 use punctual_model::Instant;
+use punctual_model::channel::TooEarly;
 
 use super::{Breach, Policer, Verdict};
 
-/// What happens to a PDU that does not conform: the sender chooses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess {
-    /// The sender is held until it conforms (L4ATM, §2.5: the flow control of a synchronous write).
-    Wait,
-    /// The PDU is discarded, and the sender goes on.
-    Lose,
-}
-
-/// A policer with the sender's choice.
+/// A policer with the sender's choice of what becomes of a PDU that comes too early. One that waits
+/// holds its sender (L4ATM, §2.5: the flow control of a synchronous write).
 #[derive(Clone, Debug)]
 pub struct Gate<P> {
     policer: P,
-    excess: Excess,
+    too_early: TooEarly,
 }
 
 /// What to do with a PDU.
@@ -37,8 +30,8 @@ pub enum Passage {
 
 impl<P: Policer> Gate<P> {
     /// Before `policer`.
-    pub fn new(policer: P, excess: Excess) -> Self {
-        Self { policer, excess }
+    pub fn new(policer: P, too_early: TooEarly) -> Self {
+        Self { policer, too_early }
     }
 
     /// A PDU of `bytes` wants to pass at `now`. One that is too large is lost whatever was chosen: it
@@ -48,7 +41,7 @@ impl<P: Policer> Gate<P> {
         match self.policer.police(now, bytes) {
             Verdict::Conforming => Passage::Pass,
             Verdict::NonConforming(Breach::TooEarly { conforms_at })
-                if self.excess == Excess::Wait =>
+                if self.too_early == TooEarly::Waits =>
             {
                 Passage::Wait { until: conforms_at }
             }

@@ -26,7 +26,7 @@ use punctual_model::Instant;
 use thiserror::Error;
 
 pub use credits::{IntervalCredits, Sensitivity};
-pub use gate::{Excess, Gate, Passage};
+pub use gate::{Gate, Passage};
 pub use gcra::{Charge, DualGcra, Gcra};
 pub use shaper::Shaper;
 

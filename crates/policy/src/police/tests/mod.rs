@@ -5,7 +5,7 @@ mod exactness;
 mod logs;
 
 use alloc::vec::Vec;
-use punctual_model::channel::{AtmContract, BitRate, ServiceClass, TrafficSpec};
+use punctual_model::channel::{AtmContract, BitRate, ServiceClass, TooEarly, TrafficSpec};
 use punctual_model::{Duration, Instant};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -131,8 +131,8 @@ fn credits_come_at_fixed_instants_and_are_not_saved() {
 #[test]
 fn a_sender_waits_or_loses_as_it_chose() {
     let policer = Gcra::new(rate(8_000_000), 1_000, Duration::ZERO, Charge::PerByte);
-    let mut waits = Gate::new(policer.clone(), Excess::Wait);
-    let mut loses = Gate::new(policer, Excess::Lose);
+    let mut waits = Gate::new(policer.clone(), TooEarly::Waits);
+    let mut loses = Gate::new(policer, TooEarly::IsLost);
     assert_eq!(waits.offer(ns(0), 1_000), Passage::Pass);
     assert_eq!(loses.offer(ns(0), 1_000), Passage::Pass);
     let until = ns(1_000_000);
