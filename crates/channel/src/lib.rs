@@ -5,9 +5,12 @@
 //! - [`account`]: what became of each message of a channel, beside what was promised.
 //! - [`transport`]: how packets leave; an emulated link, and faults.
 //!
-//! All take the time from their caller and read no clock. The design is in `docs/channels.md`.
+//! - [`rings`]: what client and server share.
+//!
+//! The first three take the time from their caller and read no clock. The design is in `docs/channels.md`.
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod fragment;
+pub mod rings;
 pub mod transport;

@@ -3,6 +3,9 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::memfd::{Readable, Writable};
 
 /// Bytes to send. A slice, or memory shared with another process, of which no Rust reference may
 /// exist: the kernel copies it, and what the other process writes meanwhile is what is sent.
@@ -32,6 +35,20 @@ impl<'a> Place<'a> {
     /// may write to them at any time.
     pub const unsafe fn at(start: *const u8, len: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len }, PhantomData)
+    }
+
+    /// These bytes of shared memory, counted from its beginning.
+    ///
+    /// # Panics
+    /// If it has not as many.
+    pub fn within(memory: &'a Readable, bytes: Range<usize>) -> Self {
+        let whole = memory.count() * size_of::<u64>();
+        assert!(bytes.start <= bytes.end && bytes.end <= whole, "{bytes:?} of {whole} bytes");
+        // One past the end is no word of it.
+        let start = memory.address(0).wrapping_add(bytes.start);
+        // SAFETY: the memory stays mapped as long as it is borrowed; it is shared with another process
+        // on purpose, so nothing in it is a secret.
+        unsafe { Self::at(start, bytes.len()) }
     }
 
     /// Bytes.
@@ -67,10 +84,23 @@ impl<'a> Room<'a> {
     /// `len` bytes from `start`.
     ///
     /// # Safety
-    /// For all of `'a` these bytes are mapped writable, no Rust reference to them exists, and this
-    /// process writes to them in no other way. Others may read and write them at any time.
+    /// For all of `'a` these bytes are mapped writable, and no Rust reference to them exists but to
+    /// atomics. Others may read and write them at any time.
     pub const unsafe fn at(start: *mut u8, len: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: len }, PhantomData)
+    }
+
+    /// These bytes of shared memory, counted from its beginning.
+    ///
+    /// # Panics
+    /// If it has not as many.
+    pub fn within(memory: &'a Writable, bytes: Range<usize>) -> Self {
+        let whole = size_of_val(memory.words());
+        assert!(bytes.start <= bytes.end && bytes.end <= whole, "{bytes:?} of {whole} bytes");
+        let start = memory.words().as_ptr().cast::<u8>().cast_mut().wrapping_add(bytes.start);
+        // SAFETY: the memory stays mapped, for writing, as long as it is borrowed, and is only ever
+        // seen as atomics, which anybody may write at any time.
+        unsafe { Self::at(start, bytes.len()) }
     }
 
     /// Bytes.

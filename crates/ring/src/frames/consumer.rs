@@ -59,6 +59,17 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         self.geometry
     }
 
+    /// The producer's memory, to which [`Frame::position`] refers.
+    pub fn memory(&self) -> &R {
+        &self.other
+    }
+
+    /// How many messages were ever released: the number of the oldest that was not, counted from the
+    /// first ever, modulo 2⁶⁴.
+    pub fn released(&self) -> u64 {
+        self.released
+    }
+
     /// The oldest message that was not taken yet, if there is one. Several can be held at a time,
     /// until they are released.
     ///
@@ -198,6 +209,11 @@ impl<R: Words> Frame<'_, R> {
     /// The user's word.
     pub fn user(&self) -> u64 {
         self.user
+    }
+
+    /// Where in the producer's memory it lies, in bytes. It stays there until it is released.
+    pub fn position(&self) -> usize {
+        self.at * WORD
     }
 
     /// Copies its bytes from the byte `at` on. Copied twice, they may differ: check the copy.

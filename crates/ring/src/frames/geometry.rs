@@ -131,13 +131,13 @@ impl Geometry {
         self.max_message
     }
 
-    /// What the producer's memory needs, in bytes.
+    /// What the producer's memory needs, in bytes: whole pages of 4096.
     pub fn producer_bytes(self) -> usize {
         self.producer_words() * WORD
     }
 
     pub(super) fn producer_words(self) -> usize {
-        self.messages() + self.slots as usize * self.stride()
+        (self.messages() + self.slots as usize * self.stride()).next_multiple_of(PAGE)
     }
 
     /// Where the messages begin: on a page of their own, in words.

@@ -199,6 +199,16 @@ impl<O: OwnWords, R: Words> Slot<'_, O, R> {
         self.producer.geometry.max_message() as usize
     }
 
+    /// The producer's own memory, to which [`Self::position`] refers.
+    pub fn memory(&self) -> &O {
+        &self.producer.own
+    }
+
+    /// Where in the producer's own memory it lies, in bytes.
+    pub fn position(&self) -> usize {
+        self.first_word() * WORD
+    }
+
     /// Writes `bytes` from the byte `at` on. What was written there long ago is still there: what is
     /// pushed should have been written first.
     ///

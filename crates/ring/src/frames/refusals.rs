@@ -73,9 +73,9 @@ fn memory_that_is_no_queue_is_refused() {
     let huge = [(producer::SLOTS, 1 << 16), (producer::MAX_MESSAGE, 1 << 20)];
     let error = GeometryError::Bytes { bytes: 1 << 36 };
     assert_eq!(attach(&huge, bytes), AttachError::Geometry(error));
-    let larger = Geometry::new(4, 1000).expect("a good one").producer_bytes() / 8;
+    let larger = Geometry::new(4, 2000).expect("a good one").producer_bytes() / 8;
     let wrong = AttachError::WrongSize { words: expected, expected: larger };
-    assert_eq!(attach(&[(producer::MAX_MESSAGE, 1000)], bytes), wrong);
+    assert_eq!(attach(&[(producer::MAX_MESSAGE, 2000)], bytes), wrong);
     let far = Corrupt::Pushed { pushed: 5, least: 0, most: 4 };
     assert_eq!(attach(&[(producer::PUSHED, 5)], bytes), AttachError::Corrupt(far));
 
