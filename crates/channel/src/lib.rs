@@ -6,11 +6,14 @@
 //! - [`transport`]: how packets leave; an emulated link, and faults.
 //!
 //! - [`rings`]: what client and server share.
+//! - [`client`]: the two ends of a channel in a client.
 //!
 //! The first three take the time from their caller and read no clock. The design is in `docs/channels.md`.
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod client;
 pub mod fragment;
 pub mod rings;
+pub mod server;
 pub mod transport;

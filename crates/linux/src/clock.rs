@@ -48,8 +48,8 @@ fn nanos(time: Timespec) -> u64 {
     seconds.saturating_mul(NANOS_PER_SEC).saturating_add(nanos)
 }
 
-/// Every `u64` of nanoseconds fits: at most 2^64 / 10^9 < 2^35 seconds.
-pub(crate) fn timespec(nanos: u64) -> Timespec {
+/// For system calls. Every `u64` of nanoseconds fits: at most 2^64 / 10^9 < 2^35 seconds.
+pub fn timespec(nanos: u64) -> Timespec {
     Timespec {
         tv_sec: (nanos / NANOS_PER_SEC).cast_signed(),
         tv_nsec: (nanos % NANOS_PER_SEC).cast_signed(),

@@ -4,12 +4,14 @@
 //! [`buffers`] (bursts and buffers of jitter-constrained streams), `window` (the fixed points),
 //! [`paper`] (the published estimate, printing errors corrected: *not safe*), [`sound`] (the bound
 //! that is proven in `docs/channel-bounds.md`), [`edf`] (the same for deadline order), and
-//! [`admit_channels`], which uses `sound` and nothing else.
+//! [`admit_channels`], which uses `sound` and nothing else. [`outlet`]: what they are told of a server
+//! that makes and sends in one go.
 
 mod admission;
 pub mod buffers;
 pub mod edf;
 mod level;
+pub mod outlet;
 pub mod paper;
 mod sender;
 pub mod sound;

@@ -8,7 +8,7 @@ use crate::want::What;
 
 impl Books {
     pub(super) fn within_quota(&self, asker: &Asker, what: &What) -> Result<(), Denied> {
-        let Quota { share_ppm, together_ppm, max_grants, shortest_period, allow } =
+        let Quota { share_ppm, together_ppm, max_grants, shortest_period, allow, .. } =
             &asker.quota.quota;
         let kind = what.kind();
         if !allow.contains(&kind) {

@@ -23,6 +23,7 @@
 //! Upcalls and reservations are admitted incrementally: O(n) for n upcalls on a CPU, or on all CPUs
 //! beneath a reservation. Only those whose spare it exceeds are examined anew, O(n) each.
 
+pub mod channels;
 mod cpu;
 mod limits;
 mod offers;
@@ -95,6 +96,22 @@ impl Books {
             remnants: BTreeMap::new(),
             steps: STEPS,
         }
+    }
+
+    /// With `cpu` set aside, above all upcalls of whatever CPU, for threads of the broker's own.
+    pub fn with_set_aside(mut self, cpu: Reservation) -> Result<Self, Denied> {
+        self.within_bandwidth(&What::Reservation(cpu))?;
+        self.reserve(cpu, &mut Steps::new(self.steps))?;
+        self.total_ppm += cpu.utilisation_ppm();
+        Ok(self)
+    }
+
+    /// The reservations that are entered.
+    pub fn reservations(&self) -> impl Iterator<Item = Reservation> {
+        self.entries.values().filter_map(|entry| match entry.what {
+            What::Reservation(reservation) => Some(reservation),
+            _ => None,
+        })
     }
 
     /// Enters `what` as `id` if it fits: the CPU of upcalls.

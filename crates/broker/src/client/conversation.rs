@@ -1,7 +1,10 @@
 //! Questions, answers, and what comes in between.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration as Time, Instant as Clock};
 
+use punctual_linux::pass::PassError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Broker, ClientError};
@@ -14,17 +17,30 @@ const MAX_EVENTS: usize = 1_024;
 impl Broker {
     /// One question, one answer.
     pub(super) fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
+        self.ask_with(ask, &[])
+    }
+
+    /// The same with open files.
+    pub(super) fn ask_with(
+        &mut self,
+        ask: Ask,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Answer, ClientError> {
         let id = self.next;
         // 0 is the broker's for messages that it could not read.
         self.next = self.next.checked_add(1).unwrap_or(1);
         let bytes = to_bytes(&Envelope { id, ask }).ok_or(ClientError::TooLong)?;
-        match self.socket.send(&bytes) {
-            Ok(_) => {}
-            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
-                // What it said before it closed comes first: it may say why.
-                return Err(self.last_words());
-            }
-            Err(other) => return Err(ClientError::Socket(other.into())),
+        let sent = if descriptors.is_empty() {
+            self.socket.send(&bytes).map(|_| ()).map_err(PassError::from)
+        } else {
+            self.socket.send_with(&bytes, descriptors)
+        };
+        match sent {
+            Ok(()) => {}
+            // What it said before it closed comes first: it may say why.
+            Err(PassError::Gone) => return Err(self.last_words()),
+            Err(PassError::Failed(errno)) => return Err(ClientError::Socket(errno.into())),
+            Err(other) => return Err(ClientError::Socket(io::Error::other(other))),
         }
         #[allow(clippy::disallowed_methods, reason = "CLOCK_MONOTONIC too, for a time-out")]
         let asked = Clock::now();

@@ -46,7 +46,9 @@ pub enum ClientError {
 impl From<ReceiveError> for ClientError {
     fn from(error: ReceiveError) -> Self {
         match error {
-            ReceiveError::TooLong { .. } => Self::NotUnderstood(error.to_string()),
+            ReceiveError::TooLong { .. } | ReceiveError::TooMuch { .. } => {
+                Self::NotUnderstood(error.to_string())
+            }
             ReceiveError::Failed(errno) => Self::Socket(errno.into()),
         }
     }

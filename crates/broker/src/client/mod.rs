@@ -30,6 +30,7 @@
 //! The socket is only for asking: between two requests the kernel alone keeps the promise, and a
 //! broker that dies takes nothing away. Reconnect within the grace period and [`Broker::resume`].
 
+mod channels;
 mod conversation;
 mod error;
 mod granted;
@@ -45,6 +46,7 @@ use punctual_linux::thread;
 use punctual_model::{Reservation, Upcall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+pub use channels::{ChannelError, GrantedChannel};
 pub use error::{ClientError, RequestError};
 pub use granted::{Granted, ReleaseError};
 pub use spawn::{SpawnError, Spawned, spawn_reserved};

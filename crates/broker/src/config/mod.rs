@@ -4,6 +4,9 @@
 //! [host]
 //! reservable = "80%"            # of each CPU
 //!
+//! [channels]                    # without it, no channels
+//! link = "1gbit/s"
+//!
 //! [default]                     # whoever is not named below
 //! share = "10%"                 # of one CPU, all grants of a user together
 //! allow = ["upcalls", "priority"]
@@ -18,6 +21,7 @@
 //! Every key, with unit and default, is in `docs/broker.md`. Unknown keys are refused; an error names
 //! file, line and column.
 
+mod channels;
 mod quota;
 mod raw;
 #[cfg(test)]
@@ -26,6 +30,7 @@ mod validate;
 
 use punctual_model::{Duration, FileError, Service};
 
+pub use channels::{ChannelsConfig, WireKind};
 pub use quota::{Quota, QuotaOf};
 
 /// The longest configuration, in bytes.
@@ -74,6 +79,8 @@ pub struct Config {
     pub sample: Duration,
     /// Connections of one user.
     pub max_connections: u32,
+    /// The link that channels share; none: this broker carries no channels.
+    pub channels: Option<ChannelsConfig>,
     /// Who may have how much.
     pub quotas: Quotas,
 }
@@ -123,6 +130,7 @@ impl Default for Config {
             run_limit: Duration::from_millis(500),
             sample: Duration::from_millis(100),
             max_connections: 64,
+            channels: None,
             quotas: Quotas { default: Quota::default(), users: Vec::new(), groups: Vec::new() },
         }
     }

@@ -12,9 +12,11 @@ pub struct Quota {
     /// Of a CPU, in parts per million: all grants of the user together. Above a million where several
     /// CPUs may be used.
     pub share_ppm: u64,
-    /// The same for all members of a group together; none: no such limit.
+    /// Of the link, in parts per million: what is promised to all channels of the user together.
+    pub link_ppm: u64,
+    /// As `share_ppm`, for all members of a group together; none: no such limit.
     pub together_ppm: Option<u64>,
-    /// Grants at a time.
+    /// Grants at a time; and as many channels.
     pub max_grants: u32,
     /// Shorter periods cost the host more switches than they are charged.
     pub shortest_period: Duration,
@@ -26,10 +28,11 @@ impl Default for Quota {
     fn default() -> Self {
         Self {
             share_ppm: 100_000,
+            link_ppm: 100_000,
             together_ppm: None,
             max_grants: 16,
             shortest_period: Duration::from_millis(1),
-            allow: BTreeSet::from([Kind::Upcalls, Kind::Priority]),
+            allow: BTreeSet::from([Kind::Upcalls, Kind::Priority, Kind::Channels]),
         }
     }
 }

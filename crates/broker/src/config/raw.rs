@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::channels::RawChannels;
+
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConfig {
@@ -10,6 +12,7 @@ pub(super) struct RawConfig {
     pub(super) host: RawHost,
     #[serde(default)]
     pub(super) broker: RawBroker,
+    pub(super) channels: Option<RawChannels>,
     #[serde(default)]
     pub(super) default: RawQuota,
     #[serde(default)]
@@ -42,6 +45,7 @@ pub(super) struct RawBroker {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawQuota {
     pub(super) share: Option<Spanned<String>>,
+    pub(super) link: Option<Spanned<String>>,
     pub(super) max_grants: Option<Spanned<i64>>,
     pub(super) shortest_period: Option<Spanned<String>>,
     pub(super) allow: Option<Vec<Spanned<String>>>,
@@ -55,6 +59,7 @@ pub(super) struct RawUser {
     pub(super) name: Option<Spanned<String>>,
     pub(super) uid: Option<Spanned<i64>>,
     share: Option<Spanned<String>>,
+    link: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -67,6 +72,7 @@ pub(super) struct RawGroup {
     pub(super) gid: Option<Spanned<i64>>,
     pub(super) together: Option<Spanned<String>>,
     share: Option<Spanned<String>>,
+    link: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -74,14 +80,14 @@ pub(super) struct RawGroup {
 
 impl RawUser {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, max_grants, shortest_period, allow }
+        let Self { share, link, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, link, max_grants, shortest_period, allow }
     }
 }
 
 impl RawGroup {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, max_grants, shortest_period, allow }
+        let Self { share, link, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, link, max_grants, shortest_period, allow }
     }
 }

@@ -16,7 +16,7 @@ use crate::want::Kind;
 /// More than any switch costs: a unit that was mistaken.
 const DEAREST_SWITCH: Service = Service::from_millis(1);
 
-fn problem<T>(at: &Spanned<T>, text: impl Display) -> Problem {
+pub(super) fn problem<T>(at: &Spanned<T>, text: impl Display) -> Problem {
     Problem { offset: at.span().start, text: text.to_string() }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Config, FileError> {
 
 fn validate(raw: RawConfig) -> Checked<Config> {
     let base = Config::default();
-    let RawConfig { host, broker, default, user, group } = raw;
+    let RawConfig { host, broker, channels, default, user, group } = raw;
     let (cpus, reservable_ppm, context_switch, upcalls) = validate_host(&host, &base)?;
     let default = quota(default, &base.quotas.default)?;
     let mut users = Vec::with_capacity(user.len());
@@ -61,6 +61,7 @@ fn validate(raw: RawConfig) -> Checked<Config> {
             Duration::from_secs(1),
         )?,
         max_connections: number(broker.max_connections, base.max_connections, 1, 4_096)?,
+        channels: channels.map(super::channels::validate).transpose()?,
         quotas: Quotas { default, users, groups },
     })
 }
@@ -108,6 +109,7 @@ fn quota(raw: RawQuota, base: &Quota) -> Checked<Quota> {
     };
     let longest = Duration::from_secs(86_400);
     Ok(Quota {
+        link_ppm: raw.link.as_ref().map_or(Ok(base.link_ppm), share)?,
         share_ppm: raw.share.as_ref().map_or(Ok(base.share_ppm), share)?,
         together_ppm: None,
         max_grants: number(raw.max_grants, base.max_grants, 0, 100_000)?,
@@ -131,7 +133,7 @@ fn kind(name: &Spanned<String>) -> Checked<Kind> {
     })
 }
 
-fn share(text: &Spanned<String>) -> Checked<u64> {
+pub(super) fn share(text: &Spanned<String>) -> Checked<u64> {
     // A part of several CPUs is more than a whole: "150%" is one and a half.
     let whole =
         text.get_ref().strip_suffix('%').and_then(|number| number.trim().parse::<u64>().ok());
@@ -148,7 +150,7 @@ fn nanos(text: &Spanned<String>) -> Checked<u64> {
         .map_err(|why| problem(text, format!("\"{}\" {why}", printable(text.get_ref()))))
 }
 
-fn within(
+pub(super) fn within(
     text: Option<Spanned<String>>,
     base: Duration,
     least: Duration,
@@ -163,7 +165,12 @@ fn within(
     }
 }
 
-fn number(given: Option<Spanned<i64>>, base: u32, least: u32, most: u32) -> Checked<u32> {
+pub(super) fn number(
+    given: Option<Spanned<i64>>,
+    base: u32,
+    least: u32,
+    most: u32,
+) -> Checked<u32> {
     let Some(given) = given else { return Ok(base) };
     match u32::try_from(*given.get_ref()) {
         Ok(number) if (least..=most).contains(&number) => Ok(number),

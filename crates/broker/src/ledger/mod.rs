@@ -20,12 +20,13 @@ use std::path::{Path, PathBuf};
 use redb::{Database, ReadableTable as _, TableDefinition};
 use thiserror::Error;
 
-pub use record::{OldLimits, ProcessId, Record};
+pub use record::{ChannelRecord, OldLimits, ProcessId, Record};
 
 use crate::grant::GrantId;
 use crate::wire::RefusedStatus;
 
 const GRANTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("grants");
+const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels");
 const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals");
 const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 
@@ -141,15 +142,49 @@ impl Ledger {
         })
     }
 
-    /// Strikes grants out.
+    /// Strikes grants and channels out.
     pub fn strike(&self, ids: &[GrantId]) -> Result<(), LedgerError> {
         self.commit(|write| {
-            let mut table = write.open_table(GRANTS)?;
+            let mut grants = write.open_table(GRANTS)?;
+            let mut channels = write.open_table(CHANNELS)?;
             for id in ids {
-                table.remove(id.0)?;
+                grants.remove(id.0)?;
+                channels.remove(id.0)?;
             }
             Ok(())
         })
+    }
+
+    /// Enters a channel, or replaces it.
+    pub fn enter_channel(&self, record: &ChannelRecord) -> Result<(), LedgerError> {
+        let bytes = serde_json::to_vec(record).unwrap_or_default();
+        self.commit(|write| {
+            write.open_table(CHANNELS)?.insert(record.id.0, bytes.as_slice())?;
+            Ok(())
+        })
+    }
+
+    /// All channels.
+    pub fn channels(&self) -> Result<Vec<ChannelRecord>, LedgerError> {
+        let read = || -> Result<Vec<(u64, Vec<u8>)>, Failure> {
+            let table = self.database.begin_read()?.open_table(CHANNELS)?;
+            let mut all = Vec::new();
+            for entry in table.iter()? {
+                let (id, bytes) = entry?;
+                all.push((id.value(), bytes.value().to_vec()));
+            }
+            Ok(all)
+        };
+        let all = read().map_err(|source| self.failed(source))?;
+        all.into_iter()
+            .map(|(id, bytes)| {
+                serde_json::from_slice(&bytes).map_err(|why| LedgerError::Unreadable {
+                    path: self.path.clone(),
+                    id,
+                    why: why.to_string(),
+                })
+            })
+            .collect()
     }
 
     /// Remembers refusals, and forgets all but the last [`MAX_REFUSALS`].
@@ -244,6 +279,7 @@ fn begin(database: &Database, boot: &str) -> Result<Begun, Failure> {
         let mut meta = write.open_table(META)?;
         let same_boot = meta.get("boot")?.is_some_and(|was| was.value() == boot);
         let mut table = write.open_table(GRANTS)?;
+        let mut channels = write.open_table(CHANNELS)?;
         let mut refusals = write.open_table(REFUSALS)?;
         if same_boot {
             for entry in table.iter()? {
@@ -254,10 +290,12 @@ fn begin(database: &Database, boot: &str) -> Result<Begun, Failure> {
             next_refusal = refusals.last()?.map_or(0, |(at, _)| at.value() + 1);
         } else {
             table.retain(|_, _| false)?;
+            channels.retain(|_, _| false)?;
             refusals.retain(|_, _| false)?;
             meta.insert("boot", boot)?;
         }
         let last = grants.last().map_or(0, |(id, _)| *id);
+        let last = channels.last()?.map_or(0, |(id, _)| id.value()).max(last);
         next = next.max(last + 1);
         let ahead = next.next_multiple_of(AHEAD).to_string();
         meta.insert("next", ahead.as_str())?;

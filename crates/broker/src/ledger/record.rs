@@ -4,7 +4,7 @@ use punctual_linux::thread::Tid;
 use serde::{Deserialize, Serialize};
 
 use crate::grant::{GrantId, Token};
-use crate::want::RawWant;
+use crate::want::{RawChannel, RawWant};
 
 /// A process by what tells it from a later one with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -58,4 +58,24 @@ impl Record {
         let want = self.want.clone().of(thread.as_raw());
         Self { remnant: true, want, thread_start, ..self.clone() }
     }
+}
+
+/// A channel, with everything that a broker needs that knows nothing else of it. Its queue is its
+/// holder's, who hands it over again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelRecord {
+    /// Its number, from the same count as those of grants.
+    pub id: GrantId,
+    /// What its holder was told.
+    pub token: Token,
+    /// The user.
+    pub uid: u32,
+    /// The groups, the first being the process's own.
+    pub gids: Vec<u32>,
+    /// The process.
+    pub process: ProcessId,
+    /// What was granted.
+    pub channel: RawChannel,
+    /// Seconds since 1970.
+    pub since: u64,
 }

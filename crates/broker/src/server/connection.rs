@@ -1,8 +1,10 @@
 //! One client: what it sends in, what waits to be sent out.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use punctual_channel::rings::Passed;
 use punctual_linux::clock;
 use punctual_model::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -14,7 +16,10 @@ use super::{Server, Source};
 use crate::grant::GrantId;
 use crate::kernel::peer::Peer;
 use crate::ledger::ProcessId;
-use crate::wire::{Answer, Ask, Event, Received, Said, Socket, VERSION, parse_ask, to_bytes};
+use crate::wire::{
+    Answer, Ask, Envelope, Event, ReceiveError, Received, Said, Socket, VERSION, parse_ask,
+    to_bytes,
+};
 
 /// Messages that wait for a client to read; one more and it is cut off.
 const MOST_WAITING: usize = 64;
@@ -32,6 +37,13 @@ pub(super) struct Connection {
     out: VecDeque<Vec<u8>>,
     /// When a request of it was last refused for want of room.
     pub(super) refused: Option<Instant>,
+}
+
+impl Connection {
+    /// Whether it speaks for a process, and understands what it is told.
+    pub(super) fn speaks_of(&self, process: ProcessId) -> bool {
+        self.greeted && self.peer.process.id == process
+    }
 }
 
 impl Server {
@@ -101,8 +113,14 @@ impl Server {
         };
         let mut buffer = std::mem::take(&mut self.buffer);
         // One message, then the others have their turn: the next wait says that there is more.
-        match connection.socket.receive(&mut buffer, false) {
-            Ok(Received::Message(length)) => self.said(id, &buffer[..length]),
+        match connection.socket.peek(&mut buffer) {
+            Ok(Received::Message(length)) => match parse_ask(&buffer[..length]) {
+                Ok(envelope) => match self.take(id, &envelope.ask, &mut buffer) {
+                    Ok(files) => self.said(id, envelope, files),
+                    Err(why) => self.give_up(id, envelope.id, &why.to_string()),
+                },
+                Err(why) => self.give_up(id, 0, &format!("not understood: {}", shorten(&why))),
+            },
             Ok(Received::Nothing) => {}
             Ok(Received::Closed) => self.close(id),
             Err(why) => self.give_up(id, 0, &why.to_string()),
@@ -110,13 +128,25 @@ impl Server {
         self.buffer = buffer;
     }
 
-    fn said(&mut self, id: u64, bytes: &[u8]) {
-        let envelope = match parse_ask(bytes) {
-            Ok(envelope) => envelope,
-            Err(why) => {
-                return self.give_up(id, 0, &format!("not understood: {}", shorten(&why)));
-            }
-        };
+    /// Takes the message that was looked at, with the files that belong to it. Files that come with
+    /// any other are not even received: the kernel drops them.
+    fn take(
+        &mut self,
+        id: u64,
+        ask: &Ask,
+        buffer: &mut [u8],
+    ) -> Result<Vec<OwnedFd>, ReceiveError> {
+        let Some(connection) = self.connections.get(&id) else { return Ok(Vec::new()) };
+        let with_files = matches!(ask, Ask::AttachChannel { .. })
+            && self.channels.as_ref().is_some_and(|channels| channels.disposal.has_room());
+        if with_files {
+            return Ok(connection.socket.receive_with(buffer, Passed::COUNT)?.1);
+        }
+        connection.socket.receive(buffer, false)?;
+        Ok(Vec::new())
+    }
+
+    fn said(&mut self, id: u64, envelope: Envelope, files: Vec<OwnedFd>) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match &envelope.ask {
             Ask::Hello { version: VERSION } => connection.greeted = true,
@@ -134,7 +164,7 @@ impl Server {
             _ => {}
         }
         let peer = Rc::clone(&connection.peer);
-        let answer = self.answer(id, &peer, envelope.ask);
+        let answer = self.answer(id, &peer, envelope.ask, files);
         self.say(id, &Said::Answer { id: envelope.id, answer });
     }
 

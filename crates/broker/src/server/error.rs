@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::books::Denied;
 use crate::kernel::privileges::PrivilegeError;
 use crate::ledger::LedgerError;
 use punctual_model::FileError;
@@ -39,6 +40,14 @@ pub enum ServeError {
         /// What it says instead.
         why: String,
     },
+    /// Nothing would carry channels.
+    #[error(
+        "channels cannot be carried: {0}; take [channels] out of the configuration to do without"
+    )]
+    Channels(io::Error),
+    /// Their threads have no room.
+    #[error("what [channels] sets aside of the CPUs (cpu) cannot be promised: {0}")]
+    NoRoomForChannels(Denied),
     /// Nothing can connect.
     #[error("{}: cannot listen: {source}; is another broker running?", path.display())]
     Listen {

@@ -1,7 +1,6 @@
 //! Processes with grants: they end, lose their connection, come back.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use punctual_linux::clock;
@@ -9,8 +8,8 @@ use punctual_model::Instant;
 use rustix::io::Errno;
 use tracing::{info, warn};
 
-use super::{Server, Source};
-use crate::books::{Asker, Order};
+use super::Server;
+use crate::books::{Asker, Denied, Order};
 use crate::grant::GrantId;
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::sweep::{Allowed, sweep};
@@ -26,8 +25,24 @@ pub(super) struct Held {
     pub(super) peer: Rc<Peer>,
     source: u64,
     pub(super) grants: BTreeSet<GrantId>,
+    pub(super) channels: BTreeSet<GrantId>,
     /// Since when no connection of it is there.
     pub(super) lonely_since: Option<Instant>,
+}
+
+impl Held {
+    pub(super) fn new(peer: Rc<Peer>, source: u64) -> Self {
+        let (grants, channels) = Default::default();
+        Self { peer, source, grants, channels, lonely_since: None }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.grants.is_empty() && self.channels.is_empty()
+    }
+
+    pub(super) fn source(&self) -> u64 {
+        self.source
+    }
 }
 
 /// A grant in force.
@@ -56,16 +71,9 @@ impl Server {
         // Nothing is granted that cannot be watched.
         let meter = Meter::open(process.pid, want.thread, clock::now())
             .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;
-        if !self.held.contains_key(&process) {
-            let source = self.watch(peer.process.as_fd(), Source::Process(process))?;
-            let held =
-                Held { peer: Rc::clone(peer), source, grants: BTreeSet::new(), lonely_since: None };
-            self.held.insert(process, held);
-        }
-        if let Some(held) = self.held.get_mut(&process) {
-            held.grants.insert(record.id);
-            held.lonely_since = None;
-        }
+        let held = self.hold_process(peer)?;
+        held.grants.insert(record.id);
+        held.lonely_since = None;
         self.watched.insert(record.uid);
         self.remember_limits(&record);
         self.grants.insert(record.id, Live { record, want, cpu, meter, near: false, broken: 0 });
@@ -82,9 +90,17 @@ impl Server {
     pub(super) fn process_ended(&mut self, process: ProcessId) {
         let Some(held) = self.held.get(&process) else { return };
         let ids: Vec<GrantId> = held.grants.iter().copied().collect();
-        info!(pid = process.pid, uid = held.peer.uid, grants = ids.len(), "process ended");
+        let channels = held.channels.clone();
+        let (uid, grants) = (held.peer.uid, ids.len());
+        info!(pid = process.pid, uid, grants, channels = channels.len(), "process ended");
+        let source = held.source;
+        self.process_of_channels_ended(&channels);
         self.strike(&ids);
         self.forget(&ids);
+        // It is heard of once; what of its channels still leaves needs no process.
+        if let Some(held) = self.held.remove(&process) {
+            self.unwatch(&held.peer.process, source);
+        }
     }
 
     /// A process asks for one of its grants, so it is there.
@@ -104,6 +120,18 @@ impl Server {
             self.held.values().filter(late).flat_map(|held| held.grants.iter().copied()).collect();
         for id in ids {
             self.end(id, "no connection within the grace period");
+        }
+        let late = |held: &&Held| {
+            held.lonely_since.is_some_and(|since| now.saturating_since(since) >= grace)
+        };
+        let ids: Vec<GrantId> = self
+            .held
+            .values()
+            .filter(late)
+            .flat_map(|held| held.channels.iter().copied())
+            .collect();
+        for id in ids {
+            self.end_channel(id, "no connection within the grace period");
         }
     }
 
@@ -181,12 +209,10 @@ impl Server {
             let process = live.record.process;
             let Some(held) = self.held.get_mut(&process) else { continue };
             held.grants.remove(id);
-            if held.grants.is_empty()
-                && let Some(held) = self.held.remove(&process)
-            {
-                self.unwatch(&held.peer.process, held.source);
-            }
+            self.forget_process_if_idle(process);
         }
+        // Fewer reservations before them make no channel late.
+        let _ = self.channels_run_below();
         self.sweep_now = true;
         self.tell_of_room();
     }
@@ -218,6 +244,14 @@ impl Server {
         let holds: BTreeSet<u32> = self.held.values().map(|held| held.peer.uid).collect();
         self.watched.retain(|uid| holds.contains(uid));
         self.old_limits.retain(|uid, _| holds.contains(uid));
+    }
+
+    /// Tells the books of channels which reservations run before them.
+    pub(super) fn channels_run_below(&mut self) -> Result<(), Denied> {
+        match &mut self.channels {
+            Some(channels) => channels.books.run_below(self.books.reservations().collect()),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn asker(&self, uid: u32, gids: &[u32]) -> Asker {

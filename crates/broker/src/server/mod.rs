@@ -8,10 +8,12 @@
 //!   message does.
 //! - `lives`: processes that end, lose their connection, come back. `remnants`: what threads keep
 //!   beyond the end. `adoption`: a broker that goes on where another was killed.
+//! - `channels`: the same of channels, and the threads that carry them.
 //! - `feedback`: use, overuse, and hosts that get tighter. `status`: what is told to those who look.
 //! - `pace`: how often a user may ask. `manager`: the service manager's protocol.
 
 mod adoption;
+mod channels;
 mod connection;
 mod error;
 mod feedback;
@@ -34,6 +36,7 @@ use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll;
 
+use self::channels::Channels;
 use self::connection::Connection;
 pub use self::error::ServeError;
 use self::lives::{Held, Live};
@@ -41,7 +44,7 @@ use self::manager::Manager;
 pub use self::options::{Measured, Options};
 use self::pace::Pace;
 use self::start::{Signals, host_of, means, read_config};
-use crate::books::Books;
+use crate::books::{Books, Denied};
 use crate::config::Config;
 use crate::grant::GrantId;
 use crate::kernel::give::Means;
@@ -57,6 +60,8 @@ enum Source {
     Signals,
     Connection(u64),
     Process(ProcessId),
+    Sender,
+    Receiver,
 }
 
 /// A running broker.
@@ -77,6 +82,10 @@ pub struct Server {
     connections: BTreeMap<u64, Connection>,
     held: BTreeMap<ProcessId, Held>,
     grants: BTreeMap<GrantId, Live>,
+    /// None: this broker carries none.
+    channels: Option<Channels>,
+    /// What their threads are heard by.
+    carriers_watched: Vec<OwnedFd>,
     /// Ended reservations whose threads have not left SCHED_DEADLINE.
     remnants: BTreeMap<GrantId, Record>,
     /// Grants that the host has no longer room for, and until when.
@@ -149,6 +158,8 @@ impl Server {
             connections: BTreeMap::new(),
             held: BTreeMap::new(),
             grants: BTreeMap::new(),
+            channels: None,
+            carriers_watched: Vec::new(),
             remnants: BTreeMap::new(),
             over: BTreeMap::new(),
             banned: BTreeMap::new(),
@@ -166,8 +177,29 @@ impl Server {
             spare,
             buffer: vec![0; MAX_MESSAGE],
         };
+        server.start_channels()?;
         server.adopt(records)?;
+        server.adopt_channels()?;
         Ok(server)
+    }
+
+    /// Nothing is granted: what the host may promise, without what the channels' threads need.
+    fn empty_books(&self) -> Result<Books, Denied> {
+        let host = host_of(&self.config, &self.options, &self.means);
+        let books = Books::new(host, self.means.order);
+        match &self.config.channels {
+            Some(channels) => books.with_set_aside(channels.cpu),
+            None => Ok(books),
+        }
+    }
+
+    /// Starts the threads that carry channels, if there is a link for them.
+    fn start_channels(&mut self) -> Result<(), ServeError> {
+        let Some(config) = &self.config.channels else { return Ok(()) };
+        let channels = Channels::start(config).map_err(ServeError::Channels)?;
+        self.books = self.empty_books().map_err(ServeError::NoRoomForChannels)?;
+        self.channels = Some(channels);
+        Ok(self.watch_carriers()?)
     }
 
     /// Registers a descriptor; it must stay open as long as its source is known.

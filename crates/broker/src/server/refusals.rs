@@ -14,7 +14,7 @@ use crate::want::{RawWant, Want, What};
 use crate::wire::{KERNEL, Offered, Refused, RefusedStatus};
 
 /// Refusals that can be asked for.
-const MOST_REFUSALS: usize = 32;
+pub(super) const MOST_REFUSALS: usize = 32;
 
 impl Server {
     pub(super) fn has_room(

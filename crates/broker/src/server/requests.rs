@@ -1,5 +1,6 @@
 //! What each message does.
 
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,17 +15,25 @@ use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
 use crate::ledger::Record;
 use crate::want::{Kind, RawWant, Want};
-use crate::wire::{Answer, Ask, Refused, VERSION};
+use crate::wire::{Answer, Ask, Refused, RefusedChannel, VERSION};
 
 /// Why a request ends without a grant.
 pub(super) enum Stop {
     Refused(Refused),
+    Channel(RefusedChannel),
     /// A sentence.
     Error(String),
 }
 
 impl Server {
-    pub(super) fn answer(&mut self, connection: u64, peer: &Rc<Peer>, ask: Ask) -> Answer {
+    /// `files` are what came with a queue to attach.
+    pub(super) fn answer(
+        &mut self,
+        connection: u64,
+        peer: &Rc<Peer>,
+        ask: Ask,
+        files: Vec<OwnedFd>,
+    ) -> Answer {
         let outcome = match ask {
             Ask::Hello { .. } => Ok(Answer::Welcome {
                 version: VERSION,
@@ -39,6 +48,14 @@ impl Server {
             Ask::Change { grant, want } => {
                 self.at_its_pace(peer).and_then(|()| self.change(connection, peer, grant, want))
             }
+            Ask::OpenChannel { channel } => {
+                self.at_its_pace(peer).and_then(|()| self.open_channel(peer, channel))
+            }
+            Ask::AttachChannel { grant } => self.attach_channel(peer, grant, files),
+            Ask::ChangeChannel { grant, channel } => {
+                self.at_its_pace(peer).and_then(|()| self.change_channel(peer, grant, channel))
+            }
+            Ask::Channels { after } => Ok(Answer::Channels(self.channels_status(peer, after))),
             Ask::Release { grant } => self.release(peer, grant),
             Ask::Resume { grant, token } => self.resume(connection, peer, grant, token),
             Ask::Status { after } => Ok(Answer::Status(self.status(peer, after))),
@@ -46,6 +63,7 @@ impl Server {
         match outcome {
             Ok(answer) => answer,
             Err(Stop::Refused(refused)) => Answer::Refused(refused),
+            Err(Stop::Channel(refused)) => Answer::ChannelRefused(refused),
             Err(Stop::Error(problem)) => Answer::Error { problem },
         }
     }
@@ -62,6 +80,10 @@ impl Server {
             .books
             .admit(id, &asker, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
+        if let Err(denied) = self.channels_run_below() {
+            self.books.release(id, now);
+            return Err(self.denied(connection, peer, id, &want, denied));
+        }
         let limited = matches!(want.what.kind(), Kind::Upcalls | Kind::Priority);
         let record = Record {
             id,
@@ -129,6 +151,10 @@ impl Server {
             .books
             .change(id, &asker, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
+        if let Err(denied) = self.channels_run_below() {
+            self.books = before;
+            return Err(self.denied(connection, peer, id, &want, denied));
+        }
         let record = Record { want: raw, ..old_record.clone() };
         if let Err(why) = self.ledger.enter(&record) {
             self.books = before;
@@ -158,6 +184,9 @@ impl Server {
     }
 
     fn release(&mut self, peer: &Rc<Peer>, id: GrantId) -> Result<Answer, Stop> {
+        if self.release_channel(peer, id)? {
+            return Ok(Answer::Released);
+        }
         self.own(peer, id)?;
         self.end(id, "released");
         Ok(Answer::Released)
@@ -173,6 +202,9 @@ impl Server {
         id: GrantId,
         token: Token,
     ) -> Result<Answer, Stop> {
+        if let Some(answer) = self.resume_channel(connection, peer, id, token) {
+            return answer;
+        }
         // The user is the kernel's word. A process of the same user that knows the secret has it from
         // the holder, or could have asked in its place: it gains nothing.
         let of_user = self.grants.get(&id).filter(|live| live.record.uid == peer.uid);

@@ -77,6 +77,8 @@ impl Server {
             Some(Source::Signals) => {}
             Some(Source::Connection(id)) => self.turn(id, flags),
             Some(Source::Process(id)) => self.process_ended(id),
+            Some(Source::Sender) => self.sender_news(),
+            Some(Source::Receiver) => self.receiver_news(),
         }
     }
 
@@ -85,6 +87,7 @@ impl Server {
         self.look_at_remnants();
         self.end_the_lonely(now);
         self.revoke_what_is_over(now);
+        self.end_channels(now);
         if now.saturating_since(self.last_slow) >= SLOW || self.sweep_now {
             self.last_slow = now;
             self.banned.retain(|_, until| *until > now);
@@ -114,6 +117,9 @@ impl Server {
             // Threads stand where the order of the start has put them.
             Ok((means, _)) if means.order != self.means.order => {
                 warn!("upcalls = changes only with a restart; the configuration stays as it is");
+            }
+            Ok((_, config)) if config.channels != self.config.channels => {
+                warn!("[channels] changes only with a restart; the configuration stays as it is");
             }
             Ok((means, config)) => {
                 info!("configuration reloaded");

@@ -1,5 +1,6 @@
 //! What a client can ask for, and the form in which it comes over the socket.
 
+mod channel;
 mod raw;
 
 use std::fmt;
@@ -8,12 +9,14 @@ use punctual_linux::thread::Tid;
 use punctual_model::{Duration, Reservation, Service, Upcall};
 use serde::{Deserialize, Serialize};
 
+pub use channel::{MAX_QUEUE, MAX_SLOTS, RawChannel, WantedChannel};
+use raw::named;
 pub use raw::{Malformed, RawUpcall, RawWant};
 
 /// The most upcalls of one grant.
 pub const MAX_UPCALLS: usize = 64;
 
-/// The longest name of an upcall, in bytes.
+/// The longest name of an upcall or a channel, in bytes.
 pub const MAX_NAME: usize = 64;
 
 /// The longest period in a request. Use is judged over four periods, so a longer one would leave a
@@ -33,14 +36,17 @@ pub enum Kind {
     Reservation,
     /// The lowest SCHED_FIFO priority for one thread, without a promise.
     Priority,
+    /// Messages of such a size and rate, with a delay bound or without.
+    Channels,
 }
 
 impl Kind {
     /// The kinds with the names they have in a configuration.
-    pub const NAMES: [(&'static str, Self); 3] = [
+    pub const NAMES: [(&'static str, Self); 4] = [
         ("upcalls", Self::Upcalls),
         ("reservations", Self::Reservation),
         ("priority", Self::Priority),
+        ("channels", Self::Channels),
     ];
 }
 

@@ -83,7 +83,7 @@ pub struct Malformed {
     pub problem: String,
 }
 
-fn malformed(field: impl Into<String>, problem: impl fmt::Display) -> Malformed {
+pub(super) fn malformed(field: impl Into<String>, problem: impl fmt::Display) -> Malformed {
     Malformed { field: field.into(), problem: problem.to_string() }
 }
 
@@ -132,14 +132,20 @@ fn too_long(period: Duration) -> String {
     format!("the period {period} is longer than {LONGEST}, the longest whose use can be watched")
 }
 
-fn upcall(at: usize, raw: RawUpcall) -> Result<Upcall, Malformed> {
-    let field = || format!("upcalls[{at}]");
-    let RawUpcall { name, period_ns, batch, quantum, time_per_pdu_ns } = raw;
+/// A name that people can read.
+pub(super) fn named(field: &str, name: String) -> Result<String, Malformed> {
     if name.len() > MAX_NAME || name.chars().any(char::is_control) {
         let problem =
             format!("the name must have at most {MAX_NAME} bytes and no control characters");
-        return Err(malformed(field(), problem));
+        return Err(malformed(field, problem));
     }
+    Ok(name)
+}
+
+fn upcall(at: usize, raw: RawUpcall) -> Result<Upcall, Malformed> {
+    let field = || format!("upcalls[{at}]");
+    let RawUpcall { name, period_ns, batch, quantum, time_per_pdu_ns } = raw;
+    let name = named(&field(), name)?;
     let period = Duration::from_nanos(period_ns);
     if period > LONGEST {
         return Err(malformed(field(), too_long(period)));

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::channels::{ChannelsStatus, Opened, RefusedChannel};
 use crate::grant::{GrantId, Token};
-use crate::want::{Kind, RawWant};
+use crate::want::{Kind, RawChannel, RawWant};
 
 /// A client's message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +39,26 @@ pub enum Ask {
         /// For the same thread and of the same kind.
         want: RawWant,
     },
-    /// The end of a grant.
+    /// A channel. When it is granted, its queue is to be attached.
+    OpenChannel {
+        /// Which.
+        channel: RawChannel,
+    },
+    /// The queue of a channel, whose three descriptors come with this message
+    /// (`punctual_channel::rings::Passed`). Again after the broker was replaced.
+    AttachChannel {
+        /// Which.
+        grant: GrantId,
+    },
+    /// Another contract in place of a channel's own, with the same direction, address, framing and
+    /// queue. If it is refused the channel stays as it is.
+    ChangeChannel {
+        /// Which.
+        grant: GrantId,
+        /// For what.
+        channel: RawChannel,
+    },
+    /// The end of a grant or a channel.
     Release {
         /// Which.
         grant: GrantId,
@@ -53,6 +73,11 @@ pub enum Ask {
     /// What is granted: a user's own, or everything to root.
     Status {
         /// Only grants with a greater number: answers come in pages.
+        after: Option<GrantId>,
+    },
+    /// The same of channels, with what was measured.
+    Channels {
+        /// Only channels with a greater number.
         after: Option<GrantId>,
     },
 }
@@ -103,6 +128,14 @@ pub enum Answer {
         /// The CPU on which upcalls were admitted and to which their thread is pinned.
         cpu: Option<u32>,
     },
+    /// A channel was admitted, changed or resumed.
+    Opened(Opened),
+    /// Its queue is attached: it carries messages.
+    Attached,
+    /// A channel was not admitted.
+    ChannelRefused(RefusedChannel),
+    /// To [`Ask::Channels`].
+    Channels(ChannelsStatus),
     /// Not admitted.
     Refused(Refused),
     /// The grant is over.
@@ -182,6 +215,12 @@ pub enum Event {
         within_ms: u64,
         /// What could be asked for in place of the grant.
         offers: Vec<Offered>,
+    },
+    /// Nothing more of the channel is carried: its queue makes no sense, or its bell rings for nothing.
+    /// It is over.
+    ChannelEnded {
+        /// One sentence.
+        why: String,
     },
     /// Something was given back since a request of this client was refused.
     MoreAvailable {

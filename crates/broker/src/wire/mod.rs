@@ -9,9 +9,13 @@
 //! A client speaks first, `{"id":1,"ask":{"hello":{"version":1}}}`; every [`Ask`] has one
 //! [`Answer`] with the same `id`. [`Event`]s come in between, without being asked for.
 
+mod channels;
 mod message;
 mod socket;
 
+pub use channels::{
+    ChannelStatus, ChannelTotals, ChannelsStatus, Counts, OfferedChannel, Opened, RefusedChannel,
+};
 pub use message::{
     Answer, Ask, Envelope, Event, GrantStatus, Offered, Refused, RefusedStatus, Said, Status,
     Totals,

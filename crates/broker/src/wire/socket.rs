@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration as Time;
 
+use punctual_linux::pass::{self, PassError};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -101,6 +102,12 @@ pub enum ReceiveError {
         /// Its length.
         length: usize,
     },
+    /// Nobody may send so much.
+    #[error("a message of more than {MAX_MESSAGE} bytes, or with more than {files} open files")]
+    TooMuch {
+        /// The most files.
+        files: usize,
+    },
     /// Any other error of recv(2).
     #[error("recv(2) failed: {0}")]
     Failed(#[from] Errno),
@@ -147,14 +154,53 @@ impl Socket {
         }
     }
 
+    /// The same with open files; waits if the socket does.
+    pub fn send_with(
+        &self,
+        message: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), PassError> {
+        pass::send(&self.fd, message, descriptors)
+    }
+
+    /// The next message, which stays where it is. Never waits.
+    pub fn peek(&self, buffer: &mut [u8]) -> Result<Received, ReceiveError> {
+        self.receive_as(buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK)
+    }
+
+    /// Receives one message into `buffer`, and up to `most` open files that came with it. Never waits.
+    ///
+    /// What is known of the files is nothing: to close one may take as long as its file system likes.
+    pub fn receive_with(
+        &self,
+        buffer: &mut [u8],
+        most: usize,
+    ) -> Result<(Received, Vec<OwnedFd>), ReceiveError> {
+        let room = buffer.len().min(MAX_MESSAGE);
+        match pass::receive(&self.fd, &mut buffer[..room], most) {
+            Ok((length, files)) => Ok((Received::Message(length), files)),
+            Err(PassError::WouldWait) => Ok((Received::Nothing, Vec::new())),
+            Err(PassError::Gone) => Ok((Received::Closed, Vec::new())),
+            Err(PassError::Truncated { .. }) => Err(ReceiveError::TooMuch { files: most }),
+            Err(PassError::Failed(errno)) => Err(errno.into()),
+            // Of sending alone.
+            Err(PassError::Count { .. } | PassError::NoBytes | PassError::Partly { .. }) => {
+                Err(Errno::INVAL.into())
+            }
+        }
+    }
+
     /// Receives one message into `buffer`, which has room for [`MAX_MESSAGE`] bytes.
     ///
     /// Blocks only if `wait` and the socket is a client's.
     pub fn receive(&self, buffer: &mut [u8], wait: bool) -> Result<Received, ReceiveError> {
-        let mut flags = RecvFlags::TRUNC;
-        flags.set(RecvFlags::DONTWAIT, !wait);
+        let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        self.receive_as(buffer, wait)
+    }
+
+    fn receive_as(&self, buffer: &mut [u8], flags: RecvFlags) -> Result<Received, ReceiveError> {
         loop {
-            match recv(&self.fd, &mut *buffer, flags) {
+            match recv(&self.fd, &mut *buffer, flags | RecvFlags::TRUNC) {
                 // An empty packet looks like the end, and is taken for it.
                 Ok((_, 0)) => return Ok(Received::Closed),
                 Ok((_, length)) if length > buffer.len().min(MAX_MESSAGE) => {

@@ -8,6 +8,7 @@
 //! An event costs some nanoseconds, an account less than 1 KiB.
 
 mod delays;
+mod receipts;
 mod recorder;
 mod snapshot;
 #[cfg(test)]
@@ -15,6 +16,9 @@ mod tests;
 mod verdict;
 
 pub use delays::{DelayCounts, FINEST, LONGEST};
+pub use receipts::{
+    Datagrams, Outcome, Receipts, ReceivedAccount, ReceivedLosses, ReceivedSnapshot,
+};
 pub use recorder::{Account, Delivered, Loss, Recorder};
 pub use snapshot::{Losses, Snapshot};
 pub use verdict::{Broken, Unknown, Verdict};

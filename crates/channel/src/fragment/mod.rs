@@ -27,9 +27,12 @@
 mod cut;
 mod header;
 mod history;
+mod limits;
 #[cfg(test)]
 mod oracle;
+mod outcome;
 mod reassembly;
+mod refused;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -37,4 +40,7 @@ mod tests;
 pub use cut::{Fragment, Fragments};
 pub use header::{HEADER_BYTES, Header, HeaderError};
 pub use history::MOST_IN_FLIGHT;
-pub use reassembly::{Counts, Limits, Message, Reassembly, Refused, Taken};
+pub use limits::Limits;
+pub use outcome::{Counts, Message, Taken};
+pub use reassembly::Reassembly;
+pub use refused::Refused;

@@ -59,6 +59,14 @@ impl Passed {
         Ok(Self { frames, page, bell })
     }
 
+    /// Whether these are memory and a socket, as far as that can be told without the help of whatever
+    /// file system else they are from: so that closing them, too, takes none.
+    pub fn are_memory_and_bell(&self) -> bool {
+        let is_memory = |one: &OwnedFd| rustix::fs::fcntl_get_seals(one).is_ok();
+        let is_socket = rustix::net::sockopt::socket_type(&self.bell).is_ok();
+        is_memory(&self.frames) && is_memory(&self.page) && is_socket
+    }
+
     /// In the order in which they are passed.
     pub fn into_descriptors(self) -> [OwnedFd; Self::COUNT] {
         [self.frames, self.page, self.bell]

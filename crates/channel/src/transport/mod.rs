@@ -3,15 +3,19 @@
 //! A [`Transport`] is handed packets, each the header before it and a piece of a message, wherever
 //! that lies. It never waits. [`NullDevice`] is an emulated link: it keeps to a bandwidth and goes by
 //! the time that it is told, so it works in virtual time as on a real clock. [`Faulty`] wraps a
-//! transport and loses, holds back or refuses what a script says.
+//! transport and loses, holds back or refuses what a script says. [`Udp`] is the network.
 
 mod faulty;
 mod null;
 #[cfg(test)]
 mod tests;
+mod udp;
+mod wire;
 
 pub use faulty::{Fault, Faulty};
 pub use null::{FarEnd, NullDevice};
+pub use udp::Udp;
+pub use wire::Wire;
 
 use punctual_linux::net::Place;
 use punctual_model::Instant;

@@ -98,6 +98,11 @@ impl Inbox {
         Self { memory: vec![0; rooms.saturating_mul(room)], room, arrivals, filled: 0 }
     }
 
+    /// How many arrivals one [`UdpSocket::receive`] brings at most.
+    pub fn rooms(&self) -> usize {
+        self.arrivals.len()
+    }
+
     /// What the last [`UdpSocket::receive`] brought, in order; trains are taken apart.
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         let filled = self.arrivals[..self.filled].iter().zip(self.memory.chunks(self.room));

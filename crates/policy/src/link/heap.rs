@@ -63,7 +63,7 @@ impl PlaceHeap {
     pub(super) fn push(&mut self, key: u64, place: u32, before: impl Fn(u32, u32) -> bool) {
         if self.is_open {
             self.is_open = false;
-            return self.sink(key, place, before);
+            return self.sink(ROOT, key, place, before);
         }
         let at = self.end;
         self.end += 1;
@@ -94,12 +94,8 @@ impl PlaceHeap {
             return;
         }
         self.is_open = false;
-        let end = self.end - 1;
-        self.end = end;
-        let last = &mut self.lines[end / 4];
-        let (key, place) = (last.keys[end % 4], last.places[end % 4]);
-        last.keys[end % 4] = u64::MAX;
-        last.places[end % 4] = NOBODY;
+        let (key, place) = self.take_last();
+        let end = self.end;
         if end == ROOT {
             return;
         }
@@ -115,10 +111,37 @@ impl PlaceHeap {
         self.rise(hole, key, place, before);
     }
 
-    /// Puts a place into the hole at the root, or below.
+    /// Takes `place` out, wherever it is: O(n). Whether it was there. The heap is closed after it.
+    pub(super) fn remove(&mut self, place: u32, before: impl Fn(u32, u32) -> bool) -> bool {
+        self.close(&before);
+        let is_it = |at: &usize| self.lines[at / 4].places[at % 4] == place;
+        let Some(at) = (ROOT..self.end).find(is_it) else { return false };
+        let (key, last) = self.take_last();
+        if at < self.end {
+            // It may belong above as well as below.
+            self.rise(at, key, last, &before);
+            let line = &self.lines[at / 4];
+            let (key, there) = (line.keys[at % 4], line.places[at % 4]);
+            if there == last {
+                self.sink(at, key, last, &before);
+            }
+        }
+        true
+    }
+
+    /// The last of a heap that is not empty, taken out.
     #[inline]
-    fn sink(&mut self, key: u64, place: u32, before: impl Fn(u32, u32) -> bool) {
-        let mut hole = ROOT;
+    fn take_last(&mut self) -> (u64, u32) {
+        self.end -= 1;
+        let (line, at) = (&mut self.lines[self.end / 4], self.end % 4);
+        let last = (line.keys[at], line.places[at]);
+        (line.keys[at], line.places[at]) = (u64::MAX, NOBODY);
+        last
+    }
+
+    /// Puts a place into the hole at `hole`, or below.
+    #[inline]
+    fn sink(&mut self, mut hole: usize, key: u64, place: u32, before: impl Fn(u32, u32) -> bool) {
         while (hole - 2) * 4 < self.end {
             let children = hole - 2;
             let line = &self.lines[children];

@@ -55,7 +55,7 @@ pub struct Full<T>(pub T);
 /// early packets go when nothing else waits; here they are held, as its own delay bounds assume
 /// (`docs/channel-bounds.md`, A1).
 ///
-/// An operation costs O(log n); each item moves from 3 to 1 once.
+/// An operation costs O(log n), but for [`remove`](Self::remove); each item moves from 3 to 1 once.
 #[derive(Clone, Debug)]
 pub struct ThreeQueues<T> {
     /// By the first part of the urgency; the rest decides between equal ones.
@@ -153,6 +153,18 @@ impl<T> ThreeQueues<T> {
         self.current.remove_first();
         self.free.push(place);
         item
+    }
+
+    /// Takes out the item of a channel that `is` the one, wherever it stands: O(n). Of several, any.
+    pub fn remove(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
+        let place = self.items.iter().position(|item| item.as_ref().is_some_and(&is))?;
+        // Below the room.
+        let number = place as u32;
+        let was_there = self.early.remove(number, |_, _| false)
+            || self.current.remove(number, |a, b| goes_first(&self.orders, a, b));
+        debug_assert!(was_there, "what is queued is in one of them");
+        self.free.push(number);
+        self.items[place].take()
     }
 
     /// How many items are held in the early queue; those whose time has come among them, until the next

@@ -125,7 +125,7 @@ struct Channel {
     entrance: Entrance,
     promise: Promise,
     message: Option<Message>,
-    /// Closed while its message waited: that is passed over when its turn comes.
+    /// Closed while its message was handed out.
     closed: bool,
 }
 
@@ -170,20 +170,21 @@ impl Outlet {
         true
     }
 
-    /// Closes a channel; what is left of its message is not sent. False if there is none.
+    /// Closes a channel; what is left of its message is not sent. False if there is none. O(n) if it
+    /// has one, for n channels.
     #[must_use]
     pub fn close(&mut self, channel: u32) -> bool {
         let is_leaving = self.leaving == Some(channel);
         let Some(state) = self.open_mut(channel) else { return false };
-        if state.message.is_some() {
-            // It is in a queue, or handed out: the number is free when it comes out.
-            state.closed = true;
-            if is_leaving {
-                state.message = None;
-            }
-        } else {
-            self.free(channel);
+        if is_leaving {
+            // The number is free when that was reported.
+            (state.closed, state.message) = (true, None);
+            return true;
         }
+        if state.message.is_some() {
+            let _was_waiting = self.waiting.remove(|waiting| *waiting == channel);
+        }
+        self.free(channel);
         true
     }
 
@@ -219,12 +220,10 @@ impl Outlet {
             let Some(channel) = self.waiting.pop(now) else {
                 return self.waiting.next_current().map_or(Next::Idle, Next::At);
             };
-            let Some(state) = &self.channels[channel as usize] else { continue };
-            if state.closed {
-                self.free(channel);
-                continue;
-            }
-            if let Some(message) = &state.message {
+            // Of a channel that is closed nothing waits.
+            if let Some(state) = &self.channels[channel as usize]
+                && let Some(message) = &state.message
+            {
                 let deadline = match state.promise {
                     Promise::RealTime { delay_bound, .. } => {
                         Some(message.logical.saturating_add(delay_bound))

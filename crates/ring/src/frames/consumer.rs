@@ -99,6 +99,12 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         Ok(Some(Frame { memory: &self.other, at, length: length as usize, user }))
     }
 
+    /// How many messages were published and not taken, when that was looked at last. With none, the
+    /// next to [`take`](Self::take) looks.
+    pub fn known(&self) -> u64 {
+        self.pushed.get().wrapping_sub(self.taken.get())
+    }
+
     /// How many messages are taken and not released.
     pub fn held(&self) -> u64 {
         self.taken.get().wrapping_sub(self.released)

@@ -129,10 +129,16 @@ pub fn all() -> Vec<Finding> {
     findings
 }
 
+/// Whether a train of datagrams arrives whole (UDP_SEGMENT), on the loopback of the calling thread's
+/// namespace. Takes no privilege.
+pub fn trains() -> Finding {
+    Finding::new(Feature::Trains, attempt(datagrams::trains))
+}
+
 /// What sockets do, on the loopback of the calling thread's namespace. Takes no privilege.
 pub fn sockets() -> Vec<Finding> {
     vec![
-        Finding::new(Feature::Trains, attempt(datagrams::trains)),
+        trains(),
         Finding::new(Feature::ReceivedTrains, attempt(datagrams::received_trains)),
         Finding::new(Feature::ReceiveStamps, attempt(datagrams::receive_stamps)),
         Finding::new(Feature::SentStamps, attempt(datagrams::sent_stamps)),

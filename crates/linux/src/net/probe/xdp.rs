@@ -20,7 +20,7 @@ pub enum XdpMode {
 }
 
 impl XdpMode {
-    fn flags(self) -> u32 {
+    pub(in crate::net) fn flags(self) -> u32 {
         match self {
             Self::Generic => 2,
             Self::Native => 4,

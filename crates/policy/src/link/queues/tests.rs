@@ -132,7 +132,15 @@ fn the_queues_serve_as_a_searched_list_does() {
         let mut now = 0u64;
         for item in 0..100 {
             now = now.saturating_add(keys.step(&mut rng));
-            if rng.random_bool(pushes) {
+            if rng.random_bool(0.1) {
+                // Any of channels, or one that is not there.
+                let of_channels = |(class, _): &&(Class, u32)| *class != Class::BestEffort;
+                let count = list.0.iter().filter(of_channels).count();
+                let which = list.0.iter().filter(of_channels).nth(rng.random_range(0..=count));
+                let which = which.map(|(_, item)| *item);
+                assert_eq!(queues.remove(|item| Some(*item) == which), which, "seed {seed}");
+                list.0.retain(|(_, item)| Some(*item) != which);
+            } else if rng.random_bool(pushes) {
                 let class = keys.class(&mut rng, order, now);
                 let has_room = match class {
                     Class::BestEffort => list.count(true) < best_effort_room,

@@ -1,0 +1,343 @@
+//! What channels are promised, all of them, and what fits beside it.
+//!
+//! Pure, as the rest of the books. CPU, link and buffers are one decision, in this order:
+//! 1. `quota`: of who asks: whether channels at all, how many, how much of the link.
+//! 2. `room`: how many there can be; `datagram`: messages that are to be one datagram fit in one.
+//! 3. `link`: the rates of all, and what best effort keeps.
+//! 4. `processor`: in no window as long as the period of the channels' threads they need more than
+//!    its budget ([`ChannelsConfig::cpu`]). So nothing below them is late because of them.
+//! 5. `delay-bound`: every message of all channels in time, in deadline order, under the reservations
+//!    of the host (`analysis::channel::{outlet, edf}`).
+//!
+//! Buffers are the client's own memory, as many as it asks for up to `want::MAX_QUEUE`.
+
+mod offers;
+mod processor;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use punctual_analysis::Steps;
+use punctual_analysis::channel::outlet::{Density, sender_of};
+use punctual_analysis::channel::{Interference, edf};
+use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded, Sender};
+use punctual_model::{Duration, Reservation};
+use punctual_policy::link::BestEffortShare;
+
+use self::processor::Processor;
+use super::terms::{Asker, Denied};
+use super::{denied, percent};
+use crate::config::ChannelsConfig;
+use crate::grant::GrantId;
+use crate::want::{Kind, WantedChannel};
+
+/// Elementary steps of one admission, of some nanoseconds each.
+const STEPS: u64 = 20_000_000;
+
+/// A counter-offer, in words and whole.
+pub type Offer = (String, WantedChannel);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    uid: u32,
+    want: WantedChannel,
+    /// With the delay bound that admission takes, which is less than what is promised.
+    channel: Option<Channel>,
+    /// Of the link; nothing of what receives, and of best effort.
+    rate: Option<BitRate>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    bps: u64,
+    channels: u32,
+}
+
+/// Everything that channels are promised on this host.
+#[derive(Clone, Debug)]
+pub struct ChannelBooks {
+    config: ChannelsConfig,
+    sender: Sender,
+    density: Density,
+    share: BestEffortShare,
+    processor: Processor,
+    entries: BTreeMap<GrantId, Entry>,
+    users: BTreeMap<u32, Sum>,
+    /// Channels that send and are promised a delay.
+    sending: u32,
+    /// The reservations of the host, which the kernel runs before the channels' threads.
+    above: Vec<Reservation>,
+}
+
+impl ChannelBooks {
+    /// No channels yet.
+    pub fn new(config: ChannelsConfig) -> Self {
+        let link = config.reckoned_link();
+        // The reckoned link is none of the slowest.
+        let sender =
+            sender_of(link, config.per_packet, config.cut).expect("a link that was checked");
+        let bps = config.link.bits_per_second();
+        // At most the link.
+        let minimum = (u128::from(bps) * u128::from(config.best_effort_ppm) / 1_000_000).max(1);
+        let minimum = BitRate::new(minimum as u64).unwrap_or(config.link);
+        let share = BestEffortShare::new(config.link, minimum).expect("at most the link");
+        let processor = Processor::new(link, config.cut, config.per_packet, config.cpu);
+        Self {
+            sender,
+            density: Density::new(sender),
+            share,
+            processor,
+            entries: BTreeMap::new(),
+            users: BTreeMap::new(),
+            sending: 0,
+            above: Vec::new(),
+            config,
+        }
+    }
+
+    /// Enters `want` as `id` if it fits. `id` must not be entered already.
+    pub fn admit(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Result<(), Denied> {
+        self.within_quota(asker, want)?;
+        self.enter(id, asker, want)
+    }
+
+    /// Enters what was granted before, whatever the quota says today.
+    pub fn enter(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Result<(), Denied> {
+        if self.entries.len() >= self.config.room as usize {
+            let room = self.config.room;
+            return Err(denied("room", format!("there are {room} channels, the most"), None));
+        }
+        let longest = want.arrivals.max_message();
+        let packet = self.config.cut.packet_bytes();
+        if want.framing == Framing::Datagram && longest > packet {
+            let why = format!(
+                "a message of {longest} bytes is to be one datagram, and those have up to {packet}: \
+                 send shorter ones, or choose fragments"
+            );
+            return Err(denied("datagram", why, None));
+        }
+        let mut entry = Entry { uid: asker.uid, want: want.clone(), channel: None, rate: None };
+        if want.direction == Direction::Send {
+            match want.delay_bound {
+                Some(bound) => self.promise(want, bound, &mut entry)?,
+                None => self.share.sender_comes(),
+            }
+        }
+        let sum = self.users.entry(asker.uid).or_default();
+        sum.channels += 1;
+        sum.bps += entry.rate.map_or(0, BitRate::bits_per_second);
+        self.entries.insert(id, entry);
+        Ok(())
+    }
+
+    /// Everything that a channel is promised for, or nothing.
+    fn promise(
+        &mut self,
+        want: &WantedChannel,
+        bound: Duration,
+        entry: &mut Entry,
+    ) -> Result<(), Denied> {
+        let rate = self
+            .rate_of(want.arrivals)
+            .ok_or_else(|| denied("link", "its rate is beyond all links".into(), None))?;
+        let allowance = self.config.allowance;
+        let left = bound.saturating_sub(allowance);
+        if left.is_zero() {
+            let why = format!(
+                "a delay bound of {bound} is not above the {allowance} that the channels' thread may \
+                 take to wake up"
+            );
+            return Err(denied("delay-bound", why, None));
+        }
+        let Ok(channel) = Channel::new(want.name.clone(), &want.arrivals.into(), left) else {
+            return Err(denied("delay-bound", format!("a delay bound of {bound}"), None));
+        };
+        self.share.channel_starts(rate).map_err(|why| denied("link", why.to_string(), None))?;
+        let fits = self.processor.add(&channel).and_then(|()| {
+            let fits = self.in_time_with(&channel, &self.above);
+            fits.inspect_err(|_| self.processor.remove(&channel))
+        });
+        if let Err(denied) = fits {
+            self.share.channel_ends(rate);
+            return Err(denied);
+        }
+        self.density.add(&channel);
+        self.sending += 1;
+        (entry.channel, entry.rate) = (Some(channel), Some(rate));
+        Ok(())
+    }
+
+    /// Whether all messages stay in time with one channel more.
+    fn in_time_with(&self, more: &Channel, above: &[Reservation]) -> Result<(), Denied> {
+        if above.is_empty() && self.density.fits_with(more) {
+            return Ok(());
+        }
+        let mut channels: Vec<Channel> =
+            self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
+        channels.push(more.clone());
+        if self.all_in_time(&channels, above) {
+            return Ok(());
+        }
+        let bound = more.delay_bound().saturating_add(self.config.allowance);
+        let why = format!(
+            "beside {} other channels, under {} reservations, not every message would have left in \
+             time: with it, or with a delay bound of {bound} for it, the link has too much to do",
+            channels.len() - 1,
+            above.len()
+        );
+        Err(denied("delay-bound", why, None))
+    }
+
+    fn all_in_time(&self, channels: &[Channel], above: &[Reservation]) -> bool {
+        let above: Vec<Interference> = above.iter().map(interference).collect();
+        edf::all_in_time_beneath(&self.sender, channels, &above, &mut Steps::new(STEPS))
+    }
+
+    /// The reservations that the kernel runs before the channels' threads, from here on, if all
+    /// messages stay in time under them. Else nothing changes.
+    pub fn run_below(&mut self, above: Vec<Reservation>) -> Result<(), Denied> {
+        let channels: Vec<Channel> =
+            self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
+        if above.len() > self.above.len() && !self.all_in_time(&channels, &above) {
+            let why = format!("beneath it one of {} channels would be late", channels.len());
+            return Err(denied("channels", why, None));
+        }
+        self.above = above;
+        Ok(())
+    }
+
+    /// In place of what is entered as `id`. A refusal changes nothing.
+    pub fn change(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Result<(), Denied> {
+        let Some(before) = self.entries.get(&id).cloned() else {
+            return Err(denied("quota", "there is no such channel".into(), None));
+        };
+        self.release(id);
+        self.admit(id, asker, want).inspect_err(|_| {
+            let asker = Asker { uid: before.uid, ..asker.clone() };
+            // It was there a moment ago, and nothing came in between.
+            let back = self.enter(id, &asker, &before.want);
+            debug_assert!(back.is_ok());
+        })
+    }
+
+    /// Takes a channel out.
+    pub fn release(&mut self, id: GrantId) {
+        let Some(entry) = self.entries.remove(&id) else { return };
+        match (&entry.channel, entry.rate) {
+            (Some(channel), Some(rate)) => {
+                self.density.remove(channel);
+                self.processor.remove(channel);
+                self.share.channel_ends(rate);
+                self.sending -= 1;
+            }
+            _ if entry.want.direction == Direction::Send => self.share.sender_goes(),
+            _ => {}
+        }
+        if let Some(sum) = self.users.get_mut(&entry.uid) {
+            sum.channels -= 1;
+            sum.bps -= entry.rate.map_or(0, BitRate::bits_per_second);
+            if sum.channels == 0 {
+                self.users.remove(&entry.uid);
+            }
+        }
+    }
+
+    /// What each best-effort sender has of the link, in bits a second.
+    pub fn best_effort_bps(&self) -> u64 {
+        self.share.of_sender(0).max(1)
+    }
+
+    /// What is kept for best effort, promised, and left to promise, in bits a second.
+    pub fn link_bps(&self) -> (u64, u64, u64) {
+        let link = self.config.link.bits_per_second();
+        let promised = link - self.share.of_all();
+        (link - promised - self.share.available(), promised, self.share.available())
+    }
+
+    /// What the channels need of a CPU at most over time, in parts per million.
+    pub fn cpu_ppm(&self) -> u64 {
+        self.processor.ppm()
+    }
+
+    /// How many are entered.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What they are promised on.
+    pub fn config(&self) -> &ChannelsConfig {
+        &self.config
+    }
+
+    /// What it takes of the link, headers and all.
+    fn rate_of(&self, arrivals: LinearBounded) -> Option<BitRate> {
+        BitRate::at_least(self.on_wire(arrivals.max_message()), arrivals.min_inter_arrival())
+    }
+
+    /// Bytes on the wire of a message of so many.
+    pub fn on_wire(&self, bytes: u32) -> u32 {
+        let ChannelsConfig { cut, headers, .. } = &self.config;
+        bytes.saturating_add(cut.packets_of(bytes).saturating_mul(*headers))
+    }
+
+    fn within_quota(&self, asker: &Asker, want: &WantedChannel) -> Result<(), Denied> {
+        let quota = &asker.quota.quota;
+        if !quota.allow.contains(&Kind::Channels) {
+            return Err(denied("quota", "this user may not have channels".into(), None));
+        }
+        let has = self.users.get(&asker.uid).copied().unwrap_or_default();
+        if has.channels >= quota.max_grants {
+            let most = quota.max_grants;
+            let why = format!("this user has {} channels and may have {most}", has.channels);
+            return Err(denied("quota", why, None));
+        }
+        if want.direction == Direction::Receive || want.delay_bound.is_none() {
+            return Ok(());
+        }
+        let link = u128::from(self.config.link.bits_per_second());
+        let wanted = self.rate_of(want.arrivals).map_or(u64::MAX, BitRate::bits_per_second);
+        let ppm = |bps: u64| (u128::from(bps) * 1_000_000 / link) as u64;
+        if ppm(has.bps.saturating_add(wanted)) > quota.link_ppm {
+            let (wanted, has, most) =
+                (percent(ppm(wanted)), percent(ppm(has.bps)), percent(quota.link_ppm));
+            let why = format!(
+                "{wanted} of the link beside the {has} that this user has is more than its {most}"
+            );
+            return Err(denied("quota", why, None));
+        }
+        Ok(())
+    }
+}
+
+/// A budget used whenever its owner likes.
+fn interference(of: &Reservation) -> Interference {
+    let unused = of.period().as_nanos().saturating_sub(of.budget().as_nanos());
+    Interference {
+        work: of.budget(),
+        period: of.period(),
+        // One at the end of a period, the next at the beginning of its own, as the kernel's
+        // constant-bandwidth server allows when deadlines are met late within it.
+        jitter: Duration::from_nanos(unused.saturating_mul(2)),
+    }
+}

@@ -1,0 +1,167 @@
+use punctual_analysis::channel::outlet::time_of;
+use punctual_model::Service;
+use punctual_model::channel::TooEarly;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::config::{Quota, QuotaOf};
+
+fn config(bits: u64) -> ChannelsConfig {
+    let cpu = Reservation::new(Service::from_millis(8), Duration::from_millis(10)).expect("valid");
+    let config = ChannelsConfig::of(BitRate::new(bits).expect("valid"));
+    ChannelsConfig { cpu, per_packet: Service::from_micros(5), ..config }
+}
+
+fn asker(uid: u32) -> Asker {
+    let quota = Quota { link_ppm: 1_000_000, max_grants: 100_000, ..Quota::default() };
+    Asker { uid, quota: QuotaOf { quota, group: None } }
+}
+
+fn want(bytes: u32, spacing_us: u64, bound_us: u64) -> WantedChannel {
+    let spacing = Duration::from_micros(spacing_us);
+    let arrivals = LinearBounded::fixed(bytes, spacing, 1).expect("valid");
+    let bound = Some(Duration::from_micros(bound_us)).filter(|_| bound_us > 0);
+    WantedChannel::sending("c", arrivals, bound, "192.0.2.7:9".parse().expect("an address"))
+}
+
+#[test]
+fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no() {
+    let mut books = ChannelBooks::new(config(100_000_000));
+    let mut admitted = 0;
+    let denied = loop {
+        // 12.464 Mbit/s each, with headers.
+        match books.admit(GrantId(admitted), &asker(1), &want(1_440, 1_000, 5_000)) {
+            Ok(()) => admitted += 1,
+            Err(denied) => break denied,
+        }
+    };
+    // Of the 100 Mbit/s five are kept for best effort.
+    assert_eq!((admitted, denied.test), (7, "link"), "{denied}");
+    assert!(denied.why.contains("best effort"), "{denied}");
+    let urgent = want(1_440, 1_000, 400);
+    let denied = ChannelBooks::new(config(100_000_000)).admit(GrantId(0), &asker(1), &urgent);
+    assert_eq!(denied.expect_err("two packets take 250us").test, "delay-bound");
+    let many = want(10, 20, 5_000);
+    let denied = ChannelBooks::new(config(1_000_000_000)).admit(GrantId(0), &asker(1), &many);
+    assert!(denied.is_ok(), "a quarter of a CPU");
+    let too_many = want(10, 6, 5_000);
+    let denied = ChannelBooks::new(config(1_000_000_000)).admit(GrantId(0), &asker(1), &too_many);
+    assert_eq!(denied.expect_err("more than eight tenths").test, "processor");
+}
+
+#[test]
+fn quota_room_and_datagrams_are_looked_at_first() {
+    let mut few = asker(1);
+    few.quota.quota.max_grants = 1;
+    few.quota.quota.link_ppm = 100_000;
+    let mut books = ChannelBooks::new(ChannelsConfig { room: 2, ..config(100_000_000) });
+    let test = |outcome: Result<(), Denied>| outcome.expect_err("too much").test;
+    assert_eq!(test(books.admit(GrantId(0), &few, &want(1_440, 1_000, 5_000))), "quota");
+    let large = want(1_441, 10_000, 50_000);
+    assert_eq!(test(books.admit(GrantId(0), &few, &large)), "datagram");
+    let pieces = WantedChannel { framing: Framing::Fragments, ..large };
+    assert_eq!(books.admit(GrantId(0), &few, &pieces), Ok(()));
+    assert_eq!(test(books.admit(GrantId(1), &few, &want(1, 100_000, 0))), "quota");
+    assert_eq!(books.admit(GrantId(1), &asker(2), &want(1, 100_000, 0)), Ok(()));
+    assert_eq!(test(books.admit(GrantId(2), &asker(2), &want(1, 100_000, 0))), "room");
+    few.quota.quota.allow.clear();
+    books.release(GrantId(0));
+    assert_eq!(test(books.admit(GrantId(0), &few, &pieces)), "quota");
+}
+
+#[test]
+fn best_effort_has_what_is_left_and_never_less_than_its_minimum() {
+    let mut books = ChannelBooks::new(config(100_000_000));
+    for id in 0..2 {
+        books.admit(GrantId(id), &asker(1), &want(1_000, 1_000, 0)).expect("nothing is promised");
+    }
+    assert_eq!(books.best_effort_bps(), 50_000_000);
+    for id in 2..9 {
+        books.admit(GrantId(id), &asker(1), &want(1_440, 1_000, 5_000)).expect("room");
+    }
+    assert_eq!(books.link_bps(), (5_000_000, 87_248_000, 7_752_000));
+    assert_eq!(books.best_effort_bps(), 6_376_000);
+    books.release(GrantId(0));
+    assert_eq!(books.best_effort_bps(), 12_752_000);
+}
+
+#[test]
+fn reservations_that_would_make_channels_late_are_not_entered() {
+    let mut books = ChannelBooks::new(config(100_000_000));
+    books.admit(GrantId(0), &asker(1), &want(1_440, 10_000, 4_000)).expect("room");
+    let reservation = |budget, period| {
+        let (budget, period) = (Service::from_millis(budget), Duration::from_millis(period));
+        Reservation::new(budget, period).expect("valid")
+    };
+    let long = books.run_below(vec![reservation(5, 20)]);
+    assert_eq!(long.expect_err("longer than the delay bound").test, "channels");
+    assert_eq!(books.run_below(vec![reservation(1, 20)]), Ok(()));
+    // Counted for what comes.
+    let tight = books.admit(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
+    assert_eq!(tight.expect_err("beneath the reservation").test, "delay-bound");
+    assert_eq!(books.run_below(Vec::new()), Ok(()));
+    assert_eq!(books.admit(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200)), Ok(()));
+}
+
+/// Whatever comes and goes, what is entered is what demand analysis admits; each offer is admitted as
+/// it is; and a refused change changes nothing.
+#[test]
+fn the_books_are_those_of_a_list_that_is_analysed_anew() {
+    let (mut admitted, mut refused, mut offered) = (0, 0, 0);
+    for seed in 0..24 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut books = ChannelBooks::new(config([10, 100, 1_000][seed as usize % 3] * 1_000_000));
+        let mut list: BTreeMap<GrantId, WantedChannel> = BTreeMap::new();
+        for _ in 0..60 {
+            let id = GrantId(rng.random_range(0..20));
+            let bytes = rng.random_range(1..=6_000);
+            let time = time_of(&books.sender, bytes).as_nanos() / 1_000 + 1;
+            let spacing = time * rng.random_range(2..40);
+            let bound = 300 + spacing * rng.random_range(1..30) / 10;
+            let mut wanted = want(bytes, spacing, if rng.random_bool(0.1) { 0 } else { bound });
+            wanted.framing = Framing::Fragments;
+            wanted.too_early = TooEarly::IsLost;
+            let before = format!("{books:?}");
+            let outcome = match (list.contains_key(&id), rng.random_bool(0.3)) {
+                (true, true) => {
+                    books.release(id);
+                    list.remove(&id);
+                    continue;
+                }
+                (true, false) => books.change(id, &asker(1), &wanted),
+                (false, _) => books.admit(id, &asker(1), &wanted),
+            };
+            match outcome {
+                Ok(()) => {
+                    admitted += 1;
+                    list.insert(id, wanted);
+                }
+                Err(_) => {
+                    refused += 1;
+                    assert_eq!(format!("{books:?}"), before, "seed {seed}");
+                    for (text, offer) in books.offers(id, &asker(1), &wanted) {
+                        offered += 1;
+                        let mut trial = books.clone();
+                        let taken = match list.contains_key(&id) {
+                            true => trial.change(id, &asker(1), &offer),
+                            false => trial.admit(id, &asker(1), &offer),
+                        };
+                        assert_eq!(taken, Ok(()), "seed {seed}: {text}");
+                    }
+                }
+            }
+            let allowance = books.config.allowance;
+            let channels: Vec<Channel> = list
+                .values()
+                .filter_map(|want| {
+                    let bound = want.delay_bound?.saturating_sub(allowance);
+                    Channel::new("c", &want.arrivals.into(), bound).ok()
+                })
+                .collect();
+            assert!(books.all_in_time(&channels, &[]), "seed {seed}");
+            assert_eq!(books.len(), list.len(), "seed {seed}");
+        }
+    }
+    assert!(admitted > 200 && refused > 80 && offered > 80, "{admitted} {refused} {offered}");
+}

@@ -1,0 +1,156 @@
+//! `[channels]`: the link that channels share, and what it costs to send.
+
+use punctual_model::channel::{BitRate, Link, Packetisation};
+use punctual_model::text_file::{Checked, choice, printable};
+use punctual_model::units::{parse_bits_per_second, parse_nanos};
+use punctual_model::{Duration, Reservation, Service};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::validate::{number, problem, share, within};
+
+/// How packets leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireKind {
+    /// As UDP datagrams.
+    Udp,
+    /// Not at all: an emulated link, for tests and experiments.
+    Null,
+}
+
+impl WireKind {
+    /// Both with the names they have in the configuration.
+    pub const NAMES: [(&'static str, Self); 2] = [("udp", Self::Udp), ("null", Self::Null)];
+}
+
+/// What the channels of a host share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelsConfig {
+    /// What the link carries, everything on the wire counted.
+    pub link: BitRate,
+    /// Bytes on the wire around each payload.
+    pub headers: u32,
+    /// How messages are cut.
+    pub cut: Packetisation,
+    /// Of the link, kept for best effort: in parts per million.
+    pub best_effort_ppm: u32,
+    /// What the channels' threads may use of a CPU: above all upcalls.
+    pub cpu: Reservation,
+    /// Processor time of a packet, from ring to driver.
+    pub per_packet: Service,
+    /// From the instant at which a channel's thread should run until it does. It is taken off each delay
+    /// bound that is asked for.
+    pub allowance: Duration,
+    /// Channels that send, at a time.
+    pub room: u32,
+    /// How packets leave.
+    pub wire: WireKind,
+    /// The interface that they leave by; none: as the kernel routes.
+    pub interface: Option<String>,
+}
+
+/// The link is reckoned by so many parts per million slower than it is, so that queues form before it
+/// and not in the driver.
+const SLOWER_PPM: u64 = 1_000;
+
+impl ChannelsConfig {
+    /// On a link of this rate, with what holds where nothing else is said: packets of 1440 bytes, one
+    /// at a time; for the channels' threads half of a CPU.
+    pub fn of(link: BitRate) -> Self {
+        Self {
+            link,
+            // Ethernet with its gap, IPv6, UDP, and the header of a fragment.
+            headers: 38 + 40 + 8 + 32,
+            cut: Packetisation::new(1_440, 1).expect("valid"),
+            best_effort_ppm: 50_000,
+            cpu: Reservation::new(Service::from_micros(500), Duration::from_millis(1))
+                .expect("valid"),
+            per_packet: Service::from_micros(10),
+            allowance: Duration::from_micros(300),
+            room: 1_024,
+            wire: WireKind::Udp,
+            interface: None,
+        }
+    }
+
+    /// The link as it is reckoned.
+    pub fn reckoned_link(&self) -> Link {
+        let bits = u128::from(self.link.bits_per_second());
+        let slower = 1_000_000 + u128::from(SLOWER_PPM);
+        // 8·10¹² ps times the part by which it is slower.
+        let picos = (8_000_000 * slower * 1_000_000).div_ceil(bits * 1_000_000);
+        let picos = u64::try_from(picos).unwrap_or(u64::MAX).max(1);
+        let startup = Duration::from_nanos((u64::from(self.headers) * picos).div_ceil(1_000));
+        // `validate` takes no slower link.
+        Link::with_picos(startup, picos).expect("a link of at least 8 kbit/s")
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawChannels {
+    link: Spanned<String>,
+    headers: Option<Spanned<i64>>,
+    packet: Option<Spanned<i64>>,
+    packets_per_block: Option<Spanned<i64>>,
+    best_effort: Option<Spanned<String>>,
+    cpu: Option<Spanned<String>>,
+    per_packet: Option<Spanned<String>>,
+    allowance: Option<Spanned<String>>,
+    room: Option<Spanned<i64>>,
+    transport: Option<Spanned<String>>,
+    interface: Option<Spanned<String>>,
+}
+
+/// The slowest link, in bits a second: a byte takes a millisecond.
+const SLOWEST: u64 = 10_000;
+
+pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
+    let text = |of: &Spanned<String>| printable(of.get_ref()).to_string();
+    let link = parse_bits_per_second(raw.link.get_ref())
+        .map_err(|why| problem(&raw.link, format!("\"{}\" {why}", text(&raw.link))))?;
+    if link < SLOWEST {
+        return Err(problem(&raw.link, format!("{link} bit/s is less than {SLOWEST} bit/s")));
+    }
+    let link = BitRate::new(link).map_err(|why| problem(&raw.link, why))?;
+    let base = ChannelsConfig::of(link);
+    let packet = number(raw.packet, base.cut.packet_bytes(), 1, 65_000)?;
+    let block = number(raw.packets_per_block, base.cut.packets_per_block(), 1, 64)?;
+    let best_effort_ppm = match &raw.best_effort {
+        None => base.best_effort_ppm,
+        Some(given) => match share(given)? {
+            // At most a million.
+            ppm @ 0..=1_000_000 => ppm as u32,
+            ppm => return Err(problem(given, format!("{} % of the link", ppm / 10_000))),
+        },
+    };
+    let cpu = match &raw.cpu {
+        None => base.cpu,
+        Some(given) => given
+            .get_ref()
+            .parse::<Reservation>()
+            .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))?,
+    };
+    let per_packet = match &raw.per_packet {
+        None => base.per_packet,
+        Some(given) => Service::from_nanos(
+            parse_nanos(given.get_ref())
+                .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))?,
+        ),
+    };
+    Ok(ChannelsConfig {
+        link,
+        headers: number(raw.headers, base.headers, 0, 1_000)?,
+        cut: Packetisation::new(packet, block).expect("neither is zero"),
+        best_effort_ppm,
+        cpu,
+        per_packet,
+        allowance: within(raw.allowance, base.allowance, Duration::ZERO, Duration::from_secs(1))?,
+        room: number(raw.room, base.room, 1, 65_536)?,
+        wire: raw
+            .transport
+            .as_ref()
+            .map_or(Ok(base.wire), |given| choice("transport", given, &WireKind::NAMES))?,
+        interface: raw.interface.map(Spanned::into_inner),
+    })
+}

@@ -1,0 +1,132 @@
+//! The threads that carry messages: one sends, one receives.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread::JoinHandle;
+
+use punctual_channel::server::orders::{Desk, desk_and_post};
+use punctual_channel::server::receiver::thread::{Order, Report};
+use punctual_channel::server::receiver::{self, Receiver};
+use punctual_channel::server::sender::thread::{SenderThread, Setup};
+use punctual_channel::transport::{NullDevice, Udp, Wire};
+use punctual_linux::net::probe;
+use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::thread::{self, Tid};
+use punctual_model::Duration;
+use punctual_policy::link::ServiceOrder;
+use tracing::{info, warn};
+
+use crate::config::{ChannelsConfig, WireKind};
+
+/// Above the guards of upcalls, which are above all upcalls.
+const PRIORITY: u8 = punctual_runtime::ceiling::GUARD + 1;
+
+/// What the emulated link keeps in front of it: as little as a driver of one packet.
+const NULL_QUEUE: Duration = Duration::from_micros(100);
+
+/// The most of a packet on the emulated link.
+const NULL_MTU: u32 = 65_535;
+
+/// Orders that may wait.
+const ORDERS: usize = 1_024;
+
+/// Both threads.
+#[derive(Debug)]
+pub(super) struct Carriers {
+    pub(super) sender: SenderThread,
+    pub(super) receiver: ReceiverThread,
+}
+
+impl Carriers {
+    /// Starts them, in front of everything that may be promised to others but reservations.
+    pub(super) fn start(config: &ChannelsConfig) -> io::Result<Self> {
+        let wire = match config.wire {
+            WireKind::Null => {
+                let link = config.reckoned_link();
+                Wire::Null(NullDevice::new(link, NULL_MTU, NULL_QUEUE, ()))
+            }
+            WireKind::Udp => {
+                let trains = probe::trains();
+                if !trains.works() {
+                    warn!(seen = ?trains.seen, "no trains of datagrams: a system call each");
+                }
+                Wire::Udp(Udp::new(config.room, trains.works()))
+            }
+        };
+        let sender = SenderThread::start(Setup {
+            link: config.reckoned_link(),
+            cut: config.cut,
+            order: ServiceOrder::Deadline,
+            room: config.room,
+            wire,
+        })?;
+        let receiver = ReceiverThread::start(config.room)?;
+        for (tid, what) in [(sender.tid(), "sender"), (receiver.tid, "receiver")] {
+            match sched::set(tid, Class::Fifo { priority: PRIORITY }) {
+                Ok(()) => info!(what, priority = PRIORITY, "channels' thread"),
+                // Promises cannot be kept then, so none is made.
+                Err(why) => return Err(io::Error::other(explain(what, &why))),
+            }
+        }
+        Ok(Self { sender, receiver })
+    }
+}
+
+fn explain(what: &str, why: &SchedError) -> String {
+    format!("the channels' {what} cannot have SCHED_FIFO: {why}")
+}
+
+/// The thread that receives. Dropped, it ends the thread.
+#[derive(Debug)]
+pub(super) struct ReceiverThread {
+    desk: Option<Desk<Order, Report>>,
+    tid: Tid,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ReceiverThread {
+    fn start(room: u32) -> io::Result<Self> {
+        let (desk, post) = desk_and_post(ORDERS, 2 * room as usize + ORDERS)?;
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || {
+            thread::set_timer_slack(Duration::from_nanos(1));
+            let receiver = match Receiver::new(None) {
+                Ok(receiver) => receiver,
+                Err(errno) => {
+                    let _ = tell.send(Err(errno));
+                    return;
+                }
+            };
+            let _ = tell.send(Ok(thread::current()));
+            if let Err(errno) = receiver::thread::run(receiver, post) {
+                tracing::error!(%errno, "the channels' receiver has ended");
+            }
+        })?;
+        let tid = told.recv().map_err(|_| io::Error::other("the receiver did not start"))??;
+        Ok(Self { desk: Some(desk), tid, thread: Some(thread) })
+    }
+
+    /// Gives an order; false if the thread does not keep up.
+    pub(super) fn order(&mut self, order: Order) -> bool {
+        self.desk.as_mut().is_some_and(|desk| desk.order(order).is_ok())
+    }
+
+    pub(super) fn report(&mut self) -> Option<Report> {
+        self.desk.as_mut()?.report()
+    }
+}
+
+impl AsFd for ReceiverThread {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.desk.as_ref().expect("until it is dropped").as_fd()
+    }
+}
+
+impl Drop for ReceiverThread {
+    fn drop(&mut self) {
+        drop(self.desk.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

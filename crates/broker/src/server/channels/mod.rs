@@ -1,0 +1,168 @@
+//! Channels in the broker: admitted by its books, written into its ledger, carried by threads of
+//! their own (`punctual_channel::server`), to which only orders go and from which only reports come.
+//!
+//! - `requests`: what each message about channels does. `attach`: the queue, and what is made for it.
+//! - `news`: what the threads report; processes that end or come back.
+//! - `carriers`: the threads. `disposal`: files of strangers. `status`: what is told to those who look.
+
+mod attach;
+mod carriers;
+mod disposal;
+mod news;
+mod requests;
+mod status;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use punctual_channel::account::{Account, ReceivedAccount};
+use punctual_channel::server::sender::thread::Busy;
+use punctual_model::channel::{Direction, LinearBounded};
+use punctual_model::{Duration, Instant, Rank};
+use punctual_policy::outlet::{Promise, Terms};
+
+use self::carriers::Carriers;
+pub(super) use self::disposal::Disposal;
+use crate::books::channels::ChannelBooks;
+use crate::config::ChannelsConfig;
+use crate::grant::GrantId;
+use crate::ledger::ChannelRecord;
+use crate::want::WantedChannel;
+
+/// Everything about channels.
+#[derive(Debug)]
+pub(super) struct Channels {
+    pub(super) books: ChannelBooks,
+    carriers: Carriers,
+    pub(super) disposal: Disposal,
+    pub(super) live: BTreeMap<GrantId, LiveChannel>,
+    /// By the sender's numbers: whose each is; none: free.
+    keys: Vec<Option<GrantId>>,
+    free: Vec<u32>,
+    /// What best-effort senders were told last.
+    told_bps: u64,
+    refused: u64,
+}
+
+/// A channel that is granted.
+#[derive(Debug)]
+pub(super) struct LiveChannel {
+    pub(super) record: ChannelRecord,
+    want: WantedChannel,
+    carried: Carried,
+    /// It is over for its client; until then what it had published may leave.
+    pub(super) ends_at: Option<Instant>,
+}
+
+/// Whether messages go.
+#[derive(Debug)]
+enum Carried {
+    /// Not before its queue is attached.
+    Not,
+    /// By the sender, which knows it by this number.
+    Sent { key: u32, account: Arc<Account> },
+    /// By the receiver, which knows it by the number of the grant.
+    Received { account: Arc<ReceivedAccount> },
+}
+
+impl Channels {
+    pub(super) fn start(config: &ChannelsConfig) -> io::Result<Self> {
+        Ok(Self {
+            books: ChannelBooks::new(config.clone()),
+            carriers: Carriers::start(config)?,
+            disposal: Disposal::start()?,
+            live: BTreeMap::new(),
+            keys: vec![None; config.room as usize],
+            free: (0..config.room).rev().collect(),
+            told_bps: 0,
+            refused: 0,
+        })
+    }
+
+    /// What the sender is told of a channel.
+    fn terms(&self, want: &WantedChannel) -> Terms {
+        match want.delay_bound {
+            // Whoever's deadline is the same goes in any order.
+            Some(delay_bound) => Terms {
+                arrivals: want.arrivals,
+                promise: Promise::RealTime { rank: Rank(0), delay_bound },
+                too_early: want.too_early,
+            },
+            None => Terms {
+                arrivals: at_rate(
+                    want.arrivals,
+                    self.books.on_wire(want.arrivals.max_message()),
+                    self.books.best_effort_bps(),
+                ),
+                promise: Promise::BestEffort,
+                too_early: want.too_early,
+            },
+        }
+    }
+
+    /// Tells each best-effort sender of its share, if that has changed.
+    pub(super) fn divide(&mut self) -> Result<(), Busy> {
+        let bps = self.books.best_effort_bps();
+        if bps == self.told_bps {
+            return Ok(());
+        }
+        for live in self.live.values() {
+            if let (Carried::Sent { key, .. }, None) = (&live.carried, live.want.delay_bound) {
+                self.carriers.sender.change(*key, self.terms(&live.want))?;
+            }
+        }
+        self.told_bps = bps;
+        Ok(())
+    }
+
+    /// Ends what is carried of a channel, which is out of the books when that is done.
+    fn stop(&mut self, id: GrantId) {
+        let Some(live) = self.live.get(&id) else { return };
+        let told = match &live.carried {
+            Carried::Not => return self.forget(id),
+            Carried::Sent { key, .. } => self.carriers.sender.close(*key).is_ok(),
+            Carried::Received { .. } => {
+                use punctual_channel::server::receiver::thread::Order;
+                self.carriers.receiver.order(Order::Close(id.0))
+            }
+        };
+        if !told && let Some(live) = self.live.get_mut(&id) {
+            // Asked again at the next look.
+            live.ends_at = Some(Instant::ZERO);
+        }
+    }
+
+    fn forget(&mut self, id: GrantId) {
+        if let Some(live) = self.live.remove(&id)
+            && let Carried::Sent { key, .. } = live.carried
+        {
+            self.keys[key as usize] = None;
+            self.free.push(key);
+        }
+        self.books.release(id);
+    }
+}
+
+impl LiveChannel {
+    pub(super) fn new(record: ChannelRecord, want: WantedChannel) -> Self {
+        Self { record, want, carried: Carried::Not, ends_at: None }
+    }
+
+    pub(super) fn sends(&self) -> bool {
+        self.want.direction == Direction::Send
+    }
+}
+
+/// Messages as large as asked for, of so many bytes on the wire; no oftener than asked for and than the
+/// rate allows.
+fn at_rate(asked: LinearBounded, on_wire: u32, bps: u64) -> LinearBounded {
+    let bits = u128::from(on_wire) * 8 * 1_000_000_000;
+    let spacing = u64::try_from(bits.div_ceil(u128::from(bps.max(1)))).unwrap_or(u64::MAX);
+    // A message a day is as little as there can be.
+    let day = 86_400_000_000_000;
+    let spacing = spacing.clamp(asked.min_inter_arrival().as_nanos(), day);
+    let spacing = Duration::from_nanos(spacing);
+    let (least, most) = (asked.min_message(), asked.max_message());
+    LinearBounded::new(least, most, spacing, asked.max_burst()).unwrap_or(asked)
+}

@@ -1,0 +1,250 @@
+//! What the channels' threads report, and what becomes of channels whose processes end or come back.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use punctual_channel::server::receiver::thread::Report;
+use punctual_channel::server::sender::thread::News;
+use punctual_linux::clock;
+use punctual_model::{Duration, Instant};
+use tracing::info;
+
+use super::super::{Held, Server, Source};
+use super::{Carried, LiveChannel};
+use crate::grant::GrantId;
+use crate::kernel::peer::{Peer, Process};
+use crate::ledger::{LedgerError, ProcessId};
+use crate::want::WantedChannel;
+use crate::wire::{Event, Said};
+
+/// How long what a process had published when it ended may take to leave, where its bell does not say
+/// that nobody is left.
+const LAST: Duration = Duration::from_secs(2);
+
+impl Server {
+    /// Keeps the process of a channel in sight.
+    pub(super) fn hold_channel(&mut self, peer: &Rc<Peer>, id: GrantId) -> rustix::io::Result<()> {
+        let held = self.hold_process(peer)?;
+        held.channels.insert(id);
+        held.lonely_since = None;
+        Ok(())
+    }
+
+    /// What the sender's thread has reported.
+    pub(in super::super) fn sender_news(&mut self) {
+        while let Some(news) = self.channels.as_mut().and_then(|all| all.carriers.sender.news()) {
+            let Some(channels) = &self.channels else { return };
+            match news {
+                News::Ended { key, why } => {
+                    let id = channels.keys.get(key as usize).copied().flatten();
+                    if let Some(id) = id {
+                        self.channel_ended(id, &why.to_string());
+                    }
+                }
+                News::Closed { key, channel } => {
+                    drop(channel);
+                    let id = channels.keys.get(key as usize).copied().flatten();
+                    if let Some(id) = id {
+                        self.forget_channel(id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the receiver's thread has reported.
+    pub(in super::super) fn receiver_news(&mut self) {
+        while let Some(report) =
+            self.channels.as_mut().and_then(|all| all.carriers.receiver.report())
+        {
+            match report {
+                Report::Opened(_) => {}
+                Report::NotOpened(id, why) => {
+                    self.channel_ended(GrantId(id), &why.to_string());
+                    self.forget_channel(GrantId(id));
+                }
+                Report::Closed(id, channel, ended) => {
+                    drop(channel);
+                    if let Some(why) = ended {
+                        self.channel_ended(GrantId(id), &why.to_string());
+                    }
+                    self.forget_channel(GrantId(id));
+                }
+            }
+        }
+    }
+
+    /// It carries nothing any more, by itself.
+    fn channel_ended(&mut self, id: GrantId, why: &str) {
+        let Some(channels) = &mut self.channels else { return };
+        let Some(live) = channels.live.get_mut(&id) else { return };
+        let process = live.record.process;
+        info!(%id, uid = live.record.uid, pid = process.pid, why, "channel ended");
+        let over = live.ends_at.replace(clock::now()).is_some();
+        let sends = live.sends();
+        if !over {
+            let event = Event::ChannelEnded { why: why.into() };
+            self.tell_process(process, &Said::Event { grant: Some(id), event });
+        }
+        self.strike(&[id]);
+        if sends && let Some(channels) = &mut self.channels {
+            channels.stop(id);
+        }
+    }
+
+    /// Ends a channel whose process may live. It is out of the books when its thread has closed it.
+    pub(in super::super) fn end_channel(&mut self, id: GrantId, why: &str) {
+        let Some(channels) = &mut self.channels else { return };
+        let Some(live) = channels.live.get_mut(&id) else { return };
+        info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "channel ends");
+        live.ends_at = Some(clock::now());
+        let gone = matches!(live.carried, Carried::Not);
+        channels.stop(id);
+        self.strike(&[id]);
+        self.let_go(id);
+        if gone {
+            self.divide();
+        }
+    }
+
+    /// It is closed, and its number free.
+    fn forget_channel(&mut self, id: GrantId) {
+        if let Some(channels) = &mut self.channels {
+            channels.forget(id);
+        }
+        self.let_go(id);
+        self.divide();
+        self.tell_of_room();
+    }
+
+    /// Its process need not be watched for it.
+    fn let_go(&mut self, id: GrantId) {
+        let holder = self.held.iter().find(|(_, held)| held.channels.contains(&id));
+        let Some(process) = holder.map(|(process, _)| *process) else { return };
+        if let Some(held) = self.held.get_mut(&process) {
+            held.channels.remove(&id);
+        }
+        self.forget_process_if_idle(process);
+    }
+
+    /// The process of some channels has ended. What it had published may still leave.
+    pub(in super::super) fn process_of_channels_ended(&mut self, ids: &BTreeSet<GrantId>) {
+        let now = clock::now();
+        let mut over = Vec::new();
+        if let Some(channels) = &mut self.channels {
+            for id in ids {
+                match channels.live.get_mut(id) {
+                    // Its thread hears by its bell that nobody is left, if nobody is.
+                    Some(live) if live.sends() && !matches!(live.carried, Carried::Not) => {
+                        live.ends_at = Some(now.saturating_add(LAST));
+                    }
+                    _ => over.push(*id),
+                }
+            }
+        }
+        let ids: Vec<GrantId> = ids.iter().copied().collect();
+        self.strike(&ids);
+        for id in over {
+            self.end_channel(id, "its process has ended");
+        }
+    }
+
+    /// Ends what has had its time.
+    pub(in super::super) fn end_channels(&mut self, now: Instant) {
+        let Some(channels) = &mut self.channels else { return };
+        let due = |live: &LiveChannel| live.ends_at.is_some_and(|at| at <= now);
+        let late: Vec<GrantId> =
+            channels.live.iter().filter(|(_, live)| due(live)).map(|(id, _)| *id).collect();
+        for id in late {
+            // Once more if it was told before: it does nothing then.
+            channels.stop(id);
+            if let Some(live) = channels.live.get_mut(&id) {
+                live.ends_at = Some(now.saturating_add(LAST));
+            }
+        }
+        self.divide();
+    }
+
+    /// Takes up the channels of a broker before this one. Their clients have the queues, and attach
+    /// them again.
+    pub(in super::super) fn adopt_channels(&mut self) -> Result<(), LedgerError> {
+        let records = self.ledger.channels()?;
+        let mut gone = Vec::new();
+        for record in records {
+            let id = record.id;
+            let adopted = (|| {
+                let want = WantedChannel::try_from(record.channel.clone())
+                    .map_err(|why| why.to_string())?;
+                let process = Process::find(record.process).ok_or("its process has ended")?;
+                let asker = self.asker(record.uid, &record.gids);
+                let channels = self.channels.as_mut().ok_or("there are no channels any more")?;
+                channels.books.enter(id, &asker, &want).map_err(|denied| denied.to_string())?;
+                let key = record.process;
+                let peer = Peer { process, uid: record.uid, gids: record.gids.clone() };
+                let peer =
+                    self.held.get(&key).map_or_else(|| Rc::new(peer), |held| held.peer.clone());
+                let held = self.hold_channel(&peer, id);
+                let channels = self.channels.as_mut().ok_or("there are no channels any more")?;
+                if let Err(why) = held {
+                    channels.books.release(id);
+                    return Err(format!("its process cannot be watched: {why}"));
+                }
+                channels.live.insert(id, LiveChannel::new(record.clone(), want));
+                if let Some(held) = self.held.get_mut(&key) {
+                    held.lonely_since = Some(clock::now());
+                }
+                Ok::<(), String>(())
+            })();
+            if let Err(why) = adopted {
+                info!(%id, pid = record.process.pid, why, "channel not adopted");
+                gone.push(id);
+            }
+        }
+        if gone.is_empty() { Ok(()) } else { self.ledger.strike(&gone) }
+    }
+
+    /// Tells every connection of a process.
+    fn tell_process(&mut self, process: ProcessId, said: &Said) {
+        let of = self.connections.iter().filter(|(_, one)| one.speaks_of(process));
+        let ids: Vec<u64> = of.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.say(id, said);
+        }
+    }
+
+    /// Keeps a process in sight.
+    pub(in super::super) fn hold_process(
+        &mut self,
+        peer: &Rc<Peer>,
+    ) -> rustix::io::Result<&mut Held> {
+        let process = peer.process.id;
+        if !self.held.contains_key(&process) {
+            use std::os::fd::AsFd as _;
+            let source = self.watch(peer.process.as_fd(), Source::Process(process))?;
+            self.held.insert(process, Held::new(Rc::clone(peer), source));
+        }
+        Ok(self.held.get_mut(&process).expect("just entered"))
+    }
+
+    /// A process without grants and channels is nobody's business.
+    pub(in super::super) fn forget_process_if_idle(&mut self, process: ProcessId) {
+        let idle = self.held.get(&process).is_some_and(Held::is_idle);
+        if idle && let Some(held) = self.held.remove(&process) {
+            self.unwatch(&held.peer.process, held.source());
+        }
+    }
+
+    /// The threads that carry channels must live: without them no promise is kept.
+    pub(in super::super) fn watch_carriers(&mut self) -> rustix::io::Result<()> {
+        use std::os::fd::AsFd as _;
+        let Some(channels) = &self.channels else { return Ok(()) };
+        let clone = |fd: std::os::fd::BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 0);
+        let sender = clone(channels.carriers.sender.as_fd())?;
+        let receiver = clone(channels.carriers.receiver.as_fd())?;
+        self.watch(&sender, Source::Sender)?;
+        self.watch(&receiver, Source::Receiver)?;
+        // For as long as the broker lives.
+        self.carriers_watched = vec![sender, receiver];
+        Ok(())
+    }
+}

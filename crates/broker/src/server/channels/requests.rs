@@ -1,0 +1,249 @@
+//! What each message about channels does.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use tracing::{info, warn};
+
+use super::super::Server;
+use super::super::refusals::{MOST_REFUSALS, shorten};
+use super::super::requests::{Stop, since_1970};
+use super::{Carried, Channels, LiveChannel};
+use crate::books::Denied;
+use crate::grant::{GrantId, Token};
+use crate::kernel::peer::Peer;
+use crate::ledger::ChannelRecord;
+use crate::want::{RawChannel, WantedChannel};
+use crate::wire::{Answer, OfferedChannel, Opened, RefusedChannel, RefusedStatus};
+
+/// What a broker says whose configuration has no `[channels]`.
+const NO_CHANNELS: &str = "this broker carries no channels: say in its configuration what link they \
+                           share, such as [channels] with link = \"1gbit/s\"";
+
+impl Server {
+    pub(in super::super) fn channels_mut(&mut self) -> Result<&mut Channels, Stop> {
+        self.channels.as_mut().ok_or_else(|| Stop::Error(NO_CHANNELS.into()))
+    }
+
+    pub(in super::super) fn open_channel(
+        &mut self,
+        peer: &Rc<Peer>,
+        raw: RawChannel,
+    ) -> Result<Answer, Stop> {
+        let want =
+            WantedChannel::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
+        self.channels_mut()?;
+        let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
+        let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
+        let asker = self.asker(peer.uid, &peer.gids);
+        if let Err(denied) = self.channels_mut()?.books.admit(id, &asker, &want) {
+            return Err(self.channel_denied(peer, id, &want, denied));
+        }
+        let record = ChannelRecord {
+            id,
+            token,
+            uid: peer.uid,
+            gids: peer.gids.clone(),
+            process: peer.process.id,
+            channel: raw,
+            since: since_1970(),
+        };
+        let kept = self
+            .ledger
+            .enter_channel(&record)
+            .map_err(|why| why.to_string())
+            .and_then(|()| self.hold_channel(peer, id).map_err(|why| why.to_string()));
+        if let Err(why) = kept {
+            self.channels_mut()?.books.release(id);
+            self.strike(&[id]);
+            return Err(Stop::Error(why));
+        }
+        let what = shorten(&want);
+        info!(%id, uid = peer.uid, pid = peer.process.id.pid, what, "channel granted");
+        let channels = self.channels_mut()?;
+        channels.live.insert(id, LiveChannel::new(record, want));
+        let opened = channels.opened(id);
+        self.divide();
+        opened.map(Answer::Opened)
+    }
+
+    pub(in super::super) fn attach_channel(
+        &mut self,
+        peer: &Rc<Peer>,
+        id: GrantId,
+        files: Vec<OwnedFd>,
+    ) -> Result<Answer, Stop> {
+        self.own_channel(peer, id)?;
+        self.channels_mut()?.attach(id, files).map_err(Stop::Error)?;
+        info!(%id, uid = peer.uid, pid = peer.process.id.pid, "channel attached");
+        Ok(Answer::Attached)
+    }
+
+    pub(in super::super) fn change_channel(
+        &mut self,
+        peer: &Rc<Peer>,
+        id: GrantId,
+        raw: RawChannel,
+    ) -> Result<Answer, Stop> {
+        let want =
+            WantedChannel::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
+        self.own_channel(peer, id)?;
+        let asker = self.asker(peer.uid, &peer.gids);
+        let channels = self.channels_mut()?;
+        let Some(live) = channels.live.get(&id) else { return Err(no_such(id)) };
+        let before = live.want.clone();
+        let same = WantedChannel {
+            name: before.name.clone(),
+            arrivals: before.arrivals,
+            delay_bound: before.delay_bound,
+            too_early: before.too_early,
+            ..want.clone()
+        };
+        if same != before || want.geometry() != before.geometry() {
+            return Err(Stop::Error(format!(
+                "direction, address, framing, number and queue of channel {id} stay; open another"
+            )));
+        }
+        if live.sends() && want.delay_bound.is_some() != before.delay_bound.is_some() {
+            return Err(Stop::Error(format!(
+                "channel {id} cannot become one of best effort, or be one no longer; open another"
+            )));
+        }
+        if let Err(denied) = channels.books.change(id, &asker, &want) {
+            return Err(self.channel_denied(peer, id, &want, denied));
+        }
+        let terms = channels.terms(&want);
+        let told = match channels.live.get(&id).map(|live| &live.carried) {
+            Some(Carried::Sent { key, .. }) => {
+                channels.carriers.sender.change(*key, terms).map_err(|why| why.to_string())
+            }
+            Some(Carried::Received { .. }) => {
+                Err(format!("the contract of channel {id}, which receives, cannot be changed"))
+            }
+            _ => Ok(()),
+        };
+        let record = channels.live.get(&id).map(|live| live.record.clone());
+        let kept = told.and_then(|()| match record {
+            Some(record) => self
+                .ledger
+                .enter_channel(&ChannelRecord { channel: raw.clone(), ..record })
+                .map_err(|why| why.to_string()),
+            None => Ok(()),
+        });
+        let channels = self.channels_mut()?;
+        if let Err(why) = kept {
+            // As it was: it had room a moment ago.
+            let _ = channels.books.change(id, &asker, &before);
+            return Err(Stop::Error(why));
+        }
+        if let Some(live) = channels.live.get_mut(&id) {
+            (live.want, live.record.channel) = (want, raw);
+        }
+        let opened = channels.opened(id);
+        self.divide();
+        opened.map(Answer::Opened)
+    }
+
+    /// The end of a channel, if there is one of that number; false if not.
+    pub(in super::super) fn release_channel(
+        &mut self,
+        peer: &Rc<Peer>,
+        id: GrantId,
+    ) -> Result<bool, Stop> {
+        if !self.channels.as_ref().is_some_and(|channels| channels.live.contains_key(&id)) {
+            return Ok(false);
+        }
+        self.own_channel(peer, id)?;
+        self.end_channel(id, "released");
+        Ok(true)
+    }
+
+    /// A channel, if there is one of that number, on another connection of its holder; see `resume`.
+    pub(in super::super) fn resume_channel(
+        &mut self,
+        connection: u64,
+        peer: &Rc<Peer>,
+        id: GrantId,
+        token: Token,
+    ) -> Option<Result<Answer, Stop>> {
+        let channels = self.channels.as_ref()?;
+        let live = channels.live.get(&id)?;
+        if live.record.uid != peer.uid || live.record.token != token {
+            return Some(Err(no_such(id)));
+        }
+        let opened = channels.opened(id).map(Answer::Opened);
+        let Some(held) = self.held.get(&live.record.process) else {
+            return Some(Err(no_such(id)));
+        };
+        let holder = Rc::clone(&held.peer);
+        self.speaks_for(connection, &holder);
+        self.is_back(&holder);
+        info!(%id, uid = peer.uid, pid = holder.process.id.pid, "channel resumed");
+        Some(opened)
+    }
+
+    /// Best effort has more or less than before.
+    pub(in super::super) fn divide(&mut self) {
+        if let Some(channels) = &mut self.channels
+            && let Err(busy) = channels.divide()
+        {
+            warn!(%busy, "best effort keeps its share until the next look");
+        }
+    }
+
+    fn own_channel(&self, peer: &Peer, id: GrantId) -> Result<(), Stop> {
+        let live = self.channels.as_ref().and_then(|channels| channels.live.get(&id));
+        let own = live.is_some_and(|live| {
+            live.record.process == peer.process.id
+                && live.record.uid == peer.uid
+                && live.ends_at.is_none()
+        });
+        if own { Ok(()) } else { Err(no_such(id)) }
+    }
+
+    fn channel_denied(
+        &mut self,
+        peer: &Peer,
+        id: GrantId,
+        want: &WantedChannel,
+        denied: Denied,
+    ) -> Stop {
+        let asker = self.asker(peer.uid, &peer.gids);
+        let Some(channels) = &mut self.channels else { return Stop::Error(NO_CHANNELS.into()) };
+        channels.refused += 1;
+        let offers = channels.books.offers(id, &asker, want);
+        let whole = |(change, want)| OfferedChannel { change, channel: RawChannel::from(&want) };
+        let Denied { test, why, .. } = denied;
+        let refused = RefusedChannel {
+            test: test.into(),
+            why,
+            offers: offers.into_iter().map(whole).collect(),
+        };
+        let (uid, pid) = (peer.uid, peer.process.id.pid);
+        let (what, why) = (shorten(want), shorten(&refused.why));
+        info!(uid, pid, what, test, why, "channel refused");
+        let status = RefusedStatus { at: since_1970(), uid, pid, what, why };
+        self.refused += 1;
+        self.refusals.push_front(status.clone());
+        self.refusals.truncate(MOST_REFUSALS);
+        self.unwritten.push(status);
+        Stop::Channel(refused)
+    }
+}
+
+impl Channels {
+    fn opened(&self, id: GrantId) -> Result<Opened, Stop> {
+        let live = self.live.get(&id).ok_or_else(|| no_such(id))?;
+        let bound = live.want.delay_bound;
+        Ok(Opened {
+            grant: id,
+            token: live.record.token,
+            delay_bound_ns: bound.map(punctual_model::Duration::as_nanos),
+            share_bps: (live.sends() && bound.is_none()).then(|| self.books.best_effort_bps()),
+        })
+    }
+}
+
+fn no_such(id: GrantId) -> Stop {
+    Stop::Error(format!("this process has no channel {id}"))
+}

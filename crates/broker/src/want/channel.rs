@@ -1,0 +1,269 @@
+//! A channel that a client asks for, and the form in which it comes over the socket.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use punctual_model::Duration;
+use punctual_model::channel::{Channel, Direction, Framing, LinearBounded, TooEarly};
+use punctual_ring::frames::Geometry;
+use serde::{Deserialize, Serialize};
+
+use super::named;
+use super::raw::{Malformed, malformed};
+
+/// The most messages that a queue between client and server holds.
+pub const MAX_SLOTS: u32 = 1_024;
+
+/// The most bytes of the messages of one queue.
+pub const MAX_QUEUE: u64 = 64 << 20;
+
+/// A valid request for a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedChannel {
+    /// What people call it: at most [`super::MAX_NAME`] bytes.
+    pub name: String,
+    /// Out or in, seen from the client.
+    pub direction: Direction,
+    /// What is sent. Of best effort the rate says how much is wanted at most.
+    pub arrivals: LinearBounded,
+    /// From logical arrival to the end of the transmission; none: best effort, promised nothing.
+    pub delay_bound: Option<Duration>,
+    /// Where messages go, or where they are listened for.
+    pub address: SocketAddr,
+    /// How messages become datagrams.
+    pub framing: Framing,
+    /// What becomes of messages beyond the burst.
+    pub too_early: TooEarly,
+    /// The number by which sender and receiver know the channel, in the headers of fragments.
+    pub number: u32,
+    /// Messages that the queue between client and server holds.
+    pub slots: u32,
+}
+
+impl WantedChannel {
+    /// A channel that sends to `address`, with what a contract that says no more means.
+    pub fn sending(
+        name: impl Into<String>,
+        arrivals: LinearBounded,
+        delay_bound: Option<Duration>,
+        address: SocketAddr,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            direction: Direction::Send,
+            arrivals,
+            delay_bound,
+            address,
+            framing: Framing::Datagram,
+            too_early: TooEarly::Waits,
+            number: 0,
+            slots: slots_for(arrivals),
+        }
+    }
+
+    /// A channel that receives what comes to `address`.
+    pub fn receiving(
+        name: impl Into<String>,
+        arrivals: LinearBounded,
+        delay_bound: Option<Duration>,
+        address: SocketAddr,
+    ) -> Self {
+        let direction = Direction::Receive;
+        Self { direction, ..Self::sending(name, arrivals, delay_bound, address) }
+    }
+
+    /// As admission takes it; none if nothing is to be promised.
+    pub fn channel(&self) -> Option<Channel> {
+        let delay_bound = self.delay_bound?;
+        Channel::new(self.name.clone(), &self.arrivals.into(), delay_bound).ok()
+    }
+
+    /// The queue between client and server.
+    pub fn geometry(&self) -> Geometry {
+        // What `TryFrom` has seen to.
+        Geometry::new(self.slots, self.arrivals.max_message())
+            .unwrap_or_else(|_| unreachable!("a queue of {} messages was checked", self.slots))
+    }
+}
+
+/// Room for two bursts: one that is being sent, and one that is being written.
+fn slots_for(arrivals: LinearBounded) -> u32 {
+    arrivals.max_burst().saturating_mul(2).clamp(8, MAX_SLOTS / 2).next_power_of_two()
+}
+
+impl fmt::Display for WantedChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let arrivals = self.arrivals;
+        let way = match self.direction {
+            Direction::Send => "to",
+            Direction::Receive => "at",
+        };
+        write!(
+            f,
+            "channel \"{}\" {way} {}: {} B every {}",
+            self.name,
+            self.address,
+            arrivals.max_message(),
+            arrivals.min_inter_arrival(),
+        )?;
+        if arrivals.max_burst() > 1 {
+            write!(f, ", bursts of {}", arrivals.max_burst())?;
+        }
+        match self.delay_bound {
+            Some(bound) => write!(f, ", within {bound}"),
+            None => f.write_str(", best effort"),
+        }
+    }
+}
+
+/// As it stands in a message: any numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawChannel {
+    /// What people call it.
+    pub name: String,
+    /// `send` or `receive`.
+    pub direction: String,
+    /// The least bytes of a message.
+    pub min_message: u32,
+    /// The most bytes of a message.
+    pub max_message: u32,
+    /// Between two messages, over time.
+    pub spacing_ns: u64,
+    /// Messages at once.
+    pub burst: u32,
+    /// None: best effort.
+    pub delay_bound_ns: Option<u64>,
+    /// `192.0.2.7:4000`, `[2001:db8::7]:4000`.
+    pub address: String,
+    /// `datagram` or `fragments`.
+    pub framing: String,
+    /// `wait` or `lose`.
+    pub too_early: String,
+    /// In the headers of fragments.
+    #[serde(default)]
+    pub number: u32,
+    /// A power of two.
+    pub slots: u32,
+}
+
+impl TryFrom<RawChannel> for WantedChannel {
+    type Error = Malformed;
+
+    fn try_from(raw: RawChannel) -> Result<Self, Malformed> {
+        let RawChannel { min_message, max_message, spacing_ns, burst, slots, number, .. } = raw;
+        let name = named("name", raw.name)?;
+        let spacing = Duration::from_nanos(spacing_ns);
+        let arrivals = LinearBounded::new(min_message, max_message, spacing, burst)
+            .map_err(|why| malformed("traffic", why))?;
+        let delay_bound = raw.delay_bound_ns.map(Duration::from_nanos);
+        if delay_bound.is_some_and(Duration::is_zero) {
+            return Err(malformed("delay_bound_ns", "it is zero; it must be at least 1ns"));
+        }
+        let address: SocketAddr = raw.address.parse().map_err(|_| {
+            malformed("address", "it is no address and port, such as 192.0.2.7:4000")
+        })?;
+        if address.port() == 0 {
+            return Err(malformed("address", "its port is 0; it must be from 1 to 65535"));
+        }
+        let bytes = u64::from(slots) * u64::from(max_message);
+        if slots > MAX_SLOTS || bytes > MAX_QUEUE {
+            let problem = format!(
+                "{slots} messages of {max_message} bytes; a queue holds at most {MAX_SLOTS}, and \
+                 {MAX_QUEUE} bytes"
+            );
+            return Err(malformed("slots", problem));
+        }
+        Geometry::new(slots, max_message).map_err(|why| malformed("slots", why))?;
+        Ok(Self {
+            name,
+            direction: choice("direction", &raw.direction, &Direction::NAMES)?,
+            arrivals,
+            delay_bound,
+            address,
+            framing: choice("framing", &raw.framing, &Framing::NAMES)?,
+            too_early: choice("too_early", &raw.too_early, &TooEarly::NAMES)?,
+            number,
+            slots,
+        })
+    }
+}
+
+impl From<&WantedChannel> for RawChannel {
+    fn from(want: &WantedChannel) -> Self {
+        let arrivals = want.arrivals;
+        Self {
+            name: want.name.clone(),
+            direction: name_of(want.direction, &Direction::NAMES),
+            min_message: arrivals.min_message(),
+            max_message: arrivals.max_message(),
+            spacing_ns: arrivals.min_inter_arrival().as_nanos(),
+            burst: arrivals.max_burst(),
+            delay_bound_ns: want.delay_bound.map(Duration::as_nanos),
+            address: want.address.to_string(),
+            framing: name_of(want.framing, &Framing::NAMES),
+            too_early: name_of(want.too_early, &TooEarly::NAMES),
+            number: want.number,
+            slots: want.slots,
+        }
+    }
+}
+
+fn choice<T: Copy>(field: &str, text: &str, names: &[(&'static str, T)]) -> Result<T, Malformed> {
+    let found = names.iter().find(|(name, _)| *name == text);
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
+        malformed(field, format!("it is none of {names:?}"))
+    })
+}
+
+fn name_of<T: PartialEq>(choice: T, names: &[(&'static str, T)]) -> String {
+    names.iter().find(|(_, known)| *known == choice).map_or("", |(name, _)| name).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw() -> RawChannel {
+        let spacing = Duration::from_micros(294);
+        let arrivals = LinearBounded::fixed(1_400, spacing, 3).expect("valid");
+        let to = "192.0.2.7:4000".parse().expect("an address");
+        let bound = Some(Duration::from_millis(5));
+        RawChannel::from(&WantedChannel::sending("video", arrivals, bound, to))
+    }
+
+    #[test]
+    fn a_channel_survives_the_wire() {
+        let best_effort = RawChannel { delay_bound_ns: None, ..raw() };
+        let in_pieces = RawChannel { framing: "fragments".into(), number: 7, ..raw() };
+        let inwards = RawChannel { direction: "receive".into(), too_early: "lose".into(), ..raw() };
+        for raw in [raw(), best_effort, in_pieces, inwards] {
+            let want = WantedChannel::try_from(raw.clone()).expect("valid");
+            assert_eq!(RawChannel::from(&want), raw);
+            assert_eq!(want.geometry().slots(), 8);
+            assert_eq!(want.channel().is_some(), raw.delay_bound_ns.is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (raw, field) in [
+            (RawChannel { name: "a\n".into(), ..raw() }, "name"),
+            (RawChannel { direction: "up".into(), ..raw() }, "direction"),
+            (RawChannel { max_message: 0, ..raw() }, "traffic"),
+            (RawChannel { burst: 0, ..raw() }, "traffic"),
+            (RawChannel { spacing_ns: 0, ..raw() }, "traffic"),
+            (RawChannel { delay_bound_ns: Some(0), ..raw() }, "delay_bound_ns"),
+            (RawChannel { address: "studio:1".into(), ..raw() }, "address"),
+            (RawChannel { address: "192.0.2.7:0".into(), ..raw() }, "address"),
+            (RawChannel { framing: "cells".into(), ..raw() }, "framing"),
+            (RawChannel { too_early: "runs".into(), ..raw() }, "too_early"),
+            (RawChannel { slots: 3, ..raw() }, "slots"),
+            (RawChannel { slots: 2_048, ..raw() }, "slots"),
+            (RawChannel { slots: 1_024, max_message: 1 << 20, ..raw() }, "slots"),
+        ] {
+            assert_eq!(WantedChannel::try_from(raw).expect_err(field).field, field);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A channel in a line of text, for command lines and environment variables:
+//! `40mbit/s,delay=5ms,max=1472B,burst=4,dest=192.0.2.7:4000`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use punctual_model::Duration;
+use punctual_model::channel::{
+    BitRate, HostPort, HostPortError, LinearBounded, RateError, TrafficError,
+};
+use punctual_model::units::{self, UnitError};
+use thiserror::Error;
+
+/// The most payload of a datagram over IPv4 in an Ethernet frame of 1500 bytes.
+pub const DATAGRAM: u32 = 1_472;
+
+/// A channel that sends, as it is asked for in a line.
+///
+/// ```
+/// use punctual_channel::client::compact::Compact;
+/// use punctual_model::Duration;
+///
+/// let asked: Compact = "8mbit/s,delay=5ms,max=1000B,dest=192.0.2.7:4000".parse()?;
+/// assert_eq!(asked.delay_bound, Duration::from_millis(5));
+/// // 1000 bytes of payload at 8 Mbit/s are a millisecond.
+/// assert_eq!(asked.traffic.min_inter_arrival(), Duration::from_millis(1));
+/// assert_eq!(asked.traffic.max_burst(), 1);
+/// # Ok::<(), punctual_channel::client::compact::CompactError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compact {
+    /// How much, how often. A rate in bits is one of messages of the largest size, headers not counted.
+    pub traffic: LinearBounded,
+    /// From a message's logical arrival to its end on the link.
+    pub delay_bound: Duration,
+    /// Where to; none: not said.
+    pub destination: Option<HostPort>,
+}
+
+/// What is wrong with such a line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CompactError {
+    /// Nothing, or an empty part.
+    #[error("has an empty part; write {FORM}")]
+    Empty,
+    /// It does not begin with a rate.
+    #[error("begins with \"{0}\", which is no rate; write {FORM}")]
+    NoRate(String),
+    /// A key that there is not.
+    #[error("has the unknown part \"{0}\"; there are delay, max, min, burst and dest")]
+    Unknown(String),
+    /// Twice the same.
+    #[error("says {0} twice; keep one")]
+    Twice(&'static str),
+    /// No delay bound.
+    #[error("has no delay bound; add one, such as delay=5ms")]
+    NoDelay,
+    /// A quantity that is none.
+    #[error("{key}: \"{text}\" {why}")]
+    Quantity {
+        /// Of which part.
+        key: &'static str,
+        /// What it says.
+        text: String,
+        /// Why that is none.
+        why: UnitError,
+    },
+    /// No whole number from 1 on.
+    #[error("{key}: \"{text}\" is no whole number from 1 to 4294967295")]
+    Count {
+        /// Of which part.
+        key: &'static str,
+        /// What it says.
+        text: String,
+    },
+    /// No rate.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// No place to send to.
+    #[error("dest: \"{text}\" {why}")]
+    Destination {
+        /// What it says.
+        text: String,
+        /// Why that is none.
+        why: HostPortError,
+    },
+    /// A delay bound of nothing.
+    #[error("the delay bound is zero; it must be at least 1ns")]
+    ZeroDelay,
+    /// All together are no traffic.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+}
+
+const FORM: &str = "a rate and what else there is to say, such as 40mbit/s,delay=5ms,max=1472B";
+
+impl FromStr for Compact {
+    type Err = CompactError;
+
+    fn from_str(text: &str) -> Result<Self, CompactError> {
+        let mut parts = text.split(',').map(str::trim);
+        let rate = parts.next().filter(|rate| !rate.is_empty()).ok_or(CompactError::Empty)?;
+        if rate.contains('=') {
+            return Err(CompactError::NoRate(rate.to_owned()));
+        }
+        let [mut delay, mut max, mut min, mut burst, mut dest] = [None; 5];
+        for part in parts {
+            let (key, value) = match part.split_once('=') {
+                _ if part.is_empty() => return Err(CompactError::Empty),
+                Some(pair) => pair,
+                None => return Err(CompactError::Unknown(part.to_owned())),
+            };
+            let (key, place) = match key {
+                "delay" => ("delay", &mut delay),
+                "max" => ("max", &mut max),
+                "min" => ("min", &mut min),
+                "burst" => ("burst", &mut burst),
+                "dest" => ("dest", &mut dest),
+                _ => return Err(CompactError::Unknown(part.to_owned())),
+            };
+            if place.replace(value).is_some() {
+                return Err(CompactError::Twice(key));
+            }
+        }
+        let max = bytes("max", max)?.unwrap_or(DATAGRAM);
+        let min = bytes("min", min)?.unwrap_or(1);
+        let burst = burst.map(|text| count("burst", text)).transpose()?.unwrap_or(1);
+        let delay = delay.ok_or(CompactError::NoDelay)?;
+        let delay_bound = Duration::from_nanos(quantity("delay", delay, units::parse_nanos)?);
+        if delay_bound.is_zero() {
+            return Err(CompactError::ZeroDelay);
+        }
+        let destination = dest.map(|text| {
+            text.parse().map_err(|why| CompactError::Destination { text: text.to_owned(), why })
+        });
+        Ok(Self {
+            traffic: LinearBounded::new(min, max, spacing(rate, max)?, burst)?,
+            delay_bound,
+            destination: destination.transpose()?,
+        })
+    }
+}
+
+/// As it is read.
+impl fmt::Display for Compact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (traffic, delay) = (self.traffic, self.delay_bound);
+        let (max, min, burst) = (traffic.max_message(), traffic.min_message(), traffic.max_burst());
+        write!(f, "{}", traffic.min_inter_arrival())?;
+        write!(f, ",delay={delay},max={max}B,min={min}B,burst={burst}")?;
+        self.destination.as_ref().map_or(Ok(()), |to| write!(f, ",dest={to}"))
+    }
+}
+
+/// The time between two messages: `40mbit/s` of messages of `max` bytes, `100/s`, or `10ms`.
+fn spacing(rate: &str, max: u32) -> Result<Duration, CompactError> {
+    let nanos = units::parse_period(rate).or_else(|_| units::parse_nanos(rate));
+    if let Ok(nanos) = nanos {
+        return Ok(Duration::from_nanos(nanos));
+    }
+    let bits = quantity("the rate", rate, units::parse_bits_per_second)?;
+    Ok(BitRate::new(bits)?.time_of_below(max))
+}
+
+fn bytes(key: &'static str, text: Option<&str>) -> Result<Option<u32>, CompactError> {
+    let Some(text) = text else { return Ok(None) };
+    // In bytes, where there is no unit: such as people know the sizes of datagrams.
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return count(key, text).map(Some);
+    }
+    let bytes = quantity(key, text, units::parse_bytes)?;
+    let too_many = |_| CompactError::Count { key, text: text.to_owned() };
+    u32::try_from(bytes).map(Some).map_err(too_many)
+}
+
+fn count(key: &'static str, text: &str) -> Result<u32, CompactError> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| CompactError::Count { key, text: text.to_owned() })
+}
+
+fn quantity(
+    key: &'static str,
+    text: &str,
+    parse: fn(&str) -> Result<u64, UnitError>,
+) -> Result<u64, CompactError> {
+    parse(text).map_err(|why| CompactError::Quantity { key, text: text.to_owned(), why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_with_its_defaults() {
+        let asked: Compact = "40mbit/s,delay=5ms".parse().expect("good");
+        // 1472 bytes at 40 Mbit/s.
+        let spacing = Duration::from_nanos(294_400);
+        assert_eq!(asked.traffic, LinearBounded::new(1, 1_472, spacing, 1).expect("valid"));
+        assert_eq!((asked.delay_bound, asked.destination), (Duration::from_millis(5), None));
+        let asked: Compact =
+            "100/s, burst=3, min=20, max=2kB, delay=1ms, dest=[::1]:9".parse().expect("good");
+        let spacing = Duration::from_millis(10);
+        assert_eq!(asked.traffic, LinearBounded::new(20, 2_000, spacing, 3).expect("valid"));
+        assert_eq!(asked.destination.map(|to| to.to_string()), Some("[::1]:9".to_owned()));
+    }
+
+    #[test]
+    fn a_line_is_written_so_that_it_means_the_same() {
+        for line in [
+            "40mbit/s,delay=5ms",
+            "29.97/s,delay=1s,max=1MiB,burst=7,dest=studio.example:1",
+            "1bit/s,delay=3ns,max=1,min=1",
+        ] {
+            let asked: Compact = line.parse().expect(line);
+            assert_eq!(asked.to_string().parse(), Ok(asked), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, words) in [
+            ("", "empty part"),
+            ("40mbit/s,,delay=5ms", "empty part"),
+            ("delay=5ms", "no rate"),
+            ("40mbit/s", "no delay bound"),
+            ("40mb/s,delay=5ms", "40mb/s"),
+            ("0bit/s,delay=5ms", "rate is zero"),
+            ("40mbit/s,delay=5", "has no unit"),
+            ("40mbit/s,delay=0ms", "delay bound is zero"),
+            ("40mbit/s,delay=5ms,delay=6ms", "delay twice"),
+            ("40mbit/s,delay=5ms,fast", "\"fast\""),
+            ("40mbit/s,delay=5ms,to=1.2.3.4:5", "unknown part"),
+            ("40mbit/s,delay=5ms,burst=0", "burst"),
+            ("40mbit/s,delay=5ms,max=4KB", "ambiguous"),
+            ("40mbit/s,delay=5ms,max=8GiB", "max"),
+            ("40mbit/s,delay=5ms,max=0", "max"),
+            ("40mbit/s,delay=5ms,max=10,min=11", "smallest message"),
+            ("40mbit/s,delay=5ms,dest=192.0.2.7", "dest"),
+            ("1bit/s,delay=5ms,max=1MiB", "between 1ns and a day"),
+        ] {
+            let why = line.parse::<Compact>().expect_err(line).to_string();
+            assert!(why.contains(words), "{line}: {why}");
+        }
+    }
+}

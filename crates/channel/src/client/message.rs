@@ -1,0 +1,101 @@
+//! A message where it lies.
+
+use punctual_model::Instant;
+use punctual_ring::frames::{Addressed as _, Frame, Words as _};
+
+use super::Receiving;
+use crate::rings::View;
+
+/// Bytes of a word of shared memory.
+const WORD: usize = 8;
+
+/// Words that are copied at once.
+const COPIED: usize = 16;
+
+/// Where a message lies that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lies {
+    /// In words of the server's memory.
+    word: usize,
+    bytes: usize,
+    arrived: Instant,
+}
+
+impl Lies {
+    pub(super) fn of(frame: Frame<'_, View>) -> Self {
+        Self {
+            word: frame.position() / WORD,
+            bytes: frame.len(),
+            arrived: Instant::from_nanos(frame.user()),
+        }
+    }
+}
+
+/// The next message of a channel. Its length is checked; its bytes are the server's, and to be had as
+/// a copy, or as an address for the kernel.
+#[derive(Debug)]
+pub struct Message<'a> {
+    receiving: &'a mut Receiving,
+    lies: Lies,
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn of(receiving: &'a mut Receiving) -> Option<Self> {
+        receiving.oldest.map(|lies| Self { receiving, lies })
+    }
+
+    /// How many bytes it has.
+    #[allow(clippy::len_without_is_empty, reason = "a message without bytes is a message")]
+    pub fn len(&self) -> usize {
+        self.lies.bytes
+    }
+
+    /// Which message, counted from the first that the server put in, modulo 2⁶⁴.
+    pub fn number(&self) -> u64 {
+        // The oldest held is the first that was not released.
+        self.receiving.takes.released()
+    }
+
+    /// When it had come to this host, in CLOCK_MONOTONIC, as the server says.
+    pub fn arrived(&self) -> Instant {
+        self.lies.arrived
+    }
+
+    /// Copies its bytes from the byte `at` on.
+    ///
+    /// # Panics
+    /// If it has not as many bytes.
+    pub fn read(&self, at: usize, mut into: &mut [u8]) {
+        let Lies { word, bytes, .. } = self.lies;
+        assert!(at <= bytes && into.len() <= bytes - at, "beyond the message");
+        let memory = self.receiving.takes.memory();
+        let (mut word, mut first) = (word + at / WORD, at % WORD);
+        let mut copied = [0; COPIED];
+        while !into.is_empty() {
+            let count = into.len().min(COPIED * WORD - first);
+            let words = (first + count).div_ceil(WORD);
+            memory.load_all(word, &mut copied[..words]);
+            let (some, rest) = into.split_at_mut(count);
+            let (head, whole) = some.split_at_mut((WORD - first).min(count));
+            head.copy_from_slice(&copied[0].to_ne_bytes()[first..first + head.len()]);
+            for (to, from) in whole.chunks_mut(WORD).zip(&copied[1..]) {
+                to.copy_from_slice(&from.to_ne_bytes()[..to.len()]);
+            }
+            (into, word, first) = (rest, word + words, 0);
+        }
+    }
+
+    /// Where its [`Self::len`] bytes lie, for the kernel to read (as in write(2)) while it is borrowed.
+    /// Not for a `&[u8]`: the server may write at any time.
+    pub fn address(&self) -> *const u8 {
+        self.receiving.takes.memory().address(self.lies.word)
+    }
+
+    /// Gives its place back to the server: the message was received.
+    pub fn release(self) {
+        let Receiving { takes, peer, oldest } = self.receiving;
+        *oldest = None;
+        let wake = takes.release(1);
+        peer.ring(wake);
+    }
+}

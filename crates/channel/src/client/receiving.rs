@@ -1,0 +1,213 @@
+//! The end that receives.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use punctual_linux::pass::Heard;
+use punctual_model::Instant;
+use punctual_ring::frames::{Geometry, Rest};
+
+use super::message::Lies;
+use super::peer::Peer;
+use super::{Message, ReceiveError};
+use crate::rings::{Passed, RingError, Takes, client};
+
+/// A message that was copied out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// Which message, counted from the first that the server put in: none is missing in between.
+    pub number: u64,
+    /// When it had come to this host, as the server says.
+    pub arrived: Instant,
+}
+
+/// A channel's end in the process that receives.
+///
+/// ```
+/// use punctual_channel::client::{Geometry, ReceiveError, Receiving};
+/// use punctual_channel::rings::server;
+///
+/// let geometry = Geometry::new(8, 1_472)?;
+/// let (mut receiving, passed) = Receiving::create(geometry)?;
+/// // What the broker hands to the server; here that is us.
+/// let mut server = server::puts(passed.frames, passed.page, geometry)?;
+/// assert_eq!(receiving.try_receive(&mut []), Err(ReceiveError::Empty));
+///
+/// let mut slot = server.claim()?.expect("it is empty");
+/// slot.write(0, b"hello");
+/// slot.push(5, 1_000_000);
+/// let _ = server.publish();
+///
+/// let mut bytes = [0; 1_472];
+/// let received = receiving.receive(&mut bytes)?;
+/// assert_eq!(&bytes[..received.bytes], b"hello");
+/// assert_eq!((received.number, received.arrived.as_nanos()), (0, 1_000_000));
+/// # drop(passed.bell);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Receiving {
+    pub(super) takes: Takes,
+    pub(super) peer: Peer,
+    /// The oldest message, taken and not released: the one held at most.
+    pub(super) oldest: Option<Lies>,
+}
+
+impl Receiving {
+    /// An empty queue, and what a server is to be handed of it.
+    ///
+    /// # Errors
+    /// If there is no memory, or no descriptor is left.
+    pub fn create(geometry: Geometry) -> Result<(Self, Passed), RingError> {
+        let (takes, memory) = client::receiving(geometry)?;
+        let (peer, passed) = Peer::meet(memory)?;
+        Ok((Self { takes, peer, oldest: None }, passed))
+    }
+
+    /// What the next server is to be handed, after one that is gone: the same queue with all that was
+    /// not received, and a new bell. To a server that is still there this end is gone from here on.
+    ///
+    /// # Errors
+    /// If no descriptors are left. Then all is as it was.
+    pub fn rejoin(&mut self) -> Result<Passed, RingError> {
+        self.rise();
+        self.peer.meet_the_next()
+    }
+
+    /// How many messages of which size the queue holds.
+    pub fn geometry(&self) -> Geometry {
+        self.takes.geometry()
+    }
+
+    /// Copies the next message out; waits while there is none.
+    ///
+    /// # Errors
+    /// Any but [`ReceiveError::Empty`] and [`ReceiveError::TimedOut`].
+    pub fn receive(&mut self, into: &mut [u8]) -> Result<Received, ReceiveError> {
+        self.receive_until(into, Instant::MAX)
+    }
+
+    /// As [`Self::receive`], and waits until [`punctual_linux::clock::now`] is `until` at the longest.
+    ///
+    /// # Errors
+    /// Any but [`ReceiveError::Empty`].
+    pub fn receive_until(
+        &mut self,
+        into: &mut [u8],
+        until: Instant,
+    ) -> Result<Received, ReceiveError> {
+        self.wait_until(until)?;
+        self.try_receive(into)
+    }
+
+    /// Copies the next message out if there is one.
+    ///
+    /// # Errors
+    /// Any but [`ReceiveError::TimedOut`].
+    pub fn try_receive(&mut self, into: &mut [u8]) -> Result<Received, ReceiveError> {
+        let message = self.message()?.ok_or(ReceiveError::Empty)?;
+        let (number, arrived, bytes) = (message.number(), message.arrived(), message.len());
+        let room = into.len();
+        let Some(into) = into.get_mut(..bytes) else {
+            return Err(ReceiveError::TooSmall { number, bytes, room });
+        };
+        message.read(0, into);
+        message.release();
+        Ok(Received { bytes, number, arrived })
+    }
+
+    /// The next message where it lies, if there is one. It stays the next one unless it is released.
+    ///
+    /// # Errors
+    /// [`ReceiveError::ServerGone`] with nothing left, [`ReceiveError::Corrupt`] or
+    /// [`ReceiveError::Bell`].
+    pub fn message(&mut self) -> Result<Option<Message<'_>>, ReceiveError> {
+        self.rise();
+        if self.look()? {
+            return Ok(Message::of(self));
+        }
+        // Who only ever tries must hear at some time that nobody will put anything in.
+        self.peer.silence().map_err(ReceiveError::Bell)?;
+        if !self.peer.is_gone() {
+            return Ok(None);
+        }
+        // What it put in before its end.
+        if self.look()? { Ok(Message::of(self)) } else { Err(ReceiveError::ServerGone) }
+    }
+
+    /// Waits until there is a message.
+    ///
+    /// # Errors
+    /// Any but [`ReceiveError::Empty`] and [`ReceiveError::TooSmall`].
+    pub fn wait_until(&mut self, until: Instant) -> Result<(), ReceiveError> {
+        self.rise();
+        loop {
+            if self.look()? {
+                return Ok(());
+            }
+            if self.peer.is_gone() {
+                return Err(ReceiveError::ServerGone);
+            }
+            if self.takes.rest()? == Rest::Work {
+                continue;
+            }
+            let heard = self.peer.wait(until);
+            self.takes.rise();
+            if heard.map_err(ReceiveError::Bell)? == Heard::Nothing && !self.look()? {
+                return Err(ReceiveError::TimedOut);
+            }
+        }
+    }
+
+    /// The first step of waiting for a message in an event loop ([how](super#in-an-event-loop)).
+    ///
+    /// # Errors
+    /// [`ReceiveError::ServerGone`] with nothing left, or [`ReceiveError::Corrupt`].
+    pub fn before_poll(&mut self) -> Result<Rest, ReceiveError> {
+        if self.look()? {
+            return Ok(Rest::Work);
+        }
+        if self.peer.is_gone() {
+            return Err(ReceiveError::ServerGone);
+        }
+        let rest = self.takes.rest()?;
+        self.peer.polled = rest == Rest::Sleep;
+        Ok(rest)
+    }
+
+    /// The step after poll(2), however that ended. That the server is gone says the next call that
+    /// finds nothing left.
+    ///
+    /// # Errors
+    /// [`ReceiveError::Bell`].
+    pub fn after_poll(&mut self) -> Result<(), ReceiveError> {
+        let silenced = self.peer.silence();
+        self.rise();
+        silenced.map_err(ReceiveError::Bell)
+    }
+
+    /// Whether there is a message; then it is `oldest`.
+    fn look(&mut self) -> Result<bool, ReceiveError> {
+        if self.oldest.is_none() {
+            self.oldest = self.takes.take()?.map(Lies::of);
+        }
+        Ok(self.oldest.is_some())
+    }
+
+    /// Awake, whatever was said before a poll.
+    #[inline]
+    fn rise(&mut self) {
+        if self.peer.polled {
+            self.peer.polled = false;
+            self.takes.rise();
+        }
+    }
+}
+
+/// To poll for reading: [how](super#in-an-event-loop).
+impl AsFd for Receiving {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.peer.bell().as_fd()
+    }
+}

@@ -1,0 +1,232 @@
+//! The end that sends.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use punctual_linux::clock;
+use punctual_linux::pass::Heard;
+use punctual_model::{Duration, Instant};
+use punctual_ring::frames::{Corrupt, Geometry, Rest};
+
+use super::peer::Peer;
+use super::{Batch, DrainError, SendError};
+use crate::rings::{Passed, Puts, RingError, client};
+
+/// How long it is waited before the queue is looked at again while it is drained: the server wakes
+/// who waits for room, and not who waits for emptiness.
+const LOOKS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(5));
+
+/// A channel's end in the process that sends.
+///
+/// ```
+/// use punctual_channel::client::{Geometry, Sending};
+/// use punctual_channel::rings::server;
+///
+/// let geometry = Geometry::new(8, 1_472)?;
+/// let (mut sending, passed) = Sending::create(geometry)?;
+/// // What the broker hands to the server; here that is us.
+/// let mut server = server::takes(passed.frames, passed.page, geometry)?;
+///
+/// sending.send(b"hello")?;
+/// let frame = server.take()?.expect("it is there");
+/// assert_eq!((frame.len(), sending.unreleased()?), (5, 1));
+/// # drop(passed.bell);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Sending {
+    pub(super) puts: Puts,
+    pub(super) peer: Peer,
+}
+
+impl Sending {
+    /// An empty queue, and what a server is to be handed of it. Until one takes messages out there is
+    /// room for [`Geometry::slots`].
+    ///
+    /// # Errors
+    /// If there is no memory, or no descriptor is left.
+    pub fn create(geometry: Geometry) -> Result<(Self, Passed), RingError> {
+        let (puts, memory) = client::sending(geometry)?;
+        let (peer, passed) = Peer::meet(memory)?;
+        Ok((Self { puts, peer }, passed))
+    }
+
+    /// What the next server is to be handed, after one that is gone: the same queue with all that has
+    /// not left, and a new bell. To a server that is still there this end is gone from here on.
+    ///
+    /// # Errors
+    /// If no descriptors are left. Then all is as it was.
+    pub fn rejoin(&mut self) -> Result<Passed, RingError> {
+        self.rise();
+        self.peer.meet_the_next()
+    }
+
+    /// How many messages of which size the queue holds.
+    pub fn geometry(&self) -> Geometry {
+        self.puts.geometry()
+    }
+
+    /// Puts a copy of `message` into the queue; waits while there is no room.
+    ///
+    /// # Errors
+    /// Any but [`SendError::Full`] and [`SendError::TimedOut`].
+    #[inline]
+    pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        self.send_until(message, Instant::MAX)
+    }
+
+    /// As [`Self::send`], and waits until [`clock::now`] is `until` at the longest.
+    ///
+    /// # Errors
+    /// Any but [`SendError::Full`].
+    pub fn send_until(&mut self, message: &[u8], until: Instant) -> Result<(), SendError> {
+        while !self.put(message)? {
+            self.wait_until(until)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a copy of `message` into the queue if there is room.
+    ///
+    /// # Errors
+    /// Any but [`SendError::TimedOut`].
+    #[inline]
+    pub fn try_send(&mut self, message: &[u8]) -> Result<(), SendError> {
+        if self.put(message)? { Ok(()) } else { self.full() }
+    }
+
+    /// Messages written where they are to lie, shown to the server together.
+    #[inline]
+    pub fn batch(&mut self) -> Batch<'_> {
+        self.rise();
+        Batch::of(self)
+    }
+
+    /// Whether a message could be sent without waiting. The server may withhold slots, so there can be
+    /// none with an empty queue.
+    ///
+    /// # Errors
+    /// [`SendError::ServerGone`] or [`SendError::Corrupt`].
+    pub fn has_room(&mut self) -> Result<bool, SendError> {
+        Ok(self.batch().claim()?.is_some())
+    }
+
+    /// Waits until there is room.
+    ///
+    /// # Errors
+    /// Any but [`SendError::Full`] and [`SendError::TooLong`].
+    pub fn wait_until(&mut self, until: Instant) -> Result<(), SendError> {
+        // What a batch that was leaked left unpublished, the server would not see while we sleep.
+        drop(self.batch());
+        loop {
+            if self.peer.is_gone() {
+                return Err(SendError::ServerGone);
+            }
+            if self.puts.rest()? == Rest::Work {
+                return Ok(());
+            }
+            let heard = self.peer.wait(until);
+            self.puts.rise();
+            if heard.map_err(SendError::Bell)? == Heard::Nothing && !self.has_room()? {
+                return Err(SendError::TimedOut { slots: self.geometry().slots() });
+            }
+        }
+    }
+
+    /// How many messages have not left yet: the server gives a slot back when it has handed the last
+    /// packet of its message over.
+    ///
+    /// # Errors
+    /// If the server's part of the memory makes no sense.
+    pub fn unreleased(&mut self) -> Result<u64, Corrupt> {
+        self.puts.unreleased()
+    }
+
+    /// Waits until all has left.
+    ///
+    /// # Errors
+    /// Says how many messages are left.
+    pub fn drain_until(&mut self, until: Instant) -> Result<(), DrainError> {
+        self.rise();
+        let (mut pause, longest) = LOOKS;
+        loop {
+            let left = self.unreleased()?;
+            if left == 0 {
+                return Ok(());
+            }
+            if self.peer.is_gone() {
+                return Err(DrainError::ServerGone { left });
+            }
+            let now = clock::now();
+            if now >= until {
+                return Err(DrainError::TimedOut { left });
+            }
+            // What it hears is its end at most, and that at once.
+            self.peer.wait(until.min(now.saturating_add(pause))).map_err(DrainError::Bell)?;
+            pause = longest.min(pause + pause);
+        }
+    }
+
+    /// The first step of waiting for room in an event loop ([how](super#in-an-event-loop)).
+    ///
+    /// # Errors
+    /// [`SendError::ServerGone`] or [`SendError::Corrupt`].
+    pub fn before_poll(&mut self) -> Result<Rest, SendError> {
+        drop(self.batch());
+        if self.peer.is_gone() {
+            return Err(SendError::ServerGone);
+        }
+        let rest = self.puts.rest()?;
+        self.peer.polled = rest == Rest::Sleep;
+        Ok(rest)
+    }
+
+    /// The step after poll(2), however that ended. That the server is gone says the next call.
+    ///
+    /// # Errors
+    /// [`SendError::Bell`].
+    pub fn after_poll(&mut self) -> Result<(), SendError> {
+        let silenced = self.peer.silence();
+        self.rise();
+        silenced.map_err(SendError::Bell)
+    }
+
+    /// Whether there was room.
+    #[inline]
+    fn put(&mut self, message: &[u8]) -> Result<bool, SendError> {
+        let most = self.geometry().max_message();
+        if message.len() > most as usize {
+            return Err(SendError::TooLong { bytes: message.len(), most });
+        }
+        let mut batch = self.batch();
+        let Some(mut slot) = batch.claim()? else { return Ok(false) };
+        slot.write(0, message);
+        slot.push(message.len());
+        Ok(true)
+    }
+
+    /// No room. Who only ever tries must hear at some time that nobody will make any.
+    #[cold]
+    fn full(&mut self) -> Result<(), SendError> {
+        self.peer.silence().map_err(SendError::Bell)?;
+        Err(match self.peer.is_gone() {
+            true => SendError::ServerGone,
+            false => SendError::Full { slots: self.geometry().slots() },
+        })
+    }
+
+    /// Awake, whatever was said before a poll.
+    #[inline]
+    fn rise(&mut self) {
+        if self.peer.polled {
+            self.peer.polled = false;
+            self.puts.rise();
+        }
+    }
+}
+
+/// To poll for reading: [how](super#in-an-event-loop).
+impl AsFd for Sending {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.peer.bell().as_fd()
+    }
+}

@@ -1,0 +1,146 @@
+//! How the thread that decides and a thread that carries messages speak: a queue each way, and an
+//! eventfd each way to wake for it.
+//!
+//! Neither waits for the other. Whatever takes long (connecting, mapping, unmapping, closing) is done
+//! by the side that decides: an order brings what was made, and a report takes away what is over.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+
+/// The side that decides.
+#[derive(Debug)]
+pub struct Desk<O, R> {
+    orders: Producer<O>,
+    reports: Consumer<R>,
+    to: Arc<OwnedFd>,
+    from: Arc<OwnedFd>,
+}
+
+/// The side that carries.
+#[derive(Debug)]
+pub struct Post<O, R> {
+    orders: Consumer<O>,
+    reports: Producer<R>,
+    to: Arc<OwnedFd>,
+    from: Arc<OwnedFd>,
+}
+
+/// Both sides, with room for so many orders and reports.
+///
+/// # Errors
+/// If no descriptor is left (eventfd(2)).
+pub fn desk_and_post<O, R>(
+    orders: usize,
+    reports: usize,
+) -> Result<(Desk<O, R>, Post<O, R>), Errno> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let wake = || rustix::event::eventfd(0, flags).map(Arc::new);
+    let (to, from) = (wake()?, wake()?);
+    let (order, ordered) = RingBuffer::new(orders);
+    let (report, reported) = RingBuffer::new(reports);
+    let desk =
+        Desk { orders: order, reports: reported, to: Arc::clone(&to), from: Arc::clone(&from) };
+    Ok((desk, Post { orders: ordered, reports: report, to, from }))
+}
+
+impl<O, R> Desk<O, R> {
+    /// Gives an order.
+    ///
+    /// # Errors
+    /// If the other side does not keep up, it comes back.
+    pub fn order(&mut self, order: O) -> Result<(), O> {
+        self.orders.push(order).map_err(|rtrb::PushError::Full(order)| order)?;
+        ring(&self.to);
+        Ok(())
+    }
+
+    /// The oldest report. Poll(2) this [`AsFd`] to know when there is one.
+    pub fn report(&mut self) -> Option<R> {
+        let report = self.reports.pop().ok();
+        if report.is_none() {
+            silence(&self.from);
+            // One that came before the bell was silent.
+            return self.reports.pop().ok();
+        }
+        report
+    }
+}
+
+impl<O, R> AsFd for Desk<O, R> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.from.as_fd()
+    }
+}
+
+impl<O, R> Post<O, R> {
+    /// The oldest order. Poll(2) this [`AsFd`] to know when there is one.
+    pub fn take(&mut self) -> Option<O> {
+        self.orders.pop().ok()
+    }
+
+    /// To be called when this [`AsFd`] was readable, before the orders are taken.
+    pub fn silence(&self) {
+        silence(&self.to);
+    }
+
+    /// Reports.
+    ///
+    /// # Errors
+    /// If the other side does not keep up, it comes back.
+    pub fn report(&mut self, report: R) -> Result<(), R> {
+        self.reports.push(report).map_err(|rtrb::PushError::Full(report)| report)?;
+        ring(&self.from);
+        Ok(())
+    }
+
+    /// Whether the other side is gone.
+    pub fn is_abandoned(&self) -> bool {
+        self.orders.is_abandoned()
+    }
+}
+
+impl<O, R> AsFd for Post<O, R> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.to.as_fd()
+    }
+}
+
+/// So that a thread that sleeps sees that nobody is left.
+impl<O, R> Drop for Desk<O, R> {
+    fn drop(&mut self) {
+        ring(&self.to);
+    }
+}
+
+fn ring(bell: &OwnedFd) {
+    // Fails only when it has been rung 2⁶⁴ times and not heard: then it is heard.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}
+
+fn silence(bell: &OwnedFd) {
+    let _ = rustix::io::read(bell, &mut [0; 8]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_go_one_way_and_reports_the_other() {
+        let (mut desk, mut post) = desk_and_post::<u32, String>(2, 1).expect("descriptors");
+        assert!(desk.order(1).is_ok() && desk.order(2).is_ok());
+        assert_eq!(desk.order(3), Err(3));
+        post.silence();
+        assert_eq!((post.take(), post.take(), post.take()), (Some(1), Some(2), None));
+        assert_eq!(post.report("a".into()), Ok(()));
+        assert_eq!(post.report("b".into()), Err("b".into()));
+        assert_eq!((desk.report(), desk.report()), (Some("a".into()), None));
+        assert!(!post.is_abandoned());
+        drop(desk);
+        assert!(post.is_abandoned());
+    }
+}

@@ -1,0 +1,226 @@
+//! One channel, as its receiver knows it.
+
+use std::sync::Arc;
+
+use punctual_linux::net::xdp::Policer;
+use punctual_linux::net::{Arrival, Stamps, UdpSocket, WallOffset};
+use punctual_linux::pass::Bell;
+use punctual_model::channel::{Framing, LinearBounded};
+use punctual_model::{Duration, Instant};
+use punctual_ring::frames::Wake;
+
+use super::early::Early;
+use super::error::{Ended, OpenError};
+use super::order::Urgency;
+use super::police::Police;
+use super::terms::Terms;
+use crate::account::{Receipts, ReceivedAccount};
+use crate::fragment::Reassembly;
+use crate::rings::Puts;
+
+/// Everything that a receiver needs to receive on a channel. Made by the side that decides, for it
+/// takes time: memory for fragments, and the socket's options.
+#[derive(Debug)]
+pub struct Opening {
+    pub(super) terms: Terms,
+    pub(super) arrivals: LinearBounded,
+    pub(super) socket: UdpSocket,
+    pub(super) puts: Puts,
+    pub(super) bell: Bell,
+    pub(super) receipts: Receipts,
+    /// Of fragments.
+    pub(super) reassembly: Option<Reassembly>,
+}
+
+impl Opening {
+    /// From a socket of its own, bound where it listens and connected if it hears one peer only, to a
+    /// client's ring.
+    ///
+    /// # Errors
+    /// If the traffic cannot be policed, the ring's slots are too small, or the socket has not what is
+    /// needed (SO_MEMINFO: Linux 4.12).
+    pub fn new(terms: Terms, socket: UdpSocket, puts: Puts, bell: Bell) -> Result<Self, OpenError> {
+        let arrivals = terms.arrivals()?;
+        let (bytes, wanted) = (puts.geometry().max_message(), arrivals.max_message());
+        if bytes < wanted {
+            return Err(OpenError::SlotsTooSmall { bytes, wanted });
+        }
+        // So that a message counts when it came and not when it was read.
+        socket.set_stamps(Stamps { receive: true, ..Stamps::default() })?;
+        socket.set_receive_buffer(terms.socket_bytes(arrivals))?;
+        // Whether losses can be counted is known before there are any.
+        socket.drops()?;
+        let fragments = terms.framing == Framing::Fragments;
+        let reassembly = fragments.then(|| Reassembly::new(terms.limits(arrivals)));
+        let receipts = Receipts::new(fragments);
+        Ok(Self { terms, arrivals, socket, puts, bell, receipts, reassembly })
+    }
+
+    /// What becomes of its messages.
+    pub fn account(&self) -> &Arc<ReceivedAccount> {
+        self.receipts.account()
+    }
+}
+
+/// What an [`Opening`] has become. It is given back when the channel is closed, because to take it apart
+/// takes time.
+#[derive(Debug)]
+pub struct Channel {
+    pub(super) id: u64,
+    pub(super) opening: Opening,
+    pub(super) police: Police,
+    pub(super) early: Early,
+    /// Whether it waits for its turn.
+    pub(super) queued: bool,
+    /// Whether it will be tended to at some instant.
+    pub(super) tended: bool,
+    /// While its sender breaks its contract, what is in it has no deadline.
+    pub(super) demoted_until: Instant,
+    /// What is not read yet came at this instant or later.
+    pub(super) floor: Instant,
+    /// Datagrams read.
+    came: u64,
+    /// Those when it was last tended to.
+    came_before: u64,
+    /// Drops of the socket that are in the books, modulo 2³².
+    drops: u32,
+}
+
+/// When a turn is, and how stamps become instants.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clocks {
+    pub(super) now: Instant,
+    pub(super) wall: Option<WallOffset>,
+}
+
+/// What a turn of a channel came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Served {
+    pub(super) read: u32,
+    /// Nothing was left in the socket.
+    pub(super) drained: bool,
+    pub(super) ended: Option<Ended>,
+}
+
+impl Channel {
+    pub(super) fn new(id: u64, opening: Opening, now: Instant) -> Self {
+        let police = Police::new(&opening.terms, opening.arrivals);
+        // What was dropped before there was a channel is not in its books.
+        let drops = opening.socket.drops().unwrap_or(0);
+        Self {
+            id,
+            police,
+            early: Early::new(&opening.terms, opening.arrivals, now),
+            opening,
+            queued: false,
+            tended: false,
+            demoted_until: Instant::ZERO,
+            floor: Instant::ZERO,
+            came: 0,
+            came_before: 0,
+            drops,
+        }
+    }
+
+    /// What becomes of its messages.
+    pub fn account(&self) -> &Arc<ReceivedAccount> {
+        self.opening.account()
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.opening.socket
+    }
+
+    /// To be called now and then while something happens in it. Whether it should be called again, with
+    /// one datagram each `share` for each best-effort channel.
+    pub(super) fn tend(
+        &mut self,
+        now: Instant,
+        policer: Option<&Policer>,
+        share: Duration,
+    ) -> bool {
+        let lost = self.settle(now, policer);
+        let came = self.came - std::mem::replace(&mut self.came_before, self.came);
+        let opening = &self.opening;
+        if opening.terms.delay_bound.is_none() {
+            self.early.look(&opening.socket, policer, now, share, came + lost);
+        }
+        let waits = opening.reassembly.as_ref().is_some_and(|it| it.next_give_up().is_some());
+        self.queued || came > 0 || lost > 0 || self.early.is_filtered() || waits
+    }
+
+    /// Counts what was lost up to `now`. How many datagrams came to the socket and were not kept.
+    pub(super) fn settle(&mut self, now: Instant, policer: Option<&Policer>) -> u64 {
+        let lost = self.tally();
+        if let Some(policer) = policer {
+            let discarded = self.early.count(policer);
+            self.opening.receipts.not_kept(0, discarded);
+        }
+        if let Some(reassembly) = &mut self.opening.reassembly {
+            if !self.queued {
+                reassembly.give_up(now);
+                self.floor = self.floor.max(now);
+            }
+            self.opening.receipts.reassembly(reassembly.counts(), reassembly.open());
+        }
+        lost
+    }
+
+    /// Counts what the socket, or the filter before it, did not keep. How many.
+    fn tally(&mut self) -> u64 {
+        let drops = self.opening.socket.drops().unwrap_or(self.drops);
+        let lost = u64::from(drops.wrapping_sub(self.drops));
+        self.drops = drops;
+        if self.early.is_filtered() {
+            self.opening.receipts.not_kept(0, lost);
+        } else {
+            self.opening.receipts.not_kept(lost, 0);
+        }
+        lost
+    }
+
+    /// How it is to wait, with something in it that came at `arrived`.
+    pub(super) fn urgency(&self, now: Instant, arrived: Instant) -> Urgency {
+        match self.opening.terms.delay_bound {
+            Some(bound) if self.demoted_until <= now => Urgency::By(arrived.saturating_add(bound)),
+            _ => Urgency::Later,
+        }
+    }
+
+    /// A datagram was read. When it came: by the kernel's stamp, as far as that can be true. A stamp in the future is
+    /// of a datagram that came during this turn, or of a clock that was set.
+    pub(super) fn arrived(&mut self, clocks: &Clocks, arrival: &Arrival) -> Instant {
+        self.came += 1;
+        self.opening.receipts.arrived();
+        let stamp = arrival.stamp.zip(clocks.wall);
+        let stamp = stamp.and_then(|(stamp, wall)| wall.monotonic(stamp));
+        self.floor = stamp.map_or(clocks.now, |at| at.min(clocks.now)).max(self.floor);
+        self.floor
+    }
+
+    /// Shows the client what was put into its ring, and wakes it if it sleeps.
+    pub(super) fn publish(&mut self) -> Result<(), Ended> {
+        match self.opening.puts.publish() {
+            Wake::Nobody => Ok(()),
+            Wake::Ring => self.opening.bell.ring().map_err(|_| Ended::ClientGone),
+        }
+    }
+
+    /// A whole message came at `arrived` and is in the ring.
+    pub(super) fn received(&mut self, bytes: u32, now: Instant, arrived: Instant) {
+        let receipts = &mut self.opening.receipts;
+        receipts.message(bytes, crate::account::Outcome::Received);
+        receipts.resided(now.saturating_since(arrived));
+    }
+
+    /// A message or a datagram broke the contract.
+    pub(super) fn broke(&mut self, conforms_at: Instant) {
+        self.demoted_until = self.demoted_until.max(conforms_at);
+    }
+}
+
+/// How long a message was on its way, if that can be known.
+pub(super) fn delay(sent: Option<Instant>, arrived: Instant) -> Option<Duration> {
+    sent.filter(|sent| *sent <= arrived).map(|sent| arrived.saturating_since(sent))
+}

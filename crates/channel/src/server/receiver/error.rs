@@ -1,0 +1,55 @@
+//! Why a channel does not receive, or receives no longer.
+
+use punctual_linux::net::{OptionError, ReceiveError};
+use punctual_model::channel::TrafficError;
+use punctual_ring::frames::Corrupt;
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Why a channel cannot be opened for receiving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// Its traffic cannot be policed.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// The socket cannot be set up.
+    #[error("its socket cannot be set up: {0}")]
+    Option(#[from] OptionError),
+    /// The ring is not for these messages.
+    #[error(
+        "its ring has slots of {bytes} bytes and its messages may have {wanted}: make a ring of \
+         slots as large as max_message"
+    )]
+    SlotsTooSmall {
+        /// What a slot has.
+        bytes: u32,
+        /// What a message may have.
+        wanted: u32,
+    },
+    /// Two channels of one name.
+    #[error("there is a channel {id} already: close it first")]
+    Taken {
+        /// The name.
+        id: u64,
+    },
+    /// No more sockets can be waited for.
+    #[error(
+        "the socket cannot be waited for: epoll_ctl(2) failed: {0}; fs.epoll.max_user_watches limits \
+         how many can be"
+    )]
+    Watch(Errno),
+}
+
+/// Why a channel ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Ended {
+    /// Its client is gone.
+    #[error("its client is gone")]
+    ClientGone,
+    /// Its ring makes no sense.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// Its socket does not receive any more.
+    #[error(transparent)]
+    Socket(#[from] ReceiveError),
+}

@@ -1,0 +1,6 @@
+//! Over the loopback, turned by hand.
+
+mod broken;
+mod overload;
+mod rig;
+mod whole;

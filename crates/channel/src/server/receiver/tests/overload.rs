@@ -1,0 +1,127 @@
+//! More than was declared, and more than can be served.
+
+use std::num::NonZeroU32;
+
+use punctual_linux::clock;
+use punctual_model::Duration;
+use punctual_model::channel::Framing;
+
+use super::rig::{Client, Rig, spaced, terms};
+use crate::server::receiver::{BestEffort, QUANTUM};
+
+fn share(datagrams_a_second: u32, burst: u32) -> BestEffort {
+    let some = |n| NonZeroU32::new(n).expect("not zero");
+    BestEffort { datagrams_a_second: some(datagrams_a_second), burst: some(burst) }
+}
+
+#[test]
+fn a_sender_that_breaks_its_contract_is_cut_to_it_and_loses_its_urgency() {
+    let mut rig = Rig::new(Some(share(1_000_000, 1_000)));
+    for framing in [Framing::Datagram, Framing::Fragments] {
+        let flood = rig.open(1, spaced(framing, Duration::from_secs(10), 5), 1_024);
+        let honest = rig.open(2, spaced(framing, Duration::from_micros(10), 1_000), 1_024);
+        let send = |client: &Client, message| match framing {
+            Framing::Datagram => client.send(b"x"),
+            Framing::Fragments => client.send_in_fragments(message, 8),
+        };
+        for message in 0..200 {
+            send(&flood, message);
+            rig.turn();
+        }
+        let all_of = |rig: &Rig, sent: u64| rig.books(&flood).datagrams.arrived == sent;
+        rig.until(|rig| all_of(rig, 200));
+        let books = rig.books(&flood);
+        assert_eq!(books.received, 5, "{books:?}");
+        // A message may have ten fragments, so fifty-one at once conform.
+        let policed = if framing == Framing::Datagram { 0 } else { 200 - 51 };
+        let discarded = 195 - policed;
+        assert_eq!((books.datagrams.policed, books.losses.discarded), (policed, discarded));
+        rig.turns.clear();
+        for message in 0..100 {
+            send(&flood, 200 + message);
+            send(&honest, message);
+        }
+        clock::sleep(Duration::from_millis(20));
+        rig.turn();
+        assert_eq!(rig.settle(&honest, 100).received, 100);
+        let last_honest = rig.turns.iter().rposition(|id| *id == 2).expect("served");
+        let first_flood = rig.turns.iter().position(|id| *id == 1);
+        assert!(first_flood.is_none_or(|at| at > last_honest), "{:?}", rig.turns);
+        rig.until(|rig| all_of(rig, 300));
+        for id in [1, 2] {
+            rig.receiver.close(clock::now(), id).expect("open");
+        }
+    }
+}
+
+#[test]
+fn best_effort_gets_its_share_and_no_more() {
+    // One each ten seconds after the first ten.
+    let mut rig = Rig::new(Some(BestEffort {
+        datagrams_a_second: NonZeroU32::MIN,
+        burst: NonZeroU32::new(10).expect("not zero"),
+    }));
+    let flood = rig.open(1, terms(Framing::Datagram, None), 64);
+    let honest = rig.open(2, terms(Framing::Datagram, Some(Duration::from_secs(1))), 64);
+    for _ in 0..40 {
+        flood.send(b"x");
+        honest.send(b"x");
+    }
+    let before = clock::now();
+    rig.until(|rig| rig.books(&honest).received == 40 && rig.books(&flood).received >= 10);
+    let again = rig.turn().expect("more is there");
+    let passed = clock::now().saturating_since(before) / Duration::from_secs(1);
+    assert!(rig.books(&flood).received <= 10 + passed + 1, "{:?}", rig.books(&flood));
+    assert!(again > before);
+}
+
+/// What comes beyond the share is discarded by a filter, counted, and kept again when it is less.
+#[test]
+fn overload_is_discarded_before_the_socket_and_counted() {
+    let mut rig = Rig::new(Some(share(1_000, QUANTUM)));
+    let mut clients = [(0, Framing::Datagram), (1, Framing::Fragments)]
+        .map(|(id, framing)| rig.open(id, terms(framing, None), 1_024));
+    let mut sent_datagrams = [0_u64; 2];
+    let early = |rig: &Rig, client: &Client| rig.books(client).datagrams.early;
+    rig.until(|rig| {
+        for (client, sent) in clients.iter().zip(&mut sent_datagrams) {
+            for _ in 0..20 {
+                match client.id {
+                    0 => client.send(b"x"),
+                    _ => client.send_in_fragments(*sent, 8),
+                }
+                *sent += 1;
+            }
+        }
+        clients.iter().all(|client| early(rig, client) > 500)
+    });
+    for (at, client) in clients.iter_mut().enumerate() {
+        rig.until(|rig| {
+            let datagrams = rig.books(client).datagrams;
+            datagrams.arrived + datagrams.early + datagrams.socket == sent_datagrams[at]
+        });
+        // Quiet, so nothing is discarded any more.
+        rig.until(|rig| !rig.receiver.get(client.id).expect("open").early.is_filtered());
+        let before = early(&rig, client);
+        for message in 0..5 {
+            let number = sent_datagrams[at] + message;
+            match at {
+                0 => client.send(b"x"),
+                _ => client.send_in_fragments(number, 8),
+            }
+            clock::sleep(Duration::from_millis(2));
+            rig.turn();
+        }
+        let all = sent_datagrams[at] + 5;
+        rig.until(|rig| {
+            let datagrams = rig.books(client).datagrams;
+            datagrams.arrived + datagrams.early + datagrams.socket == all
+        });
+        let books = rig.books(client);
+        assert_eq!(early(&rig, client), before, "{books:?}");
+        if at == 0 {
+            assert_eq!(books.received + books.losses.total(), all, "{books:?}");
+        }
+        client.take();
+    }
+}

@@ -1,0 +1,180 @@
+//! A receiver, its clients and their senders in one thread.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+
+use punctual_linux::clock;
+use punctual_linux::memfd::{Others, Readable, Writable};
+use punctual_linux::net::{Outgoing, Place, Setup, UdpSocket, WallOffset};
+use punctual_linux::pass::Bell;
+use punctual_model::channel::{Framing, LinearBounded, Traffic};
+use punctual_model::{Duration, Instant};
+use punctual_ring::frames::{Geometry, Producer};
+
+use crate::account::ReceivedSnapshot;
+use crate::fragment::Fragments;
+use crate::rings::{Takes, View, server};
+use crate::server::receiver::{BestEffort, Channel, Ended, Opening, Receiver, Terms, Turn};
+
+/// The longest message.
+pub(super) const MAX: u32 = 1_000;
+
+/// The number in headers.
+const NUMBER: u32 = 9;
+
+/// A receiver, and which channel had which turn.
+pub(super) struct Rig {
+    pub(super) receiver: Receiver,
+    pub(super) turns: Vec<u64>,
+    pub(super) ended: Vec<(u64, Box<Channel>, Ended)>,
+}
+
+/// A client, and who sends to it.
+pub(super) struct Client {
+    pub(super) id: u64,
+    pub(super) takes: Takes,
+    /// Its own page, to scribble over.
+    pub(super) page: Writable,
+    pub(super) bell: Option<Bell>,
+    pub(super) sender: UdpSocket,
+    pub(super) listens: SocketAddr,
+}
+
+pub(super) fn terms(framing: Framing, delay_bound: Option<Duration>) -> Terms {
+    let spacing = Duration::from_micros(10);
+    Terms {
+        traffic: Traffic::Bounded(LinearBounded::new(1, MAX, spacing, 1_000).expect("valid")),
+        delay_bound,
+        framing,
+        number: NUMBER,
+        least_fragment: NonZeroU16::new(100).expect("not zero"),
+        unevenness: Duration::from_millis(5),
+        shared_clock: true,
+    }
+}
+
+pub(super) fn promised(framing: Framing) -> Terms {
+    terms(framing, Some(Duration::from_millis(5)))
+}
+
+/// As [`promised`], but one message each `spacing`, and bursts of so many.
+pub(super) fn spaced(framing: Framing, spacing: Duration, burst: u32) -> Terms {
+    let arrivals = LinearBounded::new(1, MAX, spacing, burst).expect("valid");
+    Terms { traffic: Traffic::Bounded(arrivals), ..promised(framing) }
+}
+
+impl Rig {
+    pub(super) fn new(best_effort: Option<BestEffort>) -> Self {
+        let mut receiver = Receiver::new(best_effort).expect("descriptors");
+        receiver.set_wall(WallOffset::measure());
+        Self { receiver, turns: Vec::new(), ended: Vec::new() }
+    }
+
+    /// Opens a channel with a ring of so many slots.
+    pub(super) fn open(&mut self, id: u64, terms: Terms, slots: u32) -> Client {
+        let geometry = Geometry::new(slots, MAX).expect("valid");
+        let bytes = geometry.producer_bytes();
+        let copy = |memory: &Writable| {
+            std::os::fd::AsFd::as_fd(memory).try_clone_to_owned().expect("descriptors")
+        };
+        let page =
+            Writable::create("page", Geometry::CONSUMER_BYTES, Others::Write).expect("memory");
+        let frames = Writable::create("frames", bytes, Others::Write).expect("memory");
+        let (frames_passed, page_passed) = (copy(&frames), copy(&page));
+        let view =
+            |memory: &Writable, bytes| View(Readable::of(copy(memory), bytes).expect("pages"));
+        let takes = {
+            let seen = view(&frames, bytes);
+            Producer::create(geometry, frames, view(&page, Geometry::CONSUMER_BYTES))
+                .expect("zeroes");
+            let own = Writable::of(copy(&page), Geometry::CONSUMER_BYTES).expect("writable");
+            Takes::attach(own, seen).expect("a queue")
+        };
+        let puts = server::puts(frames_passed, page_passed, geometry).expect("as made");
+        let socket = Setup::at("127.0.0.1:0".parse().expect("valid"));
+        let socket = UdpSocket::open(&socket).expect("opens");
+        let listens = socket.local_address().expect("bound");
+        let sender = UdpSocket::open(&Setup::to(listens)).expect("opens");
+        let (bell, theirs) = Bell::pair().expect("descriptors");
+        let opening = Opening::new(terms, socket, puts, theirs).expect("fits");
+        self.receiver.open(clock::now(), id, opening).expect("opens");
+        Client { id, takes, page, bell: Some(bell), sender, listens }
+    }
+
+    /// Turns until there is nothing to do; until when.
+    pub(super) fn turn(&mut self) -> Option<Instant> {
+        self.receiver.wait(Instant::ZERO, clock::now);
+        loop {
+            match self.receiver.turn(clock::now()) {
+                Turn::Served(id) => self.turns.push(id),
+                Turn::Ended(id, channel, ended) => self.ended.push((id, channel, ended)),
+                Turn::Idle(until) => return until,
+            }
+        }
+    }
+
+    /// Turns until it holds, for twenty seconds at most.
+    pub(super) fn until(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
+        let until = clock::now() + Duration::from_secs(20);
+        while !holds(self) {
+            assert!(clock::now() < until, "it does not hold");
+            self.turn();
+            clock::sleep(Duration::from_micros(200));
+        }
+    }
+
+    pub(super) fn books(&self, client: &Client) -> ReceivedSnapshot {
+        self.receiver.get(client.id).expect("open").account().snapshot()
+    }
+
+    /// Turns until all that was sent is in the books.
+    pub(super) fn settle(&mut self, client: &Client, sent: u64) -> ReceivedSnapshot {
+        self.until(|rig| {
+            let books = rig.books(client);
+            books.received + books.losses.total() + u64::from(books.open) >= sent
+        });
+        self.books(client)
+    }
+}
+
+/// What is in a message.
+pub(super) fn content(message: u64, length: u32) -> Vec<u8> {
+    (0..length).map(|at| (message as u8).wrapping_mul(31).wrapping_add(at as u8)).collect()
+}
+
+impl Client {
+    /// Sends a datagram to it.
+    pub(super) fn send(&self, bytes: &[u8]) {
+        self.sender.send(&Outgoing::new(&[Place::of(bytes)])).expect("sent");
+    }
+
+    /// The datagrams of a message in fragments of 400 bytes.
+    pub(super) fn fragments(message: u64, length: u32) -> Vec<Vec<u8>> {
+        let fragment_bytes = NonZeroU16::new(400).expect("not zero");
+        let bytes = content(message, length);
+        let cut = Fragments { fragment_bytes, channel: NUMBER, message, length };
+        cut.within(0..length, Some(clock::now()))
+            .map(|piece| {
+                let of = piece.bytes.start as usize..piece.bytes.end as usize;
+                [&piece.header.to_bytes()[..], &bytes[of]].concat()
+            })
+            .collect()
+    }
+
+    /// Sends a message in fragments.
+    pub(super) fn send_in_fragments(&self, message: u64, length: u32) {
+        Self::fragments(message, length).iter().for_each(|datagram| self.send(datagram));
+    }
+
+    /// All that is in its ring: bytes and stamps.
+    pub(super) fn take(&mut self) -> Vec<(Vec<u8>, Instant)> {
+        let mut all = Vec::new();
+        while let Some(frame) = self.takes.take().expect("sound") {
+            let mut bytes = vec![0; frame.len()];
+            frame.read(0, &mut bytes);
+            all.push((bytes, Instant::from_nanos(frame.user())));
+        }
+        let _ = self.takes.release(all.len() as u64);
+        all
+    }
+}

@@ -1,0 +1,157 @@
+//! Who is served when, and what is done beside it.
+
+use std::cmp::Reverse;
+
+use punctual_model::channel::Framing;
+use punctual_model::{Duration, Instant};
+
+use super::channel::{Channel, Clocks, Served};
+use super::error::Ended;
+use super::order::Seat;
+use super::watch::Told;
+use super::{QUANTUM, Receiver, datagrams, fragments};
+
+/// How often a channel in which something happens is tended to: losses are counted, incomplete messages
+/// given up, and the filter of best effort set.
+const TENDING: Duration = Duration::from_millis(100);
+
+/// Channels that are tended to in one go.
+const TENDED_AT_A_GO: usize = 16;
+
+/// What a turn came to.
+#[must_use]
+#[derive(Debug)]
+pub enum Turn {
+    /// A channel had its turn: turn again.
+    Served(u64),
+    /// A channel ended by itself and is closed. It is given back to be taken apart elsewhere. Turn again.
+    Ended(u64, Box<Channel>, Ended),
+    /// Nothing is to be done until something comes, or until this instant.
+    Idle(Option<Instant>),
+}
+
+impl Receiver {
+    /// Waits until something comes, or until the instant. Whether what was given to
+    /// [`wake_for`](Self::wake_for) is readable. `clock` is asked once it has waited.
+    pub fn wait(&mut self, until: Instant, clock: impl Fn() -> Instant) -> bool {
+        let mut told = std::mem::take(&mut self.told);
+        self.watch.wait(until, &mut told);
+        let now = clock();
+        let mut called = false;
+        for told in told.drain(..) {
+            match told {
+                Told::Readable(seat) => self.came(now, seat),
+                Told::Gone(seat) => self.gone.push(seat),
+                Told::Called => called = true,
+            }
+        }
+        self.told = told;
+        called
+    }
+
+    /// Does the most urgent thing at `now`, which never goes back.
+    pub fn turn(&mut self, now: Instant) -> Turn {
+        while let Some(seat) = self.gone.pop() {
+            let Some(id) = self.channel(seat).map(|channel| channel.id) else { continue };
+            if let Some(channel) = self.close(now, id) {
+                return Turn::Ended(id, channel, Ended::ClientGone);
+            }
+        }
+        self.tend(now);
+        while let Some(seat) = self.order.next_urgent() {
+            if let Some((turn, _)) = self.serve(now, seat, QUANTUM) {
+                return turn;
+            }
+        }
+        let next = self.tending.peek().map(|Reverse((at, _))| *at);
+        while self.order.has_later() {
+            let most = match &mut self.best_effort {
+                None => QUANTUM,
+                Some((_, share)) => match share.ask(now, QUANTUM) {
+                    Ok(most) => most,
+                    Err(again) => {
+                        return Turn::Idle(Some(next.map_or(again, |next| next.min(again))));
+                    }
+                },
+            };
+            let Some(seat) = self.order.next_later() else { break };
+            let Some((turn, read)) = self.serve(now, seat, most) else { continue };
+            if let Some((_, share)) = &mut self.best_effort {
+                share.used(read);
+            }
+            return turn;
+        }
+        Turn::Idle(next)
+    }
+
+    fn channel(&mut self, seat: Seat) -> Option<&mut Channel> {
+        let place = self.places.get_mut(seat.at as usize)?;
+        place.channel.as_deref_mut().filter(|_| place.generation == seat.generation)
+    }
+
+    /// The kernel says that a socket has something.
+    pub(super) fn came(&mut self, now: Instant, seat: Seat) {
+        let Some(channel) = self.channel(seat).filter(|channel| !channel.queued) else { return };
+        channel.queued = true;
+        let urgency = channel.urgency(now, now);
+        let tended = std::mem::replace(&mut channel.tended, true);
+        self.order.add(seat, urgency);
+        if !tended {
+            self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
+        }
+    }
+
+    /// A turn of a channel that waited for it, and how many datagrams it read. `None` if it is closed.
+    fn serve(&mut self, now: Instant, seat: Seat, most: u32) -> Option<(Turn, u32)> {
+        let clocks = Clocks { now, wall: self.wall };
+        let place = self.places.get_mut(seat.at as usize)?;
+        let channel = place.channel.as_deref_mut()?;
+        if place.generation != seat.generation {
+            return None;
+        }
+        channel.queued = false;
+        let served = match channel.opening.terms.framing {
+            Framing::Datagram => datagrams::serve(channel, &clocks, most),
+            Framing::Fragments => fragments::serve(channel, &clocks, &mut self.inbox),
+        };
+        let Served { read, drained, ended } = served;
+        let id = channel.id;
+        if let Some(ended) = ended {
+            return Some((Turn::Ended(id, self.close(now, id)?, ended), read));
+        }
+        if drained {
+            channel.floor = channel.floor.max(now);
+        } else {
+            channel.queued = true;
+            let urgency = channel.urgency(now, channel.floor);
+            self.order.add(seat, urgency);
+        }
+        Some((Turn::Served(id), read))
+    }
+
+    /// The time between two datagrams of a best-effort channel, if all have their equal share.
+    pub(super) fn share(&self) -> Duration {
+        let share = self.best_effort.as_ref().map_or(Duration::ZERO, |(share, _)| share.spacing());
+        share.checked_mul(self.unpromised).unwrap_or(Duration::MAX)
+    }
+
+    /// Looks after channels in which something happened, as far as it is time.
+    fn tend(&mut self, now: Instant) {
+        let share = self.share();
+        for _ in 0..TENDED_AT_A_GO {
+            let due = self.tending.peek().is_some_and(|Reverse((at, _))| *at <= now);
+            let Some(Reverse((_, seat))) = due.then(|| self.tending.pop()).flatten() else {
+                return;
+            };
+            let Some(place) = self.places.get_mut(seat.at as usize) else { continue };
+            let Some(channel) = place.channel.as_deref_mut() else { continue };
+            if place.generation != seat.generation {
+                continue;
+            }
+            channel.tended = channel.tend(now, self.policer.as_ref(), share);
+            if channel.tended {
+                self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
+            }
+        }
+    }
+}

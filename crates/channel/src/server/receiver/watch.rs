@@ -1,0 +1,107 @@
+//! Which sockets have something, from the kernel: each tells once when something came (EPOLLET,
+//! epoll(7)), so thousands of channels cost what arrives and nothing else.
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use punctual_linux::clock;
+use punctual_linux::net::UdpSocket;
+use punctual_linux::pass::Bell;
+use punctual_model::Instant;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+
+use super::order::Seat;
+
+/// Events taken at a time; the others are taken the next time.
+const EVENTS: usize = 64;
+
+/// The highest bit of what an event says: it is about a bell.
+const BELL: u64 = 1 << 63;
+
+/// What no seat says.
+const CALL: u64 = u64::MAX;
+
+/// What is waited for.
+pub(super) struct Watch {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+/// What the kernel tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// A socket has something.
+    Readable(Seat),
+    /// Nobody is left at the other end of a bell.
+    Gone(Seat),
+    /// Somebody else's descriptor is readable.
+    Called,
+}
+
+impl Watch {
+    pub(super) fn new() -> Result<Self, Errno> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })
+    }
+
+    /// Tells of a socket, and of the death of who is behind a bell. Not of its rings: a receiver waits
+    /// for no client.
+    pub(super) fn add(&self, seat: Seat, socket: &UdpSocket, bell: &Bell) -> Result<(), Errno> {
+        let seat = word(seat);
+        let data = EventData::new_u64;
+        epoll::add(&self.epoll, socket, data(seat), EventFlags::IN | EventFlags::ET)?;
+        let gone = EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, bell, data(seat | BELL), gone).inspect_err(|_| {
+            let _ = epoll::delete(&self.epoll, socket);
+        })
+    }
+
+    /// Both are removed: their descriptors may be open elsewhere, so that closing them is not enough.
+    pub(super) fn remove(&self, socket: &UdpSocket, bell: &Bell) {
+        let _ = epoll::delete(&self.epoll, socket);
+        let _ = epoll::delete(&self.epoll, bell);
+    }
+
+    /// Tells [`Told::Called`] as long as it is readable.
+    pub(super) fn add_call(&self, call: BorrowedFd<'_>) -> Result<(), Errno> {
+        epoll::add(&self.epoll, call, EventData::new_u64(CALL), EventFlags::IN)
+    }
+
+    /// Waits for something to tell, or until the instant; epoll_wait(2) rounds it up to a millisecond.
+    pub(super) fn wait(&mut self, until: Instant, all: &mut Vec<Told>) {
+        self.events.clear();
+        let left = until.saturating_since(clock::now());
+        let timeout = clock::timespec(left.as_nanos());
+        // The end of time is beyond what the kernel takes as a time-out on some hosts.
+        let timeout = (until < Instant::MAX).then_some(&timeout);
+        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        // A signal, at most: then nothing is told.
+        let _ = epoll::wait(&self.epoll, spare, timeout);
+        all.extend(self.events.drain(..).map(|event| told(event.data.u64())));
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("epoll", &self.epoll).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+fn word(seat: Seat) -> u64 {
+    u64::from(seat.generation & (u32::MAX >> 1)) << 32 | u64::from(seat.at)
+}
+
+fn told(word: u64) -> Told {
+    if word == CALL {
+        return Told::Called;
+    }
+    let seat = Seat { at: word as u32, generation: ((word & !BELL) >> 32) as u32 };
+    if word & BELL == 0 { Told::Readable(seat) } else { Told::Gone(seat) }
+}

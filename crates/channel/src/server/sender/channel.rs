@@ -1,0 +1,90 @@
+//! One channel, as its sender knows it.
+
+use punctual_linux::pass::Bell;
+use punctual_model::channel::Framing;
+use punctual_model::{Duration, Instant};
+use punctual_policy::outlet::{Promise, Terms};
+
+use crate::account::Recorder;
+use crate::rings::Takes;
+
+/// Everything that a sender needs to carry a channel.
+#[derive(Debug)]
+pub struct Opening {
+    /// Its contract. No message of a channel whose framing is datagrams is longer than a packet.
+    pub terms: Terms,
+    /// How its messages become datagrams.
+    pub framing: Framing,
+    /// The number by which the receiver knows it, in the headers of fragments.
+    pub number: u32,
+    /// Where its messages come from.
+    pub takes: Takes,
+    /// What its client hears, and rings.
+    pub bell: Bell,
+    /// Its books.
+    pub recorder: Recorder,
+}
+
+/// What an [`Opening`] has become. It is given back when the channel is closed, because to take it
+/// apart takes time.
+#[derive(Debug)]
+pub struct Channel {
+    pub(super) opening: Opening,
+    /// Its number at the outlet.
+    pub(super) outlet: u32,
+    /// The message on its way.
+    pub(super) head: Option<Head>,
+    /// When the messages that are known and not taken were seen.
+    pub(super) seen: Instant,
+    /// Rings that were for nothing, since the last message.
+    pub(super) vain: u32,
+    /// Rings since they were last silenced.
+    pub(super) rings: u32,
+    /// Whether it is to be looked at again at some instant.
+    pub(super) again: bool,
+    /// Whether nobody is left who could ring.
+    pub(super) gone: bool,
+    /// Nothing of it is carried any more.
+    pub(super) ended: bool,
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    /// Where in the client's memory it lies, in bytes.
+    pub(super) position: usize,
+    pub(super) bytes: u32,
+    /// Counted from the channel's first.
+    pub(super) number: u64,
+    pub(super) logical: Instant,
+}
+
+impl Channel {
+    /// To be opened. Boxed here, because the thread that carries channels asks for no memory.
+    pub fn new(opening: Opening) -> Box<Self> {
+        Box::new(Self {
+            opening,
+            outlet: 0,
+            head: None,
+            seen: Instant::ZERO,
+            vain: 0,
+            rings: 0,
+            again: false,
+            gone: false,
+            ended: false,
+        })
+    }
+
+    /// What was promised to it and what became of it.
+    pub fn recorder(&self) -> &Recorder {
+        &self.opening.recorder
+    }
+}
+
+/// The delay bound, if there is one.
+pub(super) fn promised(terms: Terms) -> Option<Duration> {
+    match terms.promise {
+        Promise::RealTime { delay_bound, .. } => Some(delay_bound),
+        Promise::BestEffort => None,
+    }
+}

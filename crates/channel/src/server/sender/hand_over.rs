@@ -1,0 +1,145 @@
+//! One block, from where it lies to the transport.
+
+use std::num::NonZeroU16;
+
+use punctual_linux::net::Place;
+use punctual_model::channel::Framing;
+use punctual_model::{Duration, Instant};
+use punctual_policy::outlet::{Block, Sent};
+
+use super::channel::Head;
+use super::{Channel, Sender, ring};
+use crate::account::{Delivered, Loss};
+use crate::fragment::{Fragments, HEADER_BYTES};
+use crate::rings::View;
+use crate::transport::{HandedOver, NotTaken, Packet, Piece, Transport};
+
+/// The most packets of a block that are handed over in one go: what one system call takes.
+const MOST: usize = 64;
+
+/// When a transport that has no room, and does not say when it will, is tried again.
+const RETRY: Duration = Duration::from_micros(50);
+
+/// What follows for the message of a block.
+enum Outcome {
+    More,
+    Sent { leaves_by: Instant },
+    Lost(Loss),
+}
+
+impl<T: Transport<To = u32>> Sender<T> {
+    /// Hands over the block that the outlet gave, and takes the next message where that was the end of
+    /// one.
+    pub(super) fn hand_over(&mut self, now: Instant, block: Block, clock: impl Fn() -> Instant) {
+        let key = self.of_outlet[block.channel as usize];
+        let Some(channel) = self.channels[key as usize].as_mut() else {
+            // The outlet gives nothing of a channel that was closed.
+            return self.outlet.give_up();
+        };
+        let Some(head) = channel.head else { return self.outlet.give_up() };
+        let packet_bytes = self.cut.packet_bytes();
+        let taken = match channel.opening.framing {
+            Framing::Datagram => {
+                let packet = Packet { head: &[], piece: piece(channel, head, 0..block.bytes) };
+                self.transport.hand_over(now, key, &[packet])
+            }
+            Framing::Fragments => {
+                fragments(&mut self.transport, now, key, channel, head, block, packet_bytes)
+            }
+        };
+        let outcome = match taken.stopped {
+            None => of_sent(self.outlet.sent(now)),
+            Some(NotTaken::WouldBlock { .. }) if taken.packets > 0 => {
+                // At most as many as a block has.
+                of_sent(self.outlet.sent_part(now, taken.packets as u32))
+            }
+            Some(NotTaken::WouldBlock { until }) => {
+                let until = until.unwrap_or_else(|| now.saturating_add(RETRY));
+                self.outlet.put_back(now, until);
+                Outcome::More
+            }
+            Some(why) => {
+                self.outlet.give_up();
+                Outcome::Lost(match why {
+                    NotTaken::TooLarge { .. } => Loss::Refused,
+                    _ => Loss::Unreachable,
+                })
+            }
+        };
+        let recorder = &mut channel.opening.recorder;
+        match outcome {
+            Outcome::More => return,
+            Outcome::Sent { leaves_by: ends } => recorder.sent(Delivered {
+                bytes: head.bytes,
+                logical: head.logical,
+                handed_over: clock(),
+                ends,
+            }),
+            Outcome::Lost(loss) => recorder.lost(loss),
+        }
+        channel.head = None;
+        ring(channel.opening.takes.release(1), &channel.opening.bell);
+        self.feed(now, key);
+    }
+}
+
+fn of_sent(sent: Sent) -> Outcome {
+    match sent {
+        Sent::Complete { leaves_by } => Outcome::Sent { leaves_by },
+        Sent::MoreOfIt => Outcome::More,
+        // By nobody but its thread, which is at work here.
+        Sent::Closed => Outcome::Lost(Loss::Closed),
+    }
+}
+
+/// A part of the message, where the client wrote it.
+fn piece(channel: &Channel, head: Head, bytes: std::ops::Range<u32>) -> Piece<'_> {
+    let View(memory) = channel.opening.takes.memory();
+    let at = |offset: u32| head.position + offset as usize;
+    Piece::Shared(Place::within(memory, at(bytes.start)..at(bytes.end)))
+}
+
+/// Hands over a block whose packets have headers.
+fn fragments<T: Transport<To = u32>>(
+    transport: &mut T,
+    now: Instant,
+    key: u32,
+    channel: &Channel,
+    head: Head,
+    block: Block,
+    packet_bytes: u32,
+) -> HandedOver {
+    let fragment_bytes = u16::try_from(packet_bytes).ok().and_then(NonZeroU16::new);
+    let message = Fragments {
+        // Whoever made the sender has seen to it; a larger packet would fit into no datagram.
+        fragment_bytes: fragment_bytes.unwrap_or(NonZeroU16::MAX),
+        channel: channel.opening.number,
+        message: head.number,
+        length: head.bytes,
+    };
+    let mut handed = 0;
+    let mut pieces = message.within(block.offset..block.offset + block.bytes, Some(now));
+    loop {
+        let mut heads = [[0; HEADER_BYTES]; MOST];
+        let mut ranges = [(0, 0); MOST];
+        let mut count = 0;
+        for one in pieces.by_ref().take(MOST) {
+            heads[count] = one.header.to_bytes();
+            ranges[count] = (one.bytes.start, one.bytes.end);
+            count += 1;
+        }
+        if count == 0 {
+            return HandedOver { packets: handed, stopped: None };
+        }
+        let mut packets = [Packet { head: &[], piece: Piece::Bytes(&[]) }; MOST];
+        for at in 0..count {
+            let (start, end) = ranges[at];
+            packets[at] = Packet { head: &heads[at], piece: piece(channel, head, start..end) };
+        }
+        let taken = transport.hand_over(now, key, &packets[..count]);
+        handed += taken.packets;
+        if taken.stopped.is_some() {
+            return HandedOver { packets: handed, ..taken };
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Carries the messages of many channels from their rings to a transport, at the instants and in the
+//! order that the outlet says.
+//!
+//! ```text
+//! bell ─▶ look ─▶ ring: take ─▶ outlet: offer ─▶ next ─▶ transport: hand over ─▶ ring: release ─▶ bell
+//!                   ▲                                                              │
+//!                   └────────────────────── the next message ◀─────────────────────┘
+//! ```
+//! It takes the time from its caller, allocates nothing once a channel is open, and makes the system
+//! calls of its transport and of the bells it rings. [`thread`] turns it on Linux.
+//!
+//! # What a hostile client can make it do
+//! A look at its ring for each ring of its bell, and to lose [`LOST_AT_A_GO`] messages each `I_min`. A
+//! bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
+//! makes no sense.
+
+mod channel;
+mod hand_over;
+#[cfg(test)]
+mod tests;
+pub mod thread;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+
+use punctual_linux::pass::PassError;
+use punctual_model::Instant;
+use punctual_model::channel::{Framing, Packetisation};
+use punctual_policy::outlet::{Next, NoRoom, Offered, Outlet, Terms};
+use punctual_ring::frames::{Corrupt, Rest, Wake};
+
+use crate::account::Loss;
+use crate::transport::Transport;
+pub use channel::{Channel, Opening};
+use channel::{Head, promised};
+
+/// Rings for nothing between two messages, after which a channel is ended. An honest client rings at
+/// most twice: its server may have seen the message before it heard the bell.
+pub const MOST_VAIN: u32 = 256;
+
+/// Messages of one channel that are lost in one go; the others have their turn then.
+const LOST_AT_A_GO: u32 = 64;
+
+/// After so many rings the bell is silenced, before it is full and rings no more.
+const RINGS: u32 = 64;
+
+/// Why a channel ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its client is gone, and what it had published is sent.
+    ClientGone,
+    /// Its ring makes no sense.
+    Corrupt(Corrupt),
+    /// Its bell rings for nothing.
+    RingsInVain,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ClientGone => f.write_str("its client is gone"),
+            Self::Corrupt(corrupt) => corrupt.fmt(f),
+            Self::RingsInVain => {
+                write!(f, "its client rang {MOST_VAIN} times for nothing: ring only when told to")
+            }
+        }
+    }
+}
+
+/// What to do next.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Something was done: look at the bells and turn again.
+    Again,
+    /// Nothing before then, unless a bell rings.
+    At(Instant),
+    /// Nothing, unless a bell rings.
+    Idle,
+}
+
+/// Channels by the numbers that whoever opens them chooses, from 0 to below `room`.
+#[derive(Debug)]
+pub struct Sender<T> {
+    outlet: Outlet,
+    cut: Packetisation,
+    channels: Box<[Option<Box<Channel>>]>,
+    /// By the outlet's number.
+    of_outlet: Box<[u32]>,
+    /// Each channel at most once, so that it never grows.
+    again: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Those that ended by themselves and were not told of yet; never grows either.
+    ended: Vec<(u32, Ended)>,
+    transport: T,
+}
+
+impl<T: Transport<To = u32>> Sender<T> {
+    /// Nothing is open. `outlet` has room for as many channels, and cuts as `cut` says.
+    pub fn new(outlet: Outlet, cut: Packetisation, room: u32, transport: T) -> Self {
+        let room = room as usize;
+        Self {
+            outlet,
+            cut,
+            channels: (0..room).map(|_| None).collect(),
+            of_outlet: vec![0; room].into(),
+            again: BinaryHeap::with_capacity(room),
+            ended: Vec::with_capacity(room),
+            transport,
+        }
+    }
+
+    /// The transport, to give it what a channel needs there.
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Opens channel `key`, and takes what its ring has already.
+    ///
+    /// # Errors
+    /// If it is open, or there is no such number.
+    ///
+    /// # Panics
+    /// If messages that are to be datagrams could be longer than a packet.
+    pub fn open(
+        &mut self,
+        now: Instant,
+        key: u32,
+        mut channel: Box<Channel>,
+    ) -> Result<(), NoRoom> {
+        let terms = channel.opening.terms;
+        let longest = terms.arrivals.max_message();
+        let whole =
+            channel.opening.framing == Framing::Fragments || longest <= self.cut.packet_bytes();
+        assert!(whole, "{longest} bytes are no datagram of {}", self.cut.packet_bytes());
+        let place = self.channels.get_mut(key as usize).ok_or(NoRoom)?;
+        if place.is_some() {
+            return Err(NoRoom);
+        }
+        channel.outlet = self.outlet.open(terms)?;
+        self.of_outlet[channel.outlet as usize] = key;
+        *place = Some(channel);
+        self.feed(now, key);
+        Ok(())
+    }
+
+    /// Other terms, from the next message on. False if there is no such channel.
+    #[must_use]
+    pub fn change(&mut self, key: u32, terms: Terms) -> bool {
+        let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        channel.opening.terms = terms;
+        channel.opening.recorder.change(promised(terms));
+        !channel.ended && self.outlet.change(channel.outlet, terms)
+    }
+
+    /// Closes a channel: what is left of its message is lost. Nothing if there is none.
+    pub fn close(&mut self, key: u32) -> Option<Box<Channel>> {
+        let mut channel = self.channels.get_mut(key as usize)?.take()?;
+        if !channel.ended {
+            let _was_open = self.outlet.close(channel.outlet);
+        }
+        if channel.again {
+            self.again.retain(|Reverse((_, other))| *other != key);
+        }
+        if channel.head.take().is_some() {
+            channel.opening.recorder.lost(Loss::Closed);
+        }
+        Some(channel)
+    }
+
+    /// A channel that has ended by itself. It is still to be closed.
+    pub fn ended(&mut self) -> Option<(u32, Ended)> {
+        self.ended.pop()
+    }
+
+    /// The bell of a channel rang; `gone` if nobody is left who could ring it.
+    pub fn look(&mut self, now: Instant, key: u32, gone: bool) {
+        let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        if channel.ended {
+            return;
+        }
+        channel.rings += 1;
+        if channel.rings >= RINGS {
+            channel.rings = 0;
+            let _ = channel.opening.bell.silence();
+        }
+        channel.gone |= gone;
+        channel.vain += 1;
+        if channel.vain > MOST_VAIN {
+            return self.end(key, Ended::RingsInVain);
+        }
+        if channel.head.is_none() && !channel.again {
+            channel.opening.takes.rise();
+            self.feed(now, key);
+        }
+    }
+
+    /// Hands over at most one block. `clock` is asked when that was done.
+    pub fn turn(&mut self, now: Instant, clock: impl Fn() -> Instant) -> Turn {
+        while let Some(Reverse((at, key))) = self.again.peek().copied()
+            && at <= now
+        {
+            self.again.pop();
+            if let Some(channel) = self.channels[key as usize].as_mut() {
+                channel.again = false;
+                self.feed(now, key);
+            }
+        }
+        let again = self.again.peek().map(|Reverse((at, _))| *at);
+        match (self.outlet.next(now), again) {
+            (Next::Send(block), _) => {
+                self.hand_over(now, block, clock);
+                Turn::Again
+            }
+            (Next::At(at), Some(again)) => Turn::At(at.min(again)),
+            (Next::At(at), None) | (Next::Idle, Some(at)) => Turn::At(at),
+            (Next::Idle, None) => Turn::Idle,
+        }
+    }
+
+    /// Takes the next message of a channel that has none on its way, or goes to rest.
+    fn feed(&mut self, now: Instant, key: u32) {
+        let Some(channel) = self.channels[key as usize].as_mut() else { return };
+        if channel.head.is_some() || channel.ended || channel.again {
+            return;
+        }
+        let Opening { takes, recorder, bell, .. } = &mut channel.opening;
+        for _ in 0..LOST_AT_A_GO {
+            let is_known = takes.known() > 0;
+            let frame = match takes.take() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => match takes.rest() {
+                    // What came before the end is sent before it.
+                    Ok(Rest::Sleep) if channel.gone => return self.end(key, Ended::ClientGone),
+                    Ok(Rest::Sleep) => return,
+                    Ok(Rest::Work) => continue,
+                    Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
+                },
+                Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
+            };
+            if !is_known {
+                channel.seen = now;
+            }
+            // At most `Geometry::MAX_MESSAGE`.
+            let (position, bytes) = (frame.position(), frame.len() as u32);
+            let number = takes.released();
+            recorder.offered(bytes);
+            match self.outlet.offer(now, channel.outlet, channel.seen, bytes) {
+                Offered::Taken { logical, conforming } => {
+                    channel.vain = 0;
+                    recorder.taken(bytes, logical, conforming);
+                    channel.head = Some(Head { position, bytes, number, logical });
+                    return;
+                }
+                Offered::TooEarly { conforms_at } => {
+                    recorder.lost(Loss::TooEarly);
+                    ring(takes.release(1), bell);
+                    // Not at rest until then: what comes too early costs nobody a look of its own.
+                    if takes.known() == 0 {
+                        return self.look_again(conforms_at, key);
+                    }
+                }
+                Offered::WrongSize => {
+                    recorder.lost(Loss::WrongSize);
+                    ring(takes.release(1), bell);
+                }
+            }
+        }
+        let later = now.saturating_add(channel.opening.terms.arrivals.min_inter_arrival());
+        self.look_again(later, key);
+    }
+
+    fn look_again(&mut self, at: Instant, key: u32) {
+        if let Some(channel) = self.channels[key as usize].as_mut()
+            && !std::mem::replace(&mut channel.again, true)
+        {
+            self.again.push(Reverse((at, key)));
+        }
+    }
+
+    /// Nothing more of this channel is carried.
+    fn end(&mut self, key: u32, why: Ended) {
+        let Some(channel) = self.channels[key as usize].as_mut() else { return };
+        if std::mem::replace(&mut channel.ended, true) {
+            return;
+        }
+        let _was_open = self.outlet.close(channel.outlet);
+        if channel.head.take().is_some() {
+            channel.opening.recorder.lost(Loss::Closed);
+        }
+        self.ended.push((key, why));
+    }
+}
+
+/// A client that is gone is seen by its bell.
+fn ring(wake: Wake, bell: &punctual_linux::pass::Bell) {
+    if wake == Wake::Ring {
+        match bell.ring() {
+            Ok(()) | Err(PassError::Gone) => {}
+            // Not heard: a client that waits looks again by itself (`client::Sending`).
+            Err(_) => {}
+        }
+    }
+}
