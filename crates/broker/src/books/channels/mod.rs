@@ -82,7 +82,7 @@ impl ChannelBooks {
         let minimum = (u128::from(bps) * u128::from(config.best_effort_ppm) / 1_000_000).max(1);
         let minimum = BitRate::new(minimum as u64).unwrap_or(config.link);
         let share = BestEffortShare::new(config.link, minimum).expect("at most the link");
-        let processor = Processor::new(link, config.cut, config.per_packet, config.cpu);
+        let processor = Processor::new(sender, config.cut, config.per_packet, config.cpu);
         Self {
             sender,
             density: Density::new(sender),
@@ -164,7 +164,7 @@ impl ChannelBooks {
             return Err(denied("delay-bound", format!("a delay bound of {bound}"), None));
         };
         self.share.channel_starts(rate).map_err(|why| denied("link", why.to_string(), None))?;
-        let fits = self.processor.add(&channel).and_then(|()| {
+        let fits = self.processor.add(&channel, self.kept_waiting()).and_then(|()| {
             let fits = self.in_time_with(&channel, &self.above);
             fits.inspect_err(|_| self.processor.remove(&channel))
         });
@@ -176,6 +176,13 @@ impl ChannelBooks {
         self.sending += 1;
         (entry.channel, entry.rate) = (Some(channel), Some(rate));
         Ok(())
+    }
+
+    /// For how long reservations may keep the channels' threads from running, at a time.
+    fn kept_waiting(&self) -> Duration {
+        let budgets = self.above.iter().map(|one| one.budget().as_nanos());
+        // Each may be used at the end of one period and at the beginning of the next.
+        Duration::from_nanos(budgets.fold(0, u64::saturating_add).saturating_mul(2))
     }
 
     /// Whether all messages stay in time with one channel more.

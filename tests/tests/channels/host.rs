@@ -1,0 +1,212 @@
+//! A broker that carries channels, and clients of it.
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{env, thread};
+
+use punctual_broker::client::{Broker as Connection, GrantedChannel};
+use punctual_broker::server::{Options, Server};
+use punctual_broker::want::WantedChannel;
+use punctual_broker::wire::{ChannelStatus, ChannelsStatus};
+use punctual_channel::client::{Receiving, Sending};
+use punctual_linux::process::die_with_parent;
+use punctual_linux::sched::Class;
+use punctual_model::Duration;
+use punctual_model::channel::{Framing, LinearBounded};
+use system_tests::live;
+use tempfile::TempDir;
+
+const ROLE: &str = "PUNCTUAL_TEST_ROLE";
+
+/// One at a time: their threads are above everything else.
+static ALONE: Mutex<()> = Mutex::new(());
+
+pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    live::may(Class::Fifo { priority: 82 }).then_some(guard)
+}
+
+pub(crate) const CONFIG: &str = r#"
+    [broker]
+    grace = "3s"
+    [channels]
+    link = "1gbit/s"
+    room = 64
+    [default]
+    share = "60%"
+    link = "100%"
+    max_grants = 2000
+    allow = ["channels"]
+"#;
+
+/// Not a test: what the other processes do.
+#[test]
+fn other_process() {
+    let Ok(role) = env::var(ROLE) else { return };
+    match role.split_once(' ') {
+        Some(("broker", folder)) => {
+            let folder = PathBuf::from(folder);
+            tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+            let server = Server::open(Options {
+                config: folder.join("broker.toml"),
+                config_must_exist: true,
+                socket: folder.join("socket"),
+                state: folder.join("state"),
+                measured: None,
+            });
+            server.expect("opens").run().expect("runs");
+        }
+        Some(("client", rest)) => crate::deaths::publish_and_wait(rest),
+        _ => panic!("{role}"),
+    }
+}
+
+/// This program again.
+pub(crate) fn another(role: String) -> Command {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command.args(["--exact", "host::other_process", "--nocapture", "--quiet"]).env(ROLE, role);
+    die_with_parent(&mut command);
+    command
+}
+
+/// Killed when dropped.
+pub(crate) struct Broker {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Broker {
+    pub(crate) fn start(config: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("punctual-channels").tempdir();
+        let folder = folder.expect("a folder");
+        fs::write(folder.path().join("broker.toml"), config).expect("written");
+        let child = spawn(&folder);
+        let broker = Self { folder, child };
+        broker.wait_until_it_answers();
+        broker
+    }
+
+    fn wait_until_it_answers(&self) {
+        let answers = || Connection::connect_to(&self.socket()).is_ok();
+        assert!(live::eventually(answers), "no answer:\n{}", self.log());
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::connect_to(&self.socket()).expect("it runs")
+    }
+
+    pub(crate) fn channels(&self) -> ChannelsStatus {
+        self.connect().channels().expect("it answers")
+    }
+
+    pub(crate) fn channel(&self, granted: &GrantedChannel) -> ChannelStatus {
+        let all = self.channels().channels;
+        all.into_iter().find(|one| one.grant == granted.id()).expect("it is there")
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(&self.folder);
+        self.wait_until_it_answers();
+    }
+
+    pub(crate) fn descriptors(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        fs::read_dir(folder).expect("it lives").count()
+    }
+
+    /// The sizes of what it has mapped, in lines.
+    pub(crate) fn mappings(&self) -> usize {
+        let file = format!("/proc/{}/maps", self.child.id());
+        fs::read_to_string(file).expect("it lives").lines().count()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+}
+
+fn spawn(folder: &TempDir) -> Child {
+    let mut command = another(format!("broker {}", folder.path().display()));
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("ours"));
+    command.spawn().expect("this program")
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            println!("the broker's log:\n{}", self.log());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A message of up to `bytes` every `spacing_us`.
+pub(crate) fn arrivals(bytes: u32, spacing_us: u64, burst: u32) -> LinearBounded {
+    LinearBounded::new(1, bytes, Duration::from_micros(spacing_us), burst).expect("valid")
+}
+
+/// A channel to `to`, with a delay bound that only a host that stands still exceeds.
+pub(crate) fn to(to: SocketAddr, bytes: u32, spacing_us: u64, framing: Framing) -> WantedChannel {
+    let bound = Some(Duration::from_millis(50));
+    let burst = 8;
+    WantedChannel {
+        framing,
+        ..WantedChannel::sending("test", arrivals(bytes, spacing_us, burst), bound, to)
+    }
+}
+
+pub(crate) fn open_sending(
+    broker: &mut Connection,
+    want: &WantedChannel,
+) -> (GrantedChannel, Sending) {
+    let granted = broker.open_channel(want).expect("there is room");
+    let (sending, queue) = Sending::create(want.geometry()).expect("memory");
+    broker.attach_channel(&granted, queue).expect("as granted");
+    (granted, sending)
+}
+
+pub(crate) fn open_receiving(
+    broker: &mut Connection,
+    want: &WantedChannel,
+) -> (GrantedChannel, Receiving) {
+    let granted = broker.open_channel(want).expect("there is room");
+    let (receiving, queue) = Receiving::create(want.geometry()).expect("memory");
+    broker.attach_channel(&granted, queue).expect("as granted");
+    (granted, receiving)
+}
+
+/// A plain socket that hears what is sent.
+pub(crate) fn listener() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("a socket");
+    let address = socket.local_addr().expect("an address");
+    (socket, address)
+}
+
+/// The first four bytes are a number.
+pub(crate) fn numbered(number: u32, bytes: usize) -> Vec<u8> {
+    let mut message = vec![number as u8; bytes];
+    message[..4].copy_from_slice(&number.to_be_bytes());
+    message
+}
+
+pub(crate) fn number_of(message: &[u8]) -> u32 {
+    let [a, b, c, d, rest @ ..] = message else { panic!("{} bytes", message.len()) };
+    let number = u32::from_be_bytes([*a, *b, *c, *d]);
+    assert!(rest.iter().all(|byte| *byte == number as u8), "the bytes of {number}");
+    number
+}

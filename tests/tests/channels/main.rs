@@ -1,0 +1,12 @@
+//! Channels through a running broker, over loopback: messages arrive, what is lost is counted, and
+//! nobody who cheats, dies or comes back costs another anything.
+//!
+//! They check what arrives and who holds what, never how fast. Without root's rights they say so and
+//! check nothing.
+#![allow(clippy::disallowed_methods, reason = "the patience of a test")]
+
+mod carried;
+mod deaths;
+mod host;
+mod hostile;
+mod restarts;
