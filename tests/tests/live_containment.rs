@@ -14,7 +14,7 @@ use punctual_model::{
     BestEffort, BestEffortSpec, Duration, Handler, HostProfile, Instant, Reservation, Service,
     Upcall, UpcallSpec,
 };
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::ceiling::{CEILING, LOWEST};
 use punctual_runtime::{Activity, NoticeKind, OrderError, Placement, Running, Upcalls};
 use punctual_trace::Kind;
 use system_tests::live::{PATIENCE, eventually, may};
@@ -164,6 +164,106 @@ fn inside_a_reservation_the_others_go_on_in_a_second_one() {
             None,
         ));
     }
+}
+
+#[test]
+fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weight() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !may(Class::Fifo { priority: CEILING }) {
+        return;
+    }
+    let classes = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&classes);
+    let note = move || {
+        let class = sched::get(thread::current()).expect("our own").class();
+        let mut seen = seen.lock().expect("whole");
+        if seen.last() != Some(&class) {
+            seen.push(class);
+        }
+    };
+    let pair = pair(Placement::Upcalls, note, None);
+    let least = Some(Class::Other { nice: 19 });
+    assert!(eventually(|| classes.lock().expect("whole").last() == Some(&least)));
+    assert!(more_of(&pair.others));
+    is_contained_and_rejoins(pair);
+    let fifo = |priority| Some(Class::Fifo { priority });
+    // Later jobs run at the ceiling, and end at once.
+    let classes = classes.lock().expect("whole");
+    assert_eq!(classes[..3], [fifo(CEILING), fifo(LOWEST - 1), least]);
+}
+
+#[test]
+fn a_probation_ends_with_the_upcalls() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !may(Class::Fifo { priority: CEILING }) {
+        return;
+    }
+    let stuck = Arc::new(Mutex::new(None));
+    let who = Arc::clone(&stuck);
+    let sleep = move || {
+        *who.lock().expect("whole") = Some(thread::current());
+        clock::sleep(Duration::from_millis(5));
+    };
+    let Pair { running, release, .. } = pair(Placement::Upcalls, sleep, None);
+    assert_eq!(running.wait(&[1], clock::now() + PATIENCE), [1]);
+    drop(running);
+    let stuck = stuck.lock().expect("whole").expect("it ran");
+    let class = || sched::get(stuck).ok().and_then(|now| now.class());
+    assert!(eventually(|| class() == Some(Class::Other { nice: 19 })), "{:?}", class());
+    drop(release);
+}
+
+#[test]
+fn the_first_time_it_rejoins_as_soon_as_it_is_back() {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !may(Class::Fifo { priority: CEILING }) {
+        return;
+    }
+    /// Sleeps in its third and sixth job, and notes when it came back.
+    struct Twice {
+        jobs: u32,
+        back: Vec<Instant>,
+    }
+    impl Handler for Twice {
+        fn iterate(&mut self, _: Instant, pdus: u32) -> u32 {
+            self.jobs += 1;
+            if matches!(self.jobs, 3 | 6) {
+                clock::sleep(Duration::from_millis(15));
+                self.back.push(clock::now());
+            }
+            pdus
+        }
+    }
+    const LONGEST: Duration = Duration::from_secs(2);
+    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
+    upcalls.create(upcall(20, 100), Twice { jobs: 0, back: Vec::new() }).expect("fits");
+    let slow = Twice { jobs: 100, back: Vec::new() };
+    upcalls.create(upcall(LONGEST.as_nanos() / 1_000_000, 100), slow).expect("fits");
+    let mut running = upcalls.run(clock::now()).expect("has its class");
+    let mut returned = 0;
+    let both = eventually(|| {
+        let is_return = |notice: &punctual_runtime::Notice| notice.kind == NoticeKind::Returned;
+        returned += running.notices().filter(is_return).count();
+        returned == 2
+    });
+    assert!(both, "{returned} times");
+    let six = || running.activity(0) == Activity::Active;
+    assert!(eventually(six));
+    clock::sleep(LONGEST + Duration::from_millis(100));
+    let stopped = running.stop().expect("kept its class");
+    let back = &stopped.handlers[0].back;
+    assert_eq!(back.len(), 2);
+    let next_release = |after: Instant| {
+        let mut starts = stopped.events.iter().filter(|event| {
+            event.job.task == 0 && event.kind == Kind::Start && event.release > after
+        });
+        starts.next().expect("it goes on").release
+    };
+    assert!(next_release(back[0]) < back[0] + LONGEST / 2, "at once");
+    // The second time it waits until the jobs that it held up are over.
+    let contained = stopped.events.iter().filter(|event| event.kind == Kind::Contained);
+    let last = contained.last().expect("two").at;
+    assert!(next_release(back[1]) >= last + LONGEST);
 }
 
 #[test]

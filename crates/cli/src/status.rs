@@ -1,11 +1,13 @@
-//! `punctual status`: what the broker has granted, to whom, and what it refused.
+//! `punctual status`: what the broker has granted, to whom, what came of it, and what it refused.
+
+mod channels;
 
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_broker::SOCKET;
 use punctual_broker::client::Broker;
-use punctual_broker::wire::{GrantStatus, Status};
+use punctual_broker::wire::{ChannelsStatus, GrantStatus, Status};
 use punctual_model::Service;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -15,6 +17,9 @@ const HELP: &str = "\
 Examples: one's own grants; as root those of everybody
   punctual status
   sudo punctual status --json | jq '.grants[] | select(.used_ppm > .share_ppm)'
+  sudo punctual status --json | jq '.channels.channels[] | select(.broken)'
+
+Of each channel: what was promised, and the delays measured since its queue was attached, from the instant at which a message counts as arrived to when its last packet was handed over (of one that receives: from its arrival at this host to its client's queue).
 
 Exit codes: 0 the broker answered, 2 bad usage, 3 no broker answers.";
 
@@ -31,17 +36,26 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let status = Broker::connect_to(&args.socket)
-        .and_then(|mut broker| broker.status())
+    let (status, channels) = Broker::connect_to(&args.socket)
+        .and_then(|mut broker| Ok((broker.status()?, broker.channels()?)))
         .map_err(Failure::cannot_here)?;
     if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
-        let text = serde_json::to_string_pretty(&status).unwrap_or_default();
+        let text = serde_json::to_string_pretty(&All { status, channels }).unwrap_or_default();
         output::print(&format!("{text}\n"))?;
     } else {
         output::print(&text(&status))?;
+        output::print(&channels::text(&channels))?;
     }
     Ok(Exit::Kept)
+}
+
+/// As JSON.
+#[derive(serde::Serialize)]
+struct All {
+    #[serde(flatten)]
+    status: Status,
+    channels: ChannelsStatus,
 }
 
 fn text(status: &Status) -> String {

@@ -17,6 +17,7 @@ use punctual_linux::sched::Class;
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, LinearBounded};
 use system_tests::live;
+use system_tests::network::Node;
 use tempfile::TempDir;
 
 const ROLE: &str = "PUNCTUAL_TEST_ROLE";
@@ -66,25 +67,36 @@ fn other_process() {
 
 /// This program again.
 pub(crate) fn another(role: String) -> Command {
-    let mut command = Command::new(env::current_exe().expect("this program"));
-    command.args(["--exact", "host::other_process", "--nocapture", "--quiet"]).env(ROLE, role);
+    let mut command = this_program(role);
     die_with_parent(&mut command);
     command
 }
 
-/// Killed when dropped.
-pub(crate) struct Broker {
-    folder: TempDir,
-    child: Child,
+fn this_program(role: String) -> Command {
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command.args(["--exact", "host::other_process", "--nocapture", "--quiet"]).env(ROLE, role);
+    command
 }
 
-impl Broker {
+/// Killed when dropped.
+pub(crate) struct Broker<'a> {
+    folder: TempDir,
+    child: Child,
+    /// The network that it is in.
+    node: Option<&'a Node>,
+}
+
+impl<'a> Broker<'a> {
     pub(crate) fn start(config: &str) -> Self {
+        Self::start_in(None, config)
+    }
+
+    pub(crate) fn start_in(node: Option<&'a Node>, config: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("punctual-channels").tempdir();
         let folder = folder.expect("a folder");
         fs::write(folder.path().join("broker.toml"), config).expect("written");
-        let child = spawn(&folder);
-        let broker = Self { folder, child };
+        let child = spawn(&folder, node);
+        let broker = Self { folder, child, node };
         broker.wait_until_it_answers();
         broker
     }
@@ -117,7 +129,7 @@ impl Broker {
     }
 
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.folder);
+        self.child = spawn(&self.folder, self.node);
         self.wait_until_it_answers();
     }
 
@@ -137,14 +149,21 @@ impl Broker {
     }
 }
 
-fn spawn(folder: &TempDir) -> Child {
-    let mut command = another(format!("broker {}", folder.path().display()));
+fn spawn(folder: &TempDir, node: Option<&Node>) -> Child {
+    let mut command = this_program(format!("broker {}", folder.path().display()));
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("ours"));
-    command.spawn().expect("this program")
+    match node {
+        None => {
+            die_with_parent(&mut command);
+            command.spawn().expect("this program")
+        }
+        // The thread that starts it ends, and with it who would count as its parent.
+        Some(node) => node.start(&mut command),
+    }
 }
 
-impl Drop for Broker {
+impl Drop for Broker<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             println!("the broker's log:\n{}", self.log());

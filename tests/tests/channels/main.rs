@@ -9,4 +9,5 @@ mod carried;
 mod deaths;
 mod host;
 mod hostile;
+mod network;
 mod restarts;

@@ -152,7 +152,9 @@ impl State {
             "demote" => Overrun::Demote,
             other => panic!("{other}"),
         };
-        let mut all = Upcalls::new(placement, HostProfile::ideal(1));
+        let all = Upcalls::new(placement, HostProfile::ideal(1));
+        // Nobody looks before the end.
+        let mut all = all.with_event_room(1 << 16);
         (self.jobs, self.periods) = (Vec::new(), Vec::new());
         for pair in upcalls.chunks(2) {
             let (conduct, period_ms) = (pair[0], pair[1].parse().expect("milliseconds"));

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt::Write as _;
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,8 +20,8 @@ use punctual_trace::Kind;
 /// One at a time: they share a CPU and the table.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What a process is to do: `parent cpu start_ns until_ns` and for each upcall
-/// `period_us batch quantum pdu_us`.
+/// What a process is to do: `parent cpu start_ns until_ns grace_us` and for each upcall
+/// `period_us batch quantum pdu_us`. A grace of zero: without containment.
 const ROLE: &str = "PUNCTUAL_TEST_ROLE";
 
 /// Works for a given processor time a PDU, and notes when.
@@ -46,12 +47,16 @@ impl Handler for Worker {
 pub(crate) fn play() {
     let Ok(role) = env::var(ROLE) else { return };
     let numbers: Vec<u64> = role.split(' ').map(|word| word.parse().expect("a number")).collect();
-    let (first, upcalls_of) = numbers.split_at(4);
+    let (first, upcalls_of) = numbers.split_at(5);
     assert!(set_table(&table_of(first[0] as u32)), "nothing ran yet");
     thread::pin_to(first[1] as usize).expect("a CPU of ours");
     let (start, until) = (Instant::from_nanos(first[2]), Instant::from_nanos(first[3]));
+    let upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1));
     // A busy host may take the CPU from a handler for longer than any grace.
-    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).without_containment();
+    let mut upcalls = match first[4] {
+        0 => upcalls.without_containment(),
+        grace_us => upcalls.with_grace(Duration::from_micros(grace_us)),
+    };
     for (of, name) in upcalls_of.chunks(4).zip('a'..) {
         let time_per_pdu = Service::from_micros(of[3]);
         let upcall = Upcall::new(UpcallSpec {
@@ -63,14 +68,17 @@ pub(crate) fn play() {
         })
         .expect("valid");
         let iterations = Vec::with_capacity(1 << 16);
+        // Who is watched keeps its word also when it is disturbed.
+        let time_per_pdu = if first[4] == 0 { time_per_pdu } else { time_per_pdu / 2 };
         let worker = Worker { time_per_pdu, began: Instant::ZERO, iterations };
         upcalls.create(upcall, worker).expect("admitted");
     }
     let running = upcalls.run(start).expect("has its class");
     clock::sleep_until(until);
+    let of_guard = switches_of_guard();
     let stopped = running.stop().expect("kept its class");
     assert_eq!(stopped.events_lost, 0);
-    let mut said = String::from("\n");
+    let mut said = format!("\nguard {of_guard}\n");
     for event in stopped.events {
         let (task, index, at) = (event.job.task, event.job.index, event.at.as_nanos());
         let release = event.release.as_nanos();
@@ -84,6 +92,21 @@ pub(crate) fn play() {
         }
     }
     println!("{said}");
+}
+
+/// Context switches of this process's guard so far, of its own will and not (proc_pid_status(5)).
+fn switches_of_guard() -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").expect("our own").flatten();
+    let of = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));
+    let is_guard =
+        |task: &fs::DirEntry| of(task, "comm").is_ok_and(|name| name.trim() == "upcalls-guard");
+    let status = tasks.filter(is_guard).filter_map(|task| of(&task, "status").ok());
+    let lines = status.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let counts = lines.filter_map(|line| {
+        let (name, count) = line.split_once(':')?;
+        name.ends_with("ctxt_switches").then(|| count.trim().parse::<u64>().expect("a number"))
+    });
+    counts.sum()
 }
 
 /// One word for each kind of event.
@@ -116,9 +139,14 @@ pub(crate) type Spec = [u64; 4];
 
 /// Another process with these upcalls, which ends by itself at `until`.
 pub(crate) fn other(start: Instant, until: Instant, upcalls: &[Spec]) -> Child {
+    watched(start, until, 0, upcalls)
+}
+
+/// The same with a guard, which gives so many µs of grace.
+pub(crate) fn watched(start: Instant, until: Instant, grace_us: u64, upcalls: &[Spec]) -> Child {
     let cpu = *thread::affinity().last().expect("some CPU");
     let (parent, from, to) = (std::process::id(), start.as_nanos(), until.as_nanos());
-    let mut role = format!("{parent} {cpu} {from} {to}");
+    let mut role = format!("{parent} {cpu} {from} {to} {grace_us}");
     for number in upcalls.as_flattened() {
         write!(role, " {number}").expect("a string");
     }
@@ -165,6 +193,8 @@ pub(crate) type Happened = (u32, u64, Kind, u64, u64);
 pub(crate) struct Record {
     /// In the order it happened.
     pub(crate) events: Vec<Happened>,
+    /// Context switches of its guard.
+    pub(crate) of_guard: u64,
     /// Task, from, to.
     iterations: Vec<(u32, u64, u64)>,
 }
@@ -177,6 +207,7 @@ pub(crate) fn record_of(child: Child) -> Record {
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let number = |word: &str| word.parse::<u64>().expect("a number");
         match line.split(' ').collect::<Vec<_>>()[..] {
+            ["guard", switches] => record.of_guard = number(switches),
             ["event", task, index, kind, at, release] => {
                 let task = number(task) as u32;
                 let (index, at, release) = (number(index), number(at), number(release));

@@ -4,6 +4,7 @@
 //! right to real-time scheduling the tests say so and check nothing.
 
 mod faults;
+mod guards;
 mod harness;
 mod hostile;
 

@@ -1,0 +1,164 @@
+//! A flood of best effort beside 2,000 guaranteed messages a second: none of these is lost, and all of the
+//! flood is accounted for.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use punctual_channel::server::receiver::{BestEffort, Receiver, Terms};
+use punctual_linux::clock;
+use punctual_linux::net::xdp::{Policer, XdpMode};
+use punctual_linux::net::{Outgoing, Place, UdpSocket};
+use punctual_linux::sched::Class;
+use punctual_model::channel::{Framing, LinearBounded, Traffic};
+use punctual_model::{Duration, Instant};
+use system_tests::live::eventually;
+use system_tests::network::{End, Network, higher, lower};
+
+use crate::host::{Client, Host, MAX, content, send, terms};
+
+const GUARANTEED: u64 = 2_000;
+const SPACING: Duration = Duration::from_micros(500);
+
+/// Guaranteed, and patient: on a busy host its sender comes late and then all at once.
+fn guaranteed() -> Terms {
+    let arrivals = LinearBounded::new(1, MAX, SPACING, 64).expect("valid");
+    Terms {
+        traffic: Traffic::Bounded(arrivals),
+        ..terms(Framing::Datagram, Some(Duration::from_secs(1)))
+    }
+}
+
+fn share() -> BestEffort {
+    let some = |n| NonZeroU32::new(n).expect("not zero");
+    BestEffort { datagrams_a_second: some(5_000), burst: some(64) }
+}
+
+/// Packets that the link itself dropped: its queue at the other end was full.
+fn dropped_by(network: &Network, end: End) -> u64 {
+    let all = network.node_of(end).run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+    let all = all.expect("/proc is mounted");
+    let device = format!("{}:", end.device());
+    let line = all.lines().find_map(|line| line.trim().strip_prefix(&device)).expect("there");
+    let field = |at: usize| -> u64 {
+        line.split_whitespace().nth(at).and_then(|field| field.parse().ok()).expect("a number")
+    };
+    // Received and sent (proc_net_dev(5)).
+    field(3) + field(11)
+}
+
+/// Sends as fast as it can until told to stop; how many.
+fn flood(sender: &UdpSocket, stop: &AtomicBool, sent: &AtomicU64) {
+    let bytes = [0; 64];
+    let parts = [Place::of(&bytes)];
+    let datagrams = [const { () }; 64].map(|()| Outgoing::new(&parts));
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok(count) = sender.send_batch(&datagrams) {
+            sent.fetch_add(count as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Ends the threads that look at it, also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One message each 500 µs, received in order by a client of its own.
+fn guaranteed_stream(client: &mut Client) {
+    let begin = clock::now();
+    let mut next = 0;
+    let mut bytes = [0; MAX as usize];
+    for message in 0..GUARANTEED {
+        clock::sleep_until(Instant::from_nanos(begin.as_nanos() + SPACING.as_nanos() * message));
+        assert!(send(&client.sender, &content(message, 100)));
+        while let Ok(received) = client.receiving.try_receive(&mut bytes) {
+            assert_eq!((received.number, received.bytes), (next, 100));
+            next += 1;
+        }
+    }
+    let all = eventually(|| {
+        next += client.drain();
+        next == GUARANTEED
+    });
+    assert!(all, "{next} of {GUARANTEED}: {:?}", client.books());
+}
+
+/// With hogs on all processors, and the policer before the stack, or neither.
+fn beside_a_flood(xdp: bool, hogs: usize) {
+    let Some(network) = Network::line(2) else { return };
+    let mut receiver = Receiver::new(Some(share())).expect("descriptors");
+    if xdp {
+        let interface = network.interface(higher(0));
+        let attached = network.node_of(higher(0)).run(|| {
+            let mut policer = Policer::load(16)?;
+            policer.attach(&interface, XdpMode::Generic).map(|()| policer)
+        });
+        match attached {
+            Ok(policer) => receiver.police_by(policer),
+            Err(why) => {
+                println!("skipped: {why}");
+                return;
+            }
+        }
+    }
+    let mut host = Host::start(receiver, Class::Fifo { priority: 10 });
+    let mut stream = host.open(&network, 1, guaranteed(), 4_096);
+    let mut flooded = host.open(&network, 3, terms(Framing::Datagram, None), 4_096);
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    let before = dropped_by(&network, lower(0)) + dropped_by(&network, higher(0));
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for _ in 0..hogs {
+            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+        }
+        let sender = &flooded.sender;
+        scope.spawn(|| flood(sender, &stop, &sent));
+        assert!(eventually(|| sent.load(Ordering::Relaxed) > 1_000));
+        guaranteed_stream(&mut stream);
+    });
+    let books = stream.books();
+    assert_eq!((books.received, books.losses.total()), (GUARANTEED, 0), "{books:?}");
+    let sent = sent.load(Ordering::Relaxed);
+    // What the link itself dropped is no loss of this host's sockets.
+    let of_link = || dropped_by(&network, lower(0)) + dropped_by(&network, higher(0)) - before;
+    let there = eventually(|| {
+        flooded.drain();
+        let books = flooded.books();
+        books.received + books.losses.total() + of_link() == sent
+    });
+    let books = flooded.books();
+    println!(
+        "xdp {xdp}, {hogs} hogs: {sent} sent, {} received, {:?}, {} dropped by the link",
+        books.received,
+        books.losses,
+        of_link()
+    );
+    assert!(there, "{sent} sent, {} dropped by the link: {books:?}", of_link());
+    assert!(books.received > 0 && books.losses.discarded > 0, "{books:?}");
+    let channel = host.close(flooded.id);
+    assert_eq!(channel.account().snapshot(), books);
+}
+
+#[test]
+fn filtered_at_its_socket() {
+    beside_a_flood(false, 0);
+}
+
+#[test]
+fn filtered_at_its_socket_with_hogs() {
+    beside_a_flood(false, 2);
+}
+
+#[test]
+fn policed_before_the_stack() {
+    beside_a_flood(true, 0);
+}
+
+#[test]
+fn policed_before_the_stack_with_hogs() {
+    beside_a_flood(true, 2);
+}

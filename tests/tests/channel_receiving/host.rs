@@ -1,0 +1,231 @@
+//! A thread that receives, its clients, and who sends to them from another host.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use punctual_channel::account::{ReceivedAccount, ReceivedSnapshot};
+use punctual_channel::client::{Geometry, ReceiveError, Receiving};
+use punctual_channel::fragment::{Fragment, Fragments};
+use punctual_channel::rings::{Passed, server};
+use punctual_channel::server::orders::{Desk, desk_and_post};
+use punctual_channel::server::receiver::thread::{self, Order, Report};
+use punctual_channel::server::receiver::{Channel, Ended, Opening, Receiver, Terms};
+use punctual_linux::clock;
+use punctual_linux::net::{Outgoing, Place, SendError, Setup, UdpSocket};
+use punctual_linux::pass::Bell;
+use punctual_linux::sched::{self, Class};
+use punctual_model::channel::{Framing, LinearBounded, Traffic};
+use punctual_model::{Duration, Instant};
+use system_tests::live::eventually;
+use system_tests::network::{Network, higher, lower};
+
+/// The longest message.
+pub(crate) const MAX: u32 = 4_000;
+
+/// The number in headers.
+const NUMBER: u32 = 77;
+
+/// Bytes of a fragment.
+const FRAGMENT: u16 = 1_400;
+
+/// An ordinary thread.
+pub(crate) const OTHER: Class = Class::Other { nice: 0 };
+
+/// A thread that receives; it ends with this.
+pub(crate) struct Host {
+    desk: Option<Desk<Order, Report>>,
+    thread: Option<JoinHandle<Receiver>>,
+}
+
+/// A client of it, and who sends to it.
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) receiving: Receiving,
+    pub(crate) account: Arc<ReceivedAccount>,
+    pub(crate) sender: UdpSocket,
+}
+
+/// Any message at 100,000 a second.
+pub(crate) fn terms(framing: Framing, delay_bound: Option<Duration>) -> Terms {
+    let arrivals = LinearBounded::new(1, MAX, Duration::from_micros(10), 2_000);
+    Terms {
+        traffic: Traffic::Bounded(arrivals.expect("valid")),
+        delay_bound,
+        framing,
+        number: NUMBER,
+        least_fragment: NonZeroU16::new(FRAGMENT).expect("not zero"),
+        unevenness: Duration::from_millis(100),
+        shared_clock: true,
+    }
+}
+
+impl Host {
+    /// `receiver` in a thread of this class, if it may be.
+    pub(crate) fn start(receiver: Receiver, class: Class) -> Self {
+        let (desk, post) = desk_and_post(16, 16).expect("descriptors");
+        let thread = std::thread::spawn(move || {
+            if let Err(refused) = sched::set(punctual_linux::thread::current(), class) {
+                println!("an ordinary thread receives: {refused}");
+            }
+            thread::run(receiver, post).expect("orders can be waited for")
+        });
+        Self { desk: Some(desk), thread: Some(thread) }
+    }
+
+    /// Opens a channel of the network's higher end, with a ring of so many slots.
+    pub(crate) fn open(&mut self, network: &Network, id: u64, terms: Terms, slots: u32) -> Client {
+        let geometry = Geometry::new(slots, MAX).expect("valid");
+        let (receiving, passed) = Receiving::create(geometry).expect("memory");
+        let (account, sender) = self.open_with(network, id, terms, geometry, passed);
+        Client { id, receiving, account, sender }
+    }
+
+    /// With a ring that somebody else made.
+    pub(crate) fn open_with(
+        &mut self,
+        network: &Network,
+        id: u64,
+        terms: Terms,
+        geometry: Geometry,
+        passed: Passed,
+    ) -> (Arc<ReceivedAccount>, UdpSocket) {
+        // Both families in turn.
+        let v6 = id.is_multiple_of(2);
+        let socket = Setup::at(higher(0).port(v6, 0));
+        let socket = network.node_of(higher(0)).run(|| UdpSocket::open(&socket)).expect("opens");
+        let to = Setup::to(socket.local_address().expect("bound"));
+        let sender = network.node_of(lower(0)).run(|| UdpSocket::open(&to)).expect("opens");
+        let puts = server::puts(passed.frames, passed.page, geometry).expect("as granted");
+        let bell = Bell::of(passed.bell).expect("a bell");
+        let opening = Opening::new(terms, socket, puts, bell).expect("fits");
+        let account = Arc::clone(opening.account());
+        self.order(Order::Open(id, Box::new(opening)));
+        match self.report() {
+            Report::Opened(opened) if opened == id => (account, sender),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Closes a channel; what it was.
+    pub(crate) fn close(&mut self, id: u64) -> Box<Channel> {
+        self.order(Order::Close(id));
+        match self.report() {
+            Report::Closed(closed, channel, None) if closed == id => channel,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next channel that ends by itself.
+    pub(crate) fn ended(&mut self) -> (u64, Box<Channel>, Ended) {
+        match self.report() {
+            Report::Closed(id, channel, Some(ended)) => (id, channel, ended),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        self.desk.as_mut().expect("until the end").order(order).expect("few are on their way");
+    }
+
+    fn report(&mut self) -> Report {
+        let desk = self.desk.as_mut().expect("until the end");
+        let mut report = None;
+        let came = eventually(|| {
+            report = desk.report();
+            report.is_some()
+        });
+        assert!(came, "the thread reports");
+        report.expect("came")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.desk = None;
+        let ended = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            assert!(matches!(ended, Some(Ok(_))), "the thread ends well");
+        }
+    }
+}
+
+/// What is in a message.
+pub(crate) fn content(message: u64, length: u32) -> Vec<u8> {
+    (0..length).map(|at| (message as u8).wrapping_mul(31).wrapping_add(at as u8)).collect()
+}
+
+/// The datagrams of a message in fragments.
+pub(crate) fn fragments(message: u64, length: u32) -> Vec<Vec<u8>> {
+    let fragment_bytes = NonZeroU16::new(FRAGMENT).expect("not zero");
+    let bytes = content(message, length);
+    let cut = Fragments { fragment_bytes, channel: NUMBER, message, length };
+    cut.within(0..length, Some(clock::now()))
+        .map(|Fragment { header, bytes: at }| {
+            [&header.to_bytes()[..], &bytes[at.start as usize..at.end as usize]].concat()
+        })
+        .collect()
+}
+
+/// Sends a datagram. Whether it left; a queue on the way may have been full.
+pub(crate) fn send(sender: &UdpSocket, bytes: &[u8]) -> bool {
+    loop {
+        match sender.send(&Outgoing::new(&[Place::of(bytes)])) {
+            Ok(()) => return true,
+            Err(SendError::QueueFull) => return false,
+            Err(SendError::Full) => clock::sleep(Duration::from_micros(100)),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+impl Client {
+    /// Sends a message as this channel's messages are sent.
+    pub(crate) fn send(&self, framing: Framing, message: u64, length: u32) {
+        match framing {
+            Framing::Datagram => {
+                send(&self.sender, &content(message, length));
+            }
+            Framing::Fragments => {
+                for datagram in fragments(message, length) {
+                    send(&self.sender, &datagram);
+                }
+            }
+        }
+    }
+
+    /// The next message, if one comes in time, and when it came to this host.
+    pub(crate) fn receive(&mut self) -> Option<(Vec<u8>, u64, Instant)> {
+        let mut bytes = vec![0; MAX as usize];
+        let until = clock::now() + Duration::from_secs(20);
+        match self.receiving.receive_until(&mut bytes, until) {
+            Ok(received) => {
+                bytes.truncate(received.bytes);
+                Some((bytes, received.number, received.arrived))
+            }
+            Err(ReceiveError::TimedOut | ReceiveError::ServerGone) => None,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    /// Throws away what is in the ring; how many there were.
+    pub(crate) fn drain(&mut self) -> u64 {
+        let mut bytes = [0; MAX as usize];
+        let mut count = 0;
+        while self.receiving.try_receive(&mut bytes).is_ok() {
+            count += 1;
+        }
+        count
+    }
+
+    pub(crate) fn books(&self) -> ReceivedSnapshot {
+        self.account.snapshot()
+    }
+
+    /// Waits until the books account for this many.
+    pub(crate) fn accounted(&self, wanted: impl Fn(&ReceivedSnapshot) -> bool) -> ReceivedSnapshot {
+        let there = eventually(|| wanted(&self.books()));
+        assert!(there, "{:?}", self.books());
+        self.books()
+    }
+}
