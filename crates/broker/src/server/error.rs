@@ -45,6 +45,12 @@ pub enum ServeError {
         "channels cannot be carried: {0}; take [channels] out of the configuration to do without"
     )]
     Channels(io::Error),
+    /// A thread that carries channels has ended.
+    #[error(
+        "a thread that carries channels has ended; its last words are in the log: start the broker \
+         again, which goes on where this one was, and report it"
+    )]
+    CarrierLost,
     /// Their threads have no room.
     #[error("what [channels] sets aside of the CPUs (cpu) cannot be promised: {0}")]
     NoRoomForChannels(Denied),

@@ -49,6 +49,10 @@ impl Server {
                 // Between any two messages: no crowd of clients delays it by more than one.
                 self.tick_if_due();
             }
+            if self.has_lost_a_carrier() {
+                // What is granted stays: the next broker, which the service manager starts, goes on.
+                return Err(ServeError::CarrierLost);
+            }
             if self.signals.end() {
                 info!("broker ends; what is granted stays in force for its successor");
                 self.write_refusals();

@@ -58,6 +58,11 @@ impl<O, R> Desk<O, R> {
         Ok(())
     }
 
+    /// Whether the other side is gone.
+    pub fn is_abandoned(&self) -> bool {
+        self.reports.is_abandoned()
+    }
+
     /// The oldest report. Poll(2) this [`AsFd`] to know when there is one.
     pub fn report(&mut self) -> Option<R> {
         let report = self.reports.pop().ok();
@@ -109,10 +114,17 @@ impl<O, R> AsFd for Post<O, R> {
     }
 }
 
-/// So that a thread that sleeps sees that nobody is left.
+/// So that whoever sleeps sees that nobody is left.
 impl<O, R> Drop for Desk<O, R> {
     fn drop(&mut self) {
         ring(&self.to);
+    }
+}
+
+/// The same, also where the thread panics.
+impl<O, R> Drop for Post<O, R> {
+    fn drop(&mut self) {
+        ring(&self.from);
     }
 }
 
@@ -139,8 +151,11 @@ mod tests {
         assert_eq!(post.report("a".into()), Ok(()));
         assert_eq!(post.report("b".into()), Err("b".into()));
         assert_eq!((desk.report(), desk.report()), (Some("a".into()), None));
-        assert!(!post.is_abandoned());
+        assert!(!post.is_abandoned() && !desk.is_abandoned());
         drop(desk);
         assert!(post.is_abandoned());
+        let (desk, post) = desk_and_post::<u32, u32>(1, 1).expect("descriptors");
+        drop(post);
+        assert!(desk.is_abandoned());
     }
 }

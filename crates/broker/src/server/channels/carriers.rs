@@ -106,6 +106,11 @@ impl ReceiverThread {
         Ok(Self { desk: Some(desk), tid, thread: Some(thread) })
     }
 
+    /// Whether it has ended, which it does only when it panics or cannot wait.
+    pub(super) fn has_ended(&self) -> bool {
+        self.desk.as_ref().is_none_or(Desk::is_abandoned)
+    }
+
     /// Gives an order; false if the thread does not keep up.
     pub(super) fn order(&mut self, order: Order) -> bool {
         self.desk.as_mut().is_some_and(|desk| desk.order(order).is_ok())

@@ -12,7 +12,7 @@ mod news;
 mod requests;
 mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -40,7 +40,9 @@ pub(super) struct Channels {
     /// By the sender's numbers: whose each is; none: free.
     keys: Vec<Option<GrantId>>,
     free: Vec<u32>,
-    /// What best-effort senders were told last.
+    /// Those that send and are promised nothing.
+    best_effort: BTreeSet<GrantId>,
+    /// What they were told last.
     told_bps: u64,
     refused: u64,
 }
@@ -75,6 +77,7 @@ impl Channels {
             live: BTreeMap::new(),
             keys: vec![None; config.room as usize],
             free: (0..config.room).rev().collect(),
+            best_effort: BTreeSet::new(),
             told_bps: 0,
             refused: 0,
         })
@@ -107,9 +110,9 @@ impl Channels {
         if bps == self.told_bps {
             return Ok(());
         }
-        for live in self.live.values() {
-            if let (Carried::Sent { key, .. }, None) = (&live.carried, live.want.delay_bound) {
-                self.carriers.sender.change(*key, self.terms(&live.want))?;
+        for live in self.best_effort.iter().filter_map(|id| self.live.get(id)) {
+            if let Carried::Sent { key, .. } = live.carried {
+                self.carriers.sender.change(key, self.terms(&live.want))?;
             }
         }
         self.told_bps = bps;
@@ -133,7 +136,18 @@ impl Channels {
         }
     }
 
+    /// A channel that is in the books from here on.
+    pub(super) fn enter(&mut self, record: ChannelRecord, want: WantedChannel) {
+        let id = record.id;
+        if want.direction == Direction::Send && want.delay_bound.is_none() {
+            self.best_effort.insert(id);
+        }
+        let live = LiveChannel { record, want, carried: Carried::Not, ends_at: None };
+        self.live.insert(id, live);
+    }
+
     fn forget(&mut self, id: GrantId) {
+        self.best_effort.remove(&id);
         if let Some(live) = self.live.remove(&id)
             && let Carried::Sent { key, .. } = live.carried
         {
@@ -145,10 +159,6 @@ impl Channels {
 }
 
 impl LiveChannel {
-    pub(super) fn new(record: ChannelRecord, want: WantedChannel) -> Self {
-        Self { record, want, carried: Carried::Not, ends_at: None }
-    }
-
     pub(super) fn sends(&self) -> bool {
         self.want.direction == Direction::Send
     }

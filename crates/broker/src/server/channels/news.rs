@@ -30,6 +30,13 @@ impl Server {
         Ok(())
     }
 
+    /// Whether a thread that carries channels has ended, although none ever should.
+    pub(in super::super) fn has_lost_a_carrier(&self) -> bool {
+        self.channels.as_ref().is_some_and(|channels| {
+            channels.carriers.sender.has_ended() || channels.carriers.receiver.has_ended()
+        })
+    }
+
     /// What the sender's thread has reported.
     pub(in super::super) fn sender_news(&mut self) {
         while let Some(news) = self.channels.as_mut().and_then(|all| all.carriers.sender.news()) {
@@ -99,9 +106,10 @@ impl Server {
         info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "channel ends");
         live.ends_at = Some(clock::now());
         let gone = matches!(live.carried, Carried::Not);
+        let process = live.record.process;
         channels.stop(id);
         self.strike(&[id]);
-        self.let_go(id);
+        self.let_go(process, id);
         if gone {
             self.divide();
         }
@@ -109,18 +117,16 @@ impl Server {
 
     /// It is closed, and its number free.
     fn forget_channel(&mut self, id: GrantId) {
-        if let Some(channels) = &mut self.channels {
-            channels.forget(id);
-        }
-        self.let_go(id);
+        let Some(channels) = &mut self.channels else { return };
+        let Some(process) = channels.live.get(&id).map(|live| live.record.process) else { return };
+        channels.forget(id);
+        self.let_go(process, id);
         self.divide();
         self.tell_of_room();
     }
 
     /// Its process need not be watched for it.
-    fn let_go(&mut self, id: GrantId) {
-        let holder = self.held.iter().find(|(_, held)| held.channels.contains(&id));
-        let Some(process) = holder.map(|(process, _)| *process) else { return };
+    fn let_go(&mut self, process: ProcessId, id: GrantId) {
         if let Some(held) = self.held.get_mut(&process) {
             held.channels.remove(&id);
         }
@@ -189,7 +195,7 @@ impl Server {
                     channels.books.release(id);
                     return Err(format!("its process cannot be watched: {why}"));
                 }
-                channels.live.insert(id, LiveChannel::new(record.clone(), want));
+                channels.enter(record.clone(), want);
                 if let Some(held) = self.held.get_mut(&key) {
                     held.lonely_since = Some(clock::now());
                 }

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::super::Server;
 use super::super::refusals::{MOST_REFUSALS, shorten};
 use super::super::requests::{Stop, since_1970};
-use super::{Carried, Channels, LiveChannel};
+use super::{Carried, Channels};
 use crate::books::Denied;
 use crate::grant::{GrantId, Token};
 use crate::kernel::peer::Peer;
@@ -61,7 +61,7 @@ impl Server {
         let what = shorten(&want);
         info!(%id, uid = peer.uid, pid = peer.process.id.pid, what, "channel granted");
         let channels = self.channels_mut()?;
-        channels.live.insert(id, LiveChannel::new(record, want));
+        channels.enter(record, want);
         let opened = channels.opened(id);
         self.divide();
         opened.map(Answer::Opened)

@@ -175,6 +175,11 @@ impl SenderThread {
         self.order(Order::Close { key }).map_err(|_| Busy)
     }
 
+    /// Whether it has ended, which it does only when it panics: nothing is sent any more.
+    pub fn has_ended(&self) -> bool {
+        self.desk.as_ref().is_none_or(Desk::is_abandoned)
+    }
+
     /// What happened; never waits. Poll(2) this [`AsFd`] to know when.
     pub fn news(&mut self) -> Option<News> {
         match self.desk.as_mut()?.report()? {
