@@ -71,6 +71,14 @@ typedef enum punctual_error {
      * A bug in this library. Nothing more should be asked of the handle but to be freed.
      */
     PUNCTUAL_EINTERNAL = 9,
+    /**
+     * It would have to wait: no room, or no message.
+     */
+    PUNCTUAL_EAGAIN = 10,
+    /**
+     * The broker that carried the channel is gone: punctual_channel_rejoin. Nothing in it is lost.
+     */
+    PUNCTUAL_EGONE = 11,
 } punctual_error;
 
 /**
@@ -108,6 +116,20 @@ typedef enum punctual_backend {
      */
     PUNCTUAL_TIMETABLE = 1,
 } punctual_backend;
+
+/**
+ * Which way the messages of a channel go (punctual_channel_request.direction).
+ */
+typedef enum punctual_direction {
+    /**
+     * Out.
+     */
+    PUNCTUAL_SEND = 0,
+    /**
+     * In.
+     */
+    PUNCTUAL_RECEIVE = 1,
+} punctual_direction;
 
 /**
  * What an owner gets beyond its budget (punctual_reserve.enforcement).
@@ -175,6 +197,20 @@ typedef enum punctual_flags {
      */
     PUNCTUAL_PROOF_INSIDE = 2,
 } punctual_flags;
+
+/**
+ * How messages become datagrams (punctual_channel_request.framing).
+ */
+typedef enum punctual_framing {
+    /**
+     * Each is a datagram as it is, for peers that know nothing of Punctual.
+     */
+    PUNCTUAL_DATAGRAM = 0,
+    /**
+     * In pieces with a header of 32 bytes, for peers that are channels too.
+     */
+    PUNCTUAL_FRAGMENTS = 1,
+} punctual_framing;
 
 /**
  * What a notice is about.
@@ -250,6 +286,26 @@ typedef enum punctual_placement {
      */
     PUNCTUAL_ORDINARY = 2,
 } punctual_placement;
+
+/**
+ * What becomes of messages beyond the burst (punctual_channel_request.too_early).
+ */
+typedef enum punctual_too_early {
+    /**
+     * They wait until the contract allows them.
+     */
+    PUNCTUAL_WAIT = 0,
+    /**
+     * They are lost, and counted.
+     */
+    PUNCTUAL_LOSE = 1,
+} punctual_too_early;
+
+/**
+ * A channel. Its calls may be made by any thread, and wait for each other; `punctual_channel_close` is
+ * the last. After fork(2) a child must not use it.
+ */
+typedef struct punctual_channel punctual_channel;
 
 /**
  * An accepted time constraint. Used only by the thread that began it, which must end it.
@@ -612,7 +668,7 @@ typedef struct punctual_stats {
 } punctual_stats;
 
 /**
- * How timetables are built. All zero but the size: this thread's CPUs, the last first; 50 us a
+ * How timetables are built. All zero but the size: this thread's CPUs, the last first; 100 us a
  * switch; what real-time throttling leaves of each CPU, less 2 %.
  */
 typedef struct punctual_reservation_options {
@@ -629,7 +685,7 @@ typedef struct punctual_reservation_options {
      */
     size_t cpu_count;
     /**
-     * What is lost at the start of each slot; 0: 50 us.
+     * What is lost at the start of each slot; 0: what host_profile says, or else 100 us, an assumption.
      */
     uint64_t context_switch_ns;
     /**
@@ -640,6 +696,11 @@ typedef struct punctual_reservation_options {
      * Zero.
      */
     uint32_t reserved;
+    /**
+     * Since version 2. A file of `punctual calibrate` on this host, from which the loss at the start of
+     * a slot is taken, where it was measured; null: none. One of another host is refused.
+     */
+    const char *host_profile;
 } punctual_reservation_options;
 
 /**
@@ -740,6 +801,126 @@ typedef struct punctual_used {
      */
     uint32_t reserved;
 } punctual_used;
+
+/**
+ * A channel, as it is asked for. In any time T at most burst + T / spacing_ns messages.
+ */
+typedef struct punctual_channel_request {
+    /**
+     * sizeof(punctual_channel_request).
+     */
+    size_t size;
+    /**
+     * What people call it.
+     */
+    const char *name;
+    /**
+     * Where messages go, or where they are listened for: "192.0.2.7:4000", "[2001:db8::7]:4000".
+     */
+    const char *address;
+    /**
+     * Where the broker listens; null: where it does unless configured.
+     */
+    const char *broker;
+    /**
+     * Between two messages, over time.
+     */
+    uint64_t spacing_ns;
+    /**
+     * From the moment at which a message counts as arrived to the end of its transmission; 0: best
+     * effort, which is promised nothing.
+     */
+    uint64_t delay_bound_ns;
+    /**
+     * The most bytes of a message.
+     */
+    uint32_t max_message;
+    /**
+     * The least; 0: 1.
+     */
+    uint32_t min_message;
+    /**
+     * The most messages at once; 0: 1.
+     */
+    uint32_t burst;
+    /**
+     * A punctual_direction.
+     */
+    uint32_t direction;
+    /**
+     * A punctual_framing.
+     */
+    uint32_t framing;
+    /**
+     * A punctual_too_early.
+     */
+    uint32_t too_early;
+    /**
+     * By which sender and receiver know the channel, in the headers of fragments.
+     */
+    uint32_t number;
+    /**
+     * Messages that can lie between program and server, a power of two; 0: enough for two bursts.
+     */
+    uint32_t slots;
+} punctual_channel_request;
+
+/**
+ * How a channel stands.
+ */
+typedef struct punctual_channel_info {
+    /**
+     * sizeof(punctual_channel_info).
+     */
+    size_t size;
+    /**
+     * The number of the grant, as `punctual status` shows it.
+     */
+    uint64_t grant;
+    /**
+     * What is promised: from the moment at which a message counts as arrived to the end of its
+     * transmission. 0: nothing, as it is best effort.
+     */
+    uint64_t delay_bound_ns;
+    /**
+     * Of best effort: bits a second that it had when it was opened or rejoined last. 0: promised.
+     */
+    uint64_t share_bps;
+    /**
+     * Of a channel that sends: messages that were sent and have not left yet.
+     */
+    uint64_t unreleased;
+    /**
+     * The most bytes of a message.
+     */
+    uint32_t max_message;
+    /**
+     * Messages that can lie between program and server.
+     */
+    uint32_t slots;
+} punctual_channel_info;
+
+/**
+ * A message that was received.
+ */
+typedef struct punctual_received {
+    /**
+     * sizeof(punctual_received).
+     */
+    size_t size;
+    /**
+     * How many bytes it has.
+     */
+    uint64_t bytes;
+    /**
+     * Which message, counted from the channel's first: none is missing in between.
+     */
+    uint64_t number;
+    /**
+     * When it had come to this host (CLOCK_MONOTONIC).
+     */
+    uint64_t arrived_ns;
+} punctual_received;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1007,6 +1188,93 @@ enum punctual_error punctual_constraint_begin(struct punctual_reservations *rese
  */
 enum punctual_error punctual_constraint_end(struct punctual_constraint *constraint,
                                             struct punctual_used *used);
+
+/**
+ * Asks the broker for a channel. PUNCTUAL_EREFUSED with what would fit; PUNCTUAL_EHOST where no broker
+ * answers.
+ */
+enum punctual_error punctual_channel_open(const struct punctual_channel_request *request,
+                                          struct punctual_channel **channel);
+
+/**
+ * After PUNCTUAL_EGONE: looks for the next broker and hands it the same queue, with all that was in it.
+ * PUNCTUAL_EHOST while there is none: try again within the broker's grace period. PUNCTUAL_EENDED if
+ * the channel was taken back.
+ */
+enum punctual_error punctual_channel_rejoin(struct punctual_channel *channel);
+
+/**
+ * How a channel stands.
+ */
+enum punctual_error punctual_channel_get(struct punctual_channel *channel,
+                                         struct punctual_channel_info *info);
+
+/**
+ * Gives a channel back, and frees it in any case. What was sent and has not left is lost:
+ * `punctual_channel_drain` first. Null is let pass.
+ */
+enum punctual_error punctual_channel_close(struct punctual_channel *channel);
+
+/**
+ * Sends a copy of `length` bytes; waits for room, `timeout_ns` at the longest (UINT64_MAX: without a
+ * limit). PUNCTUAL_ETIMEDOUT if none came; PUNCTUAL_EGONE if the server is gone
+ * (`punctual_channel_rejoin`). A message for which an error is returned was not sent.
+ */
+enum punctual_error punctual_channel_send(struct punctual_channel *channel,
+                                          const void *bytes,
+                                          size_t length,
+                                          uint64_t timeout_ns);
+
+/**
+ * Sends if there is room. PUNCTUAL_EAGAIN if there is none.
+ */
+enum punctual_error punctual_channel_try_send(struct punctual_channel *channel,
+                                              const void *bytes,
+                                              size_t length);
+
+/**
+ * Waits until all that was sent has left, `timeout_ns` at the longest.
+ */
+enum punctual_error punctual_channel_drain(struct punctual_channel *channel, uint64_t timeout_ns);
+
+/**
+ * Copies the next message to `into`, where there are `length` bytes; waits for one, `timeout_ns` at the
+ * longest (UINT64_MAX: without a limit). If it is longer than that: PUNCTUAL_EINVAL, `received` is
+ * written all the same, and it stays the next one. PUNCTUAL_EGONE if the server is gone and no message
+ * is left.
+ */
+enum punctual_error punctual_channel_receive(struct punctual_channel *channel,
+                                             void *into,
+                                             size_t length,
+                                             uint64_t timeout_ns,
+                                             struct punctual_received *received);
+
+/**
+ * Copies the next message if there is one. PUNCTUAL_EAGAIN if there is none.
+ */
+enum punctual_error punctual_channel_try_receive(struct punctual_channel *channel,
+                                                 void *into,
+                                                 size_t length,
+                                                 struct punctual_received *received);
+
+/**
+ * What to poll for reading, between `punctual_channel_before_poll` and `punctual_channel_after_poll`.
+ * It is another one after `punctual_channel_rejoin`.
+ */
+enum punctual_error punctual_channel_fd(struct punctual_channel *channel,
+                                        int *fd);
+
+/**
+ * Says that the program is going to poll. `work` is not 0 if there is room, or a message: then do not
+ * sleep. Without this call the server does not ring.
+ */
+enum punctual_error punctual_channel_before_poll(struct punctual_channel *channel,
+                                                 uint32_t *work);
+
+/**
+ * Says that the program has polled, however that ended. Then send or receive until PUNCTUAL_EAGAIN.
+ */
+enum punctual_error punctual_channel_after_poll(struct punctual_channel *channel);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -10,7 +10,7 @@
 
 use std::env;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use punctual_broker::SOCKET;
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn send(path: &PathBuf, want: &WantedChannel, packets: u64) -> Result<(), Box<dyn Error>> {
+fn send(path: &Path, want: &WantedChannel, packets: u64) -> Result<(), Box<dyn Error>> {
     let mut broker = Broker::connect_to(path)?;
     let mut granted = match broker.open_channel(want) {
         Err(ChannelError::Refused(refused)) => broker.accept_channel_offer(&refused)?,
@@ -82,7 +82,7 @@ fn send(path: &PathBuf, want: &WantedChannel, packets: u64) -> Result<(), Box<dy
 
 /// Goes on with the next broker: with the same queue, so that nothing is lost.
 fn rejoin(
-    path: &PathBuf,
+    path: &Path,
     granted: &mut GrantedChannel,
     sending: &mut Sending,
 ) -> Result<Broker, Box<dyn Error>> {

@@ -124,6 +124,8 @@ fn react(
         }
         Event::MoreAvailable { .. } => renegotiate(sender(FRAMES, time)?, granted, broker),
         Event::Revoked { why } => Err(why.into()),
+        // It has no channels.
+        Event::ChannelEnded { .. } => Ok(frames),
         Event::Unknown(said) => {
             println!("the broker says what this program does not understand: {said}");
             Ok(frames)

@@ -10,7 +10,7 @@
 use std::env;
 use std::error::Error;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use punctual_broker::SOCKET;
@@ -54,7 +54,7 @@ fn arrivals() -> LinearBounded {
     LinearBounded::fixed(READING as u32, PERIOD, 1).expect("a valid contract")
 }
 
-fn publish(path: &PathBuf, to: SocketAddr, seconds: u64) -> Result<(), Box<dyn Error>> {
+fn publish(path: &Path, to: SocketAddr, seconds: u64) -> Result<(), Box<dyn Error>> {
     let mut broker = Broker::connect_to(path)?;
     let want = WantedChannel::sending("telemetry", arrivals(), Some(BOUND), to);
     let granted = broker.open_channel(&want)?;
@@ -77,7 +77,7 @@ fn publish(path: &PathBuf, to: SocketAddr, seconds: u64) -> Result<(), Box<dyn E
     Ok(())
 }
 
-fn receive(path: &PathBuf, at: SocketAddr, seconds: u64) -> Result<(), Box<dyn Error>> {
+fn receive(path: &Path, at: SocketAddr, seconds: u64) -> Result<(), Box<dyn Error>> {
     let mut broker = Broker::connect_to(path)?;
     let want = WantedChannel::receiving("telemetry", arrivals(), Some(BOUND), at);
     let granted = broker.open_channel(&want)?;

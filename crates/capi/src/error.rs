@@ -36,6 +36,10 @@ pub enum punctual_error {
     PUNCTUAL_EDEADLK = 8,
     /// A bug in this library. Nothing more should be asked of the handle but to be freed.
     PUNCTUAL_EINTERNAL = 9,
+    /// It would have to wait: no room, or no message.
+    PUNCTUAL_EAGAIN = 10,
+    /// The broker that carried the channel is gone: punctual_channel_rejoin. Nothing in it is lost.
+    PUNCTUAL_EGONE = 11,
 }
 
 use punctual_error::*;
@@ -100,10 +104,11 @@ pub extern "C" fn punctual_exit_status(error: c_int) -> c_int {
     const EDEADLK: c_int = PUNCTUAL_EDEADLK as c_int;
     const EHOST: c_int = PUNCTUAL_EHOST as c_int;
     const EENDED: c_int = PUNCTUAL_EENDED as c_int;
+    const EGONE: c_int = PUNCTUAL_EGONE as c_int;
     match error {
         0 => 0,
         EINVAL | ENOENT | EDEADLK => 2,
-        EHOST | EENDED => 3,
+        EHOST | EENDED | EGONE => 3,
         _ => 1,
     }
 }
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn each_error_has_one_of_the_commands_exit_codes() {
-        let statuses: Vec<c_int> = (0..=10).map(|error| punctual_exit_status(error)).collect();
-        assert_eq!(statuses, [0, 1, 2, 3, 2, 1, 3, 1, 2, 1, 1]);
+        let statuses: Vec<c_int> = (0..=12).map(|error| punctual_exit_status(error)).collect();
+        assert_eq!(statuses, [0, 1, 2, 3, 2, 1, 3, 1, 2, 1, 1, 3, 1]);
     }
 }

@@ -1,9 +1,10 @@
-//! The C API: a thin edge over `punctual-runtime`.
+//! The C API: a thin edge over `punctual-runtime`, and over the clients of broker and channels.
 //!
 //! - [`error`]: error numbers, and the sentence behind each.
 //! - [`sized`]: structures whose first member is their size, read and written with care.
 //! - [`upcalls`]: the upcalls of a process.
 //! - [`reservations`]: CPU reservations and time constraints.
+//! - [`channels`]: messages with a promised delay.
 //!
 //! Nothing panics across the edge: `error::guarded` is around every call.
 //! `include/punctual.h` is made from this crate by cbindgen, so the documentation of public items is
@@ -26,6 +27,8 @@ pub mod sized;
 pub mod upcalls;
 
 pub mod reservations;
+
+pub mod channels;
 
 use std::ffi::{CStr, c_char};
 

@@ -175,6 +175,24 @@ fn bad_arguments_are_refused() {
 }
 
 #[test]
+fn channels_that_cannot_be_are_refused() {
+    check("c99", "crates/capi/tests/c/channels.c", &[]).expect("needs no privilege");
+}
+
+#[test]
+fn the_examples_of_channels_say_that_no_broker_answers() {
+    let installed = Installed::shared();
+    for (source, what) in
+        [("examples/c/media_sender.c", &[][..]), ("examples/c/telemetry.c", &["publish"][..])]
+    {
+        let Some(program) = installed.build("cc", "c99", source) else { return };
+        let arguments = [what, &["127.0.0.1:9", "1", "/nonexistent/broker.sock"][..]].concat();
+        // 3: which `run` takes for a host that cannot.
+        assert_eq!(run(&program, &arguments, None), None);
+    }
+}
+
+#[test]
 fn a_refusal_has_the_counter_offer_in_it() {
     let said = check("c99", "crates/capi/tests/c/refused.c", &[]).expect("needs no privilege");
     assert!(said.contains("would fit") || said.contains("at most"), "{said}");

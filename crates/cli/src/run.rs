@@ -1,9 +1,10 @@
 //! `punctual run`: unmodified programs under CPU reservations, one by hand or those of a contract.
 //!
 //! Reading order: [`start`] (which back end, and a program in it), [`granted`] (without privilege),
-//! [`waiting`] (signals, ends), [`usage`] (what was used), then the two forms: [`one`] and
-//! [`contract`].
+//! [`waiting`] (signals, ends), [`usage`] (what was used), then the two forms: [`one`], perhaps with a
+//! [`channel`], and [`contract`].
 
+mod channel;
 mod contract;
 mod granted;
 mod not_started;
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use punctual_broker::SOCKET;
+use punctual_channel::client::compact::Compact;
 use punctual_model::command::Backend;
 use punctual_model::reservation::{Enforcement, Reservation};
 
@@ -39,6 +41,8 @@ Examples:
       a player that gets 2 ms of processor time in every 8 ms, whatever else runs
   punctual run --reserve 2ms/8ms --hard -- ./hog
       the same, and no more than that, with all threads and processes that it makes
+  punctual run --channel 2mbit/s,delay=5ms,dest=192.0.2.7:4000 -- ./send
+      a program whose datagrams to there leave within 5 ms of their turn (docs/channels.md)
   punctual run commands.toml
       admits the contract, then starts every [[command]] of it under its reservation
   punctual run --dry-run commands.toml
@@ -60,6 +64,7 @@ cannot.";
 #[derive(clap::Args)]
 #[command(after_help = HELP, override_usage = "\
 punctual run --reserve <BUDGET/PERIOD> [OPTIONS] -- <COMMAND>...
+       punctual run --channel <RATE,delay=TIME> [OPTIONS] -- <COMMAND>...
        punctual run [OPTIONS] <CONTRACT>")]
 pub(crate) struct Args {
     /// The contract whose programs are started, a TOML file; "-" reads standard input.
@@ -80,7 +85,11 @@ pub(crate) struct Args {
     /// The one CPU the program runs on.
     #[arg(long, value_name = "N", requires = "reserve")]
     cpu: Option<usize>,
-    /// Where the broker listens that is asked where we have no privilege.
+    /// A channel for the program's datagrams to dest, or else to where it sends first. Also max=BYTES,
+    /// min=BYTES, burst=N, dest=HOST:PORT.
+    #[arg(long, value_name = "RATE,delay=TIME", conflicts_with_all = ["contract", "no_broker"])]
+    channel: Option<Compact>,
+    /// Where the broker listens that is asked for channels, and where we have no privilege.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     broker: PathBuf,
     /// Ask no broker: by our own right or not at all.
@@ -159,7 +168,10 @@ impl Args {
 pub(crate) fn main(args: &Args) -> Outcome {
     match (args.reserve, &args.contract, args.command.split_first()) {
         (Some(reservation), None, Some((program, arguments))) => {
-            one::main(args, args.asked(reservation), program, arguments)
+            one::main(args, Some(args.asked(reservation)), program, arguments)
+        }
+        (None, None, Some((program, arguments))) if args.channel.is_some() => {
+            one::main(args, None, program, arguments)
         }
         (None, Some(file), None) => contract::main(args, file),
         (Some(_), Some(word), None) => Err(Failure::bad_input(format!(
@@ -167,6 +179,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
             word.display()
         ))),
         (Some(_), None, None) => {
+            Err(Failure::bad_input("no program to run; write it behind \"--\""))
+        }
+        (None, None, None) if args.channel.is_some() => {
             Err(Failure::bad_input("no program to run; write it behind \"--\""))
         }
         (None, None, Some((program, _))) => Err(Failure::bad_input(format!(

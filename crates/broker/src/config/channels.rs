@@ -65,7 +65,8 @@ impl ChannelsConfig {
             best_effort_ppm: 50_000,
             cpu: Reservation::new(Service::from_micros(500), Duration::from_millis(1))
                 .expect("valid"),
-            per_packet: Service::from_micros(10),
+            // With a wake-up, or the wait in its place (`sender::thread::SPIN`).
+            per_packet: Service::from_micros(40),
             allowance: Duration::from_micros(300),
             room: 1_024,
             wire: WireKind::Udp,

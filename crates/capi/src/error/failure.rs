@@ -56,7 +56,9 @@ impl From<OrderError> for Failure {
 impl From<StartError> for Failure {
     fn from(why: StartError) -> Self {
         let error = match &why {
-            StartError::Class(SchedError::NoBandwidth { .. }) => PUNCTUAL_EREFUSED,
+            StartError::NoBandwidth { .. } | StartError::Class(SchedError::NoBandwidth { .. }) => {
+                PUNCTUAL_EREFUSED
+            }
             _ => PUNCTUAL_EHOST,
         };
         Self::new(error, why.to_string())

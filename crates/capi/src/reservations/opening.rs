@@ -1,8 +1,15 @@
 //! What gives reservations in this process.
 
+use std::ffi::{CStr, OsStr, c_char};
+use std::fs::File;
+use std::io::{self, Read};
 use std::mem::offset_of;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
+use punctual_linux::host;
 use punctual_model::Service;
+use punctual_model::host::Calibration;
 use punctual_runtime::reservation::{Reservations, Settings};
 
 use crate::error::punctual_error;
@@ -10,7 +17,7 @@ use crate::error::{Failure, guarded};
 use crate::sized::{Record, list, out, read};
 use crate::upcalls::within;
 
-/// How timetables are built. All zero but the size: this thread's CPUs, the last first; 50 us a
+/// How timetables are built. All zero but the size: this thread's CPUs, the last first; 100 us a
 /// switch; what real-time throttling leaves of each CPU, less 2 %.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -21,15 +28,18 @@ pub struct punctual_reservation_options {
     pub cpus: *const u32,
     /// How many; 0: this thread's.
     pub cpu_count: usize,
-    /// What is lost at the start of each slot; 0: 50 us.
+    /// What is lost at the start of each slot; 0: what host_profile says, or else 100 us, an assumption.
     pub context_switch_ns: u64,
     /// The most that all slots of a CPU may take, in millionths of it; 0: as above.
     pub most_ppm: u32,
     /// Zero.
     pub reserved: u32,
+    /// Since version 2. A file of `punctual calibrate` on this host, from which the loss at the start of
+    /// a slot is taken, where it was measured; null: none. One of another host is refused.
+    pub host_profile: *const c_char,
 }
 
-// SAFETY: integers and a pointer, a size first.
+// SAFETY: integers and nullable pointers, a size first.
 unsafe impl Record for punctual_reservation_options {
     const NAME: &'static str = "punctual_reservation_options";
     const FIRST: usize = offset_of!(Self, reserved) + size_of::<u32>();
@@ -62,7 +72,7 @@ pub unsafe extern "C" fn punctual_reservations_open(
 }
 
 /// # Safety
-/// `cpus` points to `cpu_count` numbers.
+/// `cpus` points to `cpu_count` numbers; `host_profile` is null or a string.
 unsafe fn set(
     settings: &mut Settings,
     options: &punctual_reservation_options,
@@ -71,6 +81,11 @@ unsafe fn set(
         // SAFETY: as promised.
         let cpus = unsafe { list(options.cpus, options.cpu_count, "cpus") }?;
         settings.cpus = cpus.iter().map(|&cpu| cpu as usize).collect();
+    }
+    if !options.host_profile.is_null() {
+        // SAFETY: as promised.
+        let profile = host_profile(unsafe { CStr::from_ptr(options.host_profile) })?;
+        *settings = settings.clone().for_host(&profile);
     }
     if options.context_switch_ns > 0 {
         let switch = within(options.context_switch_ns, "context_switch_ns")?;
@@ -88,6 +103,26 @@ unsafe fn set(
     Ok(())
 }
 
+/// The longest profile that is read: many times what its entries need.
+const MAX_PROFILE: u64 = 1 << 20;
+
+/// Reads a profile that was measured on this host as it is.
+fn host_profile(path: &CStr) -> Result<Calibration, Failure> {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let name = path.display().to_string();
+    let unread = |why: io::Error| Failure::invalid(format!("host_profile {name}: {why}"));
+    let mut bytes = Vec::new();
+    File::open(path).map_err(unread)?.take(MAX_PROFILE).read_to_end(&mut bytes).map_err(unread)?;
+    let calibration = Calibration::parse(&name, &bytes)
+        .map_err(|why| Failure::invalid(format!("host_profile: {why}")))?;
+    match calibration.host.difference(&host::identity()) {
+        None => Ok(calibration),
+        Some(difference) => Err(Failure::invalid(format!(
+            "host_profile {name} is of another host: {difference}; run punctual calibrate here"
+        ))),
+    }
+}
+
 /// Frees the handle. Reservations and time constraints that were given stand until they are released
 /// or ended. Null is let pass.
 #[unsafe(no_mangle)]
@@ -101,4 +136,59 @@ pub unsafe extern "C" fn punctual_reservations_free(
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::io::Write as _;
+
+    /// What a C program passes.
+    fn asked(host_profile: &CStr, context_switch_ns: u64) -> Result<Settings, Failure> {
+        let options = punctual_reservation_options {
+            size: size_of::<punctual_reservation_options>(),
+            cpus: std::ptr::null(),
+            cpu_count: 0,
+            context_switch_ns,
+            most_ppm: 0,
+            reserved: 0,
+            host_profile: host_profile.as_ptr(),
+        };
+        let mut settings = Settings::default();
+        // SAFETY: no CPUs, and a string that outlives the call.
+        unsafe { set(&mut settings, &options) }.map(|()| settings)
+    }
+
+    fn file_of(text: &str) -> (tempfile::NamedTempFile, CString) {
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.write_all(text.as_bytes()).expect("room for it");
+        let path = CString::new(file.path().as_os_str().as_bytes()).expect("no zero in it");
+        (file, path)
+    }
+
+    const FOREIGN: &str = include_str!("../../../../fuzz/seeds/host_profile/host.toml");
+
+    #[test]
+    fn the_allowance_of_a_slot_is_that_of_a_profile_of_this_host() {
+        let mut calibration = Calibration::parse("host.toml", FOREIGN.as_bytes()).expect("valid");
+        calibration.host = host::identity();
+        let measured = calibration.slot_allowance().expect("measured there");
+        let (_file, path) = file_of(&calibration.to_string());
+        let settings = asked(&path, 0).expect("of this host");
+        assert_eq!(settings.context_switch, measured);
+        assert_eq!(settings.measured.map(|measured| measured.allowance), Some(measured));
+        let asked = asked(&path, 70_000).expect("both");
+        assert_eq!(asked.context_switch, Service::from_micros(70), "what is asked for comes first");
+    }
+
+    #[test]
+    fn a_profile_of_another_host_and_what_is_none_are_refused_with_the_reason() {
+        let refused = |path: &CStr| format!("{:?}", asked(path, 0).expect_err("refused"));
+        let (_foreign, path) = file_of(FOREIGN);
+        assert!(refused(&path).contains("of another host"));
+        let (_rubbish, path) = file_of("rubbish");
+        assert!(refused(&path).contains("host_profile"));
+        assert!(refused(c"/there/is/none").contains("/there/is/none"));
+    }
 }

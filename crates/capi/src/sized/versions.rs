@@ -1,6 +1,7 @@
 //! What a program made for the first version passes is accepted, of each structure.
 
 use super::{LONGEST, Record, can_write, read, write};
+use crate::channels::*;
 use crate::reservations::*;
 use crate::upcalls::*;
 
@@ -40,4 +41,7 @@ fn programs_of_the_first_version_are_understood() {
     check::<punctual_reserve>(32);
     check::<punctual_reservation_info>(72);
     check::<punctual_used>(32);
+    check::<punctual_channel_request>(80);
+    check::<punctual_channel_info>(48);
+    check::<punctual_received>(32);
 }

@@ -26,7 +26,7 @@ pub use life::{
     punctual_create, punctual_create_best_effort, punctual_free, punctual_open, punctual_run,
     punctual_stop,
 };
-pub(crate) use limits::{from_now_on, within};
+pub(crate) use limits::{after, from_now_on, within};
 pub use notice::{
     punctual_activity, punctual_notice, punctual_notice_kind, punctual_on_notice, punctual_waited,
 };

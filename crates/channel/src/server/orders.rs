@@ -16,8 +16,9 @@ use rustix::io::Errno;
 pub struct Desk<O, R> {
     orders: Producer<O>,
     reports: Consumer<R>,
-    to: Arc<OwnedFd>,
     from: Arc<OwnedFd>,
+    // Last: whoever hears its last ring must find the queues abandoned.
+    to: Rings,
 }
 
 /// The side that carries.
@@ -26,25 +27,43 @@ pub struct Post<O, R> {
     orders: Consumer<O>,
     reports: Producer<R>,
     to: Arc<OwnedFd>,
-    from: Arc<OwnedFd>,
+    // Last, as above; also where the thread panics.
+    from: Rings,
 }
+
+/// Wakes the other side, and once more when it is dropped.
+#[derive(Debug)]
+struct Rings(Arc<OwnedFd>);
+
+impl Rings {
+    fn ring(&self) {
+        // Fails only when it has been rung 2⁶⁴ times and not heard: then it is heard.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        self.ring();
+    }
+}
+
+/// Both of them.
+pub type Sides<O, R> = (Desk<O, R>, Post<O, R>);
 
 /// Both sides, with room for so many orders and reports.
 ///
 /// # Errors
 /// If no descriptor is left (eventfd(2)).
-pub fn desk_and_post<O, R>(
-    orders: usize,
-    reports: usize,
-) -> Result<(Desk<O, R>, Post<O, R>), Errno> {
+pub fn desk_and_post<O, R>(orders: usize, reports: usize) -> Result<Sides<O, R>, Errno> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let wake = || rustix::event::eventfd(0, flags).map(Arc::new);
     let (to, from) = (wake()?, wake()?);
     let (order, ordered) = RingBuffer::new(orders);
     let (report, reported) = RingBuffer::new(reports);
-    let desk =
-        Desk { orders: order, reports: reported, to: Arc::clone(&to), from: Arc::clone(&from) };
-    Ok((desk, Post { orders: ordered, reports: report, to, from }))
+    let (rings, heard) = (Rings(Arc::clone(&to)), Arc::clone(&from));
+    let desk = Desk { orders: order, reports: reported, from: heard, to: rings };
+    Ok((desk, Post { orders: ordered, reports: report, to, from: Rings(from) }))
 }
 
 impl<O, R> Desk<O, R> {
@@ -54,7 +73,7 @@ impl<O, R> Desk<O, R> {
     /// If the other side does not keep up, it comes back.
     pub fn order(&mut self, order: O) -> Result<(), O> {
         self.orders.push(order).map_err(|rtrb::PushError::Full(order)| order)?;
-        ring(&self.to);
+        self.to.ring();
         Ok(())
     }
 
@@ -98,7 +117,7 @@ impl<O, R> Post<O, R> {
     /// If the other side does not keep up, it comes back.
     pub fn report(&mut self, report: R) -> Result<(), R> {
         self.reports.push(report).map_err(|rtrb::PushError::Full(report)| report)?;
-        ring(&self.from);
+        self.from.ring();
         Ok(())
     }
 
@@ -112,25 +131,6 @@ impl<O, R> AsFd for Post<O, R> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.to.as_fd()
     }
-}
-
-/// So that whoever sleeps sees that nobody is left.
-impl<O, R> Drop for Desk<O, R> {
-    fn drop(&mut self) {
-        ring(&self.to);
-    }
-}
-
-/// The same, also where the thread panics.
-impl<O, R> Drop for Post<O, R> {
-    fn drop(&mut self) {
-        ring(&self.from);
-    }
-}
-
-fn ring(bell: &OwnedFd) {
-    // Fails only when it has been rung 2⁶⁴ times and not heard: then it is heard.
-    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
 fn silence(bell: &OwnedFd) {

@@ -183,6 +183,7 @@ fn words(event: &Event, reservation: Reservation) -> Option<String> {
             )
         }
         Event::Revoked { why } => format!("{}; {why}", taken_back(reservation)),
+        Event::ChannelEnded { why } => format!("its channel has ended: {why}"),
         Event::MoreAvailable { .. } => return None,
         Event::Unknown(said) => format!("the broker says what this program does not know: {said}"),
     })

@@ -1,16 +1,28 @@
-//! `punctual run --reserve`: one program.
+//! `punctual run --reserve` and `--channel`: one program.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use punctual_linux::process::Blocked;
 
+use super::channel;
 use super::places::Places;
 use super::start::{Asked, start, terms};
 use super::{Args, code_of, say, summary, waiting};
 use crate::exit::{Exit, Failure, Outcome};
 
-pub(super) fn main(args: &Args, asked: Asked, program: &OsStr, arguments: &[OsString]) -> Outcome {
+pub(super) fn main(
+    args: &Args,
+    asked: Option<Asked>,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> Outcome {
+    let named = program.to_string_lossy();
+    let channel = args.channel.as_ref().map(|asked| channel::prepare(asked, &args.broker, &named));
+    let channel = match channel.transpose() {
+        Ok(channel) => channel,
+        Err(not_started) => return not_started.outcome("", ""),
+    };
     // First, so that every thread that is made has them blocked, and none comes between the start of
     // the program and our waiting for it.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
@@ -18,16 +30,21 @@ pub(super) fn main(args: &Args, asked: Asked, program: &OsStr, arguments: &[OsSt
     let make = || {
         let mut command = Command::new(program);
         command.args(arguments);
+        command.envs(channel.iter().flat_map(|channel| channel.0.clone()));
         command
     };
-    let started = terms(asked, &mut places, args.broker())
-        .and_then(|terms| start(&make, Some(terms), &mut places, &signals));
+    let terms = asked.map(|asked| terms(asked, &mut places, args.broker())).transpose();
+    let started = terms.and_then(|terms| start(&make, terms, &mut places, &signals));
     let running = match started {
         Ok(running) => running,
         Err(not_started) => return not_started.outcome("", ""),
     };
-    if let (Some(terms), false) = (&running.terms, args.json || args.quiet) {
+    let talk = !args.json && !args.quiet;
+    if let (Some(terms), true) = (&running.terms, talk) {
         say(&format!("punctual: {}", terms.text()));
+    }
+    if let (Some(asked), true) = (&args.channel, talk) {
+        say(&format!("punctual: {}", channel::text(asked, &args.broker)));
     }
     let ran = waiting::until_all_have_ended(vec![running], &signals, args.manner())
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the program: {error}")))?;

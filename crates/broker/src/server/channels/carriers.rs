@@ -1,12 +1,13 @@
 //! The threads that carry messages: one sends, one receives.
 
 use std::io;
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::JoinHandle;
 
 use punctual_channel::server::orders::{Desk, desk_and_post};
 use punctual_channel::server::receiver::thread::{Order, Report};
-use punctual_channel::server::receiver::{self, Receiver};
+use punctual_channel::server::receiver::{self, BestEffort, Receiver};
 use punctual_channel::server::sender::thread::{SenderThread, Setup};
 use punctual_channel::transport::{NullDevice, Udp, Wire};
 use punctual_linux::net::probe;
@@ -26,6 +27,9 @@ const NULL_QUEUE: Duration = Duration::from_micros(100);
 
 /// The most of a packet on the emulated link.
 const NULL_MTU: u32 = 65_535;
+
+/// Best-effort datagrams at once.
+const BURST: NonZeroU32 = NonZeroU32::new(64).unwrap();
 
 /// Orders that may wait.
 const ORDERS: usize = 1_024;
@@ -60,7 +64,7 @@ impl Carriers {
             room: config.room,
             wire,
         })?;
-        let receiver = ReceiverThread::start(config.room)?;
+        let receiver = ReceiverThread::start(config)?;
         for (tid, what) in [(sender.tid(), "sender"), (receiver.tid, "receiver")] {
             match sched::set(tid, Class::Fifo { priority: PRIORITY }) {
                 Ok(()) => info!(what, priority = PRIORITY, "channels' thread"),
@@ -76,6 +80,14 @@ fn explain(what: &str, why: &SchedError) -> String {
     format!("the channels' {what} cannot have SCHED_FIFO: {why}")
 }
 
+/// Datagrams of channels that are promised nothing: half of what the threads' share of a CPU is good for.
+fn best_effort(config: &ChannelsConfig) -> BestEffort {
+    let share = u128::from(config.cpu.utilisation_ppm()) * 1_000;
+    let a_second = share / u128::from(config.per_packet.as_nanos().max(1)) / 2;
+    let a_second = u32::try_from(a_second).ok().and_then(NonZeroU32::new);
+    BestEffort { datagrams_a_second: a_second.unwrap_or(NonZeroU32::MIN), burst: BURST }
+}
+
 /// The thread that receives. Dropped, it ends the thread.
 #[derive(Debug)]
 pub(super) struct ReceiverThread {
@@ -85,12 +97,13 @@ pub(super) struct ReceiverThread {
 }
 
 impl ReceiverThread {
-    fn start(room: u32) -> io::Result<Self> {
-        let (desk, post) = desk_and_post(ORDERS, 2 * room as usize + ORDERS)?;
+    fn start(config: &ChannelsConfig) -> io::Result<Self> {
+        let (desk, post) = desk_and_post(ORDERS, 2 * config.room as usize + ORDERS)?;
+        let best_effort = best_effort(config);
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || {
             thread::set_timer_slack(Duration::from_nanos(1));
-            let receiver = match Receiver::new(None) {
+            let receiver = match Receiver::new(Some(best_effort)) {
                 Ok(receiver) => receiver,
                 Err(errno) => {
                     let _ = tell.send(Err(errno));

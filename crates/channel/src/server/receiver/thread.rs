@@ -62,9 +62,9 @@ pub fn run(mut receiver: Receiver, mut post: Post<Order, Report>) -> Result<Rece
             while let Some(order) = post.take() {
                 reports.extend(carry_out(&mut receiver, now, order));
             }
-            if post.is_abandoned() {
-                return Ok(receiver);
-            }
+        }
+        if post.is_abandoned() {
+            return Ok(receiver);
         }
         until = match receiver.turn(now) {
             Turn::Served(_) => now,
@@ -72,8 +72,8 @@ pub fn run(mut receiver: Receiver, mut post: Post<Order, Report>) -> Result<Rece
                 reports.push_back(Report::Closed(id, channel, Some(ended)));
                 now
             }
-            // The clock is looked at again once something has come: a thread without traffic sleeps.
-            Turn::Idle(next) => next.unwrap_or(Instant::MAX),
+            // Not for ever: the other side's last ring may be heard before it is seen to be gone.
+            Turn::Idle(next) => next.unwrap_or(Instant::MAX).min(now.saturating_add(WALL)),
         };
         while let Some(report) = reports.pop_front() {
             if let Err(report) = post.report(report) {

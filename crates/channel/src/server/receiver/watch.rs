@@ -1,7 +1,7 @@
 //! Which sockets have something, from the kernel: each tells once when something came (EPOLLET,
 //! epoll(7)), so thousands of channels cost what arrives and nothing else.
 
-use std::fmt;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use punctual_linux::clock;
@@ -23,9 +23,9 @@ const BELL: u64 = 1 << 63;
 const CALL: u64 = u64::MAX;
 
 /// What is waited for.
+#[derive(Debug)]
 pub(super) struct Watch {
     epoll: OwnedFd,
-    events: Vec<Event>,
 }
 
 /// What the kernel tells.
@@ -41,8 +41,7 @@ pub(super) enum Told {
 
 impl Watch {
     pub(super) fn new() -> Result<Self, Errno> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS) })
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
     /// Tells of a socket, and of the death of who is behind a bell. Not of its rings: a receiver waits
@@ -69,22 +68,15 @@ impl Watch {
     }
 
     /// Waits for something to tell, or until the instant; epoll_wait(2) rounds it up to a millisecond.
-    pub(super) fn wait(&mut self, until: Instant, all: &mut Vec<Told>) {
-        self.events.clear();
+    pub(super) fn wait(&self, until: Instant, all: &mut Vec<Told>) {
         let left = until.saturating_since(clock::now());
         let timeout = clock::timespec(left.as_nanos());
         // The end of time is beyond what the kernel takes as a time-out on some hosts.
         let timeout = (until < Instant::MAX).then_some(&timeout);
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS];
         // A signal, at most: then nothing is told.
-        let _ = epoll::wait(&self.epoll, spare, timeout);
-        all.extend(self.events.drain(..).map(|event| told(event.data.u64())));
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("epoll", &self.epoll).finish_non_exhaustive()
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout) else { return };
+        all.extend(events.iter().map(|event| told(event.data.u64())));
     }
 }
 

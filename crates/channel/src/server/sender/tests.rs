@@ -196,9 +196,8 @@ fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
     // A message longer than its slot, as no honest producer can push it.
     let _ = corrupt.put(1_000);
     let descriptor = 4096 / 8;
-    let memory = corrupt.puts.claim().expect("sound").expect("room").memory().words()[descriptor]
-        .store(1_001, std::sync::atomic::Ordering::Relaxed);
-    let () = memory;
+    let slot = corrupt.puts.claim().expect("sound").expect("room");
+    slot.memory().words()[descriptor].store(1_001, std::sync::atomic::Ordering::Relaxed);
     sender.look(ns(3), 2, false);
     assert!(matches!(sender.ended(), Some((2, Ended::Corrupt(Corrupt::Length { .. })))));
     let now = Cell::new(3);

@@ -27,6 +27,10 @@ const BLOCKS: u32 = 8;
 /// block that is leaving.
 pub const LOOKS_EVERY: Duration = Duration::from_micros(10);
 
+/// A wait that is shorter is spent looking: to sleep and wake up takes the processor as long, and ends
+/// late by more, so that a fast link would stand idle between any two packets.
+pub const SPIN: Duration = Duration::from_micros(20);
+
 /// Bells that are taken in one look.
 const BELLS: usize = 64;
 
@@ -237,7 +241,10 @@ impl Turning {
             let sleep = match turn {
                 Turn::Again if blocks < BLOCKS && now - looked < LOOKS_EVERY => continue,
                 Turn::Again => Some(Duration::ZERO),
-                Turn::At(at) => Some(at.saturating_since(clock::now())),
+                Turn::At(at) => {
+                    let left = at.saturating_since(clock::now());
+                    Some(if left < SPIN { Duration::ZERO } else { left })
+                }
                 Turn::Idle => None,
             };
             let heard = wait(&self.bells, &mut rung, sleep);

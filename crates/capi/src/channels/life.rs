@@ -1,0 +1,164 @@
+//! A channel from its grant to its end.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ::punctual_channel::client::{Receiving, Sending};
+use ::punctual_channel::rings::{Passed, RingError};
+use punctual_broker::SOCKET;
+use punctual_broker::client::{Broker, ChannelError, GrantedChannel};
+use punctual_model::Duration;
+use punctual_model::channel::Direction;
+
+use super::records::{punctual_channel_info, punctual_channel_request};
+use crate::error::punctual_error;
+use crate::error::{Failure, guarded};
+use crate::sized::{can_write, handle, out, read, text, write};
+
+/// A channel. Its calls may be made by any thread, and wait for each other; `punctual_channel_close` is
+/// the last. After fork(2) a child must not use it.
+pub struct punctual_channel(Mutex<Channel>);
+
+pub(super) struct Channel {
+    pub(super) end: End,
+    path: PathBuf,
+    broker: Broker,
+    granted: GrantedChannel,
+}
+
+/// This program's end.
+pub(super) enum End {
+    Sends(Sending),
+    Receives(Receiving),
+}
+
+impl End {
+    fn rejoin(&mut self) -> Result<Passed, RingError> {
+        match self {
+            Self::Sends(sending) => sending.rejoin(),
+            Self::Receives(receiving) => receiving.rejoin(),
+        }
+    }
+
+    pub(super) fn sends(&mut self) -> Result<&mut Sending, Failure> {
+        match self {
+            Self::Sends(sending) => Ok(sending),
+            Self::Receives(_) => Err(Failure::invalid("the channel receives, and sends nothing")),
+        }
+    }
+
+    pub(super) fn receives(&mut self) -> Result<&mut Receiving, Failure> {
+        match self {
+            Self::Receives(receiving) => Ok(receiving),
+            Self::Sends(_) => Err(Failure::invalid("the channel sends, and receives nothing")),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`handle`].
+pub(super) unsafe fn channel<'a>(
+    channel: *mut punctual_channel,
+) -> Result<MutexGuard<'a, Channel>, Failure> {
+    // SAFETY: as promised.
+    let channel = unsafe { handle(channel, "channel") }?;
+    // A panic leaves the queue as it is: what was published is.
+    Ok(channel.0.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Asks the broker for a channel. PUNCTUAL_EREFUSED with what would fit; PUNCTUAL_EHOST where no broker
+/// answers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_channel_open(
+    request: *const punctual_channel_request,
+    channel: *mut *mut punctual_channel,
+) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises, of both.
+        let (request, to) = unsafe { (read(request)?, out(channel, "channel")?) };
+        // SAFETY: as the caller promises.
+        let (want, path) = unsafe { (request.want()?, text(request.broker)) };
+        let path = PathBuf::from(if path.is_empty() { SOCKET.into() } else { path });
+        let mut broker = Broker::connect_to(&path).map_err(ChannelError::from)?;
+        let granted = broker.open_channel(&want)?;
+        let geometry = want.geometry();
+        let (end, passed) = match want.direction {
+            Direction::Send => Sending::create(geometry).map(|(end, to)| (End::Sends(end), to)),
+            Direction::Receive => {
+                Receiving::create(geometry).map(|(end, to)| (End::Receives(end), to))
+            }
+        }?;
+        broker.attach_channel(&granted, passed).map_err(ChannelError::from)?;
+        let opened = punctual_channel(Mutex::new(Channel { end, path, broker, granted }));
+        to.write(Box::into_raw(Box::new(opened)));
+        Ok(())
+    })
+}
+
+/// After PUNCTUAL_EGONE: looks for the next broker and hands it the same queue, with all that was in it.
+/// PUNCTUAL_EHOST while there is none: try again within the broker's grace period. PUNCTUAL_EENDED if
+/// the channel was taken back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_channel_rejoin(channel: *mut punctual_channel) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises.
+        let mut channel = unsafe { self::channel(channel) }?;
+        let Channel { end, path, broker, granted } = &mut *channel;
+        let mut next = Broker::connect_to(path).map_err(ChannelError::from)?;
+        next.resume_channel(granted)?;
+        next.attach_channel(granted, end.rejoin()?).map_err(ChannelError::from)?;
+        *broker = next;
+        Ok(())
+    })
+}
+
+/// How a channel stands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_channel_get(
+    channel: *mut punctual_channel,
+    info: *mut punctual_channel_info,
+) -> punctual_error {
+    guarded(|| {
+        // SAFETY: as the caller promises.
+        let mut channel = unsafe { self::channel(channel) }?;
+        // SAFETY: as the caller promises.
+        unsafe { can_write(info) }?;
+        let Channel { end, granted, .. } = &mut *channel;
+        let (geometry, unreleased) = match end {
+            End::Sends(sending) => {
+                let unreleased = sending.unreleased();
+                (sending.geometry(), unreleased?)
+            }
+            End::Receives(receiving) => (receiving.geometry(), 0),
+        };
+        let found = punctual_channel_info {
+            size: size_of::<punctual_channel_info>(),
+            grant: granted.id().0,
+            delay_bound_ns: granted.delay_bound().map_or(0, Duration::as_nanos),
+            share_bps: granted.share().unwrap_or(0),
+            unreleased,
+            max_message: geometry.max_message(),
+            slots: geometry.slots(),
+        };
+        // SAFETY: as the caller promises.
+        unsafe { write(info, found) }
+    })
+}
+
+/// Gives a channel back, and frees it in any case. What was sent and has not left is lost:
+/// `punctual_channel_drain` first. Null is let pass.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_channel_close(channel: *mut punctual_channel) -> punctual_error {
+    guarded(|| {
+        if channel.is_null() {
+            return Ok(());
+        }
+        // SAFETY: made by `punctual_channel_open`, and given up by the caller.
+        let channel = unsafe { Box::from_raw(channel) };
+        let channel = channel.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Channel { mut broker, granted, .. } = channel;
+        // Without a broker it ends by itself, with its process or the grace period.
+        let _ = broker.release_channel(granted);
+        Ok(())
+    })
+}

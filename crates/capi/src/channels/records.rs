@@ -1,0 +1,183 @@
+//! What is asked of a channel, and how it stands.
+
+use std::ffi::c_char;
+use std::mem::offset_of;
+use std::net::SocketAddr;
+
+use punctual_broker::want::{RawChannel, WantedChannel};
+use punctual_model::Duration;
+use punctual_model::channel::{Direction, Framing, LinearBounded, TooEarly};
+
+use crate::error::Failure;
+use crate::sized::{Record, text};
+use crate::upcalls::within;
+
+/// Which way the messages of a channel go (punctual_channel_request.direction).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_direction {
+    /// Out.
+    PUNCTUAL_SEND = 0,
+    /// In.
+    PUNCTUAL_RECEIVE = 1,
+}
+
+/// How messages become datagrams (punctual_channel_request.framing).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_framing {
+    /// Each is a datagram as it is, for peers that know nothing of Punctual.
+    PUNCTUAL_DATAGRAM = 0,
+    /// In pieces with a header of 32 bytes, for peers that are channels too.
+    PUNCTUAL_FRAGMENTS = 1,
+}
+
+/// What becomes of messages beyond the burst (punctual_channel_request.too_early).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_too_early {
+    /// They wait until the contract allows them.
+    PUNCTUAL_WAIT = 0,
+    /// They are lost, and counted.
+    PUNCTUAL_LOSE = 1,
+}
+
+/// A channel, as it is asked for. In any time T at most burst + T / spacing_ns messages.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct punctual_channel_request {
+    /// sizeof(punctual_channel_request).
+    pub size: usize,
+    /// What people call it.
+    pub name: *const c_char,
+    /// Where messages go, or where they are listened for: "192.0.2.7:4000", "[2001:db8::7]:4000".
+    pub address: *const c_char,
+    /// Where the broker listens; null: where it does unless configured.
+    pub broker: *const c_char,
+    /// Between two messages, over time.
+    pub spacing_ns: u64,
+    /// From the moment at which a message counts as arrived to the end of its transmission; 0: best
+    /// effort, which is promised nothing.
+    pub delay_bound_ns: u64,
+    /// The most bytes of a message.
+    pub max_message: u32,
+    /// The least; 0: 1.
+    pub min_message: u32,
+    /// The most messages at once; 0: 1.
+    pub burst: u32,
+    /// A punctual_direction.
+    pub direction: u32,
+    /// A punctual_framing.
+    pub framing: u32,
+    /// A punctual_too_early.
+    pub too_early: u32,
+    /// By which sender and receiver know the channel, in the headers of fragments.
+    pub number: u32,
+    /// Messages that can lie between program and server, a power of two; 0: enough for two bursts.
+    pub slots: u32,
+}
+
+// SAFETY: integers and pointers, a size first.
+unsafe impl Record for punctual_channel_request {
+    const NAME: &'static str = "punctual_channel_request";
+    const FIRST: usize = offset_of!(Self, slots) + size_of::<u32>();
+}
+
+impl punctual_channel_request {
+    /// # Safety
+    /// The texts are null or end with a zero.
+    pub(super) unsafe fn want(&self) -> Result<WantedChannel, Failure> {
+        const SEND: u32 = punctual_direction::PUNCTUAL_SEND as u32;
+        const RECEIVE: u32 = punctual_direction::PUNCTUAL_RECEIVE as u32;
+        const DATAGRAM: u32 = punctual_framing::PUNCTUAL_DATAGRAM as u32;
+        const FRAGMENTS: u32 = punctual_framing::PUNCTUAL_FRAGMENTS as u32;
+        const WAIT: u32 = punctual_too_early::PUNCTUAL_WAIT as u32;
+        const LOSE: u32 = punctual_too_early::PUNCTUAL_LOSE as u32;
+        // SAFETY: as promised.
+        let (name, address) = unsafe { (text(self.name), text(self.address)) };
+        let address: SocketAddr = address.parse().map_err(|_| {
+            Failure::invalid(format!(
+                "the address \"{address}\" is none; write 192.0.2.7:4000 or [2001:db8::7]:4000"
+            ))
+        })?;
+        let spacing = Duration::from_nanos(within(self.spacing_ns, "spacing_ns")?);
+        let (min, burst) = (self.min_message.max(1), self.burst.max(1));
+        let arrivals = LinearBounded::new(min, self.max_message, spacing, burst)
+            .map_err(|why| Failure::invalid(format!("the channel cannot be: {why}")))?;
+        let bound = within(self.delay_bound_ns, "delay_bound_ns")?;
+        let bound = (bound > 0).then(|| Duration::from_nanos(bound));
+        let mut want = WantedChannel::sending(name, arrivals, bound, address);
+        let none = |value, member, names| {
+            Err(Failure::invalid(format!("{member} is {value}, and must be one of {names}")))
+        };
+        want.direction = match self.direction {
+            SEND => Direction::Send,
+            RECEIVE => Direction::Receive,
+            other => return none(other, "direction", "punctual_direction"),
+        };
+        want.framing = match self.framing {
+            DATAGRAM => Framing::Datagram,
+            FRAGMENTS => Framing::Fragments,
+            other => return none(other, "framing", "punctual_framing"),
+        };
+        want.too_early = match self.too_early {
+            WAIT => TooEarly::Waits,
+            LOSE => TooEarly::IsLost,
+            other => return none(other, "too_early", "punctual_too_early"),
+        };
+        want.number = self.number;
+        if self.slots > 0 {
+            want.slots = self.slots;
+        }
+        // As the broker checks it.
+        WantedChannel::try_from(RawChannel::from(&want))
+            .map_err(|why| Failure::invalid(format!("the channel cannot be: {why}")))
+    }
+}
+
+/// How a channel stands.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct punctual_channel_info {
+    /// sizeof(punctual_channel_info).
+    pub size: usize,
+    /// The number of the grant, as `punctual status` shows it.
+    pub grant: u64,
+    /// What is promised: from the moment at which a message counts as arrived to the end of its
+    /// transmission. 0: nothing, as it is best effort.
+    pub delay_bound_ns: u64,
+    /// Of best effort: bits a second that it had when it was opened or rejoined last. 0: promised.
+    pub share_bps: u64,
+    /// Of a channel that sends: messages that were sent and have not left yet.
+    pub unreleased: u64,
+    /// The most bytes of a message.
+    pub max_message: u32,
+    /// Messages that can lie between program and server.
+    pub slots: u32,
+}
+
+// SAFETY: integers only, a size first.
+unsafe impl Record for punctual_channel_info {
+    const NAME: &'static str = "punctual_channel_info";
+    const FIRST: usize = offset_of!(Self, slots) + size_of::<u32>();
+}
+
+/// A message that was received.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct punctual_received {
+    /// sizeof(punctual_received).
+    pub size: usize,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Which message, counted from the channel's first: none is missing in between.
+    pub number: u64,
+    /// When it had come to this host (CLOCK_MONOTONIC).
+    pub arrived_ns: u64,
+}
+
+// SAFETY: integers only, a size first.
+unsafe impl Record for punctual_received {
+    const NAME: &'static str = "punctual_received";
+    const FIRST: usize = offset_of!(Self, arrived_ns) + size_of::<u64>();
+}

@@ -1,0 +1,177 @@
+//! `--channel`: the program's datagrams to one destination through a channel of the broker's.
+//!
+//! The program itself asks for it, with its first datagram and by way of a library that is loaded before
+//! the C library: so the channel is its own, and ends with it. Here it is found out whether that could
+//! be, before anything is started.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+
+use punctual_broker::client::{Broker, ChannelError};
+use punctual_broker::want::WantedChannel;
+use punctual_channel::client::compact::Compact;
+
+use super::not_started::NotStarted;
+
+/// What has a program's datagrams taken.
+const LIBRARY: &str = "libpunctual_udp.so";
+
+/// Where it is beside our own program: as cargo builds it, and as it is installed.
+const PLACES: [&str; 2] = ["", "../lib"];
+
+/// The environment of a program with a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Environment(pub(super) [(&'static str, OsString); 3]);
+
+/// Whether the broker at `broker` would grant it, and what the program must be given.
+pub(super) fn prepare(
+    asked: &Compact,
+    broker: &Path,
+    program: &str,
+) -> Result<Environment, NotStarted> {
+    let (library, preload) = (library()?, env::var_os("LD_PRELOAD"));
+    let destination = destination(asked)?;
+    is_granted(asked, destination, broker, program)?;
+    Ok(environment(asked, destination, broker, &library, preload))
+}
+
+/// A line for a person.
+pub(super) fn text(asked: &Compact, broker: &Path) -> String {
+    let to = match &asked.destination {
+        Some(to) => format!("to {to}"),
+        None => "to where it sends first".to_owned(),
+    };
+    let (traffic, bound) = (asked.traffic, asked.delay_bound);
+    let (bytes, spacing) = (traffic.max_message(), traffic.min_inter_arrival());
+    format!(
+        "datagrams {to} go through a channel: up to {bytes} bytes every {spacing}, each within {bound}; \
+         the broker at {} is asked with the first one",
+        broker.display()
+    )
+}
+
+fn environment(
+    asked: &Compact,
+    destination: Option<SocketAddr>,
+    broker: &Path,
+    library: &Path,
+    preload: Option<OsString>,
+) -> Environment {
+    let mut first = OsString::from(library);
+    if let Some(others) = preload.filter(|others| !others.is_empty()) {
+        first.push(":");
+        first.push(others);
+    }
+    let line = Compact { destination: None, ..asked.clone() };
+    let to = destination.map_or(String::new(), |to| format!(",dest={to}"));
+    Environment([
+        ("LD_PRELOAD", first),
+        ("PUNCTUAL_CHANNEL", format!("{line}{to}").into()),
+        ("PUNCTUAL_BROKER", broker.into()),
+    ])
+}
+
+/// The library, by a path that LD_PRELOAD can say: spaces and colons end one there (ld.so(8)).
+fn library() -> Result<PathBuf, NotStarted> {
+    let this = env::current_exe().map_err(|why| {
+        NotStarted::CannotHere(format!("cannot find out where {LIBRARY} is: {why}"))
+    })?;
+    let beside = this.parent().unwrap_or(Path::new("/"));
+    let mut places = PLACES.iter().map(|place| beside.join(place).join(LIBRARY));
+    let found = places.find(|path| path.is_file()).ok_or_else(|| {
+        NotStarted::CannotHere(format!(
+            "{LIBRARY}, which takes the program's datagrams, is neither in {0} nor in {0}/../lib: \
+             build or install it there (cargo build --release --package punctual-interpose)",
+            beside.display()
+        ))
+    })?;
+    if found.to_string_lossy().contains([' ', ':']) {
+        return Err(NotStarted::CannotHere(format!(
+            "{}: LD_PRELOAD takes no path with a space or a colon in it; install it elsewhere",
+            found.display()
+        )));
+    }
+    Ok(found)
+}
+
+/// Where to, looked up once for all processes of the program.
+fn destination(asked: &Compact) -> Result<Option<SocketAddr>, NotStarted> {
+    let Some(to) = &asked.destination else { return Ok(None) };
+    let to = to.to_string();
+    let found = to.to_socket_addrs().map(|mut all| all.next());
+    let why = match found {
+        Ok(Some(address)) => return Ok(Some(address)),
+        Ok(None) => "it has no address".to_owned(),
+        Err(why) => why.to_string(),
+    };
+    Err(NotStarted::CannotHere(format!(
+        "dest={to}: {why}; write an address, such as 192.0.2.7:4000"
+    )))
+}
+
+/// Asks for it and gives it back: the program asks again.
+fn is_granted(
+    asked: &Compact,
+    destination: Option<SocketAddr>,
+    broker: &Path,
+    program: &str,
+) -> Result<(), NotStarted> {
+    let cannot = |why: &dyn std::fmt::Display| NotStarted::CannotHere(format!("the broker: {why}"));
+    let mut broker = Broker::connect_to(broker).map_err(|why| cannot(&why))?;
+    let status = broker.channels().map_err(|why| cannot(&why))?;
+    if status.totals.is_none() {
+        return Err(cannot(
+            &"it carries no channels; give its configuration a [channels] (docs/channels.md)",
+        ));
+    }
+    // Where to is not known before the program sends, and then it is too late to say no.
+    let Some(to) = destination else { return Ok(()) };
+    // As the library names it: short, and of characters that a name may have.
+    let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
+    let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
+    let want = WantedChannel::sending(name, asked.traffic, Some(asked.delay_bound), to);
+    let granted = broker.open_channel(&want).map_err(|why| match why {
+        ChannelError::Refused(refused) => NotStarted::Refused(format!("the broker: {refused}")),
+        ChannelError::Client(why) => cannot(&why),
+    })?;
+    broker.release_channel(granted).map_err(|why| cannot(&why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_told_what_its_datagrams_need() {
+        let asked: Compact =
+            "100/s,delay=5ms,max=160,dest=studio.example:4000".parse().expect("good");
+        let to: SocketAddr = "192.0.2.7:4000".parse().expect("an address");
+        let library = Path::new("/usr/lib/libpunctual_udp.so");
+        let at = |preload: Option<&str>| {
+            let preload = preload.map(OsString::from);
+            environment(&asked, Some(to), Path::new("/run/b.sock"), library, preload).0
+        };
+        let [preload, line, broker] = at(None);
+        assert_eq!(preload.1, *library);
+        assert_eq!(broker, ("PUNCTUAL_BROKER", "/run/b.sock".into()));
+        // As the library reads it, with the address in place of the name.
+        let read: Compact = line.1.to_string_lossy().parse().expect("good");
+        assert_eq!(read.destination.map(|to| to.to_string()), Some(to.to_string()));
+        assert_eq!((read.traffic, read.delay_bound), (asked.traffic, asked.delay_bound));
+        let [preload, ..] = at(Some("/lib/other.so"));
+        assert_eq!(preload.1, *"/usr/lib/libpunctual_udp.so:/lib/other.so");
+        let [preload, ..] = at(Some(""));
+        assert_eq!(preload.1, *library);
+    }
+
+    #[test]
+    fn an_address_needs_no_looking_up() {
+        let asked: Compact = "100/s,delay=5ms,dest=[2001:db8::7]:4000".parse().expect("good");
+        let to = destination(&asked).map_err(|why| why.to_string());
+        assert_eq!(to, Ok("[2001:db8::7]:4000".parse().ok()));
+        let asked: Compact = "100/s,delay=5ms".parse().expect("good");
+        assert_eq!(destination(&asked).map_err(|why| why.to_string()), Ok(None));
+    }
+}

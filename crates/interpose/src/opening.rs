@@ -1,0 +1,66 @@
+//! Channels from the broker.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::path::PathBuf;
+use std::time::Duration as Time;
+
+use punctual_broker::client::{Broker, GrantedChannel};
+use punctual_broker::want::WantedChannel;
+use punctual_channel::client::Sending;
+use punctual_channel::client::compact::Compact;
+
+use crate::process::{Holds, Opened, Opens};
+
+/// How long the program's first datagram may wait for an answer, and one after a broker's end.
+const PATIENCE: Time = Time::from_secs(2);
+const AGAIN: Time = Time::from_millis(200);
+
+/// The broker that listens there.
+#[derive(Debug)]
+pub(crate) struct AtBroker(pub(crate) PathBuf);
+
+struct Held {
+    path: PathBuf,
+    broker: Broker,
+    granted: GrantedChannel,
+}
+
+impl Opens for AtBroker {
+    fn open(&self, asked: &Compact, to: SocketAddr) -> Result<Opened, String> {
+        let words = |why: &dyn std::fmt::Display| why.to_string();
+        let path = self.0.clone();
+        let mut broker = Broker::connect_within(&path, PATIENCE).map_err(|why| words(&why))?;
+        let name = program().unwrap_or_else(|| "program".to_owned());
+        let want = WantedChannel::sending(name, asked.traffic, Some(asked.delay_bound), to);
+        let granted = broker.open_channel(&want).map_err(|why| words(&why))?;
+        let made = Sending::create(granted.want().geometry());
+        let (sending, passed) = made.map_err(|why| words(&why))?;
+        broker.attach_channel(&granted, passed).map_err(|why| words(&why))?;
+        Ok(Opened { sending, held: Box::new(Held { path, broker, granted }) })
+    }
+}
+
+impl Holds for Held {
+    fn rejoin(&mut self, sending: &mut Sending) -> Result<(), String> {
+        let words = |why: &dyn std::fmt::Display| why.to_string();
+        let mut broker = Broker::connect_within(&self.path, AGAIN).map_err(|why| words(&why))?;
+        broker.resume_channel(&mut self.granted).map_err(|why| words(&why))?;
+        let passed = sending.rejoin().map_err(|why| words(&why))?;
+        broker.attach_channel(&self.granted, passed).map_err(|why| words(&why))?;
+        self.broker = broker;
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.broker.as_fd().as_raw_fd())
+    }
+}
+
+/// What the program is called, short enough for a name and of characters that one may have.
+fn program() -> Option<String> {
+    let path = std::env::current_exe().ok()?;
+    let name = path.file_name()?.to_string_lossy();
+    let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
+    (!name.is_empty()).then_some(name)
+}

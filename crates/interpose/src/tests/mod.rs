@@ -1,0 +1,99 @@
+//! The logic, with channels of which the tests hold the other end.
+
+mod addresses;
+mod fds;
+mod process;
+mod ways;
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_channel::client::Sending;
+use punctual_channel::client::compact::Compact;
+use punctual_channel::rings::{Passed, Takes, server};
+use punctual_linux::pass::Bell;
+use punctual_ring::frames::Geometry;
+
+use crate::process::{Holds, Opened, Opens, Process};
+
+fn asked() -> Compact {
+    "100/s,delay=5ms,max=100,burst=2".parse().expect("good")
+}
+
+fn geometry() -> Geometry {
+    Geometry::new(4, 100).expect("valid")
+}
+
+/// What was opened and rejoined, as a server gets it.
+#[derive(Clone, Default)]
+struct Handed(Arc<Mutex<Vec<Passed>>>);
+
+impl Handed {
+    fn push(&self, passed: Passed) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(passed);
+    }
+
+    fn pop(&self) -> Option<Passed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// The other end of what was opened last.
+    fn server(&self) -> Server {
+        let passed = self.pop().expect("opened");
+        let takes = server::takes(passed.frames, passed.page, geometry()).expect("as granted");
+        Server { takes, _bell: Bell::of(passed.bell).expect("a bell") }
+    }
+}
+
+struct Server {
+    takes: Takes,
+    _bell: Bell,
+}
+
+impl Server {
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let frame = self.takes.take().expect("honest")?;
+        let mut bytes = vec![0; frame.len()];
+        frame.read(0, &mut bytes);
+        // Nobody sleeps where one thread does it all.
+        let _ = self.takes.release(1);
+        Some(bytes)
+    }
+}
+
+struct Fake {
+    handed: Handed,
+    refuses: bool,
+}
+
+impl Opens for Fake {
+    fn open(&self, _asked: &Compact, _to: SocketAddr) -> Result<Opened, String> {
+        if self.refuses {
+            return Err("refused by the test".to_owned());
+        }
+        let (sending, passed) = Sending::create(geometry()).expect("memory");
+        self.handed.push(passed);
+        Ok(Opened { sending, held: Box::new(Kept(self.handed.clone())) })
+    }
+}
+
+struct Kept(Handed);
+
+impl Holds for Kept {
+    fn rejoin(&mut self, sending: &mut Sending) -> Result<(), String> {
+        self.0.push(sending.rejoin().map_err(|why| why.to_string())?);
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// A process whose channel leads `to` there.
+fn process(to: Option<SocketAddr>, refuses: bool) -> (Process, Handed) {
+    let handed = Handed::default();
+    let opens = Box::new(Fake { handed: handed.clone(), refuses });
+    (Process::new(asked(), to, opens, 7), handed)
+}

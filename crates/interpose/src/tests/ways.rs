@@ -1,0 +1,91 @@
+use std::net::UdpSocket;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use super::*;
+use crate::fds::{Fds, Known};
+use crate::way::{Datagram, inode, is_for_channel, patience};
+
+/// On this host, so that nothing leaves it.
+fn socket() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = socket.local_addr().expect("an address");
+    (socket, address)
+}
+
+fn to(to: SocketAddr) -> Datagram {
+    Datagram { to: Ok(Some(to)), bytes: 10, flags: 0, control: false }
+}
+
+fn to_peer() -> Datagram {
+    Datagram { to: Ok(None), bytes: 10, flags: 0, control: false }
+}
+
+#[test]
+fn only_datagrams_that_a_channel_can_carry_as_they_are_go_into_it() {
+    let ((sender, _), (_receiver, there), (_other, elsewhere)) = (socket(), socket(), socket());
+    let (process, _) = process(Some(there), false);
+    let fds = Fds::<1_024>::new();
+    let fd = sender.as_fd();
+    let goes = |datagram| is_for_channel(&process, &fds, fd, datagram);
+    assert!(!goes(to(there)), "not made by socket(2), as far as is known");
+    fds.made(fd.as_raw_fd(), inode(fd).expect("a socket"));
+    assert!(goes(to(there)));
+    assert!(!goes(to(elsewhere)));
+    assert!(!goes(Datagram { to: Err(()), ..to(there) }));
+    assert!(!goes(Datagram { control: true, ..to(there) }));
+    assert!(!goes(Datagram { bytes: 101, ..to(there) }));
+    assert!(!goes(Datagram { bytes: 0, ..to(there) }));
+    assert!(goes(Datagram { flags: libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL, ..to(there) }));
+    assert!(!goes(Datagram { flags: libc::MSG_MORE, ..to(there) }));
+}
+
+#[test]
+fn a_connected_socket_is_asked_once_where_it_leads() {
+    let ((sender, _), (_receiver, there), (_other, elsewhere)) = (socket(), socket(), socket());
+    let (process, _) = process(Some(there), false);
+    let fds = Fds::<1_024>::new();
+    let (fd, number) = (sender.as_fd(), sender.as_raw_fd());
+    fds.made(number, inode(fd).expect("a socket"));
+    let goes = |datagram| is_for_channel(&process, &fds, fd, datagram);
+    assert!(!goes(to_peer()), "not connected: the kernel is to say so");
+    assert_eq!(fds.known(number, process.number()), Known::Socket);
+    for (peer, leads, known) in
+        [(there, true, Known::ToDestination), (elsewhere, false, Known::Elsewhere)]
+    {
+        sender.connect(peer).expect("connects");
+        fds.reconnected(number);
+        assert_eq!((goes(to_peer()), goes(to_peer())), (leads, leads));
+        assert_eq!(fds.known(number, process.number()), known);
+        // An address in the call comes before the peer's.
+        assert!(goes(to(there)));
+    }
+}
+
+#[test]
+fn another_descriptor_with_the_number_of_a_socket_is_left_alone() {
+    let ((sender, _), (other, there)) = (socket(), socket());
+    let (process, _) = process(Some(there), false);
+    let fds = Fds::<1_024>::new();
+    let number = sender.as_raw_fd();
+    // As if it had been closed and made anew where nobody saw it.
+    fds.made(number, inode(other.as_fd()).expect("a socket"));
+    assert!(!is_for_channel(&process, &fds, sender.as_fd(), to(there)));
+    assert_eq!(fds.known(number, process.number()), Known::Nothing);
+    let file = std::fs::File::open("/dev/null").expect("a file");
+    assert_eq!(inode(file.as_fd()), None);
+}
+
+#[test]
+fn a_socket_waits_as_it_was_told_to() {
+    let (sender, _) = socket();
+    let fd = sender.as_fd();
+    assert_eq!(patience(fd, 0), Some(punctual_model::Instant::MAX));
+    assert_eq!(patience(fd, libc::MSG_DONTWAIT), None);
+    sender.set_write_timeout(Some(std::time::Duration::from_secs(9))).expect("an option");
+    let now = punctual_linux::clock::now();
+    let until = patience(fd, 0).expect("waits");
+    let least = now + punctual_model::Duration::from_millis(8_990);
+    assert!(until > least && until < now + punctual_model::Duration::from_millis(60_000));
+    sender.set_nonblocking(true).expect("a flag");
+    assert_eq!(patience(fd, 0), None);
+}

@@ -1,0 +1,90 @@
+//! A broker in a process of its own, which is this program started again.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use punctual_broker::client::Broker as Connection;
+use punctual_broker::server::{Options, Server};
+use punctual_linux::process::die_with_parent;
+use punctual_linux::{clock, sched};
+use punctual_model::Duration;
+use tempfile::TempDir;
+
+const FOLDER: &str = "PUNCTUAL_TEST_BROKER";
+
+const CONFIG: &str = "
+    [channels]
+    link = \"100mbit/s\"
+    [default]
+    share = \"60%\"
+    link = \"50%\"
+    allow = [\"channels\"]
+";
+
+/// Killed when it is dropped.
+pub(crate) struct Broker {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Broker {
+    /// None, with a printed reason, where this host lets nobody reserve anything.
+    pub(crate) fn start() -> Option<Self> {
+        let reservation = "1ms/100ms".parse().expect("valid");
+        let class = sched::Class::Deadline { reservation, reset_on_fork: true };
+        for class in [class, sched::Class::Fifo { priority: 80 }] {
+            if let Err(refused) = sched::try_out(class) {
+                println!("skipped: {refused}");
+                return None;
+            }
+        }
+        let folder = TempDir::new().expect("a folder");
+        fs::write(folder.path().join("broker.toml"), CONFIG).expect("ours");
+        let mut command = Command::new(env::current_exe().expect("the test has a path"));
+        command.args(["--exact", "broker::serves", "--nocapture"]).env(FOLDER, folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        die_with_parent(&mut command);
+        let child = command.spawn().expect("this program");
+        let mut broker = Self { folder, child };
+        for _ in 0..2_000 {
+            let carries = Connection::connect_to(&broker.socket())
+                .and_then(|mut connection| connection.channels())
+                .is_ok_and(|status| status.totals.is_some());
+            if carries {
+                return Some(broker);
+            }
+            let ended = broker.child.try_wait().expect("our child");
+            assert_eq!(ended, None, "the broker has ended");
+            clock::sleep(Duration::from_millis(10));
+        }
+        panic!("the broker does not answer within twenty seconds");
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Not a test by itself.
+#[test]
+fn serves() {
+    let Some(folder) = env::var_os(FOLDER) else { return };
+    let folder = Path::new(&folder);
+    let options = Options {
+        config: folder.join("broker.toml"),
+        config_must_exist: true,
+        socket: folder.join("socket"),
+        state: folder.join("state"),
+        measured: None,
+    };
+    Server::open(options).expect("opens").run().expect("runs");
+}
