@@ -37,8 +37,8 @@ fn main() {
     let each = many.saturating_sub(one) / (MANY - 1);
     println!(
         "resident memory of its own: {} KiB for a process with one upcall more than one without \
-         (threads, queues, room for 65,536 events as they fill), {each} bytes for each upcall more \
-         ({MANY} of them)",
+         (threads, queues, room for 4,096 events), {each} bytes for each upcall more ({MANY} of them, \
+         with room for 65,536 events)",
         one.saturating_sub(none) / 1024
     );
 }

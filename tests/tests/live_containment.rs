@@ -261,8 +261,8 @@ fn the_first_time_it_rejoins_as_soon_as_it_is_back() {
     };
     assert!(next_release(back[0]) < back[0] + LONGEST / 2, "at once");
     // The second time it waits until the jobs that it held up are over.
-    let contained = stopped.events.iter().filter(|event| event.kind == Kind::Contained);
-    let last = contained.last().expect("two").at;
+    let mut contained = stopped.events.iter().filter(|event| event.kind == Kind::Contained);
+    let last = contained.next_back().expect("two").at;
     assert!(next_release(back[1]) >= last + LONGEST);
 }
 

@@ -32,8 +32,9 @@ pub(crate) fn run_with_window(set: &Set, start: Instant, end: Instant) -> Result
 
 /// Each release is noticed by so much later.
 fn run_noticing(window: Duration, set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
-    let mut upcalls =
-        Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).with_release_window(window);
+    let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1))
+        .with_release_window(window)
+        .with_event_room(1 << 16);
     if set.shortest() < CONTAINED {
         upcalls = upcalls.without_containment();
     }

@@ -28,6 +28,7 @@ pub mod course;
 pub mod global;
 pub mod jobs;
 pub mod link;
+mod numbers;
 pub mod outlet;
 pub mod police;
 pub mod ready;

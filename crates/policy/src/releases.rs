@@ -40,21 +40,6 @@ impl Releases {
         }
     }
 
-    /// All ranks anew: the first ranks are released at `releases`, the others never. O(n).
-    ///
-    /// # Panics
-    /// If there are more releases than ranks (rounded up to a power of two).
-    pub fn refill(&mut self, releases: impl Iterator<Item = Instant>) {
-        let leaves = &mut self.nodes[self.leaves..];
-        leaves.fill(Instant::MAX);
-        for (rank, at) in releases.enumerate() {
-            leaves[rank] = at;
-        }
-        for node in (1..self.leaves).rev() {
-            self.nodes[node] = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
-        }
-    }
-
     /// The earliest release of all: [`Instant::MAX`] if there is none.
     pub fn earliest(&self) -> Instant {
         self.nodes[1]
@@ -115,10 +100,6 @@ mod tests {
                     assert_eq!(tree.earliest_up_to(Rank(rank as u32)), up_to);
                 }
             }
-            let mut refilled = Releases::new(ranks);
-            refilled.set(Rank(0), Instant::ZERO);
-            refilled.refill(plain.iter().copied());
-            assert_eq!(refilled.nodes[1..], tree.nodes[1..]);
         }
     }
 }

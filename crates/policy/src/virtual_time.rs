@@ -10,10 +10,12 @@ use alloc::vec::Vec;
 
 use punctual_model::{BestEffort, Instant, JobId, Rank, Service};
 
+use crate::numbers::Numbers;
 use crate::releases::Releases;
 use crate::rmdp::{CreateError, NoSuchUpcall};
 
-/// The state machine. Nothing allocates after it was made; a turn takes O(log n) of its capacity.
+/// The state machine. Nothing allocates after it was made; turns and orders take O(log n) of its
+/// capacity.
 ///
 /// ```
 /// use punctual_model::{BestEffort, BestEffortSpec, Duration, Instant, Service};
@@ -42,7 +44,12 @@ use crate::rmdp::{CreateError, NoSuchUpcall};
 /// ```
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
+    /// By position; those at a position that is free have gone.
     clients: Vec<Client>,
+    /// Positions of those that have gone or have yet to come.
+    free: Vec<u32>,
+    /// The position of each number.
+    numbers: Numbers,
     capacity: usize,
     /// By position: the start tag of those that want to run, as an instant of virtual time.
     tags: Releases,
@@ -55,7 +62,7 @@ pub struct VirtualTime {
 #[derive(Clone, Debug)]
 struct Client {
     task: u32,
-    upcall: Numbers,
+    upcall: Terms,
     /// Which of its activities: from being asked until it has nothing to do.
     index: u64,
     /// When that began or will begin.
@@ -67,7 +74,7 @@ struct Client {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Numbers {
+struct Terms {
     weight: u64,
     quantum: u32,
     poll: punctual_model::Duration,
@@ -109,6 +116,8 @@ impl VirtualTime {
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             clients: Vec::with_capacity(capacity),
+            free: (0..capacity as u32).rev().collect(),
+            numbers: Numbers::new(capacity),
             capacity,
             tags: Releases::new(capacity),
             polls: Releases::new(capacity),
@@ -123,15 +132,16 @@ impl VirtualTime {
         upcall: &BestEffort,
         first: Instant,
     ) -> Result<(), CreateError> {
-        if self.find(task).is_ok() {
+        if self.numbers.get(task).is_some() {
             return Err(CreateError::Taken { task });
         }
-        if self.clients.len() == self.capacity {
+        let Some(at) = self.free.pop() else {
             return Err(CreateError::Full { capacity: self.capacity });
-        }
-        self.clients.push(Client {
+        };
+        self.numbers.insert(task, at);
+        let client = Client {
             task,
-            upcall: Numbers {
+            upcall: Terms {
                 weight: u64::from(upcall.weight().get()),
                 quantum: upcall.quantum().get(),
                 poll: upcall.poll(),
@@ -142,18 +152,20 @@ impl VirtualTime {
             active: false,
             suspended: false,
             start_tag: 0,
-        });
-        self.file(self.clients.len() - 1);
+        };
+        match self.clients.get_mut(at as usize) {
+            Some(gone) => *gone = client,
+            // Positions are given out from the first on.
+            None => self.clients.push(client),
+        }
+        self.file(at as usize);
         Ok(())
     }
 
-    /// Lets an upcall go. O(n).
+    /// Lets an upcall go.
     pub fn close(&mut self, task: u32) -> Result<(), NoSuchUpcall> {
-        let at = self.find(task)?;
-        self.clients.remove(at);
-        self.tags.refill(core::iter::empty());
-        self.polls.refill(core::iter::empty());
-        (0..self.clients.len()).for_each(|at| self.file(at));
+        self.suspend(task)?;
+        self.free.extend(self.numbers.remove(task));
         Ok(())
     }
 
@@ -231,7 +243,7 @@ impl VirtualTime {
     }
 
     fn find(&self, task: u32) -> Result<usize, NoSuchUpcall> {
-        self.clients.iter().position(|one| one.task == task).ok_or(NoSuchUpcall { task })
+        self.numbers.get(task).map(|at| at as usize).ok_or(NoSuchUpcall { task })
     }
 
     /// Puts a client where it belongs.
@@ -360,5 +372,11 @@ mod tests {
         fair.close(0).expect("there");
         assert_eq!(fair.next(at(20)), Next::Idle { until: Instant::MAX });
         assert_eq!(fair.close(0), Err(NoSuchUpcall { task: 0 }));
+        // Whoever comes in the place of one that has gone has nothing of it.
+        fair.create(7, &upcall(1), at(30)).expect("room");
+        fair.create(8, &upcall(1), at(31)).expect("room");
+        assert_eq!(fair.create(9, &upcall(1), at(0)), Err(CreateError::Full { capacity: 2 }));
+        assert_eq!(fair.next(at(20)), Next::Idle { until: at(30) });
+        assert_eq!(turn(fair.next(at(30))).job, JobId { task: 7, index: 0 });
     }
 }

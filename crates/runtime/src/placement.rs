@@ -5,6 +5,7 @@ use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Reservation};
 
 use crate::ceiling::{Ceiling, Rates};
+use crate::reservation::KernelOffer;
 use crate::upcalls::StartError;
 
 /// What stands behind the promise made to upcalls.
@@ -47,7 +48,14 @@ impl Placement {
             }
             Self::Upcalls => Ceiling::enter(rates).map(Some),
             Self::Reserved(reservation) => {
-                sched::set(this, Class::Deadline { reservation, reset_on_fork: true })?;
+                let class = Class::Deadline { reservation, reset_on_fork: true };
+                sched::set(this, class).map_err(|error| match error {
+                    SchedError::NoBandwidth { .. } => {
+                        let offer = KernelOffer::instead_of(reservation);
+                        StartError::NoBandwidth { error, offer }
+                    }
+                    other => StartError::Class(other),
+                })?;
                 Ok(None)
             }
             Self::Granted => obtain(grant).map(|()| None).map_err(StartError::NotGranted),

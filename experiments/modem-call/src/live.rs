@@ -99,7 +99,9 @@ fn call(
     let watched = Watched::new(bank);
     let delivered = watched.delivered.clone();
 
-    let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1));
+    // Nobody looks before the end.
+    let upcalls = Upcalls::new(placement, HostProfile::ideal(1));
+    let mut upcalls = upcalls.with_event_room(1 << 16);
     if placement != Placement::Ordinary {
         upcalls = upcalls.with_grace(GRACE);
     }

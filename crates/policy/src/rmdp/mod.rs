@@ -20,10 +20,12 @@
 //! - `decisions`: what the driver is told.
 //! - `state`: one upcall.
 //! - `roster`: upcalls come, go, pause and change.
+//! - `order`: who is more urgent than whom.
 
 mod decisions;
 #[cfg(test)]
 mod oracle;
+mod order;
 mod roster;
 mod state;
 #[cfg(test)]
@@ -33,10 +35,12 @@ use alloc::vec::Vec;
 
 use punctual_model::{Backlog, Duration, Instant, Overrun, Rank, Upcall};
 
+use crate::numbers::Numbers;
 use crate::ready::ReadySet;
 use crate::releases::Releases;
 
 pub use decisions::{Fate, Look, Missed, Next, Then, Turn, YieldPoint};
+use order::Order;
 pub use roster::{CreateError, NoSuchUpcall, first_from, first_release};
 use state::State;
 
@@ -67,7 +71,8 @@ pub fn most_pending(period: Duration) -> u64 {
 /// The driver's loop is: [`next`](Self::next); for a [`Turn`], run an iteration and ask
 /// [`Turn::iterated`], until the turn is over by [`look`](Self::look), [`complete`](Self::complete)
 /// or [`give_way`](Self::give_way); again `next`. Upcalls come and go between turns. Nothing
-/// allocates after it was made; turns take O(log n) of its capacity, the roster O(n).
+/// allocates after it was made. Turns take O(log n) of its capacity, and so does the roster but for an
+/// upcall that comes or changes its period: O(log³ n), amortised.
 ///
 /// ```
 /// use punctual_model::{Duration, Instant, Service, Upcall, UpcallSpec};
@@ -91,16 +96,16 @@ pub fn most_pending(period: Duration) -> u64 {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rmdp {
-    /// In rank order, up to `ranked`. Its length never exceeds `capacity`.
+    /// By place; those at a place that is free have gone. Its length never exceeds `capacity`.
     upcalls: Vec<State>,
-    /// How many have their ranks; the others came since.
-    ranked: usize,
-    /// Whether the tables below are those of `upcalls`.
-    is_settled: bool,
+    /// Places of those that have gone or have yet to come.
+    free: Vec<u32>,
+    /// The place of each number.
+    numbers: Numbers,
+    /// The rank of each place, by which the tables below go.
+    order: Order,
     /// Orders given to upcalls.
     orders: u64,
-    /// No upcall had this number or a higher one.
-    unused: u32,
     capacity: usize,
     releases: Releases,
     /// Those with something to run that were not demoted.
@@ -132,23 +137,24 @@ impl Rmdp {
             rmdp.create(task, upcall, start + *phase, start)
                 .expect("room for each, and all differ");
         }
-        rmdp.settle();
         rmdp
     }
 
     /// No upcalls, and room for so many.
     pub fn with_capacity(capacity: usize) -> Self {
+        let order = Order::new(capacity);
+        let ranks = order.ranks();
         Self {
             upcalls: Vec::with_capacity(capacity),
-            ranked: 0,
-            is_settled: true,
+            free: (0..capacity as u32).rev().collect(),
+            numbers: Numbers::new(capacity),
+            order,
             orders: 0,
-            unused: 0,
             capacity,
-            releases: Releases::new(capacity),
-            ready: ReadySet::new(capacity),
-            demoted: ReadySet::new(capacity),
-            missed: ReadySet::new(capacity),
+            releases: Releases::new(ranks),
+            ready: ReadySet::new(ranks),
+            demoted: ReadySet::new(ranks),
+            missed: ReadySet::new(ranks),
             running: None,
         }
     }
@@ -161,7 +167,7 @@ impl Rmdp {
         self.running = None;
         self.note_releases(now);
         if let Some(rank) = self.missed.first() {
-            let missed = self.upcalls[rank.0 as usize].tell(u64::MAX);
+            let missed = self.at_mut(rank).tell(u64::MAX);
             self.file(rank);
             return Next::Missed(missed);
         }
@@ -169,13 +175,13 @@ impl Rmdp {
             let until = self.releases.earliest();
             let period = match until {
                 Instant::MAX => Duration::MAX,
-                _ => self.upcalls[self.releases.earliest_rank().0 as usize].period,
+                _ => self.at(self.releases.earliest_rank()).period,
             };
             return Next::Idle { until, period };
         };
         self.running = Some(rank);
         let give_way_at = self.give_way_at(rank);
-        let state = &self.upcalls[rank.0 as usize];
+        let state = self.at(rank);
         let left = state.batch - state.done;
         Next::Run(Turn {
             job: state.job(),
@@ -194,12 +200,12 @@ impl Rmdp {
     pub fn look(&mut self, turn: &mut Turn, now: Instant) -> Look {
         self.note_releases(now);
         let rank = turn.rank;
-        let state = &mut self.upcalls[rank.0 as usize];
+        let state = self.at_mut(rank);
         state.done = state.batch - turn.left;
         // Only the running job: those of others, and those behind it, are told of by `next`.
         let missed = (state.overdue() > 0 && state.told == 0).then(|| state.tell(1));
         self.file(rank);
-        let state = &self.upcalls[rank.0 as usize];
+        let state = self.at(rank);
         let first = if state.demoted { self.demoted.first() } else { None };
         let then = match missed {
             Some(Missed { fate: Fate::Aborted, .. }) => Then::Abort,
@@ -219,7 +225,7 @@ impl Rmdp {
     /// The running job gives way although the policy did not ask for it: the driver knows somebody
     /// more urgent elsewhere. What is left of its batch waits in the run queue.
     pub fn give_way(&mut self, turn: &Turn) {
-        let state = &mut self.upcalls[turn.rank.0 as usize];
+        let state = self.at_mut(turn.rank);
         state.done = state.batch - turn.left;
         self.file(turn.rank);
         self.running = None;
@@ -228,7 +234,7 @@ impl Rmdp {
     /// The running job is complete at `now`; the next released one, if any, follows. If it is late
     /// and that was not known yet, it is told of here. Complete exactly at the deadline is in time.
     pub fn complete(&mut self, turn: &Turn, now: Instant) -> Option<Missed> {
-        let state = &mut self.upcalls[turn.rank.0 as usize];
+        let state = self.at_mut(turn.rank);
         let missed = state.is_late_untold(now).then(|| Missed {
             oldest: state.job(),
             release: state.release,
@@ -240,7 +246,7 @@ impl Rmdp {
         self.running = None;
         self.file(turn.rank);
         self.note_releases(now);
-        let state = &mut self.upcalls[turn.rank.0 as usize];
+        let state = self.at_mut(turn.rank);
         state.demoted &= state.overdue() > 0;
         self.file(turn.rank);
         missed
@@ -250,13 +256,13 @@ impl Rmdp {
     /// stops here leaves undone.
     pub fn unfinished(&mut self, now: Instant) -> impl Iterator<Item = Backlog> + '_ {
         self.note_releases(now);
-        self.upcalls.iter().filter_map(State::backlog)
+        self.order.places().filter_map(|place| self.upcalls[place].backlog())
     }
 
     /// When a running job of this rank must look: at a more urgent release, or at its own deadline,
     /// which is its next release.
     fn give_way_at(&self, rank: Rank) -> Instant {
-        if self.upcalls[rank.0 as usize].demoted {
+        if self.at(rank).demoted {
             self.releases.earliest()
         } else {
             self.releases.earliest_up_to(rank)
@@ -265,34 +271,40 @@ impl Rmdp {
 
     /// Moves everything released at or before `now` to the ready set.
     fn note_releases(&mut self, now: Instant) {
-        self.settle();
         // The last instant means never.
         while self.releases.earliest() <= now && now < Instant::MAX {
             let rank = self.releases.earliest_rank();
-            self.upcalls[rank.0 as usize].release_until(now);
-            self.releases.set(rank, self.upcalls[rank.0 as usize].next());
+            let state = self.at_mut(rank);
+            state.release_until(now);
+            let next = state.next();
+            self.releases.set(rank, next);
             self.file(rank);
         }
     }
 
-    /// Puts an upcall into the sets it belongs to.
-    fn file(&mut self, rank: Rank) {
-        let state = &self.upcalls[rank.0 as usize];
-        let wants = state.pending > 0;
-        self.ready.put(rank, wants && !state.demoted);
-        self.demoted.put(rank, wants && state.demoted);
-        self.missed.put(rank, state.has_to_tell());
+    /// Who has `rank`.
+    fn at(&self, rank: Rank) -> &State {
+        &self.upcalls[self.order.at(rank)]
     }
 
-    /// All tables anew, after ranks have moved. No allocation.
-    fn rebuild(&mut self) {
-        self.running = None;
-        self.releases.refill(self.upcalls.iter().map(State::next));
+    fn at_mut(&mut self, rank: Rank) -> &mut State {
+        &mut self.upcalls[self.order.at(rank)]
+    }
+
+    /// Puts an upcall into the sets it belongs to.
+    fn file(&mut self, rank: Rank) {
+        let state = self.at(rank);
+        let (wants, demoted, tells) = (state.pending > 0, state.demoted, state.has_to_tell());
+        self.ready.put(rank, wants && !demoted);
+        self.demoted.put(rank, wants && demoted);
+        self.missed.put(rank, tells);
+    }
+
+    /// Nobody has `rank`.
+    fn unfile(&mut self, rank: Rank) {
+        self.releases.set(rank, Instant::MAX);
         for set in [&mut self.ready, &mut self.demoted, &mut self.missed] {
-            set.clear();
-        }
-        for rank in 0..self.upcalls.len() {
-            self.file(Rank(rank as u32));
+            set.remove(rank);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Upcalls come, go, pause and change, between turns.
 //!
-//! Ranks are positions, so each of these moves what lies below: O(n), without allocation. It is
-//! moved before the next decision, so that many upcalls that come together are sorted once.
+//! An upcall that comes, or changes its period, gets a rank among the others (`order`), of whom a few
+//! may have to move. Nothing else moves anybody, and nothing allocates.
 
 use punctual_model::{Backlog, Duration, Instant, Rank, Upcall};
 use thiserror::Error;
@@ -83,16 +83,20 @@ impl Rmdp {
         asked: Instant,
         now: Instant,
     ) -> Result<(), CreateError> {
-        // Numbers mostly rise; then nobody need be asked.
-        if task < self.unused && self.find(task).is_ok() {
+        if self.numbers.get(task).is_some() {
             return Err(CreateError::Taken { task });
         }
-        if self.upcalls.len() == self.capacity {
+        let Some(place) = self.free.pop() else {
             return Err(CreateError::Full { capacity: self.capacity });
+        };
+        self.numbers.insert(task, place);
+        let state = State::new(task, upcall, first_release(asked, upcall.period(), now));
+        match self.upcalls.get_mut(place as usize) {
+            Some(gone) => *gone = state,
+            // Places are given out from the first on.
+            None => self.upcalls.push(state),
         }
-        self.unused = self.unused.max(task.saturating_add(1));
-        let first = first_release(asked, upcall.period(), now);
-        self.append(State::new(task, upcall, first));
+        self.rank(place as usize);
         Ok(())
     }
 
@@ -100,7 +104,9 @@ impl Rmdp {
     pub fn close(&mut self, task: u32, now: Instant) -> Result<Option<Backlog>, NoSuchUpcall> {
         let left = self.suspend(task, now)?;
         let at = self.find(task)?;
-        self.remove(at);
+        self.unrank(at);
+        self.numbers.remove(task);
+        self.free.push(at as u32);
         Ok(left)
     }
 
@@ -121,7 +127,6 @@ impl Rmdp {
     /// suspended, the first at or after `from`; that instant. Of one that is not suspended: its
     /// next release, unchanged.
     pub fn resume(&mut self, task: u32, from: Instant) -> Result<Instant, NoSuchUpcall> {
-        self.settle();
         let at = self.find(task)?;
         let state = &mut self.upcalls[at];
         if state.suspended {
@@ -134,10 +139,15 @@ impl Rmdp {
     }
 
     /// Each upcall with its period and its next release; none of one that is suspended. The most
-    /// urgent first, if none came or was changed since [`Self::next`].
+    /// urgent first. O(n) in all.
     pub fn schedule(&self) -> impl Iterator<Item = (u32, Duration, Option<Instant>)> + '_ {
-        let next = |state: &State| (!state.suspended).then_some(state.grid);
-        self.upcalls.iter().map(move |state| (state.task, state.period, next(state)))
+        let states = self.order.places().map(|place| &self.upcalls[place]);
+        states.map(|state| (state.task, state.period, state.next_if_any()))
+    }
+
+    /// The next release of an upcall; none of one that is suspended.
+    pub fn next_of(&self, task: u32) -> Result<Option<Instant>, NoSuchUpcall> {
+        Ok(self.upcalls[self.find(task)?].next_if_any())
     }
 
     /// The running job does not come back from its iteration: its upcall is suspended, and what was
@@ -148,7 +158,7 @@ impl Rmdp {
     /// If nothing is running.
     pub fn contain(&mut self, now: Instant) -> Backlog {
         let rank = self.running.take().expect("a turn was given by next()");
-        let task = self.upcalls[rank.0 as usize].task;
+        let task = self.at(rank).task;
         let left = self.suspend(task, now).expect("it was running");
         Backlog { begun: true, ..left.expect("it was running") }
     }
@@ -184,61 +194,53 @@ impl Rmdp {
             suspended: state.suspended,
             gap: state.gap,
             order: state.order,
+            rank: state.rank,
             ..fresh
         };
         if same_period {
             self.upcalls[at] = state;
             self.refile(at);
         } else {
-            self.remove(at);
-            self.append(state);
+            self.unrank(at);
+            self.upcalls[at] = state;
+            self.rank(at);
         }
         Ok(dropped)
     }
 
-    /// Less urgent than all others of its period; it has its rank from [`Self::settle`] on.
-    fn append(&mut self, state: State) {
+    /// The upcall at `at` becomes less urgent than all others of its period.
+    fn rank(&mut self, at: usize) {
         self.orders += 1;
-        self.upcalls.push(State { order: self.orders, ..state });
         self.running = None;
-        self.is_settled = false;
-    }
-
-    fn remove(&mut self, at: usize) {
-        self.upcalls.remove(at);
-        self.ranked = self.ranked.min(self.upcalls.len());
-        self.running = None;
-        self.is_settled = false;
-    }
-
-    /// Gives ranks to those that came, and fills all tables anew if any rank has moved. O(n log n)
-    /// for many that came, O(n) for one; no allocation.
-    pub(super) fn settle(&mut self) {
-        if self.is_settled {
-            return;
-        }
-        match self.upcalls.len() - self.ranked {
-            0 => {}
-            1 => {
-                let period = self.upcalls[self.ranked].period;
-                let at = self.upcalls[..self.ranked].partition_point(|one| one.period <= period);
-                self.upcalls[at..].rotate_right(1);
+        let state = &mut self.upcalls[at];
+        state.order = self.orders;
+        for rank in self.order.insert((state.period, state.order), at as u32) {
+            let rank = Rank(rank as u32);
+            self.unfile(rank);
+            if let Some(place) = self.order.get(rank) {
+                self.upcalls[place].rank = rank;
+                self.refile(place);
             }
-            _ => self.upcalls.sort_unstable_by_key(|one| (one.period, one.order)),
         }
-        (self.ranked, self.is_settled) = (self.upcalls.len(), true);
-        self.rebuild();
+    }
+
+    /// The upcall at `at` has no rank any more.
+    fn unrank(&mut self, at: usize) {
+        self.running = None;
+        let rank = self.upcalls[at].rank;
+        self.order.remove(rank);
+        self.unfile(rank);
     }
 
     fn find(&self, task: u32) -> Result<usize, NoSuchUpcall> {
-        self.upcalls.iter().position(|state| state.task == task).ok_or(NoSuchUpcall { task })
+        self.numbers.get(task).map(|place| place as usize).ok_or(NoSuchUpcall { task })
     }
 
     /// The upcall at `at` wants something else than before.
     fn refile(&mut self, at: usize) {
-        let rank = Rank(at as u32);
+        let (rank, next) = (self.upcalls[at].rank, self.upcalls[at].next());
         self.running = None;
-        self.releases.set(rank, self.upcalls[at].next());
+        self.releases.set(rank, next);
         self.file(rank);
     }
 }

@@ -1,6 +1,6 @@
 //! One upcall as the policy sees it.
 
-use punctual_model::{Backlog, Duration, Instant, JobId, Overrun, Upcall};
+use punctual_model::{Backlog, Duration, Instant, JobId, Overrun, Rank, Upcall};
 
 use super::decisions::{Fate, Missed};
 use super::most_pending;
@@ -30,6 +30,7 @@ pub(super) struct State {
     pub(super) gap: u64,
     /// Of equal periods the lower goes first.
     pub(super) order: u64,
+    pub(super) rank: Rank,
 }
 
 impl State {
@@ -50,6 +51,7 @@ impl State {
             suspended: false,
             gap: 0,
             order: 0,
+            rank: Rank(0),
         }
     }
 
@@ -60,6 +62,11 @@ impl State {
     /// The next release as the run queue must know it.
     pub(super) fn next(&self) -> Instant {
         if self.suspended { Instant::MAX } else { self.grid }
+    }
+
+    /// The next release; none of one that is suspended.
+    pub(super) fn next_if_any(&self) -> Option<Instant> {
+        (!self.suspended).then_some(self.grid)
     }
 
     /// Its releases at or before `now`, the next of which is due by then. A long absence is one

@@ -10,7 +10,15 @@ use super::crew::{Crew, End, Out, Running};
 use crate::upcalls::admission::Work;
 use crate::upcalls::notice::{Activity, NoticeKind};
 
+/// After so long without another a containment is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
 impl<H: Handler + Send> Crew<H> {
+    /// How long the iteration that runs may take.
+    pub(super) fn limit_of_running(&self) -> Duration {
+        self.running.map_or(Duration::ZERO, |of| self.slots[of.slot as usize].limit)
+    }
+
     /// Handlers that were put aside and have come back are released again. If one panicked instead,
     /// everything ends, as if it had not been put aside.
     pub(super) fn take_back(&mut self, now: Instant, shared: &Shared<H>) -> Result<(), End> {
@@ -72,13 +80,18 @@ impl<H: Handler + Send> Crew<H> {
         } else {
             let _known = self.best_effort.contain(slot);
         }
-        let longest = self.policy.schedule().map(|(_, period, _)| period).max();
-        let not_before = now.saturating_add(longest.unwrap_or(Duration::ZERO));
         self.exec_time += usage::cpu_time_of(stuck).unwrap_or_default();
         let entry = &mut self.slots[slot as usize];
+        if now.saturating_since(entry.contained_at) > FORGOTTEN {
+            entry.contained = 0;
+        }
         entry.contained += 1;
+        entry.contained_at = now;
         entry.activity = Activity::Contained;
         let (times, task) = (entry.contained, entry.task.unwrap_or(u32::MAX));
+        // The first time may have been no fault of its own. One that does it again is not to do it twice
+        // in a busy period.
+        let not_before = if times == 1 { now } else { now.saturating_add(self.longest_period()) };
         if let Some(comes_by) = self.home.take() {
             self.out.push(Out { slot, task, comes_by, not_before });
         }
@@ -94,5 +107,9 @@ impl<H: Handler + Send> Crew<H> {
         shared.watch.needs_no_lift();
         self.busy = true;
         self.rest(Instant::MAX, shared);
+    }
+
+    fn longest_period(&self) -> Duration {
+        self.policy.schedule().map(|(_, period, _)| period).max().unwrap_or(Duration::ZERO)
     }
 }

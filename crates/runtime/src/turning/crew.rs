@@ -70,7 +70,9 @@ pub(super) struct Slot<H> {
     pub(super) handler: Option<Box<H>>,
     /// How long an iteration may take.
     pub(super) limit: Duration,
+    /// How often it was contained, and when it last was.
     pub(super) contained: u32,
+    pub(super) contained_at: Instant,
     pub(super) activity: Activity,
 }
 
@@ -131,6 +133,7 @@ impl<H> Slot<H> {
             handler: None,
             limit: Duration::ZERO,
             contained: 0,
+            contained_at: Instant::ZERO,
             activity: Activity::Closed,
         }
     }

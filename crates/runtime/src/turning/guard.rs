@@ -38,19 +38,15 @@ use punctual_ring::baton::{Held, Seizer};
 
 use super::account::Account;
 use super::duty::Duty;
+use super::probation::Probation;
+use super::suspect::{Iteration, SHORTEST_PAUSE, Standing, Suspect};
 use super::{Crew, End, Shared, finish, turn};
 use crate::ceiling::GUARD;
 use crate::placement::{Placement, obtain};
 use crate::upcalls::StartError;
 
-/// How often a thread that wants the CPU and does not get it is waited for.
-const REPRIEVES: u32 = 32;
-
 /// More than there are: the kernel leaves out those that are not (sched_setaffinity(2)).
 const CPUS: usize = 1024;
-
-/// While there is nobody to watch it looks so often at least.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 
 /// The guard's own.
 struct Guard<H> {
@@ -60,18 +56,10 @@ struct Guard<H> {
     /// The account of the thread that turns at the last look.
     account: Account,
     suspect: Suspect,
+    /// Of the handler that was put aside last.
+    probation: Option<Probation>,
     /// As an ordinary thread: the CPUs that it keeps off.
     off: Option<Vec<usize>>,
-}
-
-/// The loan that lasted at the last look.
-#[derive(Default)]
-struct Suspect {
-    ticket: u64,
-    /// For how long its thread wanted the CPU in vain.
-    deprived: Duration,
-    /// How often it was reprieved.
-    reprieved: u32,
 }
 
 /// Makes the first guard. Returns when it has its class, if it needs one.
@@ -82,10 +70,10 @@ pub(crate) fn start<H: Handler + Send + 'static>(
     placement: Placement,
 ) -> Result<(), StartError> {
     if placement == Placement::Granted {
-        return Ok(spawn(shared, seizer, (grace, placement), None)?);
+        return Ok(spawn(shared, seizer, (grace, placement), None, None)?);
     }
     let (ready, is_ready) = mpsc::sync_channel(1);
-    spawn(shared, seizer, (grace, placement), Some(ready))?;
+    spawn(shared, seizer, (grace, placement), None, Some(ready))?;
     match is_ready.recv() {
         Ok(Ok(())) => Ok(()),
         Ok(Err(refused)) => Err(StartError::Class(refused)),
@@ -98,11 +86,13 @@ fn spawn<H: Handler + Send + 'static>(
     shared: &Arc<Shared<H>>,
     seizer: Seizer<Crew<H>>,
     (grace, placement): (Duration, Placement),
+    probation: Option<Probation>,
     ready: Option<SyncSender<Result<(), sched::SchedError>>>,
 ) -> io::Result<()> {
     let (account, suspect) = (Account::NONE, Suspect::default());
     let off = (placement == Placement::Granted).then(Vec::new);
-    let guard = Guard { shared: Arc::clone(shared), seizer, grace, account, suspect, off };
+    let shared_too = Arc::clone(shared);
+    let guard = Guard { shared: shared_too, seizer, grace, account, suspect, probation, off };
     let body = move || {
         if let Some(ready) = ready {
             let entered = sched::set(thread::current(), Class::Fifo { priority: GUARD });
@@ -128,7 +118,8 @@ impl<H: Handler + Send + 'static> Guard<H> {
                 return;
             }
             self.keep_off();
-            if let Err(failed) = self.shared.watch.wait() {
+            let due = self.shared.watch.wait();
+            if let Err(failed) = due {
                 // Until the others have ended, it watches as well as it can.
                 if self.shared.unwatched.set(failed).is_ok() {
                     self.shared.bell.ring();
@@ -138,7 +129,9 @@ impl<H: Handler + Send + 'static> Guard<H> {
             if self.shared.ends.load(Ordering::Acquire) {
                 return;
             }
-            if let Some((crew, stuck)) = self.look() {
+            // An ordinary thread is late because others run.
+            let due = due.ok().filter(|_| self.off.is_none());
+            if let Some((crew, stuck)) = self.look(due) {
                 return self.take_over(crew, stuck);
             }
         }
@@ -163,20 +156,28 @@ impl<H: Handler + Send + 'static> Guard<H> {
         }
     }
 
-    /// Whether somebody must be put aside, who then is; else the timer is set for the next look.
-    fn look(&mut self) -> Option<(Held<Crew<H>>, Tid)> {
+    /// Whether somebody must be put aside, who then is; else the timer is set for the next look. The
+    /// timer that brought this was set for `due`.
+    fn look(&mut self, mut due: Option<Instant>) -> Option<(Held<Crew<H>>, Tid)> {
         loop {
             let now = clock::now();
             let shared = Arc::clone(&self.shared);
             let watch = &shared.watch;
             let runner = watch.runner()?;
             let lift_at = self.lift(runner, now);
+            let probation_at = self.look_aside(now);
+            let also = lift_at.into_iter().chain(probation_at).min();
             let ticket = self.seizer.lent();
             self.count(ticket, runner, now);
-            let ends_by = watch.ends_by();
+            let (began, ends_by) = (watch.began(), watch.ends_by());
+            if let Some(due) = due.take() {
+                let late = now.saturating_since(due);
+                self.suspect.woken(late, Iteration { began, ends_by }, now);
+            }
+            let over_at = self.suspect.due(ends_by);
             let next = match ticket {
-                _ if ends_by == Instant::MAX => lift_at?,
-                _ if now < ends_by => ends_by,
+                _ if ends_by == Instant::MAX => also?,
+                _ if now < over_at => over_at,
                 // Between two iterations: soon there is another, or it is idle.
                 None => now.saturating_add(self.grace.max(SHORTEST_PAUSE)),
                 Some(ticket) => match self.reprieve(runner, ends_by, now) {
@@ -187,7 +188,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
                     },
                 },
             };
-            let next = lift_at.map_or(next, |at| next.min(at));
+            let next = also.map_or(next, |at| next.min(at));
             watch.arm(next);
             // What was published meanwhile may be earlier.
             let published = watch.ends_by();
@@ -223,49 +224,55 @@ impl<H: Handler + Send + 'static> Guard<H> {
         let counted = watch.counted();
         let before = if counted.at > self.account.at { counted } else { self.account };
         self.account = watch.account_of(runner, now);
-        let ticket = ticket.unwrap_or(0);
-        if self.suspect.ticket != ticket {
-            self.suspect = Suspect { ticket, ..Suspect::default() };
-        }
-        // The account before may be of an earlier iteration.
-        let longest = now.saturating_since(watch.began());
-        let deprived = self.account.deprived_since(before);
-        let suspect = &mut self.suspect;
-        suspect.deprived = suspect.deprived.saturating_add(deprived).min(longest);
+        self.suspect.observe(ticket.unwrap_or(0), watch.began(), before, self.account);
     }
 
     /// Until when the loan that lasts is to be left alone although its time is over.
     fn reprieve(&mut self, runner: Tid, ends_by: Instant, now: Instant) -> Option<Instant> {
         let in_background = self.shared.watch.to_lift().is_some();
-        let until = match usage::wants_cpu(runner) {
-            Some(false) => return None,
-            Some(true) => ends_by.saturating_add(self.suspect.deprived),
-            // Whether it waits or is kept from running cannot be learnt (no descriptor is left for
-            // /proc): some more looks, and not as long as it was without the CPU, which would be
-            // twice as long each time.
-            None => now.saturating_add(Duration::from_nanos(1)),
-        };
-        // An ordinary thread may be starved for long, and harms nobody meanwhile.
-        let may_wait = in_background || self.suspect.reprieved < REPRIEVES;
-        (now < until && may_wait).then(|| {
-            self.suspect.reprieved += 1;
-            let pause = if in_background { self.grace * 4 } else { self.grace / 4 };
-            until.max(now.saturating_add(pause.max(SHORTEST_PAUSE / 4)))
-        })
+        let standing = Standing { wants_cpu: usage::wants_cpu(runner), in_background };
+        self.suspect.reprieve(standing, ends_by, self.grace, now)
+    }
+
+    /// Looks after the handler that is on probation. When to do it again.
+    fn look_aside(&mut self, now: Instant) -> Option<Instant> {
+        let next = self.probation.as_mut()?.look(now);
+        if next.is_none() {
+            self.probation = None;
+        }
+        self.shared.watch.looks_aside_at(next);
+        next
     }
 
     /// Goes on with everybody else's upcalls.
     fn take_over(self, crew: Held<Crew<H>>, stuck: Tid) {
-        let Self { shared, seizer, grace, .. } = self;
-        // First of all: whatever comes, nobody else lowers it. Under SCHED_DEADLINE it cannot be;
-        // then the kernel throttles it.
-        let _ = sched::set(stuck, Class::Other { nice: 19 });
-        Duty::kept(&shared, |duty| Self::go_on(crew, stuck, &shared, (seizer, grace), duty));
+        let Self { shared, seizer, grace, probation, .. } = self;
+        // First of all: whatever comes, nobody else lowers it.
+        let next = Self::put_aside(&crew, stuck);
+        // One at a time: that of the one before is over.
+        drop(probation);
+        Duty::kept(&shared, |duty| {
+            Self::go_on(crew, (stuck, next), &shared, (seizer, grace), duty)
+        });
+    }
+
+    /// Lowers the stuck thread below all upcalls. Its probation, if it gets one: best effort was an
+    /// ordinary thread before, and a granted class belongs to who goes on.
+    fn put_aside(crew: &Crew<H>, stuck: Tid) -> Option<Probation> {
+        let probation = match crew.placement {
+            Placement::Upcalls => Probation::begin(stuck, crew.limit_of_running(), clock::now()),
+            _ => None,
+        };
+        if probation.is_none() {
+            // Under SCHED_DEADLINE it cannot be lowered; then the kernel throttles it.
+            let _ = sched::set(stuck, Class::Other { nice: 19 });
+        }
+        probation
     }
 
     fn go_on(
         mut crew: Held<Crew<H>>,
-        stuck: Tid,
+        (stuck, probation): (Tid, Option<Probation>),
         shared: &Arc<Shared<H>>,
         (seizer, grace): (Seizer<Crew<H>>, Duration),
         duty: &Duty<'_, H>,
@@ -273,7 +280,12 @@ impl<H: Handler + Send + 'static> Guard<H> {
         crew.contain(clock::now(), stuck, shared);
         // Before anything else can be stuck.
         let how = (grace, crew.placement);
-        if let Err(none) = spawn(shared, seizer, how, None) {
+        let first_look = probation.as_ref().map(Probation::next);
+        shared.watch.looks_aside_at(first_look);
+        if let Some(at) = first_look {
+            shared.watch.arm(at);
+        }
+        if let Err(none) = spawn(shared, seizer, how, probation, None) {
             return finish(crew, End::Unwatched(none), duty, shared);
         }
         shared.watch.turned_by_this_thread();

@@ -9,8 +9,9 @@
 //! - `orders`: what an owner asks for. `roster`: upcalls come, change and go. `telling`: what happened.
 //!   `shared`: what both can see.
 //! - `background`: best effort.
-//! - `watch`, `guard`: how a handler that does not come back is caught. `containment`: how the others
-//!   go on. `account`: who was kept from running. `duty`: an owner learns of every end.
+//! - `watch`, `guard`: how a handler that does not come back is caught. `account`, `suspect`: whether it
+//!   is to blame. `containment`: how the others go on. `probation`: how it goes on itself. `duty`: an
+//!   owner learns of every end.
 
 mod account;
 mod background;
@@ -20,8 +21,10 @@ mod crew;
 mod duty;
 mod guard;
 mod orders;
+mod probation;
 mod roster;
 mod shared;
+mod suspect;
 mod telling;
 #[cfg(test)]
 mod tests;

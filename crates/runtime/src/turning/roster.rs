@@ -48,6 +48,7 @@ impl<H: Handler + Send> Crew<H> {
             work: Some(work),
             handler: Some(handler),
             contained: 0,
+            contained_at: Instant::ZERO,
             activity: Activity::Active,
         };
         Ok(slot)

@@ -39,6 +39,8 @@ pub(super) struct Watch {
     lift_to: AtomicU64,
     /// How long an iteration may take once it is lifted.
     limit: AtomicU64,
+    /// When the guard must look after a handler that was put aside.
+    aside_at: AtomicU64,
 }
 
 impl Watch {
@@ -56,6 +58,7 @@ impl Watch {
             lift_at: AtomicU64::new(NEVER),
             lift_to: AtomicU64::new(0),
             limit: AtomicU64::new(0),
+            aside_at: AtomicU64::new(NEVER),
         })
     }
 
@@ -121,11 +124,11 @@ impl Watch {
         self.timer.set(at);
     }
 
-    /// Sleeps until it is time to look.
-    pub(super) fn wait(&self) -> Result<(), WaitError> {
+    /// Sleeps until it is time to look. For when the timer was set.
+    pub(super) fn wait(&self) -> Result<Instant, WaitError> {
         let waited = self.timer.wait();
-        self.armed.store(NEVER, Ordering::SeqCst);
-        waited
+        let armed = self.armed.swap(NEVER, Ordering::SeqCst);
+        waited.map(|()| Instant::from_nanos(armed))
     }
 
     /// The next iteration begins at `now` and must be over by `at`. Plain stores; lending the baton
@@ -140,10 +143,17 @@ impl Watch {
     /// in vain, it is not woken; if it looks after, the next jobs need not set it anew.
     pub(super) fn idle(&self, until: Instant) {
         self.ends_by.store(NEVER, Ordering::Relaxed);
-        if self.armed.load(Ordering::Relaxed) < until.as_nanos() {
+        // While somebody is on probation nothing else would set the timer.
+        let is_in_vain = self.aside_at.load(Ordering::Relaxed) == NEVER;
+        if is_in_vain && self.armed.load(Ordering::Relaxed) < until.as_nanos() {
             self.timer.clear();
             self.armed.store(NEVER, Ordering::Relaxed);
         }
+    }
+
+    /// The guard must look then in any case; none: no more.
+    pub(super) fn looks_aside_at(&self, at: Option<Instant>) {
+        self.aside_at.store(at.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
     }
 
     /// When the iteration began that lasts.

@@ -7,6 +7,8 @@ use punctual_linux::timer::TimerError;
 use punctual_model::{Duration, Reservation};
 use thiserror::Error;
 
+use crate::reservation::KernelOffer;
+
 /// Why an upcall was not created or changed.
 #[derive(Debug, Error)]
 pub enum CreateError {
@@ -92,6 +94,15 @@ pub enum StartError {
     /// The kernel refused the scheduling class.
     #[error(transparent)]
     Class(#[from] SchedError),
+    /// The kernel has not the bandwidth for the reservation in which the upcalls were to run.
+    #[error("{error}; {offer}")]
+    NoBandwidth {
+        /// What it said.
+        error: SchedError,
+        /// What it would have taken at that moment. Whether the upcalls would be in time in it is for
+        /// [`super::Upcalls::create`] to say.
+        offer: KernelOffer,
+    },
     /// Whoever was to grant the thread its class did not, at the start or after a containment
     /// ([`super::Upcalls::with_grant`]).
     #[error("the upcalls' thread was granted no real-time class: {0}")]

@@ -15,6 +15,7 @@ mod error;
 pub(crate) mod notice;
 mod observer;
 mod options;
+mod queues;
 mod running;
 mod starting;
 #[cfg(test)]
@@ -73,6 +74,7 @@ pub struct Upcalls<H> {
     /// Each with the offset of its first release.
     handlers: Vec<(H, Duration)>,
     room: usize,
+    event_room: Option<usize>,
     most_contained: u32,
     observer: Option<Box<dyn FnMut(Notice) + Send>>,
     grant: Option<Grant>,
@@ -89,6 +91,7 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
             promises: Promises::new(placement, host, grace),
             handlers: Vec::new(),
             room: ROOM,
+            event_room: None,
             most_contained: MOST_CONTAINED,
             observer: None,
             grant: None,

@@ -124,10 +124,35 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     }
 
     /// An upcall is closed when it is contained for the `most`-th time (at least once; without
-    /// this, the third). See [`Self::with_grace`].
+    /// this, the third). After a minute without another its containments are forgotten. See
+    /// [`Self::with_grace`].
     #[must_use]
     pub fn with_most_containments(mut self, most: u32) -> Self {
         self.most_contained = most.max(1);
+        self
+    }
+
+    /// So many events wait for [`Running::drain`](super::Running::drain), rounded up to a power of two;
+    /// more are dropped and counted ([`Running::events_lost`](super::Running::events_lost)).
+    ///
+    /// Without this: four for each job of the upcalls created before they run, for four seconds, but
+    /// from 4,096 to 65,536. An event takes 48 bytes of memory, which is touched at the start.
+    ///
+    /// ```
+    /// use punctual_model::{Handler, HostProfile, Instant};
+    /// use punctual_runtime::{Placement, Upcalls};
+    ///
+    /// # struct Sender;
+    /// # impl Handler for Sender {
+    /// #     fn iterate(&mut self, _: Instant, pdus: u32) -> u32 { pdus }
+    /// # }
+    /// // Nobody looks before the end: what a whole run leaves is kept.
+    /// let upcalls: Upcalls<Sender> = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1))
+    ///     .with_event_room(1 << 18);
+    /// ```
+    #[must_use]
+    pub fn with_event_room(mut self, events: usize) -> Self {
+        self.event_room = Some(events);
         self
     }
 

@@ -10,14 +10,9 @@ use punctual_ring::spsc;
 
 use super::admission::Work;
 use super::observer::Observer;
+use super::queues;
 use super::{Running, StartError, Upcalls};
 use crate::turning::{self, Crew, Queues, Shared};
-
-/// Events that wait in the ring until somebody drains it: some seconds of a busy process.
-const EVENTS: usize = 1 << 16;
-
-/// Notices that wait.
-const NOTICES: usize = 1 << 12;
 
 impl<H: Handler + Send + 'static> Upcalls<H> {
     /// Starts a thread that runs them all, each first released at `start` (CLOCK_MONOTONIC) or its
@@ -27,15 +22,17 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     ///
     /// Returns when the threads have the scheduling classes they need, or with the reason why not.
     pub fn run(self, start: Instant) -> Result<Running<H>, StartError> {
-        let Self { promises, handlers, room, most_contained, observer, grant } = self;
-        let (events, for_events) = spsc::channel(EVENTS);
-        let (notices, for_notices) = spsc::channel(NOTICES);
+        let Self { promises, handlers, room, event_room, most_contained, observer, grant } = self;
+        let event_room = event_room.unwrap_or_else(|| queues::room_for_events(promises.periods()));
+        let (events, for_events) = spsc::channel(event_room);
+        let notices_room = queues::room_for_notices(handlers.len() + room);
+        let (notices, for_notices) = spsc::channel(notices_room);
         let (for_orders, orders) = rtrb::RingBuffer::new(1);
         let (answers, for_answers) = rtrb::RingBuffer::new(1);
         let (finish, finished) = mpsc::sync_channel(1);
         let room = handlers.len() + room;
         let shared = Arc::new(Shared::new(room, finish)?);
-        let queues = Queues { events, notices, notices_room: NOTICES, orders, answers };
+        let queues = Queues { events, notices, notices_room, orders, answers };
         let (placement, grace) = (promises.placement, promises.grace);
         let release_window = promises.release_window;
         let mut crew = Crew::new(room, placement, grace, most_contained, release_window, queues);

@@ -171,6 +171,8 @@ fn delayed(role: &Role) -> Result<Report, Box<dyn std::error::Error>> {
     };
     set_turns(Turns { allowance, lowering });
     let mut upcalls = Upcalls::new(Placement::Upcalls, HostProfile::ideal(1)).with_grace(GRACE);
+    // A whole run, and nobody looks before its end.
+    upcalls = upcalls.with_event_room(1 << 16);
     for upcall in &role.upcalls {
         let (period_us, lines, nominal) = *upcall;
         let spec = UpcallSpec {

@@ -102,6 +102,11 @@ impl Promises {
         }
     }
 
+    /// Of the real-time upcalls.
+    pub(crate) fn periods(&self) -> impl Iterator<Item = Duration> + '_ {
+        self.members.values().filter_map(Work::real_time).map(Upcall::period)
+    }
+
     /// Promises `work` to `task`, whose number is free, if all other promises hold beside it; else
     /// nothing changes.
     pub(crate) fn add(&mut self, task: u32, work: Work) -> Result<(), CreateError> {
