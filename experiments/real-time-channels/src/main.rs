@@ -1,7 +1,8 @@
-//! The study of real-time channels: throughput and admissibility, in virtual time.
+//! The study of real-time channels: throughput and admissibility, in virtual time and on this machine.
 
 mod admissibility;
 mod host;
+mod live;
 mod table;
 mod throughput;
 
@@ -11,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use punctual_model::Duration;
 
 use table::Table;
 
-/// The study of real-time channels, in virtual time: every run gives the same figures
+/// The study of real-time channels: in virtual time, where every run gives the same figures, and live
 #[derive(Parser)]
 struct Args {
     #[command(subcommand)]
@@ -35,6 +37,13 @@ enum Study {
     Admissibility,
     /// Both
     All,
+    /// On this machine, before an emulated link: O1 and O2 in kilobytes a second, and as many channels as
+    /// are admitted, run. Takes a minute and a half; as root, else its threads are ordinary ones
+    Live {
+        /// Seconds of each run
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
+        seconds: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -45,6 +54,10 @@ fn main() -> ExitCode {
     }
     if matches!(args.study, Study::Admissibility | Study::All) {
         tables.extend([admissibility::channels_table(), admissibility::ideal_and_real()]);
+    }
+    if let Study::Live { seconds } = args.study {
+        let each = Duration::from_secs(seconds);
+        tables.extend([live::throughput(each), live::admitted::table(each)]);
     }
     match publish(&args, &tables) {
         Ok(()) => ExitCode::SUCCESS,

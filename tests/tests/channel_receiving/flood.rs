@@ -50,7 +50,7 @@ fn dropped_by(network: &Network, end: End) -> u64 {
 fn flood(sender: &UdpSocket, stop: &AtomicBool, sent: &AtomicU64) {
     let bytes = [0; 64];
     let parts = [Place::of(&bytes)];
-    let datagrams = [const { () }; 64].map(|()| Outgoing::new(&parts));
+    let datagrams: [Outgoing<'_>; 64] = std::array::from_fn(|_| Outgoing::new(&parts));
     while !stop.load(Ordering::Relaxed) {
         if let Ok(count) = sender.send_batch(&datagrams) {
             sent.fetch_add(count as u64, Ordering::Relaxed);
@@ -113,7 +113,11 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         for _ in 0..hogs {
-            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let sender = &flooded.sender;
         scope.spawn(|| flood(sender, &stop, &sent));

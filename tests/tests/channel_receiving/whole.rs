@@ -33,6 +33,7 @@ fn messages_come_whole_in_order_with_numbers_and_stamps() {
         assert_eq!((books.received, books.losses.total(), books.open), (300, 0, 0));
         let delays = if *framing == Framing::Fragments { 300 } else { 0 };
         assert_eq!((books.delays.count(), books.residences.count()), (delays, 300));
+        host.close(client.id);
     }
 }
 

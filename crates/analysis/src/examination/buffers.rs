@@ -5,19 +5,27 @@
 //! conforming sender is early, and at most the delay bound `d` after it; logical arrivals are at
 //! least `I_min` apart. So at most `⌊(d + J)/I_min⌋ + 1` messages are there at once. `d` is the bound
 //! that is promised, not the one that is proven today: what is admitted later may use it up.
+//!
+//! A channel that receives has room for the messages of a burst and one more, at most
+//! [`MOST_RECEIVED`]: those that may be incomplete at once, or wait for their client. What its sender
+//! sends beyond that is lost, and counted.
 
 use alloc::format;
 use alloc::vec::Vec;
 
 use punctual_model::Duration;
-use punctual_model::channel::Channel;
+use punctual_model::channel::{Channel, Traffic};
+use punctual_model::contract::ReceivingChannel;
 
 use super::Failure;
 use super::whole::Whole;
-use crate::channel::buffers::{Component, buffer_bytes, chain_buffers};
+use crate::channel::buffers::{Component, buffer_bytes, buffer_units, chain_buffers};
 use crate::verdict::{Resource, Shortfall};
 
 pub(super) const TEST: &str = "buffers";
+
+/// The most messages for which a channel that receives has room.
+const MOST_RECEIVED: u64 = 64;
 
 /// Bytes for each channel, those of the streams included.
 pub(super) fn of_each(whole: &Whole<'_>) -> Vec<u64> {
@@ -32,17 +40,30 @@ fn of_channel(channel: &Channel) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// What all need together: channels; streams, with what waits before their upcalls; and of each
+/// A burst of best effort is `1 + ⌈τ/T⌉`, as of the other classes.
+fn of_receiving(channel: &ReceivingChannel) -> u64 {
+    let (burst, max_message) = match channel.traffic {
+        Traffic::Bounded(bounded) => (bounded.max_burst().into(), bounded.max_message()),
+        Traffic::Atm(contract) => {
+            (buffer_units(contract).saturating_add(1), contract.spec().max_sdu)
+        }
+    };
+    // At most 64 · 2³².
+    burst.saturating_add(1).min(MOST_RECEIVED) * u64::from(max_message)
+}
+
+/// What all need together: channels, those that receive too; streams, with what waits before their upcalls; and of each
 /// best-effort channel what its tolerance needs and the unit in use.
 pub(super) fn needed(whole: &Whole<'_>) -> u64 {
     let best_effort = whole.contract().best_effort.iter().map(|channel| {
         let unit = channel.traffic.spec().max_sdu.into();
         buffer_bytes(channel.traffic).and_then(|bytes| bytes.checked_add(unit)).unwrap_or(u64::MAX)
     });
+    let receiving = whole.contract().receiving.iter().map(of_receiving);
     // A stream's own count has its channel in it.
     let declared = of_each(whole).into_iter().take(whole.declared_channels());
     let streams = whole.mappings.iter().map(|mapping| mapping.buffers.bytes);
-    declared.chain(best_effort).chain(streams).fold(0, u64::saturating_add)
+    declared.chain(best_effort).chain(receiving).chain(streams).fold(0, u64::saturating_add)
 }
 
 pub(super) fn failure(whole: &Whole<'_>) -> Option<Failure> {
@@ -59,4 +80,60 @@ pub(super) fn failure(whole: &Whole<'_>) -> Option<Failure> {
             "the messages may need {needed} B at once and there are {memory} B: {missing} B too few"
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::channel::{AtmContract, BitRate, LinearBounded, ServiceClass, TrafficSpec};
+    use punctual_model::{Contract, HostProfile};
+
+    fn receiving(traffic: Traffic) -> ReceivingChannel {
+        ReceivingChannel { name: "r".into(), traffic, delay_bound: None }
+    }
+
+    /// A burst and one more, 64 at most.
+    #[test]
+    fn a_channel_that_receives_has_room_for_a_burst_and_one_more() {
+        let bytes = |burst| {
+            let arrivals = LinearBounded::new(1, 1_000, Duration::from_millis(1), burst);
+            of_receiving(&receiving(Traffic::Bounded(arrivals.expect("valid"))))
+        };
+        let counted: Vec<u64> = [1, 5, 62, 63, 64, u32::MAX].map(bytes).into();
+        assert_eq!(counted, [2_000, 6_000, 63_000, 64_000, 64_000, 64_000]);
+    }
+
+    /// Units of 1,000 bytes each millisecond, up to 2.5 of them early: bursts of 1 + 3.
+    #[test]
+    fn best_effort_that_is_received_counts_by_its_tolerance() {
+        for class in [ServiceClass::Cbr, ServiceClass::Ubr] {
+            let rate = BitRate::new(8_000_000).expect("valid");
+            let contract = AtmContract::new(TrafficSpec {
+                class,
+                peak_rate: rate,
+                sustained_rate: rate,
+                max_sdu: 1_000,
+                delay_variation_tolerance: Duration::from_micros(2_500),
+            });
+            let traffic = Traffic::Atm(contract.expect("valid"));
+            assert_eq!(of_receiving(&receiving(traffic)), 5_000);
+        }
+    }
+
+    #[test]
+    fn what_is_received_counts_beside_what_is_sent() {
+        let with = |memory: u32| {
+            let text = format!(
+                "[system]\npolicy = \"rmdp\"\n[sending]\nbandwidth = \"100mbit/s\"\n\
+                 startup = \"1us\"\npacket = \"4KiB\"\nmemory = \"{memory}B\"\n\
+                 [[channel]]\nname = \"in\"\ndirection = \"receive\"\n\
+                 max_message = \"1000B\"\nmax_rate = \"100/s\"\nmax_burst = 9\n\
+                 delay_bound = \"10ms\"\n"
+            );
+            let contract = Contract::parse("in.toml", text.as_bytes()).expect("valid");
+            crate::admit(&contract, &HostProfile::ideal(1)).map_err(|refusal| refusal.shortfall)
+        };
+        assert!(with(10_000).is_ok());
+        assert_eq!(with(9_999).err(), Some(Some(Shortfall::Bytes(1))));
+    }
 }

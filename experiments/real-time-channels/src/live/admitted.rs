@@ -1,0 +1,142 @@
+//! Figures 6 and 7, run: as many channels as admission lets in on this machine's costs, each with its
+//! message every period, and what became of the promise.
+
+use std::sync::Arc;
+
+use punctual_analysis::Steps;
+use punctual_analysis::channel::{edf, outlet};
+use punctual_channel::account::{Account, Recorder, Verdict};
+use punctual_channel::rings::server;
+use punctual_channel::server::sender::Opening;
+use punctual_channel::server::sender::thread::{SenderThread, Setup};
+use punctual_channel::transport::{NullDevice, Wire};
+use punctual_linux::pass::Bell;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, host};
+use punctual_model::channel::{Channel, Framing, LinearBounded, Link, Packetisation, TooEarly};
+use punctual_model::{Duration, Rank, Service};
+use punctual_policy::link::ServiceOrder;
+use punctual_policy::outlet::{Promise, Terms};
+
+use super::clients::{Client, geometry};
+use super::{MESSAGE, PRIORITY, stolen_since};
+use crate::host::{KB, PERIOD};
+use crate::table::Table;
+
+/// Processor time that admission is told of a packet: several times what it is.
+const PER_PACKET: Service = Service::from_micros(10);
+
+/// What admission keeps for the thread to wake up.
+const ALLOWANCE: Duration = Duration::from_millis(1);
+
+pub(crate) fn table(each: Duration) -> Table {
+    let mut rows = Vec::new();
+    for (packet_kb, per_block) in [(1, 1), (2, 1), (4, 1), (8, 1), (12, 1), (4, 2), (4, 4), (4, 8)]
+    {
+        eprintln!("S = {packet_kb} KB, P = {per_block}");
+        let link = Link::new(Duration::from_micros(40), 50).expect("valid");
+        let cut = Packetisation::new(packet_kb * KB, per_block).expect("valid");
+        let count = most(link, cut);
+        let before = host::stolen();
+        let run = run(link, cut, count, each);
+        rows.push(vec![
+            packet_kb.to_string(),
+            per_block.to_string(),
+            count.to_string(),
+            run.sent.to_string(),
+            run.late.to_string(),
+            format!("{:.2}", run.worst_delay.as_nanos() as f64 / 1e6),
+            format!("{:.0}", PERIOD.as_nanos() as f64 / 1e6),
+            run.kept.to_string(),
+            stolen_since(before),
+        ]);
+    }
+    Table {
+        name: "live-admitted",
+        caption: "Channels of 32 KB every 100 ms within 100 ms, 50 ns a byte, as many as are admitted; run",
+        head: vec![
+            "S in KB",
+            "P",
+            "admitted",
+            "messages sent",
+            "late",
+            "worst delay in ms",
+            "promised in ms",
+            "channels whose promise was kept",
+            "stolen in ms",
+        ],
+        rows,
+    }
+}
+
+fn arrivals() -> LinearBounded {
+    LinearBounded::fixed(MESSAGE, PERIOD, 1).expect("valid")
+}
+
+/// As many as are all in time.
+fn most(link: Link, cut: Packetisation) -> usize {
+    let sender = outlet::sender_of(link, PER_PACKET, cut).expect("no slow link");
+    let bound = PERIOD - ALLOWANCE;
+    let one = Channel::new("channel", &arrivals().into(), bound).expect("valid");
+    let fits = |count: &usize| {
+        edf::all_in_time(&sender, &vec![one.clone(); *count], &mut Steps::default())
+    };
+    (1..1_000).take_while(fits).count()
+}
+
+struct Run {
+    sent: u64,
+    late: u64,
+    worst_delay: Duration,
+    kept: usize,
+}
+
+fn run(link: Link, cut: Packetisation, count: usize, length: Duration) -> Run {
+    let room = count as u32;
+    let queue = Duration::from_micros(200);
+    let wire = Wire::Null(NullDevice::new(link, 1 << 20, queue, ()));
+    let setup = Setup { link, cut, order: ServiceOrder::Deadline, room, wire };
+    let mut thread = SenderThread::start(setup).expect("a thread");
+    if let Err(why) = sched::set(thread.tid(), Class::Fifo { priority: PRIORITY }) {
+        eprintln!("as an ordinary thread: {why}");
+    }
+    let promise = Promise::RealTime { rank: Rank(0), delay_bound: PERIOD };
+    let terms = Terms { arrivals: arrivals(), promise, too_early: TooEarly::Waits };
+    let mut clients = Vec::new();
+    let mut accounts: Vec<Arc<Account>> = Vec::new();
+    for key in 0..room {
+        let (client, passed) = Client::new();
+        let recorder = Recorder::new(Some(PERIOD));
+        accounts.push(Arc::clone(recorder.account()));
+        let opening = Opening {
+            terms,
+            framing: Framing::Fragments,
+            number: key,
+            takes: server::takes(passed.frames, passed.page, geometry()).expect("as made"),
+            bell: Bell::of(passed.bell).expect("a bell"),
+            recorder,
+        };
+        thread.open(key, opening, None).expect("it keeps up");
+        clients.push(client);
+    }
+    // All at once, which is the worst for the last of them.
+    let mut release = clock::now().saturating_add(PERIOD);
+    let end = release.saturating_add(length);
+    super::to_the_front(0);
+    while release < end {
+        clock::sleep_until(release);
+        for client in &mut clients {
+            client.put();
+        }
+        release = release.saturating_add(PERIOD);
+    }
+    clock::sleep(PERIOD * 2);
+    let seen: Vec<_> = accounts.iter().map(|account| account.snapshot()).collect();
+    let now = clock::now();
+    Run {
+        sent: seen.iter().map(|one| one.sent).sum(),
+        late: seen.iter().map(|one| one.late).sum(),
+        worst_delay: seen.iter().map(|one| one.worst_delay).max().unwrap_or(Duration::ZERO),
+        kept: seen.iter().filter(|one| one.verdict(now) == Verdict::Kept).count(),
+    }
+}

@@ -1,0 +1,142 @@
+//! The same study on this machine: production code before an emulated link, on the real clock.
+//!
+//! [`o1`]: the channel server's own sender, which schedules the link as a function call. [`o2`]: a
+//! maker and a link thread, as in the paper's second option; it exists for this experiment alone.
+//! [`admitted`]: as many channels as admission lets in, run.
+
+pub(crate) mod admitted;
+mod clients;
+mod o1;
+mod o2;
+
+use punctual_linux::host;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread;
+use punctual_model::channel::{Link, Packetisation};
+use punctual_model::{Duration, Instant, Service};
+
+use crate::host::KB;
+use crate::table::Table;
+
+/// Below the threads of the kernel, above everything ordinary.
+const PRIORITY: u8 = 80;
+
+/// Bytes of a message.
+const MESSAGE: u32 = 32 * KB;
+
+/// One point of the study.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    link: Link,
+    cut: Packetisation,
+    /// For how long it runs.
+    length: Duration,
+}
+
+impl Point {
+    /// What a full block takes on the link.
+    fn block_time(&self) -> Duration {
+        let packet = self.link.transmission_time(self.cut.packet_bytes());
+        packet * u64::from(self.cut.packets_per_block())
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    messages: u64,
+    within: Duration,
+    /// Processor time of all threads that carry.
+    cpu: Service,
+}
+
+impl Sent {
+    fn kilobytes_a_second(self) -> f64 {
+        let bytes = self.messages as f64 * f64::from(MESSAGE);
+        bytes / f64::from(KB) / self.within.as_nanos() as f64 * 1e9
+    }
+
+    /// Microseconds a packet.
+    fn cpu_a_packet(self, cut: Packetisation) -> f64 {
+        let packets = self.messages * u64::from(cut.packets_of(MESSAGE));
+        self.cpu.as_nanos() as f64 / 1e3 / packets.max(1) as f64
+    }
+}
+
+/// Runs the calling thread in front of everything ordinary.
+fn to_the_front(above: u8) {
+    let class = Class::Fifo { priority: PRIORITY + above };
+    if let Err(why) = sched::set(thread::current(), class) {
+        eprintln!("as an ordinary thread: {why}");
+    }
+}
+
+/// Figures 1 and 2, and Figure 5's question: what the formulas predict against what was measured.
+pub(crate) fn throughput(each: Duration) -> Table {
+    let mut rows = Vec::new();
+    for nanos_per_byte in [0, 50, 100] {
+        for per_block in [1, 4] {
+            for packet_kb in [2, 4, 8, 12] {
+                eprintln!("{nanos_per_byte} ns a byte, P = {per_block}, S = {packet_kb} KB");
+                let link = Link::new(Duration::from_micros(40), nanos_per_byte);
+                let cut = Packetisation::new(packet_kb * KB, per_block);
+                let point =
+                    Point { link: link.expect("valid"), cut: cut.expect("valid"), length: each };
+                let before = host::stolen();
+                let (one, two) = (o1::run(point), o2::run(point));
+                let stolen = stolen_since(before);
+                let predicted = predicted(point);
+                rows.push(vec![
+                    nanos_per_byte.to_string(),
+                    per_block.to_string(),
+                    packet_kb.to_string(),
+                    format!("{predicted:.0}"),
+                    format!("{:.0}", one.kilobytes_a_second()),
+                    format!("{:.3}", one.kilobytes_a_second() / predicted),
+                    format!("{:.1}", one.cpu_a_packet(point.cut)),
+                    format!("{:.0}", two.kilobytes_a_second()),
+                    format!("{:.3}", two.kilobytes_a_second() / predicted),
+                    format!("{:.1}", two.cpu_a_packet(point.cut)),
+                    stolen,
+                ]);
+            }
+        }
+    }
+    Table {
+        name: "live-throughput",
+        caption: "KB/s on this machine, messages of 32 KB, start-up 40 us; predicted: the link alone",
+        head: vec![
+            "ns a byte",
+            "P",
+            "S in KB",
+            "predicted",
+            "O1",
+            "of predicted",
+            "O1 us of CPU a packet",
+            "O2",
+            "of predicted",
+            "O2 us of CPU a packet",
+            "stolen in ms",
+        ],
+        rows,
+    }
+}
+
+/// What the host took from all CPUs, in milliseconds.
+fn stolen_since(before: Option<Duration>) -> String {
+    let stolen = before.zip(host::stolen()).map(|(before, now)| now.saturating_sub(before));
+    stolen.map_or_else(|| "–".into(), |stolen| format!("{:.0}", stolen.as_nanos() as f64 / 1e6))
+}
+
+/// A link that is never idle, and a processor that takes no time.
+fn predicted(point: Point) -> f64 {
+    let Point { link, cut, .. } = point;
+    let full = link.transmission_time(cut.packet_bytes()).as_nanos();
+    let last = link.transmission_time(cut.last_packet_of(MESSAGE)).as_nanos();
+    let nanos = u64::from(cut.packets_of(MESSAGE) - 1) * full + last;
+    f64::from(MESSAGE / KB) / nanos as f64 * 1e9
+}
+
+fn at(start: Instant, length: Duration) -> Instant {
+    start.saturating_add(length)
+}
