@@ -8,6 +8,7 @@ mod doctor;
 mod exit;
 mod explore;
 mod host_profile;
+mod modem;
 mod output;
 mod run;
 mod serve;
@@ -37,6 +38,7 @@ enum Command {
     Serve(serve::Args),
     Status(status::Args),
     Demo(demo::Args),
+    Modem(modem::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::main(&args),
         Command::Status(args) => status::main(&args),
         Command::Demo(args) => demo::main(&args),
+        Command::Modem(args) => modem::main(&args),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -7,21 +7,36 @@
 //!   clock alone, so a driver that comes late loses samples, whoever drives it.
 //! - [`mod@line`]: loss and noise, and a second real modem at the far end.
 //! - [`modem`]: V.22bis at 2400 bit/s full duplex from SpanDSP, moving HDLC [`frames`].
+//! - [`lapm`]: V.42 error correction; [`uart`]: characters where there is none.
+//! - [`rtp`]: a line over UDP: G.711 audio in RTP.
+//! - [`supervision`]: bad signal leads to a retrain, and then to NO CARRIER.
+//! - [`station`]: all of these as one modem, over [`pump`]; [`exchange`]: two of them on one host.
+//! - [`impair`]: noise, loss, echo, drift and gaps, around any line.
 //! - [`transfer`]: a file through such frames, and how much of it arrived intact.
+//! - [`at`]: the commands and result codes of a Hayes modem, as its terminal sees it.
 //! - [`bank`]: the driver. It is a `punctual_model::Handler`: one line's service is one PDU.
 //!
 //! Everything is a function of the seed and of the instants it is given: no clock is read, and the
 //! same driver runs in virtual time and live. It is pure but for the C library, which keeps no
 //! state outside the objects that [`modem`] owns.
 
+pub mod at;
 pub mod bank;
 mod call;
 pub mod card;
+pub mod exchange;
 mod ffi;
 pub mod frames;
+pub mod impair;
+pub mod lapm;
 pub mod line;
 pub mod modem;
+pub mod pump;
+pub mod rtp;
+pub mod station;
+pub mod supervision;
 pub mod transfer;
+pub mod uart;
 
 pub use bank::{Bank, BankConfig, BankError, BankStats, LineStats};
 pub use card::{Card, CardStats};

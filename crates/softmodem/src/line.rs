@@ -16,10 +16,10 @@ use crate::transfer::{Receiver, Source};
 pub const FAR_BLOCK: usize = 40;
 
 /// SpanDSP's default transmit level, in dBm0.
-const TRANSMIT_DBM0: f64 = -14.0;
+pub(crate) const TRANSMIT_DBM0: f64 = -14.0;
 
 /// The level of a square wave at full scale, in dBm0 (SpanDSP's `DBM0_MAX_POWER`).
-const FULL_SCALE_DBM0: f64 = 6.16;
+pub(crate) const FULL_SCALE_DBM0: f64 = 6.16;
 
 /// How good the line is, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,7 +122,7 @@ impl Channel {
 }
 
 /// The sum of four uniform bytes about its mean: near enough to Gaussian for a modem's decisions.
-fn four_bytes(random: [u8; 4]) -> i64 {
+pub(crate) fn four_bytes(random: [u8; 4]) -> i64 {
     random.iter().map(|&byte| i64::from(byte)).sum::<i64>() - 510
 }
 

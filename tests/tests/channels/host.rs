@@ -35,6 +35,7 @@ pub(crate) const CONFIG: &str = r#"
     grace = "3s"
     [channels]
     link = "1gbit/s"
+    per_packet = "10us"
     room = 64
     [default]
     share = "60%"

@@ -56,7 +56,8 @@ fn table(channels: &[ChannelStatus]) -> Table {
             one.grant.to_string(),
             one.pid.to_string(),
             what,
-            promised.map_or_else(|| "best effort".into(), |ns| Duration::from_nanos(ns).to_string()),
+            promised
+                .map_or_else(|| "best effort".into(), |ns| Duration::from_nanos(ns).to_string()),
         ];
         match &one.counts {
             None => row.extend(std::iter::repeat_with(none).take(7)),

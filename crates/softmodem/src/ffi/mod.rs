@@ -2,7 +2,7 @@
 //!
 //! This is the only place in the crate with `unsafe`. What every block here rests on:
 //!
-//! - **Signatures** are copied by hand from `/usr/include/spandsp/{v22bis,hdlc,async}.h`. The
+//! - **Signatures** are copied by hand from `/usr/include/spandsp/{v22bis,fsk,hdlc,async,v29rx}.h`. The
 //!   object types are opaque: the library allocates and frees them.
 //! - **Ownership**: each wrapper owns one C object and the Rust value its callbacks work on. That
 //!   value lives on the heap behind a raw pointer (never a `Box`, whose uniqueness the callbacks
@@ -14,10 +14,12 @@
 //!   which has a global hook, stays off), so an object may move between threads with its owner.
 #![allow(unsafe_code)]
 
+mod fsk;
 mod hdlc;
 mod raw;
 mod v22bis;
 
+pub(crate) use fsk::{Channel, Fsk};
 pub(crate) use hdlc::{FrameSink, HdlcRx, HdlcTx};
 pub(crate) use v22bis::{BitPipe, Status, V22bis};
 

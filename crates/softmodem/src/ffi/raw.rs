@@ -1,6 +1,6 @@
-//! The C declarations, by hand: `v22bis.h`, `hdlc.h` and `async.h` of SpanDSP 0.0.6.
+//! The C declarations, by hand: `v22bis.h`, `fsk.h`, `hdlc.h` and `async.h` of SpanDSP 0.0.6.
 
-use core::ffi::{c_int, c_ulong, c_void};
+use core::ffi::{c_char, c_int, c_ulong, c_void};
 
 /// `v22bis_state_t`: opaque, allocated by the library.
 #[repr(C)]
@@ -30,6 +30,46 @@ pub(super) struct HdlcRxStats {
     pub(super) length_errors: c_ulong,
     pub(super) aborts: c_ulong,
 }
+
+/// `fsk_tx_state_t`: opaque, allocated by the library.
+#[repr(C)]
+pub(super) struct FskTxState {
+    _opaque: [u8; 0],
+}
+
+/// `fsk_rx_state_t`: opaque, allocated by the library.
+#[repr(C)]
+pub(super) struct FskRxState {
+    _opaque: [u8; 0],
+}
+
+/// `fsk_spec_t`: one channel of an FSK modem.
+#[repr(C)]
+pub(super) struct FskSpec {
+    name: *const c_char,
+    freq_zero: c_int,
+    freq_one: c_int,
+    tx_level: c_int,
+    min_level: c_int,
+    baud_rate: c_int,
+}
+
+/// `complexf_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Complex {
+    pub(super) re: f32,
+    pub(super) im: f32,
+}
+
+/// `qam_report_handler_t` (`v29rx.h`): a symbol received and the point it was taken for. Null
+/// points are reports of another kind.
+pub(super) type QamReport = extern "C" fn(
+    user_data: *mut c_void,
+    received: *const Complex,
+    target: *const Complex,
+    symbol: c_int,
+);
 
 pub(super) type GetBit = extern "C" fn(user_data: *mut c_void) -> c_int;
 pub(super) type PutBit = extern "C" fn(user_data: *mut c_void, bit: c_int);
@@ -66,7 +106,34 @@ unsafe extern "C" {
     ) -> *mut V22bisState;
     pub(super) fn v22bis_rx(s: *mut V22bisState, amp: *const i16, len: c_int) -> c_int;
     pub(super) fn v22bis_tx(s: *mut V22bisState, amp: *mut i16, len: c_int) -> c_int;
+    pub(super) fn v22bis_request_retrain(s: *mut V22bisState, bit_rate: c_int) -> c_int;
+    pub(super) fn v22bis_rx_set_qam_report_handler(
+        s: *mut V22bisState,
+        handler: QamReport,
+        user_data: *mut c_void,
+    );
     pub(super) fn v22bis_free(s: *mut V22bisState) -> c_int;
+
+    /// `fsk_spec_t preset_fsk_specs[]`: constant, ten of them in 0.0.6.
+    pub(super) static preset_fsk_specs: [FskSpec; 10];
+    pub(super) fn fsk_tx_init(
+        s: *mut FskTxState,
+        spec: *const FskSpec,
+        get_bit: GetBit,
+        user_data: *mut c_void,
+    ) -> *mut FskTxState;
+    pub(super) fn fsk_tx(s: *mut FskTxState, amp: *mut i16, len: c_int) -> c_int;
+    pub(super) fn fsk_tx_free(s: *mut FskTxState) -> c_int;
+    pub(super) fn fsk_rx_init(
+        s: *mut FskRxState,
+        spec: *const FskSpec,
+        framing_mode: c_int,
+        put_bit: PutBit,
+        user_data: *mut c_void,
+    ) -> *mut FskRxState;
+    pub(super) fn fsk_rx_signal_cutoff(s: *mut FskRxState, cutoff: f32);
+    pub(super) fn fsk_rx(s: *mut FskRxState, amp: *const i16, len: c_int) -> c_int;
+    pub(super) fn fsk_rx_free(s: *mut FskRxState) -> c_int;
 
     pub(super) fn hdlc_tx_init(
         s: *mut HdlcTxState,

@@ -13,6 +13,9 @@ pub(crate) trait BitPipe {
     fn put_bit(&mut self, bit: bool);
     /// The modem reports on its receiver.
     fn status(&mut self, status: Status);
+    /// A symbol lay so far from its point: the squared distance, where half the distance of two
+    /// points is 1. Called only after [`V22bis::watch`].
+    fn symbol(&mut self, _error: f32) {}
 }
 
 /// What a modem's receiver reports (`SIG_STATUS_*`); reports we have no use for are dropped.
@@ -79,6 +82,27 @@ impl<P: BitPipe> V22bis<P> {
         samples[usize::try_from(made).unwrap_or(0)..].fill(0);
     }
 
+    /// Reports each symbol to the pipe from here on.
+    pub(crate) fn watch(&mut self) {
+        let user = self.pipe.as_ptr().cast::<c_void>();
+        // SAFETY: the modem is live and ours alone; `user` is its live `P`, as in `new`.
+        unsafe {
+            raw::v22bis_rx_set_qam_report_handler(self.modem.as_ptr(), qam_report::<P>, user);
+        }
+    }
+
+    /// Begins a retrain; false if the modem is not in a state for it.
+    pub(crate) fn request_retrain(&mut self) -> bool {
+        // SAFETY: the modem is live and ours alone (`&mut self`).
+        unsafe { raw::v22bis_request_retrain(self.modem.as_ptr(), 2400) == 0 }
+    }
+
+    /// The bit side, to be changed between two blocks of samples.
+    pub(crate) fn pipe_mut(&mut self) -> &mut P {
+        // SAFETY: as in `pipe`, and `&mut self` makes this the only access.
+        unsafe { self.pipe.as_mut() }
+    }
+
     /// The bit side.
     pub(crate) fn pipe(&self) -> &P {
         // SAFETY: `pipe` is live until `Drop`. Callbacks, the only others to touch it, run only
@@ -112,7 +136,11 @@ extern "C" fn get_bit<P: BitPipe>(user: *mut c_void) -> c_int {
 extern "C" fn put_bit<P: BitPipe>(user: *mut c_void, bit: c_int) {
     // SAFETY: `user` is the live `P` given to `v22bis_init`; we are inside `V22bis::rx` or `tx`
     // with `&mut self`, so no other reference to it exists.
-    let pipe = unsafe { &mut *user.cast::<P>() };
+    deliver(unsafe { &mut *user.cast::<P>() }, bit);
+}
+
+/// A bit, or a report in the place of one.
+pub(super) fn deliver(pipe: &mut impl BitPipe, bit: c_int) {
     match bit {
         0.. => pipe.put_bit(bit & 1 == 1),
         raw::CARRIER_DOWN => pipe.status(Status::CarrierDown),
@@ -126,7 +154,22 @@ extern "C" fn put_bit<P: BitPipe>(user: *mut c_void, bit: c_int) {
     }
 }
 
+extern "C" fn qam_report<P: BitPipe>(
+    user: *mut c_void,
+    received: *const raw::Complex,
+    target: *const raw::Complex,
+    _symbol: c_int,
+) {
+    if received.is_null() || target.is_null() {
+        return;
+    }
+    // SAFETY: `user` is the live `P` given to `watch`; we are inside `V22bis::rx` with `&mut self`,
+    // so no other reference to it exists. The library passes two valid points.
+    let (pipe, received, target) = unsafe { (&mut *user.cast::<P>(), *received, *target) };
+    pipe.symbol((received.re - target.re).powi(2) + (received.im - target.im).powi(2));
+}
+
 /// C counts samples in `int`; ours come in rings of 512.
-fn c_len(len: usize) -> c_int {
+pub(super) fn c_len(len: usize) -> c_int {
     c_int::try_from(len).expect("a block of samples longer than a C int can say")
 }

@@ -1,0 +1,141 @@
+//! Carrying out a command line, one command after the other (V.250 §5.3.1, §5.6).
+
+use punctual_model::Instant;
+
+use super::command::{self, Command, Parameter};
+use super::registers::Register;
+use super::result::ResultCode;
+use super::settings::{Modulation, Settings};
+use super::{Interpreter, Order, Phase};
+
+/// How a command ended.
+enum Done {
+    /// The next may follow.
+    Next,
+    /// The line ends with this code.
+    With(ResultCode),
+    /// The line ends; the call has the answer, later.
+    Later,
+}
+
+impl Interpreter {
+    /// Carries out a whole line. What was set before an ERROR stays set.
+    pub(super) fn execute(&mut self, now: Instant, body: &[u8]) {
+        match self.run(now, body) {
+            Done::Next => self.output.result(ResultCode::Ok, &self.settings),
+            Done::With(code) => self.output.result(code, &self.settings),
+            Done::Later => {}
+        }
+    }
+
+    fn run(&mut self, now: Instant, body: &[u8]) -> Done {
+        let mut rest = body.trim_ascii();
+        while !rest.is_empty() {
+            let Some((command, after)) = command::next(rest, &self.settings) else {
+                return Done::With(ResultCode::Error);
+            };
+            match self.carry_out(now, command) {
+                Done::Next => rest = after.trim_ascii_start(),
+                done => return done,
+            }
+        }
+        Done::Next
+    }
+
+    fn carry_out(&mut self, now: Instant, command: Command) -> Done {
+        let settings = &mut self.settings;
+        match command {
+            Command::Dial(number) => return self.begin(now, Order::Dial(number)),
+            Command::Answer => return self.begin(now, Order::Answer),
+            Command::HangUp => self.hang_up(),
+            Command::Online => return self.back_online(now),
+            Command::Reset => {
+                self.hang_up();
+                self.settings = Settings::default();
+                // Anything after Z on its line is passed over (V.250 §6.1.1).
+                return Done::With(ResultCode::Ok);
+            }
+            Command::Factory => *settings = Settings::default(),
+            Command::Echo(on) => settings.echo = on,
+            Command::Verbose(on) => settings.verbose = on,
+            Command::Quiet(on) => settings.quiet = on,
+            Command::Detail(x) => settings.x = x,
+            Command::Loudness(level) => settings.loudness = level,
+            Command::Monitor(mode) => settings.monitor = mode,
+            Command::FollowCarrier(on) => settings.follow_carrier = on,
+            Command::TerminalGone(what) => settings.terminal_gone = what,
+            Command::Modulation(modulation) => settings.modulation = modulation,
+            Command::Errors(selection) => settings.errors = selection,
+            Command::ReportErrors(on) => settings.report_errors = on,
+            Command::ReportModulation(on) => settings.report_modulation = on,
+            Command::DialMethod | Command::NoCompression => {}
+            Command::SetRegister(register, value) => {
+                if settings.registers.set(register, value).is_err() {
+                    return Done::With(ResultCode::Error);
+                }
+            }
+            Command::ShowRegister(register) => {
+                let value = match register {
+                    Register::Rings => self.rings(now),
+                    other => self.settings.registers.get(other),
+                };
+                self.say(&format!("{value:03}"));
+            }
+            Command::Show => self.say(&self.settings.show()),
+            Command::Identify(text) => self.say(text),
+            Command::Ranges("") => {}
+            Command::Ranges(text) => self.say(text),
+            Command::ShowParameter(parameter) => {
+                let text = shown(parameter, &self.settings);
+                self.say(&text);
+            }
+        }
+        Done::Next
+    }
+
+    fn say(&mut self, text: &str) {
+        self.output.information(text, &self.settings);
+    }
+
+    fn begin(&mut self, now: Instant, order: Order) -> Done {
+        if self.has_call() {
+            return Done::With(ResultCode::Error);
+        }
+        self.connect(now, order);
+        Done::Later
+    }
+
+    fn hang_up(&mut self) {
+        if self.has_call() {
+            self.order(Order::HangUp);
+            self.phase = Phase::Commands { held: None };
+        }
+    }
+
+    /// `O` answers with CONNECT, or NO CARRIER where there is no call (V.250 §6.3.7).
+    fn back_online(&mut self, now: Instant) -> Done {
+        match self.phase {
+            Phase::Commands { held: Some(call) } => {
+                self.go_online(now, call);
+                Done::Later
+            }
+            _ => Done::With(ResultCode::NoCarrier),
+        }
+    }
+}
+
+fn shown(parameter: Parameter, settings: &Settings) -> String {
+    match parameter {
+        Parameter::Modulation => {
+            let modulation: Modulation = settings.modulation;
+            format!("+MS: {},0", modulation.name())
+        }
+        Parameter::Errors => {
+            let [request, originator, answerer] = settings.errors.numbers();
+            format!("+ES: {request},{originator},{answerer}")
+        }
+        Parameter::Compression => "+DS: 0".into(),
+        Parameter::ReportErrors => format!("+ER: {}", u8::from(settings.report_errors)),
+        Parameter::ReportModulation => format!("+MR: {}", u8::from(settings.report_modulation)),
+    }
+}

@@ -1,0 +1,82 @@
+//! Commands that begin with `+` (V.250 §5.4): identification (§6.1), `+MS` (§6.4), `+ES` (§6.5),
+//! `+DS` (§6.6), `+ER`, `+MR`.
+//!
+//! `+MS` chooses one modulation: this modem does not negotiate it, so its second number is 0. `+DS`
+//! is 0: there is no compression. Both refuse what they cannot do.
+
+use super::command::{CAPABILITIES, Command, MODEL, Parameter, REVISION};
+use super::settings::{ErrorSelection, Modulation, Settings};
+
+/// Reads a command without its `+`; `None` at what this modem does not have.
+pub(super) fn parse(text: &str, settings: &Settings) -> Option<Command> {
+    let end = text.find(['=', '?']).unwrap_or(text.len());
+    let (name, operation) = text.split_at(end);
+    let name = name.to_ascii_uppercase();
+    match (name.as_str(), operation) {
+        ("GMI", "") => Some(Command::Identify("Punctual")),
+        ("GMM", "") => Some(Command::Identify(MODEL)),
+        ("GMR", "") => Some(Command::Identify(REVISION)),
+        ("GCAP", "") => Some(Command::Identify(CAPABILITIES)),
+        ("GMI" | "GMM" | "GMR" | "GCAP", "=?") => Some(Command::Ranges("")),
+        _ => parameter(&name, operation, settings),
+    }
+}
+
+fn parameter(name: &str, operation: &str, settings: &Settings) -> Option<Command> {
+    let (parameter, ranges) = match name {
+        "MS" => (Parameter::Modulation, "+MS: (V21,V23C,B103,V22B),(0)"),
+        "ES" => (Parameter::Errors, "+ES: (1-3),(0,3),(1,2,5)"),
+        "DS" => (Parameter::Compression, "+DS: (0)"),
+        "ER" => (Parameter::ReportErrors, "+ER: (0,1)"),
+        "MR" => (Parameter::ReportModulation, "+MR: (0,1)"),
+        _ => return None,
+    };
+    match operation {
+        "?" => return Some(Command::ShowParameter(parameter)),
+        "=?" => return Some(Command::Ranges(ranges)),
+        _ => {}
+    }
+    let mut values = operation.strip_prefix('=')?.split(',').map(str::trim);
+    let command = match parameter {
+        Parameter::Modulation => {
+            let modulation = Modulation::named(values.next()?)?;
+            if !matches!(values.next(), None | Some("" | "0")) {
+                return None;
+            }
+            Command::Modulation(modulation)
+        }
+        Parameter::Errors => {
+            // A number left out stays as it is (V.250 §5.4.3).
+            let mut numbers = settings.errors.numbers().map(u32::from);
+            for number in &mut numbers {
+                match values.next() {
+                    None | Some("") => {}
+                    Some(value) => *number = decimal(value)?,
+                }
+            }
+            let [request, originator, answerer] = numbers;
+            Command::Errors(ErrorSelection::from_numbers(request, originator, answerer)?)
+        }
+        Parameter::Compression => {
+            (decimal(values.next()?)? == 0).then_some(Command::NoCompression)?
+        }
+        Parameter::ReportErrors => Command::ReportErrors(flag(values.next()?)?),
+        Parameter::ReportModulation => Command::ReportModulation(flag(values.next()?)?),
+    };
+    // A value more than the command takes would be one that nobody obeys.
+    values.next().is_none().then_some(command)
+}
+
+/// A decimal number without a sign.
+fn decimal(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn flag(text: &str) -> Option<bool> {
+    match decimal(text)? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}

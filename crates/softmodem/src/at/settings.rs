@@ -1,0 +1,231 @@
+//! What commands set: parameters of the modem beside the S registers.
+
+use super::registers::Registers;
+
+/// How bits become sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Modulation {
+    /// ITU-T V.21: 300 bit/s both ways.
+    V21,
+    /// ITU-T V.23: 75 bit/s from the caller, 1200 bit/s to it.
+    V23,
+    /// Bell 103: 300 bit/s both ways.
+    Bell103,
+    /// ITU-T V.22bis: 2400 bit/s both ways.
+    #[default]
+    V22bis,
+}
+
+impl Modulation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::V21, Self::V23, Self::Bell103, Self::V22bis];
+
+    /// Its name in `AT+MS` (V.250 §6.4.1).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V21 => "V21",
+            Self::V23 => "V23C",
+            Self::Bell103 => "B103",
+            Self::V22bis => "V22B",
+        }
+    }
+
+    /// The modulation of that name, in any case.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|modulation| modulation.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Bit/s that the calling and the answering end send.
+    pub fn rates(self) -> (u32, u32) {
+        match self {
+            Self::V21 | Self::Bell103 => (300, 300),
+            Self::V23 => (75, 1200),
+            Self::V22bis => (2400, 2400),
+        }
+    }
+}
+
+/// Whether errors of a call are corrected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorControl {
+    /// Characters with start and stop bits: what the line garbles arrives garbled.
+    None,
+    /// V.42's LAPM.
+    Lapm,
+}
+
+/// What to do when the far end does not correct errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// Go on without.
+    Allowed,
+    /// Hang up.
+    Refused,
+}
+
+/// How the calling end begins (`+ES`, first number; V.250 §6.5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginatorRequest {
+    /// 1: no error control.
+    Buffered,
+    /// 2: LAPM at once, without asking whether the far end has it.
+    LapmDirect,
+    /// 3: ask first.
+    LapmDetected,
+}
+
+/// `+ES`: error control, for calls made and for calls answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorSelection {
+    /// How a call made begins.
+    pub request: OriginatorRequest,
+    /// What a call made does without error control.
+    pub originator: Fallback,
+    /// What a call answered does: `None` never corrects errors.
+    pub answerer: Option<Fallback>,
+}
+
+impl ErrorSelection {
+    /// From the three numbers of `+ES`; `None` for values that this modem does not have.
+    pub(super) fn from_numbers(request: u32, originator: u32, answerer: u32) -> Option<Self> {
+        Some(Self {
+            request: match request {
+                1 => OriginatorRequest::Buffered,
+                2 => OriginatorRequest::LapmDirect,
+                3 => OriginatorRequest::LapmDetected,
+                _ => return None,
+            },
+            originator: match originator {
+                0 => Fallback::Allowed,
+                3 => Fallback::Refused,
+                _ => return None,
+            },
+            answerer: match answerer {
+                1 => None,
+                2 => Some(Fallback::Allowed),
+                5 => Some(Fallback::Refused),
+                _ => return None,
+            },
+        })
+    }
+
+    /// The three numbers of `+ES`.
+    pub fn numbers(self) -> [u8; 3] {
+        [
+            match self.request {
+                OriginatorRequest::Buffered => 1,
+                OriginatorRequest::LapmDirect => 2,
+                OriginatorRequest::LapmDetected => 3,
+            },
+            if self.originator == Fallback::Allowed { 0 } else { 3 },
+            match self.answerer {
+                None => 1,
+                Some(Fallback::Allowed) => 2,
+                Some(Fallback::Refused) => 5,
+            },
+        ]
+    }
+}
+
+impl Default for ErrorSelection {
+    /// `+ES=3,0,2`: correct errors where the far end can.
+    fn default() -> Self {
+        Self {
+            request: OriginatorRequest::LapmDetected,
+            originator: Fallback::Allowed,
+            answerer: Some(Fallback::Allowed),
+        }
+    }
+}
+
+/// What the terminal's DTR (circuit 108) does when it drops (`&D`, V.250 §6.2.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TerminalGone {
+    /// 0: nothing.
+    Ignored,
+    /// 1: back to commands, the call stays.
+    Commands,
+    /// 2: hang up.
+    HangsUp,
+}
+
+/// Everything that commands set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// E: what the terminal sends comes back.
+    pub echo: bool,
+    /// V: result codes in words.
+    pub verbose: bool,
+    /// Q: no result codes.
+    pub quiet: bool,
+    /// X, 0 to 4: how much result codes tell.
+    pub x: u8,
+    /// L, 0 to 3, and M, 0 to 2: kept and shown. There is no speaker, so all of them are silence.
+    pub loudness: u8,
+    /// See [`Settings::loudness`].
+    pub monitor: u8,
+    /// &C: whether circuit 109 follows the carrier; else it is always on.
+    pub follow_carrier: bool,
+    /// &D.
+    pub terminal_gone: TerminalGone,
+    /// +MS.
+    pub modulation: Modulation,
+    /// +ES.
+    pub errors: ErrorSelection,
+    /// +ER: say before CONNECT whether errors are corrected.
+    pub report_errors: bool,
+    /// +MR: say before CONNECT which modulation and rates are in use.
+    pub report_modulation: bool,
+    /// S.
+    pub registers: Registers,
+}
+
+impl Default for Settings {
+    /// The factory settings.
+    fn default() -> Self {
+        Self {
+            echo: true,
+            verbose: true,
+            quiet: false,
+            x: 4,
+            loudness: 0,
+            monitor: 0,
+            follow_carrier: true,
+            terminal_gone: TerminalGone::HangsUp,
+            modulation: Modulation::default(),
+            errors: ErrorSelection::default(),
+            report_errors: false,
+            report_modulation: false,
+            registers: Registers::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// What `AT&V` shows.
+    pub(super) fn show(&self) -> String {
+        use core::fmt::Write;
+        let flag = u8::from;
+        let gone = self.terminal_gone as u8;
+        let [request, originator, answerer] = self.errors.numbers();
+        let mut text = format!(
+            "E{} L{} M{} Q{} V{} X{} &C{} &D{gone}\n+MS={},0 +ES={request},{originator},{answerer} \
+             +DS=0 +ER={} +MR={}\n",
+            flag(self.echo),
+            self.loudness,
+            self.monitor,
+            flag(self.quiet),
+            flag(self.verbose),
+            self.x,
+            flag(self.follow_carrier),
+            self.modulation.name(),
+            flag(self.report_errors),
+            flag(self.report_modulation),
+        );
+        for (number, value) in self.registers.all() {
+            write!(text, "S{number:02}:{value:03} ").expect("a String takes everything");
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}

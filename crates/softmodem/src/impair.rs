@@ -1,0 +1,183 @@
+//! What is wrong with lines: wrappers around a [`Medium`], each one thing, to be put around one
+//! another in any order.
+//!
+//! All are drawn from seeds and work in integers but for what they compute when they are made, so
+//! that a seed gives the same line again.
+
+mod drift;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::exchange::{Medium, Perfect};
+use crate::line::{FULL_SCALE_DBM0, TRANSMIT_DBM0, four_bytes};
+
+pub use drift::{Drift, LINE};
+
+/// A line with a bit of everything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// What it takes from a signal, in dB.
+    pub loss_db: f64,
+    /// The signal over the noise where it is received, in dB.
+    pub snr_db: f64,
+    /// How much weaker than what it says each end hears itself, in dB; `None`: not at all.
+    pub echo_db: Option<f64>,
+    /// How much faster the clock of end 1 runs, in parts per million.
+    pub ppm: i32,
+    /// Samples lost in gaps of [`GAP`], of a million.
+    pub gaps_per_million: u32,
+    /// Draws noise and gaps.
+    pub seed: u64,
+}
+
+/// Samples in a gap: 20 ms, as a lost packet makes it.
+pub const GAP: u32 = 160;
+
+/// Samples until an echo comes back: 10 ms.
+pub const ECHO_DELAY: usize = 80;
+
+impl Quality {
+    /// The line: lossy, noisy, with the echo of the near end on top.
+    pub fn medium(self) -> impl Medium + use<> {
+        let gaps = Gaps::new(Perfect, self.gaps_per_million, GAP, self.seed ^ 1);
+        let drift = Drift::new(gaps, self.ppm);
+        let quiet = Attenuation::new(drift, self.loss_db);
+        let noise = Noise::new(quiet, TRANSMIT_DBM0 - self.loss_db - self.snr_db, self.seed);
+        Echo::new(noise, self.echo_db, ECHO_DELAY)
+    }
+}
+
+fn amplitude(db: f64) -> f64 {
+    10f64.powf(db / 20.0)
+}
+
+/// `a · b` in 1/2¹⁵, `a` a sample.
+fn scaled(sample: i16, by: i64) -> i64 {
+    (i64::from(sample) * by) >> 15
+}
+
+fn clamped(sample: i64) -> i16 {
+    sample.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
+}
+
+/// Takes from the signal, both ways.
+#[derive(Clone, Debug)]
+pub struct Attenuation<M> {
+    inner: M,
+    gain: i64,
+}
+
+impl<M> Attenuation<M> {
+    /// Takes `db` from the signal; a negative number adds.
+    pub fn new(inner: M, db: f64) -> Self {
+        Self { inner, gain: (32_768.0 * amplitude(-db)).round() as i64 }
+    }
+}
+
+impl<M: Medium> Medium for Attenuation<M> {
+    fn pass(&mut self, from: usize, sample: i16) -> i16 {
+        clamped(scaled(self.inner.pass(from, sample), self.gain))
+    }
+}
+
+/// Adds white noise, both ways.
+#[derive(Clone, Debug)]
+pub struct Noise<M> {
+    inner: M,
+    /// What a unit of the four bytes' sum is worth, in 1/2¹⁶ of a sample.
+    unit: i64,
+    rng: ChaCha8Rng,
+}
+
+impl<M> Noise<M> {
+    /// Adds noise of that level, in dBm0.
+    pub fn new(inner: M, dbm0: f64, seed: u64) -> Self {
+        let rms = 32_768.0 * amplitude(dbm0 - FULL_SCALE_DBM0);
+        // The sum of four uniform bytes has the variance 4·(256² − 1)/12.
+        let unit_rms = (4.0 * 65_535.0 / 12.0f64).sqrt();
+        let unit = (65_536.0 * rms / unit_rms).round() as i64;
+        Self { inner, unit, rng: ChaCha8Rng::seed_from_u64(seed) }
+    }
+}
+
+impl<M: Medium> Medium for Noise<M> {
+    fn pass(&mut self, from: usize, sample: i16) -> i16 {
+        let noise = (four_bytes(self.rng.next_u32().to_le_bytes()) * self.unit) >> 16;
+        clamped(i64::from(self.inner.pass(from, sample)) + noise)
+    }
+}
+
+/// Lets each end hear itself.
+#[derive(Clone, Debug)]
+pub struct Echo<M> {
+    inner: M,
+    gain: i64,
+    said: [Vec<i16>; 2],
+    at: [usize; 2],
+}
+
+impl<M> Echo<M> {
+    /// What an end says comes back to it `delay` samples later (at least one) and `db` weaker.
+    pub fn new(inner: M, db: Option<f64>, delay: usize) -> Self {
+        let gain = db.map_or(0.0, |db| 32_768.0 * amplitude(-db)).round() as i64;
+        let silence = vec![0; delay.max(1)];
+        Self { inner, gain, said: [silence.clone(), silence], at: [0; 2] }
+    }
+}
+
+impl<M: Medium> Medium for Echo<M> {
+    fn pass(&mut self, from: usize, sample: i16) -> i16 {
+        let to = 1 - from;
+        let length = self.said[from].len();
+        self.said[from][self.at[from]] = sample;
+        self.at[from] = (self.at[from] + 1) % length;
+        // The oldest that the end which hears has said.
+        let echo = scaled(self.said[to][self.at[to]], self.gain);
+        clamped(i64::from(self.inner.pass(from, sample)) + echo)
+    }
+}
+
+/// Loses samples: in their places there is silence.
+#[derive(Clone, Debug)]
+pub struct Gaps<M> {
+    inner: M,
+    /// A gap begins at a sample with this chance, of 2³².
+    chance: u32,
+    length: u32,
+    left: [u32; 2],
+    lost: u64,
+    rng: ChaCha8Rng,
+}
+
+impl<M> Gaps<M> {
+    /// Of a million samples loses some `per_million`, `length` (at least one) at a time.
+    pub fn new(inner: M, per_million: u32, length: u32, seed: u64) -> Self {
+        let length = length.max(1);
+        let share = u64::from(per_million.min(999_999));
+        // Begun in what is not lost: share / (million − share) / length.
+        let chance = (share << 32) / ((1_000_000 - share) * u64::from(length));
+        let chance = u32::try_from(chance).unwrap_or(u32::MAX);
+        Self { inner, chance, length, left: [0; 2], lost: 0, rng: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    /// Samples lost, both ways together.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+impl<M: Medium> Medium for Gaps<M> {
+    fn pass(&mut self, from: usize, sample: i16) -> i16 {
+        let passed = self.inner.pass(from, sample);
+        if self.left[from] == 0 && self.rng.next_u32() < self.chance {
+            self.left[from] = self.length;
+        }
+        if self.left[from] == 0 {
+            return passed;
+        }
+        self.left[from] -= 1;
+        self.lost += 1;
+        0
+    }
+}

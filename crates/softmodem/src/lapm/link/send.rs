@@ -1,0 +1,119 @@
+//! What is sent next (V.42 §8.4).
+
+use punctual_model::Instant;
+
+use crate::lapm::frame::{Head, Kind, MODULUS};
+use crate::lapm::hdlc::Frame;
+
+use super::{Link, Phase, Reply};
+
+impl Link {
+    /// The frame to send now, or `None` to send flags. It counts as sent at `now`.
+    pub fn next_frame(&mut self, now: Instant) -> Option<Frame> {
+        self.handle_timeout(now);
+        if let Some(reply) = self.reply.take() {
+            return Some(self.unnumbered(reply));
+        }
+        if std::mem::take(&mut self.last_words) {
+            return Some(self.head(true, Kind::Disc, true, &[]));
+        }
+        if std::mem::take(&mut self.command_due) {
+            self.run_t401(now);
+            return match self.phase {
+                Phase::Negotiating => Some(self.head(true, Kind::Xid, false, &self.limits.write())),
+                Phase::Beginning => Some(self.head(true, Kind::Sabme, true, &[])),
+                Phase::Releasing => Some(self.head(true, Kind::Disc, true, &[])),
+                _ => None,
+            };
+        }
+        if self.phase != Phase::Connected {
+            return None;
+        }
+        self.settle_busy();
+        let nr = (self.vr % u64::from(MODULUS)) as u8;
+        if std::mem::take(&mut self.final_due) {
+            return Some(self.status(false, nr, true));
+        }
+        if std::mem::take(&mut self.poll_due) {
+            self.run_t401(now);
+            return Some(self.status(true, nr, true));
+        }
+        if std::mem::take(&mut self.reject_due) {
+            self.acknowledge_due = false;
+            return Some(self.head(false, Kind::Rej { nr }, false, &[]));
+        }
+        if let Some(frame) = self.information_frame(now, nr) {
+            return Some(frame);
+        }
+        std::mem::take(&mut self.acknowledge_due).then(|| self.status(false, nr, false))
+    }
+
+    /// Says RNR or RR when the room for a whole window goes or comes.
+    fn settle_busy(&mut self) {
+        let room = self.room();
+        let busy =
+            if self.busy { room < 2 * self.whole_window() } else { room < self.whole_window() };
+        if busy != self.busy {
+            self.busy = busy;
+            self.acknowledge_due = true;
+        }
+    }
+
+    /// RR, or RNR while there is no room. Whatever it is for, it acknowledges.
+    fn status(&mut self, command: bool, nr: u8, poll: bool) -> Frame {
+        self.acknowledge_due = false;
+        let kind = if self.busy { Kind::Rnr { nr } } else { Kind::Rr { nr } };
+        self.head(command, kind, poll, &[])
+    }
+
+    /// The next I frame: one to be repeated, or a new one if the window lets it.
+    fn information_frame(&mut self, now: Instant, nr: u8) -> Option<Frame> {
+        // While we are busy, an I frame's N(R) would not say so: RNR goes first.
+        let rnr_due = self.busy && self.acknowledge_due;
+        if self.recovering || self.peer_busy || rnr_due {
+            return None;
+        }
+        if self.vs == self.highest {
+            let window_full = self.highest - self.va >= u64::from(self.limits.k_sent);
+            if window_full || self.unsent.is_empty() {
+                return None;
+            }
+            let index = self.slot_index(self.highest);
+            let slot = &mut self.window[index];
+            slot.len = self.unsent.len().min(self.limits.n401_sent.into());
+            for (place, byte) in slot.bytes.iter_mut().zip(self.unsent.drain(..slot.len)) {
+                *place = byte;
+            }
+            self.highest += 1;
+        } else {
+            self.stats.frames_repeated += 1;
+        }
+        self.stats.frames_sent += 1;
+        let ns = (self.vs % u64::from(MODULUS)) as u8;
+        let slot = self.slot(self.vs);
+        let head = Head { command: true, kind: Kind::I { ns, nr }, poll: false };
+        let frame = head.write(self.role, &slot.bytes[..slot.len]);
+        self.vs += 1;
+        if self.t401.is_none() {
+            self.run_t401(now);
+        }
+        self.acknowledge_due = false;
+        Some(frame)
+    }
+
+    fn unnumbered(&self, reply: Reply) -> Frame {
+        match reply {
+            Reply::Ua(poll) => self.head(false, Kind::Ua, poll, &[]),
+            Reply::Dm(poll) => self.head(false, Kind::Dm, poll, &[]),
+            Reply::Xid => self.head(false, Kind::Xid, false, &self.limits.write()),
+        }
+    }
+
+    fn head(&self, command: bool, kind: Kind, poll: bool, information: &[u8]) -> Frame {
+        Head { command, kind, poll }.write(self.role, information)
+    }
+
+    fn run_t401(&mut self, now: Instant) {
+        self.t401 = Some(now.saturating_add(self.parameters.t401));
+    }
+}

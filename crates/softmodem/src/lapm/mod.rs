@@ -1,0 +1,44 @@
+//! Error correction after ITU-T V.42: every byte once and in order, or a clear end.
+//!
+//! | part | turns | into |
+//! |---|---|---|
+//! | [`hdlc`] | bits | frames with a right check sequence |
+//! | [`frame`], [`xid`] | frames | what they mean |
+//! | [`link`] | frames and the time | a stream of bytes each way: the protocol itself, LAPM |
+//! | [`detect`] | bits | whether the far end corrects errors too |
+//! | [`session`] | bits | all of these, one after the other, or plain characters |
+//!
+//! All are pure: they take `now`, read no clock, and allocate nothing once they are made (but for
+//! the one XID frame of a call).
+//!
+//! # What is there
+//! Detection (§7.2.1) or direct set-up; XID with N401 and k; SABME, UA, DISC, DM; I, RR, RNR and
+//! REJ modulo 128; T401 with N400; T403; flow control both ways. Not offered, and so never agreed:
+//! selective reject, the 32-bit check sequence, the test frame, V.42bis. Break signals (UI) are
+//! passed over.
+//!
+//! # What it does not promise
+//! A check sequence of 16 bits lets about one in 65,536 garbled frames pass. A file that matters
+//! has a checksum of its own.
+
+pub mod detect;
+pub mod frame;
+pub mod hdlc;
+pub mod link;
+pub mod session;
+pub mod xid;
+
+pub use link::{Closed, Link, LinkState, LinkStats, Parameters};
+pub use session::{Outcome, Session, Start};
+
+/// N401 unless agreed otherwise: bytes of information in a frame (V.42 §9.2.3).
+pub const DEFAULT_N401: u16 = 128;
+
+/// k unless agreed otherwise: frames sent without an acknowledgement (V.42 §9.2.4).
+pub const DEFAULT_K: u8 = 15;
+
+/// The most information bytes in a frame that this end handles.
+pub const MAX_N401: usize = 256;
+
+/// The largest window that this end handles.
+pub const MAX_K: u8 = 32;

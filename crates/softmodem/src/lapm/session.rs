@@ -1,0 +1,243 @@
+//! A modem's bits as a stream of bytes, with error control or without: detection, LAPM, and what
+//! to do where the far end has none.
+
+use std::collections::VecDeque;
+
+use punctual_model::{Duration, Instant};
+
+use crate::modem::Role;
+use crate::uart::{self, push_character};
+
+use super::detect::{Answerer, Originator};
+use super::hdlc::{Deframer, DeframerStats, Framer};
+use super::link::{Closed, Link, LinkState, LinkStats, Parameters};
+
+/// Bytes that wait in either direction where there is no error control.
+const PLAIN_ROOM: usize = 4_096;
+
+/// How a session begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Without error control.
+    Plain,
+    /// With LAPM at once: the far end is known to have it.
+    Direct,
+    /// With the question first; after T400 without an answer, without error control.
+    Detect {
+        /// T400: 750 ms in V.42, longer where the far end's modem may still be training.
+        t400: Duration,
+    },
+}
+
+/// Where a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nobody knows yet.
+    Pending,
+    /// Bytes flow, without error control.
+    Plain,
+    /// Bytes flow, and errors are corrected.
+    Corrected,
+    /// Over.
+    Closed(Closed),
+}
+
+enum Stage {
+    Asking(Originator, Instant),
+    Listening(Answerer, Instant),
+    Link(Box<Link>),
+    Plain,
+}
+
+/// One end of a call, between its modem's bits and its terminal's bytes.
+pub struct Session {
+    role: Role,
+    parameters: Parameters,
+    stage: Stage,
+    framer: Framer,
+    deframer: Deframer,
+    sending: VecDeque<bool>,
+    to_send: VecDeque<u8>,
+    received: VecDeque<u8>,
+    receiver: uart::Receiver,
+    overrun: u64,
+}
+
+impl Session {
+    /// A session whose modem is connected at `now`.
+    pub fn new(now: Instant, role: Role, parameters: Parameters, start: Start) -> Self {
+        let stage = match (start, role) {
+            (Start::Plain, _) => Stage::Plain,
+            (Start::Direct, _) => Stage::Link(Box::new(Link::new(now, role, parameters))),
+            (Start::Detect { t400 }, Role::Calling) => {
+                Stage::Asking(Originator::default(), now.saturating_add(t400))
+            }
+            (Start::Detect { t400 }, Role::Answering) => {
+                Stage::Listening(Answerer::default(), now.saturating_add(t400))
+            }
+        };
+        Self {
+            role,
+            parameters,
+            stage,
+            framer: Framer::default(),
+            deframer: Deframer::default(),
+            sending: VecDeque::with_capacity(16),
+            to_send: VecDeque::with_capacity(PLAIN_ROOM),
+            received: VecDeque::with_capacity(PLAIN_ROOM),
+            receiver: uart::Receiver::default(),
+            overrun: 0,
+        }
+    }
+
+    /// The next bit for the modem.
+    pub fn next_bit(&mut self, now: Instant) -> bool {
+        self.settle(now);
+        match &mut self.stage {
+            Stage::Asking(originator, _) => originator.next_bit(),
+            Stage::Listening(answerer, _) => answerer.next_bit(),
+            Stage::Link(link) => self.framer.next_bit(|| link.next_frame(now)),
+            Stage::Plain => {
+                if self.sending.is_empty()
+                    && let Some(byte) = self.to_send.pop_front()
+                {
+                    push_character(&mut self.sending, byte);
+                }
+                self.sending.pop_front().unwrap_or(true)
+            }
+        }
+    }
+
+    /// Takes a bit of the modem.
+    pub fn put_bit(&mut self, now: Instant, bit: bool) {
+        self.settle(now);
+        match &mut self.stage {
+            Stage::Asking(originator, _) => {
+                if originator.put_bit(bit) {
+                    self.begin(now);
+                }
+            }
+            Stage::Listening(answerer, _) => {
+                answerer.put_bit(bit);
+                // A calling end that does not ask, or has seen enough of the answer, sends frames.
+                if let Some(frame) = self.deframer.put_bit(bit) {
+                    let mut link = Link::new(now, self.role, self.parameters);
+                    link.frame(now, frame);
+                    self.stage = Stage::Link(Box::new(link));
+                }
+            }
+            Stage::Link(link) => {
+                if let Some(frame) = self.deframer.put_bit(bit) {
+                    link.frame(now, frame);
+                }
+            }
+            Stage::Plain => {
+                if let Some(byte) = self.receiver.put_bit(bit) {
+                    if self.received.len() < PLAIN_ROOM {
+                        self.received.push_back(byte);
+                    } else {
+                        self.overrun += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what is due at `now`; every other call with `now` does it too.
+    pub fn settle(&mut self, now: Instant) {
+        match &mut self.stage {
+            Stage::Listening(answerer, _) if answerer.is_done() => self.begin(now),
+            Stage::Asking(_, until) if *until <= now => self.stage = Stage::Plain,
+            Stage::Listening(answerer, until) if *until <= now && !answerer.has_seen() => {
+                self.stage = Stage::Plain;
+            }
+            Stage::Link(link) => link.handle_timeout(now),
+            _ => {}
+        }
+    }
+
+    /// Takes bytes for the far end; returns how many there was room for.
+    #[must_use = "bytes beyond the number returned were not taken"]
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        match &mut self.stage {
+            Stage::Link(link) => link.write(bytes),
+            Stage::Plain => {
+                let taken = &bytes[..bytes.len().min(PLAIN_ROOM - self.to_send.len())];
+                self.to_send.extend(taken);
+                taken.len()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Moves bytes from the far end to the front of `into`; returns how many.
+    pub fn read(&mut self, into: &mut [u8]) -> usize {
+        if let Stage::Link(link) = &mut self.stage {
+            return link.read(into);
+        }
+        let count = into.len().min(self.received.len());
+        for (slot, byte) in into.iter_mut().zip(self.received.drain(..count)) {
+            *slot = byte;
+        }
+        count
+    }
+
+    /// Bytes that can be read.
+    pub fn readable(&self) -> usize {
+        match &self.stage {
+            Stage::Link(link) => link.readable(),
+            _ => self.received.len(),
+        }
+    }
+
+    /// Where the session is.
+    pub fn outcome(&self) -> Outcome {
+        match &self.stage {
+            Stage::Asking(..) | Stage::Listening(..) => Outcome::Pending,
+            Stage::Plain => Outcome::Plain,
+            Stage::Link(link) => match link.state() {
+                LinkState::Establishing => Outcome::Pending,
+                LinkState::Connected | LinkState::Releasing => Outcome::Corrected,
+                LinkState::Closed(why) => Outcome::Closed(why),
+            },
+        }
+    }
+
+    /// Bytes taken that are not known to have arrived, or not yet sent where nobody acknowledges.
+    pub fn unacknowledged(&self) -> usize {
+        match &self.stage {
+            Stage::Link(link) => link.unacknowledged(),
+            _ => self.to_send.len() + self.sending.len().div_ceil(10),
+        }
+    }
+
+    /// Ends error control; without it there is nothing to end.
+    pub fn release(&mut self) {
+        if let Stage::Link(link) = &mut self.stage {
+            link.release();
+        }
+    }
+
+    /// What the link did, if there is one.
+    pub fn link_stats(&self) -> Option<LinkStats> {
+        match &self.stage {
+            Stage::Link(link) => Some(link.stats()),
+            _ => None,
+        }
+    }
+
+    /// What was received in frames, and thrown away.
+    pub fn deframer_stats(&self) -> DeframerStats {
+        self.deframer.stats()
+    }
+
+    /// Bytes lost because nobody read them, and characters without their stop bit: only without
+    /// error control.
+    pub fn plain_losses(&self) -> (u64, u64) {
+        (self.overrun, self.receiver.framing_errors())
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.stage = Stage::Link(Box::new(Link::new(now, self.role, self.parameters)));
+    }
+}

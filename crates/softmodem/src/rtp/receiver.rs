@@ -1,0 +1,150 @@
+//! Packets in, samples out.
+
+use punctual_model::{Duration, Instant};
+
+use super::g711::Law;
+use super::jitter::{JitterBuffer, JitterStats};
+use super::packet::{Packet, PacketError};
+use super::sequence::{Sequence, Verdict};
+
+/// A source silent for so long may be replaced by another.
+const SOURCE_MEMORY: Duration = Duration::from_secs(2);
+
+/// Why a packet was not played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No RTP.
+    #[error(transparent)]
+    Packet(#[from] PacketError),
+    /// No G.711.
+    #[error("payload type {0} is neither 0 (µ-law) nor 8 (A-law): the far end must send G.711")]
+    PayloadType(u8),
+    /// Another source than the one heard.
+    #[error("a packet of source {found:08x} while {expected:08x} is heard")]
+    Source {
+        /// Whose packet it is.
+        found: u32,
+        /// Who is heard.
+        expected: u32,
+    },
+    /// The first packet of a source, or one far from anything expected.
+    #[error("sequence number {0} is not believed before the next one follows it")]
+    NotBelieved(u16),
+}
+
+/// What became of packets, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Packets given to the jitter buffer.
+    pub accepted: u64,
+    /// Packets refused, for any reason.
+    pub refused: u64,
+    /// Packets of the present stream missing so far; duplicates count against it (RFC 3550 A.3).
+    pub lost: i64,
+    /// Interarrival jitter, in samples (RFC 3550 A.8).
+    pub jitter: u32,
+    /// What was played.
+    pub played: JitterStats,
+}
+
+/// The receiving end of a line over RTP.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    source: Option<(u32, Instant)>,
+    sequence: Sequence,
+    buffer: JitterBuffer,
+    accepted: u64,
+    refused: u64,
+    /// Transit time of the last packet modulo 2³², and the jitter in sixteenths of a sample.
+    transit: Option<u32>,
+    jitter: u32,
+}
+
+impl Receiver {
+    /// A receiver that plays `delay` samples after the first packet came.
+    pub fn new(delay: u32) -> Self {
+        Self {
+            source: None,
+            sequence: Sequence::default(),
+            buffer: JitterBuffer::new(delay),
+            accepted: 0,
+            refused: 0,
+            transit: None,
+            jitter: 0,
+        }
+    }
+
+    /// Takes a packet that came at `now`.
+    pub fn packet(&mut self, now: Instant, bytes: &[u8]) -> Result<(), Refused> {
+        let outcome = self.judge(now, bytes);
+        match outcome {
+            Ok(()) => self.accepted += 1,
+            Err(_) => self.refused += 1,
+        }
+        outcome
+    }
+
+    fn judge(&mut self, now: Instant, bytes: &[u8]) -> Result<(), Refused> {
+        let packet = Packet::parse(bytes)?;
+        let law = Law::of_payload_type(packet.payload_type)
+            .ok_or(Refused::PayloadType(packet.payload_type))?;
+        match self.source {
+            Some((ssrc, _)) if ssrc == packet.ssrc => {}
+            Some((ssrc, last)) if now.saturating_since(last) < SOURCE_MEMORY => {
+                return Err(Refused::Source { found: packet.ssrc, expected: ssrc });
+            }
+            _ => {
+                self.sequence = Sequence::default();
+                self.buffer.restart();
+                self.transit = None;
+            }
+        }
+        match self.sequence.packet(packet.sequence) {
+            Verdict::Probation | Verdict::Jump => {
+                // A source holds the line only once it is believed.
+                if self.sequence.is_valid() || self.source.is_none_or(|(s, _)| s != packet.ssrc) {
+                    self.source = Some((packet.ssrc, now));
+                }
+                return Err(Refused::NotBelieved(packet.sequence));
+            }
+            Verdict::Begins { .. } => self.buffer.restart(),
+            Verdict::Next { .. } | Verdict::Earlier { .. } => {}
+        }
+        self.source = Some((packet.ssrc, now));
+        self.measure(now, packet.timestamp);
+        self.buffer.put(packet.timestamp, packet.payload.iter().map(|&byte| law.decode(byte)));
+        Ok(())
+    }
+
+    /// Fills `into` with what is due.
+    pub fn play(&mut self, into: &mut [i16]) {
+        self.buffer.play(into);
+    }
+
+    /// When a packet of the source last came: a line on which none comes for long is dead.
+    pub fn last_heard(&self) -> Option<Instant> {
+        self.source.map(|(_, last)| last)
+    }
+
+    /// What became of packets.
+    pub fn stats(&self) -> ReceiverStats {
+        ReceiverStats {
+            accepted: self.accepted,
+            refused: self.refused,
+            lost: self.sequence.lost(),
+            jitter: self.jitter / 16,
+            played: self.buffer.stats(),
+        }
+    }
+
+    /// A.8: differences of transit times, smoothed by a sixteenth.
+    fn measure(&mut self, now: Instant, timestamp: u32) {
+        let arrival = u128::from(now.as_nanos()) * u128::from(crate::SAMPLE_RATE) / 1_000_000_000;
+        let transit = (arrival as u32).wrapping_sub(timestamp);
+        if let Some(last) = self.transit.replace(transit) {
+            // A hostile timestamp moves it by a minute at most.
+            let difference = (transit.wrapping_sub(last) as i32).unsigned_abs().min(480_000);
+            self.jitter = self.jitter + difference - ((self.jitter + 8) >> 4);
+        }
+    }
+}

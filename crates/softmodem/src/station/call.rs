@@ -1,0 +1,199 @@
+//! One call of a station: training, then data, then the end.
+
+use std::collections::VecDeque;
+
+use punctual_model::{Duration, Instant};
+
+use crate::at::{Connection, ErrorControl, Fallback, OriginatorRequest, Settings};
+use crate::lapm::{Closed, LinkStats, Outcome, Start};
+use crate::modem::{NoModem, Role};
+use crate::pump::Pump;
+use crate::supervision::Verdict;
+
+/// V.42's T400 is 750 ms, counted from an instant that both ends share. These ends connect up to a
+/// second apart, so the first must ask for longer.
+const T400: Duration = Duration::from_secs(3);
+
+/// A call that is hung up has so long to deliver what was written.
+const FLUSH: Duration = Duration::from_secs(4);
+
+/// So long it waits for the far end to agree.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// So long the modem goes on after error control ended, for its last frame to reach the far end.
+const LAST_FRAME: Duration = Duration::from_millis(800);
+
+/// What a call has to tell.
+pub(super) enum Progress {
+    /// Nothing.
+    Pending,
+    /// Data flows from here on.
+    Connected(Connection),
+    /// It is over: nothing is sent or heard any more.
+    Over,
+}
+
+pub(super) struct Call {
+    pump: Pump,
+    connection: Connection,
+    start: Start,
+    fallback: Fallback,
+    announced: bool,
+    over: bool,
+    /// Hung up by its own terminal, at.
+    finishing: Option<Instant>,
+    /// Since when error control is asked to end, and has ended.
+    released: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+impl Call {
+    pub(super) fn new(now: Instant, calling: bool, settings: &Settings) -> Result<Self, NoModem> {
+        let role = if calling { Role::Calling } else { Role::Answering };
+        let (start, fallback) = selection(role, settings);
+        let modulation = settings.modulation;
+        let (by_caller, by_answerer) = modulation.rates();
+        let (transmit_rate, receive_rate) =
+            if calling { (by_caller, by_answerer) } else { (by_answerer, by_caller) };
+        Ok(Self {
+            pump: Pump::new(now, role, modulation, &settings.registers)?,
+            connection: Connection {
+                modulation,
+                transmit_rate,
+                receive_rate,
+                error_control: ErrorControl::None,
+            },
+            start,
+            fallback,
+            announced: false,
+            over: false,
+            finishing: None,
+            released: None,
+            ended: None,
+        })
+    }
+
+    pub(super) fn exchange(
+        &mut self,
+        now: Instant,
+        heard: &[i16],
+        said: &mut [i16],
+        to_send: &mut VecDeque<u8>,
+    ) -> Progress {
+        if self.over {
+            return Progress::Over;
+        }
+        self.pump.hear(now, heard);
+        self.pump.speak(now, said);
+        if self.pump.session().is_none() {
+            if self.pump.has_failed() {
+                return self.end();
+            }
+            if self.pump.is_connected(now) {
+                self.pump.begin(now, self.start);
+            }
+            return Progress::Pending;
+        }
+        if let Some(session) = self.pump.session() {
+            let (front, back) = to_send.as_slices();
+            let mut taken = session.write(front);
+            if taken == front.len() {
+                taken += session.write(back);
+            }
+            to_send.drain(..taken);
+        }
+        if let Some(since) = self.finishing {
+            return self.farewell(now, since, to_send.is_empty());
+        }
+        if self.pump.supervise(now) == Verdict::NoCarrier {
+            return self.end();
+        }
+        match self.pump.outcome() {
+            Outcome::Pending => Progress::Pending,
+            Outcome::Corrected => self.announce(ErrorControl::Lapm),
+            Outcome::Plain if self.start == Start::Plain || self.fallback == Fallback::Allowed => {
+                self.announce(ErrorControl::None)
+            }
+            // Error control did not come about, and another may do.
+            Outcome::Closed(Closed::NoPeer | Closed::Refused)
+                if !self.announced && self.fallback == Fallback::Allowed =>
+            {
+                self.pump.begin(now, Start::Plain);
+                Progress::Pending
+            }
+            Outcome::Plain => self.end(),
+            Outcome::Closed(_) => self.end_after_last_frame(now),
+        }
+    }
+
+    /// The terminal hung up: what it wrote is delivered if that goes quickly.
+    pub(super) fn finish(&mut self, now: Instant) {
+        self.finishing.get_or_insert(now);
+    }
+
+    /// Whether there is a far end to say goodbye to.
+    pub(super) fn is_through(&self) -> bool {
+        !self.over && self.pump.has_session()
+    }
+
+    pub(super) fn read(&mut self, into: &mut [u8]) -> usize {
+        self.pump.session().map_or(0, |session| session.read(into))
+    }
+
+    pub(super) fn has_unread(&mut self) -> bool {
+        self.pump.session().is_some_and(|session| session.readable() > 0)
+    }
+
+    pub(super) fn link_stats(&mut self) -> Option<LinkStats> {
+        self.pump.session().and_then(|session| session.link_stats())
+    }
+
+    fn announce(&mut self, error_control: ErrorControl) -> Progress {
+        if std::mem::replace(&mut self.announced, true) {
+            return Progress::Pending;
+        }
+        self.connection.error_control = error_control;
+        Progress::Connected(self.connection)
+    }
+
+    fn end(&mut self) -> Progress {
+        self.over = true;
+        Progress::Over
+    }
+
+    fn farewell(&mut self, now: Instant, since: Instant, all_written: bool) -> Progress {
+        let Some(session) = self.pump.session() else { return self.end() };
+        let delivered = all_written && session.unacknowledged() == 0;
+        match session.outcome() {
+            Outcome::Closed(_) => return self.end_after_last_frame(now),
+            Outcome::Plain if delivered => return self.end(),
+            _ => {}
+        }
+        if delivered || now.saturating_since(since) >= FLUSH {
+            session.release();
+            let released = *self.released.get_or_insert(now);
+            if now.saturating_since(released) >= FAREWELL {
+                return self.end();
+            }
+        }
+        Progress::Pending
+    }
+
+    fn end_after_last_frame(&mut self, now: Instant) -> Progress {
+        let ended = *self.ended.get_or_insert(now);
+        if now.saturating_since(ended) >= LAST_FRAME { self.end() } else { Progress::Pending }
+    }
+}
+
+/// What `+ES` means for this end.
+fn selection(role: Role, settings: &Settings) -> (Start, Fallback) {
+    let errors = settings.errors;
+    let detect = Start::Detect { t400: T400 };
+    match (role, errors.request, errors.answerer) {
+        (Role::Calling, OriginatorRequest::Buffered, _) => (Start::Plain, Fallback::Allowed),
+        (Role::Calling, OriginatorRequest::LapmDirect, _) => (Start::Direct, errors.originator),
+        (Role::Calling, OriginatorRequest::LapmDetected, _) => (detect, errors.originator),
+        (Role::Answering, _, None) => (Start::Plain, Fallback::Allowed),
+        (Role::Answering, _, Some(fallback)) => (detect, fallback),
+    }
+}

@@ -1,0 +1,234 @@
+//! Each command and its answer: V.250, sections as said.
+
+use super::Bench;
+
+const OK: &str = "\r\nOK\r\n";
+const ERROR: &str = "\r\nERROR\r\n";
+
+/// The answer with information text before OK.
+fn told(text: &str) -> String {
+    format!("\r\n{text}\r\n{OK}")
+}
+
+#[test]
+fn each_command_has_its_answer() {
+    let ok: &[&str] = &[
+        "", // §5.2.1
+        "E",
+        "E0",
+        "E1E0", // §6.2.4
+        "V1",
+        "Q0", // §6.2.6, §6.2.5
+        "X",
+        "X0",
+        "X1",
+        "X2",
+        "X3",
+        "X4", // §6.2.7
+        "L",
+        "L0",
+        "L3",
+        "M",
+        "M0",
+        "M2", // §6.3.13, §6.3.14
+        "H",
+        "H0", // §6.3.6
+        "T",
+        "P", // §6.3.2, §6.3.3
+        "Z",
+        "Z0", // §6.1.1
+        "&F",
+        "&F0", // §6.1.2
+        "&C",
+        "&C0",
+        "&C1", // §6.2.8
+        "&D",
+        "&D1",
+        "&D2", // §6.2.9
+        "S0=0",
+        "S0=255",
+        "S2=0",
+        "S2=255",
+        "S6=2",
+        "S6=10",
+        "S7=1",
+        "S8=255",
+        "S9=1",
+        "S10=254",
+        "S12=0", // §5.3.2
+        "+MS=V21",
+        "+MS=v22b,0",
+        "+MS=B103",
+        "+MS=V23C", // §6.4.1
+        "+ES=1",
+        "+ES=3,0,2",
+        "+ES=,3",
+        "+ES=,,5",
+        "+DS=0",
+        "+ER=1",
+        "+MR=0",
+        "+GMI=?",
+    ];
+    for command in ok {
+        assert_eq!(Bench::new().types(&format!("AT{command}\r")), OK, "{command}");
+    }
+    let error: &[&str] = &[
+        "B",
+        "C",
+        "F",
+        "G",
+        "J",
+        "K",
+        "N",
+        "R",
+        "U",
+        "W",
+        "Y",
+        "?",
+        "=1",
+        "&",
+        "&G",
+        "&W",
+        "&Z",
+        "E2",
+        "H1",
+        "L4",
+        "M3",
+        "O1",
+        "Q2",
+        "V2",
+        "X5",
+        "Z1",
+        "A1",
+        "&C2",
+        "&D3",
+        "&F1",
+        "I1",
+        "E99999999999999999999",
+        "S",
+        "S0",
+        "S0=",
+        "S0=256",
+        "S1=0",
+        "S3=128",
+        "S5=300",
+        "S6=1",
+        "S6=11",
+        "S7=0",
+        "S10=0",
+        "S10=255",
+        "S11?",
+        "S11=5",
+        "S99=1",
+        "S0=-1",
+        "+",
+        "+MS",
+        "+MS=",
+        "+MS=V34",
+        "+MS=V21,1",
+        "+MS=V21,0,300",
+        "+ES=4",
+        "+ES=0",
+        "+ES=3,1",
+        "+ES=3,0,4",
+        "+ES=3,0,2,1",
+        "+DS=3",
+        "+DS=",
+        "+ER=2",
+        "+FCLASS=1",
+        "+IPR=9600",
+        "DT5@1",
+        "D5;",
+        "D5!",
+        "DL",
+        "DS=1",
+        "$",
+        "%C1",
+        "\\N3",
+    ];
+    for command in error {
+        let mut bench = Bench::new();
+        assert_eq!(bench.types(&format!("AT{command}\r")), ERROR, "{command}");
+        assert_eq!(bench.orders(), [], "{command}");
+        assert!(!bench.modem.is_connecting(), "{command}");
+    }
+}
+
+#[test]
+fn what_is_asked_is_told() {
+    let asked = [
+        ("I", "Punctual soft modem"), // §6.1.3
+        ("I4", "+GCAP: +MS,+ES"),
+        ("+GMI", "Punctual"),            // §6.1.4
+        ("+GMM", "Punctual soft modem"), // §6.1.5
+        ("+GCAP", "+GCAP: +MS,+ES"),     // §6.1.9
+        ("S0?", "000"),
+        ("S1?", "000"),
+        ("S2?", "043"),
+        ("S3?", "013"),
+        ("S4?", "010"),
+        ("S5?", "008"),
+        ("S6?", "002"),
+        ("S7?", "060"),
+        ("S8?", "002"),
+        ("S9?", "006"),
+        ("S10?", "014"),
+        ("S12?", "050"),
+        ("S7=33S7?", "033"),
+        ("+MS?", "+MS: V22B,0"),
+        ("+MS=?", "+MS: (V21,V23C,B103,V22B),(0)"),
+        ("+MS=V21;+MS?", "+MS: V21,0"),
+        ("+ES?", "+ES: 3,0,2"),
+        ("+ES=,3;+ES?", "+ES: 3,3,2"),
+        ("+ES=?", "+ES: (1-3),(0,3),(1,2,5)"),
+        ("+DS?", "+DS: 0"),
+        ("+DS=?", "+DS: (0)"),
+        ("+ER=1;+ER?", "+ER: 1"),
+        ("+MR?", "+MR: 0"),
+    ];
+    for (command, text) in asked {
+        assert_eq!(Bench::new().types(&format!("AT{command}\r")), told(text), "{command}");
+    }
+    assert_eq!(
+        Bench::new().types("at&v\r"),
+        told(
+            "E0 L0 M0 Q0 V1 X4 &C1 &D2\r\n+MS=V22B,0 +ES=3,0,2 +DS=0 +ER=0 +MR=0\r\nS00:000 \
+             S01:000 S02:043 S03:013 S04:010 S05:008 S06:002 S07:060 S08:002 S09:006 S10:014 S12:050"
+        )
+    );
+}
+
+#[test]
+fn a_line_may_hold_many_commands_and_ends_at_its_first_error() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.types("AT S7 = 5\r"), ERROR, "no spaces inside a command");
+    assert_eq!(bench.types("AT S7=5 S8=4 +MS=V21;S9=8X1\r"), OK);
+    assert_eq!(bench.types("ATS7=6S99=1S8=9\r"), ERROR);
+    assert_eq!(bench.types("ATS7?S8?\r"), "\r\n006\r\n\r\n004\r\n\r\nOK\r\n");
+    assert_eq!(bench.types("AT+MS?;S9?\r"), "\r\n+MS: V21,0\r\n\r\n008\r\n\r\nOK\r\n");
+}
+
+#[test]
+fn results_are_words_or_numbers_or_nothing() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.types("ATV0\r"), "0\r", "the answer is in the form just set (§6.2.6)");
+    assert_eq!(bench.types("ATE2\r"), "4\r");
+    assert_eq!(bench.types("ATS0?\r"), "000\r\n0\r", "§5.7.1");
+    assert_eq!(bench.types("ATQ1\r"), "");
+    assert_eq!(bench.types("ATE2\r"), "");
+    assert_eq!(bench.types("ATS0?\r"), "000\r\n", "what is asked is told (§6.2.5)");
+    assert_eq!(bench.types("ATQ0V1\r"), OK);
+}
+
+#[test]
+fn reset_and_factory_undo_everything_and_reset_ends_its_line() {
+    for command in ["Z", "&F"] {
+        let mut bench = Bench::new();
+        assert_eq!(bench.types("ATS7=5X1&D0+MS=V21\r"), OK);
+        assert_eq!(bench.types(&format!("AT{command}\r")), OK);
+        assert_eq!(*bench.modem.settings(), Default::default());
+    }
+    let mut bench = Bench::new();
+    assert_eq!(bench.types("ATZE0\r"), OK);
+    assert!(bench.modem.settings().echo);
+}

@@ -1,0 +1,102 @@
+//! The server, as a process of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use punctual_broker::client::Broker as Connection;
+use punctual_broker::wire::ChannelsStatus;
+use punctual_linux::clock;
+use punctual_model::Duration;
+
+use super::{Lab, Member};
+use crate::Error;
+use crate::role::Role;
+
+/// What of the configuration differs between experiments.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// As it stands there.
+    pub(crate) link: String,
+    pub(crate) packet: u32,
+    pub(crate) packets_per_block: u32,
+    /// Around each payload: Ethernet with its gap, IPv4, UDP, and the header of fragments if there is one.
+    pub(crate) headers: u32,
+    pub(crate) cpu: &'static str,
+    pub(crate) per_packet: &'static str,
+    pub(crate) room: u32,
+    pub(crate) on: Option<usize>,
+}
+
+/// Ethernet with preamble and gap, IPv4 and UDP.
+pub(crate) const DATAGRAM_HEADERS: u32 = 38 + 28;
+
+impl Config {
+    /// For datagrams of up to 1,472 bytes.
+    pub(crate) fn datagrams(link: &str) -> Self {
+        Self {
+            link: link.into(),
+            packet: 1_472,
+            packets_per_block: 1,
+            headers: DATAGRAM_HEADERS,
+            cpu: "500us/1ms",
+            per_packet: "10us",
+            room: 64,
+            on: None,
+        }
+    }
+
+    /// For messages in fragments of 1,440 bytes, so many in a train.
+    pub(crate) fn fragments(link: &str, train: u32) -> Self {
+        Self {
+            packet: 1_440,
+            packets_per_block: train,
+            headers: DATAGRAM_HEADERS + 32,
+            ..Self::datagrams(link)
+        }
+    }
+
+    fn to_toml(&self) -> String {
+        let Self { link, packet, packets_per_block, headers, cpu, per_packet, room, .. } = self;
+        format!(
+            "[channels]\nlink = \"{link}\"\npacket = {packet}\npackets_per_block = \
+             {packets_per_block}\nheaders = {headers}\ncpu = \"{cpu}\"\nper_packet = \
+             \"{per_packet}\"\nroom = {room}\n[default]\nshare = \"60%\"\nlink = \
+             \"100%\"\nmax_grants = 20000\nallow = [\"channels\"]\n"
+        )
+    }
+}
+
+/// Killed when dropped, with its folder.
+pub(crate) struct Broker {
+    folder: tempfile::TempDir,
+    pub(crate) process: Member,
+}
+
+impl Broker {
+    pub(super) fn start(lab: &Lab<'_>, within: &Path, config: &Config) -> Result<Self, Error> {
+        let folder = tempfile::Builder::new().prefix("server").tempdir_in(within)?;
+        fs::write(folder.path().join("broker.toml"), config.to_toml())?;
+        let role = Role::Server { folder: folder.path().into() };
+        let process = match config.on {
+            Some(cpu) => lab.start_on(cpu, &role),
+            None => lab.start(&role),
+        }?;
+        let broker = Self { folder, process };
+        let until = clock::now() + Duration::from_secs(10);
+        while let Err(why) = Connection::connect_to(&broker.socket()) {
+            if clock::now() > until {
+                return Err(format!("the server does not answer: {why}").into());
+            }
+            clock::sleep(Duration::from_millis(5));
+        }
+        Ok(broker)
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    pub(crate) fn channels(&self) -> Result<ChannelsStatus, Error> {
+        Ok(Connection::connect_to(&self.socket())?.channels()?)
+    }
+}

@@ -1,0 +1,76 @@
+//! Other processes, which never outlive their experiment.
+
+use std::fs;
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+
+use punctual_linux::clock;
+use punctual_linux::process::{Blocked, die_with_parent};
+use punctual_model::Duration;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// One of them. Killed when dropped.
+pub(crate) struct Member(Child);
+
+impl Member {
+    pub(super) fn start(command: &mut Command, blocked: &Blocked) -> Result<Self, Error> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        die_with_parent(command);
+        blocked.unblock_on_exec(command);
+        let program = command.get_program().to_owned();
+        let child = command.spawn().map_err(|why| format!("{}: {why}", program.display()))?;
+        Ok(Self(child))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// What it printed, when it has ended, within this time.
+    pub(crate) fn output(mut self, patience: Duration) -> Result<String, Error> {
+        let until = clock::now() + patience;
+        while self.0.try_wait()?.is_none() {
+            if clock::now() > until {
+                return Err(format!("process {} does not end", self.pid()).into());
+            }
+            clock::sleep(Duration::from_millis(2));
+        }
+        let status = self.0.wait()?;
+        let mut text = String::new();
+        if let Some(mut stdout) = self.0.stdout.take() {
+            stdout.read_to_string(&mut text)?;
+        }
+        match status.success() {
+            true => Ok(text),
+            false => Err(format!("a process of the experiment ended with {status}").into()),
+        }
+    }
+
+    /// The same, as what its role reports.
+    pub(crate) fn report<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Error> {
+        Ok(serde_json::from_str(&self.output(patience)?)?)
+    }
+
+    /// Processor time of its thread of this name, in nanoseconds, from the scheduler's books.
+    pub(crate) fn thread_time(&self, name: &str) -> Result<u64, Error> {
+        let tasks = format!("/proc/{}/task", self.pid());
+        for task in fs::read_dir(&tasks)? {
+            let task = task?.path();
+            if fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name) {
+                let books = fs::read_to_string(task.join("schedstat"))?;
+                let ran = books.split(' ').next().unwrap_or_default();
+                return Ok(ran.parse()?);
+            }
+        }
+        Err(format!("no thread \"{name}\" in {tasks}").into())
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,72 @@
+//! Rates and gaps of what was heard.
+
+use punctual_model::{Duration, Instant};
+
+use crate::lab::Heard;
+
+/// In Mbit/s of message, from the first to the last of what was heard; of less than two 0.
+pub(crate) fn mbits(heard: &[Heard]) -> f64 {
+    let (Some(first), Some(last)) = (heard.first(), heard.last()) else { return 0.0 };
+    // The first one's bytes came before the time that is counted.
+    let bytes: u64 = heard.iter().skip(1).map(|one| u64::from(one.bytes)).sum();
+    let nanos = last.at.saturating_since(first.at).as_nanos();
+    if nanos == 0 { 0.0 } else { bytes as f64 * 8e3 / nanos as f64 }
+}
+
+/// Mbit/s in each whole window of this length between `from` and `until`.
+pub(crate) fn windows(
+    heard: &[Heard],
+    from: Instant,
+    until: Instant,
+    length: Duration,
+) -> Vec<f64> {
+    let count = until.saturating_since(from).as_nanos() / length.as_nanos().max(1);
+    let mut bytes = vec![0; count as usize];
+    for one in heard.iter().filter(|one| one.at >= from) {
+        let at = (one.at - from).as_nanos() / length.as_nanos();
+        if let Some(window) = bytes.get_mut(at as usize) {
+            *window += u64::from(one.bytes);
+        }
+    }
+    bytes.iter().map(|bytes| *bytes as f64 * 8e3 / length.as_nanos() as f64).collect()
+}
+
+/// The most bytes in any window of this length, wherever it begins.
+pub(crate) fn most_in(heard: &[Heard], length: Duration) -> u64 {
+    let (mut first, mut bytes, mut most) = (0, 0, 0);
+    for one in heard {
+        bytes += u64::from(one.bytes);
+        while heard[first].at + length <= one.at {
+            bytes -= u64::from(heard[first].bytes);
+            first += 1;
+        }
+        most = most.max(bytes);
+    }
+    most
+}
+
+/// How far gaps were from what they should be, in µs.
+pub(crate) struct Gaps {
+    pub(crate) deviation: f64,
+    pub(crate) p99: f64,
+    pub(crate) worst: f64,
+}
+
+impl Gaps {
+    pub(crate) fn of(heard: &[Heard], spacing: Duration) -> Self {
+        let spacing = spacing.as_nanos() as f64 / 1e3;
+        let gaps = heard.windows(2).map(|two| two[1].at.saturating_since(two[0].at));
+        let mut off: Vec<f64> = gaps.map(|gap| gap.as_nanos() as f64 / 1e3 - spacing).collect();
+        let count = off.len().max(1) as f64;
+        let mean = off.iter().sum::<f64>() / count;
+        let square = off.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / count;
+        off.iter_mut().for_each(|one| *one = one.abs());
+        off.sort_by(f64::total_cmp);
+        let at = |part: f64| off.get((off.len() as f64 * part) as usize).copied();
+        Self {
+            deviation: square.sqrt(),
+            p99: at(0.99).unwrap_or(0.0),
+            worst: off.last().copied().unwrap_or(0.0),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One client with very many channels.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use punctual_broker::client::{Broker, GrantedChannel};
+use punctual_broker::want::WantedChannel;
+use punctual_channel::client::Sending;
+use punctual_linux::clock;
+use punctual_model::Duration;
+use punctual_model::channel::LinearBounded;
+use serde::{Deserialize, Serialize};
+
+use super::Stamp;
+use crate::Error;
+
+/// What was measured, at each number of channels.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Opened {
+    /// Before the first.
+    pub(crate) nothing: [Held; 2],
+    pub(crate) levels: Vec<Level>,
+    /// Why there are no more, if there are not as many as asked for.
+    pub(crate) stopped: Option<String>,
+    /// Messages that had left when all was told.
+    pub(crate) left: u64,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Level {
+    pub(crate) channels: u32,
+    /// Round trips of open and of attach since the level before, and the making of the queue between
+    /// them, in nanoseconds.
+    pub(crate) open_ns: Vec<u64>,
+    pub(crate) attach_ns: Vec<u64>,
+    pub(crate) queue_ns: Vec<u64>,
+    /// Of the server, and of the client.
+    pub(crate) held: [Held; 2],
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Held {
+    pub(crate) resident_kb: u64,
+    pub(crate) mappings: u64,
+    pub(crate) descriptors: u64,
+}
+
+/// With room for 8 messages of 64 bytes; one a second.
+fn want(to: SocketAddr) -> Result<WantedChannel, Error> {
+    let second = Duration::from_secs(1);
+    let arrivals = LinearBounded::fixed(64, second, 1)?;
+    Ok(WantedChannel::sending("one of many", arrivals, Some(second), to))
+}
+
+pub(super) fn open(
+    socket: &Path,
+    server: u32,
+    to: SocketAddr,
+    levels: &[u32],
+) -> Result<Opened, Error> {
+    let mut broker = Broker::connect_to(socket)?;
+    let want = want(to)?;
+    let held =
+        || -> Result<[Held; 2], Error> { Ok([Held::of(server)?, Held::of(std::process::id())?]) };
+    let most = levels.iter().copied().max().unwrap_or(0) as usize;
+    let mut all: Vec<(GrantedChannel, Sending)> = Vec::with_capacity(most);
+    let mut opened = Opened { nothing: held()?, levels: Vec::new(), stopped: None, left: 0 };
+    let began = clock::now();
+    'levels: for &channels in levels {
+        let mut level = Level {
+            channels,
+            open_ns: Vec::new(),
+            attach_ns: Vec::new(),
+            queue_ns: Vec::new(),
+            held: Default::default(),
+        };
+        while all.len() < channels as usize {
+            let times = one(&mut broker, &want).map(|(granted, sending, times)| {
+                all.push((granted, sending));
+                times
+            });
+            match times {
+                Ok([open, queue, attach]) => {
+                    level.open_ns.push(open);
+                    level.queue_ns.push(queue);
+                    level.attach_ns.push(attach);
+                }
+                Err(why) => {
+                    opened.stopped = Some(format!("channel {}: {why}", all.len()));
+                    level.channels = all.len() as u32;
+                    level.held = held()?;
+                    opened.levels.push(level);
+                    break 'levels;
+                }
+            }
+        }
+        let took = clock::now().saturating_since(began);
+        eprintln!("{channels} channels after {took}");
+        level.held = held()?;
+        opened.levels.push(level);
+    }
+    let mut message = [0x5a; 64];
+    for (number, (_, sending)) in all.iter_mut().enumerate() {
+        let (number, of) = (number as u64, number as u32);
+        Stamp { number, at: clock::now(), of }.write(&mut message);
+        sending.send(&message)?;
+    }
+    let until = clock::now() + Duration::from_secs(5);
+    for (_, sending) in &mut all {
+        opened.left += u64::from(sending.drain_until(until).is_ok());
+    }
+    Ok(opened)
+}
+
+fn one(
+    broker: &mut Broker,
+    want: &WantedChannel,
+) -> Result<(GrantedChannel, Sending, [u64; 3]), Error> {
+    let began = clock::now();
+    let granted = broker.open_channel(want)?;
+    let asked = clock::now();
+    let (sending, queue) = Sending::create(want.geometry())?;
+    let made = clock::now();
+    broker.attach_channel(&granted, queue)?;
+    let attached = clock::now();
+    let times = [asked - began, made - asked, attached - made].map(|time| time.as_nanos());
+    Ok((granted, sending, times))
+}
+
+impl Held {
+    fn of(process: u32) -> Result<Self, Error> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let resident = resident.and_then(|rest| rest.split_whitespace().next());
+        Ok(Self {
+            resident_kb: resident.ok_or("no VmRSS")?.parse()?,
+            mappings: fs::read_to_string(format!("/proc/{process}/maps"))?.lines().count() as u64,
+            descriptors: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
+        })
+    }
+}
