@@ -39,7 +39,7 @@ models:
 
 # The program, the C library and its header: make install PREFIX=/usr
 install: build
-	cargo build --release --locked --package punctual-capi
+	cargo build --release --locked --package punctual-capi --package punctual-interpose
 	install -D -m 755 $(PUNCTUAL) $(DESTDIR)$(PREFIX)/bin/punctual
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tools/install-library target/release
 

@@ -3,8 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use punctual_broker::config::{Config, MAX_CONFIG};
-use punctual_broker::want::{MAX_UPCALLS, RawWant, Want, What};
+use punctual_broker::books::Asker;
+use punctual_broker::books::channels::ChannelBooks;
+use punctual_broker::config::{ChannelsConfig, Config, MAX_CONFIG, Quota, QuotaOf};
+use punctual_broker::grant::GrantId;
+use punctual_broker::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, What};
 use punctual_broker::wire::{Ask, parse_ask, parse_said, to_bytes};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,6 +17,9 @@ fuzz_target!(|bytes: &[u8]| {
         let written = to_bytes(&envelope);
         if let Some(written) = written {
             assert_eq!(parse_ask(&written).expect("we wrote it"), envelope);
+        }
+        if let Ask::OpenChannel { channel } | Ask::ChangeChannel { channel, .. } = &envelope.ask {
+            wanted(channel);
         }
         if let Ask::Request { want } | Ask::Change { want, .. } = envelope.ask
             && let Ok(valid) = Want::try_from(want.clone())
@@ -35,3 +41,23 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
+
+/// A channel that is understood can be decided about, however odd it is, and leaves no trace when it
+/// is gone.
+fn wanted(channel: &RawChannel) {
+    let Ok(valid) = WantedChannel::try_from(channel.clone()) else { return };
+    let again = WantedChannel::try_from(RawChannel::from(&valid)).expect("we wrote it");
+    assert_eq!(again, valid);
+    let _ = (valid.geometry(), valid.to_string());
+    let link = punctual_model::channel::BitRate::new(100_000_000).expect("a link");
+    let mut books = ChannelBooks::new(ChannelsConfig::of(link));
+    let quota = Quota { link_ppm: 1_000_000, ..Quota::default() };
+    let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };
+    for id in 0..3 {
+        let _ = books.admit(GrantId(id), &asker, &valid);
+    }
+    for id in 0..3 {
+        books.release(GrantId(id));
+    }
+    assert_eq!((books.len(), books.cpu_ppm(), books.link_bps().1), (0, 0, 0));
+}

@@ -132,7 +132,8 @@ impl Process {
                 )
             });
         }
-        (1..=most).contains(&bytes)
+        let least = (self.asked.traffic.min_message() as usize).max(1);
+        (least..=most).contains(&bytes)
     }
 
     /// Puts a datagram of `bytes` bytes, which `fill` writes, into the channel. `patience` is asked if

@@ -131,7 +131,7 @@ fn best_effort_gets_what_is_not_promised() {
     let (mut granted, mut sending) = open_sending(&mut connection, &plain);
     assert_eq!(granted.share(), Some(1_000_000_000));
     let promised = to(address, 1_400, 45, Framing::Datagram);
-    let (_video, _) = open_sending(&mut connection, &promised);
+    let (_video, _kept_open) = open_sending(&mut connection, &promised);
     connection.resume_channel(&mut granted).expect("ours");
     assert!(granted.share().is_some_and(|bps| bps < 800_000_000), "{:?}", granted.share());
     for number in 0..50 {

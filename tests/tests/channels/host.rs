@@ -36,6 +36,7 @@ pub(crate) const CONFIG: &str = r#"
     [channels]
     link = "1gbit/s"
     per_packet = "10us"
+    cpu = "8ms/10ms"
     room = 64
     [default]
     share = "60%"

@@ -9,5 +9,6 @@ mod carried;
 mod deaths;
 mod host;
 mod hostile;
+mod many;
 mod network;
 mod restarts;

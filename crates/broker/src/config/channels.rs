@@ -54,14 +54,14 @@ pub struct ChannelsConfig {
 const SLOWER_PPM: u64 = 1_000;
 
 impl ChannelsConfig {
-    /// On a link of this rate, with what holds where nothing else is said: packets of 1440 bytes, one
+    /// On a link of this rate, with what holds where nothing else is said: packets of 1420 bytes, one
     /// at a time; for the channels' threads half of a CPU.
     pub fn of(link: BitRate) -> Self {
         Self {
             link,
             // Ethernet with its gap, IPv6, UDP, and the header of a fragment.
             headers: 38 + 40 + 8 + 32,
-            cut: Packetisation::new(1_440, 1).expect("valid"),
+            cut: Packetisation::new(1_420, 1).expect("valid"),
             best_effort_ppm: 50_000,
             cpu: Reservation::new(Service::from_micros(500), Duration::from_millis(1))
                 .expect("valid"),

@@ -119,13 +119,22 @@ impl Server {
                     Ok(files) => self.said(id, envelope, files),
                     Err(why) => self.give_up(id, envelope.id, &why.to_string()),
                 },
-                Err(why) => self.give_up(id, 0, &format!("not understood: {}", shorten(&why))),
+                Err(why) => self.not_understood(id, &format!("not understood: {}", shorten(&why))),
             },
             Ok(Received::Nothing) => {}
             Ok(Received::Closed) => self.close(id),
-            Err(why) => self.give_up(id, 0, &why.to_string()),
+            Err(why) => self.not_understood(id, &why.to_string()),
         }
         self.buffer = buffer;
+    }
+
+    /// Says why, and closes. The message is taken first: a socket that is closed with something in it
+    /// takes its last words back (unix(7)).
+    fn not_understood(&mut self, id: u64, why: &str) {
+        if let Some(connection) = self.connections.get(&id) {
+            let _ = connection.socket.receive(&mut [0; 1], false);
+        }
+        self.give_up(id, 0, why);
     }
 
     /// Takes the message that was looked at, with the files that belong to it. Files that come with
@@ -137,9 +146,11 @@ impl Server {
         buffer: &mut [u8],
     ) -> Result<Vec<OwnedFd>, ReceiveError> {
         let Some(connection) = self.connections.get(&id) else { return Ok(Vec::new()) };
-        let with_files = matches!(ask, Ask::AttachChannel { .. })
-            && self.channels.as_ref().is_some_and(|channels| channels.disposal.has_room());
-        if with_files {
+        if let Ask::AttachChannel { grant } = ask
+            && connection.greeted
+            && let Some(channels) = &self.channels
+            && channels.waits_for_its_queue(*grant, &connection.peer)
+        {
             return Ok(connection.socket.receive_with(buffer, Passed::COUNT)?.1);
         }
         connection.socket.receive(buffer, false)?;

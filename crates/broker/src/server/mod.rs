@@ -179,6 +179,8 @@ impl Server {
         };
         server.start_channels()?;
         server.adopt(records)?;
+        // Nothing is carried yet, so nothing can be late beneath them.
+        let _ = server.channels_run_below();
         server.adopt_channels()?;
         Ok(server)
     }

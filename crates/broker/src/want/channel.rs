@@ -166,6 +166,10 @@ impl TryFrom<RawChannel> for WantedChannel {
         if address.port() == 0 {
             return Err(malformed("address", "its port is 0; it must be from 1 to 65535"));
         }
+        if address.ip().is_multicast() {
+            // Who is in a group is delivered to while the server sends.
+            return Err(malformed("address", "it is of a group; channels go to one host"));
+        }
         let bytes = u64::from(slots) * u64::from(max_message);
         if slots > MAX_SLOTS || bytes > MAX_QUEUE {
             let problem = format!(
@@ -257,6 +261,8 @@ mod tests {
             (RawChannel { delay_bound_ns: Some(0), ..raw() }, "delay_bound_ns"),
             (RawChannel { address: "studio:1".into(), ..raw() }, "address"),
             (RawChannel { address: "192.0.2.7:0".into(), ..raw() }, "address"),
+            (RawChannel { address: "224.0.0.1:9".into(), ..raw() }, "address"),
+            (RawChannel { address: "[ff02::1]:9".into(), ..raw() }, "address"),
             (RawChannel { framing: "cells".into(), ..raw() }, "framing"),
             (RawChannel { too_early: "runs".into(), ..raw() }, "too_early"),
             (RawChannel { slots: 3, ..raw() }, "slots"),

@@ -167,11 +167,11 @@ mod tests {
         (file, path)
     }
 
-    const FOREIGN: &str = include_str!("../../../../fuzz/seeds/host_profile/host.toml");
+    const SEED: &str = include_str!("../../../../fuzz/seeds/host_profile/host.toml");
 
     #[test]
     fn the_allowance_of_a_slot_is_that_of_a_profile_of_this_host() {
-        let mut calibration = Calibration::parse("host.toml", FOREIGN.as_bytes()).expect("valid");
+        let mut calibration = Calibration::parse("host.toml", SEED.as_bytes()).expect("valid");
         calibration.host = host::identity();
         let measured = calibration.slot_allowance().expect("measured there");
         let (_file, path) = file_of(&calibration.to_string());
@@ -185,7 +185,10 @@ mod tests {
     #[test]
     fn a_profile_of_another_host_and_what_is_none_are_refused_with_the_reason() {
         let refused = |path: &CStr| format!("{:?}", asked(path, 0).expect_err("refused"));
-        let (_foreign, path) = file_of(FOREIGN);
+        let mut calibration = Calibration::parse("host.toml", SEED.as_bytes()).expect("valid");
+        calibration.host = host::identity();
+        calibration.host.cpus += 1;
+        let (_foreign, path) = file_of(&calibration.to_string());
         assert!(refused(&path).contains("of another host"));
         let (_rubbish, path) = file_of("rubbish");
         assert!(refused(&path).contains("host_profile"));

@@ -1,5 +1,5 @@
 //! A channel in a line of text, for command lines and environment variables:
-//! `40mbit/s,delay=5ms,max=1440B,burst=4,dest=192.0.2.7:4000`.
+//! `40mbit/s,delay=5ms,max=1420B,burst=4,dest=192.0.2.7:4000`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use punctual_model::units::{self, UnitError};
 use thiserror::Error;
 
 /// What a broker's packets hold unless it is configured otherwise: a datagram, in bytes.
-pub const DATAGRAM: u32 = 1_440;
+pub const DATAGRAM: u32 = 1_420;
 
 /// A channel that sends, as it is asked for in a line.
 ///
@@ -92,7 +92,7 @@ pub enum CompactError {
     Traffic(#[from] TrafficError),
 }
 
-const FORM: &str = "a rate and what else there is to say, such as 40mbit/s,delay=5ms,max=1440B";
+const FORM: &str = "a rate and what else there is to say, such as 40mbit/s,delay=5ms,max=1420B";
 
 impl FromStr for Compact {
     type Err = CompactError;
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn a_line_is_read_with_its_defaults() {
         let asked: Compact = "40mbit/s,delay=5ms".parse().expect("good");
-        // 1440 bytes at 40 Mbit/s.
-        let spacing = Duration::from_nanos(288_000);
-        assert_eq!(asked.traffic, LinearBounded::new(1, 1_440, spacing, 1).expect("valid"));
+        // 1420 bytes at 40 Mbit/s.
+        let spacing = Duration::from_nanos(284_000);
+        assert_eq!(asked.traffic, LinearBounded::new(1, 1_420, spacing, 1).expect("valid"));
         assert_eq!((asked.delay_bound, asked.destination), (Duration::from_millis(5), None));
         let asked: Compact =
             "100/s, burst=3, min=20, max=2kB, delay=1ms, dest=[::1]:9".parse().expect("good");

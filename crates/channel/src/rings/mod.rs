@@ -25,6 +25,7 @@ use std::os::fd::OwnedFd;
 
 use punctual_linux::memfd::Writable;
 use punctual_ring::frames::{Consumer, Producer};
+use rustix::net::{AddressFamily, SocketType};
 
 pub use error::RingError;
 pub use view::View;
@@ -63,8 +64,11 @@ impl Passed {
     /// file system else they are from: so that closing them, too, takes none.
     pub fn are_memory_and_bell(&self) -> bool {
         let is_memory = |one: &OwnedFd| rustix::fs::fcntl_get_seals(one).is_ok();
-        let is_socket = rustix::net::sockopt::socket_type(&self.bell).is_ok();
-        is_memory(&self.frames) && is_memory(&self.page) && is_socket
+        let domain = rustix::net::sockopt::socket_domain(&self.bell);
+        let kind = rustix::net::sockopt::socket_type(&self.bell);
+        // Others may linger when they are closed.
+        let is_bell = domain == Ok(AddressFamily::UNIX) && kind == Ok(SocketType::STREAM);
+        is_memory(&self.frames) && is_memory(&self.page) && is_bell
     }
 
     /// In the order in which they are passed.

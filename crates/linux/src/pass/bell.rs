@@ -1,6 +1,6 @@
 //! What a process rings to wake another.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use punctual_model::time::Instant;
 use rustix::event::{PollFd, PollFlags};
@@ -77,6 +77,23 @@ impl Bell {
         }
     }
 
+    /// An end that a stranger made. What waits in it, and what the other end sends from here on, can be no
+    /// files: to take back a ring that came with one would close that, and closing may take as long as the
+    /// file system or the peer of a stranger likes (SO_PASSRIGHTS, unix(7), from Linux 6.16 on). Whether
+    /// the kernel could be told so; before that version the danger stands.
+    ///
+    /// # Errors
+    /// If it is no stream socket of the Unix domain, or something was rung before.
+    pub fn of_stranger(socket: OwnedFd) -> Result<(Self, bool), PassError> {
+        let bell = Self::of(socket)?;
+        let refuses = refuse_files(bell.as_fd());
+        // After that: what came before it may be a file.
+        if rustix::io::ioctl_fionread(&bell.socket)? > 0 {
+            return Err(PassError::Failed(Errno::BUSY));
+        }
+        Ok((bell, refuses))
+    }
+
     /// Wakes the other end. Does not wait: if it has not heard many rings, it will hear them.
     ///
     /// # Errors
@@ -142,6 +159,25 @@ impl Bell {
             };
         }
     }
+}
+
+/// Whether this end refuses files from here on.
+#[allow(unsafe_code)]
+fn refuse_files(socket: BorrowedFd<'_>) -> bool {
+    /// Not in libc yet (asm-generic/socket.h).
+    const SO_PASSRIGHTS: i32 = 83;
+    let off: i32 = 0;
+    // SAFETY: the option's value is an `int`, which is read and not kept.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const off).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    outcome == 0
 }
 
 /// To poll, beside others: readable when it was rung.

@@ -129,3 +129,21 @@ fn what_is_no_bell_is_refused() {
     assert!(ours.as_fd().as_raw_fd() >= 0);
     assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
 }
+
+#[test]
+fn files_are_refused_over_the_bell_of_a_stranger() {
+    let (ours, theirs) = Bell::pair().expect("sockets");
+    let ours = OwnedFd::from(ours);
+    let (ours, refuses) = Bell::of_stranger(ours).expect("a bell");
+    if refuses {
+        let file = theirs.as_fd();
+        assert!(send(&theirs, &[1], &[file]).is_err(), "the kernel said that it refuses");
+    } else {
+        println!("skipped: this kernel has no SO_PASSRIGHTS");
+    }
+    theirs.ring().expect("somebody is there");
+    assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
+    let (rung, stranger) = Bell::pair().expect("sockets");
+    stranger.ring().expect("somebody is there");
+    assert!(Bell::of_stranger(rung.into()).is_err(), "what was rung before may be a file");
+}

@@ -24,12 +24,12 @@ impl Entrance {
         (self.terms, self.most_early) = (terms, most_early(terms));
     }
 
-    pub(super) fn offer(&mut self, arrived: Instant, bytes: u32) -> Offered {
+    pub(super) fn offer(&mut self, since: Instant, arrived: Instant, bytes: u32) -> Offered {
         let Terms { arrivals, too_early, .. } = self.terms;
         if bytes < arrivals.min_message() || bytes > arrivals.max_message() {
             return Offered::WrongSize;
         }
-        let logical = arrived.max(self.next);
+        let logical = since.max(self.next);
         let early = logical.saturating_since(arrived);
         let conforming = early <= self.most_early;
         if !conforming && too_early == TooEarly::IsLost {

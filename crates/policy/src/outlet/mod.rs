@@ -194,9 +194,30 @@ impl Outlet {
     /// # Panics
     /// If there is no such channel, or its last message is not complete.
     pub fn offer(&mut self, now: Instant, channel: u32, arrived: Instant, bytes: u32) -> Offered {
+        self.offer_since(now, channel, arrived, arrived, bytes)
+    }
+
+    /// The same where it may have come at any time from `since` on, and nobody looked because the
+    /// message before it was on its way. It counts as arrived as early as it can have, so that a sender
+    /// who kept to its contract does not fall behind; whether it kept to it is judged by `arrived`.
+    ///
+    /// Nobody else is delayed by that: until the message before was complete this one could not leave
+    /// whenever it came, and from then on it is in the queue as if it had come then.
+    ///
+    /// # Panics
+    /// As [`Self::offer`].
+    pub fn offer_since(
+        &mut self,
+        now: Instant,
+        channel: u32,
+        since: Instant,
+        arrived: Instant,
+        bytes: u32,
+    ) -> Offered {
         let state = self.open_mut(channel).expect("an open channel");
         assert!(state.message.is_none(), "one message of a channel at a time");
-        let offered = state.entrance.offer(arrived.min(now), bytes);
+        let arrived = arrived.min(now);
+        let offered = state.entrance.offer(since.min(arrived), arrived, bytes);
         if let Offered::Taken { logical, .. } = offered {
             state.message = Some(Message::new(bytes, logical));
             self.wait(now, channel, Instant::ZERO);

@@ -1,22 +1,25 @@
 //! Figures 6 and 7, run: as many channels as admission lets in on this machine's costs, each with its
 //! message every period, and what became of the promise.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{edf, outlet};
 use punctual_channel::account::{Account, Recorder, Verdict};
-use punctual_channel::rings::server;
-use punctual_channel::server::sender::Opening;
+use punctual_channel::rings::{Passed, server};
 use punctual_channel::server::sender::thread::{SenderThread, Setup};
+use punctual_channel::server::sender::{Channel, Opening, Sender, Turn};
 use punctual_channel::transport::{NullDevice, Wire};
 use punctual_linux::pass::Bell;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, host};
-use punctual_model::channel::{Channel, Framing, LinearBounded, Link, Packetisation, TooEarly};
-use punctual_model::{Duration, Rank, Service};
+use punctual_model::channel::{
+    Channel as Declared, Framing, LinearBounded, Link, Packetisation, TooEarly,
+};
+use punctual_model::{Duration, Instant, Rank, Service};
 use punctual_policy::link::ServiceOrder;
-use punctual_policy::outlet::{Promise, Terms};
+use punctual_policy::outlet::{Outlet, Promise, Terms};
 
 use super::clients::{Client, geometry};
 use super::{MESSAGE, PRIORITY, stolen_since};
@@ -38,15 +41,18 @@ pub(crate) fn table(each: Duration) -> Table {
         let cut = Packetisation::new(packet_kb * KB, per_block).expect("valid");
         let count = most(link, cut);
         let before = host::stolen();
+        let in_virtual_time = virtually(link, cut, count);
         let run = run(link, cut, count, each);
         rows.push(vec![
             packet_kb.to_string(),
             per_block.to_string(),
             count.to_string(),
+            in_virtual_time.late.to_string(),
+            millis(in_virtual_time.worst_delay),
             run.sent.to_string(),
             run.late.to_string(),
-            format!("{:.2}", run.worst_delay.as_nanos() as f64 / 1e6),
-            format!("{:.0}", PERIOD.as_nanos() as f64 / 1e6),
+            millis(run.worst_delay),
+            millis(PERIOD),
             run.kept.to_string(),
             stolen_since(before),
         ]);
@@ -58,9 +64,11 @@ pub(crate) fn table(each: Duration) -> Table {
             "S in KB",
             "P",
             "admitted",
-            "messages sent",
-            "late",
-            "worst delay in ms",
+            "late in virtual time",
+            "worst delay there in ms",
+            "messages sent live",
+            "late live",
+            "worst delay live in ms",
             "promised in ms",
             "channels whose promise was kept",
             "stolen in ms",
@@ -77,7 +85,7 @@ fn arrivals() -> LinearBounded {
 fn most(link: Link, cut: Packetisation) -> usize {
     let sender = outlet::sender_of(link, PER_PACKET, cut).expect("no slow link");
     let bound = PERIOD - ALLOWANCE;
-    let one = Channel::new("channel", &arrivals().into(), bound).expect("valid");
+    let one = Declared::new("channel", &arrivals().into(), bound).expect("valid");
     let fits = |count: &usize| {
         edf::all_in_time(&sender, &vec![one.clone(); *count], &mut Steps::default())
     };
@@ -91,6 +99,73 @@ struct Run {
     kept: usize,
 }
 
+fn millis(of: Duration) -> String {
+    format!("{:.2}", of.as_nanos() as f64 / 1e6)
+}
+
+fn terms() -> Terms {
+    let promise = Promise::RealTime { rank: Rank(0), delay_bound: PERIOD };
+    Terms { arrivals: arrivals(), promise, too_early: TooEarly::Waits }
+}
+
+fn opening(key: u32, passed: Passed) -> Opening {
+    Opening {
+        terms: terms(),
+        framing: Framing::Fragments,
+        number: key,
+        takes: server::takes(passed.frames, passed.page, geometry()).expect("as made"),
+        bell: Bell::of(passed.bell).expect("a bell"),
+        recorder: Recorder::new(Some(PERIOD)),
+    }
+}
+
+/// The same sender, in virtual time: handing a packet over takes what admission was told.
+fn virtually(link: Link, cut: Packetisation, count: usize) -> Run {
+    let room = count as u32;
+    let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, room);
+    let packet = link.transmission_time(cut.packet_bytes());
+    let queue = packet * u64::from(cut.packets_per_block());
+    let mut sender = Sender::new(outlet, cut, room, NullDevice::new(link, 1 << 20, queue, ()));
+    let mut clients = Vec::new();
+    let mut accounts = Vec::new();
+    for key in 0..room {
+        let (client, passed) = Client::new();
+        let opening = opening(key, passed);
+        accounts.push(Arc::clone(opening.recorder.account()));
+        sender.open(Instant::ZERO, key, Channel::new(opening)).expect("room");
+        clients.push(client);
+    }
+    let now = Cell::new(0);
+    let hand_over = Duration::from_nanos(PER_PACKET.as_nanos()).as_nanos();
+    for period in 1..=20 {
+        let release = PERIOD.as_nanos() * period;
+        loop {
+            let at = Instant::from_nanos(now.get());
+            match sender.turn(at, || at) {
+                Turn::Again => now.set(now.get() + hand_over),
+                Turn::At(next) if next.as_nanos() < release => now.set(next.as_nanos()),
+                Turn::At(_) | Turn::Idle => break,
+            }
+        }
+        now.set(now.get().max(release));
+        for (key, client) in (0..).zip(&mut clients) {
+            client.put();
+            sender.look(Instant::from_nanos(now.get()), key, false);
+        }
+    }
+    outcome(&accounts, Instant::from_nanos(now.get()))
+}
+
+fn outcome(accounts: &[Arc<Account>], now: Instant) -> Run {
+    let seen: Vec<_> = accounts.iter().map(|account| account.snapshot()).collect();
+    Run {
+        sent: seen.iter().map(|one| one.sent).sum(),
+        late: seen.iter().map(|one| one.late).sum(),
+        worst_delay: seen.iter().map(|one| one.worst_delay).max().unwrap_or(Duration::ZERO),
+        kept: seen.iter().filter(|one| one.verdict(now) == Verdict::Kept).count(),
+    }
+}
+
 fn run(link: Link, cut: Packetisation, count: usize, length: Duration) -> Run {
     let room = count as u32;
     let queue = Duration::from_micros(200);
@@ -100,22 +175,12 @@ fn run(link: Link, cut: Packetisation, count: usize, length: Duration) -> Run {
     if let Err(why) = sched::set(thread.tid(), Class::Fifo { priority: PRIORITY }) {
         eprintln!("as an ordinary thread: {why}");
     }
-    let promise = Promise::RealTime { rank: Rank(0), delay_bound: PERIOD };
-    let terms = Terms { arrivals: arrivals(), promise, too_early: TooEarly::Waits };
     let mut clients = Vec::new();
     let mut accounts: Vec<Arc<Account>> = Vec::new();
     for key in 0..room {
         let (client, passed) = Client::new();
-        let recorder = Recorder::new(Some(PERIOD));
-        accounts.push(Arc::clone(recorder.account()));
-        let opening = Opening {
-            terms,
-            framing: Framing::Fragments,
-            number: key,
-            takes: server::takes(passed.frames, passed.page, geometry()).expect("as made"),
-            bell: Bell::of(passed.bell).expect("a bell"),
-            recorder,
-        };
+        let opening = opening(key, passed);
+        accounts.push(Arc::clone(opening.recorder.account()));
         thread.open(key, opening, None).expect("it keeps up");
         clients.push(client);
     }
@@ -131,12 +196,5 @@ fn run(link: Link, cut: Packetisation, count: usize, length: Duration) -> Run {
         release = release.saturating_add(PERIOD);
     }
     clock::sleep(PERIOD * 2);
-    let seen: Vec<_> = accounts.iter().map(|account| account.snapshot()).collect();
-    let now = clock::now();
-    Run {
-        sent: seen.iter().map(|one| one.sent).sum(),
-        late: seen.iter().map(|one| one.late).sum(),
-        worst_delay: seen.iter().map(|one| one.worst_delay).max().unwrap_or(Duration::ZERO),
-        kept: seen.iter().filter(|one| one.verdict(now) == Verdict::Kept).count(),
-    }
+    outcome(&accounts, clock::now())
 }

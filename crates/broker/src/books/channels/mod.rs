@@ -64,8 +64,9 @@ pub struct ChannelBooks {
     processor: Processor,
     entries: BTreeMap<GrantId, Entry>,
     users: BTreeMap<u32, Sum>,
-    /// Channels that send and are promised a delay.
+    /// Channels that send and are promised a delay, and those that are promised nothing.
     sending: u32,
+    best_effort: u32,
     /// The reservations of the host, which the kernel runs before the channels' threads.
     above: Vec<Reservation>,
 }
@@ -82,7 +83,7 @@ impl ChannelBooks {
         let minimum = (u128::from(bps) * u128::from(config.best_effort_ppm) / 1_000_000).max(1);
         let minimum = BitRate::new(minimum as u64).unwrap_or(config.link);
         let share = BestEffortShare::new(config.link, minimum).expect("at most the link");
-        let processor = Processor::new(sender, config.cut, config.per_packet, config.cpu);
+        let processor = Processor::new(sender, link, &config);
         Self {
             sender,
             density: Density::new(sender),
@@ -91,6 +92,7 @@ impl ChannelBooks {
             entries: BTreeMap::new(),
             users: BTreeMap::new(),
             sending: 0,
+            best_effort: 0,
             above: Vec::new(),
             config,
         }
@@ -128,11 +130,16 @@ impl ChannelBooks {
             return Err(denied("datagram", why, None));
         }
         let mut entry = Entry { uid: asker.uid, want: want.clone(), channel: None, rate: None };
-        if want.direction == Direction::Send {
-            match want.delay_bound {
-                Some(bound) => self.promise(want, bound, &mut entry)?,
-                None => self.share.sender_comes(),
+        match (want.direction, want.delay_bound) {
+            (Direction::Send, Some(bound)) => self.promise(want, bound, &mut entry)?,
+            (Direction::Send, None) => {
+                self.share.sender_comes();
+                self.best_effort += 1;
             }
+            (Direction::Receive, Some(_)) => {
+                self.processor.add_receiving(want.arrivals, &self.above)?;
+            }
+            (Direction::Receive, None) => {}
         }
         let sum = self.users.entry(asker.uid).or_default();
         sum.channels += 1;
@@ -164,7 +171,7 @@ impl ChannelBooks {
             return Err(denied("delay-bound", format!("a delay bound of {bound}"), None));
         };
         self.share.channel_starts(rate).map_err(|why| denied("link", why.to_string(), None))?;
-        let fits = self.processor.add(&channel, self.kept_waiting()).and_then(|()| {
+        let fits = self.processor.add(&channel, &self.above).and_then(|()| {
             let fits = self.in_time_with(&channel, &self.above);
             fits.inspect_err(|_| self.processor.remove(&channel))
         });
@@ -176,13 +183,6 @@ impl ChannelBooks {
         self.sending += 1;
         (entry.channel, entry.rate) = (Some(channel), Some(rate));
         Ok(())
-    }
-
-    /// For how long reservations may keep the channels' threads from running, at a time.
-    fn kept_waiting(&self) -> Duration {
-        let budgets = self.above.iter().map(|one| one.budget().as_nanos());
-        // Each may be used at the end of one period and at the beginning of the next.
-        Duration::from_nanos(budgets.fold(0, u64::saturating_add).saturating_mul(2))
     }
 
     /// Whether all messages stay in time with one channel more.
@@ -216,7 +216,9 @@ impl ChannelBooks {
     pub fn run_below(&mut self, above: Vec<Reservation>) -> Result<(), Denied> {
         let channels: Vec<Channel> =
             self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
-        if above.len() > self.above.len() && !self.all_in_time(&channels, &above) {
+        let more = above.len() > self.above.len()
+            || above.iter().any(|reservation| !self.above.contains(reservation));
+        if more && !(self.processor.holds(&above) && self.all_in_time(&channels, &above)) {
             let why = format!("beneath it one of {} channels would be late", channels.len());
             return Err(denied("channels", why, None));
         }
@@ -253,7 +255,13 @@ impl ChannelBooks {
                 self.share.channel_ends(rate);
                 self.sending -= 1;
             }
-            _ if entry.want.direction == Direction::Send => self.share.sender_goes(),
+            _ if entry.want.direction == Direction::Send => {
+                self.share.sender_goes();
+                self.best_effort -= 1;
+            }
+            _ if entry.want.delay_bound.is_some() => {
+                self.processor.remove_receiving(entry.want.arrivals);
+            }
             _ => {}
         }
         if let Some(sum) = self.users.get_mut(&entry.uid) {
@@ -268,6 +276,25 @@ impl ChannelBooks {
     /// What each best-effort sender has of the link, in bits a second.
     pub fn best_effort_bps(&self) -> u64 {
         self.share.of_sender(0).max(1)
+    }
+
+    /// What each best-effort sender has: of the link in bits a second, and of a CPU in parts per million.
+    pub fn best_effort_share(&self) -> (u64, u64) {
+        let ppm = self.processor.left_ppm() / u64::from(self.best_effort.max(1));
+        (self.best_effort_bps(), ppm.max(1))
+    }
+
+    /// The time between two such messages of a best-effort sender: by its share of the link, or of the
+    /// processor, whichever is longer.
+    pub fn best_effort_spacing(&self, arrivals: LinearBounded) -> Duration {
+        let (bps, ppm) = self.best_effort_share();
+        let bytes = arrivals.max_message();
+        let on_link = u128::from(self.on_wire(bytes)) * 8_000_000_000 / u128::from(bps);
+        let packets = u128::from(self.config.cut.packets_of(bytes));
+        let work = packets * u128::from(self.config.per_packet.as_nanos());
+        let on_processor = work * 1_000_000 / u128::from(ppm);
+        let longer = on_link.max(on_processor).saturating_add(1);
+        Duration::from_nanos(u64::try_from(longer).unwrap_or(u64::MAX))
     }
 
     /// What is kept for best effort, promised, and left to promise, in bits a second.

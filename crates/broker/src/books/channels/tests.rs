@@ -1,6 +1,6 @@
 use punctual_analysis::channel::outlet::time_of;
 use punctual_model::Service;
-use punctual_model::channel::TooEarly;
+use punctual_model::channel::{Packetisation, TooEarly};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -10,7 +10,8 @@ use crate::config::{Quota, QuotaOf};
 fn config(bits: u64) -> ChannelsConfig {
     let cpu = Reservation::new(Service::from_millis(8), Duration::from_millis(10)).expect("valid");
     let config = ChannelsConfig::of(BitRate::new(bits).expect("valid"));
-    ChannelsConfig { cpu, per_packet: Service::from_micros(5), ..config }
+    let cut = Packetisation::new(1_440, 1).expect("valid");
+    ChannelsConfig { cpu, cut, per_packet: Service::from_micros(5), ..config }
 }
 
 fn asker(uid: u32) -> Asker {
@@ -164,4 +165,37 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
         }
     }
     assert!(admitted > 200 && refused > 80 && offered > 80, "{admitted} {refused} {offered}");
+}
+
+/// Whatever the wire allows is decided about, and leaves no trace when it is gone.
+#[test]
+fn extremes_are_decided_about() {
+    let day = 86_400_000_000_000;
+    for bits in [10_000, 1_000_000_000_000] {
+        let mut books = ChannelBooks::new(config(bits));
+        let empty = format!("{books:?}");
+        let mut id = 0;
+        for (least, most) in [(1, 1), (1, 1 << 20), (1 << 20, 1 << 20)] {
+            for spacing in [1, 1_000, 1_000_000, day] {
+                for burst in [1, u32::MAX] {
+                    for bound in [1, 300_001, 1_000_000, day, u64::MAX] {
+                        let spacing = Duration::from_nanos(spacing);
+                        let arrivals = LinearBounded::new(least, most, spacing, burst);
+                        let wanted = WantedChannel {
+                            arrivals: arrivals.expect("valid"),
+                            delay_bound: Some(Duration::from_nanos(bound)),
+                            framing: Framing::Fragments,
+                            ..want(1, 1, 1)
+                        };
+                        let _ = books.admit(GrantId(id), &asker(1), &wanted);
+                        let _ = books.offers(GrantId(id + 1), &asker(1), &wanted);
+                        id += 1;
+                    }
+                }
+            }
+        }
+        assert!(bits == 10_000 || !books.is_empty());
+        (0..id).for_each(|id| books.release(GrantId(id)));
+        assert_eq!(format!("{books:?}"), empty);
+    }
 }

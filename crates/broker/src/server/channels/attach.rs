@@ -57,7 +57,7 @@ impl Channels {
     }
 
     fn attach_sending(&mut self, want: &WantedChannel, passed: Passed) -> Result<Carried, String> {
-        let bell = Bell::of(passed.bell).map_err(|why| why.to_string())?;
+        let bell = bell(passed.bell)?;
         let takes = server::takes(passed.frames, passed.page, want.geometry())
             .map_err(|why| why.to_string())?;
         let socket = match self.books.config().wire {
@@ -94,7 +94,7 @@ impl Channels {
         want: &WantedChannel,
         passed: Passed,
     ) -> Result<Carried, String> {
-        let bell = Bell::of(passed.bell).map_err(|why| why.to_string())?;
+        let bell = bell(passed.bell)?;
         let puts = server::puts(passed.frames, passed.page, want.geometry())
             .map_err(|why| why.to_string())?;
         let setup = Setup::at(want.address);
@@ -121,4 +121,12 @@ impl Channels {
             Err("the channels' receiver does not keep up with its orders: try again".into())
         }
     }
+}
+
+fn bell(passed: OwnedFd) -> Result<Bell, String> {
+    let (bell, refuses_files) = Bell::of_stranger(passed).map_err(|why| why.to_string())?;
+    if !refuses_files {
+        tracing::warn!("before Linux 6.16 a client can hold the channels' threads up by its bell");
+    }
+    Ok(bell)
 }

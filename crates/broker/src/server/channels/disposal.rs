@@ -1,4 +1,5 @@
-//! A thread that closes files of strangers: that may take as long as their file systems like.
+//! A thread that closes files of strangers, and channels that had them: that may take as long as their
+//! file systems like.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,19 +11,19 @@ use std::sync::mpsc::{Sender, channel};
 const WAITING: usize = 64;
 
 #[derive(Debug)]
-pub(in super::super) struct Disposal {
-    to: Sender<Vec<OwnedFd>>,
+pub(super) struct Disposal {
+    to: Sender<Box<dyn Send>>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Disposal {
     pub(super) fn start() -> io::Result<Self> {
-        let (to, from) = channel::<Vec<OwnedFd>>();
+        let (to, from) = channel::<Box<dyn Send>>();
         let waiting = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&waiting);
         let close = move || {
-            for files in from {
-                drop(files);
+            for one in from {
+                drop(one);
                 count.fetch_sub(1, Ordering::Relaxed);
             }
         };
@@ -31,14 +32,20 @@ impl Disposal {
     }
 
     /// Whether files may be received from strangers.
-    pub(in super::super) fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) < WAITING
+    }
+
+    /// Takes a channel apart sometime.
+    pub(super) fn take_apart(&self, channel: impl Send + 'static) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _ = self.to.send(Box::new(channel));
     }
 
     /// Closes them sometime.
     pub(super) fn take(&self, files: Vec<OwnedFd>) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // The thread ends when this is dropped, not before.
-        let _ = self.to.send(files);
+        let _ = self.to.send(Box::new(files));
     }
 }

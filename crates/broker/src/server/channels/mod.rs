@@ -23,10 +23,11 @@ use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::outlet::{Promise, Terms};
 
 use self::carriers::Carriers;
-pub(super) use self::disposal::Disposal;
+use self::disposal::Disposal;
 use crate::books::channels::ChannelBooks;
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
+use crate::kernel::peer::Peer;
 use crate::ledger::ChannelRecord;
 use crate::want::WantedChannel;
 
@@ -35,7 +36,7 @@ use crate::want::WantedChannel;
 pub(super) struct Channels {
     pub(super) books: ChannelBooks,
     carriers: Carriers,
-    pub(super) disposal: Disposal,
+    disposal: Disposal,
     pub(super) live: BTreeMap<GrantId, LiveChannel>,
     /// By the sender's numbers: whose each is; none: free.
     keys: Vec<Option<GrantId>>,
@@ -43,7 +44,7 @@ pub(super) struct Channels {
     /// Those that send and are promised nothing.
     best_effort: BTreeSet<GrantId>,
     /// What they were told last.
-    told_bps: u64,
+    told: (u64, u64),
     refused: u64,
 }
 
@@ -78,9 +79,20 @@ impl Channels {
             keys: vec![None; config.room as usize],
             free: (0..config.room).rev().collect(),
             best_effort: BTreeSet::new(),
-            told_bps: 0,
+            told: (0, 0),
             refused: 0,
         })
+    }
+
+    /// Whether files may be received with a message of `peer` about this channel.
+    pub(super) fn waits_for_its_queue(&self, id: GrantId, peer: &Peer) -> bool {
+        let waits = |live: &LiveChannel| {
+            live.record.process == peer.process.id
+                && live.record.uid == peer.uid
+                && live.ends_at.is_none()
+                && matches!(live.carried, Carried::Not)
+        };
+        self.disposal.has_room() && self.live.get(&id).is_some_and(waits)
     }
 
     /// What the sender is told of a channel.
@@ -93,11 +105,7 @@ impl Channels {
                 too_early: want.too_early,
             },
             None => Terms {
-                arrivals: at_rate(
-                    want.arrivals,
-                    self.books.on_wire(want.arrivals.max_message()),
-                    self.books.best_effort_bps(),
-                ),
+                arrivals: no_oftener(want.arrivals, self.books.best_effort_spacing(want.arrivals)),
                 promise: Promise::BestEffort,
                 too_early: want.too_early,
             },
@@ -106,16 +114,18 @@ impl Channels {
 
     /// Tells each best-effort sender of its share, if that has changed.
     pub(super) fn divide(&mut self) -> Result<(), Busy> {
-        let bps = self.books.best_effort_bps();
-        if bps == self.told_bps {
+        let share = self.books.best_effort_share();
+        if share == self.told {
             return Ok(());
         }
+        // Until all have been told.
+        self.told = (0, 0);
         for live in self.best_effort.iter().filter_map(|id| self.live.get(id)) {
             if let Carried::Sent { key, .. } = live.carried {
                 self.carriers.sender.change(key, self.terms(&live.want))?;
             }
         }
-        self.told_bps = bps;
+        self.told = share;
         Ok(())
     }
 
@@ -164,15 +174,11 @@ impl LiveChannel {
     }
 }
 
-/// Messages as large as asked for, of so many bytes on the wire; no oftener than asked for and than the
-/// rate allows.
-fn at_rate(asked: LinearBounded, on_wire: u32, bps: u64) -> LinearBounded {
-    let bits = u128::from(on_wire) * 8 * 1_000_000_000;
-    let spacing = u64::try_from(bits.div_ceil(u128::from(bps.max(1)))).unwrap_or(u64::MAX);
+/// Messages as large as asked for, no oftener than asked for and than so.
+fn no_oftener(asked: LinearBounded, spacing: Duration) -> LinearBounded {
     // A message a day is as little as there can be.
-    let day = 86_400_000_000_000;
-    let spacing = spacing.clamp(asked.min_inter_arrival().as_nanos(), day);
-    let spacing = Duration::from_nanos(spacing);
+    let day = Duration::from_secs(86_400);
+    let spacing = spacing.max(asked.min_inter_arrival()).min(day);
     let (least, most) = (asked.min_message(), asked.max_message());
     LinearBounded::new(least, most, spacing, asked.max_burst()).unwrap_or(asked)
 }

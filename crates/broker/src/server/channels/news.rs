@@ -49,7 +49,7 @@ impl Server {
                     }
                 }
                 News::Closed { key, channel } => {
-                    drop(channel);
+                    channels.disposal.take_apart(channel);
                     let id = channels.keys.get(key as usize).copied().flatten();
                     if let Some(id) = id {
                         self.forget_channel(id);
@@ -71,7 +71,9 @@ impl Server {
                     self.forget_channel(GrantId(id));
                 }
                 Report::Closed(id, channel, ended) => {
-                    drop(channel);
+                    if let Some(channels) = &self.channels {
+                        channels.disposal.take_apart(channel);
+                    }
                     if let Some(why) = ended {
                         self.channel_ended(GrantId(id), &why.to_string());
                     }

@@ -36,6 +36,10 @@ pub struct Channel {
     pub(super) head: Option<Head>,
     /// When the messages that are known and not taken were seen.
     pub(super) seen: Instant,
+    /// When they may have come, at the earliest.
+    pub(super) since: Instant,
+    /// Whether the ring was found empty, or left alone, since messages were seen last.
+    pub(super) rested: bool,
     /// Rings that were for nothing, since the last message.
     pub(super) vain: u32,
     /// Rings since they were last silenced.
@@ -67,6 +71,8 @@ impl Channel {
             outlet: 0,
             head: None,
             seen: Instant::ZERO,
+            since: Instant::ZERO,
+            rested: true,
             vain: 0,
             rings: 0,
             again: false,

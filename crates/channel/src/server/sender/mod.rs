@@ -10,7 +10,7 @@
 //! calls of its transport and of the bells it rings. [`thread`] turns it on Linux.
 //!
 //! # What a hostile client can make it do
-//! A look at its ring for each ring of its bell, and to lose [`LOST_AT_A_GO`] messages each `I_min`. A
+//! A look at its ring for each ring of its bell, and to lose [`LOST_AT_A_GO`] messages each [`PAUSE`]. A
 //! bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
 //! makes no sense.
 
@@ -25,8 +25,8 @@ use std::collections::BinaryHeap;
 use std::fmt;
 
 use punctual_linux::pass::PassError;
-use punctual_model::Instant;
 use punctual_model::channel::{Framing, Packetisation};
+use punctual_model::{Duration, Instant};
 use punctual_policy::outlet::{Next, NoRoom, Offered, Outlet, Terms};
 use punctual_ring::frames::{Corrupt, Rest, Wake};
 
@@ -40,7 +40,10 @@ use channel::{Head, promised};
 pub const MOST_VAIN: u32 = 256;
 
 /// Messages of one channel that are lost in one go; the others have their turn then.
-const LOST_AT_A_GO: u32 = 64;
+const LOST_AT_A_GO: u32 = 8;
+
+/// For how long at least a channel is left alone that loses more than that.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// After so many rings the bell is silenced, before it is full and rings no more.
 const RINGS: u32 = 64;
@@ -161,6 +164,8 @@ impl<T: Transport<To = u32>> Sender<T> {
         if !channel.ended {
             let _was_open = self.outlet.close(channel.outlet);
         }
+        // Its number may be another's by the time that it is told.
+        self.ended.retain(|(other, _)| *other != key);
         if channel.again {
             self.again.retain(|Reverse((_, other))| *other != key);
         }
@@ -201,7 +206,8 @@ impl<T: Transport<To = u32>> Sender<T> {
 
     /// Hands over at most one block. `clock` is asked when that was done.
     pub fn turn(&mut self, now: Instant, clock: impl Fn() -> Instant) -> Turn {
-        while let Some(Reverse((at, key))) = self.again.peek().copied()
+        // One a turn, so that whoever loses messages delays others by no more than that.
+        if let Some(Reverse((at, key))) = self.again.peek().copied()
             && at <= now
         {
             self.again.pop();
@@ -236,20 +242,26 @@ impl<T: Transport<To = u32>> Sender<T> {
                 Ok(None) => match takes.rest() {
                     // What came before the end is sent before it.
                     Ok(Rest::Sleep) if channel.gone => return self.end(key, Ended::ClientGone),
-                    Ok(Rest::Sleep) => return,
+                    Ok(Rest::Sleep) => {
+                        channel.rested = true;
+                        return;
+                    }
                     Ok(Rest::Work) => continue,
                     Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
                 },
                 Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
             };
             if !is_known {
-                channel.seen = now;
+                // What came while the message before it was on its way may have come at any time in it.
+                channel.since = if channel.rested { now } else { channel.seen };
+                (channel.seen, channel.rested) = (now, false);
             }
             // At most `Geometry::MAX_MESSAGE`.
             let (position, bytes) = (frame.position(), frame.len() as u32);
             let number = takes.released();
             recorder.offered(bytes);
-            match self.outlet.offer(now, channel.outlet, channel.seen, bytes) {
+            let (since, seen) = (channel.since, channel.seen);
+            match self.outlet.offer_since(now, channel.outlet, since, seen, bytes) {
                 Offered::Taken { logical, conforming } => {
                     channel.vain = 0;
                     recorder.taken(bytes, logical, conforming);
@@ -270,14 +282,15 @@ impl<T: Transport<To = u32>> Sender<T> {
                 }
             }
         }
-        let later = now.saturating_add(channel.opening.terms.arrivals.min_inter_arrival());
-        self.look_again(later, key);
+        let spacing = channel.opening.terms.arrivals.min_inter_arrival();
+        self.look_again(now.saturating_add(spacing.max(PAUSE)), key);
     }
 
     fn look_again(&mut self, at: Instant, key: u32) {
         if let Some(channel) = self.channels[key as usize].as_mut()
             && !std::mem::replace(&mut channel.again, true)
         {
+            channel.rested = true;
             self.again.push(Reverse((at, key)));
         }
     }

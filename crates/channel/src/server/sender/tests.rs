@@ -236,6 +236,37 @@ fn what_the_link_does_not_take_waits_or_is_lost_and_counted() {
     assert_eq!(books.late, 1, "the one that had to wait: {books:?}");
 }
 
+/// A sender that keeps to its contract, with a delay bound above its spacing, behind somebody whose
+/// message takes long: it falls behind, loses nothing, and comes up again.
+#[test]
+fn who_keeps_to_the_contract_loses_nothing_while_a_message_waits() {
+    for too_early in [TooEarly::IsLost, TooEarly::Waits] {
+        let mut sender = sender(2, no_fault);
+        let long = Terms { promise: Promise::BestEffort, ..terms(1, 1, 1, TooEarly::Waits) };
+        let (mut other, channel) = Client::new(long, Framing::Fragments);
+        sender.open(ns(0), 0, channel).expect("room");
+        let (mut client, channel) = Client::new(terms(100, 1, 500, too_early), Framing::Fragments);
+        sender.open(ns(0), 1, channel).expect("room");
+        let now = Cell::new(0);
+        for n in 0..40 {
+            let at = n * 100;
+            run(&mut sender, &now, at);
+            now.set(now.get().max(at));
+            // Blocks of two packets take 200 of a link that 50 of each 100 are wanted of.
+            if n % 8 == 0 {
+                let _ = other.put(200);
+                sender.look(ns(now.get()), 0, false);
+            }
+            if client.put(50) == Wake::Ring {
+                sender.look(ns(now.get()), 1, false);
+            }
+        }
+        run(&mut sender, &now, 10_000);
+        let books = client.books();
+        assert_eq!((books.sent, books.losses.total(), books.late), (40, 0, 0), "{books:?}");
+    }
+}
+
 /// Channels that open, send, close, are replaced and cheat, at random: what is offered is sent, lost or
 /// on its way, and every open channel goes on.
 #[test]

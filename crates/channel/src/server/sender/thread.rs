@@ -233,10 +233,7 @@ impl Turning {
         loop {
             let now = clock::now();
             let turn = self.sender.turn(now, clock::now);
-            while let Some((key, why)) = self.sender.ended() {
-                // There is room for the end of each channel.
-                let _ = self.post.report(Report::Ended { key, why });
-            }
+            self.tell_ends();
             blocks += 1;
             let sleep = match turn {
                 Turn::Again if blocks < BLOCKS && now - looked < LOOKS_EVERY => continue,
@@ -252,15 +249,10 @@ impl Turning {
             if heard.is_err() {
                 return;
             }
+            let mut ordered = false;
             for event in rung.drain(..) {
                 if event.data.u64() == POST {
-                    self.post.silence();
-                    while let Some(order) = self.post.take() {
-                        self.carry_out(order);
-                    }
-                    if self.post.is_abandoned() {
-                        return;
-                    }
+                    ordered = true;
                 } else {
                     let flags = event.flags;
                     let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
@@ -269,6 +261,24 @@ impl Turning {
                     self.sender.look(clock::now(), event.data.u64() as u32, gone);
                 }
             }
+            // After the bells: those that rang are of the channels that have the numbers until here.
+            if ordered {
+                self.post.silence();
+                while let Some(order) = self.post.take() {
+                    self.tell_ends();
+                    self.carry_out(order);
+                }
+                if self.post.is_abandoned() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn tell_ends(&mut self) {
+        while let Some((key, why)) = self.sender.ended() {
+            // There is room for the end of each channel.
+            let _ = self.post.report(Report::Ended { key, why });
         }
     }
 
