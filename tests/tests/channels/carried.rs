@@ -96,8 +96,8 @@ fn what_does_not_fit_is_refused_with_an_offer_that_is_taken() {
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();
     let address = listener().1;
-    // A quarter of the link each.
-    let want = to(address, 1_400, 45, Framing::Datagram);
+    // A third of what link and processor do one after the other, each.
+    let want = to(address, 1_400, 65, Framing::Datagram);
     let mut granted = Vec::new();
     let refused = loop {
         match connection.open_channel(&want) {
