@@ -10,8 +10,8 @@
 //! calls of its transport and of the bells it rings. [`thread`] turns it on Linux.
 //!
 //! # What a hostile client can make it do
-//! A look at its ring for each ring of its bell, and to lose [`LOST_AT_A_GO`] messages each [`PAUSE`]. A
-//! bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
+//! A look at its ring for each ring of its bell, and to lose [`LOST_AT_A_GO`] messages each `I_min`, or each
+//! [`PAUSE`] where they have a wrong size. A bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
 //! makes no sense.
 
 mod channel;
@@ -42,7 +42,7 @@ pub const MOST_VAIN: u32 = 256;
 /// Messages of one channel that are lost in one go; the others have their turn then.
 const LOST_AT_A_GO: u32 = 8;
 
-/// For how long at least a channel is left alone that loses more than that.
+/// For how long a channel is left alone that loses more than that because they have a wrong size.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// After so many rings the bell is silenced, before it is full and rings no more.
@@ -235,6 +235,7 @@ impl<T: Transport<To = u32>> Sender<T> {
             return;
         }
         let Opening { takes, recorder, bell, .. } = &mut channel.opening;
+        let mut again = now.saturating_add(PAUSE);
         for _ in 0..LOST_AT_A_GO {
             let is_known = takes.known() > 0;
             let frame = match takes.take() {
@@ -275,6 +276,8 @@ impl<T: Transport<To = u32>> Sender<T> {
                     if takes.known() == 0 {
                         return self.look_again(conforms_at, key);
                     }
+                    // Nor does it keep the next one from going when it may.
+                    again = conforms_at;
                 }
                 Offered::WrongSize => {
                     recorder.lost(Loss::WrongSize);
@@ -283,7 +286,7 @@ impl<T: Transport<To = u32>> Sender<T> {
             }
         }
         let spacing = channel.opening.terms.arrivals.min_inter_arrival();
-        self.look_again(now.saturating_add(spacing.max(PAUSE)), key);
+        self.look_again(again.max(now.saturating_add(spacing.min(PAUSE))), key);
     }
 
     fn look_again(&mut self, at: Instant, key: u32) {

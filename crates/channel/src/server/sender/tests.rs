@@ -236,6 +236,30 @@ fn what_the_link_does_not_take_waits_or_is_lost_and_counted() {
     assert_eq!(books.late, 1, "the one that had to wait: {books:?}");
 }
 
+/// However much more is written, what the contract allows is sent.
+#[test]
+fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
+    let mut sender = sender(1, no_fault);
+    let (mut client, channel) =
+        Client::new(terms(5_000, 3, 500, TooEarly::IsLost), Framing::Fragments);
+    sender.open(ns(0), 0, channel).expect("room");
+    let now = Cell::new(0);
+    for at in 0..10_000 {
+        now.set(now.get().max(at * 100));
+        while let Ok(Some(slot)) = client.puts.claim() {
+            slot.push(50, 0);
+            if client.puts.publish() == Wake::Ring {
+                sender.look(ns(now.get()), 0, false);
+            }
+        }
+        run(&mut sender, &now, at * 100);
+    }
+    let books = client.books();
+    // A million nanoseconds, one each five thousand.
+    assert!((198..=202).contains(&books.sent), "{books:?}");
+    assert!(books.losses.too_early > 100, "{books:?}");
+}
+
 /// A sender that keeps to its contract, with a delay bound above its spacing, behind somebody whose
 /// message takes long: it falls behind, loses nothing, and comes up again.
 #[test]
