@@ -1,26 +1,32 @@
 //! `punctual modem`: soft modems behind ttys.
 
+mod network;
+mod pair;
 mod pty;
+mod recording;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_linux::clock;
-use punctual_model::Duration;
-use punctual_softmodem::exchange::{BLOCK, Exchange, Medium};
-use punctual_softmodem::{SAMPLE_RATE, impair};
+use punctual_model::{Duration, Instant};
+use punctual_softmodem::SAMPLE_RATE;
+use punctual_softmodem::exchange::BLOCK;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
-use pty::{Pty, Terminal};
 
 const HELP: &str = "\
 Examples: two modems that call each other, on a good line and on a bad one; with promised CPU time
   punctual modem --pair /tmp/modem-a /tmp/modem-b
   punctual modem --pair a b --snr-db 22 --echo-db 20 --ppm 50 --gaps 0.2
   sudo punctual run --reserve 2ms/20ms -- punctual modem --pair /tmp/modem-a /tmp/modem-b
+Two hosts: one can be called, the other calls it
+  punctual modem --tty /tmp/modem --listen 0.0.0.0:5004
+  punctual modem --tty /tmp/modem --call other-host:5004
+What a modem says, as a file
+  punctual modem --tty /tmp/modem --wav-out said.wav
 
 Then, in two terminals: minicom -D /tmp/modem-a, and there ATDT1; minicom -D /tmp/modem-b, and there
 ATA when it rings (or ATS0=1 before). Any number reaches the other modem. docs/modem.md has all
@@ -31,63 +37,62 @@ Exit codes: 0 ended by a signal or after --seconds, 2 bad usage, 3 this host can
 /// How long a block of samples lasts.
 const PERIOD: Duration = Duration::from_nanos(BLOCK as u64 * 1_000_000_000 / SAMPLE_RATE as u64);
 
-/// So far behind, the time line begins anew instead of being caught up with. Nothing is lost: both
-/// modems and the line between them stood still together.
+/// So far behind, the time line begins anew instead of being caught up with.
 const HOPELESS: Duration = Duration::from_millis(500);
 
 /// Soft modems that programs use through a tty, as they would a modem of old
 ///
 /// Each modem is a pseudo-terminal with AT commands, V.21, V.23, Bell 103 and V.22bis, and V.42
-/// error correction. The line between the two is emulated.
+/// error correction. The line is emulated between two modems here (--pair), leads to another host
+/// as G.711 audio in RTP (--listen, --call), or is a file (--wav-in, --wav-out).
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["pair", "tty"]))]
 pub(crate) struct Args {
     /// Two modems joined by a line: links with these names lead to their ttys
-    #[arg(long, num_args = 2, value_names = ["A", "B"], required = true)]
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
     pair: Vec<PathBuf>,
-    /// What the line takes from a signal, in dB
-    #[arg(long, value_name = "DB", default_value_t = 10.0)]
-    loss_db: f64,
-    /// The signal over the noise where it is received, in dB
-    #[arg(long, value_name = "DB", default_value_t = 40.0)]
-    snr_db: f64,
-    /// Each hears itself so many dB weaker, 10 ms later [default: no echo]
-    #[arg(long, value_name = "DB")]
-    echo_db: Option<f64>,
-    /// How much faster B's sample clock runs, in parts per million
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true,
-          value_parser = clap::value_parser!(i32).range(-500..=500))]
-    ppm: i32,
-    /// Percent of the samples lost, in gaps of 20 ms
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
-    gaps: f64,
-    /// Draws noise and gaps
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    line: pair::Line,
+    /// One modem whose line leads to another host or is a file: a link with this name leads to its
+    /// tty
+    #[arg(long, value_name = "PATH")]
+    tty: Option<PathBuf>,
+    #[command(flatten)]
+    network: network::Network,
+    #[command(flatten)]
+    recording: recording::Recording,
     /// End by itself after so many seconds
     #[arg(long)]
     seconds: Option<u32>,
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let [a, b] = args.pair.as_slice() else {
-        return Err(Failure::bad_input("--pair takes two names"));
-    };
-    let medium = medium(args)?;
-    let end = ending()?;
-    let mut terminals = [Terminal::new(Pty::open(a)?), Terminal::new(Pty::open(b)?)];
-    for (path, terminal) in [a, b].into_iter().zip(&terminals) {
-        output::print(&format!("{} is a modem: {}\n", path.display(), terminal.pty().tty()))?;
+    let until = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    match (args.pair.as_slice(), &args.tty) {
+        ([a, b], _) => pair::main([a, b], &args.line, until),
+        (_, Some(tty)) if args.recording.is_asked_for() => {
+            recording::main(tty, &args.recording, until)
+        }
+        (_, Some(tty)) => network::main(tty, &args.network, until),
+        _ => Err(Failure::bad_input("--pair takes two names, --tty takes one")),
     }
-    let mut exchange = Exchange::new(medium);
+}
+
+/// Has `step` do what is due every 20 ms, until a signal or for so long.
+///
+/// A process that is late catches up, unless it is hopelessly late: then the time between is left
+/// out.
+fn every_block(
+    lasting: Option<Duration>,
+    mut step: impl FnMut(Instant) -> Result<(), Failure>,
+) -> Outcome {
+    let end = ending()?;
     let start = clock::now();
-    let until = args.seconds.map(|seconds| start + Duration::from_secs(seconds.into()));
+    let until = lasting.map(|lasting| start + lasting);
     let mut next = start;
     while !end.load(Ordering::Relaxed) && until.is_none_or(|until| next < until) {
-        for (which, terminal) in terminals.iter_mut().enumerate() {
-            terminal.serve(next, exchange.station(which)).map_err(Failure::cannot_here)?;
-        }
-        exchange.step(next);
+        step(next)?;
         next += PERIOD;
         let now = clock::now();
         if now > next + HOPELESS {
@@ -96,25 +101,6 @@ pub(crate) fn main(args: &Args) -> Outcome {
         clock::sleep_until(next);
     }
     Ok(Exit::Kept)
-}
-
-/// The line that the arguments ask for.
-fn medium(args: &Args) -> Result<impl Medium + use<>, Failure> {
-    let finite = |name: &str, value: f64, from: f64, to: f64| {
-        if (from..=to).contains(&value) {
-            return Ok(value);
-        }
-        Err(Failure::bad_input(format!("--{name} takes {from} to {to}, not {value}")))
-    };
-    let line = impair::Quality {
-        loss_db: finite("loss-db", args.loss_db, 0.0, 40.0)?,
-        snr_db: finite("snr-db", args.snr_db, 0.0, 100.0)?,
-        echo_db: args.echo_db.map(|db| finite("echo-db", db, 0.0, 100.0)).transpose()?,
-        ppm: args.ppm,
-        gaps_per_million: (finite("gaps", args.gaps, 0.0, 50.0)? * 10_000.0) as u32,
-        seed: args.seed,
-    };
-    Ok(line.medium())
 }
 
 /// Becomes true when somebody wants us to end: the links must go first.

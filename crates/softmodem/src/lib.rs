@@ -10,7 +10,8 @@
 //! - [`lapm`]: V.42 error correction; [`uart`]: characters where there is none.
 //! - [`rtp`]: a line over UDP: G.711 audio in RTP.
 //! - [`supervision`]: bad signal leads to a retrain, and then to NO CARRIER.
-//! - [`station`]: all of these as one modem, over [`pump`]; [`exchange`]: two of them on one host.
+//! - [`station`]: all of these as one modem, over [`pump`]; [`exchange`]: two of them on one host;
+//!   [`trunk`]: one, and the far one on another host.
 //! - [`impair`]: noise, loss, echo, drift and gaps, around any line.
 //! - [`transfer`]: a file through such frames, and how much of it arrived intact.
 //! - [`at`]: the commands and result codes of a Hayes modem, as its terminal sees it.
@@ -36,6 +37,7 @@ pub mod rtp;
 pub mod station;
 pub mod supervision;
 pub mod transfer;
+pub mod trunk;
 pub mod uart;
 
 pub use bank::{Bank, BankConfig, BankError, BankStats, LineStats};

@@ -56,8 +56,7 @@ impl Load {
 }
 
 pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
-    let config = Config { cpu: "700us/1ms", ..Config::fragments("1gbit/s", 1) };
-    let broker = lab.broker(&config)?;
+    let broker = lab.broker(&Config::fragments("1gbit/s", 1))?;
     let stream = streams(lab, &broker, extent)?;
     let slowdown = slowdown(lab, &broker, extent)?;
     Ok(Page::new("load", vec![stream, slowdown]))
@@ -234,14 +233,14 @@ fn slow_run(
     clock::sleep_until(start + Duration::from_millis(150));
     let admitted = broker.channels()?.totals.map_or(0, |totals| totals.cpu_ppm) as f64 / 1e6;
     let (began, before) = (clock::now(), broker.process.thread_time("sender")?);
-    let client_before = stream.as_ref().map_or(Ok(0), |one| one.thread_time("l4atm"))?;
+    let client_before = stream.as_ref().map_or(Ok(0), |one| one.first_thread_time())?;
     let working: Vec<Member> =
         (0..cpus).map(|_| lab.start(&Role::Work { rounds })).collect::<Result<_, _>>()?;
     let worked: Vec<Worked> =
         working.into_iter().map(|one| one.report(patience)).collect::<Result<_, _>>()?;
     let took = clock::now().saturating_since(began).as_nanos() as f64;
     let server = broker.process.thread_time("sender")? - before;
-    let client = stream.as_ref().map_or(Ok(0), |one| one.thread_time("l4atm"))? - client_before;
+    let client = stream.as_ref().map_or(Ok(0), |one| one.first_thread_time())? - client_before;
     drop(stream);
     drop(sink);
     // That the channel of a client that was killed is gone.

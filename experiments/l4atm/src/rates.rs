@@ -4,12 +4,17 @@ use punctual_model::{Duration, Instant};
 
 use crate::lab::Heard;
 
-/// In Mbit/s of message, from the first to the last of what was heard; of less than two 0.
+/// In Mbit/s of message, from the beginning of the first message to that of the last; of less than two
+/// messages 0.
 pub(crate) fn mbits(heard: &[Heard]) -> f64 {
-    let (Some(first), Some(last)) = (heard.first(), heard.last()) else { return 0.0 };
-    // The first one's bytes came before the time that is counted.
-    let bytes: u64 = heard.iter().skip(1).map(|one| u64::from(one.bytes)).sum();
-    let nanos = last.at.saturating_since(first.at).as_nanos();
+    let is_first = |one: &Heard| one.stamp.is_some();
+    let (Some(first), Some(last)) =
+        (heard.iter().position(is_first), heard.iter().rposition(is_first))
+    else {
+        return 0.0;
+    };
+    let bytes: u64 = heard[first..last].iter().map(|one| u64::from(one.bytes)).sum();
+    let nanos = heard[last].at.saturating_since(heard[first].at).as_nanos();
     if nanos == 0 { 0.0 } else { bytes as f64 * 8e3 / nanos as f64 }
 }
 
@@ -47,7 +52,12 @@ pub(crate) fn most_in(heard: &[Heard], length: Duration) -> u64 {
 
 /// How far gaps were from what they should be, in µs.
 pub(crate) struct Gaps {
+    /// Of all gaps, from their mean.
     pub(crate) deviation: f64,
+    /// Without the hundredth that is furthest off: what is left when a host that stood still is not
+    /// counted.
+    pub(crate) inner: f64,
+    pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) worst: f64,
 }
@@ -62,9 +72,13 @@ impl Gaps {
         let square = off.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / count;
         off.iter_mut().for_each(|one| *one = one.abs());
         off.sort_by(f64::total_cmp);
+        let kept = &off[..off.len() * 99 / 100];
+        let inner = kept.iter().map(|one| one.powi(2)).sum::<f64>() / kept.len().max(1) as f64;
         let at = |part: f64| off.get((off.len() as f64 * part) as usize).copied();
         Self {
             deviation: square.sqrt(),
+            inner: inner.sqrt(),
+            p50: at(0.5).unwrap_or(0.0),
             p99: at(0.99).unwrap_or(0.0),
             worst: off.last().copied().unwrap_or(0.0),
         }

@@ -68,6 +68,8 @@ struct Run {
     client: f64,
     server: f64,
     mbits: f64,
+    /// Of the server's client, a message.
+    sleeps: f64,
 }
 
 pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
@@ -86,6 +88,7 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
             "ns of CPU a datagram: sender thread",
             "client",
             "both",
+            "sleeps of the client a message",
         ],
     );
     let mut runs: Vec<Run> = Vec::new();
@@ -101,6 +104,7 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
             median(runs.iter().filter(|run| run.case == at).map(figure).collect())
         };
         let cost = |ns: f64| if ns.is_nan() { "–".into() } else { format!("{ns:.0}") };
+        let ratio = |of: f64| if of.is_nan() { "–".into() } else { format!("{of:.3}") };
         let (server, client) = (of(|run| run.server), of(|run| run.client));
         let both = if server.is_nan() { client } else { server + client };
         table.row(vec![
@@ -111,6 +115,7 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
             cost(server),
             cost(client),
             cost(both),
+            ratio(of(|run| run.sleeps)),
         ]);
     }
     Ok(Page::new("throughput", vec![table]))
@@ -177,14 +182,15 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
     let seconds = (ended - began).as_nanos() as f64 / 1e9;
     // Of the whole time that it sent: a little longer than it was watched.
     let share = seconds / ((until + edge - start).as_nanos() as f64 / 1e9);
-    let (client, server) = match case.way {
+    let (client, server, sleeps) = match case.way {
         Way::Server { .. } => {
             let wrote: Wrote = member.report(patience)?;
-            (wrote.cpu_ns as f64 * share, (time_after - time_before) as f64)
+            let sleeps = wrote.sleeps as f64 / wrote.messages.max(1) as f64;
+            (wrote.cpu_ns as f64 * share, (time_after - time_before) as f64, sleeps)
         }
         _ => {
             let sent: Sent = member.report(patience)?;
-            (sent.cpu_ns as f64 * share, f64::NAN)
+            (sent.cpu_ns as f64 * share, f64::NAN, f64::NAN)
         }
     };
     // IP fragments become one datagram again before the socket sees them.
@@ -196,13 +202,20 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
         client: client / datagrams,
         server: server / datagrams,
         mbits: datagrams * message * 8.0 / seconds / 1e6,
+        sleeps,
     })
 }
 
 /// With a receiver that reads, which iperf3 needs: on the other CPU.
 fn iperf(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, Error> {
-    let none =
-        Run { case: at, datagrams: f64::NAN, client: f64::NAN, server: f64::NAN, mbits: f64::NAN };
+    let none = Run {
+        case: at,
+        datagrams: f64::NAN,
+        client: f64::NAN,
+        server: f64::NAN,
+        mbits: f64::NAN,
+        sleeps: f64::NAN,
+    };
     if Command::new("iperf3").arg("-v").output().is_err() {
         eprintln!("no iperf3 here");
         return Ok(none);
@@ -230,5 +243,6 @@ fn iperf(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run,
         client: cpu / 100.0 * took * 1e9 / packets,
         server: f64::NAN,
         mbits: packets * f64::from(case.bytes) * 8.0 / took / 1e6,
+        sleeps: f64::NAN,
     })
 }

@@ -1,6 +1,6 @@
 //! Real-time upcalls: how much each test admits, what delayed preemption saves; and beside it how
 //! tight every test of this project is. In virtual time, so exact and the same on every machine;
-//! and `live`, the same comparison on this one.
+//! and `live`, the same comparison on this one, and `udp`, client and server over UDP.
 
 mod admission;
 mod live;
@@ -8,6 +8,7 @@ mod sets;
 mod switches;
 mod table;
 mod tightness;
+mod udp;
 
 use std::fs;
 use std::io::{self, Write};
@@ -40,6 +41,14 @@ enum Command {
         /// What it is to do
         role: String,
     },
+    /// Client and server over UDP, as upcalls and as plain processes, as root
+    Udp(udp::Args),
+    /// One of its processes
+    #[command(hide = true)]
+    UdpProcess {
+        /// What it is to do
+        role: String,
+    },
 }
 
 /// The study of real-time upcalls, in virtual time
@@ -66,6 +75,8 @@ fn main() -> ExitCode {
     let live = match &args.command {
         Some(Command::Live(live)) => Some(live::compare(live)),
         Some(Command::LiveProcess { role }) => Some(live::play(role)),
+        Some(Command::Udp(udp)) => Some(udp::compare(udp)),
+        Some(Command::UdpProcess { role }) => Some(udp::play(role)),
         None => None,
     };
     match live {

@@ -6,8 +6,8 @@
 //! - [`jitter`]: packets that come when they come, played as the local clock asks.
 //! - [`Receiver`], [`Sender`]: all of it together, one for each direction.
 //!
-//! Pure: `now` in, samples out. Nothing here opens a socket, and nothing allocates once it is made
-//! but the packets that [`Sender`] fills.
+//! [`crate::trunk`] makes calls of it. Pure: `now` in, samples out. Nothing here opens a socket, and
+//! nothing allocates once it is made but the packets that [`Sender`] fills.
 
 pub mod g711;
 pub mod jitter;

@@ -126,6 +126,11 @@ impl Receiver {
         self.source.map(|(_, last)| last)
     }
 
+    /// Who is heard (SSRC): believed already, or the first to be tried.
+    pub fn source(&self) -> Option<u32> {
+        self.source.map(|(source, _)| source)
+    }
+
     /// What became of packets.
     pub fn stats(&self) -> ReceiverStats {
         ReceiverStats {

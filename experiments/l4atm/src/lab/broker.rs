@@ -51,6 +51,8 @@ impl Config {
             packet: 1_440,
             packets_per_block: train,
             headers: DATAGRAM_HEADERS + 32,
+            // Over a longer time than a message's: within a millisecond all messages could come at once.
+            cpu: "5ms/10ms",
             ..Self::datagrams(link)
         }
     }

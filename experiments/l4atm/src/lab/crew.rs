@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, die_with_parent};
@@ -12,7 +13,11 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 
 /// One of them. Killed when dropped.
-pub(crate) struct Member(Child);
+pub(crate) struct Member {
+    child: Child,
+    /// Reads what it prints, so that it never waits for a pipe to be emptied.
+    printed: Option<JoinHandle<std::io::Result<String>>>,
+}
 
 impl Member {
     pub(super) fn start(command: &mut Command, blocked: &Blocked) -> Result<Self, Error> {
@@ -20,28 +25,34 @@ impl Member {
         die_with_parent(command);
         blocked.unblock_on_exec(command);
         let program = command.get_program().to_owned();
-        let child = command.spawn().map_err(|why| format!("{}: {why}", program.display()))?;
-        Ok(Self(child))
+        let mut child = command.spawn().map_err(|why| format!("{}: {why}", program.display()))?;
+        let printed = child.stdout.take().map(|mut stdout| {
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                stdout.read_to_string(&mut text).map(|_| text)
+            })
+        });
+        Ok(Self { child, printed })
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     /// What it printed, when it has ended, within this time.
     pub(crate) fn output(mut self, patience: Duration) -> Result<String, Error> {
         let until = clock::now() + patience;
-        while self.0.try_wait()?.is_none() {
+        while self.child.try_wait()?.is_none() {
             if clock::now() > until {
                 return Err(format!("process {} does not end", self.pid()).into());
             }
             clock::sleep(Duration::from_millis(2));
         }
-        let status = self.0.wait()?;
-        let mut text = String::new();
-        if let Some(mut stdout) = self.0.stdout.take() {
-            stdout.read_to_string(&mut text)?;
-        }
+        let status = self.child.wait()?;
+        let text = match self.printed.take().map(JoinHandle::join) {
+            Some(Ok(text)) => text?,
+            _ => return Err("nobody read what a process printed".into()),
+        };
         match status.success() {
             true => Ok(text),
             false => Err(format!("a process of the experiment ended with {status}").into()),
@@ -51,6 +62,12 @@ impl Member {
     /// The same, as what its role reports.
     pub(crate) fn report<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Error> {
         Ok(serde_json::from_str(&self.output(patience)?)?)
+    }
+
+    /// Processor time of its first thread, in nanoseconds, from the scheduler's books.
+    pub(crate) fn first_thread_time(&self) -> Result<u64, Error> {
+        let books = fs::read_to_string(format!("/proc/{}/schedstat", self.pid()))?;
+        Ok(books.split(' ').next().unwrap_or_default().parse()?)
     }
 
     /// Processor time of its thread of this name, in nanoseconds, from the scheduler's books.
@@ -70,7 +87,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

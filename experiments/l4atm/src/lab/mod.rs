@@ -131,7 +131,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// As many as the kernel gives root.
+/// As many as there may be: more than the hard limit takes CAP_SYS_RESOURCE.
 fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     const MANY: u64 = 200_000;

@@ -1,5 +1,6 @@
 //! A client that sends through one channel.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -55,6 +56,8 @@ pub(crate) struct Wrote {
     pub(crate) no_room: u64,
     /// Processor time of all that.
     pub(crate) cpu_ns: u64,
+    /// How often it went to sleep meanwhile.
+    pub(crate) sleeps: u64,
     /// What the server says, when the queue was empty or two seconds later.
     pub(crate) status: ChannelStatus,
 }
@@ -87,19 +90,20 @@ impl Writer {
         let (mut sending, queue) = Sending::create(want.geometry())?;
         broker.attach_channel(&granted, queue)?;
         let until = Instant::from_nanos(self.until_ns);
-        let cpu = clock::thread_cpu_time();
+        let (cpu, slept) = (clock::thread_cpu_time(), sleeps());
         let (messages, no_room) = match self.pattern {
             Pattern::Tight => (self.tight(&mut sending, until)?, 0),
             Pattern::Paced { every_ns } => self.paced(&mut sending, until, every_ns.max(1))?,
         };
         let cpu_ns = (clock::thread_cpu_time() - cpu).as_nanos();
+        let sleeps = sleeps() - slept;
         // What is left then, its report says.
         let _ = sending.drain_until(clock::now() + Duration::from_secs(2));
         let all = broker.channels()?.channels;
         let status = all.into_iter().find(|one| one.grant == granted.id());
         let status = status.ok_or("the server does not know this channel")?;
         broker.release_channel(granted)?;
-        Ok(Wrote { messages, no_room, cpu_ns, status })
+        Ok(Wrote { messages, no_room, cpu_ns, sleeps, status })
     }
 
     fn tight(&self, sending: &mut Sending, until: Instant) -> Result<u64, Error> {
@@ -148,4 +152,11 @@ impl Writer {
             clock::sleep_until(due(number).max(soonest));
         }
     }
+}
+
+/// How often this thread has given its CPU up (proc(5)).
+fn sleeps() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }

@@ -1,0 +1,194 @@
+//! Live: what becomes of datagrams when more come than can be worked on.
+//!
+//! Over a veth pair between two network namespaces, from one CPU to another: 2,000 guaranteed datagrams
+//! a second, and a flood, offered together at 1 to 10 times what plain sockets of their own can take.
+//! Each datagram that is received costs 5 or 25 µs of work. Who receives: one plain socket for all; plain
+//! sockets of their own; the channel server's thread with a share for best effort, which discards the
+//! rest by a socket filter, or by an XDP policer.
+//!
+//! `apart`: the kernel's part of receiving is done on the sender's CPU, as by a network card whose
+//! interrupts go elsewhere. `together`: on the receiver's, as by one whose interrupts come there; then
+//! discarding itself takes from the work. Arguments choose: `together 5`.
+
+mod receivers;
+mod senders;
+mod work;
+
+use std::num::NonZeroU32;
+use std::process::{Command, Stdio};
+
+use punctual_channel::server::receiver::BestEffort;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{host, thread};
+use punctual_model::Duration;
+use system_tests::network::{Network, higher, lower};
+
+use crate::receivers::{Kind, Place, Receivers};
+use crate::senders::{Flow, STREAM, send_to};
+use crate::work::Work;
+
+/// What a client does for each datagram, in µs. With the longer one even the largest load can be sent.
+const WORK: [u64; 2] = [5, 25];
+
+/// Offered load, in parts of what can be taken.
+const LOADS: [u64; 4] = [1, 2, 4, 10];
+
+/// Each load with each receiver so often, there and back.
+const ROUNDS: usize = 2;
+
+/// Datagrams of best effort that are read at once, as the server has it.
+const BURST: u32 = 64;
+
+/// Of what our thread was seen to take, so much is the share of best effort.
+const SHARE: f64 = 0.9;
+
+fn main() {
+    if let Err(refused) = sched::try_out(Class::Fifo { priority: 20 }) {
+        println!("receiving: skipped: {refused}");
+        return;
+    }
+    let cpus = thread::affinity();
+    let (Some(&sends), Some(&receives)) = (cpus.first(), cpus.last()) else { return };
+    if sends == receives {
+        println!("receiving: skipped: it takes two CPUs");
+        return;
+    }
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (name, together) in [("apart", false), ("together", true)] {
+        for micros in WORK {
+            if !words.iter().all(|word| *word == name || *word == micros.to_string()) {
+                continue;
+            }
+            let Some(network) = Network::line(2) else { return };
+            if !set_up(&network, together.then_some(receives)) {
+                continue;
+            }
+            let work = std::thread::spawn(move || {
+                thread::pin_to(receives).expect("one of our own CPUs");
+                Work::of(Duration::from_micros(micros))
+            });
+            let work = work.join().expect("no panic");
+            let place = Place { network: &network, cpu: receives, work };
+            compare(&format!("{name}, {micros} µs of work each"), place, sends, 100_000 / micros);
+        }
+    }
+}
+
+/// Datagrams of a train go over the link one by one; which CPU does the kernel's part.
+fn set_up(network: &Network, receives: Option<usize>) -> bool {
+    network.node_of(lower(0)).ip(&format!("link set {} gso_max_segs 1", lower(0).device()));
+    let Some(cpu) = receives else { return true };
+    // The files in /sys are those of the namespace in which it was mounted.
+    let script = format!(
+        "mount -t sysfs sysfs /sys && echo {:x} > /sys/class/net/{}/queues/rx-0/rps_cpus",
+        1_u64 << cpu,
+        higher(0).device(),
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::null());
+    let done = network.node_of(higher(0)).start(&mut command).wait();
+    let done = done.is_ok_and(|status| status.success());
+    if !done {
+        println!("receiving, together: skipped: the receiving CPU could not be chosen");
+    }
+    done
+}
+
+fn run(kind: Kind, place: Place<'_>, sends: usize, rate: u64) -> Result<Flow, String> {
+    let receivers = Receivers::start(kind, place)?;
+    Ok(send_to(&receivers, place.network, sends, rate))
+}
+
+/// The highest rate of which 98 in 100 are worked on, found by going up in steps. Each has three tries,
+/// for the host may have taken the CPU away.
+fn capacity(kind: Kind, place: Place<'_>, sends: usize, step: u64) -> Result<u64, String> {
+    let mut best = 0;
+    for rate in (2..40).map(|steps| steps * step) {
+        let mut taken = false;
+        for _ in 0..3 {
+            let flow = run(kind, place, sends, rate)?;
+            taken = flow.goodput >= 0.98 * flow.offered && flow.offered >= 0.9 * rate as f64;
+            if taken {
+                best = flow.goodput as u64;
+                break;
+            }
+        }
+        if !taken {
+            break;
+        }
+    }
+    if best == 0 { Err("no load could be taken".into()) } else { Ok(best) }
+}
+
+fn compare(name: &str, place: Place<'_>, sends: usize, step: u64) {
+    let before = host::stolen();
+    let plain = capacity(Kind::Own, place, sends, step);
+    let ours = capacity(Kind::Ours { share: None, xdp: false }, place, sends, step);
+    let (plain, ours) = match (plain, ours) {
+        (Ok(plain), Ok(ours)) => (plain, ours),
+        (Err(why), _) | (_, Err(why)) => {
+            println!("receiving, {name}: skipped: {why}");
+            return;
+        }
+    };
+    let rate = ((ours as f64 * SHARE) as u64).saturating_sub(STREAM) as u32;
+    let share = |burst: u32| {
+        let some = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        Some(BestEffort { datagrams_a_second: some(rate), burst: some(burst) })
+    };
+    let (short, long) = (share(BURST), share(rate / 100));
+    let kinds = [
+        ("one plain socket", Kind::Shared),
+        ("plain sockets of their own", Kind::Own),
+        ("ours, socket filter", Kind::Ours { share: short, xdp: false }),
+        ("ours, XDP policer", Kind::Ours { share: short, xdp: true }),
+        ("ours, XDP, burst of 10 ms", Kind::Ours { share: long, xdp: true }),
+    ];
+    let mut flows = vec![vec![Vec::new(); kinds.len()]; LOADS.len()];
+    for round in 0..ROUNDS {
+        for (load, flows) in LOADS.iter().zip(&mut flows) {
+            for at in 0..kinds.len() {
+                let at = if round % 2 == 0 { at } else { kinds.len() - 1 - at };
+                match run(kinds[at].1, place, sends, plain * load) {
+                    Ok(flow) => flows[at].push(flow),
+                    Err(why) if round == 0 => println!("{}: not measured: {why}", kinds[at].0),
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+    println!(
+        "receiving, {name}: 1x is {plain} datagrams/s, what plain sockets of their own took; our thread \
+         took {ours}, best effort's share is {rate}"
+    );
+    for (load, flows) in LOADS.iter().zip(&flows) {
+        for ((kind, _), own) in kinds.iter().zip(flows) {
+            println!("{}", line(*load, kind, own, flows));
+        }
+    }
+    let stolen = before
+        .zip(host::stolen())
+        .map_or(0, |(before, after)| (after - before).as_nanos() / 1_000_000);
+    println!("  stolen by the host meanwhile: {stolen} ms");
+}
+
+/// What one receiver did with one load, beside the plain ones.
+fn line(load: u64, kind: &str, own: &[Flow], all: &[Vec<Flow>]) -> String {
+    let goodput = |flows: &[Flow]| mean(flows, |flow| flow.goodput);
+    let delivered = |flow: &Flow| 100.0 * flow.delivered as f64 / flow.sent.max(1) as f64;
+    let least = own.iter().map(delivered).fold(100.0, f64::min);
+    format!(
+        "  {load:2}x {kind:27} offered {:4.0} k/s, goodput {:5.1} k/s ({:.2} of one socket's, {:.2} of \
+         own sockets'), guaranteed {:.2} % (least {least:.2})",
+        mean(own, |flow| flow.offered) / 1e3,
+        goodput(own) / 1e3,
+        goodput(own) / goodput(&all[0]),
+        goodput(own) / goodput(&all[1]),
+        mean(own, delivered),
+    )
+}
+
+fn mean(flows: &[Flow], of: impl Fn(&Flow) -> f64) -> f64 {
+    flows.iter().map(of).sum::<f64>() / flows.len() as f64
+}

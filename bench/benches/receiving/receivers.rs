@@ -1,0 +1,214 @@
+//! Who receives: a plain socket for all, plain sockets of their own, or the channel server's thread.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use punctual_channel::client::{Geometry, ReceiveError, Receiving};
+use punctual_channel::rings::server;
+use punctual_channel::server::orders::{Desk, desk_and_post};
+use punctual_channel::server::receiver::thread::{self, Order, Report};
+use punctual_channel::server::receiver::{BestEffort, Opening, Receiver, Terms};
+use punctual_linux::clock;
+use punctual_linux::net::xdp::{Policer, XdpMode};
+use punctual_linux::net::{Inbox, Readiness, Setup, UdpSocket};
+use punctual_linux::pass::Bell;
+use punctual_linux::sched::{self, Class};
+use punctual_model::channel::{Framing, LinearBounded, Traffic};
+use punctual_model::{Duration, Instant};
+use system_tests::network::{Network, higher};
+
+use crate::work::{Counts, Work};
+
+/// How long to wait at most before looking whether it is over.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The longest message.
+const LONGEST: u32 = 1_500;
+
+/// Who works on guaranteed datagrams, above ordinary threads; who receives for all, above that.
+const WORKS: Class = Class::Fifo { priority: 9 };
+const RECEIVES: Class = Class::Fifo { priority: 10 };
+const ORDINARY: Class = Class::Other { nice: 0 };
+
+/// Who receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One socket and one ordinary thread for all.
+    Shared,
+    /// A socket and a thread each, that of the guaranteed under SCHED_FIFO.
+    Own,
+    /// The channel server's thread, with a share for best effort if there is one;
+    /// what is beyond it is discarded by an XDP policer, or at the socket.
+    Ours { share: Option<BestEffort>, xdp: bool },
+}
+
+/// Where and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) cpu: usize,
+    pub(crate) work: Work,
+}
+
+/// Threads that receive; they end with this.
+pub(crate) struct Receivers {
+    pub(crate) guaranteed: SocketAddr,
+    pub(crate) others: SocketAddr,
+    pub(crate) counts: Arc<Counts>,
+    desk: Option<Desk<Order, Report>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Receivers {
+    /// Starts them; the error says why this host cannot.
+    pub(crate) fn start(kind: Kind, at: Place<'_>) -> Result<Self, String> {
+        let sockets = [at.socket(), at.socket()];
+        let to = [0, 1].map(|which: usize| sockets[which].local_address().expect("bound"));
+        let mut this = Self {
+            guaranteed: to[0],
+            others: to[1],
+            counts: Arc::default(),
+            desk: None,
+            threads: Vec::new(),
+        };
+        let [guaranteed, others] = sockets;
+        match kind {
+            Kind::Shared => {
+                this.others = to[0];
+                this.plain(at, guaranteed, ORDINARY);
+            }
+            Kind::Own => {
+                this.plain(at, guaranteed, RECEIVES);
+                this.plain(at, others, ORDINARY);
+            }
+            Kind::Ours { share, xdp } => this.ours(at, [guaranteed, others], share, xdp)?,
+        }
+        Ok(this)
+    }
+
+    /// A thread on the receivers' CPU.
+    fn thread(&mut self, at: Place<'_>, class: Class, body: impl FnOnce() + Send + 'static) {
+        let cpu = at.cpu;
+        self.threads.push(std::thread::spawn(move || {
+            punctual_linux::thread::pin_to(cpu).expect("one of our own CPUs");
+            sched::set(punctual_linux::thread::current(), class).expect("was tried out");
+            body();
+        }));
+    }
+
+    /// Reads its socket and does the work itself.
+    fn plain(&mut self, at: Place<'_>, socket: UdpSocket, class: Class) {
+        let (counts, work) = (Arc::clone(&self.counts), at.work);
+        self.thread(at, class, move || {
+            let mut inbox = Inbox::new(16, LONGEST as usize);
+            while !counts.is_stopped() {
+                if socket.receive(&mut inbox).expect("reads") == 0 {
+                    socket.wait(Readiness::Readable, clock::now() + LOOK).expect("waits");
+                }
+                for datagram in inbox.datagrams() {
+                    counts.work_on(work, datagram.bytes.first());
+                }
+            }
+        });
+    }
+
+    /// The channel server's thread, and a client each.
+    fn ours(
+        &mut self,
+        at: Place<'_>,
+        sockets: [UdpSocket; 2],
+        share: Option<BestEffort>,
+        xdp: bool,
+    ) -> Result<(), String> {
+        let mut receiver = Receiver::new(share).expect("descriptors");
+        if xdp {
+            let interface = at.network.interface(higher(0));
+            let attached = at.network.node_of(higher(0)).run(|| {
+                let mut policer = Policer::load(16)?;
+                policer.attach(&interface, XdpMode::Generic).map(|()| policer)
+            });
+            receiver.police_by(attached.map_err(|why| why.to_string())?);
+        }
+        let (mut desk, post) = desk_and_post(16, 16).expect("descriptors");
+        self.thread(at, RECEIVES, move || {
+            thread::run(receiver, post).expect("orders can be waited for");
+        });
+        let spacing = Duration::from_micros(500);
+        let guaranteed = LinearBounded::new(1, LONGEST, spacing, 64).expect("valid");
+        // Any pattern up to 500,000 a second: the share is what counts.
+        let others = LinearBounded::new(1, LONGEST, Duration::from_micros(2), 10_000);
+        let all = [
+            (guaranteed, Some(Duration::from_secs(1)), WORKS),
+            (others.expect("valid"), None, ORDINARY),
+        ];
+        for (id, (socket, (arrivals, delay_bound, class))) in
+            sockets.into_iter().zip(all).enumerate()
+        {
+            let geometry = Geometry::new(1_024, LONGEST).expect("valid");
+            let (receiving, passed) = Receiving::create(geometry).expect("memory");
+            let puts = server::puts(passed.frames, passed.page, geometry).expect("as granted");
+            let bell = Bell::of(passed.bell).expect("a bell");
+            let opening =
+                Opening::new(terms(arrivals, delay_bound), socket, puts, bell).expect("fits");
+            desk.order(Order::Open(id as u64, Box::new(opening))).expect("few are on their way");
+            self.client(at, receiving, class);
+        }
+        self.desk = Some(desk);
+        Ok(())
+    }
+
+    fn client(&mut self, at: Place<'_>, mut receiving: Receiving, class: Class) {
+        let (counts, work) = (Arc::clone(&self.counts), at.work);
+        self.thread(at, class, move || {
+            let mut bytes = [0; LONGEST as usize];
+            while !counts.is_stopped() {
+                match receiving.receive_until(&mut bytes, clock::now() + LOOK) {
+                    Ok(_) => counts.work_on(work, bytes.first()),
+                    Err(ReceiveError::TimedOut) => {}
+                    Err(ReceiveError::ServerGone) => return,
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        });
+    }
+
+    /// Waits until it has worked on so many guaranteed datagrams, or none comes any more.
+    pub(crate) fn settle(&self, guaranteed: u64) {
+        let until: Instant = clock::now() + Duration::from_millis(300);
+        while self.counts.guaranteed() < guaranteed && clock::now() < until {
+            clock::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Place<'_> {
+    fn socket(&self) -> UdpSocket {
+        let setup = Setup::at(higher(0).port(false, 0));
+        self.network.node_of(higher(0)).run(|| UdpSocket::open(&setup)).expect("opens")
+    }
+}
+
+fn terms(arrivals: LinearBounded, delay_bound: Option<Duration>) -> Terms {
+    Terms {
+        traffic: Traffic::Bounded(arrivals),
+        delay_bound,
+        framing: Framing::Datagram,
+        number: 1,
+        least_fragment: NonZeroU16::new(1_400).expect("not zero"),
+        unevenness: Duration::from_millis(100),
+        shared_clock: true,
+    }
+}
+
+impl Drop for Receivers {
+    fn drop(&mut self) {
+        self.counts.stop();
+        self.desk = None;
+        for thread in self.threads.drain(..) {
+            // A panic of it was printed.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! A modem whose line leads to another host: RTP both ways, and no signalling beside it.
+//!
+//! **A stream is the call.** Who dials sends, silence at first. Where a stream begins, it rings;
+//! who answers sends too, and that is how the dialling end learns of it. Who hangs up stops
+//! sending: the other modem hears its carrier go. There is no SIP, so an engaged line is one that
+//! does not answer.
+//!
+//! A stream is believed after two packets in a row (RFC 3550 A.1). During a call only its peer's
+//! address is listened to. Each call has a source identifier of its own, and that of the last call
+//! is not listened to again: what is still under way when somebody hangs up does not ring.
+//!
+//! Pure: packets come with the instant of their arrival, and go with the address to send them to.
+
+use std::net::SocketAddr;
+
+use punctual_model::{Duration, Instant};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::exchange::{BLOCK, MOST_RINGS, RING_CYCLE};
+use crate::rtp::packet::Packet;
+use crate::rtp::{Law, Receiver, SAMPLES_PER_PACKET, Sender};
+use crate::station::{Signal, Station, Told};
+
+const _: () = assert!(BLOCK == SAMPLES_PER_PACKET, "a step fills one packet");
+
+/// A call that nobody takes is given up after so long.
+pub const NO_ANSWER: Duration = Duration::from_secs(60);
+
+/// A caller of whom nothing comes for so long has given up.
+pub const GIVEN_UP: Duration = Duration::from_secs(2);
+
+/// What a trunk is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrunkConfig {
+    /// Whom any number reaches; `None`: there is no dial tone.
+    pub calls: Option<SocketAddr>,
+    /// Whether others can call.
+    pub listens: bool,
+    /// How samples are sent; both laws are understood.
+    pub law: Law,
+    /// Samples that the jitter buffer delays by, at most half of [`crate::rtp::jitter::RING`].
+    pub delay: u32,
+    /// Draws source identifiers and where streams begin: random, but in tests.
+    pub seed: u64,
+}
+
+/// What became of packets since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrunkStats {
+    /// Packets to be sent.
+    pub sent: u64,
+    /// Packets that went to the jitter buffer.
+    pub heard: u64,
+    /// Datagrams dropped: no RTP, no G.711, no stream yet, or not of this call.
+    pub dropped: u64,
+    /// Packets that came after they should have been played.
+    pub late: u64,
+    /// Times that the jitter buffer had to set up its delay anew.
+    pub slips: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    OnHook,
+    /// Off hook, and nobody at the far end.
+    OffHook,
+    Ringing {
+        rings: u32,
+        next: Instant,
+    },
+    Calling {
+        since: Instant,
+    },
+    Through,
+}
+
+/// The modem and its line. Call [`packet`](Self::packet) for what came, then
+/// [`step`](Self::step), every 20 ms.
+pub struct Trunk {
+    config: TrunkConfig,
+    station: Station,
+    state: State,
+    /// Who calls or is called.
+    peer: Option<SocketAddr>,
+    receiver: Receiver,
+    sender: Option<Sender>,
+    /// The far source of the last call.
+    ended: Option<u32>,
+    random: ChaCha8Rng,
+    /// The books but for those of the present receiver.
+    past: TrunkStats,
+}
+
+impl Trunk {
+    /// On hook.
+    pub fn new(config: TrunkConfig) -> Self {
+        Self {
+            config,
+            station: Station::new(),
+            state: State::OnHook,
+            peer: None,
+            receiver: Receiver::new(config.delay),
+            sender: None,
+            ended: None,
+            random: ChaCha8Rng::seed_from_u64(config.seed),
+            past: TrunkStats::default(),
+        }
+    }
+
+    /// The modem.
+    pub fn station(&mut self) -> &mut Station {
+        &mut self.station
+    }
+
+    /// Takes a datagram that came at `now`. One that is not for this call, or that is no RTP, is
+    /// dropped and counted.
+    pub fn packet(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        let is_of_last_call = self.ended.is_some()
+            && Packet::parse(bytes).is_ok_and(|packet| Some(packet.ssrc) == self.ended);
+        let is_wanted = match self.state {
+            State::OnHook => self.config.listens,
+            State::OffHook => false,
+            State::Ringing { .. } | State::Calling { .. } | State::Through => {
+                self.peer == Some(from)
+            }
+        };
+        if is_of_last_call || !is_wanted {
+            self.past.dropped += 1;
+            return;
+        }
+        if self.receiver.packet(now, bytes).is_err() {
+            // The receiver counts them.
+            return;
+        }
+        match self.state {
+            State::OnHook => {
+                self.peer = Some(from);
+                self.state = State::Ringing { rings: 0, next: now };
+            }
+            State::Calling { .. } => {
+                self.state = State::Through;
+                self.station.told(now, Told::Answered);
+            }
+            State::OffHook | State::Ringing { .. } | State::Through => {}
+        }
+    }
+
+    /// Passes 20 ms of everything. If it returns an address, `packet` is to be sent there.
+    #[must_use = "a packet that is not sent is silence at the far end"]
+    pub fn step(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<SocketAddr> {
+        self.look_at_the_clock(now);
+        // Played also while it rings, so that the delay is right when somebody answers.
+        let mut heard = [0; BLOCK];
+        self.receiver.play(&mut heard);
+        if self.state != State::Through {
+            heard = [0; BLOCK];
+        }
+        let mut said = [0; BLOCK];
+        self.station.exchange(now, &heard, &mut said);
+        while let Some(signal) = self.station.next_signal() {
+            self.signal(now, &signal);
+        }
+        let (to, sender) = self.peer.zip(self.sender.as_mut())?;
+        let mut is_full = false;
+        for sample in said {
+            is_full |= sender.sample(sample, packet);
+        }
+        self.past.sent += u64::from(is_full);
+        is_full.then_some(to)
+    }
+
+    /// Whether a far end sends, and this one too.
+    pub fn is_through(&self) -> bool {
+        self.state == State::Through
+    }
+
+    /// What became of packets.
+    pub fn stats(&self) -> TrunkStats {
+        let present = self.receiver.stats();
+        TrunkStats {
+            sent: self.past.sent,
+            heard: self.past.heard + present.accepted,
+            dropped: self.past.dropped + present.refused,
+            late: self.past.late + present.played.late,
+            slips: self.past.slips + present.played.slips,
+        }
+    }
+
+    fn look_at_the_clock(&mut self, now: Instant) {
+        match self.state {
+            State::Ringing { rings, next } => {
+                let last = self.receiver.last_heard();
+                let given_up = last.is_none_or(|last| now.saturating_since(last) >= GIVEN_UP);
+                if given_up || rings == MOST_RINGS && now >= next {
+                    self.clear();
+                } else if now >= next {
+                    self.state = State::Ringing { rings: rings + 1, next: next + RING_CYCLE };
+                    self.station.told(now, Told::Ring);
+                }
+            }
+            State::Calling { since } if now.saturating_since(since) >= NO_ANSWER => {
+                self.station.told(now, Told::NoAnswer);
+            }
+            _ => {}
+        }
+    }
+
+    fn signal(&mut self, now: Instant, signal: &Signal) {
+        let rings = matches!(self.state, State::Ringing { .. });
+        match signal {
+            Signal::Dial(_) if rings => self.station.told(now, Told::Busy),
+            Signal::Dial(_) => {
+                self.clear();
+                match self.config.calls {
+                    Some(to) => {
+                        self.peer = Some(to);
+                        self.speak();
+                        self.state = State::Calling { since: now };
+                    }
+                    None => self.station.told(now, Told::NoDialtone),
+                }
+            }
+            Signal::Answer if rings => {
+                self.speak();
+                self.state = State::Through;
+            }
+            Signal::Answer => {
+                self.clear();
+                self.state = State::OffHook;
+            }
+            // Who dialled into a call that comes in hears that it is busy, and it rings on.
+            Signal::HangUp if rings => {}
+            Signal::HangUp => self.clear(),
+        }
+    }
+
+    /// Begins a stream of its own.
+    fn speak(&mut self) {
+        let random = [(); 3].map(|()| self.random.next_u32());
+        self.sender = Some(Sender::new(self.config.law, random));
+    }
+
+    /// On hook, with nothing left of what was before but the books.
+    fn clear(&mut self) {
+        self.past = self.stats();
+        self.ended = self.receiver.source().or(self.ended);
+        self.receiver = Receiver::new(self.config.delay);
+        (self.sender, self.peer, self.state) = (None, None, State::OnHook);
+    }
+}
