@@ -12,7 +12,7 @@ use punctual_model::reservation::Enforcement::{Hard, Soft};
 use punctual_model::{Duration, HostProfile, Instant, Overrun, Upcall, UpcallSpec};
 use punctual_runtime::reservation::{Reservations, Reserved};
 use punctual_runtime::{Placement, Running, Stopped, Upcalls};
-use punctual_trace::Kind;
+use punctual_trace::{Event, Kind};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::conduct::{Ends, Worker, idle_program};
@@ -185,8 +185,16 @@ impl State {
         let mut said = String::from("stopped");
         for (task, period) in (0..).zip(&self.periods) {
             let of_task = stopped.events.iter().filter(|event| event.job.task == task);
-            let on_grid = |release, index| self.first + *period * index == release;
-            let off = of_task.clone().filter(|e| !on_grid(e.release, e.job.index)).count();
+            // A machine that stands still may have it contained: then jobs are not numbered meanwhile, and
+            // only the phase stays.
+            let contained = of_task.clone().find(|event| event.kind == Kind::Contained);
+            let contained = contained.map_or(Instant::MAX, |event| event.at);
+            let on_grid = |event: &&Event| {
+                let since = event.release.saturating_since(self.first);
+                let whole = since.as_nanos().is_multiple_of(period.as_nanos());
+                whole && (event.at >= contained || since == *period * event.job.index)
+            };
+            let off = of_task.clone().filter(|event| !on_grid(event)).count();
             let complete = of_task.filter(|event| event.kind == Kind::Complete);
             let mut indices: Vec<u64> = complete.map(|event| event.job.index).collect();
             let all = indices.len();
