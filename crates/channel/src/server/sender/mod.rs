@@ -10,8 +10,8 @@
 //! calls of its transport and of the bells it rings. [`thread`] turns it on Linux.
 //!
 //! # What a hostile client can make it do
-//! A look at its ring for each ring of its bell, and to lose [`LOST_AT_A_GO`] messages each `I_min`, or each
-//! [`PAUSE`] where they have a wrong size. A bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
+//! A look at its ring for each ring of its bell, and to lose what its ring holds each `I_min`, or
+//! [`LOST_AT_A_GO`] messages each [`PAUSE`] where they have a wrong size. A bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
 //! makes no sense.
 
 mod channel;
@@ -39,7 +39,7 @@ use channel::{Head, promised};
 /// most twice: its server may have seen the message before it heard the bell.
 pub const MOST_VAIN: u32 = 256;
 
-/// Messages of one channel that are lost in one go; the others have their turn then.
+/// Messages of a wrong size of one channel that are lost in one go; the others have their turn then.
 const LOST_AT_A_GO: u32 = 8;
 
 /// For how long a channel is left alone that loses more than that because they have a wrong size.
@@ -235,7 +235,6 @@ impl<T: Transport<To = u32>> Sender<T> {
             return;
         }
         let Opening { takes, recorder, bell, .. } = &mut channel.opening;
-        let mut again = now.saturating_add(PAUSE);
         for _ in 0..LOST_AT_A_GO {
             let is_known = takes.known() > 0;
             let frame = match takes.take() {
@@ -271,13 +270,20 @@ impl<T: Transport<To = u32>> Sender<T> {
                 }
                 Offered::TooEarly { conforms_at } => {
                     recorder.lost(Loss::TooEarly);
-                    ring(takes.release(1), bell);
-                    // Not at rest until then: what comes too early costs nobody a look of its own.
-                    if takes.known() == 0 {
-                        return self.look_again(conforms_at, key);
+                    // Whatever was seen with it came as early.
+                    let mut lost = 1;
+                    while takes.known() > 0 {
+                        match takes.take() {
+                            Ok(Some(frame)) => recorder.offered(frame.len() as u32),
+                            Ok(None) => break,
+                            Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
+                        }
+                        recorder.lost(Loss::TooEarly);
+                        lost += 1;
                     }
-                    // Nor does it keep the next one from going when it may.
-                    again = conforms_at;
+                    ring(takes.release(lost), bell);
+                    // Not at rest until then: what comes too early costs nobody a look of its own.
+                    return self.look_again(conforms_at, key);
                 }
                 Offered::WrongSize => {
                     recorder.lost(Loss::WrongSize);
@@ -285,8 +291,7 @@ impl<T: Transport<To = u32>> Sender<T> {
                 }
             }
         }
-        let spacing = channel.opening.terms.arrivals.min_inter_arrival();
-        self.look_again(again.max(now.saturating_add(spacing.min(PAUSE))), key);
+        self.look_again(now.saturating_add(PAUSE), key);
     }
 
     fn look_again(&mut self, at: Instant, key: u32) {
