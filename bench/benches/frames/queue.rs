@@ -3,31 +3,13 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use punctual_channel::rings::View;
 use punctual_linux::memfd::{Others, Readable, Writable};
-use punctual_ring::frames::{Consumer, Geometry, Producer, Words};
+use punctual_ring::frames::{Consumer, Geometry, Producer};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// Of everything that is compared.
 pub(crate) const SLOTS: usize = 64;
-
-/// Memory that is only read.
-pub(crate) struct View(Readable);
-
-impl Words for View {
-    fn count(&self) -> usize {
-        self.0.count()
-    }
-
-    #[inline]
-    fn load(&self, at: usize) -> u64 {
-        self.0.load(at)
-    }
-
-    #[inline]
-    fn load_all(&self, at: usize, into: &mut [u64]) {
-        self.0.load_all(at, into);
-    }
-}
 
 pub(crate) type Queue = (Producer<Writable, View>, Consumer<Writable, View>);
 

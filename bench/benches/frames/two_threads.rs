@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time;
 
+use punctual_channel::rings::View;
 use punctual_linux::memfd::Writable;
 use punctual_linux::pass::{Bell, Heard};
 use punctual_model::Instant;
@@ -12,7 +13,7 @@ use punctual_ring::frames::{Consumer, Producer, Rest, Wake};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::queue::{SLOTS, View, queue, seqpacket};
+use crate::queue::{SLOTS, queue, seqpacket};
 
 /// One of two who send numbers to each other.
 pub(crate) struct Port {
