@@ -54,7 +54,9 @@ impl Transport for Udp {
             let left = &packets[taken..];
             let outcome = match left {
                 [first, _, ..] if self.trains => train(socket, first, left),
-                [first, ..] => send(socket, &[place(first.head), piece(first)], None).map(|()| 1),
+                [first, ..] => {
+                    send(socket, &[Place::of(first.head), piece(first)], None).map(|()| 1)
+                }
                 [] => Ok(0),
             };
             match outcome {
@@ -83,7 +85,7 @@ fn train(
     let count = full + usize::from(shorter);
     let mut parts = [Place::of(&[]); 2 * LONGEST_TRAIN];
     for (packet, parts) in packets[..count].iter().zip(parts.as_chunks_mut::<2>().0) {
-        *parts = [place(packet.head), piece(packet)];
+        *parts = [Place::of(packet.head), piece(packet)];
     }
     let segment = u16::try_from(segment).ok().and_then(NonZeroU16::new).filter(|_| count > 1);
     send(socket, &parts[..2 * count], segment).map(|()| count)
@@ -105,10 +107,6 @@ fn send(
         }
         outcome => outcome,
     }
-}
-
-fn place<'a>(head: &'a [u8]) -> Place<'a> {
-    Place::of(head)
 }
 
 fn piece<'a>(packet: &Packet<'a>) -> Place<'a> {

@@ -145,11 +145,6 @@ impl Rmdp {
         states.map(|state| (state.task, state.period, state.next_if_any()))
     }
 
-    /// The next release of an upcall; none of one that is suspended.
-    pub fn next_of(&self, task: u32) -> Result<Option<Instant>, NoSuchUpcall> {
-        Ok(self.upcalls[self.find(task)?].next_if_any())
-    }
-
     /// The running job does not come back from its iteration: its upcall is suspended, and what was
     /// released of it is dropped (and returned, the running job first, as begun). [`Self::resume`]
     /// takes it back.

@@ -64,8 +64,7 @@ pub struct ChannelBooks {
     processor: Processor,
     entries: BTreeMap<GrantId, Entry>,
     users: BTreeMap<u32, Sum>,
-    /// Channels that send and are promised a delay, and those that are promised nothing.
-    sending: u32,
+    /// Channels that send and are promised nothing.
     best_effort: u32,
     /// The reservations of the host, which the kernel runs before the channels' threads.
     above: Vec<Reservation>,
@@ -91,7 +90,6 @@ impl ChannelBooks {
             processor,
             entries: BTreeMap::new(),
             users: BTreeMap::new(),
-            sending: 0,
             best_effort: 0,
             above: Vec::new(),
             config,
@@ -180,7 +178,6 @@ impl ChannelBooks {
             return Err(denied);
         }
         self.density.add(&channel);
-        self.sending += 1;
         (entry.channel, entry.rate) = (Some(channel), Some(rate));
         Ok(())
     }
@@ -253,7 +250,6 @@ impl ChannelBooks {
                 self.density.remove(channel);
                 self.processor.remove(channel);
                 self.share.channel_ends(rate);
-                self.sending -= 1;
             }
             _ if entry.want.direction == Direction::Send => {
                 self.share.sender_goes();

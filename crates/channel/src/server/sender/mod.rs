@@ -24,7 +24,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-use punctual_linux::pass::PassError;
+use punctual_linux::pass::Bell;
 use punctual_model::channel::{Framing, Packetisation};
 use punctual_model::{Duration, Instant};
 use punctual_policy::outlet::{Next, NoRoom, Offered, Outlet, Terms};
@@ -317,13 +317,10 @@ impl<T: Transport<To = u32>> Sender<T> {
     }
 }
 
-/// A client that is gone is seen by its bell.
-fn ring(wake: Wake, bell: &punctual_linux::pass::Bell) {
+/// That a client is gone is seen by its bell, and not here; else the kernel refuses only for want of
+/// memory, and the client hears the next ring.
+fn ring(wake: Wake, bell: &Bell) {
     if wake == Wake::Ring {
-        match bell.ring() {
-            Ok(()) | Err(PassError::Gone) => {}
-            // Not heard: a client that waits looks again by itself (`client::Sending`).
-            Err(_) => {}
-        }
+        let _ = bell.ring();
     }
 }
