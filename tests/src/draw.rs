@@ -85,6 +85,22 @@ pub fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
     (Contract { reservations, ..Contract::of_tasks(policy, 1, tasks) }, host)
 }
 
+/// A random contract for two to four CPUs, with up to eight tasks for each, and the host it is for.
+pub fn several(rng: &mut impl Rng) -> (Contract, HostProfile) {
+    let policy = POLICIES[rng.random_range(0..POLICIES.len())];
+    let kind = if policy == Policy::Fifo { Kind::FIFO } else { Kind::ANY };
+    let cpus = rng.random_range(2..=4);
+    let named = |(at, task): (usize, Task)| {
+        let spec = TaskSpec { name: format!("t{at}"), ..task.spec().clone() };
+        Task::new(spec).expect("as valid as before")
+    };
+    let of_each: Vec<Task> = (0..cpus).flat_map(|_| tasks(rng, kind)).collect();
+    let switch = if rng.random_bool(0.3) { rng.random_range(1..=20) } else { 0 };
+    let host =
+        HostProfile { context_switch: Service::from_micros(switch), ..HostProfile::ideal(cpus) };
+    (Contract::of_tasks(policy, cpus, of_each.into_iter().enumerate().map(named).collect()), host)
+}
+
 fn reservations(rng: &mut impl Rng) -> Vec<NamedReservation> {
     (0..rng.random_range(1..=2))
         .map(|i| {

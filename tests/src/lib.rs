@@ -8,4 +8,7 @@ pub mod live;
 pub mod network;
 pub mod promise;
 pub mod seeds;
+pub mod soak;
 pub mod stalls;
+pub mod together;
+pub mod upcalls;

@@ -61,6 +61,43 @@ const RUNS: usize = 6;
 /// What an admission may use: systems that take longer would make the others wait.
 const STEPS: u64 = 4_000_000;
 
+/// The same on two to four CPUs without reservations: each has the tasks that admission put there.
+///
+/// # Errors
+/// What was broken, with the seed that replays it.
+pub fn holds_on_several(seed: u64) -> Result<Outcome, String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (contract, host) = draw::several(&mut rng);
+    let Ok(grant) = admit_within(&contract, &host, &mut Steps::new(STEPS)) else {
+        return Ok(Outcome::Refused);
+    };
+    let (mut jobs, mut reached) = (0, 0);
+    for cpu in 0..contract.cpus {
+        let here = |task: &&Task| {
+            grant.tasks.iter().any(|granted| granted.name == task.name() && granted.cpu == cpu)
+        };
+        let tasks: Vec<Task> = contract.tasks.iter().filter(here).cloned().collect();
+        if tasks.is_empty() {
+            continue;
+        }
+        let granted = grant.tasks.iter().filter(|granted| granted.cpu == cpu).cloned().collect();
+        let granted = Grant { tasks: granted, ..grant.clone() };
+        let own = Contract::of_tasks(contract.policy, 1, tasks);
+        let mut summary = Summary::new(&own.tasks);
+        for _ in 0..RUNS {
+            let late = run(&own, &host, &mut rng, &mut summary);
+            if late + summary.late() > 0 {
+                return Err(format!("seed {seed}: a job is late on CPU {cpu}: {contract:#?}"));
+            }
+        }
+        reached += within_bounds(&granted, &summary)
+            .map_err(|why| format!("seed {seed}: CPU {cpu}: {why}: {contract:#?} on {host:?}"))?;
+        jobs += summary.jobs();
+    }
+    let tasks = contract.tasks.len() as u64;
+    Ok(Outcome::Kept { policy: contract.policy, jobs, reached, tasks })
+}
+
 /// How many tasks reached their bounds; which one exceeded its.
 fn within_bounds(grant: &Grant, summary: &Summary) -> Result<u64, String> {
     let mut reached = 0;

@@ -1,78 +1,14 @@
-//! The machine that runs live, `policy::rmdp`, held against the bounds of the analysis in virtual
-//! time. It shares no line with the analysis, nor with the machine of `admitted_systems`.
+//! Admitted upcalls on the machine that runs live: none is late, none exceeds its bound.
 
-use punctual_analysis::admit;
-use punctual_model::{
-    Contract, Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec,
-};
-use punctual_sim::cpu::{Cpu, Supply};
-use punctual_sim::upcalls;
-use punctual_trace::Summary;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-
-/// Takes a given time a PDU.
-struct Load {
-    time_per_pdu: Service,
-}
-
-impl Handler for Load {
-    fn iterate(&mut self, _now: Instant, pdus: u32) -> u32 {
-        pdus
-    }
-}
-
-fn draw(rng: &mut ChaCha8Rng) -> Vec<Upcall> {
-    let count = rng.random_range(1..=8);
-    let share = rng.random_range(0.3..1.1) / f64::from(count);
-    (0..count)
-        .map(|i| {
-            let period_us = rng.random_range(2_000..40_000u64);
-            let batch = rng.random_range(1..=10u32);
-            let pdu_us = share * rng.random_range(0.2..1.8) * period_us as f64 / f64::from(batch);
-            Upcall::new(UpcallSpec {
-                name: format!("u{i}"),
-                period: Duration::from_micros(period_us),
-                batch,
-                quantum: rng.random_range(1..=batch),
-                time_per_pdu: Service::from_micros(
-                    (pdu_us as u64).clamp(1, period_us / u64::from(batch)),
-                ),
-            })
-            .expect("drawn within the rules")
-        })
-        .collect()
-}
+use system_tests::upcalls::holds;
 
 #[test]
 fn admitted_upcalls_never_exceed_their_bounds() {
     let (mut admitted, mut refused) = (0, 0);
     for seed in 0..6_000 {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let upcalls = draw(&mut rng);
-        let contract = Contract::of_upcalls(upcalls.clone());
-        let Ok(grant) = admit(&contract, &HostProfile::ideal(1)) else {
-            refused += 1;
-            continue;
-        };
-        admitted += 1;
-        let phases: Vec<Duration> = upcalls
-            .iter()
-            .map(|u| Duration::from_nanos(rng.random_range(0..u.period().as_nanos())))
-            .collect();
-        let mut handlers: Vec<Load> =
-            upcalls.iter().map(|u| Load { time_per_pdu: u.time_per_pdu() }).collect();
-        let service = |load: &Load, pdus: u32| load.time_per_pdu * u64::from(pdus);
-        let mut summary = Summary::new(&contract.tasks);
-        let mut cpu = Cpu::new(Supply::Whole, Instant::ZERO);
-        let until = Instant::ZERO + Duration::from_millis(300);
-        upcalls::run(&upcalls, &phases, &mut handlers, service, &mut cpu, until, &mut summary)
-            .into_iter()
-            .for_each(|backlog| summary.end(until, backlog));
-        assert_eq!(summary.late(), 0, "seed {seed}: {upcalls:#?}");
-        for (task, seen) in grant.tasks.iter().zip(summary.tasks()) {
-            let bound = task.response_time_bound;
-            assert!(seen.response_time.max() <= Some(bound), "seed {seed}: {}", task.name);
+        match holds(seed).unwrap_or_else(|broken| panic!("{broken}")) {
+            Some(_) => admitted += 1,
+            None => refused += 1,
         }
     }
     assert!(admitted > 3_000 && refused > 500, "{admitted} admitted, {refused} refused");

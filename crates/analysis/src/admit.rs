@@ -22,7 +22,8 @@ use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, Gran
 /// demand under `edf`. Several CPUs are filled by the rules of `partition`. What cannot be decided
 /// within [`Steps::ADMISSION`] is refused.
 pub fn admit(contract: &Contract, host: &HostProfile) -> Result<Grant, Box<Refusal>> {
-    let mut examination = examine(contract, host, &mut Steps::default(), BOUNDS);
+    let mut examination =
+        examine(contract, host, &mut Steps::for_tasks(contract.tasks.len()), BOUNDS);
     match examination.failure.take() {
         None => Ok(examination.grant()),
         Some(failure) => {
@@ -121,6 +122,7 @@ impl Examination {
                     asked: channel.delay_bound(),
                 })
                 .collect(),
+            streams: self.mappings.into(),
             tests: self.tests.into(),
         }
     }

@@ -25,6 +25,7 @@ use core::fmt;
 use punctual_model::{Contract, Duration, HostProfile, Policy, Service, Task, TaskSpec};
 use thiserror::Error;
 
+use crate::edf;
 use crate::examination::{examine, fits, load_of_first_cpu};
 use crate::load::CpuLoad;
 use crate::ratio::Ratio;
@@ -84,6 +85,8 @@ pub enum Test {
     Rmdp,
     /// [`utilisation::sha`].
     Sha,
+    /// [`edf::density`].
+    Density,
     /// The one that decides under the policy: what [`crate::admit()`] answers.
     Exact,
 }
@@ -91,12 +94,11 @@ pub enum Test {
 impl Test {
     /// The tests that admission reports under `policy`, the one that decides last.
     pub fn of(policy: Policy) -> &'static [Self] {
-        if policy == Policy::Rm {
-            &[Self::LiuLayland, Self::Hyperbolic, Self::Exact]
-        } else if policy == Policy::Rmdp {
-            &[Self::LiuLayland, Self::Rmdp, Self::Sha, Self::Exact]
-        } else {
-            &[Self::Exact]
+        match policy {
+            Policy::Rm => &[Self::LiuLayland, Self::Hyperbolic, Self::Exact],
+            Policy::Rmdp => &[Self::LiuLayland, Self::Rmdp, Self::Sha, Self::Exact],
+            Policy::Edf => &[Self::Density, Self::Exact],
+            Policy::Fp | Policy::Fifo => &[Self::Exact],
         }
     }
 
@@ -107,6 +109,7 @@ impl Test {
             Self::Hyperbolic => "hyperbolic",
             Self::Rmdp => "rmdp",
             Self::Sha => "sha",
+            Self::Density => "density",
             Self::Exact => "exact",
         }
     }
@@ -117,6 +120,7 @@ impl Test {
             Self::Hyperbolic => Some(utilisation::hyperbolic),
             Self::Rmdp => Some(utilisation::rmdp),
             Self::Sha => Some(utilisation::sha),
+            Self::Density => Some(edf::density),
             Self::Exact => None,
         }
     }

@@ -1,18 +1,22 @@
 //! What would fit instead of a refused contract: one number of it changed, for each number that
-//! helps.
+//! helps; and where none does, all work made less by the same factor.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use punctual_model::{Contract, HostProfile};
 
 use crate::knobs::{Entry, Search};
-use crate::offer::{Axis, Offer, Offers};
+use crate::offer::{Axis, EntryKind, Offer, Offers};
 use crate::ratio;
 use crate::steps::Steps;
 
 /// What the whole search may use. Where it ends early, the offers are those found until then.
 const SEARCH: u64 = Steps::ADMISSION / 2;
+
+/// What looking for the work that fits may use: of thousands of tasks each trial costs much.
+const TOGETHER: u64 = 2 * Steps::ADMISSION;
 
 /// How many entries beside the failed one are tried, those with the largest shares.
 const OTHERS: usize = 4;
@@ -49,8 +53,21 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
         }
     }
     offers.extend(along(Entry::Sending, |_| true));
-    offers.extend(along(Entry::System, |_| true));
+    offers.extend(along(Entry::System, |axis| axis != Axis::Work));
+    if offers.is_empty() {
+        // Where no one number does it, all must give.
+        search = Search::new(contract, host, TOGETHER);
+        offers.extend(along_work(&mut search, contract, host));
+    }
     Offers(offers.into())
+}
+
+/// How much of the work of all tasks fits.
+fn along_work(search: &mut Search<'_>, contract: &Contract, host: &HostProfile) -> Option<Offer> {
+    let knobs = Entry::System.knobs(contract, host);
+    let knob = knobs.into_iter().find(|knob| knob.axis == Axis::Work)?;
+    let (kind, to) = (EntryKind::System, search.nearest_that_fits(&knob)?);
+    Some(Offer { entry: String::new(), kind, axis: knob.axis, from: knob.value, to })
 }
 
 /// The longest stretch in which an entry gives way to nobody.
@@ -83,7 +100,7 @@ fn share(contract: &Contract, entry: Entry) -> u128 {
             let time = contract.sender.map(|s| s.link.transmission_time(spec.frame_size));
             (time.map_or(0, |time| time.as_nanos()), spec.frame_period)
         }
-        Entry::Sending | Entry::System => return 0,
+        Entry::Receiving(_) | Entry::Sending | Entry::System => return 0,
     };
     ratio::share(work, period.as_nanos())
 }

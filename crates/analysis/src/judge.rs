@@ -9,7 +9,7 @@ use punctual_model::{Duration, Policy};
 use crate::edf::demand::{DemandVerdict, processor_demand};
 use crate::edf::response_time::response_times as response_times_by_deadline;
 use crate::fifo;
-use crate::fixed_priority::{ResponseTime, all_in_time, response_times};
+use crate::fixed_priority::{ResponseTime, all_in_time, certainly_late, response_times};
 use crate::load::{CpuLoad, Granularity};
 use crate::ratio;
 use crate::steps::Steps;
@@ -42,7 +42,8 @@ pub(crate) fn fits_at_a_glance(policy: Policy, load: &CpuLoad) -> bool {
 pub(crate) struct Judgement {
     /// A bound for each task, in the order of the load.
     pub(crate) bounds: Vec<Option<Duration>>,
-    /// The first task, in priority order, that is not certainly in time.
+    /// The first task, in priority order, that is certainly late; where none is, the first that is
+    /// not certainly in time.
     pub(crate) miss: Option<Miss>,
 }
 
@@ -53,6 +54,10 @@ pub(crate) struct Miss {
     /// A predicate: what it says follows the task's name.
     pub(crate) why: String,
 }
+
+/// What looking for a miss may use where the steps have ended, in all and for each task.
+const LAST_LOOK: u64 = Steps::ADMISSION / 4;
+const LAST_LOOK_EACH: u64 = LAST_LOOK / 16;
 
 /// Judges one CPU and says what is proven of each task.
 ///
@@ -66,7 +71,16 @@ pub(crate) fn judge(
 ) -> Judgement {
     match policy {
         Policy::Rmdp | Policy::Rm | Policy::Fp => {
-            judge_by_response_time(load, response_times(load, steps), "what is more urgent")
+            let mut times = response_times(load, steps);
+            let undecided = |time: &ResponseTime| matches!(time, ResponseTime::Undecided { .. });
+            if times.iter().any(undecided)
+                && let Some((at, at_least)) =
+                    certainly_late(load, &mut Steps::new(LAST_LOOK), LAST_LOOK_EACH)
+                && undecided(&times[at])
+            {
+                times[at] = ResponseTime::Undecided { at_least };
+            }
+            judge_by_response_time(load, times, "what is more urgent")
         }
         Policy::Edf => judge_earliest_deadline(load, steps, for_bounds),
         Policy::Fifo => {
@@ -77,41 +91,54 @@ pub(crate) fn judge(
 
 /// `before` names what goes before a task.
 fn judge_by_response_time(load: &CpuLoad, times: Vec<ResponseTime>, before: &str) -> Judgement {
-    let miss = times.iter().zip(&load.tasks).enumerate().find_map(|(task, (&time, of))| {
-        let deadline = Duration::from_nanos(of.deadline);
-        let (shortfall, why) = match time {
-            ResponseTime::AtMost(bound) if bound <= deadline => return None,
-            ResponseTime::AtMost(bound) => {
-                let shortfall = bound - deadline;
-                let why = format!(
-                    "can take {bound}, which is {shortfall} more than its relative deadline of \
-                     {deadline}"
-                );
-                (Some(shortfall), why)
-            }
-            ResponseTime::Unbounded => {
-                let why = format!(
-                    "has no finite response time: it and {before} need more than the whole CPU"
-                );
-                (None, why)
-            }
-            ResponseTime::Undecided { at_least } if at_least > deadline => {
-                let why = format!(
-                    "can take {at_least} or more, beyond its relative deadline of {deadline}"
-                );
-                (Some(at_least - deadline), why)
-            }
-            ResponseTime::Undecided { at_least } => (
-                None,
-                format!(
-                    "could not be decided within the bound on the analysis (its response time is \
-                     at least {at_least})"
-                ),
-            ),
-        };
-        Some(Miss { task, shortfall, why })
-    });
+    let misses = || {
+        let all = times.iter().zip(&load.tasks).enumerate();
+        all.filter_map(|(task, (&time, of))| miss_of(task, time, of.deadline, before))
+    };
+    let miss = misses().find(|miss| miss.certain).or_else(|| misses().next());
+    let miss = miss.map(|found| found.miss);
     Judgement { bounds: times.into_iter().map(ResponseTime::bound).collect(), miss }
+}
+
+struct Found {
+    miss: Miss,
+    /// Not only undecided.
+    certain: bool,
+}
+
+/// What is said of a task that is not certainly in time.
+fn miss_of(task: usize, time: ResponseTime, deadline: u64, before: &str) -> Option<Found> {
+    let deadline = Duration::from_nanos(deadline);
+    let (shortfall, certain, why) = match time {
+        ResponseTime::AtMost(bound) if bound <= deadline => return None,
+        ResponseTime::AtMost(bound) => {
+            let shortfall = bound - deadline;
+            let why = format!(
+                "can take {bound}, which is {shortfall} more than its relative deadline of \
+                 {deadline}"
+            );
+            (Some(shortfall), true, why)
+        }
+        ResponseTime::Unbounded => {
+            let why = format!(
+                "has no finite response time: it and {before} need more than the whole CPU"
+            );
+            (None, true, why)
+        }
+        ResponseTime::Undecided { at_least } if at_least > deadline => {
+            let why =
+                format!("can take {at_least} or more, beyond its relative deadline of {deadline}");
+            (Some(at_least - deadline), true, why)
+        }
+        ResponseTime::Undecided { at_least } => {
+            let why = format!(
+                "could not be decided within the bound on the analysis (its response time is at \
+                 least {at_least})"
+            );
+            (None, false, why)
+        }
+    };
+    Some(Found { miss: Miss { task, shortfall, why }, certain })
 }
 
 /// The demand test proves all deadlines or none. The bounds are the response times; where those

@@ -79,10 +79,14 @@ pub enum Axis {
     Packet,
     /// `P`: packets between preemption points.
     PacketsPerBlock,
+    /// Of the link, in bits a second; the time before each packet stays.
+    Bandwidth,
     /// For buffers, in bytes.
     Memory,
     /// How many.
     Cpus,
+    /// Of every task at once, in thousandths of its wcet, its quantum and last segment with it.
+    Work,
 }
 
 impl Axis {
@@ -105,8 +109,10 @@ impl Axis {
             Self::Loss => "tolerated_loss",
             Self::Packet => "packet",
             Self::PacketsPerBlock => "packets_per_block",
+            Self::Bandwidth => "bandwidth",
             Self::Memory => "memory",
             Self::Cpus => "cpus",
+            Self::Work => "work",
         }
     }
 
@@ -117,8 +123,9 @@ impl Axis {
             Self::Batch => "PDUs",
             Self::Size | Self::MinSize | Self::Packet | Self::Memory => "B",
             Self::Burst => "messages",
-            Self::Rate => "bit/s",
+            Self::Rate | Self::Bandwidth => "bit/s",
             Self::Loss => "ppm",
+            Self::Work => "permille",
             Self::PacketsPerBlock | Self::Cpus => "",
             Self::Wcet
             | Self::Quantum
@@ -158,7 +165,9 @@ impl Offer {
     pub fn taken(&self, contract: &Contract) -> Option<Contract> {
         let named =
             |entry: &Entry| entry.kind(contract) == self.kind && entry.name(contract) == self.entry;
-        let entry = Entry::all(contract).chain([Entry::Sending, Entry::System]).find(named)?;
+        let receiving = (0..contract.receiving.len()).map(Entry::Receiving);
+        let others = receiving.chain([Entry::Sending, Entry::System]);
+        let entry = Entry::all(contract).chain(others).find(named)?;
         let mut changed = contract.clone();
         entry.turn(self.axis, self.to, contract, &mut changed).then_some(changed)
     }
@@ -188,6 +197,10 @@ impl fmt::Display for Amount {
 impl fmt::Display for Offer {
     /// "a wcet of at most 2ms".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.axis == Axis::Work {
+            let (whole, tenths) = (self.to / 10, self.to % 10);
+            return write!(f, "at most {whole}.{tenths} % of its wcet");
+        }
         let article = match self.axis {
             Axis::Memory | Axis::Cpus | Axis::PacketsPerBlock | Axis::Loss => "",
             _ => "a ",
@@ -247,6 +260,9 @@ impl fmt::Display for Offers {
             }
             if !goes_on {
                 match offer.kind {
+                    EntryKind::System if offer.axis == Axis::Work => {
+                        f.write_str("every task had ")?
+                    }
                     EntryKind::Sending | EntryKind::System => {
                         write!(f, "[{}] had ", offer.kind.name())?;
                     }

@@ -6,7 +6,7 @@ use core::fmt;
 ///
 /// Each constructor says to which side it rounds. Left sides of tests are rounded up and bounds
 /// down, so rounding can refuse but never admit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ratio(u128);
 
 const FRACTION_BITS: u32 = 60;
@@ -160,6 +160,14 @@ impl Utilisation {
         match self.exact {
             Some((hyperperiod, busy)) => busy > u128::from(hyperperiod),
             None => self.below > Ratio::ONE,
+        }
+    }
+
+    /// Certainly no more than one CPU. (False also where it cannot be told.)
+    pub(crate) fn is_at_most_one(&self) -> bool {
+        match self.exact {
+            Some((hyperperiod, busy)) => busy <= u128::from(hyperperiod),
+            None => self.above <= Ratio::ONE,
         }
     }
 

@@ -121,7 +121,7 @@ impl ReservedLoad {
 
 /// The bandwidth of `reservations` in parts per million, each rounded up.
 pub fn bandwidth_ppm(reservations: impl IntoIterator<Item = Reservation>) -> u64 {
-    // At most 4096 terms of at most 1,000,000.
+    // At most 16,384 terms of at most 1,000,000.
     reservations.into_iter().map(Reservation::utilisation_ppm).sum()
 }
 

@@ -145,7 +145,8 @@ pub fn admit(
     Ok(())
 }
 
-fn ppm_below(bandwidth: u64) -> u128 {
+/// In parts per million, rounded down.
+pub(crate) fn ppm_below(bandwidth: u64) -> u128 {
     u128::from(bandwidth) * 1_000_000 / u128::from(WHOLE)
 }
 

@@ -18,6 +18,13 @@ impl Steps {
     /// What one admission may use: 4096 tasks with a dozen iterations each.
     pub const ADMISSION: u64 = 200_000_000;
 
+    /// The same for a contract of so many tasks: enough for some iterations of each, where that is
+    /// more.
+    pub fn for_tasks(tasks: usize) -> Self {
+        let tasks = tasks as u64;
+        Self::new(Self::ADMISSION.max(8 * tasks * tasks))
+    }
+
     /// At most `limit` steps.
     pub const fn new(limit: u64) -> Self {
         Self { left: limit }

@@ -171,6 +171,9 @@ pub struct Refusal {
     pub tasks: Box<[EntryBound]>,
     /// In the order of [`Grant::channels`].
     pub channels: Box<[EntryBound]>,
+    /// What each stream became, in the order of the contract; none where one of them cannot be
+    /// derived.
+    pub streams: Box<[Mapping]>,
     /// Every test of the policy, the cheapest first.
     pub tests: Box<[TestReport]>,
 }

@@ -175,6 +175,33 @@ fn every_offer_of_every_kind_is_admitted() {
 
 const OFFERS: u64 = 150;
 
+/// Channels alone on a link that is much too slow: a faster one is offered, and it does.
+#[test]
+fn a_faster_link_is_offered_where_the_link_is_too_slow() {
+    let mut offered = 0;
+    for seed in 0..40 {
+        let (drawn, host) = draw(seed);
+        let slow = Link::new(Duration::from_micros(5), 2_000).expect("valid");
+        let contract = Contract {
+            sender: drawn.sender.map(|sender| SenderSpec { link: slow, memory: None, ..sender }),
+            tasks: Vec::new(),
+            upcalls: Vec::new(),
+            reservations: Vec::new(),
+            streams: Vec::new(),
+            ..drawn
+        };
+        let Err(refusal) = admit(&contract, &host) else { continue };
+        let Some(offer) = refusal.offers.along("", Axis::Bandwidth) else { continue };
+        assert_eq!((offer.kind, offer.from), (EntryKind::Sending, 4_000_000), "seed {seed}");
+        let faster = offer.taken(&contract).expect("valid");
+        assert!(admit(&faster, &host).is_ok(), "seed {seed}: {offer:?} of {contract:#?}");
+        assert!(offer.to > offer.from);
+        offered += 1;
+    }
+    println!("{offered} offered");
+    assert!(offered > 10, "{offered}");
+}
+
 /// What [`sensitivity`] says: still admitted there, and not with one unit more.
 #[test]
 fn a_number_can_grow_so_far_and_no_further() {

@@ -50,13 +50,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
     let Chosen { host, stamp, .. } = args.profile.choose()?;
     let answer = punctual_analysis::admit(&contract, &host);
-    let explanation = match &answer {
-        Ok(grant) if args.explain => Some(Explanation {
+    let explanation = args.explain.then(|| Explanation {
+        room: answer.as_ref().ok().map(|grant| Room {
             growth: punctual_analysis::sensitivity(&contract, &host, 5 * Steps::ADMISSION),
             timetable: timetable::rows(grant, &host),
         }),
-        _ => None,
-    };
+    });
     let page = if args.json {
         json::page(&contract, &answer, explanation.as_ref(), &stamp, &notes)
     } else {
@@ -82,8 +81,14 @@ fn hint(args: &Args, contract: &Contract, refusal: &Refusal) -> Option<String> {
         .then(|| format!("see it happen: punctual simulate --witness {}\n", file.display()))
 }
 
-/// What `--explain` adds to an admitted contract.
+/// What `--explain` adds: how each stream was derived, and of an admitted contract its room.
 struct Explanation {
+    /// `None`: the contract is refused.
+    room: Option<Room>,
+}
+
+/// What else an admitted contract could be.
+struct Room {
     /// How far each number can go, the others as they are.
     growth: punctual_analysis::Sensitivity,
     /// What its reservations would get in a timetable, and what that costs.

@@ -8,7 +8,7 @@ use punctual_model::{Contract, rt_app};
 
 use crate::exit::Failure;
 
-/// The longest contract that is read: far more than its 4096 entries need.
+/// The longest contract that is read: far more than its 16,384 entries need.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// A contract, and what its file says beyond it.
@@ -61,7 +61,8 @@ fn is_json(path: &Path, bytes: &[u8]) -> bool {
 
 /// The first byte that is neither white space nor in a comment as JSON files have them.
 fn first_significant(bytes: &[u8]) -> Option<u8> {
-    let mut rest = bytes;
+    // The mark with which some editors begin a text.
+    let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     loop {
         rest = rest.trim_ascii_start();
         rest = match rest {

@@ -125,6 +125,10 @@ fn json_says_the_same() {
         tests,
         [("liu-layland", false), ("rmdp", false), ("sha", false), ("response-time", true)]
     );
+    assert_eq!(
+        page["tests"][3]["why"],
+        "every task meets its deadline; utilisation 0.833334, least slack 2ms, of task \"video\""
+    );
     assert!(page["tests"][0]["why"].as_str().expect("a reason").contains("assumes"));
     assert_eq!(page["reservations"], serde_json::json!([]));
 }
@@ -217,6 +221,10 @@ fn bad_contracts_exit_with_2_and_say_where() {
         (GOOD.replace("\"4ms\"", "4").into_bytes(), "standard input:8:8: wcet 4 has no unit"),
         (GOOD.replace("\"12ms\"", "\"0ms\"").into_bytes(), "the period is zero"),
         (vec![0xff, 0, 7, 1], "standard input:1:1: "),
+        (
+            GOOD.replace("period = \"20ms\"", "wcet = \"1ms\"").into_bytes(),
+            "standard input:14:1: the key \"wcet\" is here for the second time",
+        ),
         (Vec::new(), "declares nothing"),
         (vec![b'#'; 9 << 20], "longer than the 8 MiB"),
     ] {
@@ -228,16 +236,21 @@ fn bad_contracts_exit_with_2_and_say_where() {
 }
 
 #[test]
-fn ten_thousand_tasks_exit_with_2_and_4096_are_answered() {
+fn ten_thousand_tasks_are_answered_and_twenty_thousand_exit_with_2() {
     let many = |count: usize| -> String {
         (0..count)
             .map(|i| format!("[[task]]\nname = \"t{i}\"\nperiod = \"1s\"\nwcet = \"100us\"\n"))
             .collect()
     };
-    let output = admit(&["-"], many(10_000).as_bytes());
+    let output = admit(&["-"], many(20_000).as_bytes());
     assert_eq!(output.status.code(), Some(2));
-    let output = admit(&["-"], many(4096).as_bytes());
+    assert!(err(&output).contains("at most 16384"), "{}", err(&output));
+    let output = admit(&["-"], many(9_999).as_bytes());
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    // One more than a whole CPU by 100 µs a second: no priority helps, and that is what is said.
+    let output = admit(&["-"], many(10_001).as_bytes());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(out(&output).contains("need more than the whole CPU"), "{}", out(&output));
 }
 
 #[test]
@@ -282,4 +295,45 @@ fn explained_reservations_have_a_timetable() {
     assert!(page["could_grow"].as_array().is_some_and(|numbers| !numbers.is_empty()));
     assert_eq!(json(modem, 0)["timetable"], Value::Null);
     assert!(out(&admit(&["--explain", "-"], modem.as_bytes())).contains("longest gap"));
+}
+
+/// A stream whose messages the link cannot send: how it was derived is shown all the same, and the
+/// link that would do is offered.
+#[test]
+fn refused_streams_are_explained_and_a_faster_link_is_offered() {
+    let contract = r#"
+[sending]
+bandwidth = "40mbit/s"
+packet = "4KiB"
+[sending.costs]
+switch = "1us"
+cache = "1us"
+first_packet = "10us"
+packet = "5us"
+link_scheduling = "2us"
+[[stream]]
+name = "camera"
+class = "continuous-media"
+frame_rate = "30/s"
+frame_size = "180KiB"
+delay = "100ms"
+time_per_pdu = "20us"
+"#;
+    let page = json(contract, 1);
+    assert_eq!(page["refusal"]["resource"], "link time");
+    let lines = page["streams"][0]["arithmetic"].as_array().expect("lines");
+    assert!(lines.iter().any(|line| line.as_str().is_some_and(|line| line.starts_with("T = "))));
+    let offers = page["refusal"]["counter_offers"].as_array().expect("a list");
+    let faster = offers.iter().find(|offer| offer["axis"] == "bandwidth").expect("a faster link");
+    assert_eq!(
+        (faster["unit"].as_str(), faster["from"].as_u64()),
+        (Some("bit/s"), Some(40_000_000))
+    );
+    let wanted = format!("\"{} bit/s\"", faster["to"]);
+    let taken = contract.replace("\"40mbit/s\"", &wanted);
+    assert_eq!(json(&taken, 0)["admitted"], true);
+
+    let explained = out(&admit(&["--explain", "-"], contract.as_bytes()));
+    assert!(explained.contains("stream \"camera\"\n  N = "), "{explained}");
+    assert!(!out(&admit(&["-"], contract.as_bytes())).contains("N = "));
 }

@@ -43,6 +43,9 @@ pub struct CommandSpec {
     pub environment: Vec<(String, String)>,
     /// What it runs under; `None`: as an ordinary program.
     pub held: Option<Holding>,
+    /// Position, among the channels of its contract that are promised a delay, of the one that its
+    /// datagrams go through; `None`: none.
+    pub channel: Option<usize>,
 }
 
 /// How a program holds its reservation.
@@ -140,6 +143,12 @@ impl Command {
     pub fn held(&self) -> Option<Holding> {
         self.0.held
     }
+
+    /// Position, among the channels of its contract that are promised a delay, of the one that its
+    /// datagrams go through; `None`: none.
+    pub fn channel(&self) -> Option<usize> {
+        self.0.channel
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +163,7 @@ mod tests {
             directory: None,
             environment: vec![],
             held: None,
+            channel: None,
         }
     }
 

@@ -90,7 +90,10 @@ pub enum TaskError {
     #[error("the wcet is zero; it must be at least 1ns")]
     ZeroWcet,
     /// No job can finish in time even alone.
-    #[error("the wcet {wcet} does not fit in the relative deadline {relative_deadline}")]
+    #[error(
+        "the wcet {wcet} does not fit in the relative deadline {relative_deadline}; no job could be in \
+         time even alone: give more time, or ask for less work"
+    )]
     WcetAboveDeadline {
         /// The wcet given.
         wcet: Service,

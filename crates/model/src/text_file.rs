@@ -77,14 +77,19 @@ pub fn parse<R: DeserializeOwned, T>(
         FileError::at(file, &valid, Problem { offset: valid.len(), text })
     })?;
     toml::from_str::<R>(text)
-        .map_err(|error| syntax(&error))
+        .map_err(|error| syntax(text, &error))
         .and_then(validate)
         .map_err(|problem| FileError::at(file, text, problem))
 }
 
-/// What the TOML parser says, with a suggestion where a key is misspelt.
-fn syntax(error: &toml::de::Error) -> Problem {
+/// What the TOML parser says of `file`, with a suggestion where a key is misspelt.
+fn syntax(file: &str, error: &toml::de::Error) -> Problem {
     let mut text = error.message().trim().replace('\n', "; ");
+    if text == "duplicate key"
+        && let Some(key) = error.span().and_then(|span| file.get(span))
+    {
+        text = format!("the key \"{}\" is here for the second time; keep one", printable(key));
+    }
     let mut quoted = text.split('`').skip(1).step_by(2);
     if let (true, Some(unknown)) = (text.starts_with("unknown field"), quoted.next())
         && let Some(known) = closest(unknown, quoted)

@@ -4,52 +4,22 @@
 //! Prints each broken promise with its seed and goes on. Exit code 1 if there was any.
 #![allow(clippy::disallowed_methods, reason = "how long it took, for people to read")]
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use system_tests::promise::{Outcome, holds};
+use system_tests::soak::Tally;
 
-#[derive(Default)]
-struct Tally {
-    seeds: u64,
-    broken: u64,
-    jobs: u64,
-    tasks: u64,
-    reached: u64,
-    admitted: BTreeMap<&'static str, u64>,
-}
-
-impl Tally {
-    fn add(&mut self, outcome: Result<Outcome, String>) {
-        self.seeds += 1;
-        match outcome {
-            Ok(Outcome::Refused) => {}
-            Ok(Outcome::Kept { policy, jobs, reached, tasks }) => {
-                *self.admitted.entry(policy.name()).or_default() += 1;
-                self.jobs += jobs;
-                self.reached += reached;
-                self.tasks += tasks;
-            }
-            Err(why) => {
-                self.broken += 1;
-                eprintln!("\n{why}");
-            }
-        }
-    }
-
-    fn line(&self, from: u64, began: Instant) -> String {
-        let admitted: u64 = self.admitted.values().sum();
-        format!(
-            "{} seeds from {from}, {admitted} admitted, {} broken, {} jobs, {} s",
-            self.seeds,
-            self.broken,
-            self.jobs,
-            began.elapsed().as_secs()
-        )
-    }
+fn line(tally: &Tally, from: u64, began: Instant) -> String {
+    let admitted: u64 = tally.admitted.values().sum();
+    format!(
+        "{} seeds from {from}, {admitted} admitted, {} broken, {} jobs, {} s",
+        tally.seeds,
+        tally.broken,
+        tally.jobs,
+        began.elapsed().as_secs()
+    )
 }
 
 /// Seeds taken at a time, so that `SOAK_FROM` of the next run can be read off the last line.
@@ -78,8 +48,11 @@ fn main() -> ExitCode {
                         break;
                     }
                     for seed in first..(first + SHARE).min(systems) {
-                        let outcome = holds(from + seed);
-                        tally.lock().expect("no thread panics").add(outcome);
+                        let one = Tally::of(from + seed).unwrap_or_else(|why| {
+                            eprintln!("\n{why}");
+                            Tally { seeds: 1, broken: 1, ..Tally::default() }
+                        });
+                        tally.lock().expect("no thread panics").merge(&one);
                     }
                 }
             });
@@ -87,17 +60,17 @@ fn main() -> ExitCode {
         scope.spawn(|| {
             while next.load(Ordering::Relaxed) < systems {
                 std::thread::sleep(Duration::from_secs(1));
-                eprint!("\r{}", tally.lock().expect("no thread panics").line(from, began));
+                eprint!("\r{}", line(&tally.lock().expect("no thread panics"), from, began));
             }
         });
     });
     let tally = tally.into_inner().expect("no thread panics");
     eprintln!();
-    println!("{}", tally.line(from, began));
-    for (policy, admitted) in &tally.admitted {
-        println!("  {policy}: {admitted} admitted");
+    println!("{}", line(&tally, from, began));
+    for (family, admitted) in &tally.admitted {
+        println!("  {family}: {admitted} admitted");
     }
-    println!("  {} of {} bounds reached", tally.reached, tally.tasks);
+    println!("  {} of {} bounds of tasks reached", tally.bounds.1, tally.bounds.0);
     println!("go on with: SOAK_FROM={} make soak", from + systems);
     ExitCode::from(u8::from(tally.broken > 0))
 }

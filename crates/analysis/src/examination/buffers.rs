@@ -20,6 +20,7 @@ use punctual_model::contract::ReceivingChannel;
 use super::Failure;
 use super::whole::Whole;
 use crate::channel::buffers::{Component, buffer_bytes, buffer_units, chain_buffers};
+use crate::knobs::Entry;
 use crate::verdict::{Resource, Shortfall};
 
 pub(super) const TEST: &str = "buffers";
@@ -70,11 +71,14 @@ pub(super) fn failure(whole: &Whole<'_>) -> Option<Failure> {
     let memory = whole.contract().sender?.memory?;
     let needed = needed(whole);
     let missing = needed.checked_sub(memory).filter(|&missing| missing > 0)?;
-    let largest = of_each(whole).into_iter().enumerate().max_by_key(|&(_, bytes)| bytes);
+    let sent = of_each(whole).into_iter().enumerate().map(|(at, bytes)| (whole.channel(at), bytes));
+    let received = whole.contract().receiving.iter().map(of_receiving);
+    let received = received.enumerate().map(|(at, bytes)| (Entry::Receiving(at), bytes));
+    let largest = sent.chain(received).max_by_key(|&(_, bytes)| bytes);
     Some(Failure {
         test: TEST,
         resource: Resource::Buffers,
-        entry: largest.map(|(at, _)| whole.channel(at)),
+        entry: largest.map(|(entry, _)| entry),
         shortfall: Some(Shortfall::Bytes(missing)),
         why: format!(
             "the messages may need {needed} B at once and there are {memory} B: {missing} B too few"
@@ -120,20 +124,47 @@ mod tests {
         }
     }
 
+    fn parsed(text: &str) -> Contract {
+        Contract::parse("in.toml", text.as_bytes()).expect("valid")
+    }
+
+    fn sending(memory: u32) -> alloc::string::String {
+        format!(
+            "[system]\npolicy = \"rmdp\"\n[sending]\nbandwidth = \"100mbit/s\"\nstartup = \"1us\"\n\
+             packet = \"4KiB\"\nmemory = \"{memory}B\"\n[sending.costs]\nswitch = \"0us\"\n\
+             cache = \"0us\"\nfirst_packet = \"1us\"\npacket = \"1us\"\nlink_scheduling = \"0us\"\n"
+        )
+    }
+
+    fn channel(name: &str, direction: &str, burst: u32) -> alloc::string::String {
+        format!(
+            "[[channel]]\nname = \"{name}\"\ndirection = \"{direction}\"\nmax_message = \"1000B\"\n\
+             max_rate = \"100/s\"\nmax_burst = {burst}\ndelay_bound = \"10ms\"\n"
+        )
+    }
+
     #[test]
     fn what_is_received_counts_beside_what_is_sent() {
         let with = |memory: u32| {
-            let text = format!(
-                "[system]\npolicy = \"rmdp\"\n[sending]\nbandwidth = \"100mbit/s\"\n\
-                 startup = \"1us\"\npacket = \"4KiB\"\nmemory = \"{memory}B\"\n\
-                 [[channel]]\nname = \"in\"\ndirection = \"receive\"\n\
-                 max_message = \"1000B\"\nmax_rate = \"100/s\"\nmax_burst = 9\n\
-                 delay_bound = \"10ms\"\n"
-            );
-            let contract = Contract::parse("in.toml", text.as_bytes()).expect("valid");
+            let contract = parsed(&(sending(memory) + &channel("in", "receive", 9)));
             crate::admit(&contract, &HostProfile::ideal(1)).map_err(|refusal| refusal.shortfall)
         };
         assert!(with(10_000).is_ok());
         assert_eq!(with(9_999).err(), Some(Some(Shortfall::Bytes(1))));
+    }
+
+    /// A channel that sends has two messages here and one more for each that may be early.
+    #[test]
+    fn the_channel_with_the_largest_buffer_is_named_whichever_way_it_goes() {
+        for (out, into, named) in [(1, 20, "in"), (20, 1, "out")] {
+            let channels = channel("out", "send", out) + &channel("in", "receive", into);
+            let contract = parsed(&(sending(20_000) + &channels));
+            let host = HostProfile::ideal(1);
+            let refusal = crate::admit(&contract, &host).expect_err("too little memory");
+            assert_eq!((refusal.test, refusal.entry.as_deref()), (TEST, Some(named)));
+            let burst = refusal.offers.along(named, crate::offer::Axis::Burst).expect("offered");
+            let smaller = burst.taken(&contract).expect("names an entry");
+            assert!(crate::admit(&smaller, &host).is_ok(), "{refusal}");
+        }
     }
 }

@@ -58,7 +58,13 @@ pub(super) fn examine(
                 why,
             }
         });
-    let why = format!("every message of {} is sent in time", count(channels.len()));
+    let slacks = channels.iter().zip(&delays).filter_map(|(channel, delay)| {
+        Some((channel.delay_bound().saturating_sub(delay.bound()?), channel.name()))
+    });
+    let least = slacks.min_by_key(|found| found.0).map_or_else(String::new, |(slack, name)| {
+        format!("; least slack {slack}, of channel \"{name}\"")
+    });
+    let why = format!("every message of {} is sent in time{least}", count(channels.len()));
     findings.add(TEST, why, late);
     delays
 }

@@ -24,11 +24,26 @@ pub(super) fn examine(
     if contract.reservations.is_empty() {
         return;
     }
-    let why = format!("within the {} ppm that may be reserved of a CPU", host.reservable_ppm);
+    let place = if contract.cpus == 1 { "" } else { " on the fullest CPU" };
+    let most = reserved_on_each(contract, placement).max().unwrap_or(0);
+    let why = format!(
+        "{most} ppm of the {} ppm that may be reserved of a CPU{place}",
+        host.reservable_ppm
+    );
     findings.add(BANDWIDTH, why, failing(contract, host, placement));
-    let why = "the kernel takes every budget, every period and their sum on each CPU".into();
+    let limits = &host.deadline_limits;
+    let most = match sched_deadline::bandwidth(limits, 1) {
+        Some(bandwidth) => format!("at most {} ppm", sched_deadline::ppm_below(bandwidth)),
+        None => "any sum".into(),
+    };
+    let why = format!(
+        "the kernel takes every budget, every period and their sum on each CPU: budgets from \
+         {LEAST_RUNTIME}, periods from {} to {}, {most}",
+        limits.shortest_period, limits.longest_period
+    );
     findings.add(SCHED_DEADLINE, why, kernel_objection(contract, host, placement));
 }
+
 /// The first reservation, in file order, that does not fit beside those before it (one CPU) or
 /// that found no CPU.
 pub(super) fn failing(
@@ -105,9 +120,13 @@ pub(super) fn kernel_objection(
 }
 
 fn least_reserved(contract: &Contract, placement: &Placement) -> u64 {
-    let reserved_on = |cpu| {
+    reserved_on_each(contract, placement).min().unwrap_or(0)
+}
+
+/// CPU by CPU, in parts per million.
+fn reserved_on_each(contract: &Contract, placement: &Placement) -> impl Iterator<Item = u64> {
+    (0..contract.cpus).map(move |cpu| {
         let here = contract.reservations.iter().zip(&placement.reservation_cpus);
         bandwidth_ppm(here.filter(|(_, at)| **at == Some(cpu)).map(|(named, _)| named.reservation))
-    };
-    (0..contract.cpus).map(reserved_on).min().unwrap_or(0)
+    })
 }

@@ -3,11 +3,13 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use punctual_model::{Contract, Duration, HostProfile, Policy};
+use punctual_model::{Contract, Duration, HostProfile, Policy, Task};
 
 use super::whole::Whole;
 use super::{Failure, Findings};
+use crate::edf;
 use crate::judge::{self, Miss};
 use crate::load::CpuLoad;
 use crate::partition::{Fit, How, Placement};
@@ -51,9 +53,33 @@ pub(super) fn examine(
         shortfall: shortfall.map(Shortfall::Time),
         why: format!("task \"{}\" {why}", contract.tasks[task].name()),
     });
-    let why = format!("every task meets its deadline{}", found_by(placement.how));
+    let why = format!(
+        "every task meets its deadline{}; {}",
+        found_by(placement.how),
+        numbers(contract, &loads, &bounds)
+    );
     findings.add(test, why, failure);
     bounds
+}
+
+/// The numbers behind a yes: the fullest CPU, and the task with the least slack.
+fn numbers(contract: &Contract, loads: &[CpuLoad], bounds: &[Option<Duration>]) -> String {
+    let used = loads.iter().zip(0..).map(|(load, cpu): (_, u16)| (load.utilisation().above(), cpu));
+    let (used, cpu) = used.max_by_key(|&(used, cpu)| (used, Reverse(cpu))).unwrap_or_default();
+    let place =
+        if loads.len() == 1 { String::new() } else { format!(" on CPU {cpu}, the fullest") };
+    let slack = |(task, bound): (&Task, &Option<Duration>)| {
+        let slack = task.relative_deadline().saturating_sub((*bound)?);
+        Some((slack, String::from(task.name())))
+    };
+    let least = contract.tasks.iter().zip(bounds).filter_map(slack).min_by_key(|found| found.0);
+    let least = match least {
+        // Under this policy a bound may be no more than the deadline itself.
+        Some((slack, _)) if contract.policy == Policy::Edf && slack.is_zero() => String::new(),
+        Some((slack, name)) => format!(", least slack {slack}, of task \"{name}\""),
+        None => String::new(),
+    };
+    format!("utilisation {used}{place}{least}")
 }
 
 /// How the tasks found their CPUs, after "every task meets its deadline".
@@ -115,7 +141,8 @@ fn sufficient_tests(
             ("rmdp", utilisation::rmdp),
             ("sha", utilisation::sha),
         ],
-        Policy::Fp | Policy::Edf | Policy::Fifo => &[],
+        Policy::Edf => &[("density", edf::density)],
+        Policy::Fp | Policy::Fifo => &[],
     };
     for &(name, test) in of_policy {
         let finding = if homeless {

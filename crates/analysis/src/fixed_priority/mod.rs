@@ -68,6 +68,39 @@ pub fn all_in_time(load: &CpuLoad, steps: &mut Steps) -> bool {
     })
 }
 
+/// A task that is certainly late, and how long some job of it can take: looked for from the least
+/// urgent up, which is where a miss is likely, within `steps` in all and `each` a task.
+///
+/// For thousands of tasks near a utilisation of one: each of their response times may take longer
+/// to find than there is time, but that one is beyond its deadline is seen after some rounds.
+pub(crate) fn certainly_late(
+    load: &CpuLoad,
+    steps: &mut Steps,
+    each: u64,
+) -> Option<(usize, Duration)> {
+    let levels: Vec<_> = levels(load, Granularity::Continuous).collect();
+    for (at, level) in levels.iter().enumerate().rev() {
+        let before = steps.left().min(each);
+        let mut own = Steps::new(before);
+        let deadline = level.task.deadline;
+        // The search for a bound ends as soon as one job is beyond the deadline.
+        let time = level.response_time(&mut FirstWindow::default(), deadline, &mut own);
+        let seen = match time {
+            ResponseTime::AtMost(worst) => worst,
+            ResponseTime::Undecided { at_least } => at_least,
+            ResponseTime::Unbounded => Duration::ZERO,
+        };
+        if seen.as_nanos() > deadline {
+            return Some((at, seen));
+        }
+        steps.give_up(before - own.left());
+        if steps.left() == 0 {
+            return None;
+        }
+    }
+    None
+}
+
 fn of_every_level(
     load: &CpuLoad,
     granularity: Granularity,

@@ -15,7 +15,20 @@ pub(super) fn knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
     let channel = &contract.channels[at];
     let delay = channel.delay_bound().as_nanos();
     let mut knobs = Vec::from([(Axis::Delay, Relief::More, delay, 1, MAX_NANOS)]);
-    match channel.traffic() {
+    knobs.extend(traffic_knobs(channel.traffic()));
+    knobs
+}
+
+/// Those of a channel that receives: what comes in takes buffers, and nothing of the link.
+pub(super) fn receiving_knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
+    let mut knobs = traffic_knobs(&contract.receiving[at].traffic);
+    knobs.retain(|(axis, ..)| matches!(axis, Axis::Size | Axis::Burst | Axis::Tolerance));
+    knobs
+}
+
+fn traffic_knobs(traffic: &Traffic) -> Vec<Numbers> {
+    let mut knobs = Vec::new();
+    match traffic {
         Traffic::Bounded(bounded) => {
             let period = bounded.min_inter_arrival().as_nanos();
             let least = bounded.min_message().into();
@@ -48,14 +61,30 @@ pub(super) fn turn(
     trial: &mut Contract,
 ) -> Option<()> {
     let channel = &original.channels[at];
-    let (mut traffic, mut delay) = (*channel.traffic(), channel.delay_bound());
-    match (axis, &mut traffic) {
-        (Axis::Delay, _) => delay = Duration::from_nanos(value),
-        (_, Traffic::Bounded(bounded)) => *bounded = turned_bounded(*bounded, axis, value)?,
-        (_, Traffic::Atm(contract)) => *contract = turned_atm(*contract, axis, value)?,
-    }
+    let (traffic, delay) = match axis {
+        Axis::Delay => (*channel.traffic(), Duration::from_nanos(value)),
+        _ => (turned(*channel.traffic(), axis, value)?, channel.delay_bound()),
+    };
     trial.channels[at] = Channel::new(channel.name(), &traffic, delay).ok()?;
     Some(())
+}
+
+pub(super) fn turn_receiving(
+    original: &Contract,
+    at: usize,
+    axis: Axis,
+    value: u64,
+    trial: &mut Contract,
+) -> Option<()> {
+    trial.receiving[at].traffic = turned(original.receiving[at].traffic, axis, value)?;
+    Some(())
+}
+
+fn turned(traffic: Traffic, axis: Axis, value: u64) -> Option<Traffic> {
+    Some(match traffic {
+        Traffic::Bounded(bounded) => Traffic::Bounded(turned_bounded(bounded, axis, value)?),
+        Traffic::Atm(contract) => Traffic::Atm(turned_atm(contract, axis, value)?),
+    })
 }
 
 fn turned_bounded(old: LinearBounded, axis: Axis, value: u64) -> Option<LinearBounded> {

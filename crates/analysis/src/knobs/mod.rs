@@ -25,6 +25,8 @@ pub(crate) enum Entry {
     Task(usize),
     Reservation(usize),
     Channel(usize),
+    /// A channel that receives: its position among those.
+    Receiving(usize),
     Stream(usize),
     Sending,
     System,
@@ -55,7 +57,7 @@ pub(crate) struct Knob {
 }
 
 impl Entry {
-    /// All entries of `contract`.
+    /// All entries of `contract` but channels that receive, whose numbers matter for buffers alone.
     pub(crate) fn all(contract: &Contract) -> impl Iterator<Item = Self> {
         (0..contract.tasks.len())
             .map(Self::Task)
@@ -69,6 +71,7 @@ impl Entry {
             Self::Task(at) => contract.tasks[at].name().into(),
             Self::Reservation(at) => contract.reservations[at].name.clone(),
             Self::Channel(at) => contract.channels[at].name().into(),
+            Self::Receiving(at) => contract.receiving[at].name.clone(),
             Self::Stream(at) => contract.streams[at].name().into(),
             Self::Sending | Self::System => String::new(),
         }
@@ -79,7 +82,7 @@ impl Entry {
             Self::Task(at) if task::upcall_of(contract, at).is_some() => EntryKind::Upcall,
             Self::Task(_) => EntryKind::Task,
             Self::Reservation(_) => EntryKind::Reservation,
-            Self::Channel(_) => EntryKind::Channel,
+            Self::Channel(_) | Self::Receiving(_) => EntryKind::Channel,
             Self::Stream(_) => EntryKind::Stream,
             Self::Sending => EntryKind::Sending,
             Self::System => EntryKind::System,
@@ -98,8 +101,9 @@ impl Entry {
             Self::Task(at) => task::turn(original, at, axis, value, trial),
             Self::Reservation(at) => task::turn_reservation(original, at, axis, value, trial),
             Self::Channel(at) => channel::turn(original, at, axis, value, trial),
+            Self::Receiving(at) => channel::turn_receiving(original, at, axis, value, trial),
             Self::Stream(at) => stream::turn(original, at, axis, value, trial),
-            Self::Sending | Self::System => sending::turn(axis, value, trial),
+            Self::Sending | Self::System => sending::turn(original, axis, value, trial),
         };
         turned.is_some()
     }
@@ -110,6 +114,7 @@ impl Entry {
             Self::Task(at) => task::knobs(contract, at),
             Self::Reservation(at) => task::reservation_knobs(contract, host, at),
             Self::Channel(at) => channel::knobs(contract, at),
+            Self::Receiving(at) => channel::receiving_knobs(contract, at),
             Self::Stream(at) => stream::knobs(contract, at),
             Self::Sending => sending::knobs(contract),
             Self::System => sending::system_knobs(contract, host),

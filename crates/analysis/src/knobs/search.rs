@@ -74,9 +74,10 @@ impl<'a> Search<'a> {
         if self.steps.left() == 0 {
             return false;
         }
-        let mut steps = Steps::default();
+        let mut steps = Steps::for_tasks(self.trial.tasks.len());
+        let allowed = steps.left();
         let admitted = examine(&self.trial, self.host, &mut steps, 0).failure.is_none();
-        self.steps.give_up(Steps::ADMISSION - steps.left());
+        self.steps.give_up(allowed - steps.left());
         admitted
     }
 

@@ -1,5 +1,6 @@
 //! The answer for a program. Field names are part of the interface.
 
+use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{Grant, Refusal, Shortfall, TestReport};
 use punctual_model::{Contract, Duration};
 use serde::Serialize;
@@ -116,6 +117,7 @@ pub(super) fn page(
     host_profile: &Stamp,
     notes: &[String],
 ) -> String {
+    let room = explanation.and_then(|more| more.room.as_ref());
     let page = Page {
         admitted: answer.is_ok(),
         tasks: tasks(answer),
@@ -130,10 +132,10 @@ pub(super) fn page(
             })
             .collect(),
         channels: channels(answer),
-        streams: answer.as_ref().map(streams).unwrap_or_default(),
+        streams: streams(mappings(answer)),
         refusal: answer.as_ref().err().map(|refusal| refused(refusal)),
-        could_grow: explanation.map(|more| more.growth.numbers.iter().map(offer).collect()),
-        timetable: explanation.map(|more| &more.timetable[..]),
+        could_grow: room.map(|room| room.growth.numbers.iter().map(offer).collect()),
+        timetable: room.map(|room| &room.timetable[..]),
         host_profile,
         notes,
     };
@@ -197,9 +199,8 @@ fn channels(answer: &Result<Grant, Box<Refusal>>) -> Vec<Channel<'_>> {
     }
 }
 
-fn streams(grant: &Grant) -> Vec<Stream<'_>> {
-    grant
-        .streams
+fn streams(mappings: &[Mapping]) -> Vec<Stream<'_>> {
+    mappings
         .iter()
         .map(|mapping| Stream {
             name: &mapping.stream,
@@ -214,6 +215,14 @@ fn streams(grant: &Grant) -> Vec<Stream<'_>> {
             arithmetic: &mapping.arithmetic,
         })
         .collect()
+}
+
+/// What the streams became, admitted or not.
+pub(super) fn mappings(answer: &Result<Grant, Box<Refusal>>) -> &[Mapping] {
+    match answer {
+        Ok(grant) => &grant.streams,
+        Err(refusal) => &refusal.streams,
+    }
 }
 
 fn tests(answer: &Result<Grant, Box<Refusal>>) -> &[TestReport] {

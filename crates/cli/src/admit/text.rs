@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{EntryBound, Grant, Refusal, Sensitivity, TestReport};
 use punctual_model::Contract;
 
+use super::json::mappings;
 use super::{Explanation, timetable};
 use crate::host_profile::Stamp;
 
@@ -29,20 +31,19 @@ pub(super) fn page(
         ),
     };
     let mut page = String::new();
-    if let Ok(grant) = answer
-        && explanation.is_some()
-    {
-        derivations(&mut page, grant);
+    if explanation.is_some() {
+        derivations(&mut page, mappings(answer));
     }
+    let room = explanation.and_then(|more| more.room.as_ref());
     let reservations = reservations(contract, answer);
-    let timetable = explanation.and_then(|more| timetable::page(&more.timetable));
-    let grown = explanation.and_then(|more| could_grow(&more.growth));
+    let timetable = room.and_then(|room| timetable::page(&room.timetable));
+    let grown = room.and_then(|room| could_grow(&room.growth));
     let tables = [tasks, channels, reservations, timetable, test_table(tests), grown];
     for table in tables.into_iter().flatten() {
         // Writing to a string cannot fail.
         let _ = writeln!(page, "{table}\n");
     }
-    let undecided = explanation.map_or(0, |more| more.growth.undecided);
+    let undecided = room.map_or(0, |room| room.growth.undecided);
     if undecided > 0 {
         let _ = writeln!(
             page,
@@ -68,8 +69,8 @@ pub(super) fn page(
 }
 
 /// What each stream became, with the arithmetic.
-fn derivations(page: &mut String, grant: &Grant) {
-    for mapping in &grant.streams {
+fn derivations(page: &mut String, mappings: &[Mapping]) {
+    for mapping in mappings {
         let _ = writeln!(page, "stream \"{}\"", mapping.stream);
         for line in &mapping.arithmetic {
             let _ = writeln!(page, "  {line}");

@@ -2,7 +2,11 @@
 
 use thiserror::Error;
 
+use super::rate::BitRate;
 use crate::time::{Duration, Service};
+
+/// Bits in a byte times picoseconds in a second: `this / rate` is the time of a byte.
+const BIT_PICOS_PER_BYTE: u64 = 8 * 1_000_000_000_000;
 
 /// A link and its adapter: `L_xmit(bytes) = startup + bytes × per byte` (real-time channels, §3.1.4,
 /// with the slower of medium and transfer as the rate).
@@ -69,6 +73,17 @@ impl Link {
             startup: Duration::from_nanos(self.startup.as_nanos().div_ceil(factor)),
             picos_per_byte: self.picos_per_byte.div_ceil(factor),
         }
+    }
+
+    /// The same adapter on a medium of `rate`, a byte's time rounded up as in a contract.
+    pub fn at_rate(self, rate: BitRate) -> Self {
+        Self { picos_per_byte: BIT_PICOS_PER_BYTE.div_ceil(rate.bits_per_second()), ..self }
+    }
+
+    /// Its rate in bits a second, rounded down; `None` if a byte takes no time or too long to be a
+    /// rate.
+    pub fn rate(self) -> Option<BitRate> {
+        BitRate::new(BIT_PICOS_PER_BYTE.checked_div(self.picos_per_byte)?).ok()
     }
 
     /// `L_xmit`: from the start of a packet of `bytes` to its end, rounded up.

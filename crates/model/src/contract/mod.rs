@@ -22,7 +22,7 @@ use crate::channel::{AtmContract, Channel, Route, SenderSpec, Traffic};
 use crate::{Command, Duration, FileError, Reservation, Stream, Task, Upcall};
 
 /// The most entries of all kinds together that one contract may declare.
-pub const MAX_ENTRIES: usize = 4096;
+pub const MAX_ENTRIES: usize = 16_384;
 
 /// The most CPUs a contract may ask for.
 pub const MAX_CPUS: u16 = 1024;

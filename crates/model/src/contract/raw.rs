@@ -139,6 +139,7 @@ pub(super) struct RawCommand {
     pub(super) enforcement: Option<Spanned<String>>,
     pub(super) backend: Option<Spanned<String>>,
     pub(super) cpu: Option<Spanned<i64>>,
+    pub(super) channel: Option<Spanned<String>>,
     pub(super) directory: Option<Spanned<String>>,
     /// In the order of the names, so that the same file always means the same.
     pub(super) environment: Option<Spanned<BTreeMap<String, String>>>,

@@ -22,7 +22,9 @@ const MAX_VALUES: usize = 1 << 18;
 
 /// Reads the one value that makes up `text`.
 pub(super) fn read(text: &str) -> Checked<Node> {
-    let mut reader = Reader { text, at: 0, values: 0 };
+    // Some editors begin a text with a mark that says nothing where bytes have no order.
+    let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let mut reader = Reader { text, at, values: 0 };
     reader.blank()?;
     let root = reader.value(0)?;
     reader.blank()?;

@@ -67,3 +67,52 @@ fn what_is_wrong_is_said_with_its_place() {
         assert!(error.starts_with(place) && error.contains(said), "{error}");
     }
 }
+
+const SENDING: &str = "[sending]\nbandwidth = \"100mbit/s\"\npacket = \"1420B\"\n";
+
+/// A contract with one channel, as its keys say, and a command that names it.
+fn with_channel(keys: &str) -> Result<Contract, FileError> {
+    let text = alloc::format!(
+        "{SENDING}[[channel]]\nname = \"v\"\nmax_message = \"1200B\"\nmax_rate = \"100/s\"\n{keys}\
+         [[command]]\nname = \"c\"\nrun = [\"a\"]\nchannel = \"v\"\n"
+    );
+    Contract::parse("c.toml", text.as_bytes())
+}
+
+const TO: &str = "delay_bound = \"5ms\"\ndestination = \"192.0.2.7:4000\"\n";
+
+#[test]
+fn a_command_names_the_channel_of_its_datagrams() {
+    let contract = with_channel(TO).expect("valid");
+    assert_eq!(contract.commands[0].channel(), Some(0));
+    assert_eq!(parse("run = [\"a\"]\n").expect("valid").commands[0].channel(), None);
+}
+
+#[test]
+fn a_channel_that_cannot_take_a_programs_datagrams_is_refused_with_the_reason() {
+    for (keys, said) in [
+        ("delay_bound = \"5ms\"\n", "leads nowhere"),
+        (&*alloc::format!("{TO}framing = \"fragments\"\n"), "sends fragments"),
+        (&*alloc::format!("{TO}too_early = \"lose\"\n"), "loses what comes early"),
+        (
+            "delay_bound = \"5ms\"\ndirection = \"receive\"\nlisten = \"192.0.2.7:4000\"\n\
+             framing = \"datagram\"\n",
+            "receives",
+        ),
+    ] {
+        let error = with_channel(keys).expect_err(keys).to_string();
+        assert!(error.contains("\"v\"") && error.contains(said), "{error}");
+    }
+    let ubr = alloc::format!(
+        "{SENDING}[[channel]]\nname = \"v\"\nclass = \"ubr\"\npeak_rate = \"1mbit/s\"\nmax_sdu = \
+         \"100B\"\ndestination = \"192.0.2.7:4000\"\n[[command]]\nname = \"c\"\nrun = [\"a\"]\n\
+         channel = \"v\"\n"
+    );
+    let error = Contract::parse("c.toml", ubr.as_bytes()).expect_err("best effort").to_string();
+    assert!(error.contains("promised nothing"), "{error}");
+    let error = parse("run = [\"a\"]\nchannel = \"x\"\n").expect_err("unknown").to_string();
+    assert!(error.contains("no channel \"x\""), "{error}");
+    let twice = alloc::format!("{TO}[[command]]\nname = \"d\"\nrun = [\"b\"]\nchannel = \"v\"\n");
+    let error = with_channel(&twice).expect_err("two commands").to_string();
+    assert!(error.contains("sends through \"v\" already"), "{error}");
+}

@@ -10,21 +10,27 @@ use toml::Spanned;
 use super::super::raw::RawCommand;
 use super::super::{MAX_CPUS, NamedReservation};
 use super::fields::{self, Checked, choice, printable, problem, span_or};
+use crate::channel::{Channel, Direction, Framing, Route, TooEarly};
 use crate::command::{Backend, CommandError, Holding};
 use crate::{Command, CommandSpec, Enforcement};
 
-/// All commands; each reservation is held by at most one of them.
+/// Channels that are promised a delay, and the ways of all.
+type Channels<'a> = (&'a [Channel], &'a [Route]);
+
+/// All commands; each reservation, and each channel, is held by at most one of them.
 pub(super) fn commands(
     raw: Vec<Spanned<RawCommand>>,
     reservations: &[NamedReservation],
+    channels: Channels<'_>,
     names: &mut BTreeSet<String>,
 ) -> Checked<Vec<Command>> {
     let mut holders: BTreeSet<usize> = BTreeSet::new();
+    let mut senders: BTreeSet<usize> = BTreeSet::new();
     let mut commands = Vec::with_capacity(raw.len());
     for raw in raw {
         let raw = raw.into_inner();
-        let named = raw.reservation.clone();
-        let command = command(raw, reservations, names)?;
+        let (named, named_channel) = (raw.reservation.clone(), raw.channel.clone());
+        let command = command(raw, reservations, channels, names)?;
         if let (Some(held), Some(named)) = (command.held(), named)
             && !holders.insert(held.reservation)
         {
@@ -37,6 +43,15 @@ pub(super) fn commands(
                 ),
             );
         }
+        if let (Some(channel), Some(named)) = (command.channel(), named_channel)
+            && !senders.insert(channel)
+        {
+            let name = printable(named.get_ref());
+            return problem(
+                named.span(),
+                format!("another command sends through \"{name}\" already; give each its own"),
+            );
+        }
         commands.push(command);
     }
     Ok(commands)
@@ -45,6 +60,7 @@ pub(super) fn commands(
 fn command(
     raw: RawCommand,
     reservations: &[NamedReservation],
+    channels: Channels<'_>,
     names: &mut BTreeSet<String>,
 ) -> Checked<Command> {
     let name_span = raw.name.span();
@@ -56,6 +72,7 @@ fn command(
         directory: raw.directory.as_ref().map(|directory| directory.get_ref().clone()),
         environment: raw.environment.iter().flat_map(|all| all.get_ref().clone()).collect(),
         held,
+        channel: raw.channel.as_ref().map(|named| channel(named, channels)).transpose()?,
     };
     Command::new(spec).or_else(|error| {
         let span = match error {
@@ -69,6 +86,35 @@ fn command(
         };
         problem(span, error.to_string())
     })
+}
+
+/// The position of a channel that takes a program's datagrams as they are.
+fn channel(named: &Spanned<String>, (promised, routes): Channels<'_>) -> Checked<usize> {
+    let name = printable(named.get_ref());
+    let Some(route) = routes.iter().find(|route| route.channel == *named.get_ref()) else {
+        return problem(
+            named.span(),
+            format!("there is no channel \"{name}\"; declare it with [[channel]]"),
+        );
+    };
+    let why = match promised.iter().position(|known| known.name() == *named.get_ref()) {
+        _ if route.direction == Direction::Receive => {
+            "receives; only what a program sends goes through a channel without its doing"
+        }
+        None => {
+            "is promised nothing, as a program's datagrams are without it; give it a delay_bound"
+        }
+        Some(_) if route.address.is_none() => "leads nowhere; give it a destination",
+        Some(_) if route.framing == Framing::Fragments => {
+            "sends fragments, and a program's datagrams go as they are; give it framing = \"datagram\", \
+             and messages that fit"
+        }
+        Some(_) if route.too_early == TooEarly::IsLost => {
+            "loses what comes early, and a program is not told; leave too_early out"
+        }
+        Some(position) => return Ok(position),
+    };
+    problem(named.span(), format!("the channel \"{name}\" {why}"))
 }
 
 fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<Holding>> {

@@ -60,7 +60,7 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         .map(|entry| streams::stream(entry.into_inner(), &mut names))
         .collect::<Checked<Vec<_>>>()?;
 
-    let commands = commands::commands(command, &reservations, &mut names)?;
+    let commands = commands::commands(command, &reservations, (&promised, &routes), &mut names)?;
 
     let tasks = in_order.into_iter().map(|(_, task)| task).collect();
     Ok(Contract {

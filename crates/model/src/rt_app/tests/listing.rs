@@ -97,8 +97,8 @@ fn what_rt_app_or_a_contract_refuses_is_refused_with_its_place() {
             "2:1: \"a\" has jobs a day or more apart",
         ),
         (
-            workload(&[r#""a":{"instance":5000,"run":1,"sleep":1}"#]),
-            "2:17: with this thread there are more than 4096 entries",
+            workload(&[r#""a":{"instance":20000,"run":1,"sleep":1}"#]),
+            "2:17: with this thread there are more than 16384 entries",
         ),
         (workload(&[r#""\u001b":{"run":1,"sleep":1}"#]), "2:1: a name has no control characters"),
         (workload(&[r#""":{"run":1,"sleep":1}"#]), "must have from 1 to 64 characters"),

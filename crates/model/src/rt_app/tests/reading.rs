@@ -9,6 +9,7 @@ use super::super::tree::{Value, find};
 use super::super::{parse, reader};
 use super::{good, refusal};
 use crate::Task;
+use crate::contract::MAX_ENTRIES;
 
 /// As rt-app's own files are written: comments, a comma too many, a key twice, a key alone.
 const LIBERTIES: &str = r#"
@@ -24,6 +25,15 @@ const LIBERTIES: &str = r#"
 	},
 }
 // the end"#;
+
+/// As some editors write UTF-8: places are counted after the mark's one character.
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    let marked = format!("\u{feff}{LIBERTIES}");
+    assert_eq!(good(&marked).contract, good(LIBERTIES).contract);
+    assert!(refusal("\u{feff}").contains("a value is missing"));
+    assert!(refusal("\u{feff}\u{feff}{}").contains("a value is missing"));
+}
 
 #[test]
 fn liberties_of_rt_app_are_taken() {
@@ -135,21 +145,21 @@ fn mutilated_workloads_never_panic() {
 
 /// As long as anybody may hand in, in one line: places are found in one pass over it.
 #[test]
-fn four_thousand_threads_in_one_line() {
+fn sixteen_thousand_threads_in_one_line() {
     let mut text = String::from("{\"tasks\":{");
-    for at in 0..4096 {
+    for at in 0..MAX_ENTRIES {
         text += &format!(
             "\"é{at}\":{{\"oops\",\"run\":1,\"timer\":{{\"ref\":\"unique\",\"period\":9}}}},"
         );
     }
     text += "}}";
     let imported = good(&text);
-    assert_eq!(imported.contract.tasks.len(), 4096);
-    assert!(imported.notes.len() > 4096);
+    assert_eq!(imported.contract.tasks.len(), MAX_ENTRIES);
+    assert!(imported.notes.len() > MAX_ENTRIES);
     let last = imported.notes.last().expect("many");
     let at = text.rfind("\"oops\"").expect("there");
     assert_eq!((last.line, last.column), (1, text[..at].chars().count() + 1));
     let one_more = text.replace("\"é7\":{", "\"é7\":{\"instance\":2,");
-    assert!(refusal(&one_more).contains("more than 4096 entries"));
+    assert!(refusal(&one_more).contains("more than 16384 entries"));
     assert_eq!(imported.contract.tasks.iter().map(Task::name).next(), Some("é0"));
 }

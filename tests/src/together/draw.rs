@@ -8,14 +8,15 @@ use punctual_model::{
     Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
 };
 use rand::{Rng, RngExt};
-use system_tests::draw::{self, Kind, POLICIES};
+
+use crate::draw::{self, Kind, POLICIES};
 
 fn micros(rng: &mut impl Rng, from: u64, to: u64) -> Service {
     Service::from_micros(rng.random_range(from..=to))
 }
 
 /// Links from faster to slower than the processor, blocks of one to four packets.
-pub(crate) fn sender(rng: &mut impl Rng) -> SenderSpec {
+pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
     let startup = Duration::from_micros(rng.random_range(5..=60));
     let in_thread = rng.random_bool(0.5);
     SenderSpec {
@@ -44,7 +45,7 @@ pub(crate) fn sender(rng: &mut impl Rng) -> SenderSpec {
 }
 
 /// One to four channels that ask for up to 35 % of what `sender` has.
-pub(crate) fn channels(sender: &SenderSpec, rng: &mut impl Rng) -> Vec<Channel> {
+pub(super) fn channels(sender: &SenderSpec, rng: &mut impl Rng) -> Vec<Channel> {
     let count = rng.random_range(1..=4);
     let load = rng.random_range(0.02..0.35);
     let sender = sender.sender(None).expect("it has costs");
@@ -92,7 +93,7 @@ fn times(task: &Task, factor: u64) -> Task {
 }
 
 /// All of it together, under any policy.
-pub(crate) fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
+pub(super) fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
     let policy = POLICIES[rng.random_range(0..POLICIES.len())];
     let spread = if policy == Policy::Fifo { 3.0 } else { 20.0 };
     let kind = Kind { total: (0.05, 0.6), spread, latest_deadline: 2 };

@@ -17,15 +17,15 @@ use punctual_trace::Summary;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::joint_draw;
+use super::draw;
 
-pub(crate) type Part = (Occupant, Instant, Instant);
+pub(super) type Part = (Occupant, Instant, Instant);
 
 /// What the sending host did.
-pub(crate) struct Above {
-    pub(crate) delays: Delays,
+pub(super) struct Above {
+    pub(super) delays: Delays,
     /// Who had the processor, stretch by stretch.
-    pub(crate) parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
 }
 
 impl Sink for Above {
@@ -46,19 +46,19 @@ impl Sink for Above {
 }
 
 /// One admitted system.
-pub(crate) struct System {
-    pub(crate) contract: Contract,
-    pub(crate) host: HostProfile,
+pub(super) struct System {
+    pub(super) contract: Contract,
+    pub(super) host: HostProfile,
     sender: Sender,
-    pub(crate) grant: Grant,
+    pub(super) grant: Grant,
     /// By rank, and where each is in the contract.
-    pub(crate) channels: Vec<Channel>,
-    pub(crate) ranked: Vec<usize>,
+    pub(super) channels: Vec<Channel>,
+    pub(super) ranked: Vec<usize>,
 }
 
 impl System {
-    pub(crate) fn admitted(rng: &mut ChaCha8Rng) -> Option<Self> {
-        let (contract, host) = joint_draw::system(rng);
+    pub(super) fn admitted(rng: &mut ChaCha8Rng) -> Option<Self> {
+        let (contract, host) = draw::system(rng);
         let grant = admit_within(&contract, &host, &mut Steps::new(4_000_000)).ok()?;
         let sender = contract.sender?.sender(host.send_costs)?;
         let ranked = deadline_monotonic(&contract.channels);
@@ -67,7 +67,7 @@ impl System {
     }
 
     /// Before it nothing but a few early messages; long enough for every jitter and late budget.
-    pub(crate) fn origin(&self) -> Instant {
+    pub(super) fn origin(&self) -> Instant {
         let jitter = self.contract.tasks.iter().map(Task::release_jitter).max();
         let late = self.contract.reservations.iter().map(|named| named.reservation.period()).max();
         let spacing = self.channels.iter().map(|c| c.arrivals().min_inter_arrival()).max();
@@ -142,7 +142,7 @@ impl System {
         rng.random_bool(0.8).then_some(Backlog { bytes, first, pause: Duration::MAX, room })
     }
 
-    pub(crate) fn send(&self, until: Instant, costs: impl Costs, rng: &mut ChaCha8Rng) -> Above {
+    pub(super) fn send(&self, until: Instant, costs: impl Costs, rng: &mut ChaCha8Rng) -> Above {
         let hogs = self.hogs(rng);
         let backlogs = Vec::from_iter(self.backlog(rng));
         let setup = Setup {
@@ -163,7 +163,7 @@ impl System {
     /// What the tasks miss: all above them, and after handlers the change back to a task, which a
     /// next handler only delays. A handler that a reservation interrupted costs a change as well,
     /// where that is dearer than the reservation's own switch.
-    pub(crate) fn taken(&self, parts: &[Part]) -> Taken {
+    pub(super) fn taken(&self, parts: &[Part]) -> Taken {
         let change = self.sender.costs.change_of_handler();
         let dearer = change.saturating_sub(self.host.context_switch).at_full_speed();
         let change = change.at_full_speed();
@@ -199,7 +199,7 @@ impl System {
 
     /// Jobs that were not complete when they were due, if all that is known of tasks comes at
     /// `critical` or later.
-    pub(crate) fn run_tasks(
+    pub(super) fn run_tasks(
         &self,
         taken: &Taken,
         critical: Instant,

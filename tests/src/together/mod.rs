@@ -1,0 +1,102 @@
+//! Tasks, channels and reservations that were admitted together run together, and all is in time.
+//!
+//! The sending host runs first, with the reservations as hogs above it: nothing of it depends on the
+//! tasks, which are below. What it leaves of the processor the tasks get. In this order best effort
+//! cannot be simulated in general, for it waits for the tasks: so there is one block of it, which
+//! begins before any task wants the processor, at the instants that are worst for the tasks. Not
+//! covered: best effort that comes again where the tasks pause.
+
+mod draw;
+mod run;
+
+use punctual_model::{Duration, Instant, Task};
+use punctual_sim::link::Exact;
+use punctual_sim::link::sink::Occupant;
+use punctual_trace::Summary;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use run::System;
+
+/// What became of one system: of all tasks and channels, how much of its bound the worst one took.
+pub struct Kept {
+    /// How many jobs were simulated.
+    pub jobs: u64,
+    /// Of all tasks.
+    pub tasks: Vec<f64>,
+    /// Of all channels.
+    pub channels: Vec<f64>,
+}
+
+/// Draws the system of `seed`, and if it is admitted simulates it four times; `None`: it is not.
+///
+/// # Errors
+/// What was broken, with the seed that replays it.
+pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let Some(system) = System::admitted(&mut rng) else { return Ok(None) };
+    let contract = &system.contract;
+    let longest = contract.tasks.iter().map(Task::min_inter_arrival).max().unwrap_or_default();
+    let mut summary = Summary::new(&contract.tasks);
+    let mut worst = vec![Duration::ZERO; system.channels.len()];
+    let broken = |what: String| {
+        Err(format!("seed {seed}: {what}: {:#?} on {:?}", system.contract, system.host))
+    };
+    for round in 0..RUNS {
+        let until = system.origin() + longest * 3;
+        let above = match round % 2 {
+            0 => system.send(until, Exact, &mut rng),
+            _ => {
+                let draws = ChaCha8Rng::seed_from_u64(rng.random());
+                let least_percent = rng.random_range(0..=100);
+                let costs = punctual_sim::link::Drawn { least_percent, rng: draws };
+                system.send(until, costs, &mut rng)
+            }
+        };
+        for (worst, seen) in worst.iter_mut().zip(&above.delays.channels) {
+            *worst = seen.longest.max(*worst);
+            if (seen.late, seen.refused, seen.not_conforming) != (0, 0, 0) {
+                return broken(format!("a message is late: {seen:?}"));
+            }
+        }
+        let taken = system.taken(&above.parts);
+        // Best effort begins before any task is known.
+        let begun = above.parts.iter().find(|part| part.0 == Occupant::BestEffort);
+        let earliest = begun.map_or(Instant::ZERO, |part| part.1 + Duration::from_nanos(1));
+        let candidates = above.parts.iter().map(|part| part.1).filter(|&at| at >= earliest);
+        let candidates: Vec<Instant> = candidates.take(200).collect();
+        for attempt in 0..4 {
+            let critical = match attempt {
+                0 => system.origin().max(earliest),
+                1 => earliest.max(Instant::from_nanos(1)),
+                _ if candidates.is_empty() => continue,
+                _ => candidates[rng.random_range(0..candidates.len())],
+            };
+            let late = system.run_tasks(&taken, critical, &mut rng, &mut summary);
+            if late + summary.late() > 0 {
+                return broken("a job is late".into());
+            }
+        }
+    }
+    let ratio = |seen: Duration, bound: Duration| seen.as_nanos() as f64 / bound.as_nanos() as f64;
+    let mut kept = Kept { jobs: summary.jobs(), tasks: Vec::new(), channels: Vec::new() };
+    for (task, seen) in system.grant.tasks.iter().zip(summary.tasks()) {
+        let (seen, bound) =
+            (seen.response_time.max().unwrap_or_default(), task.response_time_bound);
+        if seen > bound {
+            return broken(format!("task {} took {seen}, its bound is {bound}", task.name));
+        }
+        kept.tasks.push(ratio(seen, bound));
+    }
+    for (&at, &seen) in system.ranked.iter().zip(&worst) {
+        let channel = &system.grant.channels[at];
+        let bound = channel.proven_delay;
+        if seen > bound {
+            return broken(format!("channel {} took {seen}, its bound is {bound}", channel.name));
+        }
+        kept.channels.push(ratio(seen, bound));
+    }
+    Ok(Some(kept))
+}
+
+const RUNS: usize = 4;
