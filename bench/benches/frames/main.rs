@@ -15,7 +15,7 @@ use one_thread::{
 };
 use two_threads::{
     bells, eventfds, hand_off, sleeping_frames, sleeping_seqpacket, sleeping_std, spinning_frames,
-    spinning_rtrb, spinning_std,
+    spinning_rtrb, spinning_seqpacket, spinning_std,
 };
 
 const PAIRS: usize = 21;
@@ -44,6 +44,8 @@ fn main() {
         hand_off(SPINNING_ROUNDS, spinning_std),
     );
     compare(&format!("{name} / rtrb (B)"), PAIRS, ours(), hand_off(SPINNING_ROUNDS, spinning_rtrb));
+    let seqpacket = hand_off(SPINNING_ROUNDS, spinning_seqpacket);
+    compare(&format!("{name} / Unix seqpacket (B)"), PAIRS, ours(), seqpacket);
 
     let name = "one way, both sides sleeping, ours (A)";
     let ours = || hand_off(SLEEPING_ROUNDS, sleeping_frames);

@@ -1,7 +1,7 @@
 //! A queue as two processes have it: memory by descriptor, mapped for reading by the other side; and a
 //! pair of sockets to compare with.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use punctual_channel::rings::View;
 use punctual_linux::memfd::{Others, Readable, Writable};
@@ -15,16 +15,13 @@ pub(crate) type Queue = (Producer<Writable, View>, Consumer<Writable, View>);
 
 pub(crate) fn queue(max_message: usize) -> Queue {
     let geometry = Geometry::new(SLOTS as u32, max_message as u32).expect("a good one");
-    let producers = Writable::create("producer", geometry.producer_bytes(), Others::Read);
-    let producers = producers.expect("memory");
-    let consumers = Writable::create("consumer", Geometry::CONSUMER_BYTES, Others::Read);
-    let consumers = consumers.expect("memory");
-    let view = |memory: &Writable, bytes| {
-        let passed: OwnedFd = memory.as_fd().try_clone_to_owned().expect("a descriptor");
-        View(Readable::of(passed, bytes).expect("as made"))
-    };
-    let to_consumers = view(&consumers, Geometry::CONSUMER_BYTES);
-    let to_producers = view(&producers, geometry.producer_bytes());
+    let bytes = geometry.producer_bytes();
+    let made = |name, bytes| Writable::create(name, bytes, Others::Read).expect("memory");
+    let (producers, passed_by_producers) = made("producer", bytes);
+    let (consumers, passed_by_consumers) = made("consumer", Geometry::CONSUMER_BYTES);
+    let view = |passed, bytes| View(Readable::of(passed, bytes).expect("as made"));
+    let to_consumers = view(passed_by_consumers, Geometry::CONSUMER_BYTES);
+    let to_producers = view(passed_by_producers, bytes);
     let producer = Producer::create(geometry, producers, to_consumers).expect("zeroes");
     (producer, Consumer::attach(consumers, to_producers).expect("just made"))
 }

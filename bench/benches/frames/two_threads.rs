@@ -111,6 +111,22 @@ pub(crate) fn spinning_rtrb() -> (Port, Port) {
     )
 }
 
+/// A call for each look, as a socket takes it.
+pub(crate) fn spinning_seqpacket() -> (Port, Port) {
+    ports(
+        seqpacket,
+        |socket, n| {
+            let sent = rustix::net::send(&*socket, &n.to_ne_bytes(), SendFlags::NOSIGNAL);
+            assert_eq!(sent, Ok(8));
+        },
+        |socket| {
+            let mut bytes = [0; 8];
+            spin(|| rustix::net::recv(&*socket, &mut bytes, RecvFlags::DONTWAIT).ok());
+            u64::from_ne_bytes(bytes)
+        },
+    )
+}
+
 pub(crate) fn sleeping_frames() -> (Port, Port) {
     ports(
         || {

@@ -27,17 +27,18 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The longest message.
 const LONGEST: u32 = 1_500;
 
-/// Who works on guaranteed datagrams, above ordinary threads; who receives for all, above that.
+/// Who works on guaranteed datagrams, above those who work on others; who receives for all, above that.
+/// All are above ordinary threads, so that other programs take nothing from either.
 const WORKS: Class = Class::Fifo { priority: 9 };
 const RECEIVES: Class = Class::Fifo { priority: 10 };
-const ORDINARY: Class = Class::Other { nice: 0 };
+pub(crate) const BELOW: Class = Class::Fifo { priority: 1 };
 
 /// Who receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One socket and one ordinary thread for all.
+    /// One socket and one thread for all.
     Shared,
-    /// A socket and a thread each, that of the guaranteed under SCHED_FIFO.
+    /// A socket and a thread each, that of the guaranteed above the other.
     Own,
     /// The channel server's thread, with a share for best effort if there is one;
     /// what is beyond it is discarded by an XDP policer, or at the socket.
@@ -77,11 +78,11 @@ impl Receivers {
         match kind {
             Kind::Shared => {
                 this.others = to[0];
-                this.plain(at, guaranteed, ORDINARY);
+                this.plain(at, guaranteed, BELOW);
             }
             Kind::Own => {
                 this.plain(at, guaranteed, RECEIVES);
-                this.plain(at, others, ORDINARY);
+                this.plain(at, others, BELOW);
             }
             Kind::Ours { share, xdp } => this.ours(at, [guaranteed, others], share, xdp)?,
         }
@@ -141,7 +142,7 @@ impl Receivers {
         let others = LinearBounded::new(1, LONGEST, Duration::from_micros(2), 10_000);
         let all = [
             (guaranteed, Some(Duration::from_secs(1)), WORKS),
-            (others.expect("valid"), None, ORDINARY),
+            (others.expect("valid"), None, BELOW),
         ];
         for (id, (socket, (arrivals, delay_bound, class))) in
             sockets.into_iter().zip(all).enumerate()

@@ -9,7 +9,7 @@ use punctual_linux::sched::{self, Class};
 use punctual_model::{Duration, Instant};
 use system_tests::network::{Network, lower};
 
-use crate::receivers::Receivers;
+use crate::receivers::{BELOW, Receivers};
 use crate::work::GUARANTEED;
 
 /// Guaranteed datagrams a second.
@@ -96,6 +96,7 @@ fn stream(socket: &UdpSocket, cpu: usize, stop: &AtomicBool) -> u64 {
 /// As many a second as it is told, or as it can.
 fn flood(socket: &UdpSocket, cpu: usize, rate: u64, stop: &AtomicBool, sent: &AtomicU64) {
     punctual_linux::thread::pin_to(cpu).expect("one of our own CPUs");
+    sched::set(punctual_linux::thread::current(), BELOW).expect("was tried out");
     let bytes = [0; BYTES as usize * TRAIN as usize];
     let parts = [Place::of(&bytes)];
     let segment = NonZeroU16::new(BYTES).expect("not zero");

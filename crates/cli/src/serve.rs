@@ -21,8 +21,8 @@ given up at the start. SIGHUP reads the configuration again, and a bad one chang
 ends the broker; what it granted stays in force for its successor, and is taken back from whoever \
 does not connect to that one within the grace period.
 
-What a switch costs is said by the configuration, else by the host profile, read at the start. Where \
-it was not measured 5us are charged, also with --host-profile ideal: promises are made to others.
+What a switch and a packet cost is said by the configuration, else by the host profile, read at the \
+start. Where it was not measured 5us and 40us are charged, also with --host-profile ideal: promises are made to others.
 
 Logs go to standard error; RUST_LOG=debug says more.
 
@@ -63,16 +63,21 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
     log(args.json);
     let chosen = args.profile.choose()?;
-    let measured = chosen.charge.map(|charge| Measured {
-        context_switch: charge.context_switch(),
+    let measured = Measured {
+        context_switch: chosen.charge.map(|charge| charge.context_switch()),
+        // Each packet as one that is woken up for, and the first of its message.
+        per_packet: chosen.host.send_costs.map(|costs| {
+            let made = costs.first_packet.max(costs.packet).saturating_add(costs.link_scheduling);
+            costs.change_of_handler().saturating_add(made)
+        }),
         source: chosen.stamp.line(),
-    });
+    };
     let options = Options {
         config,
         config_must_exist: args.config.is_some(),
         socket: args.socket.clone(),
         state: args.state.clone(),
-        measured,
+        measured: Some(measured),
     };
     match Server::open(options).and_then(Server::run) {
         Ok(()) => Ok(Exit::Kept),

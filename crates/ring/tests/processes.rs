@@ -126,8 +126,8 @@ fn plays_its_part() {
 }
 
 fn produces_for_ever(socket: &UnixStream, bell: &Bell, page: OwnedFd) {
-    let own = Writable::create("test", geometry().producer_bytes(), Others::Read).expect("memory");
-    let memory = descriptor(&own);
+    let (own, memory) =
+        Writable::create("test", geometry().producer_bytes(), Others::Read).expect("memory");
     let mut producer = producer(own, page);
     send(socket, b"m", &[memory.as_fd()]).expect("passed");
     let mut n = 0;
@@ -173,9 +173,10 @@ fn consumes_for_ever(mut socket: &UnixStream, bell: &Bell, own: OwnedFd, memory:
 fn of_a_producer_that_is_killed_every_published_message_is_taken() {
     for least in [0, 1, 100, 5_000] {
         let mut peer = Peer::start("produce");
-        let own = Writable::create("test", Geometry::CONSUMER_BYTES, Others::Read).expect("memory");
+        let (own, page) =
+            Writable::create("test", Geometry::CONSUMER_BYTES, Others::Read).expect("memory");
         let (ours, theirs) = Bell::pair().expect("sockets");
-        send(&peer.socket, b"p", &[theirs.as_fd(), own.as_fd()]).expect("passed");
+        send(&peer.socket, b"p", &[theirs.as_fd(), page.as_fd()]).expect("passed");
         // Else our own copy would keep the bell's other end alive.
         drop(theirs);
         let (_, mut passed) = receive(&peer.socket, &mut [0; 1], 1).expect("its memory");
@@ -207,10 +208,11 @@ fn of_a_producer_that_is_killed_every_published_message_is_taken() {
 
 #[test]
 fn the_next_consumer_goes_on_where_one_was_killed() {
-    let own = Writable::create("test", geometry().producer_bytes(), Others::Read).expect("memory");
+    let (own, memory) =
+        Writable::create("test", geometry().producer_bytes(), Others::Read).expect("memory");
     // For whoever consumes: it outlives each of them.
-    let page = Writable::create("test", Geometry::CONSUMER_BYTES, Others::Write).expect("memory");
-    let memory = descriptor(&own);
+    let (_, page) =
+        Writable::create("test", Geometry::CONSUMER_BYTES, Others::Write).expect("memory");
     let mut producer = producer(own, descriptor(&page));
     let (mut pushed, mut expected) = (0u64, 0u64);
     for consumer in 0..3 {

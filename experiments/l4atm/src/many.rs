@@ -1,27 +1,59 @@
-//! Ten thousand channels on one server.
+//! Ten thousand channels on one server, of two clients: one may not have as many descriptors.
+
+use std::fs;
 
 use punctual_linux::clock;
 use punctual_model::Duration;
 
 use crate::Error;
 use crate::lab::{Config, Lab};
-use crate::role::{Level, Opened, Role};
+use crate::role::{Level, Many, Opened, Role};
 use crate::table::{Page, Table};
 
-const LEVELS: [u32; 3] = [100, 1_000, 10_000];
+/// Of the one client, and of the other after it.
+const LEVELS: [&[u32]; 2] = [&[100, 1_000, 5_000], &[5_000]];
+
+/// For all channels of a client.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn measure(lab: &Lab<'_>) -> Result<Page, Error> {
-    let config =
-        Config { cpu: "300ms/1s", per_packet: "5us", room: 16_384, ..Config::datagrams("1gbit/s") };
+    let config = Config {
+        cpu: "300ms/1s",
+        per_packet: "5us",
+        room: 16_384,
+        ..Config::fragments("1gbit/s", 1)
+    };
     let broker = lab.broker(&config)?;
     let listener = lab.listen(7_000)?;
-    let role = Role::Many {
-        socket: broker.socket(),
-        server: broker.process.pid(),
-        to: lab.port(7_000),
-        levels: LEVELS.to_vec(),
-    };
-    let opened: Opened = lab.start(&role)?.report(Duration::from_secs(300))?;
+    let folder = broker.socket();
+    let folder = folder.parent().ok_or("a socket without a folder")?;
+    let (mut clients, mut first) = (Vec::new(), 0);
+    for levels in LEVELS {
+        let ready = folder.join(format!("ready {first}"));
+        let role = Many {
+            socket: broker.socket(),
+            server: broker.process.pid(),
+            to: lab.port(7_000),
+            first,
+            levels: levels.to_vec(),
+            ready: ready.clone(),
+            go: folder.join("go"),
+        };
+        clients.push(lab.start(&Role::Many(role))?);
+        first += levels.last().copied().unwrap_or(0);
+        let until = clock::now() + PATIENCE;
+        while !ready.exists() {
+            if clock::now() > until {
+                return Err("a client does not open its channels".into());
+            }
+            clock::sleep(Duration::from_millis(20));
+        }
+    }
+    fs::write(folder.join("go"), "")?;
+    let mut all: Vec<Opened> = Vec::new();
+    for client in clients {
+        all.push(client.report(PATIENCE)?);
+    }
     clock::sleep(Duration::from_millis(50));
     let heard = listener.heard()?;
     let mut numbers: Vec<u32> = heard.iter().filter_map(|one| Some(one.stamp?.of)).collect();
@@ -42,7 +74,8 @@ pub(crate) fn measure(lab: &Lab<'_>) -> Result<Page, Error> {
         ],
     );
     let mut held = Table::new(
-        "What a channel takes, on average over all that are open; its queue has 8 messages of 64 bytes",
+        "What a channel takes, on average: of the server over all that are open, of the client that opened last \
+         over its own; a queue has 8 messages of 64 bytes",
         &[
             "channels",
             "server: resident KB",
@@ -53,18 +86,26 @@ pub(crate) fn measure(lab: &Lab<'_>) -> Result<Page, Error> {
             "descriptors",
         ],
     );
-    for level in &opened.levels {
-        times.row(latencies(level));
-        let mut cells = vec![level.channels.to_string()];
-        for (now, before) in level.held.iter().zip(&opened.nothing) {
-            let each = |now: u64, before: u64| {
-                now.saturating_sub(before) as f64 / f64::from(level.channels.max(1))
-            };
-            cells.push(format!("{:.2}", each(now.resident_kb, before.resident_kb)));
-            cells.push(format!("{:.2}", each(now.mappings, before.mappings)));
-            cells.push(format!("{:.2}", each(now.descriptors, before.descriptors)));
+    let nothing = all.first().ok_or("no client")?.nothing[0];
+    let mut others = 0;
+    for opened in &all {
+        for level in &opened.levels {
+            let open = others + level.channels;
+            times.row(latencies(open, level));
+            let mut cells = vec![open.to_string()];
+            let server = (level.held[0], nothing, open);
+            let client = (level.held[1], opened.nothing[1], level.channels);
+            for (now, before, channels) in [server, client] {
+                let each = |now: u64, before: u64| {
+                    now.saturating_sub(before) as f64 / f64::from(channels.max(1))
+                };
+                cells.push(format!("{:.2}", each(now.resident_kb, before.resident_kb)));
+                cells.push(format!("{:.2}", each(now.mappings, before.mappings)));
+                cells.push(format!("{:.2}", each(now.descriptors, before.descriptors)));
+            }
+            held.row(cells);
         }
-        held.row(cells);
+        others += opened.levels.last().map_or(0, |level| level.channels);
     }
     let mut sent = Table::new(
         "One message on each",
@@ -75,9 +116,10 @@ pub(crate) fn measure(lab: &Lab<'_>) -> Result<Page, Error> {
             "what stopped it before all were open",
         ],
     );
-    let stopped = opened.stopped.unwrap_or_else(|| "nothing".into());
+    let stopped = all.iter().find_map(|one| one.stopped.clone());
+    let stopped = stopped.unwrap_or_else(|| "nothing".into());
     sent.row(vec![
-        opened.left.to_string(),
+        all.iter().map(|one| one.left).sum::<u64>().to_string(),
         heard.len().to_string(),
         numbers.len().to_string(),
         stopped,
@@ -85,8 +127,8 @@ pub(crate) fn measure(lab: &Lab<'_>) -> Result<Page, Error> {
     Ok(Page::new("many", vec![times, held, sent]))
 }
 
-fn latencies(level: &Level) -> Vec<String> {
-    let mut cells = vec![level.channels.to_string()];
+fn latencies(open: u32, level: &Level) -> Vec<String> {
+    let mut cells = vec![open.to_string()];
     let part = |of: &[u64], part: f64| {
         let mut sorted = of.to_vec();
         sorted.sort_unstable();

@@ -13,6 +13,10 @@ use crate::{Error, Extent};
 /// Faster than any way to send here, so that nothing is paced.
 const LINK: &str = "40gbit/s";
 
+/// The same for what best effort has of the processor.
+const CPU: &str = "850us/1ms";
+const PER_PACKET: &str = "1us";
+
 /// Of a fragment, and of a datagram.
 const FRAGMENT: u16 = 1_440;
 
@@ -130,7 +134,7 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
         Way::Server { train } => Config::fragments(LINK, train),
         _ => Config::datagrams(LINK),
     };
-    let config = Config { on: Some(0), ..config };
+    let config = Config { on: Some(0), cpu: CPU, per_packet: PER_PACKET, ..config };
     let broker = match case.way {
         Way::Server { .. } => Some(lab.broker(&config)?),
         _ => None,

@@ -1,6 +1,5 @@
 //! What a client or a sender does wrong costs its own channel, and no other.
 
-use std::os::fd::AsFd as _;
 use std::sync::atomic::Ordering;
 
 use punctual_channel::client::Geometry;
@@ -23,11 +22,12 @@ const BOUND: Option<Duration> = Some(Duration::from_millis(50));
 fn ring(geometry: Geometry) -> (Writable, Bell, Passed) {
     let bytes = geometry.producer_bytes();
     let make = |bytes| Writable::create("ring", bytes, Others::Write).expect("memory");
-    let (frames, page) = (make(bytes), make(Geometry::CONSUMER_BYTES));
-    let copy = |memory: &Writable| memory.as_fd().try_clone_to_owned().expect("descriptors");
+    let ((frames, frames_passed), (page, page_passed)) =
+        (make(bytes), make(Geometry::CONSUMER_BYTES));
     let (ours, theirs) = Bell::pair().expect("descriptors");
-    let passed = Passed { frames: copy(&frames), page: copy(&page), bell: theirs.into() };
-    let seen = Readable::of(copy(&page), Geometry::CONSUMER_BYTES).expect("pages");
+    let seen = page_passed.try_clone().expect("descriptors");
+    let seen = Readable::of(seen, Geometry::CONSUMER_BYTES).expect("pages");
+    let passed = Passed { frames: frames_passed, page: page_passed, bell: theirs.into() };
     Producer::create(geometry, frames, View(seen)).expect("zeroes");
     (page, ours, passed)
 }

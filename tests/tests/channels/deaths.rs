@@ -1,26 +1,41 @@
 //! Clients that die, and channels that come and go.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::process::{Command, Stdio};
 
-use punctual_broker::client::Broker as Connection;
+use punctual_broker::client::{Broker as Connection, ChannelError};
+use punctual_channel::client::Sending;
 use punctual_model::channel::Framing;
+use rustix::process::Pid;
 use system_tests::live;
 
 use crate::host::{
     Broker, CONFIG, alone, another, listener, number_of, numbered, open_sending, to,
 };
 
-/// A client of another process: publishes ten messages, says so, and waits to be killed.
+/// A client of another process: publishes ten messages, says so, and waits to be killed. With an heir, a
+/// child that has all its descriptors, as after fork(2), and outlives it.
 pub(crate) fn publish_and_wait(rest: &str) {
-    let (socket, address) = rest.split_once(' ').expect("a path and an address");
+    let mut words = rest.split(' ');
+    let (socket, address) = words.next().zip(words.next()).expect("a path and an address");
     let mut connection = Connection::connect_to(socket.as_ref()).expect("a broker");
     let want = to(address.parse().expect("an address"), 500, 20_000, Framing::Datagram);
     let (_granted, mut sending) = open_sending(&mut connection, &want);
     for number in 0..10 {
         sending.send(&numbered(number, 500)).expect("room");
     }
-    println!("> published");
+    let heir = words.next().map(|_| {
+        let keep = |fd: BorrowedFd<'_>| {
+            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty()).expect("a flag");
+        };
+        keep(sending.as_fd());
+        keep(connection.as_fd());
+        let mut heir = Command::new("sleep");
+        heir.arg("30").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        heir.spawn().expect("sleep(1)").id()
+    });
+    println!("> published {}", heir.unwrap_or(0));
     loop {
         std::thread::park();
     }
@@ -29,9 +44,31 @@ pub(crate) fn publish_and_wait(rest: &str) {
 #[test]
 fn what_a_client_had_published_is_sent_although_it_was_killed() {
     let Some(_alone) = alone() else { return };
+    is_killed("");
+}
+
+/// Its child holds the other end of the bell and the connection, and the channel is not the child's.
+#[test]
+fn so_it_is_where_a_child_of_the_client_lives_on() {
+    let Some(_alone) = alone() else { return };
+    is_killed(" heir");
+}
+
+/// Killed when dropped.
+struct Heir(Option<Pid>);
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+fn is_killed(how: &str) {
     let broker = Broker::start(CONFIG);
     let (socket, address) = listener();
-    let role = format!("client {} {address}", broker.socket().display());
+    let role = format!("client {} {address}{how}", broker.socket().display());
     let mut client = another(role).stdout(Stdio::piped()).spawn().expect("this program");
     let mut output = BufReader::new(client.stdout.take().expect("piped"));
     let mut line = String::new();
@@ -39,6 +76,9 @@ fn what_a_client_had_published_is_sent_although_it_was_killed() {
         line.clear();
         assert!(output.read_line(&mut line).expect("it lives") > 0, "the client has ended");
     }
+    let heir = line.trim().rsplit(' ').next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    assert_eq!(heir.is_some(), !how.is_empty(), "{line}");
+    let _heir = Heir(heir);
     client.kill().expect("our child");
     client.wait().expect("our child");
     let mut buffer = [0; 2_000];
@@ -47,7 +87,9 @@ fn what_a_client_had_published_is_sent_although_it_was_killed() {
         assert_eq!(number_of(&buffer[..bytes]), number);
     }
     assert!(live::eventually(|| broker.channels().channels.is_empty()), "{:?}", broker.channels());
-    assert_eq!(broker.channels().totals.expect("channels").promised_bps, 0);
+    // What was promised is another's when its last message has had its time.
+    let promised = || broker.channels().totals.expect("channels").promised_bps;
+    assert!(live::eventually(|| promised() == 0), "{}", promised());
 }
 
 #[test]
@@ -86,4 +128,59 @@ fn a_thousand_channels_come_and_go_and_nothing_of_them_stays() {
         descriptors <= before.0 && mappings <= before.1 + 4
     };
     assert!(live::eventually(is_as_before), "{before:?}, then {:?}", settled());
+}
+
+/// What was promised to a channel stays its own until its last message has had its time: else whoever
+/// closes and opens again would send more than was admitted.
+#[test]
+fn closing_and_opening_again_is_no_way_to_send_more() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(&CONFIG.replace("max_grants = 2000", "max_grants = 1"));
+    let mut connection = broker.connect();
+    let (socket, address) = listener();
+    // One message in two minutes.
+    let want = to(address, 500, 120_000_000, Framing::Datagram);
+    for _ in 0..3 {
+        // Nothing was sent: its place is free as soon as it is closed.
+        let mut opened = None;
+        assert!(live::eventually(|| {
+            opened = connection.open_channel(&want).ok();
+            opened.is_some()
+        }));
+        let granted = opened.expect("just now");
+        let (_sending, queue) = Sending::create(want.geometry()).expect("memory");
+        connection.attach_channel(&granted, queue).expect("as granted");
+        let mut again = granted.clone();
+        connection.release_channel(granted).expect("ours");
+        connection.resume_channel(&mut again).expect_err("it ends");
+    }
+    let mut opened = None;
+    assert!(live::eventually(|| {
+        opened = connection.open_channel(&want).ok();
+        opened.is_some()
+    }));
+    let granted = opened.expect("just now");
+    let (mut sending, queue) = Sending::create(want.geometry()).expect("memory");
+    connection.attach_channel(&granted, queue).expect("as granted");
+    sending.send(&numbered(1, 500)).expect("room");
+    socket.recv(&mut [0; 2_000]).expect("sent");
+    connection.release_channel(granted).expect("ours");
+    assert!(live::eventually(|| broker.channels().channels.is_empty()));
+    let refused = connection.open_channel(&want).expect_err("two minutes are not over");
+    assert!(matches!(&refused, ChannelError::Refused(why) if why.test == "quota"), "{refused}");
+}
+
+#[test]
+fn a_bell_that_nobody_holds_when_it_is_passed_ends_its_channel() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let mut connection = broker.connect();
+    for _ in 0..20 {
+        let want = to(listener().1, 500, 1_000, Framing::Datagram);
+        let granted = connection.open_channel(&want).expect("room");
+        let (sending, queue) = Sending::create(want.geometry()).expect("memory");
+        drop(sending);
+        connection.attach_channel(&granted, queue).expect("as granted");
+    }
+    assert!(live::eventually(|| broker.channels().channels.is_empty()), "{:?}", broker.channels());
 }

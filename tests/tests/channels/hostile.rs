@@ -28,10 +28,8 @@ fn files_that_are_no_queue_are_refused() {
     let want = to(listener().1, 500, 1_000, Framing::Datagram);
     let granted = connection.open_channel(&want).expect("room");
     let before = broker.descriptors();
-    let memory = |bytes| -> OwnedFd {
-        let memory = Writable::create("test", bytes, Others::Write).expect("memory");
-        std::os::fd::AsFd::as_fd(&memory).try_clone_to_owned().expect("a descriptor")
-    };
+    let memory =
+        |bytes| -> OwnedFd { Writable::create("test", bytes, Others::Write).expect("memory").1 };
     let bell = || -> OwnedFd { Bell::pair().expect("descriptors").0.into() };
     let frames = want.geometry().producer_bytes();
     let queues = [

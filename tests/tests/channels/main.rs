@@ -7,6 +7,7 @@
 
 mod carried;
 mod deaths;
+mod discarded;
 mod host;
 mod hostile;
 mod many;

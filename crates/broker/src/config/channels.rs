@@ -23,6 +23,21 @@ impl WireKind {
     pub const NAMES: [(&'static str, Self); 2] = [("udp", Self::Udp), ("null", Self::Null)];
 }
 
+/// What discards best effort that comes in too fast, before it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlyDiscard {
+    /// An XDP program on the interface, before the kernel's network stack: as root, or with CAP_BPF and
+    /// CAP_NET_ADMIN.
+    Xdp,
+    /// A filter at each socket, which needs no privilege.
+    Filter,
+}
+
+impl EarlyDiscard {
+    /// Both with the names they have in the configuration.
+    pub const NAMES: [(&'static str, Self); 2] = [("xdp", Self::Xdp), ("filter", Self::Filter)];
+}
+
 /// What the channels of a host share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelsConfig {
@@ -38,6 +53,8 @@ pub struct ChannelsConfig {
     pub cpu: Reservation,
     /// Processor time of a packet, from ring to driver.
     pub per_packet: Service,
+    /// Whether the configuration says that; else what this host was measured to need counts.
+    pub per_packet_is_said: bool,
     /// From the instant at which a channel's thread should run until it does. It is taken off each delay
     /// bound that is asked for.
     pub allowance: Duration,
@@ -47,6 +64,8 @@ pub struct ChannelsConfig {
     pub wire: WireKind,
     /// The interface that they leave by; none: as the kernel routes.
     pub interface: Option<String>,
+    /// What discards best effort that comes in; none: the program on the interface, where that can be.
+    pub early_discard: Option<EarlyDiscard>,
 }
 
 /// The link is reckoned by so many parts per million slower than it is, so that queues form before it
@@ -67,10 +86,12 @@ impl ChannelsConfig {
                 .expect("valid"),
             // With a wake-up, or the wait in its place (`sender::thread::SPIN`).
             per_packet: Service::from_micros(40),
+            per_packet_is_said: false,
             allowance: Duration::from_micros(300),
             room: 1_024,
             wire: WireKind::Udp,
             interface: None,
+            early_discard: None,
         }
     }
 
@@ -101,6 +122,7 @@ pub(super) struct RawChannels {
     room: Option<Spanned<i64>>,
     transport: Option<Spanned<String>>,
     interface: Option<Spanned<String>>,
+    early_discard: Option<Spanned<String>>,
 }
 
 /// The slowest link, in bits a second: a byte takes a millisecond.
@@ -139,6 +161,15 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
                 .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))?,
         ),
     };
+    let early_discard = raw.early_discard.as_ref();
+    let early_discard =
+        early_discard.map(|it| choice("early_discard", it, &EarlyDiscard::NAMES)).transpose()?;
+    if let (Some(EarlyDiscard::Xdp), None, Some(given)) =
+        (early_discard, &raw.interface, &raw.early_discard)
+    {
+        let why = "an XDP program is attached to an interface: say which with `interface`";
+        return Err(problem(given, why));
+    }
     Ok(ChannelsConfig {
         link,
         headers: number(raw.headers, base.headers, 0, 1_000)?,
@@ -146,6 +177,7 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
         best_effort_ppm,
         cpu,
         per_packet,
+        per_packet_is_said: raw.per_packet.is_some(),
         allowance: within(raw.allowance, base.allowance, Duration::ZERO, Duration::from_secs(1))?,
         room: number(raw.room, base.room, 1, 65_536)?,
         wire: raw
@@ -153,5 +185,6 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
             .as_ref()
             .map_or(Ok(base.wire), |given| choice("transport", given, &WireKind::NAMES))?,
         interface: raw.interface.map(Spanned::into_inner),
+        early_discard,
     })
 }

@@ -30,7 +30,7 @@ mod validate;
 
 use punctual_model::{Duration, FileError, Service};
 
-pub use channels::{ChannelsConfig, WireKind};
+pub use channels::{ChannelsConfig, EarlyDiscard, WireKind};
 pub use quota::{Quota, QuotaOf};
 
 /// The longest configuration, in bytes.

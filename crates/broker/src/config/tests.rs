@@ -56,6 +56,12 @@ fn what_is_wrong_is_named_with_its_place() {
         ("[[user]]\nuid = -1", (2, 7), "no uid"),
         ("[[user]]\nuid = 1\nname = \"root\"", (3, 8), "not both"),
         ("[[group]]\nshare = \"1%\"", (1, 1), "applies to nobody"),
+        (
+            "[channels]\nlink = \"1gbit/s\"\nearly_discard = \"bpf\"",
+            (3, 17),
+            "choose xdp or filter",
+        ),
+        ("[channels]\nlink = \"1gbit/s\"\nearly_discard = \"xdp\"", (3, 17), "`interface`"),
         ("= 1", (1, 1), ""),
     ] {
         let error = parse(text).expect_err(text);

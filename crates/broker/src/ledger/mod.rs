@@ -8,13 +8,12 @@
 //! struck out *after* the kernel was told to take it back. What is in the ledger may not be in force,
 //! but nothing is in force that is not in the ledger.
 
+mod folder;
 mod record;
 #[cfg(test)]
 mod tests;
 
 use std::fs;
-use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableTable as _, TableDefinition};
@@ -98,7 +97,7 @@ impl Ledger {
     /// Whoever could write there could write themselves a grant: so the folder must be this user's, no
     /// link, and nobody else may write it.
     pub fn open(folder: &Path) -> Result<(Self, Vec<Record>), LedgerError> {
-        private(folder)?;
+        folder::private(folder)?;
         let path = folder.join("ledger.redb");
         let failed =
             |Failure(source): Failure| LedgerError::Database { path: path.clone(), source };
@@ -234,30 +233,6 @@ impl Ledger {
     fn failed(&self, Failure(source): Failure) -> LedgerError {
         LedgerError::Database { path: self.path.clone(), source }
     }
-}
-
-/// Makes `folder` for us alone if it is not there, and sees that nobody else can write into it.
-fn private(folder: &Path) -> Result<(), LedgerError> {
-    let file = |source| LedgerError::File { path: folder.to_owned(), source };
-    if let Some(parent) = folder.parent() {
-        fs::create_dir_all(parent).map_err(file)?;
-    }
-    match fs::DirBuilder::new().mode(0o700).create(folder) {
-        Err(there) if there.kind() != io::ErrorKind::AlreadyExists => return Err(file(there)),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(folder).map_err(file)?;
-    let us = rustix::process::geteuid().as_raw();
-    let why = if !found.is_dir() {
-        "it is no folder, or a link to one".into()
-    } else if found.uid() != us {
-        format!("it belongs to user {}, and this is user {us}", found.uid())
-    } else if found.mode() & 0o022 != 0 {
-        format!("others may write it (mode {:o})", found.mode() & 0o777)
-    } else {
-        return Ok(());
-    };
-    Err(LedgerError::Unsafe { path: folder.to_owned(), why })
 }
 
 /// Any of the database's errors, of the size of a pointer.

@@ -53,7 +53,7 @@ fn a_second_broker_cannot_open_it() {
 
 #[test]
 fn a_folder_that_others_could_have_written_is_refused() {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let folder = tempfile::tempdir().expect("a folder");
     let made = folder.path().join("made");
     drop(Ledger::open(&made).expect("opens"));

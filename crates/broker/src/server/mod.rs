@@ -36,7 +36,7 @@ use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll;
 
-use self::channels::Channels;
+use self::channels::{Channels, Discard};
 use self::connection::Connection;
 pub use self::error::ServeError;
 use self::lives::{Held, Live};
@@ -93,6 +93,7 @@ pub struct Server {
     /// Users who are refused everything for a while.
     banned: BTreeMap<u32, Instant>,
     pace: Pace,
+    attached_in_vain: Pace,
     /// Users whose processes are looked through, and the limits they had.
     watched: BTreeSet<u32>,
     old_limits: BTreeMap<u32, (OldLimits, u64)>,
@@ -132,6 +133,7 @@ impl Server {
         };
         let (ledger, records) = Ledger::open(&options.state)?;
         let refusals = ledger.refusals()?.into();
+        let discard = Discard::prepare(config.channels.as_ref());
         let powers = drop_all_but_needed()?;
         let means = means(&config, powers)?;
         let books = Books::new(host_of(&config, &options, &means), means.order);
@@ -164,6 +166,7 @@ impl Server {
             over: BTreeMap::new(),
             banned: BTreeMap::new(),
             pace: Pace::default(),
+            attached_in_vain: Pace::default(),
             watched: BTreeSet::new(),
             old_limits: BTreeMap::new(),
             lowered: BTreeSet::new(),
@@ -177,7 +180,7 @@ impl Server {
             spare,
             buffer: vec![0; MAX_MESSAGE],
         };
-        server.start_channels()?;
+        server.start_channels(discard)?;
         server.adopt(records)?;
         // Nothing is carried yet, so nothing can be late beneath them.
         let _ = server.channels_run_below();
@@ -196,9 +199,9 @@ impl Server {
     }
 
     /// Starts the threads that carry channels, if there is a link for them.
-    fn start_channels(&mut self) -> Result<(), ServeError> {
+    fn start_channels(&mut self, discard: Discard) -> Result<(), ServeError> {
         let Some(config) = &self.config.channels else { return Ok(()) };
-        let channels = Channels::start(config).map_err(ServeError::Channels)?;
+        let channels = Channels::start(config, discard).map_err(ServeError::Channels)?;
         self.books = self.empty_books().map_err(ServeError::NoRoomForChannels)?;
         self.channels = Some(channels);
         Ok(self.watch_carriers()?)

@@ -23,7 +23,9 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Processor time of a switch between two threads, charged twice a job.
-    pub context_switch: Service,
+    pub context_switch: Option<Service>,
+    /// Processor time of a packet that the channels' thread wakes up for.
+    pub per_packet: Option<Service>,
     /// Which profile, in words: what status says.
     pub source: String,
 }

@@ -33,6 +33,13 @@ impl Pace {
         }
     }
 
+    /// As if a request had not been made.
+    pub(super) fn take_back(&mut self, uid: u32) {
+        if let Some(full) = self.full.get_mut(&uid) {
+            *full = Instant::from_nanos(full.as_nanos().saturating_sub(APART.as_nanos()));
+        }
+    }
+
     /// Forgets whose bucket is full.
     pub(super) fn forget(&mut self, now: Instant) {
         self.full.retain(|_, full| *full > now);
@@ -58,6 +65,12 @@ mod tests {
             asked += u64::from(pace.ask(1, now).is_ok());
         }
         assert_eq!(asked, 10 * A_SECOND);
+        // What was taken back did not count.
+        for _ in 0..100 {
+            now += Duration::from_millis(1);
+            pace.ask(3, now).expect("none counts");
+            pace.take_back(3);
+        }
         now += Duration::from_secs(1);
         pace.forget(now);
         assert!(pace.full.is_empty());

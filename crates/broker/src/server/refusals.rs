@@ -58,6 +58,23 @@ impl Server {
         })
     }
 
+    /// Whether a user may try to attach a queue. Each try counts, until it has succeeded.
+    pub(super) fn may_attach(&mut self, peer: &Peer) -> Result<(), Stop> {
+        if peer.uid == 0 {
+            return Ok(());
+        }
+        self.attached_in_vain.ask(peer.uid, clock::now()).map_err(|wait| {
+            let why =
+                format!("this user has attached too much that is no queue; ask again in {wait}");
+            Stop::Error(why)
+        })
+    }
+
+    /// A queue was attached.
+    pub(super) fn has_attached(&mut self, peer: &Peer) {
+        self.attached_in_vain.take_back(peer.uid);
+    }
+
     pub(super) fn denied(
         &mut self,
         connection: u64,

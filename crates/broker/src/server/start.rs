@@ -53,11 +53,21 @@ impl Signals {
     }
 }
 
-/// The file; the defaults if nobody named one and there is none.
+/// The file; the defaults if nobody named one and there is none. What it does not say of the costs of
+/// sending is as it was measured.
 pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
     let path = &options.config;
     match fs::read(path) {
-        Ok(bytes) => Ok(Config::parse(&path.display().to_string(), &bytes)?),
+        Ok(bytes) => {
+            let mut config = Config::parse(&path.display().to_string(), &bytes)?;
+            if let Some(channels) = &mut config.channels
+                && let Some(measured) = options.measured.as_ref().and_then(|all| all.per_packet)
+                && !channels.per_packet_is_said
+            {
+                channels.per_packet = measured;
+            }
+            Ok(config)
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound && !options.config_must_exist => {
             Ok(Config::default())
         }
@@ -92,9 +102,11 @@ const UNMEASURED_SWITCH: Service = Service::from_micros(5);
 /// What each of the two switches of a job is charged, and whose word that is: the configuration's,
 /// else this host's profile, else nobody's.
 pub(super) fn context_switch(config: &Config, options: &Options) -> (Service, String) {
-    match (config.context_switch, &options.measured) {
+    let measured = options.measured.as_ref();
+    let measured = measured.and_then(|all| Some((all.context_switch?, all.source.clone())));
+    match (config.context_switch, measured) {
         (Some(by_hand), _) => (by_hand, "the configuration".into()),
-        (None, Some(measured)) => (measured.context_switch, measured.source.clone()),
+        (None, Some(measured)) => measured,
         (None, None) => (UNMEASURED_SWITCH, "not measured; punctual calibrate measures it".into()),
     }
 }
@@ -107,5 +119,39 @@ pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> Host
         reservable_ppm: config.reservable_ppm.map_or(by_kernel, |ppm| ppm.min(by_kernel)),
         context_switch: context_switch(config, options).0,
         limits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Measured;
+    use super::*;
+
+    #[test]
+    fn a_packet_costs_what_was_measured_unless_the_configuration_says_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("broker.toml");
+        let mut options = Options {
+            config: config.clone(),
+            config_must_exist: true,
+            socket: folder.path().join("socket"),
+            state: folder.path().join("state"),
+            measured: None,
+        };
+        let per_packet = |options: &Options, text: &str| {
+            fs::write(&config, format!("[channels]\nlink = \"1gbit/s\"\n{text}")).expect("ours");
+            read_config(options).expect("valid").channels.expect("channels").per_packet
+        };
+        let nothing_known = per_packet(&options, "");
+        let measured = Service::from_micros(17);
+        let of = |per_packet| Measured { context_switch: None, per_packet, source: "p".into() };
+        options.measured = Some(of(None));
+        assert_eq!(per_packet(&options, ""), nothing_known);
+        options.measured = Some(of(Some(measured)));
+        assert_eq!(per_packet(&options, ""), measured);
+        let by_hand = per_packet(&options, "per_packet = \"30us\"");
+        assert_eq!(by_hand, Service::from_micros(30));
+        let (switch, _) = context_switch(&read_config(&options).expect("valid"), &options);
+        assert_eq!(switch, UNMEASURED_SWITCH);
     }
 }

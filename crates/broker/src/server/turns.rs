@@ -96,6 +96,7 @@ impl Server {
             self.last_slow = now;
             self.banned.retain(|_, until| *until > now);
             self.pace.forget(now);
+            self.attached_in_vain.forget(now);
             self.sweep();
             self.write_refusals();
             self.hold_against_the_host(now);

@@ -79,6 +79,8 @@ pub struct ChannelTotals {
     pub cpu_ppm: u64,
     /// Refused since the broker started.
     pub refused: u64,
+    /// What discards best effort that comes in too fast.
+    pub early_discard: String,
 }
 
 /// One channel: what was promised, and what was measured.

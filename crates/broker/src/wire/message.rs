@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::channels::{ChannelsStatus, Opened, RefusedChannel};
+use super::status::Status;
 use crate::grant::{GrantId, Token};
-use crate::want::{Kind, RawChannel, RawWant};
+use crate::want::{RawChannel, RawWant};
 
 /// A client's message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,84 +231,4 @@ pub enum Event {
     /// What a broker of a later version says and this one cannot read, as it came.
     #[serde(untagged)]
     Unknown(serde_json::Value),
-}
-
-/// A page of what is granted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
-    /// Of the whole host.
-    pub totals: Totals,
-    /// In ascending order of their numbers.
-    pub grants: Vec<GrantStatus>,
-    /// Whether there are more with greater numbers.
-    pub more: bool,
-    /// The latest refusals, the newest first.
-    pub refusals: Vec<RefusedStatus>,
-}
-
-/// The host's sums.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// CPUs that may be promised.
-    pub cpus: u32,
-    /// Of each CPU, in parts per million.
-    pub reservable_ppm: u64,
-    /// Charged for each of the two switches of a job.
-    pub context_switch_ns: u64,
-    /// Whose figure that is, in words.
-    pub context_switch_from: String,
-    /// Granted, all CPUs together.
-    pub granted_ppm: u64,
-    /// Grants that live.
-    pub grants: u64,
-    /// Connections.
-    pub connections: u64,
-    /// What the asking user may have.
-    pub quota_ppm: u64,
-    /// What the asking user has.
-    pub yours_ppm: u64,
-    /// Refused since the broker started.
-    pub refused: u64,
-}
-
-/// One grant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantStatus {
-    /// Its number.
-    pub grant: GrantId,
-    /// What kind of guarantee.
-    pub kind: Kind,
-    /// Of whom.
-    pub uid: u32,
-    /// The process.
-    pub pid: i32,
-    /// The thread.
-    pub thread: i32,
-    /// In words.
-    pub what: String,
-    /// Of a CPU.
-    pub share_ppm: u64,
-    /// Over the last second or more; none while it is not known.
-    pub used_ppm: Option<u64>,
-    /// Where upcalls run.
-    pub cpu: Option<u32>,
-    /// Seconds since 1970.
-    pub since: u64,
-    /// Whether its holder is connected.
-    pub connected: bool,
-}
-
-/// A request that was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedStatus {
-    /// Seconds since 1970.
-    pub at: u64,
-    /// Who asked.
-    pub uid: u32,
-    /// From which process.
-    pub pid: i32,
-    /// For what, in words.
-    pub what: String,
-    /// Why not.
-    pub why: String,
 }

@@ -12,15 +12,14 @@
 mod channels;
 mod message;
 mod socket;
+mod status;
 
 pub use channels::{
     ChannelStatus, ChannelTotals, ChannelsStatus, Counts, OfferedChannel, Opened, RefusedChannel,
 };
-pub use message::{
-    Answer, Ask, Envelope, Event, GrantStatus, Offered, Refused, RefusedStatus, Said, Status,
-    Totals,
-};
+pub use message::{Answer, Ask, Envelope, Event, Offered, Refused, Said};
 pub use socket::{Listener, ReceiveError, Received, Socket};
+pub use status::{GrantStatus, RefusedStatus, Status, Totals};
 
 /// The version that this crate speaks.
 pub const VERSION: u32 = 1;

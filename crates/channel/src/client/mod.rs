@@ -9,6 +9,11 @@
 //! - [`compact`]: a channel in a line of text.
 //! - `peer`: the bell, and whether a server still has the other end of it.
 //!
+//! # Waiting for room
+//! Who waits for room, here or in poll(2), is woken when a quarter of its slots is free, and for a single
+//! one if it was not woken within the last millisecond: so it puts in several messages a sleep. A queue of
+//! a few slots is told of each.
+//!
 //! # A server that ends
 //! The memory is the client's, and stays. What was sent and has not left yet is there for the next
 //! server: [`Sending::rejoin`] makes a new pair of bells and gives out what that server is to be handed.

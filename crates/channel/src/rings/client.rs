@@ -1,6 +1,6 @@
 //! The client's half of a queue: it makes both.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use punctual_linux::memfd::{Others, Readable, Writable};
 use punctual_linux::pass::Bell;
@@ -8,7 +8,8 @@ use punctual_ring::frames::{Geometry, Producer};
 
 use super::{Passed, Puts, RingError, Takes, View};
 
-/// The memory of a queue, to be passed to a server, and to the next one after it.
+/// The memory of a queue, to be passed to a server, and to the next one after it: two descriptors, for as
+/// long as the queue is to go on with another server.
 #[derive(Debug)]
 pub struct Memory {
     frames: OwnedFd,
@@ -33,12 +34,12 @@ impl Memory {
 /// # Errors
 /// If there is no memory, or no descriptor is left.
 pub fn sending(geometry: Geometry) -> Result<(Puts, Memory), RingError> {
-    let frames = Writable::create("punctual frames", geometry.producer_bytes(), Others::Read)?;
+    let bytes = geometry.producer_bytes();
+    let (ours, frames) = Writable::create("punctual frames", bytes, Others::Read)?;
     // For the server to write; and for the one after it.
-    let page = Writable::create("punctual page", Geometry::CONSUMER_BYTES, Others::Write)?;
-    let memory = Memory { frames: copy(&frames)?, page: copy(&page)? };
+    let (_, page) = Writable::create("punctual page", Geometry::CONSUMER_BYTES, Others::Write)?;
     let seen = View(Readable::of(copy(&page)?, Geometry::CONSUMER_BYTES)?);
-    Ok((Producer::create(geometry, frames, seen)?, memory))
+    Ok((Producer::create(geometry, ours, seen)?, Memory { frames, page }))
 }
 
 /// A queue from the server to this client.
@@ -47,16 +48,15 @@ pub fn sending(geometry: Geometry) -> Result<(Puts, Memory), RingError> {
 /// If there is no memory, or no descriptor is left.
 pub fn receiving(geometry: Geometry) -> Result<(Takes, Memory), RingError> {
     let bytes = geometry.producer_bytes();
-    let frames = Writable::create("punctual frames", bytes, Others::Write)?;
-    let page = Writable::create("punctual page", Geometry::CONSUMER_BYTES, Others::Read)?;
-    let memory = Memory { frames: copy(&frames)?, page: copy(&page)? };
+    let (theirs, frames) = Writable::create("punctual frames", bytes, Others::Write)?;
+    let (ours, page) = Writable::create("punctual page", Geometry::CONSUMER_BYTES, Others::Read)?;
     // So that there is a queue to attach to before the server has seen it.
     let seen = View(Readable::of(copy(&page)?, Geometry::CONSUMER_BYTES)?);
-    Producer::create(geometry, frames, seen)?;
-    let frames = View(Readable::of(copy(&memory.frames)?, bytes)?);
-    Ok((Takes::attach(page, frames)?, memory))
+    Producer::create(geometry, theirs, seen)?;
+    let seen = View(Readable::of(copy(&frames)?, bytes)?);
+    Ok((Takes::attach(ours, seen)?, Memory { frames, page }))
 }
 
-fn copy(memory: &impl AsFd) -> Result<OwnedFd, RingError> {
+fn copy(memory: &OwnedFd) -> Result<OwnedFd, RingError> {
     rustix::io::fcntl_dupfd_cloexec(memory, 0).map_err(RingError::Descriptors)
 }

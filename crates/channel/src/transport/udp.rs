@@ -1,9 +1,11 @@
-//! Packets as UDP datagrams: a connected socket for each channel.
+//! Packets as UDP datagrams, by connected sockets, so that the kernel looks each route up once.
 //!
-//! Of its own so that what routers and peers say of one channel's datagrams meets no other, and so
-//! that the kernel looks the route up once.
+//! A channel whose datagrams are as its client wrote them has a socket of its own: its port is all that
+//! tells it from others, and what routers and peers say of its datagrams meets no other. Channels whose
+//! packets have headers may share one, to one destination.
 
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use punctual_linux::net::{LARGEST_PAYLOAD, LONGEST_TRAIN, Outgoing, Place, SendError, UdpSocket};
 use punctual_model::{Duration, Instant};
@@ -16,7 +18,7 @@ const RETRY: Duration = Duration::from_micros(50);
 /// Sockets by the numbers of their channels.
 #[derive(Debug)]
 pub struct Udp {
-    sockets: Box<[Option<UdpSocket>]>,
+    sockets: Box<[Option<Arc<UdpSocket>>]>,
     trains: bool,
 }
 
@@ -31,12 +33,12 @@ impl Udp {
     ///
     /// # Panics
     /// If the number is too large.
-    pub fn attach(&mut self, channel: u32, socket: UdpSocket) -> Option<UdpSocket> {
+    pub fn attach(&mut self, channel: u32, socket: Arc<UdpSocket>) -> Option<Arc<UdpSocket>> {
         self.sockets[channel as usize].replace(socket)
     }
 
     /// A channel's socket, which it has no longer.
-    pub fn detach(&mut self, channel: u32) -> Option<UdpSocket> {
+    pub fn detach(&mut self, channel: u32) -> Option<Arc<UdpSocket>> {
         self.sockets.get_mut(channel as usize)?.take()
     }
 }
@@ -46,7 +48,7 @@ impl Transport for Udp {
     type To = u32;
 
     fn hand_over(&mut self, now: Instant, to: u32, packets: &[Packet<'_>]) -> HandedOver {
-        let Some(socket) = self.sockets.get(to as usize).and_then(Option::as_ref) else {
+        let Some(socket) = self.sockets.get(to as usize).and_then(Option::as_deref) else {
             return HandedOver { packets: 0, stopped: Some(NotTaken::Gone) };
         };
         let mut taken = 0;
@@ -142,7 +144,7 @@ mod tests {
         let here = receiver.local_address().expect("an address");
         let mut udp = Udp::new(2, trains);
         let sender = UdpSocket::open(&Setup::to(here)).expect("a socket");
-        assert!(udp.attach(1, sender).is_none());
+        assert!(udp.attach(1, sender.into()).is_none());
         (udp, receiver)
     }
 

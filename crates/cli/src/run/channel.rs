@@ -1,4 +1,5 @@
-//! `--channel`: the program's datagrams to one destination through a channel of the broker's.
+//! `--channel`, and `channel` of a command: a program's datagrams to one destination through a channel of
+//! the broker's.
 //!
 //! The program itself asks for it, with its first datagram and by way of a library that is loaded before
 //! the C library: so the channel is its own, and ends with it. Here it is found out whether that could
@@ -9,9 +10,10 @@ use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 
-use punctual_broker::client::{Broker, ChannelError};
+use punctual_broker::client::{Broker, ChannelError, GrantedChannel};
 use punctual_broker::want::WantedChannel;
 use punctual_channel::client::compact::Compact;
+use punctual_model::{self as model, Contract};
 
 use super::not_started::NotStarted;
 
@@ -25,16 +27,44 @@ const PLACES: [&str; 2] = ["", "../lib"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Environment(pub(super) [(&'static str, OsString); 3]);
 
-/// Whether the broker at `broker` would grant it, and what the program must be given.
+/// A channel that was granted, and is to be given back before the program asks for it.
+pub(super) struct Trial(Broker, GrantedChannel);
+
+impl Trial {
+    pub(super) fn give_back(self) -> Result<(), NotStarted> {
+        let Self(mut broker, granted) = self;
+        broker.release_channel(granted).map_err(|why| cannot(&why))
+    }
+}
+
+/// What the program must be given; and the channel on trial, where it is known where it leads.
 pub(super) fn prepare(
     asked: &Compact,
     broker: &Path,
     program: &str,
-) -> Result<Environment, NotStarted> {
-    let (library, preload) = (library()?, env::var_os("LD_PRELOAD"));
+    preload: Option<OsString>,
+) -> Result<(Environment, Option<Trial>), NotStarted> {
+    let library = library()?;
     let destination = destination(asked)?;
-    is_granted(asked, destination, broker, program)?;
-    Ok(environment(asked, destination, broker, &library, preload))
+    let trial = on_trial(asked, destination, broker, program)?;
+    Ok((environment(asked, destination, broker, &library, preload), trial))
+}
+
+/// What else the program has loaded first, by our own environment.
+pub(super) fn preloaded() -> Option<OsString> {
+    env::var_os("LD_PRELOAD")
+}
+
+/// The channel of a command, as it would be typed; none if it has none.
+pub(super) fn of_command(command: &model::Command, contract: &Contract) -> Option<Compact> {
+    // In range, with a way to somewhere, by the contract's validation.
+    let channel = contract.channels.get(command.channel()?)?;
+    let route = contract.routes.iter().find(|route| route.channel == channel.name())?;
+    Some(Compact {
+        traffic: channel.arrivals(),
+        delay_bound: channel.delay_bound(),
+        destination: route.address.clone(),
+    })
 }
 
 /// A line for a person.
@@ -111,14 +141,17 @@ fn destination(asked: &Compact) -> Result<Option<SocketAddr>, NotStarted> {
     )))
 }
 
-/// Asks for it and gives it back: the program asks again.
-fn is_granted(
+fn cannot(why: &dyn std::fmt::Display) -> NotStarted {
+    NotStarted::CannotHere(format!("the broker: {why}"))
+}
+
+/// Asks for it: the program asks again, when this was given back.
+fn on_trial(
     asked: &Compact,
     destination: Option<SocketAddr>,
     broker: &Path,
     program: &str,
-) -> Result<(), NotStarted> {
-    let cannot = |why: &dyn std::fmt::Display| NotStarted::CannotHere(format!("the broker: {why}"));
+) -> Result<Option<Trial>, NotStarted> {
     let mut broker = Broker::connect_to(broker).map_err(|why| cannot(&why))?;
     let status = broker.channels().map_err(|why| cannot(&why))?;
     if status.totals.is_none() {
@@ -127,7 +160,7 @@ fn is_granted(
         ));
     }
     // Where to is not known before the program sends, and then it is too late to say no.
-    let Some(to) = destination else { return Ok(()) };
+    let Some(to) = destination else { return Ok(None) };
     // As the library names it: short, and of characters that a name may have.
     let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
     let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
@@ -136,7 +169,7 @@ fn is_granted(
         ChannelError::Refused(refused) => NotStarted::Refused(format!("the broker: {refused}")),
         ChannelError::Client(why) => cannot(&why),
     })?;
-    broker.release_channel(granted).map_err(|why| cannot(&why))
+    Ok(Some(Trial(broker, granted)))
 }
 
 #[cfg(test)]

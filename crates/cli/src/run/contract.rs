@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
+use punctual_channel::client::compact::Compact;
 use punctual_linux::process::Blocked;
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{self as model, Contract};
 
+use super::channel::{self, Environment, Trial};
 use super::not_started::NotStarted;
 use super::places::Places;
 use super::start::{Asked, Running, Terms, start, terms};
@@ -20,6 +22,13 @@ use crate::exit::{Exit, Failure, Outcome};
 pub(super) struct Chosen<'a> {
     pub(super) command: &'a model::Command,
     pub(super) terms: Option<Terms>,
+    pub(super) channel: Option<Channel>,
+}
+
+/// What a command's datagrams go through, and what its program is given for that.
+pub(super) struct Channel {
+    pub(super) asked: Compact,
+    environment: Environment,
 }
 
 pub(super) fn main(args: &Args, file: &Path) -> Outcome {
@@ -33,10 +42,23 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
     let mut places = Places::new();
     let mut all = Vec::with_capacity(commands.len());
+    let mut trials = Vec::new();
     for command in commands {
-        match terms_of(command, &contract, &mut places, args.broker()) {
-            Ok(terms) => all.push(Chosen { command, terms }),
+        let found = terms_of(command, &contract, &mut places, args.broker())
+            .and_then(|terms| Ok((terms, channel_of(command, &contract, args.broker())?)));
+        match found {
+            Ok((terms, channel)) => {
+                let (channel, trial) = channel.unzip();
+                trials.extend(trial.flatten());
+                all.push(Chosen { command, terms, channel });
+            }
             Err(no) => return no.outcome(&format!("command \"{}\": ", command.name()), ""),
+        }
+    }
+    // All were granted together: the programs ask for them again.
+    for trial in trials {
+        if let Err(no) = trial.give_back() {
+            return no.outcome("", "");
         }
     }
     let only_admitted = plan::only_admitted(&contract, &all);
@@ -47,7 +69,7 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     if let (Some(line), true) = (&only_admitted, talk) {
         say(&format!("punctual: {line}"));
     }
-    let running = match start_all(&all, &mut places, &signals, talk) {
+    let running = match start_all(&all, &args.broker, &mut places, &signals, talk) {
         Ok(running) => running,
         Err((not_started, name, others)) => {
             let how_many = others.len();
@@ -130,19 +152,40 @@ fn terms_of(
     Ok(Some(terms))
 }
 
+/// The channel of a command, if it names one, and its trial.
+fn channel_of(
+    command: &model::Command,
+    contract: &Contract,
+    broker: Option<&Path>,
+) -> Result<Option<(Channel, Option<Trial>)>, NotStarted> {
+    let Some(asked) = channel::of_command(command, contract) else { return Ok(None) };
+    let Some(broker) = broker else {
+        return Err(NotStarted::BadInput(
+            "its channel comes from the broker alone; leave --no-broker out, or the command's channel"
+                .to_owned(),
+        ));
+    };
+    let own = command.environment().iter().find(|(name, _)| name == "LD_PRELOAD");
+    let preload = own.map(|(_, value)| value.into()).or_else(channel::preloaded);
+    let (environment, trial) = channel::prepare(&asked, broker, command.program(), preload)?;
+    Ok(Some((Channel { asked, environment }, trial)))
+}
+
 /// All, in file order; or why one was not started, its name, and those that run already.
 fn start_all<'a>(
     all: &[Chosen<'a>],
+    broker: &Path,
     places: &mut Places,
     signals: &Blocked,
     talk: bool,
 ) -> Result<Vec<Running>, (NotStarted, &'a str, Vec<Running>)> {
     let mut running = Vec::with_capacity(all.len());
-    for Chosen { command, terms } in all {
+    for Chosen { command, terms, channel } in all {
         let make = || {
             let mut made = Command::new(command.program());
             made.args(command.arguments());
             made.envs(command.environment().iter().map(|(name, value)| (name, value)));
+            made.envs(channel.iter().flat_map(|channel| channel.environment.0.clone()));
             if let Some(directory) = command.directory() {
                 made.current_dir(directory);
             }
@@ -157,6 +200,10 @@ fn start_all<'a>(
                 }
                 if let (Some(terms), true) = (&started.terms, talk) {
                     say(&format!("punctual: {}: {}", command.name(), terms.text()));
+                }
+                if let (Some(Channel { asked, .. }), true) = (channel, talk) {
+                    let text = channel::text(asked, broker);
+                    say(&format!("punctual: {}: {text}", command.name()));
                 }
                 running.push(started);
             }

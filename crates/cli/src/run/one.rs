@@ -6,6 +6,7 @@ use std::process::Command;
 use punctual_linux::process::Blocked;
 
 use super::channel;
+use super::not_started::NotStarted;
 use super::places::Places;
 use super::start::{Asked, start, terms};
 use super::{Args, code_of, say, summary, waiting};
@@ -18,10 +19,15 @@ pub(super) fn main(
     arguments: &[OsString],
 ) -> Outcome {
     let named = program.to_string_lossy();
-    let channel = args.channel.as_ref().map(|asked| channel::prepare(asked, &args.broker, &named));
-    let channel = match channel.transpose() {
+    let prepare = |asked| {
+        let (environment, trial) =
+            channel::prepare(asked, &args.broker, &named, channel::preloaded())?;
+        trial.map_or(Ok(()), channel::Trial::give_back)?;
+        Ok(environment)
+    };
+    let channel = match args.channel.as_ref().map(prepare).transpose() {
         Ok(channel) => channel,
-        Err(not_started) => return not_started.outcome("", ""),
+        Err(not_started) => return NotStarted::outcome(not_started, "", ""),
     };
     // First, so that every thread that is made has them blocked, and none comes between the start of
     // the program and our waiting for it.

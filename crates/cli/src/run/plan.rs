@@ -29,6 +29,8 @@ struct Row<'a> {
     /// Null: any.
     cpu: Option<usize>,
     because: Option<&'a str>,
+    /// What its datagrams go through, as `--channel` takes it; null: nothing.
+    channel: Option<String>,
 }
 
 /// The plan, on standard output.
@@ -39,14 +41,21 @@ pub(super) fn show(json: bool, all: &[Chosen<'_>], only_admitted: &Option<String
         // Strings and numbers alone: there is nothing in it that JSON cannot say.
         serde_json::to_string_pretty(&page).unwrap_or_default()
     } else {
-        let rest = only_admitted.as_ref().map_or(String::new(), |line| format!("\n{line}"));
+        let mut rest = String::new();
+        for Chosen { command, channel, .. } in all {
+            if let Some(channel) = channel {
+                let line = format!("\n{}: through a channel: {}", command.name(), channel.asked);
+                rest.push_str(&line);
+            }
+        }
+        rest.extend(only_admitted.iter().flat_map(|line| ["\n", line]));
         format!("{}{rest}\nadmitted; nothing was started", table(all))
     };
     output::print(&(text + "\n"))?;
     Ok(Exit::Kept)
 }
 
-fn row<'a>(Chosen { command, terms }: &'a Chosen<'_>) -> Row<'a> {
+fn row<'a>(Chosen { command, terms, channel }: &'a Chosen<'_>) -> Row<'a> {
     let terms = terms.as_ref();
     let words = std::iter::once(command.program());
     Row {
@@ -61,6 +70,7 @@ fn row<'a>(Chosen { command, terms }: &'a Chosen<'_>) -> Row<'a> {
             .map(|through| through.path.display().to_string()),
         cpu: terms.and_then(|terms| terms.cpu),
         because: terms.map(|terms| &*terms.because),
+        channel: channel.as_ref().map(|channel| channel.asked.to_string()),
     }
 }
 
@@ -70,7 +80,7 @@ fn table(all: &[Chosen<'_>]) -> Table {
     table.set_header(["command", "reservation", "enforcement", "by", "CPU", "because"]);
     // Reasons are sentences: wrapped, so that the table fits an ordinary terminal.
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
-    for Chosen { command, terms } in all {
+    for Chosen { command, terms, .. } in all {
         let none = || "-".to_owned();
         table.add_row(match terms {
             None => [command.name().into(), none(), none(), none(), none(), "ordinary".into()],
@@ -101,7 +111,9 @@ pub(super) fn only_admitted(contract: &Contract, all: &[Chosen<'_>]) -> Option<S
     let upcalls: Vec<&str> = contract.upcalls.iter().map(model::Upcall::name).collect();
     // Upcalls are among the tasks too, in their form as tasks.
     let tasks = contract.tasks.iter().map(model::Task::name).filter(|task| !upcalls.contains(task));
-    let channels = contract.channels.iter().map(model::channel::Channel::name);
+    let sent: Vec<usize> = all.iter().filter_map(|chosen| chosen.command.channel()).collect();
+    let channels = contract.channels.iter().enumerate().filter(|(at, _)| !sent.contains(at));
+    let channels = channels.map(|(_, channel)| channel.name());
     let best_effort = contract.best_effort.iter().map(|channel| &*channel.name);
     let kinds = [
         ("reservations", free.map(|(_, named)| &*named.name).collect()),

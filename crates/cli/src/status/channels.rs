@@ -23,7 +23,7 @@ pub(super) fn text(status: &ChannelsStatus) -> String {
 fn of_all(totals: &ChannelTotals) -> String {
     format!(
         "{} of {} promised to {} channels of at most {}, {} kept for best effort; of {} of a CPU they \
-         need {:.1} %; {} refusals.\n",
+         need {:.1} %; {} refusals.\nBest effort that comes in too fast is discarded {}.\n",
         bits(totals.promised_bps),
         bits(totals.link_bps),
         totals.channels,
@@ -32,6 +32,7 @@ fn of_all(totals: &ChannelTotals) -> String {
         totals.cpu,
         totals.cpu_ppm as f64 / 10_000.0,
         totals.refused,
+        totals.early_discard,
     )
 }
 

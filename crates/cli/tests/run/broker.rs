@@ -29,7 +29,7 @@ const CONFIG: &str = r#"
 "#;
 
 /// A broker with a folder of its own that everybody may enter. Killed when dropped.
-struct Serving {
+pub(crate) struct Serving {
     folder: TempDir,
     child: Child,
 }
@@ -37,6 +37,10 @@ struct Serving {
 impl Serving {
     /// None where this host lets nobody reserve anything, with the reason printed.
     fn start() -> Option<Self> {
+        Self::start_with(CONFIG)
+    }
+
+    pub(crate) fn start_with(config: &str) -> Option<Self> {
         let reservation = "1ms/100ms".parse().expect("valid");
         if let Err(refused) = sched::try_out(Class::Deadline { reservation, reset_on_fork: true }) {
             println!("skipped: {refused}");
@@ -44,7 +48,7 @@ impl Serving {
         }
         let folder = tempfile::Builder::new().prefix("punctual-run").tempdir().expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
-        fs::write(folder.path().join("broker.toml"), CONFIG).expect("ours");
+        fs::write(folder.path().join("broker.toml"), config).expect("ours");
         let child = serve(folder.path());
         let serving = Self { folder, child };
         serving.wait();
@@ -55,7 +59,7 @@ impl Serving {
         assert!(eventually(|| Broker::connect_to(&self.socket()).is_ok()), "the broker answers");
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
 mod broker;
+mod channel;
 #[path = "../common/mod.rs"]
 mod common;
 mod contract;

@@ -42,20 +42,32 @@ impl Broker {
         }
         let folder = TempDir::new().expect("a folder");
         fs::write(folder.path().join("broker.toml"), CONFIG).expect("ours");
-        let mut command = Command::new(env::current_exe().expect("the test has a path"));
-        command.args(["--exact", "broker::serves", "--nocapture"]).env(FOLDER, folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        die_with_parent(&mut command);
-        let child = command.spawn().expect("this program");
+        let child = spawn(folder.path());
         let mut broker = Self { folder, child };
+        broker.wait_until_it_carries();
+        Some(broker)
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
+    }
+
+    /// The next one, with the same ledger.
+    pub(crate) fn start_again(&mut self) {
+        self.child = spawn(self.folder.path());
+        self.wait_until_it_carries();
+    }
+
+    fn wait_until_it_carries(&mut self) {
         for _ in 0..2_000 {
-            let carries = Connection::connect_to(&broker.socket())
+            let carries = Connection::connect_to(&self.socket())
                 .and_then(|mut connection| connection.channels())
                 .is_ok_and(|status| status.totals.is_some());
             if carries {
-                return Some(broker);
+                return;
             }
-            let ended = broker.child.try_wait().expect("our child");
+            let ended = self.child.try_wait().expect("our child");
             assert_eq!(ended, None, "the broker has ended");
             clock::sleep(Duration::from_millis(10));
         }
@@ -65,6 +77,14 @@ impl Broker {
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
+}
+
+fn spawn(folder: &Path) -> Child {
+    let mut command = Command::new(env::current_exe().expect("the test has a path"));
+    command.args(["--exact", "broker::serves", "--nocapture"]).env(FOLDER, folder);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    die_with_parent(&mut command);
+    command.spawn().expect("this program")
 }
 
 impl Drop for Broker {

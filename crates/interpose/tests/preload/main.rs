@@ -1,6 +1,7 @@
 //! Programs with the library before the C library. Each test starts this program again.
 
 mod broker;
+mod lives;
 
 use std::env;
 use std::net::{SocketAddr, UdpSocket};
@@ -23,14 +24,23 @@ const NOBODY: &str = "/nonexistent/broker.sock";
 
 /// This program, as `part`, with a channel asked for at a broker.
 fn start(part: &str, to: &UdpSocket, channel: &str, broker: &Path) -> Output {
-    Command::new(env::current_exe().expect("the test has a path"))
-        .args(["--exact", part, "--nocapture"])
+    let mut command = Command::new(env::current_exe().expect("the test has a path"));
+    command.args(["--exact", part, "--nocapture"]);
+    with_channel(&mut command, to, channel, broker).output().expect("this program starts")
+}
+
+/// As `punctual run --channel` starts it.
+fn with_channel<'a>(
+    command: &'a mut Command,
+    to: &UdpSocket,
+    channel: &str,
+    broker: &Path,
+) -> &'a mut Command {
+    command
         .env("LD_PRELOAD", library())
         .env("PUNCTUAL_CHANNEL", channel)
         .env("PUNCTUAL_BROKER", broker)
         .env(TO, to.local_addr().expect("an address").to_string())
-        .output()
-        .expect("this program starts")
 }
 
 fn receiver() -> UdpSocket {

@@ -8,6 +8,9 @@
 //! - All pages are there before it is used: no page fault later. What the kernel swaps out or
 //!   migrates is not held back by this; `memory::lock_all` does that.
 //!
+//! A mapping keeps the memory, and the size is sealed, so a descriptor is needed only to pass the memory
+//! on: whoever makes it is given that, and what is mapped holds none.
+//!
 //! What is in it may be written by others at any time, so it is only to be had word by word, as
 //! atomics. Memory that is not ours to write is to be had by reading alone.
 #![allow(unsafe_code)]
@@ -17,7 +20,7 @@ mod mapping;
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -46,28 +49,25 @@ pub enum Others {
 /// Memory that this process reads and writes.
 #[derive(Debug)]
 pub struct Writable {
-    file: OwnedFd,
     mapping: Mapping,
 }
 
 /// Memory that this process only reads.
 #[derive(Debug)]
 pub struct Readable {
-    file: OwnedFd,
     mapping: Mapping,
 }
 
 impl Writable {
-    /// Makes `bytes` bytes of zero, a multiple of the page size. `name` is what /proc shows.
+    /// Makes `bytes` bytes of zero, a multiple of the page size, and what to pass them on by. `name` is
+    /// what /proc shows.
     ///
     /// ```
     /// use punctual_linux::memfd::{Others, Readable, Writable};
-    /// use std::os::fd::AsFd;
     /// use std::sync::atomic::Ordering;
     ///
-    /// let ours = Writable::create("example", 4096, Others::Read)?;
-    /// // Over a socket, to another process; see `pass::send`.
-    /// let theirs = ours.as_fd().try_clone_to_owned().expect("a descriptor");
+    /// // The descriptor goes over a socket to another process; see `pass::send`.
+    /// let (ours, theirs) = Writable::create("example", 4096, Others::Read)?;
     /// let seen = Readable::of(theirs.try_clone().expect("a descriptor"), 4096)?;
     /// ours.words()[7].store(42, Ordering::Relaxed);
     /// assert_eq!(seen.load(7), 42);
@@ -77,7 +77,7 @@ impl Writable {
     ///
     /// # Errors
     /// If the size is none, or the kernel refuses.
-    pub fn create(name: &str, bytes: usize, others: Others) -> Result<Self, MemfdError> {
+    pub fn create(name: &str, bytes: usize, others: Others) -> Result<(Self, OwnedFd), MemfdError> {
         are_pages(bytes)?;
         let failed = |call| move |errno| MemfdError::Failed { call, bytes, errno };
         let file = make(name).map_err(failed("memfd_create(2)"))?;
@@ -89,7 +89,7 @@ impl Writable {
         };
         let sealed = rustix::fs::fcntl_add_seals(&file, seals | SealFlags::SEAL);
         sealed.map_err(failed("fcntl(2), F_ADD_SEALS"))?;
-        Ok(Self { file, mapping })
+        Ok((Self { mapping }, file))
     }
 
     /// Memory that somebody else made, of `bytes` bytes, to be written.
@@ -108,7 +108,7 @@ impl Writable {
             Errno::ACCESS | Errno::PERM => MemfdError::ReadOnly,
             errno => MemfdError::Failed { call: "mmap(2)", bytes, errno },
         })?;
-        Ok(Self { file, mapping })
+        Ok(Self { mapping })
     }
 
     /// Its words, which others may change too.
@@ -126,12 +126,6 @@ impl AsRef<[AtomicU64]> for Writable {
     }
 }
 
-impl AsFd for Writable {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
 impl Readable {
     /// Memory that somebody else made, of `bytes` bytes, to be read.
     ///
@@ -142,7 +136,7 @@ impl Readable {
         let mapping = Mapping::new(&file, bytes, false);
         let mapping =
             mapping.map_err(|errno| MemfdError::Failed { call: "mmap(2)", bytes, errno })?;
-        Ok(Self { file, mapping })
+        Ok(Self { mapping })
     }
 
     /// How many words of 8 bytes it has.
@@ -186,12 +180,6 @@ impl Readable {
         // SAFETY: none of it is read.
         let words = unsafe { self.mapping.words() };
         words[at..].as_ptr().cast()
-    }
-}
-
-impl AsFd for Readable {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 

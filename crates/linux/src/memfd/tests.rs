@@ -5,8 +5,8 @@ use super::*;
 
 const BYTES: usize = 8192;
 
-fn descriptor(memory: &impl AsFd) -> OwnedFd {
-    memory.as_fd().try_clone_to_owned().expect("a descriptor")
+fn copy(memory: &OwnedFd) -> OwnedFd {
+    memory.try_clone().expect("a descriptor")
 }
 
 /// As a peer might make it.
@@ -21,9 +21,10 @@ fn raw(flags: MemfdFlags, bytes: u64, seals: SealFlags) -> OwnedFd {
 
 #[test]
 fn what_one_writes_the_other_reads() {
-    let ours = Writable::create("test", BYTES, Others::Write).expect("memory");
-    let theirs = Writable::of(descriptor(&ours), BYTES).expect("ours to write");
-    let seen = Readable::of(descriptor(&theirs), BYTES).expect("to read");
+    let (ours, file) = Writable::create("test", BYTES, Others::Write).expect("memory");
+    let theirs = Writable::of(copy(&file), BYTES).expect("ours to write");
+    // Without any descriptor all of it is there.
+    let seen = Readable::of(file, BYTES).expect("to read");
     assert_eq!((ours.words().len(), seen.count()), (BYTES / 8, BYTES / 8));
     ours.words()[3].store(7, Ordering::Relaxed);
     theirs.words()[4].store(8, Ordering::Relaxed);
@@ -36,8 +37,7 @@ fn what_one_writes_the_other_reads() {
 #[test]
 fn nobody_changes_its_size_or_its_seals() {
     for others in [Others::Read, Others::Write] {
-        let ours = Writable::create("test", BYTES, others).expect("memory");
-        let theirs = descriptor(&ours);
+        let (_ours, theirs) = Writable::create("test", BYTES, others).expect("memory");
         for bytes in [0, 4096, 2 * BYTES as u64] {
             assert_eq!(rustix::fs::ftruncate(&theirs, bytes), Err(Errno::PERM));
         }
@@ -49,15 +49,14 @@ fn nobody_changes_its_size_or_its_seals() {
 
 #[test]
 fn what_is_for_others_to_read_they_cannot_write() {
-    let ours = Writable::create("test", BYTES, Others::Read).expect("memory");
-    assert_eq!(Writable::of(descriptor(&ours), BYTES).err(), Some(MemfdError::ReadOnly));
-    assert!(Mapping::new(&descriptor(&ours), BYTES, true).is_err(), "the kernel refuses too");
+    let (ours, theirs) = Writable::create("test", BYTES, Others::Read).expect("memory");
+    assert_eq!(Writable::of(copy(&theirs), BYTES).err(), Some(MemfdError::ReadOnly));
+    assert!(Mapping::new(&theirs, BYTES, true).is_err(), "the kernel refuses too");
     // Opened anew it can be written no more than before.
     use std::os::fd::AsRawFd as _;
-    let path = format!("/proc/self/fd/{}", ours.as_fd().as_raw_fd());
+    let path = format!("/proc/self/fd/{}", theirs.as_raw_fd());
     let again = File::options().read(true).write(true).open(path).expect("ours");
     assert!(Mapping::new(&again.into(), BYTES, true).is_err());
-    let theirs = descriptor(&ours);
     assert_eq!(rustix::io::write(&theirs, b"x"), Err(Errno::PERM));
     let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     assert_eq!(rustix::fs::fallocate(&theirs, hole, 0, 4096), Err(Errno::PERM));
@@ -108,8 +107,8 @@ fn what_could_hurt_us_is_refused() {
 #[test]
 fn a_descriptor_for_reading_does_not_do_for_writing() {
     use std::os::fd::AsRawFd as _;
-    let ours = Writable::create("test", BYTES, Others::Write).expect("memory");
-    let path = format!("/proc/self/fd/{}", ours.as_fd().as_raw_fd());
+    let (_, memory) = Writable::create("test", BYTES, Others::Write).expect("memory");
+    let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
     let theirs = File::open(path).expect("ours");
     assert_eq!(Writable::of(theirs.into(), BYTES).err(), Some(MemfdError::ReadOnly));
 }

@@ -130,8 +130,17 @@ impl UdpSocket {
     /// # Errors
     /// [`ReceiveError::Pending`] once for each error that something sent met. The inbox is empty.
     pub fn receive(&self, inbox: &mut Inbox) -> Result<usize, ReceiveError> {
+        let rooms = inbox.rooms();
+        self.receive_up_to(inbox, rooms)
+    }
+
+    /// As [`receive`](Self::receive), but no more than `most` arrivals.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_up_to(&self, inbox: &mut Inbox, most: usize) -> Result<usize, ReceiveError> {
         inbox.filled = 0;
-        let rooms = inbox.memory.chunks_mut(inbox.room).map(Room::of);
+        let rooms = inbox.memory.chunks_mut(inbox.room).take(most).map(Room::of);
         inbox.filled = self.receive_each(rooms, &mut inbox.arrivals)?;
         Ok(inbox.filled)
     }

@@ -16,8 +16,8 @@ fn sockets() -> (UnixStream, UnixStream) {
 #[test]
 fn memory_is_passed() {
     let (ours, theirs) = sockets();
-    let memory = Writable::create("test", 4096, Others::Read).expect("memory");
-    memory.words()[1].store(9, std::sync::atomic::Ordering::Relaxed);
+    let (ours_too, memory) = Writable::create("test", 4096, Others::Read).expect("memory");
+    ours_too.words()[1].store(9, std::sync::atomic::Ordering::Relaxed);
     send(&ours, b"hello", &[memory.as_fd(), ours.as_fd()]).expect("sent");
     let mut bytes = [0; 16];
     let (count, mut descriptors) = receive(&theirs, &mut bytes, 2).expect("received");

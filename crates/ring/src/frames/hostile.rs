@@ -113,7 +113,7 @@ fn no_consumer_makes_a_producer_panic_or_write_over_what_it_has_not_released() {
                 scribble(random, &page, &interesting);
             }
             let loads = producer.other().loads.load(Ordering::Relaxed);
-            match random.below(4) {
+            match random.below(5) {
                 0 | 1 => {
                     if let Ok(Some(mut slot)) = producer.claim() {
                         slot.write(0, &[1; 16]);
@@ -121,6 +121,12 @@ fn no_consumer_makes_a_producer_panic_or_write_over_what_it_has_not_released() {
                     }
                 }
                 2 => {
+                    if let Ok(mut slots) = producer.claim_several(4) {
+                        let last = slots.len().checked_sub(1);
+                        last.into_iter().for_each(|last| slots.push(last, 16, 0));
+                    }
+                }
+                3 => {
                     let _ = producer.publish();
                 }
                 _ => {

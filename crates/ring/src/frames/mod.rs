@@ -50,6 +50,7 @@ mod producer;
 #[cfg(test)]
 mod refusals;
 mod sleep;
+mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -57,8 +58,9 @@ pub use consumer::{Consumer, Frame};
 pub use error::{AttachError, Corrupt};
 pub use geometry::{Geometry, GeometryError};
 pub use memory::{Addressed, OwnWords, Words};
-pub use producer::{Producer, Slot};
+pub use producer::Producer;
 pub use sleep::{Rest, Wake};
+pub use slots::{Slot, Slots};
 
 /// Whether this is as large as a consumer's page.
 fn is_consumers(memory: &impl Words) -> Result<(), AttachError> {

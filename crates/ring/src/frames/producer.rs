@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::geometry::{DESCRIPTOR, DESCRIPTORS, MAGIC, WORD, consumer, producer};
 use super::sleep::{Sleeper, Waker};
-use super::{Addressed, AttachError, Corrupt, Geometry, OwnWords, Rest, Wake, Words};
+use super::{AttachError, Corrupt, Geometry, OwnWords, Rest, Slot, Wake, Words};
 
 /// Puts messages in. `O` is its own memory, which nobody else needs to write, `R` the consumer's.
 ///
@@ -107,13 +107,8 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     /// If the consumer's index is impossible; then for ever.
     #[inline]
     pub fn claim(&mut self) -> Result<Option<Slot<'_, O, R>>, Corrupt> {
-        if self.room == 0 {
-            self.look()?;
-            if self.room == 0 {
-                return Ok(None);
-            }
-        }
-        Ok(Some(Slot { producer: self }))
+        let free = self.free(1)?;
+        Ok((free > 0).then_some(Slot::next_of(self)))
     }
 
     /// Shows the consumer all that was pushed. Whether it must be woken for it.
@@ -161,6 +156,77 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         Ok(self.published.wrapping_sub(self.released))
     }
 
+    /// How many more can be pushed, `most` at most: the consumer's page is looked at only where fewer were
+    /// known of.
+    #[inline]
+    pub(super) fn free(&mut self, most: u32) -> Result<u32, Corrupt> {
+        if self.room < most.into() {
+            self.look()?;
+        }
+        // At most `most`.
+        Ok(self.room.min(most.into()) as u32)
+    }
+
+    /// The number of the next message, modulo 2⁶⁴.
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    pub(super) fn memory(&self) -> &O {
+        &self.own
+    }
+
+    /// The word where the message of this number lies.
+    pub(super) fn word_of(&self, number: u64) -> usize {
+        self.messages + self.geometry.slot(number) * self.geometry.stride()
+    }
+
+    /// Writes bytes of the message of this number, from the byte `at` on.
+    pub(super) fn write(&mut self, number: u64, at: usize, bytes: &[u8]) {
+        let capacity = self.geometry.max_message() as usize;
+        assert!(at <= capacity && bytes.len() <= capacity - at, "beyond the slot");
+        let (mut word, first) = (self.word_of(number) + at / WORD, at % WORD);
+        // Whole words, because the other side reads whole words; nobody else writes them.
+        let (head, bytes) =
+            bytes.split_at(if first == 0 { 0 } else { bytes.len().min(WORD - first) });
+        if !head.is_empty() {
+            merge(&self.own, word, first, head);
+            word += 1;
+        }
+        let (words, tail) = bytes.as_chunks::<WORD>();
+        for bytes in words {
+            self.own.store(word, u64::from_ne_bytes(*bytes));
+            word += 1;
+        }
+        if !tail.is_empty() {
+            merge(&self.own, word, 0, tail);
+        }
+    }
+
+    /// Copies the first bytes of the message of this number to where the next one is to lie.
+    #[inline]
+    pub(super) fn bring_forward(&mut self, number: u64, length: usize) {
+        if number == self.pushed {
+            return;
+        }
+        assert!(length <= self.geometry.max_message() as usize, "beyond the slot");
+        let (from, to) = (self.word_of(number), self.word_of(self.pushed));
+        for word in 0..length.div_ceil(WORD) {
+            self.own.store(to + word, self.own.load(from + word));
+        }
+    }
+
+    /// Puts the next message in the queue, whose bytes lie there.
+    #[inline]
+    pub(super) fn put(&mut self, length: usize, user: u64) {
+        assert!(length <= self.geometry.max_message() as usize, "beyond the slot");
+        let descriptor = DESCRIPTORS + DESCRIPTOR * self.geometry.slot(self.pushed);
+        self.own.store(descriptor, length as u64);
+        self.own.store(descriptor + 1, user);
+        self.pushed = self.pushed.wrapping_add(1);
+        self.room -= 1;
+    }
+
     /// Reads the consumer's page, once, and believes only what is possible.
     #[cold]
     fn look(&mut self) -> Result<(), Corrupt> {
@@ -187,84 +253,6 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     }
 }
 
-/// A slot that is the producer's until it is pushed.
-#[must_use = "nothing is pushed"]
-pub struct Slot<'a, O, R> {
-    producer: &'a mut Producer<O, R>,
-}
-
-impl<O: OwnWords, R: Words> Slot<'_, O, R> {
-    /// How many bytes it has.
-    pub fn capacity(&self) -> usize {
-        self.producer.geometry.max_message() as usize
-    }
-
-    /// The producer's own memory, to which [`Self::position`] refers.
-    pub fn memory(&self) -> &O {
-        &self.producer.own
-    }
-
-    /// Where in the producer's own memory it lies, in bytes.
-    pub fn position(&self) -> usize {
-        self.first_word() * WORD
-    }
-
-    /// Writes `bytes` from the byte `at` on. What was written there long ago is still there: what is
-    /// pushed should have been written first.
-    ///
-    /// # Panics
-    /// If it has not as many bytes.
-    pub fn write(&mut self, at: usize, bytes: &[u8]) {
-        assert!(at <= self.capacity() && bytes.len() <= self.capacity() - at, "beyond the slot");
-        let (mut word, first) = (self.first_word() + at / WORD, at % WORD);
-        let own = &self.producer.own;
-        // Whole words, because the other side reads whole words; nobody else writes them.
-        let (head, bytes) =
-            bytes.split_at(if first == 0 { 0 } else { bytes.len().min(WORD - first) });
-        if !head.is_empty() {
-            merge(own, word, first, head);
-            word += 1;
-        }
-        let (words, tail) = bytes.as_chunks::<WORD>();
-        for bytes in words {
-            own.store(word, u64::from_ne_bytes(*bytes));
-            word += 1;
-        }
-        if !tail.is_empty() {
-            merge(own, word, 0, tail);
-        }
-    }
-
-    /// Puts the first `length` bytes in the queue, with a word of the user's. It is seen once it is
-    /// published.
-    ///
-    /// # Panics
-    /// If the slot has not as many bytes.
-    #[inline]
-    pub fn push(self, length: usize, user: u64) {
-        assert!(length <= self.capacity(), "beyond the slot");
-        let producer = self.producer;
-        let descriptor = DESCRIPTORS + DESCRIPTOR * producer.geometry.slot(producer.pushed);
-        producer.own.store(descriptor, length as u64);
-        producer.own.store(descriptor + 1, user);
-        producer.pushed = producer.pushed.wrapping_add(1);
-        producer.room -= 1;
-    }
-
-    fn first_word(&self) -> usize {
-        let producer = &*self.producer;
-        producer.messages + producer.geometry.slot(producer.pushed) * producer.geometry.stride()
-    }
-}
-
-impl<O: OwnWords + Addressed, R: Words> Slot<'_, O, R> {
-    /// Where it lies, for the kernel to write [`Self::capacity`] bytes to (as in recvmsg(2)) while
-    /// the slot is borrowed. Not for a `&mut [u8]`: see [`Words`].
-    pub fn address(&mut self) -> *mut u8 {
-        self.producer.own.address(self.first_word()).cast_mut()
-    }
-}
-
 /// Replaces some bytes of a word.
 fn merge(own: &impl OwnWords, word: usize, at: usize, bytes: &[u8]) {
     let mut merged = own.load(word).to_ne_bytes();
@@ -281,12 +269,6 @@ impl<O, R> fmt::Debug for Producer<O, R> {
             .field("released", &self.released)
             .field("ended", &self.ended)
             .finish_non_exhaustive()
-    }
-}
-
-impl<O, R> fmt::Debug for Slot<'_, O, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("index", &self.producer.pushed).finish_non_exhaustive()
     }
 }
 

@@ -79,7 +79,28 @@ fn whatever_is_done_it_does_what_a_plain_queue_does() {
         let mut withheld = 0;
         for step in 0..400 {
             match random.below(10) {
-                0..3 => {
+                0 => {
+                    // Each is kept or left out.
+                    let most = random.below(u64::from(slots) + 3) as u32;
+                    let in_use = (pushed.len() + published.len() + taken.len()) as u32;
+                    let mut several = producer.claim_several(most).expect("honest");
+                    assert!(several.len() <= most.min(slots - in_use) as usize);
+                    assert!(
+                        several.len()
+                            >= most.min((slots - withheld).saturating_sub(in_use)) as usize
+                    );
+                    for at in 0..several.len() {
+                        several.write(at, &vec![at as u8; max_message as usize]);
+                    }
+                    for at in 0..several.len() {
+                        if random.below(3) > 0 {
+                            let length = random.below(u64::from(max_message) + 1) as usize;
+                            several.push(at, length, step);
+                            pushed.push_back((vec![at as u8; length], step));
+                        }
+                    }
+                }
+                1..3 => {
                     let length = random.below(u64::from(max_message) + 1);
                     let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
                     let in_use = pushed.len() + published.len() + taken.len();

@@ -1,19 +1,38 @@
-//! One client with very many channels.
+//! A client with very many channels.
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 
 use punctual_broker::client::{Broker, GrantedChannel};
 use punctual_broker::want::WantedChannel;
 use punctual_channel::client::Sending;
 use punctual_linux::clock;
 use punctual_model::Duration;
-use punctual_model::channel::LinearBounded;
+use punctual_model::channel::{Framing, LinearBounded};
 use serde::{Deserialize, Serialize};
 
 use super::Stamp;
 use crate::Error;
+
+/// So many channels, in so many steps.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Many {
+    pub(crate) socket: PathBuf,
+    /// The server's process.
+    pub(crate) server: u32,
+    pub(crate) to: SocketAddr,
+    /// The number of its first channel.
+    pub(crate) first: u32,
+    pub(crate) levels: Vec<u32>,
+    /// A file that it makes when all are open.
+    pub(crate) ready: PathBuf,
+    /// A file for which it waits then, before it sends.
+    pub(crate) go: PathBuf,
+}
+
+/// Longest wait for that file.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What was measured, at each number of channels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -47,71 +66,80 @@ pub(crate) struct Held {
     pub(crate) descriptors: u64,
 }
 
-/// With room for 8 messages of 64 bytes; one a second.
-fn want(to: SocketAddr) -> Result<WantedChannel, Error> {
+/// With room for 8 messages of 64 bytes; one a second. In fragments, so that they share a socket.
+fn want(to: SocketAddr, number: u32) -> Result<WantedChannel, Error> {
     let second = Duration::from_secs(1);
     let arrivals = LinearBounded::fixed(64, second, 1)?;
-    Ok(WantedChannel::sending("one of many", arrivals, Some(second), to))
+    let want = WantedChannel::sending("one of many", arrivals, Some(second), to);
+    Ok(WantedChannel { framing: Framing::Fragments, number, ..want })
 }
 
-pub(super) fn open(
-    socket: &Path,
-    server: u32,
-    to: SocketAddr,
-    levels: &[u32],
-) -> Result<Opened, Error> {
-    let mut broker = Broker::connect_to(socket)?;
-    let want = want(to)?;
-    let held =
-        || -> Result<[Held; 2], Error> { Ok([Held::of(server)?, Held::of(std::process::id())?]) };
-    let most = levels.iter().copied().max().unwrap_or(0) as usize;
-    let mut all: Vec<(GrantedChannel, Sending)> = Vec::with_capacity(most);
-    let mut opened = Opened { nothing: held()?, levels: Vec::new(), stopped: None, left: 0 };
-    let began = clock::now();
-    'levels: for &channels in levels {
-        let mut level = Level {
-            channels,
-            open_ns: Vec::new(),
-            attach_ns: Vec::new(),
-            queue_ns: Vec::new(),
-            held: Default::default(),
+impl Many {
+    pub(super) fn open(&self) -> Result<Opened, Error> {
+        let Self { server, to, first, .. } = *self;
+        let levels = &self.levels;
+        let mut broker = Broker::connect_to(&self.socket)?;
+        let held = || -> Result<[Held; 2], Error> {
+            Ok([Held::of(server)?, Held::of(std::process::id())?])
         };
-        while all.len() < channels as usize {
-            let times = one(&mut broker, &want).map(|(granted, sending, times)| {
-                all.push((granted, sending));
-                times
-            });
-            match times {
-                Ok([open, queue, attach]) => {
-                    level.open_ns.push(open);
-                    level.queue_ns.push(queue);
-                    level.attach_ns.push(attach);
-                }
-                Err(why) => {
-                    opened.stopped = Some(format!("channel {}: {why}", all.len()));
-                    level.channels = all.len() as u32;
-                    level.held = held()?;
-                    opened.levels.push(level);
-                    break 'levels;
+        let most = levels.iter().copied().max().unwrap_or(0) as usize;
+        let mut all: Vec<(GrantedChannel, Sending)> = Vec::with_capacity(most);
+        let mut opened = Opened { nothing: held()?, levels: Vec::new(), stopped: None, left: 0 };
+        let began = clock::now();
+        'levels: for &channels in levels {
+            let mut level = Level {
+                channels,
+                open_ns: Vec::new(),
+                attach_ns: Vec::new(),
+                queue_ns: Vec::new(),
+                held: Default::default(),
+            };
+            while all.len() < channels as usize {
+                let want = want(to, first + all.len() as u32)?;
+                let times = one(&mut broker, &want).map(|(granted, sending, times)| {
+                    all.push((granted, sending));
+                    times
+                });
+                match times {
+                    Ok([open, queue, attach]) => {
+                        level.open_ns.push(open);
+                        level.queue_ns.push(queue);
+                        level.attach_ns.push(attach);
+                    }
+                    Err(why) => {
+                        opened.stopped = Some(format!("channel {}: {why}", all.len()));
+                        level.channels = all.len() as u32;
+                        level.held = held()?;
+                        opened.levels.push(level);
+                        break 'levels;
+                    }
                 }
             }
+            let took = clock::now().saturating_since(began);
+            eprintln!("{channels} channels after {took}");
+            level.held = held()?;
+            opened.levels.push(level);
         }
-        let took = clock::now().saturating_since(began);
-        eprintln!("{channels} channels after {took}");
-        level.held = held()?;
-        opened.levels.push(level);
+        fs::write(&self.ready, "")?;
+        let until = clock::now() + PATIENCE;
+        while !self.go.exists() {
+            if clock::now() > until {
+                return Err("nobody said go".into());
+            }
+            clock::sleep(Duration::from_millis(10));
+        }
+        let mut message = [0x5a; 64];
+        for (number, (_, sending)) in all.iter_mut().enumerate() {
+            let (number, of) = (number as u64, first + number as u32);
+            Stamp { number, at: clock::now(), of }.write(&mut message);
+            sending.send(&message)?;
+        }
+        let until = clock::now() + Duration::from_secs(5);
+        for (_, sending) in &mut all {
+            opened.left += u64::from(sending.drain_until(until).is_ok());
+        }
+        Ok(opened)
     }
-    let mut message = [0x5a; 64];
-    for (number, (_, sending)) in all.iter_mut().enumerate() {
-        let (number, of) = (number as u64, number as u32);
-        Stamp { number, at: clock::now(), of }.write(&mut message);
-        sending.send(&message)?;
-    }
-    let until = clock::now() + Duration::from_secs(5);
-    for (_, sending) in &mut all {
-        opened.left += u64::from(sending.drain_until(until).is_ok());
-    }
-    Ok(opened)
 }
 
 fn one(

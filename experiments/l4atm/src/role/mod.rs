@@ -7,7 +7,6 @@ mod server;
 mod writer;
 
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use punctual_linux::sched::{self, Class};
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 pub(crate) use load::Worked;
-pub(crate) use many::{Level, Opened};
+pub(crate) use many::{Level, Many, Opened};
 pub(crate) use plain::{How, Plain, Sent};
 pub(crate) use writer::{Pattern, Writer, Wrote};
 
@@ -36,7 +35,7 @@ pub(crate) enum Role {
     /// A sender without a server.
     Plain(Plain),
     /// A client with very many channels.
-    Many { socket: PathBuf, server: u32, to: SocketAddr, levels: Vec<u32> },
+    Many(Many),
 }
 
 pub(crate) fn play(role: &str) -> Result<(), Error> {
@@ -47,9 +46,7 @@ pub(crate) fn play(role: &str) -> Result<(), Error> {
         Role::Work { rounds } => report(&load::work(rounds)),
         Role::Writer(writer) => report(&writer.write()?),
         Role::Plain(plain) => report(&plain.send()?),
-        Role::Many { socket, server, to, levels } => {
-            report(&many::open(&socket, server, to, &levels)?)
-        }
+        Role::Many(many) => report(&many.open()?),
     }
 }
 

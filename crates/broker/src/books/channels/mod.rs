@@ -11,8 +11,11 @@
 //!
 //! Buffers are the client's own memory, as many as it asks for up to `want::MAX_QUEUE`.
 
+mod best_effort;
 mod offers;
 mod processor;
+mod promise;
+mod quota;
 #[cfg(test)]
 mod tests;
 
@@ -20,17 +23,16 @@ use std::collections::BTreeMap;
 
 use punctual_analysis::Steps;
 use punctual_analysis::channel::outlet::{Density, sender_of};
-use punctual_analysis::channel::{Interference, edf};
+use punctual_model::Reservation;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded, Sender};
-use punctual_model::{Duration, Reservation};
 use punctual_policy::link::BestEffortShare;
 
 use self::processor::Processor;
+use super::denied;
 use super::terms::{Asker, Denied};
-use super::{denied, percent};
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
-use crate::want::{Kind, WantedChannel};
+use crate::want::WantedChannel;
 
 /// Elementary steps of one admission, of some nanoseconds each.
 const STEPS: u64 = 20_000_000;
@@ -103,8 +105,18 @@ impl ChannelBooks {
         asker: &Asker,
         want: &WantedChannel,
     ) -> Result<(), Denied> {
+        self.admit_within(id, asker, want, &mut Steps::new(STEPS))
+    }
+
+    fn admit_within(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+        steps: &mut Steps,
+    ) -> Result<(), Denied> {
         self.within_quota(asker, want)?;
-        self.enter(id, asker, want)
+        self.enter_within(id, asker, want, steps)
     }
 
     /// Enters what was granted before, whatever the quota says today.
@@ -113,6 +125,16 @@ impl ChannelBooks {
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
+    ) -> Result<(), Denied> {
+        self.enter_within(id, asker, want, &mut Steps::new(STEPS))
+    }
+
+    fn enter_within(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+        steps: &mut Steps,
     ) -> Result<(), Denied> {
         if self.entries.len() >= self.config.room as usize {
             let room = self.config.room;
@@ -129,7 +151,7 @@ impl ChannelBooks {
         }
         let mut entry = Entry { uid: asker.uid, want: want.clone(), channel: None, rate: None };
         match (want.direction, want.delay_bound) {
-            (Direction::Send, Some(bound)) => self.promise(want, bound, &mut entry)?,
+            (Direction::Send, Some(bound)) => self.promise(want, bound, &mut entry, steps)?,
             (Direction::Send, None) => {
                 self.share.sender_comes();
                 self.best_effort += 1;
@@ -143,83 +165,6 @@ impl ChannelBooks {
         sum.channels += 1;
         sum.bps += entry.rate.map_or(0, BitRate::bits_per_second);
         self.entries.insert(id, entry);
-        Ok(())
-    }
-
-    /// Everything that a channel is promised for, or nothing.
-    fn promise(
-        &mut self,
-        want: &WantedChannel,
-        bound: Duration,
-        entry: &mut Entry,
-    ) -> Result<(), Denied> {
-        let rate = self
-            .rate_of(want.arrivals)
-            .ok_or_else(|| denied("link", "its rate is beyond all links".into(), None))?;
-        let allowance = self.config.allowance;
-        let left = bound.saturating_sub(allowance);
-        if left.is_zero() {
-            let why = format!(
-                "a delay bound of {bound} is not above the {allowance} that the channels' thread may \
-                 take to wake up"
-            );
-            return Err(denied("delay-bound", why, None));
-        }
-        let Ok(channel) = Channel::new(want.name.clone(), &want.arrivals.into(), left) else {
-            return Err(denied("delay-bound", format!("a delay bound of {bound}"), None));
-        };
-        self.share.channel_starts(rate).map_err(|why| denied("link", why.to_string(), None))?;
-        let fits = self.processor.add(&channel, &self.above).and_then(|()| {
-            let fits = self.in_time_with(&channel, &self.above);
-            fits.inspect_err(|_| self.processor.remove(&channel))
-        });
-        if let Err(denied) = fits {
-            self.share.channel_ends(rate);
-            return Err(denied);
-        }
-        self.density.add(&channel);
-        (entry.channel, entry.rate) = (Some(channel), Some(rate));
-        Ok(())
-    }
-
-    /// Whether all messages stay in time with one channel more.
-    fn in_time_with(&self, more: &Channel, above: &[Reservation]) -> Result<(), Denied> {
-        if above.is_empty() && self.density.fits_with(more) {
-            return Ok(());
-        }
-        let mut channels: Vec<Channel> =
-            self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
-        channels.push(more.clone());
-        if self.all_in_time(&channels, above) {
-            return Ok(());
-        }
-        let bound = more.delay_bound().saturating_add(self.config.allowance);
-        let why = format!(
-            "beside {} other channels, under {} reservations, not every message would have left in \
-             time: with it, or with a delay bound of {bound} for it, the link has too much to do",
-            channels.len() - 1,
-            above.len()
-        );
-        Err(denied("delay-bound", why, None))
-    }
-
-    fn all_in_time(&self, channels: &[Channel], above: &[Reservation]) -> bool {
-        let above: Vec<Interference> = above.iter().map(interference).collect();
-        edf::all_in_time_beneath(&self.sender, channels, &above, &mut Steps::new(STEPS))
-    }
-
-    /// The reservations that the kernel runs before the channels' threads, from here on, if all
-    /// messages stay in time under them. Else nothing changes.
-    pub fn run_below(&mut self, above: Vec<Reservation>) -> Result<(), Denied> {
-        let channels: Vec<Channel> =
-            self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
-        let more = above.len() > self.above.len()
-            || above.iter().any(|reservation| !self.above.contains(reservation));
-        if more && !(self.processor.holds(&above) && self.all_in_time(&channels, &above)) {
-            let why = format!("beneath it one of {} channels would be late", channels.len());
-            return Err(denied("channels", why, None));
-        }
-        self.above = above;
         Ok(())
     }
 
@@ -269,30 +214,6 @@ impl ChannelBooks {
         }
     }
 
-    /// What each best-effort sender has of the link, in bits a second.
-    pub fn best_effort_bps(&self) -> u64 {
-        self.share.of_sender(0).max(1)
-    }
-
-    /// What each best-effort sender has: of the link in bits a second, and of a CPU in parts per million.
-    pub fn best_effort_share(&self) -> (u64, u64) {
-        let ppm = self.processor.left_ppm() / u64::from(self.best_effort.max(1));
-        (self.best_effort_bps(), ppm.max(1))
-    }
-
-    /// The time between two such messages of a best-effort sender: by its share of the link, or of the
-    /// processor, whichever is longer.
-    pub fn best_effort_spacing(&self, arrivals: LinearBounded) -> Duration {
-        let (bps, ppm) = self.best_effort_share();
-        let bytes = arrivals.max_message();
-        let on_link = u128::from(self.on_wire(bytes)) * 8_000_000_000 / u128::from(bps);
-        let packets = u128::from(self.config.cut.packets_of(bytes));
-        let work = packets * u128::from(self.config.per_packet.as_nanos());
-        let on_processor = work * 1_000_000 / u128::from(ppm);
-        let longer = on_link.max(on_processor).saturating_add(1);
-        Duration::from_nanos(u64::try_from(longer).unwrap_or(u64::MAX))
-    }
-
     /// What is kept for best effort, promised, and left to promise, in bits a second.
     pub fn link_bps(&self) -> (u64, u64, u64) {
         let link = self.config.link.bits_per_second();
@@ -329,45 +250,5 @@ impl ChannelBooks {
     pub fn on_wire(&self, bytes: u32) -> u32 {
         let ChannelsConfig { cut, headers, .. } = &self.config;
         bytes.saturating_add(cut.packets_of(bytes).saturating_mul(*headers))
-    }
-
-    fn within_quota(&self, asker: &Asker, want: &WantedChannel) -> Result<(), Denied> {
-        let quota = &asker.quota.quota;
-        if !quota.allow.contains(&Kind::Channels) {
-            return Err(denied("quota", "this user may not have channels".into(), None));
-        }
-        let has = self.users.get(&asker.uid).copied().unwrap_or_default();
-        if has.channels >= quota.max_grants {
-            let most = quota.max_grants;
-            let why = format!("this user has {} channels and may have {most}", has.channels);
-            return Err(denied("quota", why, None));
-        }
-        if want.direction == Direction::Receive || want.delay_bound.is_none() {
-            return Ok(());
-        }
-        let link = u128::from(self.config.link.bits_per_second());
-        let wanted = self.rate_of(want.arrivals).map_or(u64::MAX, BitRate::bits_per_second);
-        let ppm = |bps: u64| (u128::from(bps) * 1_000_000 / link) as u64;
-        if ppm(has.bps.saturating_add(wanted)) > quota.link_ppm {
-            let (wanted, has, most) =
-                (percent(ppm(wanted)), percent(ppm(has.bps)), percent(quota.link_ppm));
-            let why = format!(
-                "{wanted} of the link beside the {has} that this user has is more than its {most}"
-            );
-            return Err(denied("quota", why, None));
-        }
-        Ok(())
-    }
-}
-
-/// A budget used whenever its owner likes.
-fn interference(of: &Reservation) -> Interference {
-    let unused = of.period().as_nanos().saturating_sub(of.budget().as_nanos());
-    Interference {
-        work: of.budget(),
-        period: of.period(),
-        // One at the end of a period, the next at the beginning of its own, as the kernel's
-        // constant-bandwidth server allows when deadlines are met late within it.
-        jitter: Duration::from_nanos(unused.saturating_mul(2)),
     }
 }

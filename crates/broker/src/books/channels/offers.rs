@@ -3,11 +3,12 @@
 //! Numbers are searched by bisection with admission itself as the judge, so every offer was admitted
 //! when it was made.
 
+use punctual_analysis::Steps;
 use punctual_model::Duration;
 use punctual_model::channel::LinearBounded;
 
 use super::super::terms::Asker;
-use super::{ChannelBooks, Offer};
+use super::{ChannelBooks, Offer, STEPS};
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
 
@@ -23,8 +24,11 @@ impl ChannelBooks {
     pub fn offers(&self, id: GrantId, asker: &Asker, want: &WantedChannel) -> Vec<Offer> {
         let mut books = self.clone();
         books.release(id);
+        // For all tries together, so that a refusal costs no more than some admissions. What it does not
+        // suffice for is not offered.
+        let mut steps = Steps::new(STEPS);
         let mut fits = |want: &WantedChannel| {
-            let admitted = books.admit(id, asker, want).is_ok();
+            let admitted = books.admit_within(id, asker, want, &mut steps).is_ok();
             if admitted {
                 books.release(id);
             }

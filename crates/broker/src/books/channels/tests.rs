@@ -1,6 +1,6 @@
 use punctual_analysis::channel::outlet::time_of;
-use punctual_model::Service;
 use punctual_model::channel::{Packetisation, TooEarly};
+use punctual_model::{Duration, Service};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -160,7 +160,7 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                     Channel::new("c", &want.arrivals.into(), bound).ok()
                 })
                 .collect();
-            assert!(books.all_in_time(&channels, &[]), "seed {seed}");
+            assert!(books.all_in_time(&channels, &[], &mut Steps::new(STEPS)), "seed {seed}");
             assert_eq!(books.len(), list.len(), "seed {seed}");
         }
     }

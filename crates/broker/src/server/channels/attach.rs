@@ -24,27 +24,32 @@ impl Channels {
     /// Takes the queue of a channel that has none yet. Files that are not needed are closed elsewhere.
     pub(super) fn attach(&mut self, id: GrantId, files: Vec<OwnedFd>) -> Result<(), String> {
         let Some(live) = self.live.get(&id) else { return Err(format!("no channel {id}")) };
-        let want = live.want.clone();
+        let (uid, want) = (live.record.uid, live.want.clone());
         let passed = Passed::of(files);
         let passed = match (passed, &live.carried) {
             (Ok(passed), Carried::Not) => passed,
             (Ok(passed), _) => {
-                self.disposal.take(passed.into_descriptors().into());
+                self.disposal.take(uid, passed.into_descriptors().into());
                 return Err(format!("channel {id} has its queue already"));
+            }
+            (Err(files), _) if files.is_empty() && !self.disposal.has_room(uid) => {
+                return Err(
+                    "what this user has closed is still being taken apart: try again".into()
+                );
             }
             (Err(files), _) => {
                 let count = files.len();
-                self.disposal.take(files);
+                self.disposal.take(uid, files);
                 let wanted = Passed::COUNT;
                 return Err(format!("the queue of a channel is {wanted} descriptors, not {count}"));
             }
         };
         if !passed.are_memory_and_bell() {
-            self.disposal.take(passed.into_descriptors().into());
+            self.disposal.take(uid, passed.into_descriptors().into());
             return Err("a queue is two memories of memfd_create(2) and a socket".into());
         }
         let carried = match want.direction {
-            Direction::Send => self.attach_sending(&want, passed)?,
+            Direction::Send => self.attach_sending(uid, &want, passed)?,
             Direction::Receive => self.attach_receiving(id, &want, passed)?,
         };
         if let Carried::Sent { key, .. } = &carried {
@@ -56,7 +61,12 @@ impl Channels {
         Ok(())
     }
 
-    fn attach_sending(&mut self, want: &WantedChannel, passed: Passed) -> Result<Carried, String> {
+    fn attach_sending(
+        &mut self,
+        uid: u32,
+        want: &WantedChannel,
+        passed: Passed,
+    ) -> Result<Carried, String> {
         let bell = bell(passed.bell)?;
         let takes = server::takes(passed.frames, passed.page, want.geometry())
             .map_err(|why| why.to_string())?;
@@ -68,7 +78,7 @@ impl Channels {
                     Some(interface) => setup.on(interface),
                     None => setup,
                 };
-                Some(UdpSocket::open(&setup).map_err(|why| why.to_string())?)
+                Some(self.sockets.to(uid, want, &setup).map_err(|why| why.to_string())?)
             }
         };
         let recorder = Recorder::new(want.delay_bound);

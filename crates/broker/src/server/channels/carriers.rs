@@ -11,6 +11,7 @@ use punctual_channel::server::receiver::{self, BestEffort, Receiver};
 use punctual_channel::server::sender::thread::{SenderThread, Setup};
 use punctual_channel::transport::{NullDevice, Udp, Wire};
 use punctual_linux::net::probe;
+use punctual_linux::net::xdp::Policer;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::Duration;
@@ -28,8 +29,11 @@ const NULL_QUEUE: Duration = Duration::from_micros(100);
 /// The most of a packet on the emulated link.
 const NULL_MTU: u32 = 65_535;
 
-/// Best-effort datagrams at once.
-const BURST: NonZeroU32 = NonZeroU32::new(64).unwrap();
+/// For so long best-effort datagrams may come at once, because the thread may wake up late.
+const BURST: Duration = Duration::from_millis(4);
+
+/// At least so many of them.
+const LEAST_BURST: u32 = 64;
 
 /// Orders that may wait.
 const ORDERS: usize = 1_024;
@@ -43,7 +47,7 @@ pub(super) struct Carriers {
 
 impl Carriers {
     /// Starts them, in front of everything that may be promised to others but reservations.
-    pub(super) fn start(config: &ChannelsConfig) -> io::Result<Self> {
+    pub(super) fn start(config: &ChannelsConfig, policer: Option<Policer>) -> io::Result<Self> {
         let wire = match config.wire {
             WireKind::Null => {
                 let link = config.reckoned_link();
@@ -64,7 +68,7 @@ impl Carriers {
             room: config.room,
             wire,
         })?;
-        let receiver = ReceiverThread::start(config)?;
+        let receiver = ReceiverThread::start(config, policer)?;
         for (tid, what) in [(sender.tid(), "sender"), (receiver.tid, "receiver")] {
             match sched::set(tid, Class::Fifo { priority: PRIORITY }) {
                 Ok(()) => info!(what, priority = PRIORITY, "channels' thread"),
@@ -84,8 +88,11 @@ fn explain(what: &str, why: &SchedError) -> String {
 fn best_effort(config: &ChannelsConfig) -> BestEffort {
     let share = u128::from(config.cpu.utilisation_ppm()) * 1_000;
     let a_second = share / u128::from(config.per_packet.as_nanos().max(1)) / 2;
-    let a_second = u32::try_from(a_second).ok().and_then(NonZeroU32::new);
-    BestEffort { datagrams_a_second: a_second.unwrap_or(NonZeroU32::MIN), burst: BURST }
+    let a_second = u32::try_from(a_second).unwrap_or(u32::MAX).max(1);
+    // A part of what 32 bits hold.
+    let burst = (u64::from(a_second) * BURST.as_nanos() / 1_000_000_000) as u32;
+    let some = |many| NonZeroU32::new(many).unwrap_or(NonZeroU32::MIN);
+    BestEffort { datagrams_a_second: some(a_second), burst: some(burst.max(LEAST_BURST)) }
 }
 
 /// The thread that receives. Dropped, it ends the thread.
@@ -97,19 +104,22 @@ pub(super) struct ReceiverThread {
 }
 
 impl ReceiverThread {
-    fn start(config: &ChannelsConfig) -> io::Result<Self> {
+    fn start(config: &ChannelsConfig, policer: Option<Policer>) -> io::Result<Self> {
         let (desk, post) = desk_and_post(ORDERS, 2 * config.room as usize + ORDERS)?;
         let best_effort = best_effort(config);
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || {
             thread::set_timer_slack(Duration::from_nanos(1));
-            let receiver = match Receiver::new(Some(best_effort)) {
+            let mut receiver = match Receiver::new(Some(best_effort)) {
                 Ok(receiver) => receiver,
                 Err(errno) => {
                     let _ = tell.send(Err(errno));
                     return;
                 }
             };
+            if let Some(policer) = policer {
+                receiver.police_by(policer);
+            }
             let _ = tell.send(Ok(thread::current()));
             if let Err(errno) = receiver::thread::run(receiver, post) {
                 tracing::error!(%errno, "the channels' receiver has ended");

@@ -3,13 +3,15 @@
 //!
 //! - `requests`: what each message about channels does. `attach`: the queue, and what is made for it.
 //! - `news`: what the threads report; processes that end or come back.
-//! - `carriers`: the threads. `disposal`: files of strangers. `status`: what is told to those who look.
+//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: files of strangers. `status`: what is told to those who look.
 
 mod attach;
 mod carriers;
+mod discard;
 mod disposal;
 mod news;
 mod requests;
+mod sockets;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +20,15 @@ use std::sync::Arc;
 
 use punctual_channel::account::{Account, ReceivedAccount};
 use punctual_channel::server::sender::thread::Busy;
+use punctual_linux::clock;
 use punctual_model::channel::{Direction, LinearBounded};
 use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::outlet::{Promise, Terms};
 
 use self::carriers::Carriers;
+pub(super) use self::discard::Discard;
 use self::disposal::Disposal;
+use self::sockets::Sockets;
 use crate::books::channels::ChannelBooks;
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
@@ -37,6 +42,11 @@ pub(super) struct Channels {
     pub(super) books: ChannelBooks,
     carriers: Carriers,
     disposal: Disposal,
+    /// What discards best effort that comes in too fast, in words.
+    early_discard: String,
+    sockets: Sockets,
+    /// Closed, and in the books until then.
+    spent: BTreeSet<(Instant, GrantId)>,
     pub(super) live: BTreeMap<GrantId, LiveChannel>,
     /// By the sender's numbers: whose each is; none: free.
     keys: Vec<Option<GrantId>>,
@@ -70,11 +80,15 @@ enum Carried {
 }
 
 impl Channels {
-    pub(super) fn start(config: &ChannelsConfig) -> io::Result<Self> {
+    pub(super) fn start(config: &ChannelsConfig, discard: Discard) -> io::Result<Self> {
+        let (policer, early_discard) = discard.into_parts();
         Ok(Self {
             books: ChannelBooks::new(config.clone()),
-            carriers: Carriers::start(config)?,
+            carriers: Carriers::start(config, policer)?,
             disposal: Disposal::start()?,
+            early_discard,
+            sockets: Sockets::default(),
+            spent: BTreeSet::new(),
             live: BTreeMap::new(),
             keys: vec![None; config.room as usize],
             free: (0..config.room).rev().collect(),
@@ -92,7 +106,7 @@ impl Channels {
                 && live.ends_at.is_none()
                 && matches!(live.carried, Carried::Not)
         };
-        self.disposal.has_room() && self.live.get(&id).is_some_and(waits)
+        self.disposal.has_room(peer.uid) && self.live.get(&id).is_some_and(waits)
     }
 
     /// What the sender is told of a channel.
@@ -133,7 +147,7 @@ impl Channels {
     fn stop(&mut self, id: GrantId) {
         let Some(live) = self.live.get(&id) else { return };
         let told = match &live.carried {
-            Carried::Not => return self.forget(id),
+            Carried::Not => return self.forget(id, Instant::ZERO),
             Carried::Sent { key, .. } => self.carriers.sender.close(*key).is_ok(),
             Carried::Received { .. } => {
                 use punctual_channel::server::receiver::thread::Order;
@@ -146,6 +160,13 @@ impl Channels {
         }
     }
 
+    /// Has what was carried taken apart elsewhere, as a file of its user's.
+    fn take_apart(&mut self, id: GrantId, channel: impl Send + 'static) {
+        // Nobody's: as root's, who has no files that never close.
+        let uid = self.live.get(&id).map_or(0, |live| live.record.uid);
+        self.disposal.take_apart(uid, channel);
+    }
+
     /// A channel that is in the books from here on.
     pub(super) fn enter(&mut self, record: ChannelRecord, want: WantedChannel) {
         let id = record.id;
@@ -156,21 +177,41 @@ impl Channels {
         self.live.insert(id, live);
     }
 
-    fn forget(&mut self, id: GrantId) {
+    /// It is closed. What it was promised is another's when its last message has had its time: else
+    /// whoever opens and closes again and again would send more than was admitted.
+    fn forget(&mut self, id: GrantId, spent_until: Instant) {
         self.best_effort.remove(&id);
         if let Some(live) = self.live.remove(&id)
             && let Carried::Sent { key, .. } = live.carried
         {
             self.keys[key as usize] = None;
             self.free.push(key);
+            self.sockets.forget(live.record.uid, &live.want);
         }
-        self.books.release(id);
+        self.spent.insert((spent_until, id));
+        self.release_what_is_spent(clock::now());
+    }
+
+    /// Takes out of the books what was closed long enough ago.
+    pub(super) fn release_what_is_spent(&mut self, now: Instant) {
+        while let Some((_, id)) = self.spent.first().filter(|(until, _)| *until <= now).copied() {
+            self.spent.pop_first();
+            self.books.release(id);
+        }
     }
 }
 
 impl LiveChannel {
     pub(super) fn sends(&self) -> bool {
         self.want.direction == Direction::Send
+    }
+
+    /// The sender's number for it, if that carries it.
+    fn sent_as(&self) -> Option<u32> {
+        match self.carried {
+            Carried::Sent { key, .. } => Some(key),
+            Carried::Not | Carried::Received { .. } => None,
+        }
     }
 }
 

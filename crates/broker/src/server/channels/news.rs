@@ -40,7 +40,7 @@ impl Server {
     /// What the sender's thread has reported.
     pub(in super::super) fn sender_news(&mut self) {
         while let Some(news) = self.channels.as_mut().and_then(|all| all.carriers.sender.news()) {
-            let Some(channels) = &self.channels else { return };
+            let Some(channels) = &mut self.channels else { return };
             match news {
                 News::Ended { key, why } => {
                     let id = channels.keys.get(key as usize).copied().flatten();
@@ -49,10 +49,11 @@ impl Server {
                     }
                 }
                 News::Closed { key, channel } => {
-                    channels.disposal.take_apart(channel);
                     let id = channels.keys.get(key as usize).copied().flatten();
+                    let spent_until = channel.spent_until();
                     if let Some(id) = id {
-                        self.forget_channel(id);
+                        channels.take_apart(id, channel);
+                        self.forget_channel(id, spent_until);
                     }
                 }
             }
@@ -68,16 +69,16 @@ impl Server {
                 Report::Opened(_) => {}
                 Report::NotOpened(id, why) => {
                     self.channel_ended(GrantId(id), &why.to_string());
-                    self.forget_channel(GrantId(id));
+                    self.forget_channel(GrantId(id), Instant::ZERO);
                 }
                 Report::Closed(id, channel, ended) => {
-                    if let Some(channels) = &self.channels {
-                        channels.disposal.take_apart(channel);
+                    if let Some(channels) = &mut self.channels {
+                        channels.take_apart(GrantId(id), channel);
                     }
                     if let Some(why) = ended {
                         self.channel_ended(GrantId(id), &why.to_string());
                     }
-                    self.forget_channel(GrantId(id));
+                    self.forget_channel(GrantId(id), Instant::ZERO);
                 }
             }
         }
@@ -118,10 +119,10 @@ impl Server {
     }
 
     /// It is closed, and its number free.
-    fn forget_channel(&mut self, id: GrantId) {
+    fn forget_channel(&mut self, id: GrantId, spent_until: Instant) {
         let Some(channels) = &mut self.channels else { return };
         let Some(process) = channels.live.get(&id).map(|live| live.record.process) else { return };
-        channels.forget(id);
+        channels.forget(id, spent_until);
         self.let_go(process, id);
         self.divide();
         self.tell_of_room();
@@ -160,6 +161,8 @@ impl Server {
     /// Ends what has had its time.
     pub(in super::super) fn end_channels(&mut self, now: Instant) {
         let Some(channels) = &mut self.channels else { return };
+        channels.disposal.tidy();
+        channels.release_what_is_spent(now);
         let due = |live: &LiveChannel| live.ends_at.is_some_and(|at| at <= now);
         let late: Vec<GrantId> =
             channels.live.iter().filter(|(_, live)| due(live)).map(|(id, _)| *id).collect();

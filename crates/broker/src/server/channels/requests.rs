@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use punctual_linux::clock;
 use tracing::{info, warn};
 
 use super::super::Server;
@@ -36,6 +37,7 @@ impl Server {
         let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
         let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
         let asker = self.asker(peer.uid, &peer.gids);
+        self.channels_mut()?.release_what_is_spent(clock::now());
         if let Err(denied) = self.channels_mut()?.books.admit(id, &asker, &want) {
             return Err(self.channel_denied(peer, id, &want, denied));
         }
@@ -73,8 +75,15 @@ impl Server {
         id: GrantId,
         files: Vec<OwnedFd>,
     ) -> Result<Answer, Stop> {
-        self.own_channel(peer, id)?;
-        self.channels_mut()?.attach(id, files).map_err(Stop::Error)?;
+        // What is no queue may take long to look at: not more often than other requests.
+        let own = self.own_channel(peer, id).and_then(|()| self.may_attach(peer));
+        let channels = self.channels_mut()?;
+        if let Err(stop) = own {
+            channels.disposal.take(peer.uid, files);
+            return Err(stop);
+        }
+        channels.attach(id, files).map_err(Stop::Error)?;
+        self.has_attached(peer);
         info!(%id, uid = peer.uid, pid = peer.process.id.pid, "channel attached");
         Ok(Answer::Attached)
     }
@@ -109,31 +118,35 @@ impl Server {
                 "channel {id} cannot become one of best effort, or be one no longer; open another"
             )));
         }
+        if matches!(live.carried, Carried::Received { .. }) {
+            let why = format!("the contract of channel {id}, which receives, cannot be changed");
+            return Err(Stop::Error(why));
+        }
+        let (old, carried) = (live.record.clone(), live.sent_as());
         if let Err(denied) = channels.books.change(id, &asker, &want) {
             return Err(self.channel_denied(peer, id, &want, denied));
         }
         let terms = channels.terms(&want);
-        let told = match channels.live.get(&id).map(|live| &live.carried) {
-            Some(Carried::Sent { key, .. }) => {
-                channels.carriers.sender.change(*key, terms).map_err(|why| why.to_string())
+        // The ledger first: what the thread was told cannot be taken back.
+        let new = ChannelRecord { channel: raw.clone(), ..old.clone() };
+        let mut kept = self.ledger.enter_channel(&new).map_err(|why| why.to_string());
+        let channels = self.channels_mut()?;
+        if kept.is_ok()
+            && let Some(key) = carried
+            && let Err(busy) = channels.carriers.sender.change(key, terms)
+        {
+            kept = Err(busy.to_string());
+            if let Err(why) = self.ledger.enter_channel(&old) {
+                warn!(%id, %why, "the ledger has the contract that was refused");
             }
-            Some(Carried::Received { .. }) => {
-                Err(format!("the contract of channel {id}, which receives, cannot be changed"))
-            }
-            _ => Ok(()),
-        };
-        let record = channels.live.get(&id).map(|live| live.record.clone());
-        let kept = told.and_then(|()| match record {
-            Some(record) => self
-                .ledger
-                .enter_channel(&ChannelRecord { channel: raw.clone(), ..record })
-                .map_err(|why| why.to_string()),
-            None => Ok(()),
-        });
+        }
         let channels = self.channels_mut()?;
         if let Err(why) = kept {
-            // As it was: it had room a moment ago.
-            let _ = channels.books.change(id, &asker, &before);
+            // As it was: it had room a moment ago, whatever the quota says today.
+            channels.books.release(id);
+            if let Err(denied) = channels.books.enter(id, &asker, &before) {
+                warn!(%id, %denied, "a channel is carried and not in the books");
+            }
             return Err(Stop::Error(why));
         }
         if let Some(live) = channels.live.get_mut(&id) {
@@ -168,7 +181,7 @@ impl Server {
     ) -> Option<Result<Answer, Stop>> {
         let channels = self.channels.as_ref()?;
         let live = channels.live.get(&id)?;
-        if live.record.uid != peer.uid || live.record.token != token {
+        if live.record.uid != peer.uid || live.record.token != token || live.ends_at.is_some() {
             return Some(Err(no_such(id)));
         }
         let opened = channels.opened(id).map(Answer::Opened);

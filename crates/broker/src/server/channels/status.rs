@@ -48,6 +48,7 @@ impl Server {
             cpu: config.cpu.to_string(),
             cpu_ppm: all.books.cpu_ppm(),
             refused: all.refused,
+            early_discard: all.early_discard.clone(),
         };
         let mut page = ChannelsStatus { totals: Some(totals), channels, more };
         while to_bytes(&page).is_none_or(|bytes| bytes.len() > MAX_MESSAGE - 64)

@@ -9,11 +9,12 @@ use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::Wake;
 
-use super::early::Early;
+use super::early::{Early, Seen};
 use super::error::{Ended, OpenError};
 use super::order::Urgency;
 use super::police::Police;
 use super::terms::Terms;
+use super::watch::Telling;
 use crate::account::{Receipts, ReceivedAccount};
 use crate::fragment::Reassembly;
 use crate::rings::Puts;
@@ -60,6 +61,11 @@ impl Opening {
     pub fn account(&self) -> &Arc<ReceivedAccount> {
         self.receipts.account()
     }
+
+    /// How its socket tells when nobody waits for anything.
+    pub(super) fn telling(&self) -> Telling {
+        if self.terms.delay_bound.is_some() { Telling::Always } else { Telling::Once }
+    }
 }
 
 /// What an [`Opening`] has become. It is given back when the channel is closed, because to take it apart
@@ -72,6 +78,16 @@ pub struct Channel {
     pub(super) early: Early,
     /// Whether it waits for its turn.
     pub(super) queued: bool,
+    /// Whether it is looked at again at some instant, and not before.
+    pub(super) paused: bool,
+    /// How its socket tells that something came.
+    pub(super) telling: Telling,
+    /// When it had its last turn.
+    served_at: Instant,
+    /// How long it waits for room in its ring, if there is none the next time either.
+    patience: Duration,
+    /// Whether it had to wait for room since it was last tended to.
+    held: bool,
     /// Whether it will be tended to at some instant.
     pub(super) tended: bool,
     /// While its sender breaks its contract, what is in it has no deadline.
@@ -99,12 +115,32 @@ pub(super) struct Served {
     pub(super) read: u32,
     /// Nothing was left in the socket.
     pub(super) drained: bool,
+    /// There was no room in the ring, and nothing was promised.
+    pub(super) held: bool,
     pub(super) ended: Option<Ended>,
 }
+
+/// How a channel goes on after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// There is more: it waits for its next turn.
+    Turn(Urgency),
+    /// It is looked at again then, whatever comes.
+    Pause(Instant),
+    /// Its socket tells.
+    Rest,
+}
+
+/// While best effort comes in all the time, its sockets are looked at so often, and arrivals wake nobody.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long best effort waits at most for room in its ring before it is looked at again.
+const MOST_PATIENCE: Duration = Duration::from_millis(16);
 
 impl Channel {
     pub(super) fn new(id: u64, opening: Opening, now: Instant) -> Self {
         let police = Police::new(&opening.terms, opening.arrivals);
+        let telling = opening.telling();
         // What was dropped before there was a channel is not in its books.
         let drops = opening.socket.drops().unwrap_or(0);
         Self {
@@ -113,6 +149,11 @@ impl Channel {
             early: Early::new(&opening.terms, opening.arrivals, now),
             opening,
             queued: false,
+            paused: false,
+            telling,
+            served_at: Instant::ZERO,
+            patience: PAUSE,
+            held: false,
             tended: false,
             demoted_until: Instant::ZERO,
             floor: Instant::ZERO,
@@ -143,11 +184,13 @@ impl Channel {
         let lost = self.settle(now, policer);
         let came = self.came - std::mem::replace(&mut self.came_before, self.came);
         let opening = &self.opening;
+        let held = std::mem::take(&mut self.held);
         if opening.terms.delay_bound.is_none() {
-            self.early.look(&opening.socket, policer, now, share, came + lost);
+            let seen = Seen { now, share, read: came, lost, held };
+            self.early.look(&opening.socket, policer, seen);
         }
         let waits = opening.reassembly.as_ref().is_some_and(|it| it.next_give_up().is_some());
-        self.queued || came > 0 || lost > 0 || self.early.is_filtered() || waits
+        self.queued || self.paused || came > 0 || lost > 0 || self.early.is_filtered() || waits
     }
 
     /// Counts what was lost up to `now`. How many datagrams came to the socket and were not kept.
@@ -158,10 +201,11 @@ impl Channel {
             self.opening.receipts.not_kept(0, discarded);
         }
         if let Some(reassembly) = &mut self.opening.reassembly {
-            if !self.queued {
-                reassembly.give_up(now);
+            if !self.queued && !self.paused {
                 self.floor = self.floor.max(now);
             }
+            // What is missing may lie in the socket.
+            reassembly.give_up(self.floor);
             self.opening.receipts.reassembly(reassembly.counts(), reassembly.open());
         }
         lost
@@ -185,6 +229,28 @@ impl Channel {
         match self.opening.terms.delay_bound {
             Some(bound) if self.demoted_until <= now => Urgency::By(arrived.saturating_add(bound)),
             _ => Urgency::Later,
+        }
+    }
+
+    /// What is next after a turn at `now`.
+    pub(super) fn after(&mut self, now: Instant, served: &Served) -> Next {
+        let often = now.saturating_since(self.served_at) < PAUSE + PAUSE && served.read > 0;
+        self.served_at = now;
+        if served.held {
+            self.held = true;
+            // A client that takes something is looked at soon.
+            let patience = if served.read == 0 { self.patience } else { PAUSE };
+            self.patience = (patience + patience).min(MOST_PATIENCE);
+            return Next::Pause(now.saturating_add(patience));
+        }
+        self.patience = PAUSE;
+        if served.drained {
+            self.floor = self.floor.max(now);
+        }
+        match self.urgency(now, self.floor) {
+            Urgency::Later if served.drained && often => Next::Pause(now.saturating_add(PAUSE)),
+            _ if served.drained => Next::Rest,
+            urgency => Next::Turn(urgency),
         }
     }
 

@@ -26,43 +26,78 @@ fn read(
     most: u32,
     served: &mut Served,
 ) -> Result<(), Ended> {
-    while served.read < most {
-        let Some(arrival) = receive_one(channel)? else {
-            discard(channel, clocks, most, served)?;
-            return Ok(());
+    while served.read < most && !served.drained {
+        let left = (most - served.read).min(QUANTUM);
+        let mut arrivals = [Arrival::default(); QUANTUM as usize];
+        let Some(Got { asked, got }) = receive_several(channel, left, &mut arrivals)? else {
+            if channel.opening.terms.delay_bound.is_none() {
+                // Nothing was promised: it waits in the socket, where it costs nobody, and what has no
+                // room there either is lost.
+                served.held = true;
+                return Ok(());
+            }
+            return discard(channel, clocks, most, served);
         };
-        let Some(arrival) = arrival else {
-            served.drained = true;
-            return Ok(());
-        };
-        served.read += 1;
-        let (bytes, arrived, outcome) = judge(channel, clocks, &arrival);
+        served.drained = got < asked;
+        served.read += got as u32;
+        hand_on(channel, clocks, &arrivals[..got])?;
+    }
+    Ok(())
+}
+
+/// What a call was asked for, and what it brought.
+struct Got {
+    asked: usize,
+    got: usize,
+}
+
+/// Into the next slots, one call for all. `None`: the ring is full.
+fn receive_several(
+    channel: &mut Channel,
+    most: u32,
+    arrivals: &mut [Arrival; QUANTUM as usize],
+) -> Result<Option<Got>, Ended> {
+    let opening = &mut channel.opening;
+    let slots = opening.puts.claim_several(most)?;
+    if slots.is_empty() {
+        return Ok(None);
+    }
+    // No more than the longest message, so that a longer one is seen to be cut.
+    let bytes = slots.capacity().min(opening.arrivals.max_message() as usize);
+    let mut rooms: [Room<'_>; QUANTUM as usize] = std::array::from_fn(|at| {
+        if at >= slots.len() {
+            return Room::of(&mut []);
+        }
+        let from = slots.position(at);
+        Room::within(slots.memory(), from..from + bytes)
+    });
+    let asked = slots.len();
+    let got = receive(&opening.socket, &mut rooms[..asked], arrivals)?;
+    Ok(Some(Got { asked, got }))
+}
+
+/// Puts what lies in the slots that were claimed just before into the queue, as far as it is of the
+/// contract.
+fn hand_on(channel: &mut Channel, clocks: &Clocks, arrivals: &[Arrival]) -> Result<(), Ended> {
+    let mut kept = [None; QUANTUM as usize];
+    for (arrival, kept) in arrivals.iter().zip(&mut kept) {
+        let (bytes, arrived, outcome) = judge(channel, clocks, arrival);
         match outcome {
             Outcome::Received => {
-                // The slot that was claimed and written just before: nothing was pushed since.
-                if let Some(slot) = channel.opening.puts.claim()? {
-                    slot.push(bytes as usize, arrived.as_nanos());
-                }
+                *kept = Some((bytes, arrived));
                 channel.received(bytes, clocks.now, arrived);
             }
             lost => channel.opening.receipts.message(bytes, lost),
         }
     }
+    // The same slots: nothing was pushed since.
+    let mut slots = channel.opening.puts.claim_several(arrivals.len() as u32)?;
+    for (at, kept) in kept.iter().enumerate().take(slots.len()) {
+        if let Some((bytes, arrived)) = kept {
+            slots.push(at, *bytes as usize, arrived.as_nanos());
+        }
+    }
     Ok(())
-}
-
-/// Into the next slot. Outer `None`: the ring is full; inner: the socket is empty.
-fn receive_one(channel: &mut Channel) -> Result<Option<Option<Arrival>>, Ended> {
-    let opening = &mut channel.opening;
-    let Some(slot) = opening.puts.claim()? else { return Ok(None) };
-    let from = slot.position();
-    // No more than the longest message, so that a longer one is seen to be cut.
-    let bytes = slot.capacity().min(opening.arrivals.max_message() as usize);
-    let mut room = [Room::within(slot.memory(), from..from + bytes)];
-    let mut arrival = [Arrival::default()];
-    let got = receive(&opening.socket, &mut room, &mut arrival)?;
-    let [arrival] = arrival;
-    Ok(Some((got > 0).then_some(arrival)))
 }
 
 /// Takes what has no room in the ring out of the socket, so that it is counted and what comes when there
@@ -75,7 +110,7 @@ fn discard(
 ) -> Result<(), Ended> {
     let mut rooms: [Room<'_>; QUANTUM as usize] = std::array::from_fn(|_| Room::of(&mut []));
     let mut arrivals = [Arrival::default(); QUANTUM as usize];
-    let count = most.saturating_sub(served.read).min(QUANTUM) as usize;
+    let count = (most - served.read).min(QUANTUM) as usize;
     let (rooms, arrivals) = (&mut rooms[..count], &mut arrivals[..count]);
     let got = receive(&channel.opening.socket, rooms, arrivals)?;
     served.drained = got < count;

@@ -5,7 +5,6 @@
 //! together. What neither discards, the socket's own small buffer does.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 
 use punctual_linux::net::UdpSocket;
 use punctual_linux::net::filter::{Filter, Flow, PayloadByte, Verdict};
@@ -13,7 +12,8 @@ use punctual_linux::net::xdp::{Policer, Rate};
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
 
-use super::share::keep_one_of;
+use super::QUANTUM;
+use super::share::part_to_keep;
 use super::terms::Terms;
 
 /// The lowest byte of a message's number in the header of a fragment.
@@ -23,6 +23,30 @@ const NUMBER: u16 = 15;
 /// their way.
 const UNSEEN: u64 = 64;
 
+/// A client is taken to be able to read at least one of so many datagrams of its share.
+const SLOWEST: u64 = 64;
+
+/// What happened to a channel since the last look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// When this look is.
+    pub(super) now: Instant,
+    /// The time between two datagrams of its share.
+    pub(super) share: Duration,
+    /// Datagrams read, and those that came to the socket and were not kept.
+    pub(super) read: u64,
+    pub(super) lost: u64,
+    /// Whether its ring was full at some time.
+    pub(super) held: bool,
+}
+
+/// What its client takes, where that is less than its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    /// The time between two datagrams at that rate.
+    spacing: Duration,
+}
+
 /// What is discarded of one channel before its socket.
 #[derive(Debug)]
 pub(super) struct Early {
@@ -31,8 +55,10 @@ pub(super) struct Early {
     /// The time between two datagrams of its contract, and how much earlier one may come.
     spacing: Duration,
     tolerance: Duration,
-    /// At the socket one of so many is kept.
-    kept: Option<NonZeroU32>,
+    /// At the socket so many in 2³² are kept.
+    kept: Option<u32>,
+    /// What its client takes, if that is less than its share.
+    room: Option<Room>,
     /// What the policer knows it by, at which spacing.
     flow: Option<(SocketAddr, Duration)>,
     /// Those discarded by the policer that are in the books.
@@ -50,6 +76,7 @@ impl Early {
             spacing: Duration::from_nanos(spacing.max(1)),
             tolerance: arrivals.jitter().unwrap_or(Duration::MAX),
             kept: None,
+            room: None,
             flow: None,
             discarded: 0,
             came: 0,
@@ -66,7 +93,9 @@ impl Early {
     pub(super) fn police(&mut self, policer: &Policer, socket: &UdpSocket, share: Duration) {
         let Ok(flow) = socket.local_address() else { return };
         let spacing = self.spacing.max(share);
-        let rate = Rate { spacing, tolerance: self.tolerance };
+        // A portion may come at once, whatever the contract says of bursts.
+        let portion = spacing.checked_mul(QUANTUM.into()).unwrap_or(Duration::MAX);
+        let rate = Rate { spacing, tolerance: self.tolerance.max(portion) };
         if !self.by_message && policer.set(flow, rate).is_ok() {
             self.flow = Some((flow, spacing));
         }
@@ -87,45 +116,88 @@ impl Early {
         }
     }
 
-    /// `came` datagrams came to the socket since the last look, and one may be served each `share`. What
-    /// the kernel refuses is tried again: until then the socket's buffer does it.
-    pub(super) fn look(
-        &mut self,
-        socket: &UdpSocket,
-        policer: Option<&Policer>,
-        now: Instant,
-        share: Duration,
-        came: u64,
-    ) {
-        let spacing = self.spacing.max(share);
-        let served = now.saturating_since(self.since) / spacing;
-        self.since = now;
+    /// Sets what is discarded by what was seen. What the kernel refuses is tried again: until then the
+    /// socket's buffer does it.
+    pub(super) fn look(&mut self, socket: &UdpSocket, policer: Option<&Policer>, seen: Seen) {
+        let elapsed = seen.now.saturating_since(self.since);
+        self.since = seen.now;
+        let came = seen.read + seen.lost;
         self.came += came;
+        let share = self.spacing.max(seen.share);
+        self.room = room(self.room, elapsed, share, &seen);
+        let spacing = self.room.map_or(share, |room| room.spacing);
         if let (Some((flow, before)), Some(policer)) = (self.flow, policer) {
             let unseen = policer.counts(flow).is_ok_and(|counts| counts.passed == 0);
             if unseen && self.came >= UNSEEN {
                 self.release(policer);
             } else if before != spacing {
-                self.police(policer, socket, share);
+                self.police(policer, socket, spacing);
             }
         }
-        let wanted = keep_one_of(came, served, self.kept);
+        let wanted = part_to_keep(came, elapsed / spacing, self.kept);
         if wanted != self.kept && self.set(socket, wanted).is_some() {
             self.kept = wanted;
         }
     }
 
-    fn set(&self, socket: &UdpSocket, kept: Option<NonZeroU32>) -> Option<()> {
-        let Some(many) = kept else { return socket.detach().ok() };
+    fn set(&self, socket: &UdpSocket, kept: Option<u32>) -> Option<()> {
+        let Some(part) = kept else { return socket.detach().ok() };
         let filter = if self.by_message {
-            // The messages whose numbers are multiples of a power of two, up to that of a byte.
-            let mask = (many.get().min(128).next_power_of_two() - 1) as u8;
+            // The messages whose numbers are multiples of a power of two, up to that of a byte: at least
+            // as many as were asked for.
+            let mask = (1_u16 << part.leading_zeros().min(7)) as u8 - 1;
             let byte = Some(PayloadByte { at: NUMBER, mask, value: 0 });
             let flow = Flow { byte, ..Flow::default() };
             Filter::new(Verdict::Drop).rule(flow, Verdict::Keep)
         } else {
-            Filter::new(Verdict::KeepOneOf(many))
+            Filter::new(Verdict::KeepPart(part))
         };
         socket.attach(&filter.compile(socket.is_v6()).ok()?).ok()
+    }
+}
+
+/// What its client takes, after another look: an eighth more than it took while its ring was full, so
+/// that it is seen to take more; twice as much as before where it was not.
+fn room(before: Option<Room>, elapsed: Duration, share: Duration, seen: &Seen) -> Option<Room> {
+    let spacing = if seen.held {
+        elapsed / Duration::from_nanos(1) / (seen.read + seen.read / 8 + 1)
+    } else {
+        before?.spacing.as_nanos() / 2
+    };
+    // One that takes nothing for a while is not forgotten for long.
+    let most = share.checked_mul(SLOWEST).unwrap_or(Duration::MAX);
+    let spacing = Duration::from_nanos(spacing).min(most);
+    (spacing > share).then_some(Room { spacing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(read: u64, held: bool) -> Seen {
+        let share = Duration::from_micros(10);
+        Seen { now: Instant::ZERO, share, read, lost: 0, held }
+    }
+
+    #[test]
+    fn a_client_that_takes_less_than_its_share_is_followed_down_and_up() {
+        let (elapsed, share) = (Duration::from_millis(100), Duration::from_micros(10));
+        let next = |before, read, held| room(before, elapsed, share, &seen(read, held));
+        assert_eq!(next(None, 500, false), None);
+        let slow = next(None, 800, true);
+        // 901 in a tenth of a second.
+        assert_eq!(slow, Some(Room { spacing: Duration::from_nanos(110_987) }));
+        assert_eq!(next(slow, 800, true), slow);
+        let faster = next(slow, 900, false);
+        assert_eq!(faster, Some(Room { spacing: Duration::from_nanos(55_493) }));
+        // Whatever it does not take, the share is not far.
+        let (mut none, mut looks) = (next(faster, 0, true), 0);
+        while none.is_some() {
+            none = next(none, 100, false);
+            looks += 1;
+        }
+        assert!((1..=7).contains(&looks), "{looks}");
+        // A share that is slower than the client.
+        assert_eq!(next(None, 100_000, true), None);
     }
 }

@@ -9,10 +9,20 @@ use super::error::Ended;
 use crate::account::Outcome;
 use crate::fragment::{Message, Taken};
 
-/// Reads as many datagrams as `inbox` has rooms for.
-pub(super) fn serve(channel: &mut Channel, clocks: &Clocks, inbox: &mut Inbox) -> Served {
+/// Reads up to `most` datagrams, as far as `inbox` has rooms for them.
+pub(super) fn serve(
+    channel: &mut Channel,
+    clocks: &Clocks,
+    most: u32,
+    inbox: &mut Inbox,
+) -> Served {
     let mut served = Served::default();
-    match read(channel, inbox) {
+    let most = match room_for(channel, most) {
+        Ok(0) => return Served { held: true, ..served },
+        Ok(most) => most as usize,
+        Err(ended) => return Served { ended: Some(ended), ..served },
+    };
+    match read(channel, most, inbox) {
         Ok(drained) => served.drained = drained,
         Err(ended) => return Served { ended: Some(ended), ..served },
     }
@@ -37,13 +47,23 @@ pub(super) fn serve(channel: &mut Channel, clocks: &Clocks, inbox: &mut Inbox) -
     served
 }
 
+/// Of `most` datagrams, for how many there is room if each completes a message. Where nothing was promised
+/// the others wait in the socket, as in `datagrams`.
+fn room_for(channel: &mut Channel, most: u32) -> Result<u32, Ended> {
+    if channel.opening.terms.delay_bound.is_some() {
+        return Ok(most);
+    }
+    // At most `most`.
+    Ok(channel.opening.puts.claim_several(most)?.len() as u32)
+}
+
 /// Whether the socket is empty afterwards.
-fn read(channel: &Channel, inbox: &mut Inbox) -> Result<bool, Ended> {
+fn read(channel: &Channel, most: usize, inbox: &mut Inbox) -> Result<bool, Ended> {
     let socket = &channel.opening.socket;
     let mut tries = 0;
     loop {
-        match socket.receive(inbox) {
-            Ok(got) => return Ok(got < inbox.rooms()),
+        match socket.receive_up_to(inbox, most) {
+            Ok(got) => return Ok(got < most.min(inbox.rooms())),
             // See `datagrams::receive`.
             Err(ReceiveError::Pending(_)) if tries < 4 => {
                 let _ = socket.take_notice();

@@ -12,7 +12,9 @@
 //!   kernel has just told, the delay bound from then on; of what is behind a datagram that was read,
 //!   from that one's arrival on.
 //! - Best effort one after the other, when no guaranteed channel has anything, and no more than its
-//!   share. A guaranteed channel whose sender breaks its contract waits with them until it conforms.
+//!   share and its rings have room for. A guaranteed channel whose sender breaks its contract waits with
+//!   them until it conforms. What waits so does not wake the thread: it is looked at when its share is
+//!   renewed, or a millisecond later.
 //!
 //! # What a hostile sender or client can make it do
 //! A sender: [`QUANTUM`] reads as urgent as its channel for each message that its contract allows, all
@@ -68,6 +70,8 @@ pub struct Receiver {
     watch: Watch,
     order: Order,
     tending: BinaryHeap<Reverse<(Instant, Seat)>>,
+    /// Those that are looked at again at an instant.
+    pauses: BinaryHeap<Reverse<(Instant, Seat)>>,
     gone: Vec<Seat>,
     told: Vec<Told>,
     best_effort: Option<(BestEffort, Share)>,
@@ -98,6 +102,7 @@ impl Receiver {
             watch: Watch::new()?,
             order: Order::default(),
             tending: BinaryHeap::new(),
+            pauses: BinaryHeap::new(),
             gone: Vec::new(),
             told: Vec::new(),
             best_effort: best_effort.map(|share| (share, Share::new(share))),
@@ -133,7 +138,8 @@ impl Receiver {
         });
         let place = &mut self.places[at as usize];
         let seat = Seat { at, generation: place.generation };
-        if let Err(errno) = self.watch.add(seat, &opening.socket, &opening.bell) {
+        let telling = opening.telling();
+        if let Err(errno) = self.watch.add(seat, &opening.socket, telling, &opening.bell) {
             self.free.push(at);
             return Err(OpenError::Watch(errno));
         }
@@ -149,6 +155,7 @@ impl Receiver {
         let channels = self.places.len();
         self.order.reserve(channels);
         self.tending.reserve(channels.saturating_sub(self.tending.len()));
+        self.pauses.reserve(channels.saturating_sub(self.pauses.len()));
         self.gone.reserve(channels.saturating_sub(self.gone.len()));
         // What came between binding the socket and this instant.
         self.came(now, seat);

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use punctual_model::{Duration, Instant};
 use punctual_policy::police::{Breach, Gcra, Policer as _, Verdict};
 
+use super::QUANTUM;
 use super::police::spaced;
 
 /// What best effort may take of a receiver.
@@ -23,29 +24,50 @@ impl BestEffort {
     }
 }
 
+/// Reads are handed out several at a time, because a wake-up and a call cost as much for one as for many;
+/// but none is kept back for longer than this.
+const GATHERING: Duration = Duration::from_millis(1);
+
 /// Hands out reads of best-effort datagrams.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     policer: Gcra,
-    /// Handed out and not used; negative where a channel could only be read in one go.
+    spacing: Duration,
+    /// How many are handed out at a time, after a refusal.
+    portion: u32,
+    burst: u32,
+    /// Nothing is handed out before.
+    refused_until: Instant,
+    /// Handed out and not used; negative if more was used.
     spare: i64,
 }
 
 impl Share {
     pub(super) fn new(best_effort: BestEffort) -> Self {
-        let spacing = best_effort.spacing();
-        let burst = u64::from(best_effort.burst.get());
-        let tolerance = spacing.checked_mul(burst - 1).unwrap_or(Duration::MAX);
-        Self { policer: spaced(spacing, tolerance), spare: 0 }
+        let spacing = best_effort.spacing().max(Duration::from_nanos(1));
+        let burst = best_effort.burst.get();
+        let tolerance = spacing.checked_mul(u64::from(burst) - 1).unwrap_or(Duration::MAX);
+        // At most a quantum.
+        let portion = (GATHERING / spacing).clamp(1, burst.min(QUANTUM).into()) as u32;
+        let policer = spaced(spacing, tolerance);
+        Self { policer, spacing, portion, burst, refused_until: Instant::ZERO, spare: 0 }
     }
 
     /// Leave to read up to `most` datagrams; if for none, when to ask again.
     pub(super) fn ask(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
+        if now < self.refused_until {
+            return Err(self.refused_until);
+        }
         while self.spare < i64::from(most) {
             match self.policer.police(now, 1) {
                 Verdict::Conforming => self.spare += 1,
                 Verdict::NonConforming(Breach::TooEarly { conforms_at }) if self.spare <= 0 => {
-                    return Err(conforms_at);
+                    // What a channel took too much must come in first; more than a burst is not kept.
+                    let missing = i64::from(self.portion) - 1 - self.spare;
+                    let missing = missing.clamp(0, i64::from(self.burst) - 1).unsigned_abs();
+                    let wait = self.spacing.checked_mul(missing).unwrap_or(Duration::MAX);
+                    self.refused_until = conforms_at.saturating_add(wait);
+                    return Err(self.refused_until);
                 }
                 Verdict::NonConforming(_) => break,
             }
@@ -59,17 +81,20 @@ impl Share {
     }
 }
 
-/// What to do with the datagrams of a best-effort channel before its socket, given how many came in a
-/// while and how many can be served in it. `kept` is one of how many was kept meanwhile.
+/// Of `came` datagrams, how many in 2³² are kept before the socket, where `served` of them can be read.
+/// `kept` is how many were kept meanwhile; `None`: all.
 ///
-/// Discarding begins when twice as many come as can be served, for a random choice costs goodput; and
-/// ends when no more come than can be served.
-pub(super) fn keep_one_of(came: u64, served: u64, kept: Option<NonZeroU32>) -> Option<NonZeroU32> {
+/// An eighth more is kept than can be read, so that chance leaves nothing unread; the socket's buffer does
+/// the rest. Discarding begins when half as many more come as can be read, and ends when no more do.
+pub(super) fn part_to_keep(came: u64, served: u64, kept: Option<u32>) -> Option<u32> {
     let served = served.max(1);
-    if came <= served || (kept.is_none() && came < served.saturating_mul(2)) {
+    let begins = served.saturating_add(served / 2);
+    if came <= served || (kept.is_none() && came < begins) {
         return None;
     }
-    NonZeroU32::new(u32::try_from(came.div_ceil(served)).unwrap_or(u32::MAX))
+    let wanted = u128::from(served.saturating_add(served / 8)) << 32;
+    // Where nearly all are kept, all may be.
+    u32::try_from(wanted / u128::from(came)).ok()
 }
 
 #[cfg(test)]
@@ -114,15 +139,41 @@ mod tests {
     }
 
     #[test]
-    fn discarding_begins_at_twice_the_share_and_ends_at_once() {
-        let one_of = |n| NonZeroU32::new(n);
-        assert_eq!(keep_one_of(199, 100, None), None);
-        assert_eq!(keep_one_of(200, 100, None), one_of(2));
-        assert_eq!(keep_one_of(150, 100, one_of(4)), one_of(2));
-        assert_eq!(keep_one_of(100, 100, one_of(4)), None);
-        assert_eq!(keep_one_of(1_001, 100, one_of(2)), one_of(11));
-        assert_eq!(keep_one_of(3, 0, None), one_of(3));
-        assert_eq!(keep_one_of(0, 0, None), None);
-        assert_eq!(keep_one_of(u64::MAX, 1, None), one_of(u32::MAX));
+    fn nobody_who_waits_as_told_gets_less_than_a_portion_or_comes_in_vain() {
+        for (rate, burst, portion) in
+            [(100_000, 64, 16), (4_000, 64, 4), (500, 64, 1), (100_000, 3, 3)]
+        {
+            let mut share = Share::new(of(rate, burst));
+            let (mut now, mut read) = (Instant::ZERO, 0);
+            while now < Instant::from_nanos(1_000_000_000) {
+                match share.ask(now, QUANTUM) {
+                    Ok(most) => {
+                        assert!(most >= portion.min(QUANTUM), "{rate}: {most}");
+                        share.used(most);
+                        read += most;
+                    }
+                    Err(again) => {
+                        assert!(
+                            again > now && again.saturating_since(now) <= GATHERING + GATHERING
+                        );
+                        now = again;
+                    }
+                }
+            }
+            assert!(read.abs_diff(rate) <= rate / 50 + burst + portion, "{rate}: {read}");
+        }
+    }
+
+    #[test]
+    fn discarding_begins_at_half_more_than_the_share_and_ends_at_once() {
+        let quarter = 1_u32 << 30;
+        assert_eq!(part_to_keep(149, 100, None), None);
+        assert_eq!(part_to_keep(3_600, 800, None), Some(quarter));
+        assert_eq!(part_to_keep(1_800, 800, Some(1)), Some(2 * quarter));
+        assert_eq!(part_to_keep(101, 100, Some(1)), None);
+        assert_eq!(part_to_keep(100, 100, Some(1)), None);
+        assert_eq!(part_to_keep(3, 0, None), Some((u64::from(u32::MAX) / 3) as u32));
+        assert_eq!(part_to_keep(0, 0, None), None);
+        assert_eq!(part_to_keep(u64::MAX, 1, None), Some(0));
     }
 }

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use punctual_model::channel::Framing;
 use punctual_model::{Duration, Instant};
 
-use super::channel::{Channel, Clocks, Served};
+use super::channel::{Channel, Clocks, Next, Served};
 use super::error::Ended;
-use super::order::Seat;
-use super::watch::Told;
+use super::order::{Seat, Urgency};
+use super::watch::{Telling, Told};
 use super::{QUANTUM, Receiver, datagrams, fragments};
 
 /// How often a channel in which something happens is tended to: losses are counted, incomplete messages
@@ -40,7 +40,7 @@ impl Receiver {
         let mut called = false;
         for told in told.drain(..) {
             match told {
-                Told::Readable(seat) => self.came(now, seat),
+                Told::Readable(seat) => self.told_of(now, seat),
                 Told::Gone(seat) => self.gone.push(seat),
                 Told::Called => called = true,
             }
@@ -58,12 +58,14 @@ impl Receiver {
             }
         }
         self.tend(now);
+        self.end_pauses(now);
         while let Some(seat) = self.order.next_urgent() {
             if let Some((turn, _)) = self.serve(now, seat, QUANTUM) {
                 return turn;
             }
         }
-        let next = self.tending.peek().map(|Reverse((at, _))| *at);
+        let next = [&self.tending, &self.pauses];
+        let next = next.iter().filter_map(|heap| heap.peek().map(|Reverse((at, _))| *at)).min();
         while self.order.has_later() {
             let most = match &mut self.best_effort {
                 None => QUANTUM,
@@ -90,14 +92,36 @@ impl Receiver {
     }
 
     /// The kernel says that a socket has something.
+    fn told_of(&mut self, now: Instant, seat: Seat) {
+        let Some(channel) = self.channel(seat) else { return };
+        if channel.telling == Telling::Once {
+            channel.telling = Telling::Never;
+        }
+        self.came(now, seat);
+    }
+
+    /// A channel may have something.
     pub(super) fn came(&mut self, now: Instant, seat: Seat) {
-        let Some(channel) = self.channel(seat).filter(|channel| !channel.queued) else { return };
+        let Some(channel) = self.channel(seat) else { return };
+        if channel.queued || channel.paused {
+            return;
+        }
         channel.queued = true;
         let urgency = channel.urgency(now, now);
         let tended = std::mem::replace(&mut channel.tended, true);
         self.order.add(seat, urgency);
         if !tended {
             self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
+        }
+    }
+
+    /// Those that were to be looked at by now wait for their turn.
+    fn end_pauses(&mut self, now: Instant) {
+        while self.pauses.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let Some(Reverse((_, seat))) = self.pauses.pop() else { return };
+            let Some(channel) = self.channel(seat) else { continue };
+            channel.paused = false;
+            self.came(now, seat);
         }
     }
 
@@ -112,19 +136,33 @@ impl Receiver {
         channel.queued = false;
         let served = match channel.opening.terms.framing {
             Framing::Datagram => datagrams::serve(channel, &clocks, most),
-            Framing::Fragments => fragments::serve(channel, &clocks, &mut self.inbox),
+            Framing::Fragments => fragments::serve(channel, &clocks, most, &mut self.inbox),
         };
-        let Served { read, drained, ended } = served;
+        let Served { read, ended, .. } = served;
         let id = channel.id;
         if let Some(ended) = ended {
             return Some((Turn::Ended(id, self.close(now, id)?, ended), read));
         }
-        if drained {
-            channel.floor = channel.floor.max(now);
-        } else {
-            channel.queued = true;
-            let urgency = channel.urgency(now, channel.floor);
-            self.order.add(seat, urgency);
+        let next = channel.after(now, &served);
+        // What waits for more than its turn is told of by nobody, and what rests is.
+        let telling = match next {
+            Next::Turn(Urgency::By(_)) | Next::Rest => channel.opening.telling(),
+            Next::Turn(Urgency::Later) | Next::Pause(_) => Telling::Never,
+        };
+        if telling != channel.telling {
+            channel.telling = telling;
+            self.watch.tell(seat, &channel.opening.socket, telling);
+        }
+        match next {
+            Next::Turn(urgency) => {
+                channel.queued = true;
+                self.order.add(seat, urgency);
+            }
+            Next::Pause(until) => {
+                channel.paused = true;
+                self.pauses.push(Reverse((until, seat)));
+            }
+            Next::Rest => {}
         }
         Some((Turn::Served(id), read))
     }

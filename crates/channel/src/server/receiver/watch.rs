@@ -1,5 +1,8 @@
-//! Which sockets have something, from the kernel: each tells once when something came (EPOLLET,
-//! epoll(7)), so thousands of channels cost what arrives and nothing else.
+//! Which sockets have something, from the kernel: each tells when something came (EPOLLET, epoll(7)), so
+//! thousands of channels cost what arrives and nothing else.
+//!
+//! One of best effort tells once and is silent until it is armed again (EPOLLONESHOT): what cannot be read
+//! yet wakes nobody, so a flood costs this thread no more than what it reads of it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,8 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use punctual_linux::clock;
 use punctual_linux::net::UdpSocket;
 use punctual_linux::pass::Bell;
-use punctual_model::Instant;
+use punctual_model::{Duration, Instant};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
 use super::order::Seat;
@@ -21,6 +25,31 @@ const BELL: u64 = 1 << 63;
 
 /// What no seat says.
 const CALL: u64 = u64::MAX;
+
+/// A wait up to this long is timed to the nanosecond, which takes a call more if something comes.
+const TIMED: Duration = Duration::from_millis(20);
+
+/// How a socket tells that something came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// Whenever something comes.
+    Always,
+    /// When there is something, once.
+    Once,
+    /// Not at all.
+    Never,
+}
+
+impl Telling {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Always => EventFlags::IN | EventFlags::ET,
+            Self::Once => EventFlags::IN | EventFlags::ONESHOT,
+            // An error of the socket may still be told, once.
+            Self::Never => EventFlags::ONESHOT,
+        }
+    }
+}
 
 /// What is waited for.
 #[derive(Debug)]
@@ -46,10 +75,16 @@ impl Watch {
 
     /// Tells of a socket, and of the death of who is behind a bell. Not of its rings: a receiver waits
     /// for no client.
-    pub(super) fn add(&self, seat: Seat, socket: &UdpSocket, bell: &Bell) -> Result<(), Errno> {
+    pub(super) fn add(
+        &self,
+        seat: Seat,
+        socket: &UdpSocket,
+        telling: Telling,
+        bell: &Bell,
+    ) -> Result<(), Errno> {
         let seat = word(seat);
         let data = EventData::new_u64;
-        epoll::add(&self.epoll, socket, data(seat), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(&self.epoll, socket, data(seat), telling.flags())?;
         let gone = EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, bell, data(seat | BELL), gone).inspect_err(|_| {
             let _ = epoll::delete(&self.epoll, socket);
@@ -67,9 +102,25 @@ impl Watch {
         epoll::add(&self.epoll, call, EventData::new_u64(CALL), EventFlags::IN)
     }
 
-    /// Waits for something to tell, or until the instant; epoll_wait(2) rounds it up to a millisecond.
+    /// Has it tell otherwise from here on; what is in it already counts as having come.
+    pub(super) fn tell(&self, seat: Seat, socket: &UdpSocket, telling: Telling) {
+        let data = EventData::new_u64(word(seat));
+        // It is there: it was added with the channel.
+        let _ = epoll::modify(&self.epoll, socket, data, telling.flags());
+    }
+
+    /// Waits for something to tell, or until the instant.
     pub(super) fn wait(&self, until: Instant, all: &mut Vec<Told>) {
-        let left = until.saturating_since(clock::now());
+        let mut left = until.saturating_since(clock::now());
+        if !left.is_zero() && left <= TIMED {
+            // epoll_wait(2) rounds up to a millisecond, in which a fast link brings a thousand datagrams.
+            let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
+            let timeout = clock::timespec(left.as_nanos());
+            if rustix::event::poll(&mut fds, Some(&timeout)) == Ok(0) {
+                return;
+            }
+            left = Duration::ZERO;
+        }
         let timeout = clock::timespec(left.as_nanos());
         // The end of time is beyond what the kernel takes as a time-out on some hosts.
         let timeout = (until < Instant::MAX).then_some(&timeout);

@@ -5,6 +5,7 @@ use punctual_model::channel::Framing;
 use punctual_model::{Duration, Instant};
 use punctual_policy::outlet::{Promise, Terms};
 
+use super::room::Room;
 use crate::account::Recorder;
 use crate::rings::Takes;
 
@@ -50,6 +51,10 @@ pub struct Channel {
     pub(super) gone: bool,
     /// Nothing of it is carried any more.
     pub(super) ended: bool,
+    /// What its client is told of room.
+    pub(super) room: Room,
+    /// When the message after the last one counts as arrived at the earliest.
+    pub(super) next: Instant,
 }
 
 /// A message on its way.
@@ -78,7 +83,22 @@ impl Channel {
             again: false,
             gone: false,
             ended: false,
+            room: Room::default(),
+            next: Instant::ZERO,
         })
+    }
+
+    /// Until when the last message takes all that was promised to it: when the next one could count as
+    /// arrived. The beginning of time where nothing was sent, and of best effort.
+    pub fn spent_until(&self) -> Instant {
+        match self.opening.terms.promise {
+            Promise::RealTime { .. } => self.next,
+            Promise::BestEffort => Instant::ZERO,
+        }
+    }
+
+    pub(super) fn bell(&self) -> &Bell {
+        &self.opening.bell
     }
 
     /// What was promised to it and what became of it.

@@ -8,7 +8,7 @@ use punctual_model::{Duration, Instant};
 use punctual_policy::outlet::{Block, Sent};
 
 use super::channel::Head;
-use super::{Channel, Sender, ring};
+use super::{Channel, Opening, Sender};
 use crate::account::{Delivered, Loss};
 use crate::fragment::{Fragments, HEADER_BYTES};
 use crate::rings::View;
@@ -49,7 +49,8 @@ impl<T: Transport<To = u32>> Sender<T> {
         };
         let outcome = match taken.stopped {
             None => of_sent(self.outlet.sent(now)),
-            Some(NotTaken::WouldBlock { .. }) if taken.packets > 0 => {
+            // What was taken is on the link. Why the rest was not is told again when it is tried alone.
+            Some(_) if taken.packets > 0 => {
                 // At most as many as a block has.
                 of_sent(self.outlet.sent_part(now, taken.packets as u32))
             }
@@ -66,19 +67,21 @@ impl<T: Transport<To = u32>> Sender<T> {
                 })
             }
         };
-        let recorder = &mut channel.opening.recorder;
-        match outcome {
+        let Opening { takes, recorder, bell, .. } = &mut channel.opening;
+        let handed_over = match outcome {
             Outcome::More => return,
-            Outcome::Sent { leaves_by: ends } => recorder.sent(Delivered {
-                bytes: head.bytes,
-                logical: head.logical,
-                handed_over: clock(),
-                ends,
-            }),
-            Outcome::Lost(loss) => recorder.lost(loss),
-        }
+            Outcome::Sent { leaves_by: ends } => {
+                let (bytes, logical, handed_over) = (head.bytes, head.logical, clock());
+                recorder.sent(Delivered { bytes, logical, handed_over, ends });
+                handed_over
+            }
+            Outcome::Lost(loss) => {
+                recorder.lost(loss);
+                now
+            }
+        };
         channel.head = None;
-        ring(channel.opening.takes.release(1), &channel.opening.bell);
+        channel.room.release(handed_over, takes, bell, 1);
         self.feed(now, key);
     }
 }

@@ -11,11 +11,13 @@
 //!
 //! # What a hostile client can make it do
 //! A look at its ring for each ring of its bell, and to lose what its ring holds each `I_min`, or
-//! [`LOST_AT_A_GO`] messages each [`PAUSE`] where they have a wrong size. A bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
+//! [`feed::LOST_AT_A_GO`] messages each [`feed::PAUSE`] where they have a wrong size. A bell that rings [`MOST_VAIN`] times without a message for it ends its channel, as does a ring that
 //! makes no sense.
 
 mod channel;
+mod feed;
 mod hand_over;
+mod room;
 #[cfg(test)]
 mod tests;
 pub mod thread;
@@ -24,26 +26,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
-use punctual_linux::pass::Bell;
+use punctual_model::Instant;
 use punctual_model::channel::{Framing, Packetisation};
-use punctual_model::{Duration, Instant};
-use punctual_policy::outlet::{Next, NoRoom, Offered, Outlet, Terms};
-use punctual_ring::frames::{Corrupt, Rest, Wake};
+use punctual_policy::outlet::{Next, NoRoom, Outlet, Terms};
+use punctual_ring::frames::Corrupt;
 
 use crate::account::Loss;
 use crate::transport::Transport;
+use channel::promised;
 pub use channel::{Channel, Opening};
-use channel::{Head, promised};
 
 /// Rings for nothing between two messages, after which a channel is ended. An honest client rings at
 /// most twice: its server may have seen the message before it heard the bell.
 pub const MOST_VAIN: u32 = 256;
-
-/// Messages of a wrong size of one channel that are lost in one go; the others have their turn then.
-const LOST_AT_A_GO: u32 = 8;
-
-/// For how long a channel is left alone that loses more than that because they have a wrong size.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// After so many rings the bell is silenced, before it is full and rings no more.
 const RINGS: u32 = 64;
@@ -226,101 +221,5 @@ impl<T: Transport<To = u32>> Sender<T> {
             (Next::At(at), None) | (Next::Idle, Some(at)) => Turn::At(at),
             (Next::Idle, None) => Turn::Idle,
         }
-    }
-
-    /// Takes the next message of a channel that has none on its way, or goes to rest.
-    fn feed(&mut self, now: Instant, key: u32) {
-        let Some(channel) = self.channels[key as usize].as_mut() else { return };
-        if channel.head.is_some() || channel.ended || channel.again {
-            return;
-        }
-        let Opening { takes, recorder, bell, .. } = &mut channel.opening;
-        for _ in 0..LOST_AT_A_GO {
-            let is_known = takes.known() > 0;
-            let frame = match takes.take() {
-                Ok(Some(frame)) => frame,
-                Ok(None) => match takes.rest() {
-                    // What came before the end is sent before it.
-                    Ok(Rest::Sleep) if channel.gone => return self.end(key, Ended::ClientGone),
-                    Ok(Rest::Sleep) => {
-                        channel.rested = true;
-                        return;
-                    }
-                    Ok(Rest::Work) => continue,
-                    Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
-                },
-                Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
-            };
-            if !is_known {
-                // What came while the message before it was on its way may have come at any time in it.
-                channel.since = if channel.rested { now } else { channel.seen };
-                (channel.seen, channel.rested) = (now, false);
-            }
-            // At most `Geometry::MAX_MESSAGE`.
-            let (position, bytes) = (frame.position(), frame.len() as u32);
-            let number = takes.released();
-            recorder.offered(bytes);
-            let (since, seen) = (channel.since, channel.seen);
-            match self.outlet.offer_since(now, channel.outlet, since, seen, bytes) {
-                Offered::Taken { logical, conforming } => {
-                    channel.vain = 0;
-                    recorder.taken(bytes, logical, conforming);
-                    channel.head = Some(Head { position, bytes, number, logical });
-                    return;
-                }
-                Offered::TooEarly { conforms_at } => {
-                    recorder.lost(Loss::TooEarly);
-                    // Whatever was seen with it came as early.
-                    let mut lost = 1;
-                    while takes.known() > 0 {
-                        match takes.take() {
-                            Ok(Some(frame)) => recorder.offered(frame.len() as u32),
-                            Ok(None) => break,
-                            Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
-                        }
-                        recorder.lost(Loss::TooEarly);
-                        lost += 1;
-                    }
-                    ring(takes.release(lost), bell);
-                    // Not at rest until then: what comes too early costs nobody a look of its own.
-                    return self.look_again(conforms_at, key);
-                }
-                Offered::WrongSize => {
-                    recorder.lost(Loss::WrongSize);
-                    ring(takes.release(1), bell);
-                }
-            }
-        }
-        self.look_again(now.saturating_add(PAUSE), key);
-    }
-
-    fn look_again(&mut self, at: Instant, key: u32) {
-        if let Some(channel) = self.channels[key as usize].as_mut()
-            && !std::mem::replace(&mut channel.again, true)
-        {
-            channel.rested = true;
-            self.again.push(Reverse((at, key)));
-        }
-    }
-
-    /// Nothing more of this channel is carried.
-    fn end(&mut self, key: u32, why: Ended) {
-        let Some(channel) = self.channels[key as usize].as_mut() else { return };
-        if std::mem::replace(&mut channel.ended, true) {
-            return;
-        }
-        let _was_open = self.outlet.close(channel.outlet);
-        if channel.head.take().is_some() {
-            channel.opening.recorder.lost(Loss::Closed);
-        }
-        self.ended.push((key, why));
-    }
-}
-
-/// That a client is gone is seen by its bell, and not here; else the kernel refuses only for want of
-/// memory, and the client hears the next ring.
-fn ring(wake: Wake, bell: &Bell) {
-    if wake == Wake::Ring {
-        let _ = bell.ring();
     }
 }

@@ -13,7 +13,6 @@ mod program;
 mod tests;
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::os::fd::AsFd as _;
 
 use thiserror::Error;
@@ -30,9 +29,9 @@ pub enum Verdict {
     Keep,
     /// It is discarded.
     Drop,
-    /// It is received with a probability of one in this many, each for itself: classic BPF has no
-    /// memory that it could count in.
-    KeepOneOf(NonZeroU32),
+    /// It is received with a probability of this many in 2³², each for itself: classic BPF has no memory
+    /// that it could count in.
+    KeepPart(u32),
 }
 
 /// One byte of the payload.

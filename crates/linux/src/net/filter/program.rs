@@ -1,7 +1,6 @@
 //! Rules to instructions.
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 
 use libc::sock_filter;
 
@@ -21,9 +20,9 @@ const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
 const LOAD_LENGTH: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_LEN;
 const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
-const MODULO: u32 = libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K;
 const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const IF_GREATER: u32 = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
+const IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// What the kernel is told: how many bytes to keep.
@@ -67,7 +66,7 @@ pub(super) fn compile(
         conditions(&mut program, rule, flow, v6)?;
         let end = program.len();
         decide(&mut program, *verdict);
-        // A condition that fails goes on behind the verdict: at most 22 instructions away.
+        // A condition that fails goes on behind the verdict: at most 21 instructions away.
         let behind = program.len();
         for (at, instruction) in program.iter_mut().enumerate().take(end).skip(start) {
             let code = u32::from(instruction.code);
@@ -130,14 +129,13 @@ fn decide(program: &mut Vec<sock_filter>, verdict: Verdict) {
     match verdict {
         Verdict::Keep => program.push(one(RETURN, ALL)),
         Verdict::Drop => program.push(one(RETURN, NONE)),
-        Verdict::KeepOneOf(many) => keep_one_of(program, many),
+        Verdict::KeepPart(part) => keep_part(program, part),
     }
 }
 
-fn keep_one_of(program: &mut Vec<sock_filter>, many: NonZeroU32) {
+fn keep_part(program: &mut Vec<sock_filter>, part: u32) {
     program.push(one(LOAD_WORD, RANDOM));
-    program.push(one(MODULO, many.get()));
-    program.push(sock_filter { jf: 1, ..one(IF_EQUAL, 0) });
+    program.push(sock_filter { jt: 1, ..one(IF_AT_LEAST, part) });
     program.push(one(RETURN, ALL));
     program.push(one(RETURN, NONE));
 }

@@ -1,7 +1,6 @@
 //! The compiled program against the rules read aloud.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::num::NonZeroU32;
 
 use super::*;
 
@@ -57,10 +56,13 @@ impl Packet {
                         None => return false,
                     }
                 }
-                libc::BPF_ALU if code & 0xf0 == libc::BPF_AND => a &= i.k,
-                libc::BPF_ALU => a %= i.k,
+                libc::BPF_ALU => a &= i.k,
                 libc::BPF_JMP => {
-                    let holds = if code & 0xf0 == libc::BPF_JEQ { a == i.k } else { a > i.k };
+                    let holds = match code & 0xf0 {
+                        libc::BPF_JEQ => a == i.k,
+                        libc::BPF_JGE => a >= i.k,
+                        _ => a > i.k,
+                    };
                     pc += usize::from(if holds { i.jt } else { i.jf });
                 }
                 _ => return i.k != 0,
@@ -81,7 +83,7 @@ impl Packet {
         match first.map_or(filter.otherwise, |(_, verdict)| *verdict) {
             Verdict::Keep => true,
             Verdict::Drop => false,
-            Verdict::KeepOneOf(many) => self.random % many == 0,
+            Verdict::KeepPart(part) => self.random < part,
         }
     }
 }
@@ -113,7 +115,7 @@ impl Draw {
         match self.below(3) {
             0 => Verdict::Keep,
             1 => Verdict::Drop,
-            _ => Verdict::KeepOneOf(NonZeroU32::MIN.saturating_add(self.below(4) as u32)),
+            _ => Verdict::KeepPart(self.below(101) as u32),
         }
     }
 

@@ -6,7 +6,7 @@ use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_model::channel::Framing;
 
-use super::rig::{Client, Rig, spaced, terms};
+use super::rig::{Client, Rig, content, spaced, terms};
 use crate::server::receiver::{BestEffort, QUANTUM};
 
 fn share(datagrams_a_second: u32, burst: u32) -> BestEffort {
@@ -84,7 +84,8 @@ fn overload_is_discarded_before_the_socket_and_counted() {
     let mut sent_datagrams = [0_u64; 2];
     let early = |rig: &Rig, client: &Client| rig.books(client).datagrams.early;
     rig.until(|rig| {
-        for (client, sent) in clients.iter().zip(&mut sent_datagrams) {
+        for (client, sent) in clients.iter_mut().zip(&mut sent_datagrams) {
+            client.take();
             for _ in 0..20 {
                 match client.id {
                     0 => client.send(b"x"),
@@ -97,6 +98,7 @@ fn overload_is_discarded_before_the_socket_and_counted() {
     });
     for (at, client) in clients.iter_mut().enumerate() {
         rig.until(|rig| {
+            client.take();
             let datagrams = rig.books(client).datagrams;
             datagrams.arrived + datagrams.early + datagrams.socket == sent_datagrams[at]
         });
@@ -123,5 +125,33 @@ fn overload_is_discarded_before_the_socket_and_counted() {
             assert_eq!(books.received + books.losses.total(), all, "{books:?}");
         }
         client.take();
+    }
+}
+
+/// What has no room in the ring of best effort waits in the socket, and comes when there is room.
+#[test]
+fn best_effort_waits_for_its_client_and_wakes_nobody() {
+    let mut rig = Rig::new(None);
+    for framing in [Framing::Datagram, Framing::Fragments] {
+        let mut client = rig.open(1, terms(framing, None), 8);
+        let send = |client: &Client, message| match framing {
+            Framing::Datagram => client.send(&content(message, 50)),
+            Framing::Fragments => client.send_in_fragments(message, 50),
+        };
+        (0..8).for_each(|message| send(&client, message));
+        rig.settle(&client, 8);
+        (8..24).for_each(|message| send(&client, message));
+        rig.until(|rig| rig.turn().is_some() && rig.receiver.get(1).expect("open").paused);
+        // It is looked at when it is time, and not before, whatever comes.
+        send(&client, 24);
+        assert!(!rig.receiver.wait(clock::now() + Duration::from_micros(10), clock::now));
+        let mut got = Vec::new();
+        rig.until(|_| {
+            got.extend(client.take());
+            got.len() == 25
+        });
+        assert!(got.iter().enumerate().all(|(at, got)| got.0 == content(at as u64, 50)));
+        assert_eq!(rig.books(&client).losses.total(), 0);
+        rig.receiver.close(clock::now(), 1).expect("open");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::os::fd::OwnedFd;
 
 use punctual_linux::clock;
 use punctual_linux::memfd::{Others, Readable, Writable};
@@ -74,20 +75,19 @@ impl Rig {
     pub(super) fn open(&mut self, id: u64, terms: Terms, slots: u32) -> Client {
         let geometry = Geometry::new(slots, MAX).expect("valid");
         let bytes = geometry.producer_bytes();
-        let copy = |memory: &Writable| {
-            std::os::fd::AsFd::as_fd(memory).try_clone_to_owned().expect("descriptors")
-        };
-        let page =
+        let copy = |memory: &OwnedFd| memory.try_clone().expect("descriptors");
+        let (page, page_passed) =
             Writable::create("page", Geometry::CONSUMER_BYTES, Others::Write).expect("memory");
-        let frames = Writable::create("frames", bytes, Others::Write).expect("memory");
-        let (frames_passed, page_passed) = (copy(&frames), copy(&page));
+        let (frames, frames_passed) =
+            Writable::create("frames", bytes, Others::Write).expect("memory");
         let view =
-            |memory: &Writable, bytes| View(Readable::of(copy(memory), bytes).expect("pages"));
+            |memory: &OwnedFd, bytes| View(Readable::of(copy(memory), bytes).expect("pages"));
         let takes = {
-            let seen = view(&frames, bytes);
-            Producer::create(geometry, frames, view(&page, Geometry::CONSUMER_BYTES))
+            let seen = view(&frames_passed, bytes);
+            Producer::create(geometry, frames, view(&page_passed, Geometry::CONSUMER_BYTES))
                 .expect("zeroes");
-            let own = Writable::of(copy(&page), Geometry::CONSUMER_BYTES).expect("writable");
+            let own = copy(&page_passed);
+            let own = Writable::of(own, Geometry::CONSUMER_BYTES).expect("writable");
             Takes::attach(own, seen).expect("a queue")
         };
         let puts = server::puts(frames_passed, page_passed, geometry).expect("as made");

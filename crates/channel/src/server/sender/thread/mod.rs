@@ -1,38 +1,29 @@
 //! The thread that turns a [`Sender`]: it sleeps until the next block leaves, a bell rings, or an
-//! order comes.
+//! order comes. Here is what the side that decides has of it; `turning` is what it does.
+
+mod turning;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use punctual_linux::net::UdpSocket;
-use punctual_linux::thread::Tid;
-use punctual_linux::{clock, thread};
+use punctual_linux::thread::{self, Tid};
+use punctual_model::Duration;
 use punctual_model::channel::{Link, Packetisation};
-use punctual_model::{Duration, Instant};
 use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Terms};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
 
-use super::{Channel, Ended, Opening, Sender, Turn};
-use crate::server::orders::{Desk, Post, desk_and_post};
+use super::{Channel, Ended, Opening, Sender};
+use crate::server::orders::{Desk, desk_and_post};
 use crate::transport::Wire;
+use turning::Turning;
+pub use turning::{LOOKS_EVERY, SPIN};
 
-/// Blocks in a row after which the bells are looked at, whatever the time.
-const BLOCKS: u32 = 8;
-
-/// The same in time: what a message that has just come may wait for the thread to see it, beside the
-/// block that is leaving.
-pub const LOOKS_EVERY: Duration = Duration::from_micros(10);
-
-/// A wait that is shorter is spent looking: to sleep and wake up takes the processor as long, and ends
-/// late by more, so that a fast link would stand idle between any two packets.
-pub const SPIN: Duration = Duration::from_micros(20);
-
-/// Bells that are taken in one look.
-const BELLS: usize = 64;
+/// What is heard of a bell. Edges only: a ring costs one wake-up and no call to silence it.
+const BELL: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// Orders that may wait.
 const ORDERS: usize = 1024;
@@ -57,7 +48,7 @@ pub struct Setup {
 
 #[derive(Debug)]
 enum Order {
-    Open { key: u32, channel: Box<Channel>, socket: Option<UdpSocket> },
+    Open { key: u32, channel: Box<Channel>, socket: Option<Arc<UdpSocket>> },
     Change { key: u32, terms: Terms },
     Close { key: u32 },
 }
@@ -72,7 +63,7 @@ enum Report {
     Closed {
         key: u32,
         channel: Box<Channel>,
-        socket: Option<UdpSocket>,
+        socket: Option<Arc<UdpSocket>>,
     },
 }
 
@@ -99,7 +90,7 @@ pub enum News {
 #[derive(Debug)]
 pub struct SenderThread {
     desk: Option<Desk<Order, Report>>,
-    bells: std::sync::Arc<OwnedFd>,
+    bells: Arc<OwnedFd>,
     tid: Tid,
     thread: Option<JoinHandle<()>>,
 }
@@ -118,12 +109,12 @@ impl SenderThread {
         let Setup { link, cut, order, room, wire } = setup;
         // An end and a close of each channel may wait to be read.
         let (desk, post) = desk_and_post(ORDERS, 2 * room as usize + ORDERS)?;
-        let bells = std::sync::Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+        let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         epoll::add(&*bells, post.as_fd(), EventData::new_u64(POST), EventFlags::IN)?;
         let sender = Sender::new(Outlet::new(link, cut, order, room), cut, room, wire);
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let thread = {
-            let bells = std::sync::Arc::clone(&bells);
+            let bells = Arc::clone(&bells);
             std::thread::Builder::new().name("sender".into()).spawn(move || {
                 // Of ordinary threads timers are late by this much, on purpose (prctl(2)).
                 thread::set_timer_slack(Duration::from_nanos(1));
@@ -148,12 +139,11 @@ impl SenderThread {
         &mut self,
         key: u32,
         opening: Opening,
-        socket: Option<UdpSocket>,
+        socket: Option<Arc<UdpSocket>>,
     ) -> Result<(), Busy> {
-        // Edges only: a ring costs one wake-up and no call to silence it.
-        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        // Here, because it can fail.
         let data = EventData::new_u64(key.into());
-        epoll::add(&*self.bells, &opening.bell, data, flags).map_err(|_| Busy)?;
+        epoll::add(&*self.bells, &opening.bell, data, BELL).map_err(|_| Busy)?;
         let order = Order::Open { key, channel: Channel::new(opening), socket };
         self.order(order).map_err(|order| {
             if let Order::Open { channel, .. } = order {
@@ -217,118 +207,5 @@ impl Drop for SenderThread {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-struct Turning {
-    sender: Sender<Wire>,
-    post: Post<Order, Report>,
-    bells: std::sync::Arc<OwnedFd>,
-}
-
-impl Turning {
-    fn run(mut self) {
-        let mut rung = Vec::with_capacity(BELLS);
-        let (mut blocks, mut looked) = (0, Instant::ZERO);
-        loop {
-            let now = clock::now();
-            let turn = self.sender.turn(now, clock::now);
-            self.tell_ends();
-            blocks += 1;
-            let sleep = match turn {
-                Turn::Again if blocks < BLOCKS && now - looked < LOOKS_EVERY => continue,
-                Turn::Again => Some(Duration::ZERO),
-                Turn::At(at) => {
-                    let left = at.saturating_since(clock::now());
-                    Some(if left < SPIN { Duration::ZERO } else { left })
-                }
-                Turn::Idle => None,
-            };
-            let heard = wait(&self.bells, &mut rung, sleep);
-            (blocks, looked) = (0, clock::now());
-            if heard.is_err() {
-                return;
-            }
-            let mut ordered = false;
-            for event in rung.drain(..) {
-                if event.data.u64() == POST {
-                    ordered = true;
-                } else {
-                    let flags = event.flags;
-                    let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-                    let gone = flags.intersects(ends);
-                    // The number that it was registered with.
-                    self.sender.look(clock::now(), event.data.u64() as u32, gone);
-                }
-            }
-            // After the bells: those that rang are of the channels that have the numbers until here.
-            if ordered {
-                self.post.silence();
-                while let Some(order) = self.post.take() {
-                    self.tell_ends();
-                    self.carry_out(order);
-                }
-                if self.post.is_abandoned() {
-                    return;
-                }
-            }
-        }
-    }
-
-    fn tell_ends(&mut self) {
-        while let Some((key, why)) = self.sender.ended() {
-            // There is room for the end of each channel.
-            let _ = self.post.report(Report::Ended { key, why });
-        }
-    }
-
-    fn carry_out(&mut self, order: Order) {
-        match order {
-            Order::Open { key, channel, socket } => {
-                if let (Wire::Udp(udp), Some(socket)) = (self.sender.transport_mut(), socket) {
-                    udp.attach(key, socket);
-                }
-                let opened = self.sender.open(clock::now(), key, channel);
-                debug_assert!(opened.is_ok(), "a number that is free");
-            }
-            Order::Change { key, terms } => {
-                // It may have ended by itself meanwhile.
-                let _there = self.sender.change(key, terms);
-            }
-            Order::Close { key } => {
-                let Some(channel) = self.sender.close(key) else { return };
-                let socket = match self.sender.transport_mut() {
-                    Wire::Udp(udp) => udp.detach(key),
-                    Wire::Null(_) => None,
-                };
-                let _ = self.post.report(Report::Closed { key, channel, socket });
-            }
-        }
-    }
-}
-
-/// Waits for a bell, for so long; `None` is for ever.
-///
-/// Time-outs of epoll_wait(2) are whole milliseconds, those of ppoll(2) are not, and epoll_pwait2(2)
-/// is not everywhere: so it is the set of bells that is polled.
-fn wait(
-    bells: &OwnedFd,
-    rung: &mut Vec<epoll::Event>,
-    sleep: Option<Duration>,
-) -> Result<(), Errno> {
-    rung.clear();
-    if sleep != Some(Duration::ZERO) {
-        let timeout = sleep.map(|sleep| clock::timespec(sleep.as_nanos()));
-        let mut ready = [PollFd::new(bells, PollFlags::IN)];
-        match rustix::event::poll(&mut ready, timeout.as_ref()) {
-            Ok(0) => return Ok(()),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match epoll::wait(bells, rustix::buffer::spare_capacity(rung), Some(&at_once)) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno),
     }
 }

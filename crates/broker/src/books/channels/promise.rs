@@ -1,0 +1,114 @@
+//! Delay bounds: whether all messages are in time with one channel more, or under other reservations.
+
+use punctual_analysis::Steps;
+use punctual_analysis::channel::{Interference, edf};
+use punctual_model::channel::Channel;
+use punctual_model::{Duration, Reservation};
+
+use super::super::denied;
+use super::super::terms::Denied;
+use super::{ChannelBooks, Entry, STEPS};
+use crate::want::WantedChannel;
+
+impl ChannelBooks {
+    /// Everything that a channel is promised for, or nothing.
+    pub(super) fn promise(
+        &mut self,
+        want: &WantedChannel,
+        bound: Duration,
+        entry: &mut Entry,
+        steps: &mut Steps,
+    ) -> Result<(), Denied> {
+        let rate = self
+            .rate_of(want.arrivals)
+            .ok_or_else(|| denied("link", "its rate is beyond all links".into(), None))?;
+        let allowance = self.config.allowance;
+        let left = bound.saturating_sub(allowance);
+        if left.is_zero() {
+            let why = format!(
+                "a delay bound of {bound} is not above the {allowance} that the channels' thread may \
+                 take to wake up"
+            );
+            return Err(denied("delay-bound", why, None));
+        }
+        let Ok(channel) = Channel::new(want.name.clone(), &want.arrivals.into(), left) else {
+            return Err(denied("delay-bound", format!("a delay bound of {bound}"), None));
+        };
+        self.share.channel_starts(rate).map_err(|why| denied("link", why.to_string(), None))?;
+        let fits = self.processor.add(&channel, &self.above).and_then(|()| {
+            let fits = self.in_time_with(&channel, &self.above, steps);
+            fits.inspect_err(|_| self.processor.remove(&channel))
+        });
+        if let Err(denied) = fits {
+            self.share.channel_ends(rate);
+            return Err(denied);
+        }
+        self.density.add(&channel);
+        (entry.channel, entry.rate) = (Some(channel), Some(rate));
+        Ok(())
+    }
+
+    /// Whether all messages stay in time with one channel more.
+    fn in_time_with(
+        &self,
+        more: &Channel,
+        above: &[Reservation],
+        steps: &mut Steps,
+    ) -> Result<(), Denied> {
+        if above.is_empty() && self.density.fits_with(more) {
+            return Ok(());
+        }
+        let mut channels: Vec<Channel> =
+            self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
+        channels.push(more.clone());
+        if self.all_in_time(&channels, above, steps) {
+            return Ok(());
+        }
+        let bound = more.delay_bound().saturating_add(self.config.allowance);
+        let why = format!(
+            "beside {} other channels, under {} reservations, not every message would have left in \
+             time: with it, or with a delay bound of {bound} for it, the link has too much to do",
+            channels.len() - 1,
+            above.len()
+        );
+        Err(denied("delay-bound", why, None))
+    }
+
+    pub(super) fn all_in_time(
+        &self,
+        channels: &[Channel],
+        above: &[Reservation],
+        steps: &mut Steps,
+    ) -> bool {
+        let above: Vec<Interference> = above.iter().map(interference).collect();
+        edf::all_in_time_beneath(&self.sender, channels, &above, steps)
+    }
+
+    /// The reservations that the kernel runs before the channels' threads, from here on, if all
+    /// messages stay in time under them. Else nothing changes.
+    pub fn run_below(&mut self, above: Vec<Reservation>) -> Result<(), Denied> {
+        let channels: Vec<Channel> =
+            self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
+        let more = above.len() > self.above.len()
+            || above.iter().any(|reservation| !self.above.contains(reservation));
+        let steps = &mut Steps::new(STEPS);
+        if more && !(self.processor.holds(&above) && self.all_in_time(&channels, &above, steps)) {
+            let why = format!("beneath it one of {} channels would be late", channels.len());
+            return Err(denied("channels", why, None));
+        }
+        self.above = above;
+        Ok(())
+    }
+}
+
+/// A budget used whenever its owner likes.
+fn interference(of: &Reservation) -> Interference {
+    let unused = of.period().as_nanos().saturating_sub(of.budget().as_nanos());
+    Interference {
+        work: of.budget(),
+        period: of.period(),
+        // One at the end of a period, the next at the beginning of its own, as the kernel's
+        // constant-bandwidth server allows when deadlines are met late within it.
+        jitter: Duration::from_nanos(unused.saturating_mul(2)),
+    }
+}

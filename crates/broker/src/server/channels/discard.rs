@@ -1,0 +1,60 @@
+//! What discards best effort that comes in too fast: an XDP program, or a filter at each socket.
+
+use punctual_linux::net::interface::Interface;
+use punctual_linux::net::xdp::{Policer, XdpMode};
+use tracing::{info, warn};
+
+use crate::config::{ChannelsConfig, EarlyDiscard};
+
+/// How it is done from here on, and in which words that is told.
+#[derive(Debug)]
+pub(in super::super) struct Discard {
+    policer: Option<Policer>,
+    how: String,
+}
+
+impl Discard {
+    /// Attaches the program if it is wanted and can be; the table that it shares with us needs no
+    /// privilege later, so this is done before those that it takes are given up.
+    pub(in super::super) fn prepare(config: Option<&ChannelsConfig>) -> Self {
+        let wanted = config.and_then(|config| config.early_discard);
+        let interface = config.and_then(|config| config.interface.as_deref());
+        let (Some(name), true) = (interface, wanted != Some(EarlyDiscard::Filter)) else {
+            return Self { policer: None, how: "by a filter at each socket".into() };
+        };
+        let room = config.map_or(0, |config| config.room);
+        match attach(name, room) {
+            Ok(policer) => {
+                info!(interface = name, "early discard by XDP");
+                Self { policer: Some(policer), how: format!("by XDP on {name}") }
+            }
+            Err(why) => {
+                if wanted.is_some() {
+                    warn!(
+                        interface = name,
+                        why, "no early discard by XDP: by a filter at each socket"
+                    );
+                } else {
+                    info!(
+                        interface = name,
+                        why, "no early discard by XDP: by a filter at each socket"
+                    );
+                }
+                Self { policer: None, how: format!("by a filter at each socket; XDP: {why}") }
+            }
+        }
+    }
+
+    /// The program, for the thread that receives, and what is told of it.
+    pub(super) fn into_parts(self) -> (Option<Policer>, String) {
+        (self.policer, self.how)
+    }
+}
+
+/// In the kernel's generic code: some drivers reset their interface for a program of their own.
+fn attach(name: &str, flows: u32) -> Result<Policer, String> {
+    let interface = Interface::named(name).map_err(|why| why.to_string())?;
+    let mut policer = Policer::load(flows).map_err(|why| why.to_string())?;
+    policer.attach(&interface, XdpMode::Generic).map_err(|why| why.to_string())?;
+    Ok(policer)
+}

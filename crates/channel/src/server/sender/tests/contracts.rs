@@ -1,0 +1,104 @@
+//! Senders who keep to their contracts, and others.
+
+use super::*;
+
+#[test]
+fn a_channel_that_loses_what_is_early_passes_one_message_a_spacing() {
+    let mut sender = sender(1, no_fault);
+    let (mut client, channel) =
+        Client::new(terms(1_000, 1, 500, TooEarly::IsLost), Framing::Datagram);
+    let small = LinearBounded::new(1, 100, Duration::from_micros(1), 1).expect("valid");
+    let mut channel = channel;
+    channel.opening.terms.arrivals = small;
+    sender.open(ns(0), 0, channel).expect("room");
+    let now = Cell::new(0);
+    for _ in 0..1_000 {
+        while let Ok(Some(slot)) = client.puts.claim() {
+            slot.push(50, 0);
+            let _ = client.puts.publish();
+        }
+        sender.look(ns(now.get()), 0, false);
+        run(&mut sender, &now, now.get() + 100);
+        now.set(now.get() + 100);
+    }
+    let books = client.books();
+    // A microsecond each.
+    let most = now.get() / 1_000 + 1;
+    assert!((most - 1..=most).contains(&books.sent), "{most}: {books:?}");
+    assert!(books.losses.too_early > 100, "{books:?}");
+    assert_eq!(books.offered, books.sent + books.losses.too_early);
+    // What is lost costs no look of its own: at rest only when nothing is early.
+    assert!(sender.ended().is_none());
+}
+
+#[test]
+fn messages_of_another_size_than_declared_are_lost_and_the_others_go() {
+    let mut sender = sender(1, no_fault);
+    let (mut client, channel) =
+        Client::new(terms(10, 8, 5_000, TooEarly::Waits), Framing::Fragments);
+    sender.open(ns(0), 0, channel).expect("room");
+    for bytes in [0, 5, 0, 7] {
+        let _ = client.put(bytes);
+    }
+    sender.look(ns(1), 0, false);
+    let now = Cell::new(1);
+    run(&mut sender, &now, 10_000);
+    let books = client.books();
+    assert_eq!((books.sent_bytes, books.losses.wrong_size), (12, 2));
+    assert_eq!(books.verdict(ns(20_000)), Verdict::Kept, "its own fault");
+}
+
+/// However much more is written, what the contract allows is sent.
+#[test]
+fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
+    let mut sender = sender(1, no_fault);
+    let (mut client, channel) =
+        Client::new(terms(5_000, 3, 500, TooEarly::IsLost), Framing::Fragments);
+    sender.open(ns(0), 0, channel).expect("room");
+    let now = Cell::new(0);
+    for at in 0..10_000 {
+        now.set(now.get().max(at * 100));
+        while let Ok(Some(slot)) = client.puts.claim() {
+            slot.push(50, 0);
+            if client.puts.publish() == Wake::Ring {
+                sender.look(ns(now.get()), 0, false);
+            }
+        }
+        run(&mut sender, &now, at * 100);
+    }
+    let books = client.books();
+    // A million nanoseconds, one each five thousand.
+    assert!((198..=202).contains(&books.sent), "{books:?}");
+    assert!(books.losses.too_early > 100, "{books:?}");
+}
+
+/// A sender that keeps to its contract, with a delay bound above its spacing, behind somebody whose
+/// message takes long: it falls behind, loses nothing, and comes up again.
+#[test]
+fn who_keeps_to_the_contract_loses_nothing_while_a_message_waits() {
+    for too_early in [TooEarly::IsLost, TooEarly::Waits] {
+        let mut sender = sender(2, no_fault);
+        let long = Terms { promise: Promise::BestEffort, ..terms(1, 1, 1, TooEarly::Waits) };
+        let (mut other, channel) = Client::new(long, Framing::Fragments);
+        sender.open(ns(0), 0, channel).expect("room");
+        let (mut client, channel) = Client::new(terms(100, 1, 500, too_early), Framing::Fragments);
+        sender.open(ns(0), 1, channel).expect("room");
+        let now = Cell::new(0);
+        for n in 0..40 {
+            let at = n * 100;
+            run(&mut sender, &now, at);
+            now.set(now.get().max(at));
+            // Blocks of two packets take 200 of a link that 50 of each 100 are wanted of.
+            if n % 8 == 0 {
+                let _ = other.put(200);
+                sender.look(ns(now.get()), 0, false);
+            }
+            if client.put(50) == Wake::Ring {
+                sender.look(ns(now.get()), 1, false);
+            }
+        }
+        run(&mut sender, &now, 10_000);
+        let books = client.books();
+        assert_eq!((books.sent, books.losses.total(), books.late), (40, 0, 0), "{books:?}");
+    }
+}

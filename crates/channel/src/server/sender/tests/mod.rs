@@ -1,0 +1,112 @@
+//! Rings, an outlet and an emulated link in virtual time.
+
+mod carrying;
+mod contracts;
+mod random;
+mod room;
+
+use std::cell::Cell;
+
+use punctual_linux::pass::{Bell, Heard};
+use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
+use punctual_model::{Duration, Rank};
+use punctual_policy::link::ServiceOrder;
+use punctual_policy::outlet::Promise;
+use punctual_ring::frames::{Geometry, Rest, Wake};
+
+use super::*;
+use crate::account::{Recorder, Snapshot, Verdict};
+use crate::rings::{Puts, client, server};
+use crate::transport::{FarEnd, Fault, Faulty, HandedOver, NotTaken, NullDevice, Packet};
+
+fn ns(n: u64) -> Instant {
+    Instant::from_nanos(n)
+}
+
+/// When how many bytes had left, of which channel.
+#[derive(Debug, Default)]
+struct Log(Vec<(u64, u32, usize)>);
+
+impl FarEnd<u32> for Log {
+    fn left(&mut self, at: Instant, to: u32, packet: &Packet<'_>) {
+        self.0.push((at.as_nanos(), to, packet.len()));
+    }
+}
+
+type Script = fn(Instant) -> Fault;
+
+/// A nanosecond a byte; packets of 100 bytes, two to a block.
+fn link() -> (Link, Packetisation) {
+    let link = Link::new(Duration::ZERO, 1).expect("valid");
+    (link, Packetisation::new(100, 2).expect("valid"))
+}
+
+fn sender(room: u32, script: Script) -> Sender<Faulty<NullDevice<Log>, Script>> {
+    let (link, cut) = link();
+    let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, room);
+    let device = NullDevice::new(link, 200, Duration::from_nanos(1_000), Log::default());
+    Sender::new(outlet, cut, room, Faulty::new(device, script))
+}
+
+fn no_fault(_: Instant) -> Fault {
+    Fault::None
+}
+
+fn terms(spacing: u64, burst: u32, delay_bound: u64, too_early: TooEarly) -> Terms {
+    let spacing = Duration::from_nanos(spacing);
+    Terms {
+        arrivals: LinearBounded::new(1, 1_000, spacing, burst).expect("valid"),
+        promise: Promise::RealTime {
+            rank: Rank(0),
+            delay_bound: Duration::from_nanos(delay_bound),
+        },
+        too_early,
+    }
+}
+
+/// A client that shares a ring of eight messages.
+struct Client {
+    puts: Puts,
+    bell: Bell,
+    books: std::sync::Arc<crate::account::Account>,
+}
+
+impl Client {
+    fn new(terms: Terms, framing: Framing) -> (Self, Box<Channel>) {
+        let geometry = Geometry::new(8, 1_000).expect("valid");
+        let (puts, memory) = client::sending(geometry).expect("memory");
+        let (bell, passed) = memory.pass().expect("descriptors");
+        let recorder = Recorder::new(promised(terms));
+        let books = std::sync::Arc::clone(recorder.account());
+        let channel = Channel::new(Opening {
+            terms,
+            framing,
+            number: 7,
+            takes: server::takes(passed.frames, passed.page, geometry).expect("as granted"),
+            bell: Bell::of(passed.bell).expect("a bell"),
+            recorder,
+        });
+        (Self { puts, bell, books }, channel)
+    }
+
+    /// Publishes; whether the server is to be woken.
+    fn put(&mut self, bytes: usize) -> Wake {
+        self.puts.claim().expect("sound").expect("room").push(bytes, 0);
+        self.puts.publish()
+    }
+
+    fn books(&self) -> Snapshot {
+        self.books.snapshot()
+    }
+}
+
+/// Turns until nothing is left to do, or `until`.
+fn run<T: Transport<To = u32>>(sender: &mut Sender<T>, now: &Cell<u64>, until: u64) {
+    loop {
+        match sender.turn(ns(now.get()), || ns(now.get())) {
+            Turn::Again => {}
+            Turn::At(at) if at <= ns(until) => now.set(at.as_nanos()),
+            Turn::At(_) | Turn::Idle => return,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What the thread does: a block, a look at the bells, a sleep.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use punctual_linux::clock;
+use punctual_model::{Duration, Instant};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use super::super::{Sender, Turn};
+use super::{BELL, Order, POST, Report};
+use crate::server::orders::Post;
+use crate::transport::Wire;
+
+/// Blocks in a row after which the bells are looked at, whatever the time.
+const BLOCKS: u32 = 8;
+
+/// The same in time: what a message that has just come may wait for the thread to see it, beside the
+/// block that is leaving.
+pub const LOOKS_EVERY: Duration = Duration::from_micros(10);
+
+/// A wait that is shorter is spent looking: to sleep and wake up takes the processor as long, and ends
+/// late by more, so that a fast link would stand idle between any two packets.
+pub const SPIN: Duration = Duration::from_micros(20);
+
+/// Bells that are taken in one look.
+const BELLS: usize = 64;
+
+/// The thread's own.
+pub(super) struct Turning {
+    pub(super) sender: Sender<Wire>,
+    pub(super) post: Post<Order, Report>,
+    pub(super) bells: Arc<OwnedFd>,
+}
+
+impl Turning {
+    pub(super) fn run(mut self) {
+        let mut rung = Vec::with_capacity(BELLS);
+        let (mut blocks, mut looked) = (0, Instant::ZERO);
+        loop {
+            let now = clock::now();
+            let turn = self.sender.turn(now, clock::now);
+            self.tell_ends();
+            blocks += 1;
+            let sleep = match turn {
+                Turn::Again if blocks < BLOCKS && now - looked < LOOKS_EVERY => continue,
+                Turn::Again => Some(Duration::ZERO),
+                Turn::At(at) => {
+                    let left = at.saturating_since(clock::now());
+                    Some(if left < SPIN { Duration::ZERO } else { left })
+                }
+                Turn::Idle => None,
+            };
+            let heard = wait(&self.bells, &mut rung, sleep);
+            (blocks, looked) = (0, clock::now());
+            if heard.is_err() {
+                return;
+            }
+            let mut ordered = false;
+            for event in rung.drain(..) {
+                if event.data.u64() == POST {
+                    ordered = true;
+                } else {
+                    let flags = event.flags;
+                    let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+                    let gone = flags.intersects(ends);
+                    // The number that it was registered with.
+                    self.sender.look(clock::now(), event.data.u64() as u32, gone);
+                }
+            }
+            // After the bells: those that rang are of the channels that have the numbers until here.
+            if ordered {
+                self.post.silence();
+                while let Some(order) = self.post.take() {
+                    self.tell_ends();
+                    self.carry_out(order);
+                }
+                if self.post.is_abandoned() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn tell_ends(&mut self) {
+        while let Some((key, why)) = self.sender.ended() {
+            // There is room for the end of each channel.
+            let _ = self.post.report(Report::Ended { key, why });
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Open { key, channel, socket } => {
+                if let (Wire::Udp(udp), Some(socket)) = (self.sender.transport_mut(), socket) {
+                    udp.attach(key, socket);
+                }
+                // Its bell is in the set already: an edge that came before the channel is shown again.
+                let data = EventData::new_u64(key.into());
+                let _ = epoll::modify(&*self.bells, channel.bell(), data, BELL);
+                let opened = self.sender.open(clock::now(), key, channel);
+                debug_assert!(opened.is_ok(), "a number that is free");
+            }
+            Order::Change { key, terms } => {
+                // It may have ended by itself meanwhile.
+                let _there = self.sender.change(key, terms);
+            }
+            Order::Close { key } => {
+                let Some(channel) = self.sender.close(key) else { return };
+                let socket = match self.sender.transport_mut() {
+                    Wire::Udp(udp) => udp.detach(key),
+                    Wire::Null(_) => None,
+                };
+                let _ = self.post.report(Report::Closed { key, channel, socket });
+            }
+        }
+    }
+}
+
+/// Waits for a bell, for so long; `None` is for ever.
+///
+/// Time-outs of epoll_wait(2) are whole milliseconds, those of ppoll(2) are not, and epoll_pwait2(2)
+/// is not everywhere: so it is the set of bells that is polled.
+fn wait(
+    bells: &OwnedFd,
+    rung: &mut Vec<epoll::Event>,
+    sleep: Option<Duration>,
+) -> Result<(), Errno> {
+    rung.clear();
+    if sleep != Some(Duration::ZERO) {
+        let timeout = sleep.map(|sleep| clock::timespec(sleep.as_nanos()));
+        let mut ready = [PollFd::new(bells, PollFlags::IN)];
+        match rustix::event::poll(&mut ready, timeout.as_ref()) {
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match epoll::wait(bells, rustix::buffer::spare_capacity(rung), Some(&at_once)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
