@@ -1,24 +1,35 @@
 # Everything a newcomer needs: `make demo` and `make test`. Both install what is missing.
 
-PACKAGES := libspandsp-dev pkg-config gcc g++
+PACKAGES := libspandsp-dev pkg-config gcc g++ make libelf-dev zlib1g-dev
+# Programs that the tests run as clients of the modem; without them those tests are skipped.
+TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3
 BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
 PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
 # What `make demo` passes on, for example: make demo ARGS="--seconds 15 --json demo.json"
 ARGS ?=
+# How long `make soak` has writers send, at most 3600.
+WRITERS_SECONDS ?= 600
 
-.PHONY: demo test soak bench fuzz lint models install deps build
+.PHONY: demo test soak soak-systems soak-writers bench fuzz lint models install deps build
 
 demo: build
 	$(PUNCTUAL) demo $(ARGS)
 
 test: deps
+	-@tools/install-packages $(TEST_PACKAGES)
 	cargo test --workspace --locked
+
+soak: soak-systems soak-writers
 
 # A million random systems, admitted and then simulated. SOAK_FROM is the first seed, SOAK_SYSTEMS
 # how many.
-soak: deps
+soak-systems: deps
 	cargo run --release --locked --package system-tests --bin soak
+
+# Live, as root: five writers through the channel server for so long (experiments/l4atm, Figures 7 and 8).
+soak-writers: deps
+	cargo run --release --locked --package l4atm -- writers --rounds 1 --seconds $(WRITERS_SECONDS)
 
 bench: deps
 	@tools/install-packages $(BENCH_PACKAGES)
@@ -32,6 +43,7 @@ lint: deps
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	tools/deny
+	tools/build-bpf --check
 
 # The protocol between processes, in every order of its steps (docs/model-checking.md).
 models:

@@ -4,11 +4,7 @@ mod breakdown;
 mod channels;
 mod folder;
 mod page;
-mod plot;
 mod reservations;
-mod section;
-mod sheet;
-mod workers;
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -19,13 +15,13 @@ use clap::ValueEnum;
 use punctual_analysis::mapping;
 use punctual_model::channel::{Channel, Sender};
 use punctual_model::{Contract, HostProfile, units};
+use punctual_sweep::page::Section;
+use punctual_sweep::workers::Workers;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::{Chosen, ProfileArgs, Stamp};
 use crate::{contract_file, output};
 use folder::Folder;
-use section::Section;
-use workers::Workers;
 
 /// The page's file; beside it is one CSV file for each table.
 const PAGE: &str = "index.html";
@@ -128,10 +124,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let sheets = sections.iter().flat_map(Section::sheets);
     let mut files: Vec<(String, Vec<u8>)> =
         sheets.map(|sheet| (sheet.file(), sheet.to_csv())).collect();
-    files.push((PAGE.into(), page::page(&name, &stamp, &notes, &sections).into_bytes()));
-    folder.write(&files)?;
     let answer = if args.json { json } else { text };
-    output::print(&answer(args, &name, &stamp, &notes, &sections))?;
+    let answer = answer(args, &name, &stamp, &notes, &sections);
+    files.push((PAGE.into(), page::page(&name, &stamp, notes, sections).into_bytes()));
+    folder.write(&files)?;
+    output::print(&answer)?;
     Ok(Exit::Kept)
 }
 

@@ -128,8 +128,9 @@ fn breakdown_is_what_the_library_says() {
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(names, ["breakdown.csv", "index.html", "response-times.csv"]);
     let declared = parse(TASKS);
-    let tests = ["liu-layland", "hyperbolic", "rmdp", "sha", "exact"];
-    let of_name = [Test::LiuLayland, Test::Hyperbolic, Test::Rmdp, Test::Sha, Test::Exact];
+    let tests = ["liu-layland", "hyperbolic", "rmdp", "sha", "density", "exact"];
+    let of_name =
+        [Test::LiuLayland, Test::Hyperbolic, Test::Rmdp, Test::Sha, Test::Density, Test::Exact];
     let rows_seen = rows(&files, "breakdown.csv");
     for row in &rows_seen {
         let (_, policy) =

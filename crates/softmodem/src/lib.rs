@@ -7,12 +7,14 @@
 //!   clock alone, so a driver that comes late loses samples, whoever drives it.
 //! - [`mod@line`]: loss and noise, and a second real modem at the far end.
 //! - [`modem`]: V.22bis at 2400 bit/s full duplex from SpanDSP, moving HDLC [`frames`].
-//! - [`lapm`]: V.42 error correction; [`uart`]: characters where there is none.
+//! - [`lapm`]: V.42 error correction, and [`v42bis`] compression over it; [`uart`]: characters where
+//!   there is neither.
 //! - [`rtp`]: a line over UDP: G.711 audio in RTP.
 //! - [`supervision`]: bad signal leads to a retrain, and then to NO CARRIER.
-//! - [`station`]: all of these as one modem, over [`pump`]; [`exchange`]: two of them on one host;
+//! - [`station`]: all of these as one modem, over [`pump`]; [`exchange`]: some of them on one host;
 //!   [`trunk`]: one, and the far one on another host.
 //! - [`impair`]: noise, loss, echo, drift and gaps, around any line.
+//! - [`fsk`]: V.21 in integers, for a thread, a softirq and a hard interrupt alike.
 //! - [`transfer`]: a file through such frames, and how much of it arrived intact.
 //! - [`at`]: the commands and result codes of a Hayes modem, as its terminal sees it.
 //! - [`bank`]: the driver. It is a `punctual_model::Handler`: one line's service is one PDU.
@@ -28,6 +30,7 @@ pub mod card;
 pub mod exchange;
 mod ffi;
 pub mod frames;
+pub mod fsk;
 pub mod impair;
 pub mod lapm;
 pub mod line;
@@ -39,6 +42,7 @@ pub mod supervision;
 pub mod transfer;
 pub mod trunk;
 pub mod uart;
+pub mod v42bis;
 
 pub use bank::{Bank, BankConfig, BankError, BankStats, LineStats};
 pub use card::{Card, CardStats};

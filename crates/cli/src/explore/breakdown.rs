@@ -5,11 +5,10 @@ use punctual_analysis::breakdown::{
     Breakdown, Factor, NeverAdmitted, Test, bounds_at, breakdown, preemptible_anywhere,
 };
 use punctual_model::{Contract, Duration, HostProfile, Policy};
-
-use super::plot::{Axis, Line, MOST_LINES, Plot, Shape};
-use super::section::{Part, Section};
-use super::sheet::{Sheet, Value};
-use super::workers::Workers;
+use punctual_sweep::page::{Part, Section};
+use punctual_sweep::plot::{Axis, Line, MOST_LINES, Plot, Shape};
+use punctual_sweep::sheet::{Sheet, Value};
+use punctual_sweep::workers::Workers;
 
 /// How many factors the response times are found for.
 const POINTS: u64 = 60;
@@ -43,7 +42,7 @@ pub(super) fn explore(contract: &Contract, host: &HostProfile, workers: &Workers
         ),
     };
     Section {
-        title: "Breakdown utilisation",
+        title: "Breakdown utilisation".into(),
         about: vec![
             "Every wcet, quantum and last segment is multiplied by one factor; the critical factor \
              is the largest, in millionths, that is still admitted. Above 1 it is room, below 1 what \
@@ -182,7 +181,7 @@ fn response_times(
     };
     let (first, last) = (float(factors[0]), float(factors[factors.len() - 1]));
     Part {
-        title: "Response-time bounds as work grows",
+        title: "Response-time bounds as work grows".into(),
         plots: vec![Plot {
             title: format!("Response-time bounds under {}", contract.policy.name()),
             description: format!(

@@ -6,10 +6,9 @@ use punctual_analysis::Steps;
 use punctual_analysis::channel::{DelayBound, admit_channels, deadline_monotonic, paper, sound};
 use punctual_model::Duration;
 use punctual_model::channel::{Channel, LinkScheduling, Packetisation, Sender};
-
-use super::section::{Part, Section};
-use super::sheet::{Sheet, Value};
-use super::workers::Workers;
+use punctual_sweep::page::{Part, Section};
+use punctual_sweep::sheet::{Sheet, Value};
+use punctual_sweep::workers::Workers;
 
 /// Packet sizes, in KiB.
 const SIZES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -64,7 +63,7 @@ pub(super) fn explore(
         copies_by_paper: most(copied, |set, steps| paper::delays(sender, set, steps)),
     });
     Section {
-        title: "Channels, packet size and preemption grain",
+        title: "Channels, packet size and preemption grain".into(),
         about: vec![
             format!(
                 "The sender as declared ({}), with other packet sizes S and other numbers P of \
@@ -81,12 +80,12 @@ pub(super) fn explore(
         plots: Vec::new(),
         parts: vec![
             Part {
-                title: "The declared channels",
+                title: "The declared channels".into(),
                 plots: drawing::slacks(&choices, &found),
                 sheet: slacks(&choices, &found),
             },
             Part {
-                title: "Copies of one channel",
+                title: "Copies of one channel".into(),
                 plots: drawing::copies(&choices, &found, copied),
                 sheet: copies(&choices, &found),
             },

@@ -5,11 +5,10 @@ use std::ops::RangeInclusive;
 use punctual_analysis::supply::{Guarantee, LeastBudget, least_budget};
 use punctual_analysis::{CpuLoad, order};
 use punctual_model::{Contract, Duration, HostProfile};
-
-use super::plot::{Axis, Line, Plot, Shape};
-use super::section::{Part, Section};
-use super::sheet::{Sheet, Value};
-use super::workers::Workers;
+use punctual_sweep::page::{Part, Section};
+use punctual_sweep::plot::{Axis, Line, Plot, Shape};
+use punctual_sweep::sheet::{Sheet, Value};
+use punctual_sweep::workers::Workers;
 
 /// What one trial of the bisection may take. A point has up to 130 of them.
 const STEPS_A_TRIAL: u64 = 2_000_000;
@@ -57,7 +56,7 @@ pub(super) fn explore(
         by_gap: period.saturating_sub(shortest_patience(contract)).saturating_add(1),
     });
     Section {
-        title: "Reservations that are enough",
+        title: "Reservations that are enough".into(),
         about: vec![
             format!(
                 "All tasks run inside one reservation of X every Y, by {} among themselves and with \
@@ -73,7 +72,7 @@ pub(super) fn explore(
         summary: summary(&points),
         plots: Vec::new(),
         parts: vec![Part {
-            title: "The map",
+            title: "The map".into(),
             plots: vec![budgets(&points), shares(&points)],
             sheet: map(&points),
         }],

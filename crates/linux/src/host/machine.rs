@@ -59,6 +59,15 @@ pub fn cpus_online() -> usize {
         .map_or_else(|| crate::thread::affinity().len(), |cpus| cpus.len())
 }
 
+/// One more than the highest number that a CPU of this host may ever have.
+pub fn possible_cpus() -> u32 {
+    let highest = read_trimmed("/sys/devices/system/cpu/possible")
+        .and_then(|text| parse_cpu_list(&text))
+        .and_then(|cpus| cpus.into_iter().max())
+        .unwrap_or(1023);
+    u32::try_from(highest + 1).unwrap_or(1024)
+}
+
 /// The kernel's list format, `0-3,8` (cpuset(7)).
 fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     /// More CPUs than Linux supports: a text that names more is no list of CPUs.

@@ -15,7 +15,7 @@ mod user;
 pub use bandwidth::{Bandwidth, bandwidth_left, largest_budget};
 pub use clocks::{Clocks, clocks};
 pub use identity::identity;
-pub use machine::{Machine, Virtualisation, cpus_online, machine};
+pub use machine::{Machine, Virtualisation, cpus_online, machine, possible_cpus};
 pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, privileges};
 pub use realtime::{
     FairServer, RtGroup, Throttling, deadline_limits, fair_servers, rt_group, throttling,

@@ -1,8 +1,8 @@
 //! The plots of the sweep over channels.
 
 use punctual_model::channel::{Channel, LinkScheduling};
+use punctual_sweep::plot::{Axis, Line, Plot, Shape};
 
-use super::super::plot::{Axis, Line, Plot, Shape};
 use super::{BLOCKS, Choice, Found, OPTIONS, SIZES};
 
 /// A line for each P of one option, against S.

@@ -1,78 +1,79 @@
 //! Plots as the inside of an SVG element.
-//!
-//! Every colour is one of a few that the page's style sheet knows by name ([`style`]): it replaces
-//! them in dark mode and gives each line its own dashes, so that nothing hangs on colour alone.
 
-use std::fmt::Write;
+mod colours;
+mod plane;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use colours::{CLASSES, GRID, INK, LINES, hex};
+
+pub(crate) use colours::style;
+pub use plane::{Cell, Mark, Plane, Shown};
+
 /// The width and height of every plot.
-pub(super) const SIZE: (u32, u32) = (760, 380);
+pub const SIZE: (u32, u32) = (760, 380);
 
 /// The most lines one plot may have.
-pub(super) const MOST_LINES: usize = PALETTE.len();
+pub const MOST_LINES: usize = LINES.len();
 
-/// On light ground, on dark ground, dashes.
-const PALETTE: [(RGBColor, &str, &str); 8] = [
-    (RGBColor(0x00, 0x5f, 0xa8), "#6cb8ff", "none"),
-    (RGBColor(0xb3, 0x4a, 0x00), "#ff9d5c", "9 3"),
-    (RGBColor(0x00, 0x72, 0x53), "#3fd0a4", "3 3"),
-    (RGBColor(0x9c, 0x2f, 0x7d), "#f08fd2", "12 3 3 3"),
-    (RGBColor(0x6b, 0x58, 0x00), "#e0c341", "6 2 2 2 2 2"),
-    (RGBColor(0x4b, 0x4b, 0xb5), "#aab0ff", "15 4"),
-    (RGBColor(0xa8, 0x1c, 0x2c), "#ff8f8f", "1 3"),
-    (RGBColor(0x3d, 0x5a, 0x66), "#a9c7d3", "6 6"),
-];
-/// Stands for the colour of text.
-const INK: RGBColor = RGBColor(0, 0, 0);
-/// Stands for the colour of grids.
-const GRID: RGBColor = RGBColor(0xd8, 0xd8, 0xd8);
+/// The most classes of cells.
+pub const MOST_CLASSES: usize = CLASSES.len();
 
 /// What is drawn.
-pub(super) struct Plot {
-    pub(super) title: String,
+pub struct Plot {
+    /// The caption.
+    pub title: String,
     /// What a reader would see, for those who cannot.
-    pub(super) description: String,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
-    pub(super) shape: Shape,
+    pub description: String,
+    /// From left to right.
+    pub x: Axis,
+    /// From below.
+    pub y: Axis,
+    /// What stands between the axes.
+    pub shape: Shape,
 }
 
 /// From one value to another, with a title that names the unit.
-pub(super) struct Axis {
-    pub(super) title: String,
-    pub(super) from: f64,
-    pub(super) to: f64,
+pub struct Axis {
+    /// What is counted, with its unit.
+    pub title: String,
+    /// The first value.
+    pub from: f64,
+    /// The last value, above the first.
+    pub to: f64,
     /// Names for 0, 1, 2 …; if empty, numbers.
-    pub(super) names: Vec<String>,
+    pub names: Vec<String>,
 }
 
-/// Lines or bars.
-pub(super) enum Shape {
+/// Lines, bars, or a plane.
+pub enum Shape {
     /// At most [`MOST_LINES`]; more are not drawn.
     Lines(Vec<Line>),
     /// One horizontal bar for each name of the y axis, of that length.
     Bars(Vec<f64>),
+    /// Cells of a few classes, with lines and marks over them.
+    Plane(Plane),
 }
 
 /// A line through its points; it is broken where there is none.
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) points: Vec<Option<(f64, f64)>>,
+pub struct Line {
+    /// For the legend.
+    pub name: String,
+    /// Where it goes.
+    pub points: Vec<Option<(f64, f64)>>,
 }
 
 impl Axis {
     /// Of numbers.
-    pub(super) fn new(title: impl Into<String>, from: f64, to: f64) -> Self {
+    pub fn new(title: impl Into<String>, from: f64, to: f64) -> Self {
         // An axis without length cannot be drawn.
         let to = if to > from { to } else { from + 1.0 };
         Self { title: title.into(), from, to, names: Vec::new() }
     }
 
     /// Of names at 0, 1, 2 ….
-    pub(super) fn of_names(title: impl Into<String>, names: Vec<String>) -> Self {
+    pub fn of_names(title: impl Into<String>, names: Vec<String>) -> Self {
         let last = names.len().saturating_sub(1) as f64;
         Self { names, ..Self::new(title, 0.0, last) }
     }
@@ -93,7 +94,7 @@ impl Axis {
 }
 
 /// What stands between `<svg>` and `</svg>`.
-pub(super) fn draw(plot: &Plot) -> String {
+pub fn draw(plot: &Plot) -> String {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
@@ -117,6 +118,10 @@ fn draw_on<'a>(area: &DrawingArea<SVGBackend<'a>, Shift>, plot: &Plot) -> Drawn<
         .x_label_area_size(46)
         .y_label_area_size(if bars { 250 } else { 74 })
         .build_cartesian_2d(plot.x.from..plot.x.to, plot.y.from - beside..plot.y.to + beside)?;
+    // Cells go under the grid, everything else over it.
+    if let Shape::Plane(plane) = &plot.shape {
+        plane::draw_cells(&mut chart, plane)?;
+    }
     let text = ("sans-serif", 16).into_font().color(&INK);
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(&plot.x.title)
@@ -130,60 +135,61 @@ fn draw_on<'a>(area: &DrawingArea<SVGBackend<'a>, Shift>, plot: &Plot) -> Drawn<
         .label_style(text);
     let (x_label, y_label) = (|x: &f64| plot.x.label(*x), |y: &f64| plot.y.label(*y));
     mesh.x_label_formatter(&x_label).y_label_formatter(&y_label).draw()?;
-    match &plot.shape {
-        Shape::Lines(lines) => {
-            for (line, (colour, ..)) in lines.iter().zip(PALETTE) {
-                for stretch in
-                    line.points.split(Option::is_none).filter(|points| !points.is_empty())
-                {
-                    let points = stretch.iter().copied().flatten();
-                    chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
-                }
-            }
-        }
+    let lines = match &plot.shape {
+        Shape::Lines(lines) => lines.as_slice(),
+        Shape::Plane(plane) => &plane.lines,
         Shape::Bars(lengths) => {
-            let (colour, ..) = PALETTE[0];
+            let (colour, ..) = LINES[0];
             chart.draw_series(lengths.iter().enumerate().map(|(at, &length)| {
                 let at = at as f64;
                 Rectangle::new([(0.0, at - 0.35), (length, at + 0.35)], colour.filled())
             }))?;
+            &[]
         }
+    };
+    for (line, (colour, ..)) in lines.iter().zip(LINES) {
+        for stretch in line.points.split(Option::is_none).filter(|points| !points.is_empty()) {
+            let points = stretch.iter().copied().flatten();
+            chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+        }
+    }
+    if let Shape::Plane(plane) = &plot.shape {
+        plane::draw_marks(&mut chart, plane)?;
     }
     Ok(())
 }
 
-/// The names of the lines that are drawn, each with the colour that stands for it in [`draw`].
-pub(super) fn legend(plot: &Plot) -> Vec<(&str, String)> {
-    let Shape::Lines(lines) = &plot.shape else { return Vec::new() };
-    let names = lines.iter().map(|line| line.name.as_str());
-    names.zip(PALETTE.iter().map(|(colour, ..)| hex(*colour))).collect()
+/// One thing that a legend explains.
+pub(crate) enum Key<'a> {
+    /// A line, by the colour that stands for it in [`draw`].
+    Line(&'a str, String),
+    /// A class of cells, likewise.
+    Class(&'a str, String),
+    /// A mark.
+    Mark(&'static str, Shown),
 }
 
-/// The rules that give the colours of [`draw`] their look in light and dark.
-pub(super) fn style() -> String {
-    let mut light = String::new();
-    let mut dark = String::new();
-    let (ink, grid) = (hex(INK), hex(GRID));
-    // Writing to a string cannot fail.
-    let _ = write!(
-        light,
-        "svg [fill=\"{ink}\"]{{fill:currentColor}}svg [stroke=\"{ink}\"]{{stroke:currentColor}}\
-         svg [stroke=\"{grid}\"]{{stroke:var(--grid)}}"
-    );
-    for (colour, on_dark, dashes) in PALETTE {
-        let colour = hex(colour);
-        let _ = write!(light, "svg [stroke=\"{colour}\"]{{stroke-dasharray:{dashes}}}");
-        let _ = write!(
-            dark,
-            "svg [stroke=\"{colour}\"]{{stroke:{on_dark}}}svg [fill=\"{colour}\"]{{fill:{on_dark}}}"
-        );
+fn of_lines(lines: &[Line]) -> Vec<Key<'_>> {
+    let keys = lines.iter().zip(LINES);
+    keys.map(|(line, (colour, ..))| Key::Line(line.name.as_str(), hex(colour))).collect()
+}
+
+/// What needs an explanation.
+pub(crate) fn legend(plot: &Plot) -> Vec<Key<'_>> {
+    match &plot.shape {
+        Shape::Lines(lines) => of_lines(lines),
+        Shape::Bars(_) => Vec::new(),
+        Shape::Plane(plane) => {
+            let classes = plane.classes.iter().zip(CLASSES);
+            let mut keys: Vec<Key<'_>> =
+                classes.map(|(name, (colour, _))| Key::Class(name.as_str(), hex(colour))).collect();
+            keys.extend(of_lines(&plane.lines));
+            for (name, shown) in &plane.shown {
+                keys.push(Key::Mark(name, *shown));
+            }
+            keys
+        }
     }
-    format!("{light}@media(prefers-color-scheme:dark){{{dark}}}")
-}
-
-/// As the SVG backend writes it.
-fn hex(RGBColor(red, green, blue): RGBColor) -> String {
-    format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
 #[cfg(test)]
@@ -208,7 +214,7 @@ mod tests {
             for at in 0..count {
                 assert_eq!(svg.matches(&format!("\nname {at}.\n")).count(), 1, "{at} of {count}");
             }
-            assert_eq!(svg.matches(&format!("fill=\"{}\"", hex(PALETTE[0].0))).count(), count);
+            assert_eq!(svg.matches(&format!("fill=\"{}\"", hex(LINES[0].0))).count(), count);
         }
     }
 
@@ -217,7 +223,7 @@ mod tests {
         let points = [Some((0.0, 0.0)), Some((1.0, 0.5)), None, Some((2.0, 0.0)), Some((2.5, 1.0))];
         let line = |name: &str| Line { name: name.into(), points: points.into() };
         let svg = draw(&plot(2, Shape::Lines(vec![line("a"), line("b")])));
-        for (colour, ..) in &PALETTE[..2] {
+        for (colour, ..) in &LINES[..2] {
             assert_eq!(svg.matches(&format!("stroke=\"{}\"", hex(*colour))).count(), 2);
         }
         assert!(!svg.contains("<svg") && !svg.contains("</svg>"));
@@ -228,5 +234,33 @@ mod tests {
         let axis = Axis::new("x", 3.0, 3.0);
         assert!(axis.to > axis.from);
         assert_eq!((axis.label(0.25), axis.label(10.0)), ("0.25".into(), "10".into()));
+    }
+
+    #[test]
+    fn a_plane_shows_its_cells_lines_and_marks() {
+        let cell = |x: f64, class| Cell { from: (x, 0.0), to: (x + 1.0, 1.0), class };
+        let mark = |x, shown| Mark { at: (x, 0.5), shown, name: format!("m{x}") };
+        let plane = Plane {
+            classes: vec!["good".into(), "bad".into()],
+            cells: vec![cell(0.0, 0), cell(1.0, 1), cell(1.5, 1)],
+            lines: vec![Line {
+                name: "edge".into(),
+                points: vec![Some((0.0, 0.0)), Some((2.0, 2.0))],
+            }],
+            shown: vec![("works", Shown::Disc)],
+            marks: vec![
+                mark(0.5, Shown::Disc),
+                mark(1.0, Shown::Triangle),
+                mark(1.5, Shown::Cross),
+            ],
+        };
+        let plot = plot(3, Shape::Plane(plane));
+        let svg = draw(&plot);
+        assert_eq!(svg.matches(&format!("fill=\"{}\"", hex(CLASSES[0].0))).count(), 1);
+        assert_eq!(svg.matches(&format!("fill=\"{}\"", hex(CLASSES[1].0))).count(), 2);
+        for name in ["\nm0.5\n", "\nm1\n", "\nm1.5\n"] {
+            assert_eq!(svg.matches(name).count(), 1, "{name}");
+        }
+        assert_eq!(legend(&plot).len(), 4);
     }
 }

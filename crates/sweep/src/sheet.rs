@@ -6,7 +6,7 @@ use punctual_model::Duration;
 
 /// One cell. What is not there is empty in CSV, null in JSON and "-" for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
     /// Words.
     Text(String),
     /// Nanoseconds.
@@ -25,7 +25,7 @@ pub(super) enum Value {
 
 impl Value {
     /// For a person.
-    pub(super) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let absent = || "-".to_owned();
         match self {
             Self::Text(text) => text.clone(),
@@ -67,7 +67,7 @@ impl Value {
     }
 
     /// Whether it belongs to the right of its column.
-    pub(super) fn is_number(&self) -> bool {
+    pub fn is_number(&self) -> bool {
         !matches!(self, Self::Text(_) | Self::Flag(_))
     }
 }
@@ -78,20 +78,23 @@ fn time(nanos: u64) -> String {
 
 /// A table with a name for its file, and for each column a key for programs and a title for people.
 #[derive(Clone, Debug)]
-pub(super) struct Sheet {
-    pub(super) name: &'static str,
-    pub(super) columns: &'static [(&'static str, &'static str)],
-    pub(super) rows: Vec<Vec<Value>>,
+pub struct Sheet {
+    /// The stem of its file.
+    pub name: &'static str,
+    /// Keys, and titles.
+    pub columns: &'static [(&'static str, &'static str)],
+    /// Each as long as the columns.
+    pub rows: Vec<Vec<Value>>,
 }
 
 impl Sheet {
     /// The name of its CSV file.
-    pub(super) fn file(&self) -> String {
+    pub fn file(&self) -> String {
         format!("{}.csv", self.name)
     }
 
     /// One line of keys, then one line a row.
-    pub(super) fn to_csv(&self) -> Vec<u8> {
+    pub fn to_csv(&self) -> Vec<u8> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         // Into memory, every row as long as the first: cannot fail.
         let write = |writer: &mut csv::Writer<Vec<u8>>| -> csv::Result<()> {
@@ -105,7 +108,7 @@ impl Sheet {
     }
 
     /// A list with an object for each row.
-    pub(super) fn to_json(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> serde_json::Value {
         let object = |row: &Vec<Value>| -> serde_json::Value {
             let entries = self.columns.iter().zip(row);
             entries.map(|((key, _), value)| ((*key).to_owned(), value.to_json())).collect()
@@ -114,7 +117,7 @@ impl Sheet {
     }
 
     /// For a terminal.
-    pub(super) fn to_table(&self) -> Table {
+    pub fn to_table(&self) -> Table {
         let mut table = Table::new();
         // Reasons are sentences: wrapped, so that the table fits an ordinary terminal.
         table.load_style(presets::UTF8_BORDERS_ONLY);

@@ -7,13 +7,14 @@ use std::thread;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Threads and the progress they report. On anything but a terminal it is silent.
-pub(super) struct Workers {
+pub struct Workers {
     threads: usize,
     bar: ProgressBar,
 }
 
 impl Workers {
-    pub(super) fn new(threads: usize) -> Self {
+    /// So many threads, at least one.
+    pub fn new(threads: usize) -> Self {
         let style = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len}")
             .expect("the template is well formed");
         Self { threads, bar: ProgressBar::new(0).with_style(style) }
@@ -22,7 +23,7 @@ impl Workers {
     /// `answer` of each item, in the order of the items whoever answers which.
     ///
     /// Items are handed out one by one, because some take a thousand times longer than others.
-    pub(super) fn map<T: Sync, A: Send>(
+    pub fn map<T: Sync, A: Send>(
         &self,
         what: &'static str,
         items: &[T],
@@ -57,7 +58,7 @@ impl Workers {
     }
 
     /// Takes the progress off the terminal.
-    pub(super) fn finish(&self) {
+    pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -1,0 +1,129 @@
+//! Memory shared with the programs of an object.
+#![allow(unsafe_code)]
+
+use std::os::fd::AsFd as _;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use libbpf_rs::{MapCore, MapInfo, MapType, libbpf_sys};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::MapError;
+
+/// The entries of an array map, one after the other, each at a multiple of eight bytes.
+///
+/// The programs write it while we look: so it is seen as atomic words only. A copy of several words is
+/// one moment's only if the programs are at rest.
+#[derive(Debug)]
+pub struct Array {
+    at: NonNull<AtomicU64>,
+    bytes: usize,
+    value: usize,
+    entries: usize,
+}
+
+// SAFETY: it is only seen as atomics, and is unmapped only by drop.
+unsafe impl Send for Array {}
+// SAFETY: as above.
+unsafe impl Sync for Array {}
+
+impl Array {
+    pub(super) fn of(map: &libbpf_rs::Map<'_>, name: &str) -> Result<Self, MapError> {
+        let flags = MapInfo::new(map.as_fd()).map_or(0, |info| info.info.map_flags);
+        let can_be_mapped = flags & libbpf_sys::BPF_F_MMAPABLE != 0;
+        if map.map_type() != MapType::Array || !can_be_mapped {
+            let wanted = "array that can be mapped (BPF_F_MMAPABLE)";
+            return Err(MapError::Kind { map: name.to_owned(), wanted });
+        }
+        let (value, entries) = (map.value_size() as usize, map.max_entries() as usize);
+        let bytes = value.next_multiple_of(8) * entries;
+        // SAFETY: a new mapping where the kernel likes; nothing of ours lies there.
+        let at = unsafe {
+            rustix::mm::mmap(
+                ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                map.as_fd(),
+                0,
+            )
+        };
+        let refuse = |why: String| MapError::Refused { map: name.to_owned(), why };
+        let at = at.map_err(|errno| refuse(errno.to_string()))?;
+        // The kernel puts nothing at address zero unless told to (MAP_FIXED).
+        let at = NonNull::new(at.cast()).ok_or_else(|| refuse("no address".to_owned()))?;
+        Ok(Self { at, bytes, value, entries })
+    }
+
+    /// How many entries.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Bytes of an entry.
+    pub fn value_bytes(&self) -> usize {
+        self.value
+    }
+
+    /// The 64 bits at byte `at` of an entry.
+    ///
+    /// # Panics
+    /// If the entry has no such 64 bits, or `at` is no multiple of eight.
+    pub fn word(&self, entry: usize, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.value, "no 64 bits at {at}");
+        &self.words(entry)[at / 8]
+    }
+
+    /// The 32 bits at byte `at` of an entry.
+    ///
+    /// # Panics
+    /// If the entry has no such 32 bits, or `at` is no multiple of four.
+    pub fn half_word(&self, entry: usize, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(4) && at + 4 <= self.value, "no 32 bits at {at}");
+        let word = &raw const self.words(entry)[at / 8];
+        // SAFETY: half of a word of ours, aligned for it; the kernel and we see it as atomic only,
+        // and who uses both sizes for one place mixes them at his own risk of tearing, not of memory.
+        unsafe { &*word.cast::<AtomicU32>().add(at % 8 / 4) }
+    }
+
+    /// Copies an entry.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    pub fn load(&self, entry: usize) -> Vec<u8> {
+        let words = self.words(entry).iter();
+        let mut bytes: Vec<u8> =
+            words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        bytes.truncate(self.value);
+        bytes
+    }
+
+    /// Overwrites an entry. What the entry is longer than `bytes` keeps.
+    ///
+    /// # Panics
+    /// If there is no such entry, or it is shorter than `bytes`.
+    pub fn store(&self, entry: usize, bytes: &[u8]) {
+        assert!(bytes.len() <= self.value, "{} bytes into {}", bytes.len(), self.value);
+        for (word, bytes) in self.words(entry).iter().zip(bytes.chunks(8)) {
+            let mut whole = word.load(Ordering::Relaxed).to_ne_bytes();
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+    }
+
+    fn words(&self, entry: usize) -> &[AtomicU64] {
+        assert!(entry < self.entries, "no entry {entry} of {}", self.entries);
+        let words = self.value.div_ceil(8);
+        // SAFETY: a mapping begins at a page; `entries` times `words` words are mapped until drop,
+        // which borrows rule out; any bytes are valid words; and we see them as nothing else.
+        unsafe { slice::from_raw_parts(self.at.as_ptr().add(entry * words), words) }
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        // SAFETY: what `of` mapped, with the same size; `self` is not used again.
+        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}

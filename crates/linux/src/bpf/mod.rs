@@ -1,0 +1,36 @@
+//! Programs for the kernel's BPF machine (bpf(2)), loaded from objects that clang made.
+//!
+//! ```text
+//! Object::load ──> run          a SEC("syscall") program, once, on the calling thread's CPU
+//!              ──> on_cpu_clock a SEC("perf_event") program in a hard interrupt, every so often
+//!              ──> attach       a tracepoint's program, where its section says
+//!              ──> on_page_faults a SEC("perf_event") program at the end of a thread's page faults
+//!              ──> array, table memory shared with the programs, what they look up
+//!              ──> ring         records that the programs wrote
+//! probe: which of these work here
+//! ```
+//!
+//! Nothing is pinned: when the descriptors are closed, by drop or because the process died, the kernel
+//! detaches and frees everything. libbpf does the loading (the relocations and the types of an object
+//! are its business); this module gives names to what goes wrong, and memory that is safe to look at.
+//!
+//! It takes CAP_BPF and CAP_PERFMON (capabilities(7)), and a kernel with BTF.
+
+mod array;
+mod clock;
+mod error;
+mod event;
+mod faults;
+mod messages;
+mod object;
+pub mod probe;
+mod ring;
+mod table;
+
+pub use array::Array;
+pub use clock::CpuClock;
+pub use error::{AttachError, LoadError, MapError, RunError};
+pub use faults::PageFaults;
+pub use object::{Attached, Object};
+pub use ring::Ring;
+pub use table::Table;

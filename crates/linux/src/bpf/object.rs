@@ -1,0 +1,183 @@
+//! An object in the kernel.
+
+use std::path::Path;
+
+use libbpf_rs::{ErrorKind, Link, MapCore, ObjectBuilder, ProgramInput, ProgramMut};
+use punctual_model::time::Duration;
+
+use super::{
+    Array, AttachError, CpuClock, LoadError, MapError, PageFaults, Ring, RunError, Table, messages,
+};
+
+/// Programs and maps of one object, checked by the kernel. Dropping it frees them; what is attached
+/// holds its program by itself.
+#[derive(Debug)]
+pub struct Object(libbpf_rs::Object);
+
+/// A program that runs wherever its section says, until this is dropped.
+#[derive(Debug)]
+pub struct Attached(#[expect(dead_code, reason = "held for its drop")] Link);
+
+impl Object {
+    /// Loads an object that clang made. `name` is for messages; `sizes` are maps by name and how many
+    /// entries each is to have instead of what the object says.
+    ///
+    /// ```no_run
+    /// use punctual_linux::bpf::Object;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let bytes = std::fs::read("driver.bpf.o")?;
+    /// let object = Object::load("the driver", &bytes, &[("lines", 64)])?;
+    /// let lines = object.array("lines")?;
+    /// assert_eq!(object.run("start")?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A [`LoadError`]; then nothing is in the kernel.
+    pub fn load(
+        name: &'static str,
+        bytes: &[u8],
+        sizes: &[(&str, u32)],
+    ) -> Result<Self, LoadError> {
+        messages::listen();
+        let mut open = ObjectBuilder::default()
+            .open_memory(bytes)
+            .map_err(|why| LoadError::NotAnObject { object: name, why: why.to_string() })?;
+        for &(map, entries) in sizes {
+            let refuse = |why: String| {
+                let map = map.to_owned();
+                LoadError::Size { object: name, map, entries, why }
+            };
+            open.maps_mut()
+                .find(|candidate| candidate.name() == map)
+                .ok_or_else(|| refuse("there is no such map".to_owned()))?
+                .set_max_entries(entries)
+                .map_err(|why| refuse(why.to_string()))?;
+        }
+        open.load().map(Self).map_err(|why| match why.kind() {
+            ErrorKind::PermissionDenied => LoadError::Privilege { object: name },
+            _ if !Path::new("/sys/kernel/btf/vmlinux").exists() => {
+                LoadError::NoBtf { object: name }
+            }
+            _ => LoadError::Refused { object: name, why: why.to_string(), log: messages::last() },
+        })
+    }
+
+    /// Runs a `SEC("syscall")` program once, in the calling thread; what it returned.
+    ///
+    /// # Errors
+    /// A [`RunError`].
+    pub fn run(&self, program: &str) -> Result<u32, RunError> {
+        let found = self.program(program).ok_or_else(|| RunError::NoProgram {
+            program: program.to_owned(),
+            there: self.programs(),
+        })?;
+        let refuse = |why: libbpf_rs::Error| RunError::Refused {
+            program: program.to_owned(),
+            why: why.to_string(),
+        };
+        Ok(found.test_run(ProgramInput::default()).map_err(refuse)?.return_value)
+    }
+
+    /// Runs a `SEC("perf_event")` program on that CPU every `period`, in the hard interrupt of a timer
+    /// (the `cpu-clock` of perf_event_open(2)), until what is returned is dropped. The phase is the
+    /// kernel's. A service is skipped while another program of the kind that tracing uses runs there.
+    ///
+    /// That it is attached does not say that it fires: on some virtual CPUs it does not when they are
+    /// idle. Look whether it did.
+    ///
+    /// # Errors
+    /// An [`AttachError`].
+    pub fn on_cpu_clock(
+        &self,
+        program: &str,
+        cpu: usize,
+        period: Duration,
+    ) -> Result<CpuClock, AttachError> {
+        CpuClock::start(&self.found(program)?, cpu, period)
+    }
+
+    /// Runs a `SEC("perf_event")` program in this thread at the end of each of its page faults.
+    ///
+    /// # Errors
+    /// An [`AttachError`].
+    pub fn on_page_faults(&self, program: &str, tid: u32) -> Result<PageFaults, AttachError> {
+        PageFaults::of(&self.found(program)?, tid)
+    }
+
+    /// Attaches a program where its section says (`raw_tracepoint/…`, `tp_btf/…`, `tracepoint/…`).
+    ///
+    /// # Errors
+    /// An [`AttachError`].
+    pub fn attach(&self, program: &str) -> Result<Attached, AttachError> {
+        messages::listen();
+        self.found(program)?.attach().map(Attached).map_err(|why| AttachError::Refused {
+            program: program.to_owned(),
+            why: format!("{why} {}", messages::last()).trim_end().to_owned(),
+        })
+    }
+
+    /// The memory of an array map that was made to be mapped (BPF_F_MMAPABLE).
+    ///
+    /// # Errors
+    /// A [`MapError`].
+    pub fn array(&self, map: &str) -> Result<Array, MapError> {
+        Array::of(&self.map(map)?, map)
+    }
+
+    /// A hash table that the programs look into.
+    ///
+    /// # Errors
+    /// A [`MapError`].
+    pub fn table(&self, map: &str) -> Result<Table, MapError> {
+        Table::of(&self.map(map)?, map)
+    }
+
+    /// The records of a ring buffer (BPF_MAP_TYPE_RINGBUF), each given to `each` as it is read.
+    ///
+    /// # Errors
+    /// A [`MapError`].
+    pub fn ring<'a>(
+        &self,
+        map: &str,
+        each: impl FnMut(&[u8]) + Send + 'a,
+    ) -> Result<Ring<'a>, MapError> {
+        Ring::of(&self.map(map)?, map, each)
+    }
+
+    /// The kernel's numbers of its programs, for who wants to see that they are gone.
+    pub fn program_ids(&self) -> Vec<u32> {
+        use std::os::fd::AsFd as _;
+        let id = |program: ProgramMut<'_>| libbpf_rs::Program::id_from_fd(program.as_fd()).ok();
+        self.0.progs_mut().filter_map(id).collect()
+    }
+
+    fn program(&self, name: &str) -> Option<ProgramMut<'_>> {
+        self.0.progs_mut().find(|program| program.name() == name)
+    }
+
+    fn found(&self, program: &str) -> Result<ProgramMut<'_>, AttachError> {
+        self.program(program).ok_or_else(|| AttachError::NoProgram {
+            program: program.to_owned(),
+            there: self.programs(),
+        })
+    }
+
+    fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, MapError> {
+        self.0.maps().find(|map| map.name() == name).ok_or_else(|| MapError::NoMap {
+            map: name.to_owned(),
+            there: listed(self.0.maps().map(|map| map.name().to_string_lossy().into_owned())),
+        })
+    }
+
+    fn programs(&self) -> String {
+        listed(self.0.progs().map(|program| program.name().to_string_lossy().into_owned()))
+    }
+}
+
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,50 @@
+//! A hash table that programs look into.
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+
+use super::MapError;
+
+/// A hash table (BPF_MAP_TYPE_HASH) whose keys and values are so many bytes.
+#[derive(Debug)]
+pub struct Table {
+    map: MapHandle,
+    name: String,
+}
+
+impl Table {
+    pub(super) fn of(map: &libbpf_rs::Map<'_>, name: &str) -> Result<Self, MapError> {
+        if map.map_type() != MapType::Hash {
+            return Err(MapError::Kind { map: name.to_owned(), wanted: "hash table" });
+        }
+        let refuse = |why: libbpf_rs::Error| MapError::Refused {
+            map: name.to_owned(),
+            why: why.to_string(),
+        };
+        let map = MapHandle::try_from(map).map_err(refuse)?;
+        Ok(Self { map, name: name.to_owned() })
+    }
+
+    /// The key has this value from now on.
+    ///
+    /// # Errors
+    /// [`MapError::Refused`]: the table is full, or a length is not the table's.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+        self.map.update(key, value, MapFlags::ANY).map_err(|why| self.refuse(&why))
+    }
+
+    /// The key is gone; whether it was there.
+    ///
+    /// # Errors
+    /// [`MapError::Refused`]: the length is not the table's.
+    pub fn remove(&self, key: &[u8]) -> Result<bool, MapError> {
+        match self.map.delete(key) {
+            Ok(()) => Ok(true),
+            Err(why) if why.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
+            Err(why) => Err(self.refuse(&why)),
+        }
+    }
+
+    fn refuse(&self, why: &libbpf_rs::Error) -> MapError {
+        MapError::Refused { map: self.name.clone(), why: why.to_string() }
+    }
+}

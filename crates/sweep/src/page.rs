@@ -1,0 +1,186 @@
+//! One HTML page with everything in it: no script, and nothing to fetch.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::plot::{self, Key, Plot, SIZE, Shown};
+use crate::sheet::Sheet;
+
+/// The most rows of a table: beyond them, nobody reads and browsers stall.
+const MOST_ROWS: usize = 2_000;
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page.
+pub struct Page {
+    /// Its title and first heading.
+    pub title: String,
+    /// What was left out and why, or what to know first.
+    pub notes: Vec<String>,
+    /// One after the other.
+    pub sections: Vec<Section>,
+    /// Sentences at the foot.
+    pub footer: Vec<String>,
+}
+
+/// What one sweep found, for all the forms in which it is told.
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// Sentences: what was asked, what was assumed, what to make of the answer.
+    pub about: Vec<String>,
+    /// What goes to the terminal.
+    pub summary: Sheet,
+    /// Plots of the summary.
+    pub plots: Vec<Plot>,
+    /// What goes to files and to the page only.
+    pub parts: Vec<Part>,
+}
+
+/// All numbers of one question, with their plots.
+pub struct Part {
+    /// Its heading.
+    pub title: String,
+    /// Before the numbers.
+    pub plots: Vec<Plot>,
+    /// The numbers, folded away.
+    pub sheet: Sheet,
+}
+
+impl Section {
+    /// Every table, the summary first.
+    pub fn sheets(&self) -> impl Iterator<Item = &Sheet> {
+        std::iter::once(&self.summary).chain(self.parts.iter().map(|part| &part.sheet))
+    }
+}
+
+impl Page {
+    /// The page as HTML. Whatever stands in its texts, a browser runs and loads nothing for it.
+    pub fn to_html(&self) -> String {
+        let mut plots = 0;
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    meta http-equiv="Content-Security-Policy"
+                        content="default-src 'none'; style-src 'unsafe-inline'";
+                    title { (self.title) }
+                    style { (PreEscaped(STYLE)) (PreEscaped(plot::style())) }
+                }
+                body {
+                    main {
+                        h1 { (self.title) }
+                        @for note in &self.notes { p.note { (note) } }
+                        @for section in &self.sections { (whole(section, &mut plots)) }
+                        footer { @for sentence in &self.footer { p { (sentence) } } }
+                    }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+fn whole(section: &Section, plots: &mut usize) -> Markup {
+    html! {
+        section {
+            h2 { (section.title) }
+            @for sentence in &section.about { p { (sentence) } }
+            (table(&section.summary, &section.title))
+            @for plot in &section.plots { (figure(plot, plots)) }
+            @for part in &section.parts {
+                h3 { (part.title) }
+                @for plot in &part.plots { (figure(plot, plots)) }
+                details {
+                    summary { "The numbers (" (part.sheet.file()) ")" }
+                    (table(&part.sheet, &part.title))
+                }
+            }
+        }
+    }
+}
+
+fn table(sheet: &Sheet, caption: &str) -> Markup {
+    html! {
+        @if sheet.rows.len() > MOST_ROWS {
+            p { "The first " (MOST_ROWS) " of " (sheet.rows.len()) " rows." }
+        }
+        div.wide role="region" aria-label=(sheet.file()) tabindex="0" {
+            table {
+                caption { (caption) }
+                thead {
+                    tr { @for (_, title) in sheet.columns { th scope="col" { (title) } } }
+                }
+                tbody {
+                    @for row in sheet.rows.iter().take(MOST_ROWS) {
+                        tr {
+                            @for value in row {
+                                td.number[value.is_number()] { (value.to_text()) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn figure(plot: &Plot, before: &mut usize) -> Markup {
+    *before += 1;
+    let (title, description) = (format!("plot-{before}-title"), format!("plot-{before}-text"));
+    let names = format!("{title} {description}");
+    html! {
+        figure {
+            figcaption { (plot.title) }
+            svg viewBox={ "0 0 " (SIZE.0) " " (SIZE.1) } role="img" aria-labelledby=(names) {
+                title id=(title) { (plot.title) }
+                desc id=(description) { (plot.description) }
+                (PreEscaped(plot::draw(plot)))
+            }
+            (legend(plot))
+            p.seen { (plot.description) }
+        }
+    }
+}
+
+fn legend(plot: &Plot) -> Markup {
+    let keys = plot::legend(plot);
+    html! {
+        @if !keys.is_empty() {
+            ul.legend { @for key in keys { li { (sample(key)) } } }
+        }
+    }
+}
+
+fn sample(key: Key<'_>) -> Markup {
+    html! {
+        @match key {
+            Key::Line(name, colour) => {
+                svg viewBox="0 0 40 8" width="40" height="8" aria-hidden="true" {
+                    line x1="0" y1="4" x2="40" y2="4" stroke=(colour) stroke-width="2" {}
+                }
+                " " (name)
+            }
+            Key::Class(name, colour) => {
+                svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" {
+                    rect width="16" height="16" fill=(colour) {}
+                }
+                " " (name)
+            }
+            Key::Mark(name, shown) => {
+                span aria-hidden="true" { (glyph(shown)) } " " (name)
+            }
+        }
+    }
+}
+
+fn glyph(shown: Shown) -> &'static str {
+    match shown {
+        Shown::Disc => "●",
+        Shown::Triangle => "▲",
+        Shown::Cross => "×",
+        Shown::Ring => "○",
+    }
+}

@@ -1,0 +1,93 @@
+//! A plane: cells of a few classes, with lines and marks over them.
+
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+use super::colours::{CLASSES, INK};
+use super::{Drawn, Line};
+
+/// What a plane shows.
+#[derive(Default)]
+pub struct Plane {
+    /// Names of the classes, the best first; at most [`super::MOST_CLASSES`].
+    pub classes: Vec<String>,
+    /// They may be of any size; later ones cover earlier ones.
+    pub cells: Vec<Cell>,
+    /// Over the cells; at most [`super::MOST_LINES`].
+    pub lines: Vec<Line>,
+    /// What each mark used here means.
+    pub shown: Vec<(&'static str, Shown)>,
+    /// Over all else.
+    pub marks: Vec<Mark>,
+}
+
+/// A rectangle of one class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// One corner.
+    pub from: (f64, f64),
+    /// The other.
+    pub to: (f64, f64),
+    /// Position in [`Plane::classes`].
+    pub class: usize,
+}
+
+/// A point with a name beside it, or none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Where.
+    pub at: (f64, f64),
+    /// How it looks.
+    pub shown: Shown,
+    /// Stands beside it.
+    pub name: String,
+}
+
+/// How a mark looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// A filled disc.
+    Disc,
+    /// A filled triangle.
+    Triangle,
+    /// A diagonal cross.
+    Cross,
+    /// A circle.
+    Ring,
+}
+
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+pub(super) fn draw_cells<'b>(chart: &mut Chart<'_, 'b>, plane: &Plane) -> Drawn<'b> {
+    let cells = plane.cells.iter().filter_map(|cell| {
+        let (colour, _) = CLASSES.get(cell.class)?;
+        Some(Rectangle::new([cell.from, cell.to], colour.filled()))
+    });
+    chart.draw_series(cells)?;
+    Ok(())
+}
+
+/// Half the size of a mark, in pixels.
+const RADIUS: i32 = 5;
+
+pub(super) fn draw_marks<'b>(chart: &mut Chart<'_, 'b>, plane: &Plane) -> Drawn<'b> {
+    let text = ("sans-serif", 13).into_font().color(&INK);
+    for mark in &plane.marks {
+        let style = INK.stroke_width(2);
+        match mark.shown {
+            Shown::Disc => chart.draw_series([Circle::new(mark.at, RADIUS, INK.filled())]),
+            Shown::Ring => chart.draw_series([Circle::new(mark.at, RADIUS, style)]),
+            Shown::Triangle => {
+                chart.draw_series([TriangleMarker::new(mark.at, RADIUS + 1, INK.filled())])
+            }
+            Shown::Cross => chart.draw_series([Cross::new(mark.at, RADIUS, style)]),
+        }?;
+        if mark.name.is_empty() {
+            continue;
+        }
+        let beside = EmptyElement::at(mark.at)
+            + Text::new(mark.name.clone(), (RADIUS + 3, -RADIUS - 9), text.clone());
+        chart.draw_series([beside])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! The soft modem study (Jones and Saroiu, "Predictability Requirements of a Soft Modem"): what
+//! becomes of a call, and of everything beside it, when a soft device is served in a hard
+//! interrupt, a softirq, a thread or a reserved thread.
+//!
+//! - [`live`]: on this host.
+//! - [`map`]: in virtual time, with [`virtual_time`]'s devices, drivers and services.
+//! - [`page`]: both on one page.
+//! - [`command`]: both as subcommands, for `soft-modem` and for `punctual lab soft-modem`.
+
+pub mod command;
+pub mod live;
+pub mod map;
+pub mod page;
+pub mod virtual_time;

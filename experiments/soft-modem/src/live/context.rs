@@ -1,0 +1,76 @@
+//! The contexts of the study (§5), as this kernel has them.
+
+use punctual_model::{Duration, Reservation, Service};
+use punctual_runtime::callback;
+
+/// Where the driver runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// Nowhere: the control case.
+    None,
+    /// INT: in the hard interrupt of a software clock.
+    Interrupt,
+    /// DPC: in the softirq of a timer.
+    Softirq,
+    /// THR at an ordinary priority.
+    Ordinary,
+    /// THR at a real-time priority.
+    RealTime,
+    /// RES, hard: SCHED_DEADLINE.
+    ReservedHard,
+    /// RES, soft: our timetable.
+    ReservedSoft,
+}
+
+/// Of a real-time driver thread: below the callback that is to come first.
+pub const DRIVER_PRIORITY: u8 = callback::PRIORITY - 18;
+
+impl Context {
+    /// In the order in which they are run: what disturbs the host most comes last.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Interrupt,
+        Self::Softirq,
+        Self::RealTime,
+        Self::ReservedHard,
+        Self::ReservedSoft,
+        Self::Ordinary,
+    ];
+
+    /// A short name, for tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Interrupt => "INT",
+            Self::Softirq => "DPC",
+            Self::Ordinary => "THR ordinary",
+            Self::RealTime => "THR real-time",
+            Self::ReservedHard => "RES hard",
+            Self::ReservedSoft => "RES soft",
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> String {
+        let reservation = reservation();
+        match self {
+            Self::None => "no modem".into(),
+            Self::Interrupt => "BPF in the hard interrupt of a perf software clock".into(),
+            Self::Softirq => "BPF in the softirq of a bpf_timer".into(),
+            Self::Ordinary => "native, a thread of SCHED_OTHER".into(),
+            Self::RealTime => format!("native, a thread of SCHED_FIFO {DRIVER_PRIORITY}"),
+            Self::ReservedHard => format!("native, {reservation} of SCHED_DEADLINE"),
+            Self::ReservedSoft => format!("native, {reservation} of a timetable, soft"),
+        }
+    }
+
+    /// Whether the core runs in the kernel's BPF machine.
+    pub fn is_in_kernel(self) -> bool {
+        matches!(self, Self::Interrupt | Self::Softirq)
+    }
+}
+
+/// What the study found to be enough, and used (§6.4): X = 2 ms every Y = 8 ms.
+pub fn reservation() -> Reservation {
+    Reservation::new(Service::from_millis(2), Duration::from_millis(8)).expect("2 of 8 ms")
+}

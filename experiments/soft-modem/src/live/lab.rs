@@ -1,0 +1,90 @@
+//! One call in one context, with competitors and callback.
+
+use modem_call::competitors::Competitors;
+use punctual_linux::bpf::Object;
+use punctual_linux::{clock, host};
+use punctual_model::Duration;
+use punctual_softmodem::fsk::Recording;
+
+use super::context::Context;
+use super::plan::Plan;
+use super::record::Served;
+use super::report::{ContextReport, DriverReport};
+use super::wakeups::{self, Wakeups};
+use super::{Args, Error, Run, kernel, threads};
+
+/// From saying go to sample 0.
+const LEAD_IN: Duration = Duration::from_millis(20);
+
+/// Everything that a study is made of.
+pub(super) struct Lab<'a> {
+    pub(super) args: &'a Args,
+    pub(super) cpu: usize,
+    pub(super) recording: Recording,
+    pub(super) object: Result<Object, Error>,
+    pub(super) native: Plan,
+    pub(super) in_kernel: Option<Plan>,
+}
+
+impl Lab<'_> {
+    /// One call in one context, with the callback beside it.
+    pub(super) fn measure(&self, context: Context) -> Result<(ContextReport, Option<Run>), Error> {
+        let stolen_before = host::stolen();
+        let (seen, run) = match context {
+            Context::None => (self.control_case()?, None),
+            Context::Interrupt | Context::Softirq => {
+                let (seen, served) = self.in_kernel(context)?;
+                (seen, self.in_kernel.clone().map(|plan| Run { context, plan, served }))
+            }
+            _ => {
+                let (seen, served) = self.in_thread(context)?;
+                (seen, Some(Run { context, plan: self.native.clone(), served }))
+            }
+        };
+        let stolen = host::stolen().zip(stolen_before).map(|(after, before)| after - before);
+        let driver = run.as_ref().map(DriverReport::of);
+        let row = ContextReport {
+            stolen_ms: stolen.map(|stolen| stolen.as_nanos() / 1_000_000),
+            ..ContextReport::of(context, driver, &seen)
+        };
+        Ok((row, run))
+    }
+
+    fn control_case(&self) -> Result<wakeups::Seen, Error> {
+        let length = self.native.length();
+        let _competitors = self.competitors()?;
+        let callback = Wakeups::start(self.cpu, length)?;
+        clock::sleep(length);
+        Ok(callback.stop())
+    }
+
+    fn in_kernel(&self, context: Context) -> Result<(wakeups::Seen, Served), Error> {
+        let object = match &self.object {
+            Ok(object) => object,
+            Err(Error::Load(why)) => return Err(Error::Load(why.clone())),
+            // Loading the same again says the same.
+            Err(_) => &kernel::load(self.args.lines, &self.recording)?,
+        };
+        let Some(plan) = &self.in_kernel else {
+            unreachable!("what was loaded was measured");
+        };
+        let _competitors = self.competitors()?;
+        let callback = Wakeups::start(self.cpu, plan.length())?;
+        let served = kernel::serve(object, context, self.cpu, self.args.lines, plan)?;
+        Ok((callback.stop(), served))
+    }
+
+    fn in_thread(&self, context: Context) -> Result<(wakeups::Seen, Served), Error> {
+        let plan = &self.native;
+        // Before the competitors: among them an ordinary thread would take seconds to begin.
+        let ready = threads::ready(context, self.cpu, self.args.lines, plan, &self.recording)?;
+        let _competitors = self.competitors()?;
+        let callback = Wakeups::start(ready.cpu.unwrap_or(self.cpu), plan.length())?;
+        let served = ready.run(clock::now() + LEAD_IN);
+        Ok((callback.stop(), served))
+    }
+
+    fn competitors(&self) -> Result<Competitors, Error> {
+        Ok(Competitors::start(usize::from(self.args.competitors))?)
+    }
+}

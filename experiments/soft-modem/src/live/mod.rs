@@ -1,0 +1,211 @@
+//! The study on this host: one call, served in each context in turn, and what that does to others.
+//!
+//! - [`plan`]: the phases of the call, and how much work an interrupt is.
+//! - [`context`]: where the driver runs.
+//! - [`kernel`], [`threads`]: the driver there; [`record`]: its services.
+//! - `lab`: one call in one context, among competitors.
+//! - [`sizing`]: what the modem core costs here.
+//! - [`wakeups`]: the coexisting callback.
+//! - [`report`], [`tables`]: what that amounts to.
+
+pub mod context;
+mod error;
+pub mod kernel;
+mod lab;
+pub mod plan;
+pub mod record;
+pub mod report;
+pub mod sizing;
+pub mod tables;
+pub mod threads;
+pub mod wakeups;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use modem_call::competitors::Competitors;
+use punctual_linux::bpf::{self, Object};
+use punctual_linux::sched::{self, Class, Restore};
+use punctual_linux::{clock, host, memory, thread};
+use punctual_model::{Duration, Instant, Service};
+use punctual_softmodem::LineQuality;
+use punctual_softmodem::fsk::Recording;
+
+use context::{Context, DRIVER_PRIORITY};
+use plan::Plan;
+use record::Served;
+use report::{ContextReport, Report};
+
+pub use error::Error;
+use lab::Lab;
+
+/// What to run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// How long each call lasts; the study's lasted 28 s
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=30))]
+    pub seconds: u64,
+    /// Lines served at each interrupt; their work is repeated until it costs what the study's did
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub lines: u32,
+    /// Spinning ordinary threads on each CPU
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=256))]
+    pub competitors: u16,
+    /// The CPU for the driver and the callback [default: the last on which an interrupt can be had]
+    #[arg(long)]
+    pub cpu: Option<usize>,
+    /// Draws the noise of the line
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Also write live.json, live.txt, services.csv and callback_gaps.csv into this folder
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Of the thread that follows the call: above the driver, so that no phase is late, and asleep.
+const FOLLOWER_PRIORITY: u8 = DRIVER_PRIORITY + 5;
+
+/// Runs it, prints it, and writes it.
+pub fn main(args: &Args) -> Result<(), Error> {
+    let (report, runs) = run(args, &mut |context| eprintln!("{context} …"))?;
+    let text = tables::text(&report);
+    // Whole numbers, words and lists of them: JSON has them all.
+    let json = serde_json::to_string_pretty(&report).expect("a report can be written") + "\n";
+    if let Some(folder) = &args.results {
+        write(folder, "live.json", json.as_bytes())?;
+        write(folder, "live.txt", text.as_bytes())?;
+        for sheet in [tables::services(&runs), tables::gaps(&report)] {
+            write(folder, &sheet.file(), &sheet.to_csv())?;
+        }
+    }
+    let page = if args.json { json } else { text };
+    let printed = io::stdout().write_all(page.as_bytes());
+    // Who has seen enough closes the pipe.
+    match printed {
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::Results { path: "standard output".into(), why })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    let path = folder.join(name);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&path, bytes))
+        .map_err(|why| Error::Results { path, why })
+}
+
+/// A call that was served.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Where.
+    pub context: Context,
+    /// What was to be served.
+    pub plan: Plan,
+    /// What was.
+    pub served: Served,
+}
+
+/// Runs every context; the report, and the services of each context that was run.
+///
+/// # Errors
+/// An [`Error`] if nothing can be measured here at all. A context that cannot be run is in the report,
+/// with the reason.
+pub fn run(args: &Args, tell: &mut dyn FnMut(&str)) -> Result<(Report, Vec<Run>), Error> {
+    // A page fault is a disk access in the middle of a service. Without the right to lock it runs too.
+    let _locked = memory::lock_all();
+    // Known before anything is measured.
+    sched::try_out(Class::Fifo { priority: FOLLOWER_PRIORITY })?;
+    let restore = Restore::current()?;
+    let lines = args.lines;
+    let recording = Recording::of_far_end(LineQuality::default(), args.seed);
+    let length = Duration::from_secs(args.seconds);
+
+    tell("measuring what the core costs");
+    let cpu = args.cpu.unwrap_or_else(suitable_cpu);
+    // What it starts begins as ordinary threads: competitors that spin above everybody end a host.
+    sched::set_resetting(thread::current(), Class::Fifo { priority: FOLLOWER_PRIORITY })?;
+    let object = kernel::load(lines, &recording);
+    let (native_pass, kernel_pass) = measure_core(args, cpu, &recording, &object)?;
+    let lab = Lab {
+        args,
+        cpu,
+        recording,
+        object,
+        native: Plan::new(length, native_pass),
+        in_kernel: kernel_pass.map(|pass| Plan::new(length, pass)),
+    };
+    let began = clock::now();
+    let (mut contexts, mut runs) = (Vec::new(), Vec::new());
+    for context in Context::ALL {
+        tell(context.name());
+        match lab.measure(context) {
+            Ok((row, run)) => {
+                contexts.push(row);
+                runs.extend(run);
+            }
+            Err(why) => contexts.push(ContextReport::absent(context, why.to_string())),
+        }
+    }
+    drop(restore);
+    let report = Report {
+        host: machine(began),
+        cpu,
+        competitors_per_cpu: usize::from(args.competitors),
+        lines,
+        length_ns: length.as_nanos(),
+        seed: args.seed,
+        native_pass_ns: native_pass.as_nanos(),
+        kernel_pass_ns: kernel_pass.map(Service::as_nanos),
+        contexts,
+    };
+    Ok((report, runs))
+}
+
+/// What the core costs in a thread and in the kernel, where the driver will be and among the same
+/// competitors: two CPUs that share a core are slower when both are busy.
+fn measure_core(
+    args: &Args,
+    cpu: usize,
+    recording: &Recording,
+    object: &Result<Object, Error>,
+) -> Result<(Service, Option<Service>), Error> {
+    let before = thread::affinity();
+    let _competitors = Competitors::start(usize::from(args.competitors))?;
+    thread::pin_to(cpu)?;
+    let native = sizing::native(args.lines, recording);
+    let kernel = match object {
+        Ok(object) => Some(sizing::in_kernel(object, args.lines)),
+        Err(_) => None,
+    };
+    thread::set_affinity(&before)?;
+    Ok((native, kernel.transpose()?))
+}
+
+/// The last CPU on which an interrupt was seen; if there is none, the last.
+fn suitable_cpu() -> usize {
+    let cpus = thread::affinity();
+    let works = |cpu: &&usize| bpf::probe::on(**cpu).is_ok_and(|f| f.hard_interrupt.works());
+    cpus.iter().rev().find(works).or(cpus.last()).copied().unwrap_or(0)
+}
+
+fn machine(began: Instant) -> String {
+    let machine = host::machine();
+    let virtualisation = match machine.virtualisation {
+        host::Virtualisation::NoneSeen => "no hypervisor seen".to_owned(),
+        host::Virtualisation::Under(name) => format!("under {name}"),
+    };
+    let took = clock::now().saturating_since(began);
+    format!(
+        "Linux {} (preemption: {}), {} CPUs, {virtualisation}; the calls took {:.0} s.",
+        machine.kernel_release,
+        machine.preemption.as_deref().unwrap_or("not known"),
+        machine.cpus_online,
+        took.as_secs_f64(),
+    )
+}

@@ -1,0 +1,123 @@
+//! The driver as a thread: ordinary, real-time, reserved.
+
+use std::sync::mpsc;
+
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, thread};
+use punctual_model::reservation::Enforcement;
+use punctual_model::{Duration, Instant};
+use punctual_runtime::reservation::{Reservations, Reserved};
+use punctual_softmodem::fsk::{Line, Recording};
+
+use super::Error;
+use super::context::{Context, DRIVER_PRIORITY, reservation};
+use super::plan::Plan;
+use super::record::{Served, Service, position};
+
+/// A driver's thread that is ready, and waits to be told when sample 0 begins.
+pub struct Ready {
+    /// The CPU that it may run on only, if there is one.
+    pub cpu: Option<usize>,
+    go: mpsc::SyncSender<Instant>,
+    thread: std::thread::JoinHandle<Served>,
+}
+
+/// Starts the thread and puts it into its class. `cpu`: where a thread runs that is not reserved.
+pub fn ready(
+    context: Context,
+    cpu: usize,
+    lines: u32,
+    plan: &Plan,
+    recording: &Recording,
+) -> Result<Ready, Error> {
+    let (go, wait) = mpsc::sync_channel(1);
+    let (say, told) = mpsc::sync_channel::<Result<Option<usize>, Error>>(1);
+    let (plan, recording) = (plan.clone(), recording.clone());
+    let body = move || {
+        let mut bank: Vec<Line> = (0..lines).map(Line::new).collect();
+        // Held until the thread ends; a thread leaves its class by itself.
+        let entered = enter(context, cpu);
+        let (answer, _reserved) = match entered {
+            Ok((cpu, reserved)) => (Ok(cpu), reserved),
+            Err(why) => (Err(why), None),
+        };
+        let may_run = answer.is_ok();
+        // The other end waits for exactly this message.
+        let _ = say.send(answer);
+        match wait.recv() {
+            Ok(start) if may_run => drive(&mut bank, &recording, &plan, start),
+            _ => Served::default(),
+        }
+    };
+    let thread = std::thread::Builder::new().name("driver".into()).spawn(body)?;
+    match told.recv() {
+        Ok(Ok(cpu)) => Ok(Ready { cpu, go, thread }),
+        Ok(Err(why)) => Err(why),
+        Err(mpsc::RecvError) => unreachable!("the thread says whether it has its class first"),
+    }
+}
+
+impl Ready {
+    /// Sample 0 begins then; what was served when the call is over.
+    pub fn run(self, start: Instant) -> Served {
+        // The thread waits for exactly this message.
+        let _ = self.go.send(start);
+        self.thread.join().expect("the driver does not panic")
+    }
+}
+
+/// Enters the class of the context; the CPU, and what holds a reservation.
+fn enter(context: Context, cpu: usize) -> Result<(Option<usize>, Option<Reserved>), Error> {
+    let enforcement = match context {
+        Context::ReservedHard => Enforcement::Hard,
+        Context::ReservedSoft => Enforcement::Soft,
+        _ => {
+            thread::pin_to(cpu)?;
+            // Said in both cases: a thread begins in the class of the one that made it.
+            let class = match context {
+                Context::RealTime => Class::Fifo { priority: DRIVER_PRIORITY },
+                _ => Class::Other { nice: 0 },
+            };
+            sched::set(thread::current(), class)?;
+            return Ok((Some(cpu), None));
+        }
+    };
+    let reservations = Reservations::new()?;
+    let reserved = Reserved::current(&reservations, reservation(), enforcement, false)?;
+    Ok((reserved.cpu(), Some(reserved)))
+}
+
+/// Serves at every interrupt. One that comes while another is served is served with it, since a
+/// service takes all that is pending.
+fn drive(bank: &mut [Line], recording: &Recording, plan: &Plan, start: Instant) -> Served {
+    let end = start + plan.length();
+    // Half of the shortest period there is: never more services than that.
+    let room = plan.length() / Duration::from_micros(1_250);
+    let mut services = Vec::with_capacity(room as usize);
+    let mut missed = 0;
+    let before = clock::thread_cpu_time();
+    let mut due = start + plan.phases()[0].period();
+    while due < end {
+        clock::sleep_until(due);
+        let begin = clock::now();
+        let phase = &plan.phases()[plan.at(begin.saturating_since(start))];
+        for line in bank.iter_mut() {
+            line.serve(recording, position(start, begin), phase.passes);
+        }
+        let done = clock::now();
+        services.push(Service { due: Some(due), begin, end: done });
+        due += phase.period();
+        while due < done {
+            due += phase.period();
+            missed += 1;
+        }
+    }
+    let cpu = clock::thread_cpu_time().saturating_sub(before);
+    Served {
+        start,
+        services,
+        lines: bank.iter().map(Line::stats).collect(),
+        missed,
+        cpu: Duration::from_nanos(cpu.as_nanos()),
+    }
+}

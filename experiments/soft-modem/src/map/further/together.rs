@@ -1,0 +1,220 @@
+//! Clients beside each other, on one CPU and on two.
+
+use punctual_analysis::supply::timetable::{Built, Limits, build};
+use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_policy::timetable;
+use punctual_sim::processor::Slots;
+use punctual_sweep::sheet::{Sheet, Value};
+
+use crate::map::judge::{CALLS, LENGTH};
+use crate::virtual_time::device::{Card, Device};
+use crate::virtual_time::driver::{Call, Outcome, run};
+use crate::virtual_time::service::Turns;
+
+/// Something with a device to serve.
+#[derive(Clone, Debug)]
+struct Client {
+    name: &'static str,
+    device: Device,
+    /// What it asks for; `None`: an ordinary thread.
+    reservation: Option<Reservation>,
+}
+
+fn reserved(text: &str) -> Option<Reservation> {
+    Some(text.parse().expect("a reservation of this file"))
+}
+
+fn modem(text: &str) -> Client {
+    Client { name: "modem", device: Device::of_the_study(Card::Latch), reservation: reserved(text) }
+}
+
+/// A player that fills two buffers of 20 ms in turn: one not begun before the next is heard.
+fn audio(text: &str) -> Client {
+    let device = Device {
+        period: Duration::from_millis(20),
+        batch: 882,
+        work: Service::from_millis(3),
+        piece: 882,
+        lines: 1,
+        card: Card::Latch,
+    };
+    Client { name: "audio player", device, reservation: reserved(text) }
+}
+
+fn cases() -> Vec<(&'static str, usize, Vec<Client>)> {
+    let many = |modems: usize| {
+        let mut clients = vec![audio("4ms/20ms")];
+        clients.extend((0..modems).map(|_| modem("2ms/8ms")));
+        clients
+    };
+    let ordinary = |client: Client| Client { reservation: None, ..client };
+    vec![
+        (
+            "modem and player, ordinary, beside a spinner",
+            1,
+            vec![ordinary(modem("1ms/1ms")), ordinary(audio("1ms/1ms"))],
+        ),
+        ("modem and player, reserved", 1, vec![modem("2ms/13ms"), audio("4ms/20ms")]),
+        ("the modem's reservation too small", 1, vec![modem("2ms/15ms"), audio("4ms/20ms")]),
+        ("the player's reservation too small", 1, vec![modem("2ms/13ms"), audio("2ms/20ms")]),
+        ("3 modems and a player", 1, many(3)),
+        ("4 modems and a player", 1, many(4)),
+        ("4 modems and a player", 2, many(4)),
+        ("7 modems and a player", 2, many(7)),
+        ("8 modems and a player", 2, many(8)),
+    ]
+}
+
+/// Reservations with a place.
+struct Placed {
+    /// One for each CPU that is used.
+    tables: Vec<Built>,
+    /// Of each reserved client: its CPU, and which owner it is there.
+    places: Vec<(usize, u32)>,
+}
+
+/// Puts each client on the first CPU that has room for it. If none has: why the last has not.
+fn place(clients: &[Client], cpus: usize) -> Result<Placed, String> {
+    let mut lists: Vec<Vec<Reservation>> = vec![Vec::new(); cpus];
+    let mut places = Vec::new();
+    for reservation in clients.iter().filter_map(|client| client.reservation) {
+        let mut refusal = String::new();
+        let fits = lists.iter().position(|list| {
+            let with: Vec<Reservation> = list.iter().copied().chain([reservation]).collect();
+            build(&with, Limits::default()).map_err(|why| refusal = why.to_string()).is_ok()
+        });
+        let cpu = fits.ok_or(refusal)?;
+        places.push((cpu, lists[cpu].len() as u32));
+        lists[cpu].push(reservation);
+    }
+    let built = lists.iter().filter(|list| !list.is_empty());
+    let built = built.map(|list| build(list, Limits::default()).map_err(|why| why.to_string()));
+    Ok(Placed { tables: built.collect::<Result<_, _>>()?, places })
+}
+
+/// Ten calls of one client, interrupts meeting its slots elsewhere each time.
+fn calls(client: &Client, run_once: impl Fn(Call) -> Outcome) -> (usize, u64) {
+    let period = client.device.period;
+    let outcomes: Vec<Outcome> = (0..CALLS)
+        .map(|at| {
+            run_once(Call {
+                start: Instant::ZERO + period * at / CALLS,
+                interrupts: LENGTH / period,
+                give_up_ppm: 1_000_000,
+                repeats_after: None,
+            })
+        })
+        .collect();
+    let intact = outcomes.iter().filter(|outcome| outcome.is_intact()).count();
+    (intact, outcomes.iter().map(Outcome::lost_ppm).max().unwrap_or(0))
+}
+
+/// Clients beside each other, on one CPU and on two.
+pub fn together() -> Sheet {
+    let mut rows = Vec::new();
+    for (case, cpus, clients) in cases() {
+        let head = |client: &str, reserved: String, cpu: String| {
+            vec![
+                Value::Text(case.into()),
+                Value::Count(cpus),
+                Value::Text(client.into()),
+                Value::Text(reserved),
+                Value::Text(cpu),
+            ]
+        };
+        let refused = |why: String| {
+            let mut row = head("all", "-".into(), "-".into());
+            row.extend([Value::Text(why), Value::Text("-".into()), Value::Share(None)]);
+            row
+        };
+        let Placed { tables, places } = match place(&clients, cpus) {
+            Ok(placed) => placed,
+            Err(why) => {
+                rows.push(refused(why));
+                continue;
+            }
+        };
+        let mut places = places.into_iter();
+        let mut told: Vec<Vec<Value>> = Vec::new();
+        for client in &clients {
+            let others = clients.len() as u32;
+            let (cpu, found) = match client.reservation {
+                // All of them and a spinner take turns.
+                None => ("0".to_owned(), {
+                    let turns = Turns { competitors: others, ..Turns::OF_THE_STUDY };
+                    calls(client, |call| run(&client.device, &mut turns.clone(), call))
+                }),
+                Some(_) => {
+                    let (cpu, owner) = places.next().expect("a place for each reservation");
+                    let table = &tables[cpu].table;
+                    let found = calls(client, |call| {
+                        let turns = timetable::Turns::new(table.clone(), Instant::ZERO);
+                        let mut slots = Slots::new(turns, owner).expect("each owner has slots");
+                        run(&client.device, &mut slots, call)
+                    });
+                    (cpu.to_string(), found)
+                }
+            };
+            let reserved = client.reservation.map_or("no".into(), |one| one.to_string());
+            let mut row = head(client.name, reserved, cpu);
+            let (intact, lost) = found;
+            row.extend([
+                Value::Text("yes".into()),
+                Value::Text(format!("{intact} of {CALLS}")),
+                Value::Share(Some(lost)),
+            ]);
+            // Clients that are alike, fare alike and share a CPU are one row.
+            if !told.contains(&row) {
+                told.push(row);
+            }
+        }
+        rows.extend(told);
+    }
+    Sheet {
+        name: "together",
+        columns: &[
+            ("case", "case"),
+            ("cpus", "CPUs"),
+            ("client", "client"),
+            ("reserved", "reserved"),
+            ("cpu", "on CPU"),
+            ("fits", "fits"),
+            ("intact", "calls intact"),
+            ("most_lost_ppm", "most lost"),
+        ],
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_admitted_together_is_served_whole_if_each_reservation_is_enough() {
+        for (case, cpus, clients) in cases() {
+            let Ok(Placed { tables, places }) = place(&clients, cpus) else {
+                assert!(clients.len() * 25 > cpus * 95, "{case} fits");
+                continue;
+            };
+            assert!(tables.len() <= cpus);
+            for (cpu, owner) in places {
+                let mut slots = tables[cpu].table.slots().iter();
+                assert!(slots.any(|slot| slot.owner == owner), "{case}");
+            }
+        }
+        let row = |sheet: &Sheet, case: &str, client: &str| {
+            let found = sheet.rows.iter().find(|row| {
+                row[0] == Value::Text(case.into()) && row[2] == Value::Text(client.into())
+            });
+            found.map(|row| row[6].clone())
+        };
+        let sheet = together();
+        let ten = Some(Value::Text("10 of 10".into()));
+        assert_eq!(row(&sheet, "modem and player, reserved", "modem"), ten);
+        assert_eq!(row(&sheet, "the modem's reservation too small", "audio player"), ten);
+        assert_eq!(row(&sheet, "the player's reservation too small", "modem"), ten);
+        assert_ne!(row(&sheet, "the modem's reservation too small", "modem"), ten);
+        assert_ne!(row(&sheet, "the player's reservation too small", "audio player"), ten);
+    }
+}

@@ -1,0 +1,113 @@
+//! One run as plots: Figures 1 to 16 of the study.
+
+use punctual_sweep::plot::{Axis, Line, MOST_LINES, Plot, Shape};
+
+use super::{Run, Service};
+use crate::live::report::{BUCKET_NS, ContextReport, Report, pc99};
+
+/// For drawing only.
+fn millis(nanos: u64) -> f64 {
+    nanos as f64 / 1e6
+}
+
+/// The highest of `heights` that is drawn: what goes beyond is cut there.
+fn top(heights: impl Iterator<Item = f64>, at_least: f64, at_most: f64) -> f64 {
+    (heights.fold(at_least, f64::max) * 1.05).min(at_most)
+}
+
+/// Interrupt periods and elapsed times of one context (Figures 1, 2, 4, 8, 9, 15).
+pub(super) fn services(run: &Run, context: &ContextReport) -> Option<Plot> {
+    const HIGHEST_MS: f64 = 30.0;
+    let own = || run.services.iter().filter(|service| service.context == context.context);
+    let last = own().map(|service| millis(service.at_ns)).fold(0.0, f64::max);
+    own().next()?;
+    let highest = top(
+        own().map(|one| millis(one.elapsed_ns.max(one.since_ns.unwrap_or(0)))),
+        millis(pc99::PERIOD.1),
+        HIGHEST_MS,
+    );
+    let limit = |name: &str, ns: u64| Line {
+        name: name.into(),
+        points: vec![Some((0.0, millis(ns))), Some((last, millis(ns)))],
+    };
+    let line = |name: &str, height: &dyn Fn(&Service) -> Option<u64>| Line {
+        name: name.into(),
+        points: own()
+            .map(|one| Some((millis(one.at_ns), millis(height(one)?).min(highest))))
+            .collect(),
+    };
+    Some(Plot {
+        title: format!("{}: between services, and elapsed in each", context.context),
+        description: format!(
+            "Milliseconds from one service to the next and elapsed in each, against the time of the \
+             call, for {}. Longer ones than {highest:.0} ms are cut there.",
+            context.words
+        ),
+        x: Axis::new("time of the call, ms", 0.0, last),
+        y: Axis::new("ms", 0.0, highest),
+        shape: Shape::Lines(vec![
+            line("since the service before", &|one| one.since_ns),
+            line("elapsed", &|one| Some(one.elapsed_ns)),
+            limit("PC 99: interrupts at least 3 ms apart", pc99::PERIOD.0),
+            limit("PC 99: interrupts at most 16 ms apart", pc99::PERIOD.1),
+            limit("PC 99: deferred calls", pc99::DEFERRED),
+            limit("PC 99: interrupts off", pc99::INTERRUPT),
+        ]),
+    })
+}
+
+/// Samples pending after each service (Figures 5 to 7, 14).
+pub(super) fn pending(run: &Run) -> Option<Plot> {
+    const RING: f64 = 512.0;
+    let contexts = run.report.contexts.iter().filter(|context| context.driver.is_some());
+    let line = |context: &ContextReport| {
+        let own = run.services.iter().filter(|service| service.context == context.context);
+        let point = |one: &Service| Some((millis(one.at_ns), (one.pending as f64).min(RING)));
+        Line { name: context.context.clone(), points: own.map(point).collect() }
+    };
+    let lines: Vec<Line> = contexts.take(MOST_LINES).map(line).collect();
+    let points = || lines.iter().flat_map(|line| line.points.iter().flatten());
+    points().next()?;
+    let last = points().map(|(x, _)| *x).fold(0.0, f64::max);
+    let highest = top(points().map(|(_, y)| *y), 1.0, RING);
+    Some(Plot {
+        title: "Samples pending after each service".into(),
+        description: "Samples that came while a service ran, against the time of the call, a line \
+                      for each context. At 512 a card's ring wraps; more is cut there."
+            .into(),
+        x: Axis::new("time of the call, ms", 0.0, last),
+        y: Axis::new("samples", 0.0, highest),
+        shape: Shape::Lines(lines),
+    })
+}
+
+/// What a 1 ms callback saw (Figures 10 to 13, 16).
+pub(super) fn gaps(report: &Report) -> Option<Plot> {
+    const LONGEST_MS: f64 = 6.0;
+    let with = report.contexts.iter().filter(|context| !context.gaps.is_empty());
+    let line = |context: &ContextReport| {
+        let mut points = Vec::new();
+        for &(bucket, count) in &context.gaps {
+            let (from, to) = (millis(bucket * BUCKET_NS), millis((bucket + 1) * BUCKET_NS));
+            if from < LONGEST_MS && count > 0 {
+                let height = (count as f64).log10();
+                points.extend([Some((from, 0.0)), Some((from, height)), Some((to, height))]);
+                points.push(Some((to, 0.0)));
+            }
+        }
+        Line { name: context.context.clone(), points }
+    };
+    let lines: Vec<Line> = with.take(MOST_LINES).map(line).collect();
+    let heights = || lines.iter().flat_map(|line| line.points.iter().flatten()).map(|(_, y)| *y);
+    heights().next()?;
+    Some(Plot {
+        title: "Between two wake-ups of a 1 ms callback at top priority".into(),
+        description: format!(
+            "How often two wake-ups were so far apart, in buckets of 50 µs, as powers of ten, a line \
+             for each context; above {LONGEST_MS} ms the table has the longest."
+        ),
+        x: Axis::new("between wake-ups, ms", 0.0, LONGEST_MS),
+        y: Axis::new("wake-ups, powers of ten", 0.0, heights().fold(0.5, f64::max) * 1.05),
+        shape: Shape::Lines(lines),
+    })
+}

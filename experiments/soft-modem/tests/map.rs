@@ -1,0 +1,90 @@
+//! What is kept of the study in virtual time is what comes out, however many threads work on it.
+
+use punctual_model::Duration;
+use punctual_sweep::workers::Workers;
+use soft_modem::map::judge::{Class, Served};
+use soft_modem::map::plane::{CARDS, Column, Grid, judge_all};
+use soft_modem::map::tables::{Agreement, TwelvePoints, agreement, edges, whole};
+use soft_modem::map::transfers;
+
+/// Every whole millisecond up to a little beyond the study's longest.
+const COARSE: Grid = Grid {
+    step: Duration::from_millis(1),
+    shortest: Duration::from_millis(1),
+    longest: Duration::from_millis(24),
+};
+
+fn coarse(threads: usize) -> Vec<Column> {
+    judge_all(&COARSE, &Workers::new(threads))
+}
+
+/// A kept file: `soft-modem map --out results/virtual` makes them, with `--step 1ms --longest 24ms`
+/// into `results/virtual/coarse`.
+fn kept(name: &str) -> String {
+    let path = format!("{}/results/virtual/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{path}: {why}"))
+}
+
+fn csv(sheet: punctual_sweep::sheet::Sheet) -> String {
+    String::from_utf8(sheet.to_csv()).expect("CSV of numbers is text")
+}
+
+#[test]
+fn the_coarse_map_is_the_kept_one_with_one_thread_and_with_two() {
+    let kept = kept("coarse/reservation-map.csv");
+    for threads in [1, 2] {
+        assert_eq!(csv(whole(&coarse(threads))), kept, "{threads} threads");
+    }
+}
+
+#[test]
+fn the_table_is_the_kept_one() {
+    assert_eq!(csv(TwelvePoints::judge().sheet()), kept("table-3.csv"));
+}
+
+#[test]
+fn at_a_fixed_place_simulation_and_proof_draw_the_same_border() {
+    let plane = coarse(2);
+    for (card, (.., name)) in CARDS.iter().enumerate() {
+        for (served, how) in Served::ALL.iter().enumerate() {
+            let found = agreement(&plane, card, served);
+            assert_eq!(found.contradictions, 0, "{name}, {how:?}: {found:?}");
+            if *how == Served::Fixed {
+                assert_eq!(found.unproven, 0, "{name}: {found:?}");
+                assert_eq!(found.sufficient, found.proven);
+            }
+        }
+    }
+    assert_ne!(agreement(&plane, 0, 0), Agreement::default());
+    // The table of edges is of the same plane.
+    assert_eq!(edges(&plane).rows.len(), plane.len());
+}
+
+/// RSV-01: all but 1/7 are where the study found them, if its driver is a latch.
+#[test]
+fn eleven_of_the_twelve_points_are_on_the_studys_side() {
+    let points = TwelvePoints::judge();
+    let (latch, fixed) = (0, 0);
+    assert_eq!(points.on_the_same_side(latch, fixed), 11);
+    for (measured, point) in points.rows() {
+        let found = point.cards[latch].verdicts[fixed].class() == Class::Sufficient;
+        let is_odd = (measured.budget_ms, measured.period_ms) == (1, 7);
+        let expected = measured.class == Class::Sufficient && !is_odd;
+        assert_eq!(found, expected, "{measured:?}");
+    }
+}
+
+/// Real modems end to end: whether they carry the file hangs on seeds, and not on who computes it.
+#[test]
+fn transfers_are_the_same_with_one_thread_and_with_two() {
+    let name = "RES 7ms/20ms hard";
+    let mut rows = transfers::rows();
+    rows.retain(|row| row.context.name() == name);
+    assert_eq!(rows.len(), 1);
+    let [once, again] =
+        [1, 2].map(|threads| transfers::transfer_all(&rows, 4, &Workers::new(threads)));
+    assert_eq!(once, again);
+    // The ring, which has time for such gaps, loses nothing.
+    let ring = &once[0].variants[1];
+    assert!(ring.iter().all(|one| one.took.is_some() && one.samples_lost == 0), "{ring:?}");
+}
