@@ -8,12 +8,15 @@ mod doctor;
 mod exit;
 mod explore;
 mod host_profile;
+mod inject;
+mod lab;
 mod modem;
 mod output;
 mod run;
 mod serve;
 mod simulate;
 mod status;
+mod why;
 
 use std::process::ExitCode;
 
@@ -39,6 +42,9 @@ enum Command {
     Status(status::Args),
     Demo(demo::Args),
     Modem(modem::Args),
+    Why(why::Args),
+    Inject(inject::Args),
+    Lab(lab::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +60,9 @@ fn main() -> ExitCode {
         Command::Status(args) => status::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Modem(args) => modem::main(&args),
+        Command::Why(args) => why::main(&args),
+        Command::Inject(args) => inject::main(&args),
+        Command::Lab(args) => lab::main(&args),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -1,6 +1,11 @@
 //! What happened: one event schema for simulated and live runs, and what follows from it.
 //!
 //! - `event`: the events and where they are sent.
+//! - `subject`: whose jobs they are, and what was promised to them.
+//! - `file`: how a trace is kept.
+//! - `kernel`: what the kernel did meanwhile.
+//! - `check`: whether each promise was kept.
+//! - `cause`: why a job was late.
 //! - `times`: histograms.
 //! - `summary`: jobs, late jobs, wake-up latencies and response times of a run.
 //!
@@ -11,10 +16,16 @@
 
 extern crate alloc;
 
+pub mod cause;
+pub mod check;
 pub mod event;
+pub mod file;
+pub mod kernel;
+pub mod subject;
 pub mod summary;
 pub mod times;
 
 pub use event::{Event, Kind, Sink};
+pub use subject::{Promise, Subject, SubjectKind};
 pub use summary::{Summary, TaskSummary};
 pub use times::Times;

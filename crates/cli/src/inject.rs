@@ -1,0 +1,108 @@
+//! `punctual inject`: takes a CPU's time on purpose, to see who cannot bear it.
+
+use clap::ValueEnum;
+use punctual_linux::clock;
+use punctual_linux::process::{Blocked, Caught};
+use punctual_model::{Duration, units};
+use punctual_observe::inject::{self, InjectError, Injected, Plan, Trouble};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+
+const HELP: &str = "\
+Examples:
+  punctual inject hard-interrupt --burn 2ms --every 20ms --for 5s
+      a driver that works too long with interrupts off
+  punctual inject softirq --burn 1ms --every 10ms --cpu 1
+      network or block work in a softirq, on CPU 1
+  punctual inject fifo --priority 80 --burn 5ms --every 50ms
+      a real-time thread above others
+  punctual inject page-faults --burn 20ms --every 100ms
+  punctual inject cache --burn 20ms --every 100ms
+
+At most 80 % of the CPU is taken, at most 1 s at a time, and it ends with --for whatever becomes of \
+this program: the kernel's part looks at the clock itself. Watch what it does with punctual why.
+
+In hard interrupts and softirqs it takes CAP_BPF and CAP_PERFMON, for fifo CAP_SYS_NICE: run it as root.
+
+Exit codes: 0 done, 2 bad usage, 3 this host cannot.";
+
+/// Takes a CPU's time on purpose: in an interrupt, by a thread, by page faults
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Where the time is taken
+    #[arg(value_enum, value_name = "WHERE")]
+    trouble: Where,
+    /// So much of it each time
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = time)]
+    burn: Duration,
+    /// So often
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = time)]
+    every: Duration,
+    /// For so long
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = time)]
+    length: Duration,
+    /// On this CPU
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    cpu: usize,
+    /// The SCHED_FIFO priority of the thread
+    #[arg(long, value_name = "1..99", default_value_t = 80, value_parser = clap::value_parser!(u8).range(1..=99))]
+    priority: u8,
+    /// Say what was done as a line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Where {
+    HardInterrupt,
+    Softirq,
+    Fifo,
+    PageFaults,
+    Cache,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    match units::parse_nanos(text) {
+        Ok(0) => Err("it must be at least 1ns".into()),
+        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
+        Err(why) => Err(format!("the time {why}")),
+    }
+}
+
+#[derive(Serialize)]
+struct Done {
+    cpu: usize,
+    times: u64,
+    burnt_ns: u64,
+}
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    // Before threads are made, so that a signal waits for us.
+    let signals = Blocked::new().map_err(Failure::cannot_here)?;
+    let trouble = match args.trouble {
+        Where::HardInterrupt => Trouble::HardInterrupt,
+        Where::Softirq => Trouble::SoftIrq,
+        Where::Fifo => Trouble::Fifo(args.priority),
+        Where::PageFaults => Trouble::PageFaults,
+        Where::Cache => Trouble::Cache,
+    };
+    let (cpu, burn, period, length) = (args.cpu, args.burn, args.every, args.length);
+    let plan = Plan { trouble, cpu, burn, period, length };
+    let goes_on = || !matches!(signals.wait_until(clock::now()), Ok(Some(Caught::Sent { .. })));
+    let Injected { times, burnt } = inject::inject(plan, goes_on).map_err(|why| match why {
+        InjectError::TooMuch { .. } | InjectError::NoCpu { .. } => Failure::bad_input(why),
+        why => Failure::cannot_here(why),
+    })?;
+    if args.json {
+        let done = Done { cpu, times, burnt_ns: burnt.as_nanos() };
+        // Cannot fail: no map with keys that are not text, no writer.
+        output::print(&(serde_json::to_string(&done).unwrap_or_default() + "\n"))?;
+    } else {
+        let mean = Duration::from_nanos(burnt.as_nanos() / times.max(1));
+        output::print(&format!("CPU {cpu}: {trouble} took {burnt}, {times} times {mean}\n"))?;
+    }
+    Ok(Exit::Kept)
+}

@@ -1,0 +1,138 @@
+//! `punctual why`: watches a program, and says of each late job what made it late.
+
+mod json;
+mod text;
+mod watched;
+
+use std::ffi::OsString;
+
+use punctual_linux::clock;
+use punctual_linux::process::{Blocked, Caught};
+use punctual_model::{Duration, units};
+use punctual_observe::Session;
+use punctual_trace::check::Judged;
+use punctual_trace::check::Verdict::{Kept, NotJudgeable};
+use punctual_trace::check::Why::NoJob;
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use watched::Program;
+
+const HELP: &str = "\
+Examples:
+  punctual why --deadline 5ms -- ./player song.wav
+      each job of each of its threads is to be complete 5 ms after its release
+  punctual why --deadline 5ms --work 2ms --for 10s --pid 4711
+      a process that runs, for ten seconds; a job that works longer than 2 ms is late by its own fault
+  punctual why --deadline 10ms -- punctual run --reserve 2ms/10ms -- ./player
+      the same of a program under a reservation
+  punctual why --deadline 5ms --json --for 60s -- ./player > late.jsonl
+      a line of JSON for each late job
+
+A job is from one wake-up of a thread to its next wait for one: released when the timer that woke it \
+was due, or, where no timer wakes the thread, when somebody or something did. What happened between is \
+taken from the kernel's scheduler, interrupts, softirqs, timers and page faults (BPF). The shares of the \
+causes add up to the tardiness: what the deadline left room for made nothing late.
+
+It takes CAP_BPF and CAP_PERFMON: run it as root.
+
+Exit codes: 0 no job was late, 1 one was, or whether one was cannot be judged, 2 bad usage, 3 this host \
+cannot.";
+
+/// Watches a program and says why its jobs were late
+#[derive(clap::Args)]
+#[command(after_help = HELP, override_usage = "\
+punctual why --deadline <TIME> [OPTIONS] -- <COMMAND>...
+       punctual why --deadline <TIME> [OPTIONS] --pid <PID>")]
+pub(crate) struct Args {
+    /// A job is to be complete so long after its release
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    deadline: Duration,
+    /// A job works no longer than this; more is its own fault [default: its deadline]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    work: Option<Duration>,
+    /// So long at most [default: until the program ends]
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    length: Option<Duration>,
+    /// A process that runs, with what it starts
+    #[arg(long, conflicts_with = "command")]
+    pid: Option<u32>,
+    /// So many late jobs are told one by one, the latest first
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    worst: usize,
+    /// A line of JSON for each late job as it is found, and one for all at the end
+    #[arg(long)]
+    json: bool,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    match units::parse_nanos(text) {
+        Ok(0) => Err("it must be at least 1ns".into()),
+        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
+        Err(why) => Err(format!("the time {why}")),
+    }
+}
+
+/// So often the kernel's records are taken.
+const TURN: Duration = Duration::from_millis(50);
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    let signals = Blocked::new().map_err(Failure::cannot_here)?;
+    let work = args.work.map(Duration::as_full_service);
+    let mut session = Session::start(args.deadline, work).map_err(Failure::cannot_here)?;
+    if let Ok(this) = std::env::current_exe() {
+        session.enforced_by(this);
+    }
+    let mut program = match (args.pid, args.command.split_first()) {
+        (Some(pid), _) if !watched::is_there(pid) => {
+            return Err(Failure::bad_input(format!("there is no process {pid}")));
+        }
+        (Some(pid), _) => {
+            session.follow(pid);
+            None
+        }
+        (None, Some((program, arguments))) => {
+            let program = Program::start(program, arguments, &signals)?;
+            session.follow(program.id());
+            Some(program)
+        }
+        (None, None) => {
+            return Err(Failure::bad_input(
+                "nothing to watch; write a program behind \"--\", or --pid PID",
+            ));
+        }
+    };
+    let begun = clock::now();
+    let mut report = text::Report::new(args.worst, begun);
+    let until = args.length.map(|length| begun + length);
+    loop {
+        let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
+        let found = session.turn();
+        if args.json {
+            output::print(&json::late(&session, &found.verdicts))?;
+        }
+        report.more(&found);
+        let is_asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
+        let is_over = until.is_some_and(|until| clock::now() >= until);
+        let has_ended = program.as_mut().map_or(Ok(false), Program::has_ended)?;
+        if is_asked || is_over || has_ended || !session.is_alive() {
+            break;
+        }
+    }
+    let ended = session.end();
+    if let Some(program) = program {
+        program.end()?;
+    }
+    if args.json {
+        output::print(&json::end(&ended))?;
+    } else {
+        report.more(&ended.found);
+        output::print(&report.text(&ended))?;
+    }
+    let is_kept = |judged: &Judged| matches!(judged.verdict, Kept | NotJudgeable(NoJob));
+    let kept = ended.subjects.iter().all(|(_, judged)| is_kept(judged));
+    Ok(if kept { Exit::Kept } else { Exit::Refused })
+}

@@ -1,0 +1,120 @@
+//! What was found, as lines of JSON.
+
+use punctual_model::Duration;
+use punctual_observe::{Ended, Session};
+use punctual_trace::cause::{Share, Verdict};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Late<'a> {
+    late: Job<'a>,
+    causes: Vec<Cause>,
+}
+
+/// Instants are nanoseconds of CLOCK_MONOTONIC.
+#[derive(Serialize)]
+struct Job<'a> {
+    thread: &'a str,
+    tid: Option<u32>,
+    job: u64,
+    release_ns: u64,
+    absolute_deadline_ns: u64,
+    end_ns: u64,
+    tardiness_ns: u64,
+    own_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Cause {
+    cause: &'static str,
+    text: String,
+    share_ns: u64,
+    took_ns: u64,
+    times: u32,
+    longest_at_ns: u64,
+}
+
+#[derive(Serialize)]
+struct End<'a> {
+    threads: Vec<Thread<'a>>,
+    records: u64,
+    records_lost: u64,
+    not_told: &'a [&'static str],
+}
+
+#[derive(Serialize)]
+struct Thread<'a> {
+    thread: &'a str,
+    tid: Option<u32>,
+    verdict: String,
+    complete: u64,
+    late: u64,
+    max_tardiness_ns: u64,
+}
+
+/// A line for each.
+pub(super) fn late(session: &Session, verdicts: &[Verdict]) -> String {
+    verdicts.iter().map(|verdict| line(&one(session, verdict))).collect()
+}
+
+/// The last lines: of those found at the end, and of all threads.
+pub(super) fn end(ended: &Ended) -> String {
+    let named = |verdict: &Verdict| {
+        let subject = ended.subjects.get(verdict.late.job.task as usize);
+        let (thread, tid) = subject.map_or(("", None), |(of, _)| (of.name.as_str(), of.thread));
+        line(&Late { late: job(thread, tid, verdict), causes: causes(verdict) })
+    };
+    let late: String = ended.found.verdicts.iter().map(named).collect();
+    let threads = ended.subjects.iter().map(|(subject, judged)| Thread {
+        thread: &subject.name,
+        tid: subject.thread,
+        verdict: judged.verdict.to_string(),
+        complete: judged.complete,
+        late: judged.late,
+        max_tardiness_ns: judged.max_tardiness.as_nanos(),
+    });
+    let counts = ended.counts;
+    late + &line(&End {
+        threads: threads.collect(),
+        records: counts.written,
+        records_lost: counts.lost,
+        not_told: &ended.missing,
+    })
+}
+
+fn one<'a>(session: &'a Session, verdict: &Verdict) -> Late<'a> {
+    let subject = session.subject(verdict.late.job.task);
+    let (thread, tid) = subject.map_or(("", None), |of| (of.name.as_str(), of.thread));
+    Late { late: job(thread, tid, verdict), causes: causes(verdict) }
+}
+
+fn job<'a>(thread: &'a str, tid: Option<u32>, verdict: &Verdict) -> Job<'a> {
+    let late = verdict.late;
+    Job {
+        thread,
+        tid,
+        job: late.job.index,
+        release_ns: late.release.as_nanos(),
+        absolute_deadline_ns: late.absolute_deadline.as_nanos(),
+        end_ns: late.end.as_nanos(),
+        tardiness_ns: late.tardiness().as_nanos(),
+        own_ns: verdict.own.as_nanos(),
+    }
+}
+
+fn causes(verdict: &Verdict) -> Vec<Cause> {
+    let cause = |share: &Share| Cause {
+        cause: share.cause.word(),
+        text: share.cause.to_string(),
+        share_ns: share.share.as_nanos(),
+        took_ns: Duration::as_nanos(share.took),
+        times: share.times,
+        longest_at_ns: share.longest_at.as_nanos(),
+    };
+    verdict.shares.iter().map(cause).collect()
+}
+
+fn line(value: &impl Serialize) -> String {
+    // Cannot fail: no map with keys that are not text, no writer.
+    serde_json::to_string(value).unwrap_or_default() + "\n"
+}

@@ -1,0 +1,170 @@
+//! What was found, for a person.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{CellAlignment, Table, presets};
+use punctual_model::{Duration, Instant};
+use punctual_observe::{Ended, Found};
+use punctual_trace::Subject;
+use punctual_trace::cause::{Spent, Verdict};
+use punctual_trace::check::Judged;
+
+/// Causes of a late job that are told.
+const CAUSES: usize = 4;
+
+/// Kinds of causes that have a row of their own.
+const KINDS: usize = 12;
+
+/// Collects what is found until the end.
+pub(super) struct Report {
+    worst: usize,
+    begun: Instant,
+    /// The latest of all, the latest first.
+    latest: Vec<Verdict>,
+    /// By cause: of how many jobs it was the main one, how much of all tardiness is laid to it.
+    causes: BTreeMap<String, (u64, Duration)>,
+}
+
+impl Report {
+    pub(super) fn new(worst: usize, begun: Instant) -> Self {
+        Self { worst, begun, latest: Vec::new(), causes: BTreeMap::new() }
+    }
+
+    pub(super) fn more(&mut self, found: &Found) {
+        for verdict in &found.verdicts {
+            for (place, share) in verdict.shares.iter().enumerate() {
+                if share.share.is_zero() {
+                    continue;
+                }
+                let (jobs, all) = self.causes.entry(kind(&share.cause)).or_default();
+                *jobs += u64::from(place == 0);
+                *all = all.saturating_add(share.share);
+            }
+            let tardiness = verdict.late.tardiness();
+            let at = self.latest.partition_point(|one| one.late.tardiness() >= tardiness);
+            if at < self.worst {
+                self.latest.insert(at, verdict.clone());
+                self.latest.truncate(self.worst);
+            }
+        }
+    }
+
+    pub(super) fn text(&self, ended: &Ended) -> String {
+        let mut page = format!("\n{}\n", threads(&ended.subjects));
+        if !self.causes.is_empty() {
+            page += &format!("\nWhy, of all late jobs:\n{}\n", self.by_cause());
+        }
+        if !self.latest.is_empty() {
+            page += "\nThe latest:\n";
+        }
+        for verdict in &self.latest {
+            page += &self.one(verdict, &ended.subjects);
+        }
+        page += &format!(
+            "\n{} records of the kernel, {} lost.{}\n",
+            ended.counts.written,
+            ended.counts.lost,
+            if ended.missing.is_empty() {
+                String::new()
+            } else {
+                format!(" This kernel does not tell: {}.", ended.missing.join(", "))
+            }
+        );
+        page
+    }
+
+    fn by_cause(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_BORDERS_ONLY);
+        table.set_header(["cause", "main cause of", "share of all tardiness", ""]);
+        let all: u64 = self.causes.values().map(|(_, share)| share.as_nanos()).sum();
+        let mut rows: Vec<_> = self.causes.iter().collect();
+        rows.sort_by_key(|(_, (_, share))| std::cmp::Reverse(*share));
+        let mut row = |cause: &str, jobs: u64, share: Duration| {
+            let percent = 100.0 * share.as_nanos() as f64 / all.max(1) as f64;
+            let (jobs, share) = (jobs.to_string(), share.to_string());
+            table.add_row([cause, &jobs, &share, &format!("{percent:.1} %")]);
+        };
+        let told = rows.len().min(KINDS);
+        for (cause, (jobs, share)) in &rows[..told] {
+            row(cause, *jobs, *share);
+        }
+        let rest = &rows[told..];
+        if !rest.is_empty() {
+            let jobs = rest.iter().map(|(_, (jobs, _))| jobs).sum();
+            let share = rest.iter().map(|(_, (_, share))| *share);
+            let share = share.fold(Duration::ZERO, Duration::saturating_add);
+            row(&format!("{} others", rest.len()), jobs, share);
+        }
+        for column in 1..4 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+
+    fn one(&self, verdict: &Verdict, subjects: &[(Subject, Judged)]) -> String {
+        let late = verdict.late;
+        let subject = subjects.get(late.job.task as usize);
+        let (name, thread) =
+            subject.map_or(("?", 0), |(of, _)| (&*of.name, of.thread.unwrap_or(0)));
+        let mut text = format!(
+            "  {name} ({thread}), job {}, released {:.6} s after the start: late by {}, after {} of its \
+             own work\n",
+            late.job.index,
+            self.since(late.release),
+            late.tardiness(),
+            verdict.own,
+        );
+        for share in verdict.shares.iter().filter(|one| !one.share.is_zero()).take(CAUSES) {
+            text += &format!(
+                "    {:>12}  {}: {} in {} stretch{}, the longest from {:.6} s on\n",
+                share.share.to_string(),
+                share.cause,
+                share.took,
+                share.times,
+                if share.times == 1 { "" } else { "es" },
+                self.since(share.longest_at),
+            );
+        }
+        text
+    }
+
+    fn since(&self, at: Instant) -> f64 {
+        (at.as_nanos() as f64 - self.begun.as_nanos() as f64) / 1e9
+    }
+}
+
+/// Causes of a kind are added up; threads by their names.
+fn kind(cause: &Spent) -> String {
+    match cause {
+        Spent::Other(other) => format!("{} ({}) ran instead", other.comm, other.class),
+        Spent::Blocked { syscall: Some(number), .. } => format!("it slept in system call {number}"),
+        Spent::Blocked { .. } => "it slept".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn threads(subjects: &[(Subject, Judged)]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(["thread", "tid", "jobs", "late", "latest by", "promise"]);
+    let has_jobs = |judged: &Judged| judged.complete + judged.late > 0;
+    for (subject, judged) in subjects.iter().filter(|(_, judged)| has_jobs(judged)) {
+        table.add_row([
+            subject.name.clone(),
+            subject.thread.map_or_else(String::new, |tid| tid.to_string()),
+            judged.complete.to_string(),
+            judged.late.to_string(),
+            judged.max_tardiness.to_string(),
+            judged.verdict.to_string(),
+        ]);
+    }
+    for column in 1..5 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}

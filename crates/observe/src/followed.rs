@@ -1,0 +1,137 @@
+//! The threads of a process and of all that it starts (proc(5)).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+/// Processes whose threads are looked up again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Followed {
+    roots: Vec<u32>,
+    threads: BTreeSet<u32>,
+    /// The program whose threads enforce budgets: they are not the work.
+    own: Option<PathBuf>,
+    enforcers: BTreeSet<u32>,
+}
+
+/// What changed since the last look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) came: Vec<u32>,
+    pub(crate) went: Vec<u32>,
+    pub(crate) enforcers: Vec<u32>,
+}
+
+impl Followed {
+    /// Follows nobody.
+    pub(crate) fn new() -> Self {
+        Self { roots: Vec::new(), threads: BTreeSet::new(), own: None, enforcers: BTreeSet::new() }
+    }
+
+    /// Threads of this program enforce budgets.
+    pub(crate) fn enforced_by(&mut self, program: PathBuf) {
+        self.own = Some(program);
+    }
+
+    /// Follows this process too, and what it starts.
+    pub(crate) fn add(&mut self, process: u32) {
+        self.roots.push(process);
+    }
+
+    /// Looks again.
+    pub(crate) fn look(&mut self) -> Changes {
+        let mut threads = BTreeSet::new();
+        let mut changes = Changes::default();
+        let mut processes = self.roots.clone();
+        let mut seen = BTreeSet::new();
+        while let Some(process) = processes.pop() {
+            if !seen.insert(process) || is_dead(process) {
+                continue;
+            }
+            let is_ours = self.own.is_some()
+                && fs::read_link(format!("/proc/{process}/exe")).ok() == self.own;
+            for tid in numbers(&format!("/proc/{process}/task")) {
+                let children = fs::read_to_string(format!("/proc/{process}/task/{tid}/children"));
+                let children = children.unwrap_or_default();
+                processes.extend(
+                    children
+                        .split_whitespace()
+                        .filter_map(|pid| pid.parse().ok())
+                        .filter(|pid: &u32| !seen.contains(pid)),
+                );
+                if !is_ours {
+                    threads.insert(tid);
+                } else if self.enforcers.insert(tid) {
+                    changes.enforcers.push(tid);
+                }
+            }
+        }
+        changes.came = threads.difference(&self.threads).copied().collect();
+        changes.went = self.threads.difference(&threads).copied().collect();
+        self.threads = threads;
+        changes
+    }
+
+    /// Whether any of the processes is there.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.threads.is_empty()
+    }
+}
+
+fn numbers(folder: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// It has ended and nobody has asked how: its folder is still there.
+fn is_dead(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name before it is in parentheses, and may have some itself.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// The name of a thread.
+pub(crate) fn name(tid: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn children_are_found_and_their_end_is() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 100 & read line; kill $!"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("sh");
+        let mut followed = Followed::new();
+        followed.add(shell.id());
+        let mut came = BTreeSet::new();
+        for _ in 0..2_000 {
+            came.extend(followed.look().came);
+            if came.iter().any(|&tid| name(tid).is_some_and(|name| name == "sleep")) {
+                break;
+            }
+            punctual_linux::clock::sleep(punctual_model::Duration::from_millis(5));
+        }
+        assert!(came.contains(&shell.id()) && came.len() >= 2, "{came:?}");
+        assert!(followed.is_alive());
+        // Not waited for: a process that has ended is gone, though its folder is still there.
+        drop(shell.stdin.take());
+        let mut went = BTreeSet::new();
+        for _ in 0..2_000 {
+            went.extend(followed.look().went);
+            if !followed.is_alive() {
+                break;
+            }
+            punctual_linux::clock::sleep(punctual_model::Duration::from_millis(5));
+        }
+        assert!(went.is_superset(&came), "{came:?} {went:?}");
+        shell.wait().expect("ended");
+    }
+}

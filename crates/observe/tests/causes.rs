@@ -1,0 +1,245 @@
+//! Lateness is caused on purpose, and the verdict must name it.
+//!
+//! The victim is this test program again, in a process of its own: a periodic thread on CPU 0 that is
+//! late each time the trouble strikes. The machine is shared: other causes come between, and so the
+//! cause that was made must be the main one of half of the late jobs, not of all.
+//!
+//! Where the kernel tells nothing to this user the tests say so, and prove nothing.
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, thread};
+use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_observe::inject::{self, Plan, Trouble};
+use punctual_observe::{Session, Verdict};
+
+const PERIOD: Duration = Duration::from_millis(20);
+const DEADLINE: Duration = Duration::from_millis(5);
+const WORK: Duration = Duration::from_millis(1);
+/// How often trouble strikes a job.
+const EACH: u64 = 4;
+/// Late jobs enough to judge by, and jobs after which there is no hope of them.
+const ENOUGH: usize = 12;
+const MOST_JOBS: u64 = 1_500;
+
+/// What the victim does to itself.
+const VICTIM: &str = "PUNCTUAL_VICTIM";
+
+/// The victim: `cargo test` passes it over.
+#[test]
+#[ignore = "the victim of the other tests"]
+fn victim() {
+    let Ok(trouble) = std::env::var(VICTIM) else { return };
+    // The kernel takes no SCHED_DEADLINE thread that may not run everywhere (sched(7)).
+    if trouble != "throttled" {
+        thread::pin_to(0).expect("CPU 0");
+    }
+    let lock = std::sync::Arc::new(std::sync::Mutex::new(()));
+    if trouble == "throttled" {
+        let reservation = Reservation::new(Service::from_millis(2), PERIOD).expect("valid");
+        sched::set(thread::current(), Class::Deadline { reservation, reset_on_fork: false })
+            .expect("SCHED_DEADLINE");
+    } else if trouble == "late-timer" {
+        thread::set_timer_slack(Duration::from_millis(12));
+    } else {
+        sched::set(thread::current(), Class::Fifo { priority: 30 }).expect("SCHED_FIFO");
+        thread::set_timer_slack(Duration::from_nanos(1));
+    }
+    let mut due = clock::now();
+    for job in 0..MOST_JOBS {
+        due += PERIOD;
+        if due < clock::now() {
+            due = clock::now() + PERIOD;
+        }
+        clock::sleep_until(due);
+        spin(WORK);
+        if job % EACH != 0 {
+            continue;
+        }
+        match &*trouble {
+            // Its own, and with a budget of 2 ms the kernel's.
+            "own" | "throttled" => spin(Duration::from_millis(8)),
+            "page-fault" => faults(clock::now() + Duration::from_millis(8)),
+            "blocked" => {
+                let other = lock.clone();
+                let (holds, held) = mpsc::channel();
+                std::thread::spawn(move || {
+                    let _guard = other.lock();
+                    holds.send(()).expect("the victim waits");
+                    clock::sleep(Duration::from_millis(9));
+                });
+                held.recv().expect("held");
+                drop(lock.lock());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn spin(length: Duration) {
+    let end = clock::now() + length;
+    while clock::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn faults(end: Instant) {
+    while clock::now() < end {
+        // So much comes from the kernel each time (mallopt(3), M_MMAP_THRESHOLD), which brings a page
+        // when it is touched.
+        let mut fresh = vec![0_u8; 64 << 20];
+        let pages = fresh.iter_mut().step_by(4096);
+        pages.take_while(|_| clock::now() < end).for_each(|byte| *byte = 1);
+        std::hint::black_box(&fresh);
+    }
+}
+
+struct Victim(Child);
+
+impl Victim {
+    fn of(trouble: &str) -> Self {
+        let this = std::env::current_exe().expect("this program");
+        let child = Command::new(this)
+            .args(["--ignored", "--exact", "victim", "--nocapture"])
+            .env(VICTIM, trouble)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.expect("this program again"))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One at a time: they are all about CPU 0.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// The main causes of the late jobs of a victim to which this happens.
+fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static str, usize>> {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let work = WORK.as_full_service() + Service::from_millis(1);
+    // An ordinary thread whose timer may wait is woken by the next tick, of which there are 250 a
+    // second or more where the CPU is busy.
+    let deadline = if trouble == "late-timer" { Duration::from_millis(2) } else { DEADLINE };
+    let mut session = match Session::start(deadline, Some(work)) {
+        Ok(session) => session,
+        Err(why) => {
+            println!("skipped: {why}");
+            return None;
+        }
+    };
+    if let Err(why) = sched::try_out(Class::Fifo { priority: 30 }) {
+        println!("skipped: {why}");
+        return None;
+    }
+    let victim = Victim::of(trouble);
+    session.follow(victim.0.id());
+    println!("not told here: {:?}", session.missing());
+    let (stop, stopped) = mpsc::channel::<()>();
+    let injecting = injected.map(|trouble| {
+        let (burn, period) = (Duration::from_millis(9), Duration::from_millis(53));
+        let plan = Plan { trouble, cpu: 0, burn, period, length: Duration::from_secs(60) };
+        std::thread::spawn(move || {
+            let goes_on = || stopped.try_recv() == Err(mpsc::TryRecvError::Empty);
+            inject::inject(plan, goes_on)
+        })
+    });
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    let end = clock::now() + Duration::from_secs(40);
+    while verdicts.len() < ENOUGH && session.is_alive() && clock::now() < end {
+        clock::sleep(Duration::from_millis(20));
+        let found = session.turn();
+        let is_victim = |verdict: &Verdict| {
+            session.subject(verdict.late.job.task).is_some_and(|subject| subject.name == "victim")
+        };
+        verdicts.extend(found.verdicts.into_iter().filter(is_victim));
+    }
+    drop(stop);
+    if let Some(injecting) = injecting {
+        match injecting.join().expect("no panic") {
+            Ok(injected) => println!("{injected:?}"),
+            Err(why) => {
+                println!("skipped: {why}");
+                return None;
+            }
+        }
+    }
+    let mut causes = BTreeMap::new();
+    for verdict in &verdicts {
+        let sum: u64 = verdict.shares.iter().map(|share| share.share.as_nanos()).sum();
+        assert_eq!(sum, verdict.late.tardiness().as_nanos(), "{verdict:#?}");
+        if let Some(main) = verdict.main() {
+            *causes.entry(main.cause.word()).or_default() += 1;
+        }
+    }
+    if let Some(first) = verdicts.first() {
+        println!("the first: {:#?}", first.shares);
+    }
+    println!("{trouble}: {causes:?} of {} late jobs", verdicts.len());
+    Some(causes)
+}
+
+/// So often a run may be spoilt by what else the machine does.
+const RUNS: usize = 3;
+
+fn must_name(trouble: &str, injected: Option<Trouble>, word: &str) {
+    let mut seen = Vec::new();
+    for _ in 0..RUNS {
+        let Some(causes) = causes(trouble, injected) else { return };
+        let all: usize = causes.values().sum();
+        let named = causes.get(word).copied().unwrap_or(0);
+        if all > 0 && 2 * named >= all {
+            return;
+        }
+        seen.push(causes);
+    }
+    panic!("{trouble}: not {word} but {seen:?}");
+}
+
+#[test]
+fn its_own_overrun_is_named() {
+    must_name("own", None, "own");
+}
+
+#[test]
+fn a_task_that_ran_instead_is_named() {
+    must_name("nothing", Some(Trouble::Fifo(70)), "task");
+}
+
+#[test]
+fn a_hard_interrupt_is_named() {
+    must_name("nothing", Some(Trouble::HardInterrupt), "hard-interrupt");
+}
+
+#[test]
+fn a_softirq_is_named() {
+    must_name("nothing", Some(Trouble::SoftIrq), "softirq");
+}
+
+#[test]
+fn a_late_timer_is_named() {
+    must_name("late-timer", None, "late-timer");
+}
+
+#[test]
+fn throttling_by_the_kernel_is_named() {
+    must_name("throttled", None, "throttled-by-kernel");
+}
+
+#[test]
+fn page_faults_are_named() {
+    must_name("page-fault", None, "page-fault");
+}
+
+#[test]
+fn a_lock_that_another_holds_is_named() {
+    must_name("blocked", None, "blocked");
+}

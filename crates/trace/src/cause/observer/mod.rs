@@ -1,0 +1,282 @@
+//! From the kernel's records to what each watched thread's time was spent on.
+
+mod cpu;
+mod thread;
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Instant};
+
+use super::spent::{Spent, Throttler};
+use crate::kernel::{Comm, Left, Record, Seen, What};
+use cpu::{Above, Cpu};
+use thread::{State, Thread, is_lesser};
+
+/// `[start, end)` of a thread's time, spent on one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its first instant.
+    pub start: Instant,
+    /// The first one after it.
+    pub end: Instant,
+    /// On what.
+    pub spent: Spent,
+}
+
+impl Stretch {
+    /// How long it is.
+    pub fn length(&self) -> Duration {
+        self.end.saturating_since(self.start)
+    }
+}
+
+/// A watched thread went to sleep or was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// It sleeps since this record.
+    Sleeps {
+        /// Which.
+        tid: u32,
+        /// The system call it is in.
+        syscall: Option<u32>,
+    },
+    /// It can go on since this record.
+    Wakes {
+        /// Which.
+        tid: u32,
+        /// When the timer was due that woke it, if a timer did.
+        due: Option<Instant>,
+        /// The thread that woke it; none if an interrupt did.
+        waker: Option<Seen>,
+    },
+}
+
+/// Follows threads through the kernel's records, and remembers where the time of each went lately.
+///
+/// A record costs a step for each watched thread that runs or waits on its CPU; memory is bounded by
+/// so many stretches a thread as it was made for.
+#[derive(Clone, Debug)]
+pub struct Observer {
+    cpus: BTreeMap<u16, Cpu>,
+    threads: BTreeMap<u32, Thread>,
+    enforcers: BTreeSet<u32>,
+    remembered: usize,
+}
+
+impl Observer {
+    /// Watches nobody yet, and will remember `remembered` stretches of each thread.
+    pub fn new(remembered: usize) -> Self {
+        let (cpus, threads, enforcers) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { cpus, threads, enforcers, remembered: remembered.max(1) }
+    }
+
+    /// Who is woken by this thread had been stopped by it: it enforces budgets.
+    pub fn enforcer(&mut self, tid: u32) {
+        self.enforcers.insert(tid);
+    }
+
+    /// Follows this thread from `now` on; what it does is not known until a record says.
+    pub fn watch(&mut self, tid: u32, now: Instant) {
+        let remembered = self.remembered;
+        self.threads.entry(tid).or_insert_with(|| Thread::new(now, remembered));
+    }
+
+    /// Forgets a thread.
+    pub fn forget(&mut self, tid: u32) {
+        if let Some(cpu) = self.threads.remove(&tid).and_then(|thread| thread.state.cpu()) {
+            self.cpus.entry(cpu).or_default().threads.retain(|&here| here != tid);
+        }
+    }
+
+    /// Takes one record. Those of one CPU come in order; one that is older than what a thread's time
+    /// is accounted for already changes its state, not its past.
+    pub fn take(&mut self, record: &Record) -> Option<Edge> {
+        let Record { at, cpu, what } = *record;
+        let here = self.cpus.entry(cpu).or_default();
+        for tid in &here.threads {
+            if let Some(thread) = self.threads.get_mut(tid) {
+                thread.account(here, at);
+            }
+        }
+        match what {
+            What::Switch { prev, left, prev_exec_ns, next, next_exec_ns } => {
+                here.switches_to(next, at);
+                let edge = self.leaves(prev, left, prev_exec_ns, next, cpu, at);
+                if let Some(thread) = self.threads.get_mut(&next.tid) {
+                    thread.catch_up(at, Spent::Unknown);
+                    thread.class = next.class;
+                    self.set(next.tid, State::Running { cpu, exec_ns: next_exec_ns, came: at });
+                }
+                edge
+            }
+            What::Waking { tid, waker } => self.wakes(tid, waker, cpu, at),
+            What::Moves { tid, on } => {
+                self.moves(tid, on, at);
+                None
+            }
+            What::HardIrq { vector, enter } => above(here, Above::Hard(vector), enter, at),
+            What::SoftIrq { vector, enter } => above(here, Above::Soft(vector), enter, at),
+            What::TimerDue { due } => {
+                here.due = Some(due);
+                None
+            }
+            What::PageFault { tid, took } => {
+                if let Some(thread) = self.threads.get_mut(&tid) {
+                    thread.was_in_page_faults(took);
+                }
+                None
+            }
+            What::Gap => {
+                self.gap(at);
+                None
+            }
+        }
+    }
+
+    /// What a thread's time in `[from, until)` was spent on, in order and without gaps; what was not
+    /// seen, or is forgotten, is [`Spent::Unknown`].
+    pub fn stretches(&self, tid: u32, from: Instant, until: Instant) -> Vec<Stretch> {
+        let mut all = Vec::new();
+        let mut at = from;
+        let seen = self.threads.get(&tid).map(|thread| &thread.stretches);
+        let first = seen.map_or(0, |seen| seen.partition_point(|stretch| stretch.end <= from));
+        for stretch in seen.into_iter().flat_map(|seen| seen.range(first..)) {
+            if stretch.start >= until {
+                break;
+            }
+            if stretch.start > at {
+                all.push(Stretch { start: at, end: stretch.start, spent: Spent::Unknown });
+            }
+            let start = stretch.start.max(at);
+            let end = stretch.end.min(until);
+            all.push(Stretch { start, end, spent: stretch.spent });
+            at = end;
+        }
+        if at < until {
+            all.push(Stretch { start: at, end: until, spent: Spent::Unknown });
+        }
+        all
+    }
+
+    /// The name that a thread had when it last ran: it may have become another program.
+    pub fn comm(&self, tid: u32) -> Option<Comm> {
+        self.threads.get(&tid).and_then(|thread| thread.comm)
+    }
+
+    /// Until when this thread's time is accounted for: a window that ends later is to be asked for
+    /// again when more records have come.
+    pub fn known_until(&self, tid: u32) -> Option<Instant> {
+        self.threads.get(&tid).map(|thread| thread.known)
+    }
+
+    /// A thread's state, and with it the list of those on its CPU.
+    fn set(&mut self, tid: u32, state: State) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let before = core::mem::replace(&mut thread.state, state).cpu();
+        if before == state.cpu() {
+            return;
+        }
+        if let Some(cpu) = before {
+            self.cpus.entry(cpu).or_default().threads.retain(|&here| here != tid);
+        }
+        if let Some(cpu) = state.cpu() {
+            self.cpus.entry(cpu).or_default().threads.push(tid);
+        }
+    }
+
+    fn leaves(
+        &mut self,
+        prev: Seen,
+        left: Left,
+        exec_ns: u64,
+        next: Seen,
+        cpu: u16,
+        at: Instant,
+    ) -> Option<Edge> {
+        let tid = prev.tid;
+        let thread = self.threads.get_mut(&tid)?;
+        (thread.class, thread.comm) = (prev.class, Some(prev.comm));
+        if let State::Running { exec_ns: before, came, .. } = thread.state {
+            thread.find_stolen(came, Duration::from_nanos(exec_ns.saturating_sub(before)));
+        } else {
+            // It ran before the first record: the past is not known.
+            thread.catch_up(at, Spent::Unknown);
+        }
+        match left {
+            Left::Preempted => {
+                let put_off = is_lesser(next.class, prev.class);
+                self.set(tid, State::Runnable { cpu, since: at, put_off });
+                None
+            }
+            Left::Asleep { uninterruptible, syscall } => {
+                self.set(tid, State::Asleep { cpu, uninterruptible, syscall });
+                Some(Edge::Sleeps { tid, syscall })
+            }
+        }
+    }
+
+    fn wakes(&mut self, tid: u32, waker: Option<Seen>, by: u16, at: Instant) -> Option<Edge> {
+        let thread = self.threads.get_mut(&tid)?;
+        let State::Asleep { cpu, uninterruptible, syscall } = thread.state else {
+            // Woken before it had left its CPU, it goes on; of one never seen only that it runs counts.
+            return None;
+        };
+        let spent = if waker.is_some_and(|by| self.enforcers.contains(&by.tid)) {
+            Spent::Throttled(Throttler::Punctual)
+        } else {
+            Spent::Blocked { syscall, uninterruptible, waker }
+        };
+        let there = self.cpus.get(&by);
+        let due = there.and_then(|cpu| cpu.due).filter(|_| waker.is_none());
+        if let (Some(due), Some(there)) = (due, there) {
+            // What ran above threads when the timer was due is why it came late.
+            for above in there.above_in(due, at) {
+                thread.catch_up(above.start, spent);
+                thread.catch_up(above.end, above.spent);
+            }
+        }
+        thread.catch_up(at, spent);
+        self.set(tid, State::Runnable { cpu, since: at, put_off: false });
+        Some(Edge::Wakes { tid, due, waker })
+    }
+
+    fn moves(&mut self, tid: u32, on: u16, at: Instant) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        match thread.state {
+            State::Runnable { cpu, since, put_off } if cpu != on => {
+                if let Some(from) = self.cpus.get(&cpu) {
+                    thread.account(from, at);
+                }
+                self.set(tid, State::Runnable { cpu: on, since, put_off });
+            }
+            State::Asleep { ref mut cpu, .. } => *cpu = on,
+            _ => {}
+        }
+    }
+
+    /// Records are missing: nothing is known of anybody until it is seen again.
+    fn gap(&mut self, at: Instant) {
+        for cpu in self.cpus.values_mut() {
+            cpu.forget_all();
+            cpu.threads.clear();
+        }
+        for thread in self.threads.values_mut() {
+            thread.catch_up(at, Spent::Unknown);
+            thread.state = State::Unknown;
+        }
+    }
+}
+
+fn above(cpu: &mut Cpu, above: Above, enter: bool, at: Instant) -> Option<Edge> {
+    if enter {
+        cpu.enter(above, at)
+    } else {
+        cpu.leave(above, at)
+    }
+    None
+}

@@ -1,0 +1,195 @@
+//! What is known of a watched thread, and where its time went.
+
+use alloc::collections::VecDeque;
+
+use punctual_model::{Duration, Instant};
+
+use super::Stretch;
+use super::cpu::Cpu;
+use crate::cause::{Spent, Throttler};
+use crate::kernel::{Class, Comm, Seen};
+
+/// A thread that can run, on a CPU with nothing more urgent to do, is switched to within this time;
+/// beyond it there is another reason.
+const SWITCH: Duration = Duration::from_micros(200);
+/// The two clocks of a CPU are read one after the other, and a switch is on nobody's account.
+const NOISE: Duration = Duration::from_micros(20);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Unknown,
+    Running {
+        cpu: u16,
+        exec_ns: u64,
+        came: Instant,
+    },
+    Runnable {
+        cpu: u16,
+        since: Instant,
+        /// It left its CPU to one that is less urgent, so it may not run.
+        put_off: bool,
+    },
+    Asleep {
+        cpu: u16,
+        uninterruptible: bool,
+        syscall: Option<u32>,
+    },
+}
+
+impl State {
+    /// Where it runs or waits.
+    pub(super) fn cpu(self) -> Option<u16> {
+        match self {
+            Self::Running { cpu, .. } | Self::Runnable { cpu, .. } => Some(cpu),
+            Self::Unknown | Self::Asleep { .. } => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
+    pub(super) state: State,
+    pub(super) class: Class,
+    pub(super) comm: Option<Comm>,
+    /// Until when its time is accounted for.
+    pub(super) known: Instant,
+    pub(super) stretches: VecDeque<Stretch>,
+    pub(super) remembered: usize,
+}
+
+impl Thread {
+    pub(super) fn new(now: Instant, remembered: usize) -> Self {
+        Self {
+            state: State::Unknown,
+            class: Class::Ordinary,
+            comm: None,
+            known: now,
+            stretches: VecDeque::new(),
+            remembered,
+        }
+    }
+
+    /// Up to `at` it ran or waited on this CPU, under what that was doing.
+    pub(super) fn account(&mut self, cpu: &Cpu, at: Instant) {
+        let spent = match self.state {
+            State::Running { .. } => cpu.spent_above().unwrap_or(Spent::Own),
+            State::Runnable { since, put_off, .. } => {
+                cpu.spent_above().unwrap_or_else(|| waits(self.class, put_off, cpu.runs, since, at))
+            }
+            State::Unknown | State::Asleep { .. } => return,
+        };
+        self.catch_up(at, spent);
+    }
+
+    /// Its time up to `at` was spent on this.
+    pub(super) fn catch_up(&mut self, at: Instant, spent: Spent) {
+        if at <= self.known {
+            return;
+        }
+        let start = core::mem::replace(&mut self.known, at);
+        match self.stretches.back_mut() {
+            Some(last) if last.spent == spent && last.end == start => last.end = at,
+            _ => {
+                while self.stretches.len() >= self.remembered {
+                    self.stretches.pop_front();
+                }
+                self.stretches.push_back(Stretch { start, end: at, spent });
+            }
+        }
+    }
+
+    /// So much of what lately looked like its own work, or like a wait for a device, was page faults.
+    pub(super) fn was_in_page_faults(&mut self, took: Duration) {
+        let is_fault =
+            |spent| matches!(spent, Spent::Own | Spent::Blocked { uninterruptible: true, .. });
+        self.rededicate(took, Spent::PageFault, is_fault);
+    }
+
+    /// The latest stretches of one kind were another, so much of them.
+    fn rededicate(&mut self, mut much: Duration, to: Spent, from: impl Fn(Spent) -> bool) {
+        for at in (0..self.stretches.len()).rev() {
+            if much.is_zero() {
+                return;
+            }
+            let Stretch { start, end, spent } = self.stretches[at];
+            if !from(spent) {
+                continue;
+            }
+            let part = much.min(end.saturating_since(start));
+            much = much.saturating_sub(part);
+            let begin = end - part;
+            if begin == start {
+                self.stretches[at].spent = to;
+            } else {
+                self.stretches[at].end = begin;
+                self.stretches.insert(at + 1, Stretch { start: begin, end, spent: to });
+            }
+        }
+    }
+
+    /// It was on its CPU since `came`, and executed for `executed` of that: the rest of what looks
+    /// like its own work is the host's.
+    pub(super) fn find_stolen(&mut self, came: Instant, executed: Duration) {
+        let first = self.stretches.partition_point(|stretch| stretch.end <= came);
+        let own = self
+            .stretches
+            .range(first..)
+            .filter(|stretch| matches!(stretch.spent, Spent::Own | Spent::PageFault))
+            .map(|stretch| stretch.end.saturating_since(stretch.start.max(came)))
+            .fold(Duration::ZERO, Duration::saturating_add);
+        let mut stolen = own.saturating_sub(executed);
+        if stolen < NOISE {
+            return;
+        }
+        // Where in its work the host took it is not known: the longest stretch first.
+        while !stolen.is_zero() {
+            let longest = (first..self.stretches.len())
+                .filter(|&at| self.stretches[at].spent == Spent::Own)
+                .max_by_key(|&at| self.stretches[at].length());
+            let Some(at) = longest else {
+                return;
+            };
+            let Stretch { start, end, .. } = self.stretches[at];
+            let part = stolen.min(end.saturating_since(start));
+            stolen = stolen.saturating_sub(part);
+            let from = end - part;
+            if from == start {
+                self.stretches[at].spent = Spent::Stolen;
+            } else {
+                self.stretches[at].end = from;
+                self.stretches.insert(at + 1, Stretch { start: from, end, spent: Spent::Stolen });
+            }
+        }
+    }
+}
+
+/// What a thread of this class that can run since `since` waits for while `runs` runs.
+///
+/// A CPU runs the most urgent class that may run (sched(7)): who was put off for a lesser one may not,
+/// nor may one of the class with budgets that waits for longer than a switch takes.
+fn waits(class: Class, put_off: bool, runs: Option<Seen>, since: Instant, at: Instant) -> Spent {
+    let throttled = Spent::Throttled(Throttler::Kernel);
+    let Some(runs) = runs else {
+        return Spent::Unknown;
+    };
+    match runs.class {
+        other if !is_lesser(other, class) && other != Class::Idle => Spent::Other(runs),
+        _ if put_off => throttled,
+        _ if at.saturating_since(since) <= SWITCH => Spent::Switching,
+        _ if class == Class::Deadline => throttled,
+        Class::Idle => Spent::Unknown,
+        // Whoever is in the kernel may keep the CPU from the more urgent for a while.
+        _ => Spent::Other(runs),
+    }
+}
+
+/// Whether who runs is of a class that gives way to the class of who waits.
+pub(super) fn is_lesser(runs: Class, waits: Class) -> bool {
+    let rank = |class| match class {
+        Class::Idle => 0,
+        Class::Ordinary => 1,
+        Class::RealTime(_) => 2,
+        Class::Deadline => 3,
+    };
+    rank(runs) < rank(waits)
+}

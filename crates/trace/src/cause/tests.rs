@@ -1,0 +1,343 @@
+//! Made-up records, whose causes are known.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Instant, JobId, Service};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::kernel::{Class, Comm, Interrupt, Left, Record, Seen, What};
+
+const ME: Seen =
+    Seen { tid: 10, comm: Comm(*b"me\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), class: Class::RealTime(50) };
+const HOG: Seen =
+    Seen { tid: 20, comm: Comm(*b"hog\0\0\0\0\0\0\0\0\0\0\0\0\0"), class: Class::RealTime(90) };
+const SPIN: Seen =
+    Seen { tid: 30, comm: Comm(*b"spin\0\0\0\0\0\0\0\0\0\0\0\0"), class: Class::Ordinary };
+const IDLE: Seen = Seen { tid: 0, comm: Comm([0; 16]), class: Class::Idle };
+const NAP: Left = Left::Asleep { uninterruptible: false, syscall: Some(230) };
+
+fn us(micros: u64) -> Instant {
+    Instant::from_nanos(micros * 1_000)
+}
+
+fn long(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+fn at(micros: u64, what: What) -> Record {
+    Record { at: us(micros), cpu: 1, what }
+}
+
+fn switch(micros: u64, prev: Seen, left: Left, exec: [u64; 2], next: Seen) -> Record {
+    let [prev_exec_ns, next_exec_ns] = exec.map(|us| us * 1000);
+    at(micros, What::Switch { prev, left, prev_exec_ns, next, next_exec_ns })
+}
+
+fn waking(micros: u64, waker: Option<Seen>) -> Record {
+    at(micros, What::Waking { tid: ME.tid, waker })
+}
+
+fn hard(micros: u64, enter: bool) -> Record {
+    at(micros, What::HardIrq { vector: Interrupt::LocalTimer, enter })
+}
+
+/// A job released at 1000 µs with a relative deadline of 500 µs and a declared work of 200, over by
+/// `end`.
+fn job(end: u64) -> LateJob {
+    LateJob {
+        job: JobId { task: 0, index: 1 },
+        release: us(1000),
+        absolute_deadline: us(1500),
+        end: us(end),
+        wcet: Some(Service::from_micros(200)),
+    }
+}
+
+/// ME sleeps since 500 µs on an idle CPU; then what is given.
+fn observe(records: impl IntoIterator<Item = Record>) -> Observer {
+    let mut observer = Observer::new(1000);
+    observer.watch(ME.tid, Instant::ZERO);
+    observer.take(&switch(300, IDLE, Left::Preempted, [0, 0], ME));
+    observer.take(&switch(500, ME, NAP, [200, 0], IDLE));
+    for record in records {
+        observer.take(&record);
+    }
+    observer
+}
+
+fn verdict(observer: &Observer, end: u64) -> Verdict {
+    let late = job(end);
+    let verdict = judge(late, &observer.stretches(ME.tid, late.release, late.end), |_| false);
+    let sum: u64 = verdict.shares.iter().map(|share| share.share.as_nanos()).sum();
+    assert_eq!(sum, late.tardiness().as_nanos(), "{verdict:#?}");
+    verdict
+}
+
+#[test]
+fn another_task_that_ran_instead_is_named() {
+    let observer = observe([
+        switch(900, IDLE, Left::Preempted, [0, 0], HOG),
+        waking(1000, None),
+        switch(1700, HOG, NAP, [800, 200], ME),
+        switch(1900, ME, NAP, [400, 0], IDLE),
+    ]);
+    let verdict = verdict(&observer, 1900);
+    let main = verdict.main().expect("late");
+    assert_eq!((main.cause, main.took, main.share), (Spent::Other(HOG), long(700), long(400)));
+    assert_eq!(verdict.own, long(200));
+}
+
+#[test]
+fn its_own_overrun_is_its_own_fault() {
+    let observer = observe([
+        waking(1000, None),
+        switch(1005, IDLE, Left::Preempted, [0, 200], ME),
+        switch(1905, ME, NAP, [1100, 0], IDLE),
+    ]);
+    let verdict = verdict(&observer, 1905);
+    let main = verdict.main().expect("late");
+    assert_eq!((main.cause, main.took), (Spent::Own, long(900)));
+    assert!(main.share >= long(400), "{main:?}");
+}
+
+#[test]
+fn a_timer_that_came_late_is_told_from_a_wait_in_the_middle() {
+    let observer = observe([
+        waking(1450, None),
+        switch(1455, IDLE, Left::Preempted, [0, 200], ME),
+        switch(1555, ME, Left::Asleep { uninterruptible: true, syscall: Some(0) }, [300, 0], IDLE),
+        waking(1755, Some(SPIN)),
+        switch(1760, IDLE, Left::Preempted, [0, 300], ME),
+        switch(1860, ME, NAP, [400, 0], IDLE),
+    ]);
+    let verdict = verdict(&observer, 1860);
+    let blocked = Spent::Blocked { syscall: Some(0), uninterruptible: true, waker: Some(SPIN) };
+    let seen: Vec<_> = verdict.shares.iter().map(|share| (share.cause, share.took)).collect();
+    assert_eq!(
+        seen,
+        [(Spent::LateTimer, long(450)), (blocked, long(200)), (Spent::Switching, long(10))]
+    );
+}
+
+#[test]
+fn what_held_a_timer_up_is_why_it_came_late() {
+    let observer = observe([
+        hard(950, true),
+        at(1390, What::TimerDue { due: us(1000) }),
+        waking(1400, None),
+        hard(1410, false),
+        switch(1411, IDLE, Left::Preempted, [0, 200], ME),
+        switch(1600, ME, NAP, [389, 0], IDLE),
+    ]);
+    let verdict = verdict(&observer, 1600);
+    let main = verdict.main().expect("late");
+    let timer = Spent::HardIrq(Interrupt::LocalTimer);
+    assert_eq!((main.cause, main.took), (timer, long(410)));
+    assert!(verdict.shares.iter().all(|share| share.cause != Spent::LateTimer));
+}
+
+#[test]
+fn interrupts_nest_and_are_told_apart() {
+    let soft = |micros, enter| at(micros, What::SoftIrq { vector: 3, enter });
+    let observer = observe([
+        waking(1000, None),
+        switch(1000, IDLE, Left::Preempted, [0, 200], ME),
+        soft(1050, true),
+        hard(1100, true),
+        hard(1400, false),
+        soft(1450, false),
+        switch(1650, ME, NAP, [450, 0], IDLE),
+    ]);
+    let verdict = verdict(&observer, 1650);
+    let took = |cause| verdict.shares.iter().find(|one| one.cause == cause).map(|one| one.took);
+    assert_eq!(took(Spent::HardIrq(Interrupt::LocalTimer)), Some(long(300)));
+    assert_eq!(took(Spent::SoftIrq(3)), Some(long(100)));
+    assert_eq!(verdict.main().expect("late").cause, Spent::HardIrq(Interrupt::LocalTimer));
+}
+
+#[test]
+fn who_waits_for_one_less_urgent_is_throttled() {
+    let observer = observe([
+        waking(1000, None),
+        switch(1000, IDLE, Left::Preempted, [0, 200], ME),
+        switch(1100, ME, Left::Preempted, [300, 0], SPIN),
+        switch(1700, SPIN, Left::Preempted, [600, 300], ME),
+        switch(1800, ME, NAP, [400, 0], IDLE),
+    ]);
+    let main = *verdict(&observer, 1800).main().expect("late");
+    assert_eq!((main.cause, main.took), (Spent::Throttled(Throttler::Kernel), long(600)));
+    // Put off, and nobody else is there.
+    let observer = observe([
+        waking(1000, None),
+        switch(1000, IDLE, Left::Preempted, [0, 200], ME),
+        switch(1100, ME, Left::Preempted, [300, 0], IDLE),
+        switch(1700, IDLE, Left::Preempted, [0, 300], ME),
+        switch(1800, ME, NAP, [400, 0], IDLE),
+    ]);
+    let main = *verdict(&observer, 1800).main().expect("late");
+    assert_eq!((main.cause, main.took), (Spent::Throttled(Throttler::Kernel), long(600)));
+}
+
+#[test]
+fn our_own_enforcement_is_known_by_who_lets_it_go_on() {
+    let mut observer = observe([]);
+    observer.enforcer(99);
+    let enforcer = Seen { tid: 99, comm: "punctual".into(), class: Class::RealTime(98) };
+    for record in [
+        waking(1000, None),
+        switch(1000, IDLE, Left::Preempted, [0, 200], ME),
+        switch(1100, ME, NAP, [300, 0], SPIN),
+        waking(1700, Some(enforcer)),
+        switch(1701, SPIN, Left::Preempted, [601, 300], ME),
+        switch(1800, ME, NAP, [400, 0], IDLE),
+    ] {
+        observer.take(&record);
+    }
+    let main = *verdict(&observer, 1800).main().expect("late");
+    assert_eq!(main.cause, Spent::Throttled(Throttler::Punctual));
+}
+
+#[test]
+fn time_that_was_on_nobodys_clock_is_the_hosts() {
+    let observer = observe([
+        waking(1000, None),
+        switch(1000, IDLE, Left::Preempted, [0, 200], ME),
+        // On the CPU for 900 µs, and executed 180.
+        switch(1900, ME, NAP, [380, 0], IDLE),
+    ]);
+    let verdict = verdict(&observer, 1900);
+    assert_eq!(verdict.own, long(180));
+    let main = verdict.main().expect("late");
+    assert_eq!((main.cause, main.took, main.share), (Spent::Stolen, long(720), long(400)));
+}
+
+#[test]
+fn page_faults_count_by_themselves() {
+    let observer = observe([
+        waking(1000, None),
+        switch(1000, IDLE, Left::Preempted, [0, 200], ME),
+        at(1610, What::PageFault { tid: ME.tid, took: long(600) }),
+        switch(1710, ME, NAP, [910, 0], IDLE),
+    ]);
+    let main = *verdict(&observer, 1710).main().expect("late");
+    assert_eq!((main.cause, main.took), (Spent::PageFault, long(600)));
+}
+
+#[test]
+fn what_was_not_seen_is_unknown_and_counts() {
+    let observer = observe([waking(1000, None), at(1600, What::Gap)]);
+    let verdict = verdict(&observer, 1800);
+    let main = verdict.main().expect("late");
+    assert_eq!((main.cause, main.took), (Spent::Unknown, long(800)));
+    let stranger = observer.stretches(4711, us(0), us(5));
+    assert_eq!(stranger, vec![Stretch { start: us(0), end: us(5), spent: Spent::Unknown }]);
+}
+
+#[test]
+fn the_room_of_the_promise_goes_to_those_the_contract_knows_first() {
+    let observer = observe([
+        switch(900, IDLE, Left::Preempted, [0, 0], HOG),
+        waking(1000, None),
+        switch(1250, HOG, NAP, [350, 200], ME),
+        hard(1250, true),
+        hard(1500, false),
+        switch(1700, ME, NAP, [400, 0], IDLE),
+    ]);
+    let late = job(1700);
+    let stretches = observer.stretches(ME.tid, late.release, late.end);
+    let shares = |reckoned: bool| {
+        let verdict = judge(late, &stretches, |tid| reckoned && tid == HOG.tid);
+        verdict.shares.iter().map(|one| (one.cause.word(), one.share)).collect::<Vec<_>>()
+    };
+    assert_eq!(shares(false), [("task", long(100)), ("hard-interrupt", long(100))]);
+    assert_eq!(shares(true), [("hard-interrupt", long(200)), ("task", long(0))]);
+}
+
+#[test]
+fn whatever_the_records_say_stretches_cover_the_window_and_shares_the_tardiness() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for _ in 0..2_000 {
+        let mut observer = Observer::new(rng.random_range(1..40));
+        observer.watch(ME.tid, Instant::ZERO);
+        let mut now = 0;
+        for _ in 0..rng.random_range(0..60) {
+            now += rng.random_range(0..100);
+            let who = |rng: &mut ChaCha8Rng| [ME, HOG, SPIN, IDLE][rng.random_range(0..4)];
+            let enter = rng.random();
+            let what = match rng.random_range(0..10) {
+                0 | 1 => What::Switch {
+                    prev: who(&mut rng),
+                    left: if rng.random() { NAP } else { Left::Preempted },
+                    prev_exec_ns: rng.random_range(0..500_000),
+                    next: who(&mut rng),
+                    next_exec_ns: rng.random_range(0..500_000),
+                },
+                2 => What::Waking { tid: ME.tid, waker: None },
+                6 => What::Moves { tid: ME.tid, on: rng.random_range(0..2) },
+                7 => What::TimerDue { due: us(rng.random_range(0..3000)) },
+                8 => What::Gap,
+                3 => What::HardIrq { vector: Interrupt::FromCpu, enter },
+                4 => What::SoftIrq { vector: rng.random_range(0..3), enter },
+                _ => What::PageFault { tid: ME.tid, took: long(rng.random_range(0..2000)) },
+            };
+            observer.take(&Record { at: us(now), cpu: rng.random_range(0..2), what });
+        }
+        let (release, end) = (rng.random_range(0..1000), rng.random_range(1000..4000));
+        let late = LateJob { release: us(release), absolute_deadline: us(1000), ..job(end) };
+        let stretches = observer.stretches(ME.tid, late.release, late.end);
+        let mut at = late.release;
+        for stretch in &stretches {
+            assert_eq!(stretch.start, at);
+            at = stretch.end;
+        }
+        assert_eq!(at, late.end);
+        let verdict = judge(late, &stretches, |tid| tid == HOG.tid);
+        let sum: u64 = verdict.shares.iter().map(|share| share.share.as_nanos()).sum();
+        assert_eq!(sum, late.tardiness().as_nanos());
+    }
+}
+
+#[test]
+fn jobs_of_a_thread_are_from_its_timer_to_its_next_wait_for_it() {
+    let mut observer = Observer::new(1000);
+    let mut jobs = ThreadJobs::new();
+    observer.watch(ME.tid, Instant::ZERO);
+    jobs.add(ME.tid, 4);
+    let timer = |micros: u64, due: u64| {
+        [hard(micros, true), at(micros, What::TimerDue { due: us(due) }), waking(micros + 1, None)]
+    };
+    let lock = Left::Asleep { uninterruptible: false, syscall: Some(202) };
+    let mut records =
+        vec![switch(100, IDLE, Left::Preempted, [0, 0], ME), switch(200, ME, NAP, [100, 0], IDLE)];
+    records.extend(timer(1010, 1000));
+    records.extend([
+        hard(1012, false),
+        switch(1013, IDLE, Left::Preempted, [0, 100], ME),
+        // A lock in the middle of the job, which another gives back.
+        switch(1100, ME, lock, [187, 0], IDLE),
+        waking(1200, Some(HOG)),
+        switch(1201, IDLE, Left::Preempted, [0, 187], ME),
+        switch(1300, ME, NAP, [286, 0], IDLE),
+    ]);
+    records.extend(timer(2050, 2000));
+    let mut events = Vec::new();
+    for record in &records {
+        if let Some(edge) = observer.take(record) {
+            events.extend(jobs.take(record.at, edge).into_iter().flatten());
+        }
+    }
+    let seen: Vec<_> =
+        events.iter().map(|event| (event.job.index, event.release, event.at, event.kind)).collect();
+    assert_eq!(
+        seen,
+        [
+            (0, us(1000), us(1011), crate::Kind::Start),
+            (0, us(1000), us(1300), crate::Kind::Complete),
+            (1, us(2000), us(2051), crate::Kind::Start),
+        ]
+    );
+    assert!(events.iter().all(|event| event.job.task == 4));
+}

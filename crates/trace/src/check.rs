@@ -1,0 +1,467 @@
+//! Was each promise kept? Holds the events of a run, simulated or live, against what was promised.
+//!
+//! An answer is *kept*, *broken*, or *not judgeable* and why. Nothing that was not seen counts as kept:
+//! where events were lost, or the trace ends before the run did, a promise is broken or not judgeable.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use punctual_model::{Backlog, Duration, Instant, JobId};
+
+use crate::cause::LateJob;
+use crate::event::{Event, Kind, Sink};
+use crate::subject::{Promise, Subject};
+
+/// What became of a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every job of the run was complete by its absolute deadline.
+    Kept,
+    /// At least one was not.
+    Broken,
+    /// It cannot be told.
+    NotJudgeable(Why),
+}
+
+/// Why it cannot be told whether a promise was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// No relative deadline was promised.
+    NoPromise,
+    /// No job was released.
+    NoJob,
+    /// Events were lost.
+    Lost {
+        /// How many.
+        events: u64,
+    },
+    /// The trace has no end: its writer died, or still writes.
+    NoEnd,
+    /// Two events cannot both be true.
+    Contradiction {
+        /// The second of them.
+        at: Instant,
+    },
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept => f.write_str("kept"),
+            Self::Broken => f.write_str("broken"),
+            Self::NotJudgeable(why) => write!(f, "not judgeable: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPromise => f.write_str("no deadline was promised"),
+            Self::NoJob => f.write_str("no job was released"),
+            Self::Lost { events } => write!(f, "{events} events were lost"),
+            Self::NoEnd => f.write_str("the trace has no end"),
+            Self::Contradiction { at } => {
+                write!(f, "the events contradict each other at {} ns", at.as_nanos())
+            }
+        }
+    }
+}
+
+/// What is known of one subject's promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Kept, broken, or not judgeable.
+    pub verdict: Verdict,
+    /// Jobs that are complete.
+    pub complete: u64,
+    /// Jobs that were not complete at their absolute deadlines.
+    pub late: u64,
+    /// The first of them.
+    pub first_late: Option<JobId>,
+    /// The longest that one was late, so far as it was watched.
+    pub max_tardiness: Duration,
+    /// Jobs released sooner after the one before than the promised period: the subject broke its own
+    /// word.
+    pub too_early: u64,
+}
+
+/// Takes the events of a run and judges at its end.
+///
+/// ```
+/// use punctual_model::{Duration, Instant, JobId};
+/// use punctual_trace::check::{Checker, Verdict};
+/// use punctual_trace::{Event, Kind, Promise, Sink, Subject, SubjectKind};
+///
+/// let mut audio = Subject::new("audio", SubjectKind::Upcall);
+/// audio.promise.relative_deadline = Some(Duration::from_millis(5));
+/// let mut checker = Checker::new();
+/// checker.subject(0, &audio);
+/// let (job, release) = (JobId { task: 0, index: 0 }, Instant::ZERO);
+/// for (ms, kind) in [(1, Kind::Start), (2, Kind::Complete)] {
+///     let at = Instant::from_nanos(ms * 1_000_000);
+///     checker.record(Event { at, job, release, kind });
+/// }
+/// checker.end(Instant::from_nanos(9_000_000));
+/// assert_eq!(checker.judge(0).verdict, Verdict::Kept);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Checker {
+    of: Vec<Account>,
+    late: Vec<LateJob>,
+    lost: u64,
+    end: Option<Instant>,
+}
+
+/// What is known of a subject.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    promise: Promise,
+    /// The job that has begun and is not over.
+    begun: Option<Begun>,
+    /// The newest release seen.
+    newest: Option<(JobId, Instant)>,
+    released: u64,
+    complete: u64,
+    late: u64,
+    first_late: Option<JobId>,
+    max_tardiness: Duration,
+    too_early: u64,
+    contradiction: Option<Instant>,
+    /// Events were lost: the next may be of a job whose beginning was not seen.
+    blind: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Begun {
+    job: JobId,
+    release: Instant,
+    runs: bool,
+}
+
+impl Checker {
+    /// Of a run of which nothing is known yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Events of number `number` are of this subject from here on.
+    pub fn subject(&mut self, number: u32, subject: &Subject) {
+        self.account(number).promise = subject.promise;
+    }
+
+    /// So many events are missing here.
+    pub fn lost(&mut self, events: u64) {
+        self.lost += events;
+        for account in &mut self.of {
+            account.blind = true;
+            account.begun = None;
+        }
+    }
+
+    /// At the end of the run these jobs were released and not complete.
+    pub fn unfinished(&mut self, backlog: Backlog, end: Instant) {
+        let Backlog { oldest, release, period, jobs, .. } = backlog;
+        let number = oldest.task;
+        for nth in 0..jobs {
+            let job = JobId { index: oldest.index + nth, ..oldest };
+            let release = release.saturating_add(period * nth);
+            self.account(number).released += 1;
+            self.over(number, job, release, end);
+        }
+        self.account(number).begun = None;
+    }
+
+    /// The run ended.
+    pub fn end(&mut self, at: Instant) {
+        for number in 0..self.of.len() as u32 {
+            if let Some(Begun { job, release, .. }) = self.account(number).begun.take() {
+                self.over(number, job, release, at);
+            }
+        }
+        self.end = Some(at);
+    }
+
+    /// What is to be said of this subject.
+    pub fn judge(&self, number: u32) -> Judged {
+        let nothing = Account::default();
+        let account = self.of.get(number as usize).unwrap_or(&nothing);
+        let verdict = if account.late > 0 {
+            Verdict::Broken
+        } else if account.promise.relative_deadline.is_none() {
+            Verdict::NotJudgeable(Why::NoPromise)
+        } else if let Some(at) = account.contradiction {
+            Verdict::NotJudgeable(Why::Contradiction { at })
+        } else if self.lost > 0 {
+            Verdict::NotJudgeable(Why::Lost { events: self.lost })
+        } else if self.end.is_none() {
+            Verdict::NotJudgeable(Why::NoEnd)
+        } else if account.released == 0 {
+            Verdict::NotJudgeable(Why::NoJob)
+        } else {
+            Verdict::Kept
+        };
+        Judged {
+            verdict,
+            complete: account.complete,
+            late: account.late,
+            first_late: account.first_late,
+            max_tardiness: account.max_tardiness,
+            too_early: account.too_early,
+        }
+    }
+
+    /// The late jobs since the last call, in the order in which they were over.
+    pub fn take_late(&mut self) -> Vec<LateJob> {
+        core::mem::take(&mut self.late)
+    }
+
+    /// Subjects that were named or of which an event told.
+    pub fn subjects(&self) -> u32 {
+        self.of.len() as u32
+    }
+
+    fn account(&mut self, number: u32) -> &mut Account {
+        let at = number as usize;
+        if self.of.len() <= at {
+            self.of.resize_with(at + 1, Account::default);
+        }
+        &mut self.of[at]
+    }
+
+    /// A job will do no more; it is late if that is after its absolute deadline.
+    fn over(&mut self, number: u32, job: JobId, release: Instant, end: Instant) {
+        let account = self.account(number);
+        let Some(relative_deadline) = account.promise.relative_deadline else {
+            return;
+        };
+        let absolute_deadline = release.saturating_add(relative_deadline);
+        if end <= absolute_deadline {
+            return;
+        }
+        account.late += 1;
+        account.first_late.get_or_insert(job);
+        let tardiness = end.saturating_since(absolute_deadline);
+        account.max_tardiness = account.max_tardiness.max(tardiness);
+        let wcet = account.promise.wcet;
+        self.late.push(LateJob { job, release, absolute_deadline, end, wcet });
+    }
+}
+
+impl Account {
+    /// A job of this release is spoken of for the first time, unless it is the newest.
+    fn released(&mut self, job: JobId, release: Instant) {
+        if let Some((newest, before)) = self.newest {
+            if job.index <= newest.index {
+                return;
+            }
+            let due = (job.index - newest.index)
+                .checked_mul(self.promise.period.map_or(0, Duration::as_nanos));
+            let gap = release.saturating_since(before).as_nanos();
+            self.too_early += u64::from(due.is_some_and(|due| gap < due));
+        }
+        self.released += 1;
+        self.newest = Some((job, release));
+    }
+
+    /// Whether an event of the job that has begun fits what is known, and what is known after it.
+    fn goes_on(&mut self, event: &Event, ran: bool, runs: Option<bool>) {
+        let Event { at, job, release, .. } = *event;
+        match self.begun {
+            Some(begun) if begun.job == job && begun.runs == ran && begun.release == release => {}
+            None if self.blind => {}
+            _ => {
+                self.contradiction.get_or_insert(at);
+            }
+        }
+        self.begun = runs.map(|runs| Begun { job, release, runs });
+    }
+}
+
+impl Sink for Checker {
+    fn record(&mut self, event: Event) {
+        let Event { at, job, release, kind } = event;
+        let number = job.task;
+        let account = self.account(number);
+        account.released(job, release);
+        match kind {
+            Kind::Start => {
+                if account.begun.is_some() || at < release {
+                    account.contradiction.get_or_insert(at);
+                }
+                account.blind = false;
+                account.begun = Some(Begun { job, release, runs: true });
+            }
+            Kind::GiveWay => account.goes_on(&event, true, Some(false)),
+            Kind::Resume => account.goes_on(&event, false, Some(true)),
+            Kind::Complete => {
+                account.goes_on(&event, true, None);
+                account.complete += 1;
+                self.over(number, job, release, at);
+            }
+            // Told once more when it is over.
+            Kind::Overrun { .. } => {}
+            Kind::Skip { jobs } => self.skipped(number, job, release, jobs, at),
+            Kind::Abort | Kind::Contained => {
+                account.begun = None;
+                // Ended at its deadline exactly, it is not complete by then.
+                let end = if kind == Kind::Contained { Instant::MAX } else { at };
+                let relative_deadline = account.promise.relative_deadline;
+                let deadline = relative_deadline.map(|by| release.saturating_add(by));
+                if deadline.is_some_and(|deadline| end >= deadline) {
+                    let end =
+                        at.max(deadline.unwrap_or(at)).saturating_add(Duration::from_nanos(1));
+                    self.over(number, job, release, end);
+                }
+            }
+        }
+    }
+}
+
+impl Checker {
+    /// Jobs that will never begin; those whose deadline has passed are late.
+    fn skipped(&mut self, number: u32, first: JobId, release: Instant, jobs: u64, at: Instant) {
+        let Promise { period, relative_deadline, .. } = self.account(number).promise;
+        let Some(apart) = period.or(relative_deadline).filter(|apart| !apart.is_zero()) else {
+            return;
+        };
+        // Those not due yet were given up, not late: no more of them than time for is looked at.
+        let due = at.saturating_since(release).as_nanos() / apart.as_nanos() + 1;
+        for nth in 0..jobs.min(due) {
+            let job = JobId { index: first.index.saturating_add(nth), ..first };
+            let release = release.saturating_add(apart.checked_mul(nth).unwrap_or(Duration::MAX));
+            if self.late.len() < MOST_LATE {
+                self.over(number, job, release, at);
+            } else {
+                self.account(number).late += 1;
+            }
+        }
+    }
+}
+
+/// Late jobs kept for [`Checker::take_late`]; more are counted only.
+const MOST_LATE: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::SubjectKind;
+
+    const MS: u64 = 1_000_000;
+
+    fn promised() -> Checker {
+        let mut subject = Subject::new("a", SubjectKind::Task);
+        subject.promise.period = Some(Duration::from_millis(10));
+        subject.promise.relative_deadline = Some(Duration::from_millis(10));
+        let mut checker = Checker::new();
+        checker.subject(0, &subject);
+        checker
+    }
+
+    fn event(index: u64, release: u64, at: u64, kind: Kind) -> Event {
+        Event {
+            at: Instant::from_nanos(at),
+            job: JobId { task: 0, index },
+            release: Instant::from_nanos(release),
+            kind,
+        }
+    }
+
+    #[test]
+    fn complete_at_the_deadline_is_kept_and_a_nanosecond_later_broken() {
+        for (late, verdict) in [(0, Verdict::Kept), (1, Verdict::Broken)] {
+            let mut checker = promised();
+            checker.record(event(0, 0, 1, Kind::Start));
+            checker.record(event(0, 0, 5, Kind::GiveWay));
+            checker.record(event(0, 0, 6, Kind::Resume));
+            checker.record(event(0, 0, 10 * MS + late, Kind::Complete));
+            checker.end(Instant::from_nanos(11 * MS));
+            let judged = checker.judge(0);
+            assert_eq!((judged.verdict, judged.complete, judged.late), (verdict, 1, late));
+            assert_eq!(checker.take_late().len() as u64, late);
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_kept() {
+        let run = |checker: &mut Checker| {
+            checker.record(event(0, 0, 1, Kind::Start));
+            checker.record(event(0, 0, 2, Kind::Complete));
+        };
+        let why = |checker: Checker| match checker.judge(0).verdict {
+            Verdict::NotJudgeable(why) => why,
+            other => panic!("{other}"),
+        };
+        let mut checker = promised();
+        run(&mut checker);
+        assert_eq!(why(checker.clone()), Why::NoEnd);
+        checker.lost(3);
+        checker.end(Instant::from_nanos(9));
+        assert_eq!(why(checker), Why::Lost { events: 3 });
+        let mut checker = promised();
+        checker.end(Instant::from_nanos(9));
+        assert_eq!(why(checker), Why::NoJob);
+        let mut checker = Checker::new();
+        run(&mut checker);
+        checker.end(Instant::from_nanos(9));
+        assert_eq!(why(checker), Why::NoPromise);
+    }
+
+    #[test]
+    fn events_that_cannot_be_true_together_are_noticed() {
+        for events in [
+            [event(0, 0, 1, Kind::Start), event(1, 10 * MS, 10 * MS, Kind::Start)],
+            [event(0, 0, 1, Kind::Start), event(0, 0, 2, Kind::Resume)],
+            [event(0, 0, 1, Kind::Start), event(0, 1, 2, Kind::Complete)],
+            [event(0, 0, 1, Kind::GiveWay), event(0, 0, 2, Kind::Resume)],
+            [event(0, 5, 1, Kind::Start), event(0, 5, 9, Kind::Complete)],
+        ] {
+            let mut checker = promised();
+            events.into_iter().for_each(|event| checker.record(event));
+            checker.end(Instant::from_nanos(11 * MS));
+            let verdict = checker.judge(0).verdict;
+            let seen = matches!(verdict, Verdict::NotJudgeable(Why::Contradiction { .. }));
+            assert!(seen || verdict == Verdict::Broken, "{events:?}: {verdict}");
+        }
+        // After a loss an end without a beginning is what is to be expected.
+        let mut checker = promised();
+        checker.lost(1);
+        checker.record(event(0, 0, 1, Kind::Complete));
+        assert_eq!(checker.of[0].contradiction, None);
+    }
+
+    #[test]
+    fn jobs_that_ended_otherwise_are_late_once_their_deadline_has_passed() {
+        let mut checker = promised();
+        checker.record(event(0, 0, 35 * MS, Kind::Overrun { jobs: 3 }));
+        checker.record(event(0, 0, 35 * MS, Kind::Skip { jobs: 9 }));
+        assert_eq!(checker.judge(0).late, 3);
+        checker.record(event(9, 90 * MS, 90 * MS, Kind::Start));
+        checker.record(event(9, 90 * MS, 100 * MS, Kind::Abort));
+        assert_eq!(checker.judge(0).late, 4);
+        checker.record(event(10, 100 * MS, 100 * MS, Kind::Start));
+        checker.record(event(10, 100 * MS, 101 * MS, Kind::Contained));
+        assert_eq!(checker.judge(0).late, 5);
+        let left = Backlog {
+            oldest: JobId { task: 0, index: 11 },
+            release: Instant::from_nanos(110 * MS),
+            period: Duration::from_millis(10),
+            jobs: 3,
+            begun: false,
+        };
+        checker.unfinished(left, Instant::from_nanos(131 * MS));
+        let judged = checker.judge(0);
+        assert_eq!((judged.late, judged.too_early), (7, 0));
+        assert_eq!(judged.first_late, Some(JobId { task: 0, index: 0 }));
+    }
+
+    #[test]
+    fn who_releases_too_early_broke_its_own_word() {
+        let mut checker = promised();
+        for (index, release) in [(0, 0), (1, 10 * MS), (2, 19 * MS), (4, 40 * MS)] {
+            checker.record(event(index, release, release, Kind::Start));
+            checker.record(event(index, release, release + 1, Kind::Complete));
+        }
+        assert_eq!(checker.judge(0).too_early, 1);
+    }
+}

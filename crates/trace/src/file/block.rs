@@ -1,0 +1,107 @@
+//! What is in a block.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Instant, Service};
+use serde::{Deserialize, Serialize};
+
+use crate::event::Event;
+use crate::subject::{Promise, Subject, SubjectKind};
+
+/// A block of a trace file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// What run this is; the first block.
+    Run(Run),
+    /// The events that follow may be of this subject; said again, it has changed.
+    Subject(u32, Subject),
+    /// Events in the order of their instants, as far as one thread sent them.
+    Events(Vec<Event>),
+    /// Events were lost.
+    Lost(Lost),
+    /// The run ended at this instant and the trace is whole.
+    End(Instant),
+    /// A kind that a later version writes beside what this one knows.
+    Unknown {
+        /// Its number.
+        kind: u8,
+        /// Of its payload.
+        bytes: usize,
+    },
+}
+
+/// What run a trace is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Whether its instants are of CLOCK_MONOTONIC; else of virtual time.
+    pub live: bool,
+    /// Wall-clock time at instant 0, in nanoseconds since 1970 (virtual time: 0).
+    pub epoch_unix_ns: i64,
+    /// The command line.
+    pub command: String,
+    /// What the host said of itself, a line a fact: its kernel, CPUs, limits.
+    pub host: Vec<String>,
+    /// The contract it ran under, as its author wrote it; empty if there was none.
+    pub contract: String,
+}
+
+/// Events that were dropped because nobody took them in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Where the loss was noticed; the lost ones lie between the block before and here.
+    pub(super) at_ns: u64,
+    /// How many.
+    pub events: u64,
+}
+
+impl Lost {
+    /// `events` lost, noticed at `at`.
+    pub fn new(at: Instant, events: u64) -> Self {
+        Self { at_ns: at.as_nanos(), events }
+    }
+
+    /// When the loss was noticed.
+    pub fn at(&self) -> Instant {
+        Instant::from_nanos(self.at_ns)
+    }
+}
+
+/// A subject in the wire format.
+#[derive(Serialize, Deserialize)]
+pub(super) struct WireSubject {
+    number: u32,
+    name: String,
+    kind: SubjectKind,
+    period_ns: Option<u64>,
+    relative_deadline_ns: Option<u64>,
+    wcet_ns: Option<u64>,
+    thread: Option<u32>,
+    cpu: Option<u16>,
+}
+
+impl WireSubject {
+    pub(super) fn of(number: u32, subject: &Subject) -> Self {
+        let Promise { period, relative_deadline, wcet } = subject.promise;
+        Self {
+            number,
+            name: subject.name.clone(),
+            kind: subject.kind,
+            period_ns: period.map(Duration::as_nanos),
+            relative_deadline_ns: relative_deadline.map(Duration::as_nanos),
+            wcet_ns: wcet.map(Service::as_nanos),
+            thread: subject.thread,
+            cpu: subject.cpu,
+        }
+    }
+
+    pub(super) fn block(self) -> Block {
+        let promise = Promise {
+            period: self.period_ns.map(Duration::from_nanos),
+            relative_deadline: self.relative_deadline_ns.map(Duration::from_nanos),
+            wcet: self.wcet_ns.map(Service::from_nanos),
+        };
+        let Self { name, kind, thread, cpu, .. } = self;
+        Block::Subject(self.number, Subject { name, kind, promise, thread, cpu })
+    }
+}

@@ -1,0 +1,155 @@
+//! Events as differences.
+//!
+//! An event is a number whose lowest four bits are its kind and whose fifth says whether a count
+//! follows; the nanoseconds since the event before it; its subject; and, relative to the newest job of
+//! that subject in this block, the difference in the job's number and in its release (the latter left
+//! out where the number is the same). Differences are signed where they can be negative.
+
+use alloc::vec::Vec;
+
+use punctual_model::{Instant, JobId};
+
+use crate::event::{Event, Kind};
+
+/// Events a block has at most: in the worst case 1 + 10 + 5 + 10 + 10 + 10 bytes each.
+pub(super) const MOST: usize = super::LONGEST / 46;
+
+/// The job of a subject that was last spoken of.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    index: u64,
+    release: u64,
+}
+
+/// The newest job of each subject of a block: found by a search among the few that are near each
+/// other in numbers.
+#[derive(Default)]
+struct Newest(Vec<(u32, Last)>);
+
+impl Newest {
+    fn of(&mut self, task: u32) -> &mut Last {
+        let at = match self.0.binary_search_by_key(&task, |entry| entry.0) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, (task, Last::default()));
+                at
+            }
+        };
+        &mut self.0[at].1
+    }
+}
+
+fn code(kind: Kind) -> (u8, Option<u64>) {
+    match kind {
+        Kind::Start => (0, None),
+        Kind::GiveWay => (1, None),
+        Kind::Resume => (2, None),
+        Kind::Complete => (3, None),
+        Kind::Overrun { jobs } => (4, Some(jobs)),
+        Kind::Skip { jobs } => (5, Some(jobs)),
+        Kind::Abort => (6, None),
+        Kind::Contained => (7, None),
+    }
+}
+
+fn kind(code: u8, jobs: u64) -> Option<Kind> {
+    Some(match code {
+        0 => Kind::Start,
+        1 => Kind::GiveWay,
+        2 => Kind::Resume,
+        3 => Kind::Complete,
+        4 => Kind::Overrun { jobs },
+        5 => Kind::Skip { jobs },
+        6 => Kind::Abort,
+        7 => Kind::Contained,
+        _ => return None,
+    })
+}
+
+fn counts(code: u8) -> bool {
+    matches!(code, 4 | 5)
+}
+
+/// Appends these events.
+pub(super) fn encode(events: &[Event], out: &mut Vec<u8>) {
+    let mut newest = Newest::default();
+    let mut at = 0;
+    put(out, events.len() as u64);
+    for event in events {
+        let (code, jobs) = code(event.kind);
+        let last = newest.of(event.job.task);
+        let new_job = event.job.index != last.index || event.release.as_nanos() != last.release;
+        out.push(code | u8::from(new_job) << 4);
+        let now = event.at.as_nanos();
+        put_signed(out, now.wrapping_sub(at));
+        put(out, u64::from(event.job.task));
+        if new_job {
+            put_signed(out, event.job.index.wrapping_sub(last.index));
+            put_signed(out, event.release.as_nanos().wrapping_sub(last.release));
+            *last = Last { index: event.job.index, release: event.release.as_nanos() };
+        }
+        if let Some(jobs) = jobs {
+            put(out, jobs);
+        }
+        at = now;
+    }
+}
+
+/// The events of a payload, if it is one.
+pub(super) fn decode(payload: &[u8]) -> Option<Vec<Event>> {
+    let mut rest = payload;
+    let count = usize::try_from(take(&mut rest)?).ok().filter(|&count| count <= MOST)?;
+    // Three bytes are the fewest of an event, so that a lie about the count costs no memory.
+    let mut events = Vec::with_capacity(count.min(payload.len() / 3));
+    let mut newest = Newest::default();
+    let mut at: u64 = 0;
+    for _ in 0..count {
+        let (&head, after) = rest.split_first()?;
+        rest = after;
+        let (code, new_job) = (head & 0xF, head & 0x10 != 0);
+        if head & 0xE0 != 0 {
+            return None;
+        }
+        at = at.wrapping_add(take_signed(&mut rest)?);
+        let task = u32::try_from(take(&mut rest)?).ok()?;
+        let last = newest.of(task);
+        if new_job {
+            last.index = last.index.wrapping_add(take_signed(&mut rest)?);
+            last.release = last.release.wrapping_add(take_signed(&mut rest)?);
+        }
+        let jobs = if counts(code) { take(&mut rest)? } else { 0 };
+        events.push(Event {
+            at: Instant::from_nanos(at),
+            job: JobId { task, index: last.index },
+            release: Instant::from_nanos(last.release),
+            kind: kind(code, jobs)?,
+        });
+    }
+    rest.is_empty().then_some(events)
+}
+
+fn put(out: &mut Vec<u8>, value: u64) {
+    let mut bytes = [0; 10];
+    // Cannot fail: a u64 takes ten bytes at most.
+    out.extend_from_slice(postcard::to_slice(&value, &mut bytes).expect("ten bytes"));
+}
+
+/// A difference: small whichever sign it has.
+fn put_signed(out: &mut Vec<u8>, difference: u64) {
+    let mut bytes = [0; 10];
+    out.extend_from_slice(
+        postcard::to_slice(&difference.cast_signed(), &mut bytes).expect("ten bytes"),
+    );
+}
+
+fn take(rest: &mut &[u8]) -> Option<u64> {
+    let (value, after) = postcard::take_from_bytes(rest).ok()?;
+    *rest = after;
+    Some(value)
+}
+
+fn take_signed(rest: &mut &[u8]) -> Option<u64> {
+    let (value, after) = postcard::take_from_bytes::<i64>(rest).ok()?;
+    *rest = after;
+    Some(value.cast_unsigned())
+}

@@ -1,0 +1,112 @@
+//! Makes the bytes of a trace file. Whoever calls appends them, each time with one write, so that a
+//! crash leaves at most one block incomplete.
+
+use alloc::vec::Vec;
+
+use punctual_model::Instant;
+
+use super::block::{Lost, Run, WireSubject};
+use super::{events, frame};
+use crate::event::Event;
+use crate::subject::Subject;
+
+/// Numbers of the kinds of block. They stay.
+pub(super) const RUN: u8 = 1;
+pub(super) const SUBJECT: u8 = 2;
+pub(super) const EVENTS: u8 = 3;
+pub(super) const LOST: u8 = 4;
+pub(super) const END: u8 = 5;
+
+/// Collects bytes to append to the file.
+///
+/// ```
+/// use punctual_model::{Instant, JobId};
+/// use punctual_trace::file::{Reader, Run, Step, Writer};
+/// use punctual_trace::{Event, Kind, Subject, SubjectKind};
+///
+/// let mut writer = Writer::new(&Run::default());
+/// writer.subject(0, &Subject::new("audio", SubjectKind::Upcall));
+/// let at = Instant::from_nanos(1_000);
+/// writer.events(&[Event { at, job: JobId { task: 0, index: 0 }, release: at, kind: Kind::Start }]);
+/// writer.end(at);
+/// let bytes = writer.take();
+///
+/// let mut reader = Reader::new();
+/// let mut blocks = 0;
+/// while let Step::Block(_) = reader.step(&bytes)? {
+///     blocks += 1;
+/// }
+/// assert_eq!(blocks, 4);
+/// # Ok::<(), punctual_trace::file::Damage>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    /// The beginning of a file: preamble and first block. A contract, host facts or command too long
+    /// for a block are cut short.
+    pub fn new(run: &Run) -> Self {
+        let mut out = Vec::from(frame::preamble());
+        let mut run = run.clone();
+        cut(&mut run.contract, frame::LONGEST / 2);
+        cut(&mut run.command, 1 << 16);
+        let mut room = 1usize << 18;
+        run.host.retain(|line| {
+            let fits = line.len() + 8 <= room;
+            room = room.saturating_sub(line.len() + 8);
+            fits
+        });
+        frame::append(&mut out, RUN, |out| put(out, &run));
+        Self { out }
+    }
+
+    /// Events of number `number` are of this subject from here on.
+    pub fn subject(&mut self, number: u32, subject: &Subject) {
+        let mut subject = subject.clone();
+        cut(&mut subject.name, 1 << 12);
+        frame::append(&mut self.out, SUBJECT, |out| put(out, &WireSubject::of(number, &subject)));
+    }
+
+    /// These events happened. Nothing is written for none.
+    pub fn events(&mut self, events: &[Event]) {
+        for some in events.chunks(events::MOST) {
+            frame::append(&mut self.out, EVENTS, |out| events::encode(some, out));
+        }
+    }
+
+    /// So many events were lost since the last block.
+    pub fn lost(&mut self, lost: Lost) {
+        frame::append(&mut self.out, LOST, |out| put(out, &lost));
+    }
+
+    /// The run is over and everything that is known has been written.
+    pub fn end(&mut self, at: Instant) {
+        frame::append(&mut self.out, END, |out| put(out, &at.as_nanos()));
+    }
+
+    /// What is to be appended to the file now.
+    pub fn take(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.out)
+    }
+
+    /// Bytes that wait for [`take`](Self::take).
+    pub fn waiting(&self) -> usize {
+        self.out.len()
+    }
+}
+
+fn put<T: serde::Serialize>(out: &mut Vec<u8>, value: &T) {
+    // Cannot fail: what is written here has no map and no sequence of unknown length.
+    let bytes = postcard::to_allocvec(value).expect("plain data");
+    out.extend_from_slice(&bytes);
+}
+
+/// At most `bytes` of it, whole characters.
+fn cut(text: &mut alloc::string::String, bytes: usize) {
+    if text.len() > bytes {
+        let end = (0..=bytes).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        text.truncate(end);
+    }
+}
