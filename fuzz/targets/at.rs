@@ -4,13 +4,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::at::{Connection, ErrorControl, Interpreter, LineEvent, Modulation, Order};
+use punctual_softmodem::at::{
+    Compressed, Connection, ErrorControl, Interpreter, LineEvent, Modulation, Order,
+};
 
 const CALL: Connection = Connection {
     modulation: Modulation::V22bis,
     transmit_rate: 2400,
     receive_rate: 2400,
     error_control: ErrorControl::None,
+    compression: Compressed { sent: false, received: false },
 };
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,14 +1,13 @@
 //! What would fit instead of a refused contract: one number of it changed, for each number that
 //! helps; and where none does, all work made less by the same factor.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use punctual_model::{Contract, HostProfile};
 
 use crate::knobs::{Entry, Search};
-use crate::offer::{Axis, EntryKind, Offer, Offers};
+use crate::offer::{Axis, Offer, Offers};
 use crate::ratio;
 use crate::steps::Steps;
 
@@ -55,19 +54,29 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
     offers.extend(along(Entry::Sending, |_| true));
     offers.extend(along(Entry::System, |axis| axis != Axis::Work));
     if offers.is_empty() {
-        // Where no one number does it, all must give.
-        search = Search::new(contract, host, TOGETHER);
-        offers.extend(along_work(&mut search, contract, host));
+        // Where no number of one entry does it, a faster link may, or all must give; looking for what
+        // did not help may have used up all there was.
+        for wanted in [Axis::Bandwidth, Axis::Work] {
+            search = Search::new(contract, host, TOGETHER);
+            offers.extend(along_one(&mut search, contract, host, wanted));
+        }
     }
     Offers(offers.into())
 }
 
-/// How much of the work of all tasks fits.
-fn along_work(search: &mut Search<'_>, contract: &Contract, host: &HostProfile) -> Option<Offer> {
-    let knobs = Entry::System.knobs(contract, host);
-    let knob = knobs.into_iter().find(|knob| knob.axis == Axis::Work)?;
-    let (kind, to) = (EntryKind::System, search.nearest_that_fits(&knob)?);
-    Some(Offer { entry: String::new(), kind, axis: knob.axis, from: knob.value, to })
+/// How fast a link would do, or how much of the work of all tasks fits.
+fn along_one(
+    search: &mut Search<'_>,
+    contract: &Contract,
+    host: &HostProfile,
+    wanted: Axis,
+) -> Option<Offer> {
+    [Entry::Sending, Entry::System].into_iter().find_map(|of| {
+        let knob = of.knobs(contract, host).into_iter().find(|knob| knob.axis == wanted)?;
+        let to = search.nearest_that_fits(&knob)?;
+        let (entry, kind) = (of.name(contract), of.kind(contract));
+        Some(Offer { entry, kind, axis: knob.axis, from: knob.value, to })
+    })
 }
 
 /// The longest stretch in which an entry gives way to nobody.

@@ -1,5 +1,6 @@
 //! `punctual modem`: soft modems behind ttys.
 
+mod bank;
 mod network;
 mod pair;
 mod pty;
@@ -25,6 +26,8 @@ Examples: two modems that call each other, on a good line and on a bad one; with
 Two hosts: one can be called, the other calls it
   punctual modem --tty /tmp/modem --listen 0.0.0.0:5004
   punctual modem --tty /tmp/modem --call other-host:5004
+Many modems on one driver, which is admitted as a real-time upcall; ATDT7 reaches /tmp/modems/7
+  sudo punctual modem --bank 32 --dir /tmp/modems --upcall --report 10
 What a modem says, as a file
   punctual modem --tty /tmp/modem --wav-out said.wav
 
@@ -32,7 +35,8 @@ Then, in two terminals: minicom -D /tmp/modem-a, and there ATDT1; minicom -D /tm
 ATA when it rings (or ATS0=1 before). Any number reaches the other modem. docs/modem.md has all
 commands.
 
-Exit codes: 0 ended by a signal or after --seconds, 2 bad usage, 3 this host cannot.";
+Exit codes: 0 ended by a signal or after --seconds, 1 a bank not admitted, 2 bad usage, 3 this host
+cannot.";
 
 /// How long a block of samples lasts.
 const PERIOD: Duration = Duration::from_nanos(BLOCK as u64 * 1_000_000_000 / SAMPLE_RATE as u64);
@@ -42,12 +46,13 @@ const HOPELESS: Duration = Duration::from_millis(500);
 
 /// Soft modems that programs use through a tty, as they would a modem of old
 ///
-/// Each modem is a pseudo-terminal with AT commands, V.21, V.23, Bell 103 and V.22bis, and V.42
-/// error correction. The line is emulated between two modems here (--pair), leads to another host
-/// as G.711 audio in RTP (--listen, --call), or is a file (--wav-in, --wav-out).
+/// Each modem is a pseudo-terminal with AT commands, V.21, V.23, Bell 103 and V.22bis, negotiated by
+/// V.8, with V.42 error correction and V.42bis compression. The line is emulated between modems here
+/// (--pair, --bank), leads to another host as G.711 audio in RTP (--listen, --call), or is a file
+/// (--wav-in, --wav-out).
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["pair", "tty"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["pair", "tty", "bank"]))]
 pub(crate) struct Args {
     /// Two modems joined by a line: links with these names lead to their ttys
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
@@ -62,6 +67,8 @@ pub(crate) struct Args {
     network: network::Network,
     #[command(flatten)]
     recording: recording::Recording,
+    #[command(flatten)]
+    bank: bank::Bank,
     /// End by itself after so many seconds
     #[arg(long)]
     seconds: Option<u32>,
@@ -69,13 +76,16 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let until = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    if let Some((lines, dir)) = args.bank.asked_for() {
+        return bank::main(lines, dir, &args.bank, until);
+    }
     match (args.pair.as_slice(), &args.tty) {
         ([a, b], _) => pair::main([a, b], &args.line, until),
         (_, Some(tty)) if args.recording.is_asked_for() => {
             recording::main(tty, &args.recording, until)
         }
         (_, Some(tty)) => network::main(tty, &args.network, until),
-        _ => Err(Failure::bad_input("--pair takes two names, --tty takes one")),
+        _ => Err(Failure::bad_input("--pair takes two names, --tty one, --bank a number")),
     }
 }
 

@@ -5,7 +5,7 @@
 //! nanoseconds) and its `Reservation`, which is what SCHED_DEADLINE is told; it explains a refusal by the kernel as a sentence that says what would help, and
 //! undoes what it did: guards restore on drop, probes work on scratch threads of their own.
 //!
-//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`], [`measure`], [`net`], `bpf`)
+//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`], [`measure`], [`net`])
 //! or share memory ([`shm`], [`memfd`]); wherever `rustix` has the call, it makes it.
 //!
 //! [`Instant`]: punctual_model::time::Instant
@@ -13,8 +13,6 @@
 //! [`Service`]: punctual_model::time::Service
 
 pub mod bell;
-#[cfg(feature = "bpf")]
-pub mod bpf;
 pub mod cgroup;
 pub mod clock;
 pub mod host;

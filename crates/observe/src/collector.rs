@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_linux::bpf::{
+use punctual_bpf::{
     Array, AttachError, Attached, LoadError, MapError, Object, PageFaults, Ring, Table,
 };
 use punctual_trace::kernel::Record;

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 
-use punctual_linux::bpf::{LoadError, Object, probe};
+use punctual_bpf::{LoadError, Object, probe};
 use punctual_linux::thread;
 use punctual_model::{Duration, Service};
 use punctual_softmodem::LineQuality;

@@ -70,6 +70,18 @@ impl Client {
         })
     }
 
+    /// Until nothing has been shown for two seconds, and forgets what was.
+    pub(crate) fn quiet(&mut self) {
+        let (mut since, mut count) = (Instant::now(), 0);
+        self.wait("silence", |client| {
+            if client.shown.len() != count {
+                (since, count) = (Instant::now(), client.shown.len());
+            }
+            (since.elapsed() >= Duration::from_secs(2)).then_some(())
+        });
+        self.shown.clear();
+    }
+
     fn wait<T>(&mut self, what: &str, mut found: impl FnMut(&mut Self) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {

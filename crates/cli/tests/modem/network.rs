@@ -9,7 +9,7 @@ use super::common::{punctual, text};
 use super::started::{Modem, eventually};
 
 /// FSK at 300 bit/s: what a machine that stops for a moment costs it are some bits, and no call.
-const SETTINGS: &str = "AT+MS=V21";
+const SETTINGS: &str = "AT+MS=V21,0";
 
 /// One that can be called, and where.
 fn called() -> (Modem, Client, String) {

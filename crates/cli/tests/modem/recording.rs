@@ -56,7 +56,7 @@ fn a_recording_is_heard_and_what_is_said_is_recorded() {
         says.as_os_str(),
     ]);
     let mut client = modem.client("tty");
-    client.command("AT+MS=V21;+ES=1");
+    client.command("AT+MS=V21,0;+ES=1");
     client.types("ATDT1\r");
     client.until("CONNECT");
     client.until("read from a file");

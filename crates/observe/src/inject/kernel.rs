@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use punctual_linux::bpf::{Array, Object};
+use punctual_bpf::{Array, Object};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 

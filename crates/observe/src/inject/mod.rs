@@ -8,7 +8,7 @@ mod thread;
 
 use std::fmt;
 
-use punctual_linux::bpf::{AttachError, LoadError, MapError, RunError};
+use punctual_bpf::{AttachError, LoadError, MapError, RunError};
 use punctual_model::Duration;
 use thiserror::Error;
 

@@ -2,10 +2,12 @@
 
 use punctual_model::Duration;
 
+use super::compression::CompressionSelection;
 use super::dial::DialString;
 use super::extended;
+use super::modulation::Modulation;
 use super::registers::Register;
-use super::settings::{ErrorSelection, Modulation, Settings, TerminalGone};
+use super::settings::{ErrorSelection, Settings, TerminalGone};
 
 /// A command that this modem has, with a value that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +31,13 @@ pub(super) enum Command {
     DialMethod,
     SetRegister(Register, u32),
     ShowRegister(Register),
-    Modulation(Modulation),
+    /// The modulation, and whether it is negotiated.
+    Modulation(Modulation, bool),
     Errors(ErrorSelection),
     ReportErrors(bool),
     ReportModulation(bool),
-    /// Data compression off: it is never on.
-    NoCompression,
+    Compression(CompressionSelection),
+    ReportCompression(bool),
     /// `+XX?`
     ShowParameter(Parameter),
     /// `+XX=?`, with its whole answer, which may be none.
@@ -47,13 +50,14 @@ pub(super) enum Parameter {
     Modulation,
     Errors,
     Compression,
+    ReportCompression,
     ReportErrors,
     ReportModulation,
 }
 
 pub(super) const MODEL: &str = "Punctual soft modem";
 pub(super) const REVISION: &str = env!("CARGO_PKG_VERSION");
-pub(super) const CAPABILITIES: &str = "+GCAP: +MS,+ES";
+pub(super) const CAPABILITIES: &str = "+GCAP: +MS,+ES,+DS";
 
 /// The next command of `text`, and what follows it; `None` at what this modem does not have.
 /// `settings` say what a comma lasts and what numbers left out stay.

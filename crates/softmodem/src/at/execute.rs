@@ -2,11 +2,12 @@
 
 use punctual_model::Instant;
 
+use super::Order;
 use super::command::{self, Command, Parameter};
+use super::interpreter::{Interpreter, Phase};
 use super::registers::Register;
 use super::result::ResultCode;
-use super::settings::{Modulation, Settings};
-use super::{Interpreter, Order, Phase};
+use super::settings::Settings;
 
 /// How a command ended.
 enum Done {
@@ -64,11 +65,15 @@ impl Interpreter {
             Command::Monitor(mode) => settings.monitor = mode,
             Command::FollowCarrier(on) => settings.follow_carrier = on,
             Command::TerminalGone(what) => settings.terminal_gone = what,
-            Command::Modulation(modulation) => settings.modulation = modulation,
+            Command::Modulation(modulation, automode) => {
+                (settings.modulation, settings.automode) = (modulation, automode);
+            }
             Command::Errors(selection) => settings.errors = selection,
             Command::ReportErrors(on) => settings.report_errors = on,
             Command::ReportModulation(on) => settings.report_modulation = on,
-            Command::DialMethod | Command::NoCompression => {}
+            Command::Compression(selection) => settings.compression = selection,
+            Command::ReportCompression(on) => settings.report_compression = on,
+            Command::DialMethod => {}
             Command::SetRegister(register, value) => {
                 if settings.registers.set(register, value).is_err() {
                     return Done::With(ResultCode::Error);
@@ -127,14 +132,19 @@ impl Interpreter {
 fn shown(parameter: Parameter, settings: &Settings) -> String {
     match parameter {
         Parameter::Modulation => {
-            let modulation: Modulation = settings.modulation;
-            format!("+MS: {},0", modulation.name())
+            format!("+MS: {},{}", settings.modulation.name(), u8::from(settings.automode))
         }
         Parameter::Errors => {
             let [request, originator, answerer] = settings.errors.numbers();
             format!("+ES: {request},{originator},{answerer}")
         }
-        Parameter::Compression => "+DS: 0".into(),
+        Parameter::Compression => {
+            let selection = settings.compression;
+            format!("+DS: {},{}", selection.direction(), u8::from(selection.required))
+        }
+        Parameter::ReportCompression => {
+            format!("+DR: {}", u8::from(settings.report_compression))
+        }
         Parameter::ReportErrors => format!("+ER: {}", u8::from(settings.report_errors)),
         Parameter::ReportModulation => format!("+MR: {}", u8::from(settings.report_modulation)),
     }

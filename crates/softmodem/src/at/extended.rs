@@ -1,11 +1,14 @@
 //! Commands that begin with `+` (V.250 §5.4): identification (§6.1), `+MS` (§6.4), `+ES` (§6.5),
-//! `+DS` (§6.6), `+ER`, `+MR`.
+//! `+DS` (§6.6), `+DR`, `+ER`, `+MR`.
 //!
-//! `+MS` chooses one modulation: this modem does not negotiate it, so its second number is 0. `+DS`
-//! is 0: there is no compression. Both refuse what they cannot do.
+//! `+MS` says the modulation, and with its second number whether V.8 may choose a slower one; left
+//! out, that is 1 where V.8 has a name for it. `+DS` is 0: there is no compression. Both refuse what
+//! they cannot do.
 
 use super::command::{CAPABILITIES, Command, MODEL, Parameter, REVISION};
-use super::settings::{ErrorSelection, Modulation, Settings};
+use super::compression::CompressionSelection;
+use super::modulation::Modulation;
+use super::settings::{ErrorSelection, Settings};
 
 /// Reads a command without its `+`; `None` at what this modem does not have.
 pub(super) fn parse(text: &str, settings: &Settings) -> Option<Command> {
@@ -24,9 +27,10 @@ pub(super) fn parse(text: &str, settings: &Settings) -> Option<Command> {
 
 fn parameter(name: &str, operation: &str, settings: &Settings) -> Option<Command> {
     let (parameter, ranges) = match name {
-        "MS" => (Parameter::Modulation, "+MS: (V21,V23C,B103,V22B),(0)"),
+        "MS" => (Parameter::Modulation, "+MS: (V21,V23C,B103,V22B),(0,1)"),
         "ES" => (Parameter::Errors, "+ES: (1-3),(0,3),(1,2,5)"),
-        "DS" => (Parameter::Compression, "+DS: (0)"),
+        "DS" => (Parameter::Compression, "+DS: (0-3),(0,1)"),
+        "DR" => (Parameter::ReportCompression, "+DR: (0,1)"),
         "ER" => (Parameter::ReportErrors, "+ER: (0,1)"),
         "MR" => (Parameter::ReportModulation, "+MR: (0,1)"),
         _ => return None,
@@ -40,10 +44,14 @@ fn parameter(name: &str, operation: &str, settings: &Settings) -> Option<Command
     let command = match parameter {
         Parameter::Modulation => {
             let modulation = Modulation::named(values.next()?)?;
-            if !matches!(values.next(), None | Some("" | "0")) {
+            let automode = match values.next() {
+                None | Some("") => modulation.is_negotiable(),
+                Some(value) => flag(value)?,
+            };
+            if automode && !modulation.is_negotiable() {
                 return None;
             }
-            Command::Modulation(modulation)
+            Command::Modulation(modulation, automode)
         }
         Parameter::Errors => {
             // A number left out stays as it is (V.250 §5.4.3).
@@ -58,8 +66,14 @@ fn parameter(name: &str, operation: &str, settings: &Settings) -> Option<Command
             Command::Errors(ErrorSelection::from_numbers(request, originator, answerer)?)
         }
         Parameter::Compression => {
-            (decimal(values.next()?)? == 0).then_some(Command::NoCompression)?
+            let direction = decimal(values.next()?)?;
+            let required = match values.next() {
+                None | Some("") => settings.compression.required,
+                Some(value) => flag(value)?,
+            };
+            Command::Compression(CompressionSelection::from_numbers(direction, required)?)
         }
+        Parameter::ReportCompression => Command::ReportCompression(flag(values.next()?)?),
         Parameter::ReportErrors => Command::ReportErrors(flag(values.next()?)?),
         Parameter::ReportModulation => Command::ReportModulation(flag(values.next()?)?),
     };

@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
+use super::compression::Compressed;
+use super::modulation::Modulation;
 use super::registers::{Register, Registers};
-use super::settings::{ErrorControl, Modulation, Settings};
+use super::settings::{ErrorControl, Settings};
 
 /// The most bytes that wait for a terminal that does not read.
 pub const OUTPUT_ROOM: usize = 4_096;
@@ -19,6 +21,8 @@ pub struct Connection {
     pub receive_rate: u32,
     /// Whether errors are corrected.
     pub error_control: ErrorControl,
+    /// What is compressed.
+    pub compression: Compressed,
 }
 
 /// A final or unsolicited result code.

@@ -1,49 +1,8 @@
 //! What commands set: parameters of the modem beside the S registers.
 
+use super::compression::CompressionSelection;
+use super::modulation::Modulation;
 use super::registers::Registers;
-
-/// How bits become sound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Modulation {
-    /// ITU-T V.21: 300 bit/s both ways.
-    V21,
-    /// ITU-T V.23: 75 bit/s from the caller, 1200 bit/s to it.
-    V23,
-    /// Bell 103: 300 bit/s both ways.
-    Bell103,
-    /// ITU-T V.22bis: 2400 bit/s both ways.
-    #[default]
-    V22bis,
-}
-
-impl Modulation {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::V21, Self::V23, Self::Bell103, Self::V22bis];
-
-    /// Its name in `AT+MS` (V.250 §6.4.1).
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V21 => "V21",
-            Self::V23 => "V23C",
-            Self::Bell103 => "B103",
-            Self::V22bis => "V22B",
-        }
-    }
-
-    /// The modulation of that name, in any case.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|modulation| modulation.name().eq_ignore_ascii_case(name))
-    }
-
-    /// Bit/s that the calling and the answering end send.
-    pub fn rates(self) -> (u32, u32) {
-        match self {
-            Self::V21 | Self::Bell103 => (300, 300),
-            Self::V23 => (75, 1200),
-            Self::V22bis => (2400, 2400),
-        }
-    }
-}
 
 /// Whether errors of a call are corrected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,10 +127,16 @@ pub struct Settings {
     pub follow_carrier: bool,
     /// &D.
     pub terminal_gone: TerminalGone,
-    /// +MS.
+    /// +MS: the modulation; the fastest, where it is negotiated.
     pub modulation: Modulation,
+    /// +MS, second number: whether V.8 chooses among it and those slower than it.
+    pub automode: bool,
     /// +ES.
     pub errors: ErrorSelection,
+    /// +DS.
+    pub compression: CompressionSelection,
+    /// +DR: say before CONNECT whether data is compressed.
+    pub report_compression: bool,
     /// +ER: say before CONNECT whether errors are corrected.
     pub report_errors: bool,
     /// +MR: say before CONNECT which modulation and rates are in use.
@@ -193,7 +158,10 @@ impl Default for Settings {
             follow_carrier: true,
             terminal_gone: TerminalGone::HangsUp,
             modulation: Modulation::default(),
+            automode: true,
             errors: ErrorSelection::default(),
+            compression: CompressionSelection::default(),
+            report_compression: false,
             report_errors: false,
             report_modulation: false,
             registers: Registers::default(),
@@ -209,8 +177,8 @@ impl Settings {
         let gone = self.terminal_gone as u8;
         let [request, originator, answerer] = self.errors.numbers();
         let mut text = format!(
-            "E{} L{} M{} Q{} V{} X{} &C{} &D{gone}\n+MS={},0 +ES={request},{originator},{answerer} \
-             +DS=0 +ER={} +MR={}\n",
+            "E{} L{} M{} Q{} V{} X{} &C{} &D{gone}\n+MS={},{} +ES={request},{originator},{answerer} \
+             +DS={},{} +DR={} +ER={} +MR={}\n",
             flag(self.echo),
             self.loudness,
             self.monitor,
@@ -219,6 +187,10 @@ impl Settings {
             self.x,
             flag(self.follow_carrier),
             self.modulation.name(),
+            flag(self.automode),
+            self.compression.direction(),
+            flag(self.compression.required),
+            flag(self.report_compression),
             flag(self.report_errors),
             flag(self.report_modulation),
         );

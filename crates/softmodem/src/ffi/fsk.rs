@@ -17,10 +17,10 @@ pub(crate) enum Channel {
     V23Forward = 2,
     /// V.23, 390 and 450 Hz, 75 bit/s.
     V23Backward = 3,
+    /// Bell 103, 2025 and 2225 Hz: unlike V.21's, the higher one is the library's first.
+    Bell103High = 4,
     /// Bell 103, 1070 and 1270 Hz: the calling end sends on it.
-    Bell103Low = 4,
-    /// Bell 103, 2025 and 2225 Hz.
-    Bell103High = 5,
+    Bell103Low = 5,
 }
 
 /// `FSK_FRAME_MODE_ASYNC`: each transition is taken at face value, as characters that begin at any

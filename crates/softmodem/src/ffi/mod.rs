@@ -2,7 +2,8 @@
 //!
 //! This is the only place in the crate with `unsafe`. What every block here rests on:
 //!
-//! - **Signatures** are copied by hand from `/usr/include/spandsp/{v22bis,fsk,hdlc,async,v29rx}.h`. The
+//! - **Signatures** are copied by hand from `/usr/include/spandsp/{v22bis,fsk,hdlc,async,v29rx}.h`
+//!   and `{v8,modem_connect_tones,tone_detect}.h`. The
 //!   object types are opaque: the library allocates and frees them.
 //! - **Ownership**: each wrapper owns one C object and the Rust value its callbacks work on. That
 //!   value lives on the heap behind a raw pointer (never a `Box`, whose uniqueness the callbacks
@@ -17,10 +18,14 @@
 mod fsk;
 mod hdlc;
 mod raw;
+mod tones;
 mod v22bis;
+mod v8;
 
 pub(crate) use fsk::{Channel, Fsk};
 pub(crate) use hdlc::{FrameSink, HdlcRx, HdlcTx};
+pub(crate) use tones::{AnswerTone, AnswerToneDetector};
+pub(crate) use v8::{V8, V8Outcome};
 pub(crate) use v22bis::{BitPipe, Status, V22bis};
 
 /// SpanDSP could not allocate an object.

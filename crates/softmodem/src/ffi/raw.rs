@@ -1,6 +1,7 @@
-//! The C declarations, by hand: `v22bis.h`, `fsk.h`, `hdlc.h` and `async.h` of SpanDSP 0.0.6.
+//! The C declarations, by hand: `v22bis.h`, `fsk.h`, `hdlc.h`, `async.h`, `v8.h` and
+//! `modem_connect_tones.h` of SpanDSP 0.0.6.
 
-use core::ffi::{c_char, c_int, c_ulong, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
 /// `v22bis_state_t`: opaque, allocated by the library.
 #[repr(C)]
@@ -43,6 +44,41 @@ pub(super) struct FskRxState {
     _opaque: [u8; 0],
 }
 
+/// `v8_state_t`: opaque, allocated by the library.
+#[repr(C)]
+pub(super) struct V8State {
+    _opaque: [u8; 0],
+}
+
+/// `modem_connect_tones_tx_state_t`: opaque, allocated by the library.
+#[repr(C)]
+pub(super) struct TonesTxState {
+    _opaque: [u8; 0],
+}
+
+/// `modem_connect_tones_rx_state_t`: opaque, allocated by the library.
+#[repr(C)]
+pub(super) struct TonesRxState {
+    _opaque: [u8; 0],
+}
+
+/// `v8_parms_t`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct V8Parms {
+    pub(super) status: c_int,
+    pub(super) modem_connect_tone: c_int,
+    pub(super) send_ci: c_int,
+    pub(super) v92: c_int,
+    pub(super) call_function: c_int,
+    pub(super) modulations: c_uint,
+    pub(super) protocol: c_int,
+    pub(super) pstn_access: c_int,
+    pub(super) pcm_modem_availability: c_int,
+    pub(super) nsf: c_int,
+    pub(super) t66: c_int,
+}
+
 /// `fsk_spec_t`: one channel of an FSK modem.
 #[repr(C)]
 pub(super) struct FskSpec {
@@ -71,6 +107,13 @@ pub(super) type QamReport = extern "C" fn(
     symbol: c_int,
 );
 
+/// `v8_result_handler_t`.
+pub(super) type V8Handler = extern "C" fn(user_data: *mut c_void, result: *mut V8Parms);
+
+/// `tone_report_func_t`.
+pub(super) type ToneReport =
+    extern "C" fn(user_data: *mut c_void, code: c_int, level: c_int, delay: c_int);
+
 pub(super) type GetBit = extern "C" fn(user_data: *mut c_void) -> c_int;
 pub(super) type PutBit = extern "C" fn(user_data: *mut c_void, bit: c_int);
 pub(super) type FrameHandler =
@@ -92,6 +135,20 @@ pub(super) const TRAINING_SUCCEEDED: c_int = -4;
 pub(super) const TRAINING_FAILED: c_int = -5;
 pub(super) const MODEM_RETRAIN_OCCURRED: c_int = -13;
 
+/// `V8_CALL_V_SERIES`: data.
+pub(super) const V8_CALL_V_SERIES: c_int = 6;
+/// `V8_STATUS_*` (`v8.h`).
+pub(super) const V8_STATUS_V8_OFFERED: c_int = 1;
+pub(super) const V8_STATUS_V8_CALL: c_int = 2;
+pub(super) const V8_STATUS_NON_V8_CALL: c_int = 3;
+pub(super) const V8_STATUS_FAILED: c_int = 4;
+
+/// `MODEM_CONNECT_TONES_*` (`modem_connect_tones.h`).
+pub(super) const MODEM_CONNECT_TONES_NONE: c_int = 0;
+pub(super) const MODEM_CONNECT_TONES_ANS: c_int = 2;
+pub(super) const MODEM_CONNECT_TONES_ANS_PR: c_int = 3;
+pub(super) const MODEM_CONNECT_TONES_ANSAM_PR: c_int = 5;
+
 // Linked by build.rs, through pkg-config.
 unsafe extern "C" {
     pub(super) fn v22bis_init(
@@ -106,7 +163,6 @@ unsafe extern "C" {
     ) -> *mut V22bisState;
     pub(super) fn v22bis_rx(s: *mut V22bisState, amp: *const i16, len: c_int) -> c_int;
     pub(super) fn v22bis_tx(s: *mut V22bisState, amp: *mut i16, len: c_int) -> c_int;
-    pub(super) fn v22bis_request_retrain(s: *mut V22bisState, bit_rate: c_int) -> c_int;
     pub(super) fn v22bis_rx_set_qam_report_handler(
         s: *mut V22bisState,
         handler: QamReport,
@@ -158,4 +214,34 @@ unsafe extern "C" {
     pub(super) fn hdlc_rx_put_bit(s: *mut HdlcRxState, new_bit: c_int);
     pub(super) fn hdlc_rx_get_stats(s: *mut HdlcRxState, t: *mut HdlcRxStats) -> c_int;
     pub(super) fn hdlc_rx_free(s: *mut HdlcRxState) -> c_int;
+
+    pub(super) fn v8_init(
+        s: *mut V8State,
+        calling_party: c_int,
+        parms: *mut V8Parms,
+        result_handler: V8Handler,
+        user_data: *mut c_void,
+    ) -> *mut V8State;
+    pub(super) fn v8_tx(s: *mut V8State, amp: *mut i16, max_len: c_int) -> c_int;
+    pub(super) fn v8_rx(s: *mut V8State, amp: *const i16, len: c_int) -> c_int;
+    pub(super) fn v8_free(s: *mut V8State) -> c_int;
+
+    pub(super) fn modem_connect_tones_tx_init(
+        s: *mut TonesTxState,
+        tone_type: c_int,
+    ) -> *mut TonesTxState;
+    pub(super) fn modem_connect_tones_tx(s: *mut TonesTxState, amp: *mut i16, len: c_int) -> c_int;
+    pub(super) fn modem_connect_tones_tx_free(s: *mut TonesTxState) -> c_int;
+    pub(super) fn modem_connect_tones_rx_init(
+        s: *mut TonesRxState,
+        tone_type: c_int,
+        tone_callback: ToneReport,
+        user_data: *mut c_void,
+    ) -> *mut TonesRxState;
+    pub(super) fn modem_connect_tones_rx(
+        s: *mut TonesRxState,
+        amp: *const i16,
+        len: c_int,
+    ) -> c_int;
+    pub(super) fn modem_connect_tones_rx_free(s: *mut TonesRxState) -> c_int;
 }

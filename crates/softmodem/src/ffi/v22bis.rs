@@ -91,12 +91,6 @@ impl<P: BitPipe> V22bis<P> {
         }
     }
 
-    /// Begins a retrain; false if the modem is not in a state for it.
-    pub(crate) fn request_retrain(&mut self) -> bool {
-        // SAFETY: the modem is live and ours alone (`&mut self`).
-        unsafe { raw::v22bis_request_retrain(self.modem.as_ptr(), 2400) == 0 }
-    }
-
     /// The bit side, to be changed between two blocks of samples.
     pub(crate) fn pipe_mut(&mut self) -> &mut P {
         // SAFETY: as in `pipe`, and `&mut self` makes this the only access.

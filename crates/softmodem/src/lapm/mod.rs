@@ -6,15 +6,16 @@
 //! | [`frame`], [`xid`] | frames | what they mean |
 //! | [`link`] | frames and the time | a stream of bytes each way: the protocol itself, LAPM |
 //! | [`detect`] | bits | whether the far end corrects errors too |
+//! | `stream` | bytes | bytes as the ends agreed to compress them ([`crate::v42bis`]) |
 //! | [`session`] | bits | all of these, one after the other, or plain characters |
 //!
 //! All are pure: they take `now`, read no clock, and allocate nothing once they are made (but for
-//! the one XID frame of a call).
+//! the XID frames of a call and the dictionaries that they agree on).
 //!
 //! # What is there
-//! Detection (§7.2.1) or direct set-up; XID with N401 and k; SABME, UA, DISC, DM; I, RR, RNR and
+//! Detection (§7.2.1) or direct set-up; XID with N401, k and V.42bis; SABME, UA, DISC, DM; I, RR, RNR and
 //! REJ modulo 128; T401 with N400; T403; flow control both ways. Not offered, and so never agreed:
-//! selective reject, the 32-bit check sequence, the test frame, V.42bis. Break signals (UI) are
+//! selective reject, the 32-bit check sequence, the test frame. Break signals (UI) are
 //! passed over.
 //!
 //! # What it does not promise
@@ -26,6 +27,7 @@ pub mod frame;
 pub mod hdlc;
 pub mod link;
 pub mod session;
+mod stream;
 pub mod xid;
 
 pub use link::{Closed, Link, LinkState, LinkStats, Parameters};

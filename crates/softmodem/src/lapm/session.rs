@@ -10,7 +10,9 @@ use crate::uart::{self, push_character};
 
 use super::detect::{Answerer, Originator};
 use super::hdlc::{Deframer, DeframerStats, Framer};
-use super::link::{Closed, Link, LinkState, LinkStats, Parameters};
+use super::link::{Closed, LinkState, LinkStats, Parameters};
+use super::stream::Stream;
+use super::xid::Compression;
 
 /// Bytes that wait in either direction where there is no error control.
 const PLAIN_ROOM: usize = 4_096;
@@ -45,7 +47,7 @@ pub enum Outcome {
 enum Stage {
     Asking(Originator, Instant),
     Listening(Answerer, Instant),
-    Link(Box<Link>),
+    Link(Box<Stream>),
     Plain,
 }
 
@@ -68,7 +70,7 @@ impl Session {
     pub fn new(now: Instant, role: Role, parameters: Parameters, start: Start) -> Self {
         let stage = match (start, role) {
             (Start::Plain, _) => Stage::Plain,
-            (Start::Direct, _) => Stage::Link(Box::new(Link::new(now, role, parameters))),
+            (Start::Direct, _) => Stage::Link(Box::new(Stream::new(now, role, parameters))),
             (Start::Detect { t400 }, Role::Calling) => {
                 Stage::Asking(Originator::default(), now.saturating_add(t400))
             }
@@ -121,7 +123,7 @@ impl Session {
                 answerer.put_bit(bit);
                 // A calling end that does not ask, or has seen enough of the answer, sends frames.
                 if let Some(frame) = self.deframer.put_bit(bit) {
-                    let mut link = Link::new(now, self.role, self.parameters);
+                    let mut link = Stream::new(now, self.role, self.parameters);
                     link.frame(now, frame);
                     self.stage = Stage::Link(Box::new(link));
                 }
@@ -226,6 +228,14 @@ impl Session {
         }
     }
 
+    /// The compression that the ends agreed on; none without error control.
+    pub fn compression(&self) -> Compression {
+        match &self.stage {
+            Stage::Link(link) => link.compression(),
+            _ => Compression::default(),
+        }
+    }
+
     /// What was received in frames, and thrown away.
     pub fn deframer_stats(&self) -> DeframerStats {
         self.deframer.stats()
@@ -238,6 +248,6 @@ impl Session {
     }
 
     fn begin(&mut self, now: Instant) {
-        self.stage = Stage::Link(Box::new(Link::new(now, self.role, self.parameters)));
+        self.stage = Stage::Link(Box::new(Stream::new(now, self.role, self.parameters)));
     }
 }

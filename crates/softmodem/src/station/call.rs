@@ -4,11 +4,16 @@ use std::collections::VecDeque;
 
 use punctual_model::{Duration, Instant};
 
-use crate::at::{Connection, ErrorControl, Fallback, OriginatorRequest, Settings};
+use crate::at::{
+    Compressed, CompressionSelection, Connection, ErrorControl, Fallback, OriginatorRequest,
+    Settings,
+};
+use crate::lapm::xid::Compression;
 use crate::lapm::{Closed, LinkStats, Outcome, Start};
 use crate::modem::{NoModem, Role};
 use crate::pump::Pump;
 use crate::supervision::Verdict;
+use crate::v42bis::Sizes;
 
 /// V.42's T400 is 750 ms, counted from an instant that both ends share. These ends connect up to a
 /// second apart, so the first must ask for longer.
@@ -35,9 +40,10 @@ pub(super) enum Progress {
 
 pub(super) struct Call {
     pump: Pump,
-    connection: Connection,
+    role: Role,
     start: Start,
     fallback: Fallback,
+    compression: CompressionSelection,
     announced: bool,
     over: bool,
     /// Hung up by its own terminal, at.
@@ -51,20 +57,12 @@ impl Call {
     pub(super) fn new(now: Instant, calling: bool, settings: &Settings) -> Result<Self, NoModem> {
         let role = if calling { Role::Calling } else { Role::Answering };
         let (start, fallback) = selection(role, settings);
-        let modulation = settings.modulation;
-        let (by_caller, by_answerer) = modulation.rates();
-        let (transmit_rate, receive_rate) =
-            if calling { (by_caller, by_answerer) } else { (by_answerer, by_caller) };
         Ok(Self {
-            pump: Pump::new(now, role, modulation, &settings.registers)?,
-            connection: Connection {
-                modulation,
-                transmit_rate,
-                receive_rate,
-                error_control: ErrorControl::None,
-            },
+            pump: Pump::greeting(now, role, settings)?,
+            role,
             start,
             fallback,
+            compression: settings.compression,
             announced: false,
             over: false,
             finishing: None,
@@ -90,7 +88,7 @@ impl Call {
                 return self.end();
             }
             if self.pump.is_connected(now) {
-                self.pump.begin(now, self.start);
+                self.pump.begin(now, self.start, self.offers());
             }
             return Progress::Pending;
         }
@@ -110,7 +108,9 @@ impl Call {
         }
         match self.pump.outcome() {
             Outcome::Pending => Progress::Pending,
+            Outcome::Corrected if self.lacks_compression() => self.end(),
             Outcome::Corrected => self.announce(ErrorControl::Lapm),
+            Outcome::Plain if self.lacks_compression() => self.end(),
             Outcome::Plain if self.start == Start::Plain || self.fallback == Fallback::Allowed => {
                 self.announce(ErrorControl::None)
             }
@@ -118,7 +118,7 @@ impl Call {
             Outcome::Closed(Closed::NoPeer | Closed::Refused)
                 if !self.announced && self.fallback == Fallback::Allowed =>
             {
-                self.pump.begin(now, Start::Plain);
+                self.pump.begin(now, Start::Plain, Compression::default());
                 Progress::Pending
             }
             Outcome::Plain => self.end(),
@@ -144,6 +144,10 @@ impl Call {
         self.pump.session().is_some_and(|session| session.readable() > 0)
     }
 
+    pub(super) fn retrained(&self) -> u32 {
+        self.pump.retrained()
+    }
+
     pub(super) fn link_stats(&mut self) -> Option<LinkStats> {
         self.pump.session().and_then(|session| session.link_stats())
     }
@@ -152,8 +156,41 @@ impl Call {
         if std::mem::replace(&mut self.announced, true) {
             return Progress::Pending;
         }
-        self.connection.error_control = error_control;
-        Progress::Connected(self.connection)
+        let modulation = self.pump.modulation();
+        let (transmit_rate, receive_rate) = modulation.rates_of(self.role);
+        let compression = self.compressed();
+        Progress::Connected(Connection {
+            modulation,
+            transmit_rate,
+            receive_rate,
+            error_control,
+            compression,
+        })
+    }
+
+    /// What is offered, by the names that both ends have for the directions.
+    fn offers(&self) -> Compression {
+        let Compressed { sent, received } = self.compression.offers;
+        let (from_caller, from_answerer) = match self.role {
+            Role::Calling => (sent, received),
+            Role::Answering => (received, sent),
+        };
+        Compression { from_caller, from_answerer, sizes: Sizes::default() }
+    }
+
+    /// What came of it.
+    fn compressed(&mut self) -> Compressed {
+        let agreed = self.pump.session().map_or(Compression::default(), |s| s.compression());
+        let Compression { from_caller, from_answerer, .. } = agreed;
+        match self.role {
+            Role::Calling => Compressed { sent: from_caller, received: from_answerer },
+            Role::Answering => Compressed { sent: from_answerer, received: from_caller },
+        }
+    }
+
+    fn lacks_compression(&mut self) -> bool {
+        let CompressionSelection { offers, required } = self.compression;
+        required && !self.announced && self.compressed() != offers
     }
 
     fn end(&mut self) -> Progress {

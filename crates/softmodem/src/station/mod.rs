@@ -181,6 +181,11 @@ impl Station {
         self.link
     }
 
+    /// How often the modem was trained again in the present call.
+    pub fn retrained(&self) -> u32 {
+        self.call.as_ref().map_or(0, Call::retrained)
+    }
+
     /// The call is over. What had arrived goes to the terminal before the result code does.
     fn call_over(&mut self, now: Instant) {
         self.on_hook();

@@ -2,7 +2,7 @@
 
 use punctual_model::Duration;
 use punctual_softmodem::at::{
-    Connection, ErrorControl, LineEvent, Modulation, Order, TerminalGone,
+    Compressed, Connection, ErrorControl, LineEvent, Modulation, Order, TerminalGone,
 };
 
 use super::{Bench, CALL};
@@ -25,14 +25,25 @@ fn a_call_made_comes_about_with_its_speed() {
         ("Q1", call(2400, 2400), ""),
         ("+ER=1", CALL, "\r\n+ER: LAPM\r\n\r\nCONNECT 2400\r\n"),
         (
-            "+MR=1;+ER=1",
+            "+DR=1",
+            Connection { compression: Compressed { sent: true, received: true }, ..CALL },
+            "\r\n+DR: V42B\r\n\r\nCONNECT 2400\r\n",
+        ),
+        (
+            "+DR=1",
+            Connection { compression: Compressed { sent: false, received: true }, ..CALL },
+            "\r\n+DR: V42B RD\r\n\r\nCONNECT 2400\r\n",
+        ),
+        (
+            "+MR=1;+ER=1;+DR=1",
             Connection {
                 modulation: Modulation::V21,
                 transmit_rate: 300,
                 receive_rate: 300,
                 error_control: ErrorControl::None,
+                compression: Compressed::default(),
             },
-            "\r\n+MCR: V21\r\n+MRR: 300,300\r\n\r\n+ER: NONE\r\n\r\nCONNECT 300\r\n",
+            "\r\n+MCR: V21\r\n+MRR: 300,300\r\n\r\n+ER: NONE\r\n\r\n+DR: NONE\r\n\r\nCONNECT 300\r\n",
         ),
     ];
     for (settings, connection, said) in cases {

@@ -125,15 +125,19 @@ fn each_command_has_its_answer() {
         "+MS",
         "+MS=",
         "+MS=V34",
-        "+MS=V21,1",
+        "+MS=B103,1",
+        "+MS=V21,2",
         "+MS=V21,0,300",
         "+ES=4",
         "+ES=0",
         "+ES=3,1",
         "+ES=3,0,4",
         "+ES=3,0,2,1",
-        "+DS=3",
+        "+DS=4",
         "+DS=",
+        "+DS=3,2",
+        "+DS=3,0,512",
+        "+DR=2",
         "+ER=2",
         "+FCLASS=1",
         "+IPR=9600",
@@ -158,10 +162,10 @@ fn each_command_has_its_answer() {
 fn what_is_asked_is_told() {
     let asked = [
         ("I", "Punctual soft modem"), // §6.1.3
-        ("I4", "+GCAP: +MS,+ES"),
+        ("I4", "+GCAP: +MS,+ES,+DS"),
         ("+GMI", "Punctual"),            // §6.1.4
         ("+GMM", "Punctual soft modem"), // §6.1.5
-        ("+GCAP", "+GCAP: +MS,+ES"),     // §6.1.9
+        ("+GCAP", "+GCAP: +MS,+ES,+DS"), // §6.1.9
         ("S0?", "000"),
         ("S1?", "000"),
         ("S2?", "043"),
@@ -175,14 +179,19 @@ fn what_is_asked_is_told() {
         ("S10?", "014"),
         ("S12?", "050"),
         ("S7=33S7?", "033"),
-        ("+MS?", "+MS: V22B,0"),
-        ("+MS=?", "+MS: (V21,V23C,B103,V22B),(0)"),
-        ("+MS=V21;+MS?", "+MS: V21,0"),
+        ("+MS?", "+MS: V22B,1"),
+        ("+MS=?", "+MS: (V21,V23C,B103,V22B),(0,1)"),
+        ("+MS=V21;+MS?", "+MS: V21,1"),
+        ("+MS=V21,0;+MS?", "+MS: V21,0"),
+        ("+MS=B103;+MS?", "+MS: B103,0"),
         ("+ES?", "+ES: 3,0,2"),
         ("+ES=,3;+ES?", "+ES: 3,3,2"),
         ("+ES=?", "+ES: (1-3),(0,3),(1,2,5)"),
-        ("+DS?", "+DS: 0"),
-        ("+DS=?", "+DS: (0)"),
+        ("+DS?", "+DS: 3,0"),
+        ("+DS=1,1;+DS?", "+DS: 1,1"),
+        ("+DR=1;+DR?", "+DR: 1"),
+        ("+DR=?", "+DR: (0,1)"),
+        ("+DS=?", "+DS: (0-3),(0,1)"),
         ("+ER=1;+ER?", "+ER: 1"),
         ("+MR?", "+MR: 0"),
     ];
@@ -192,7 +201,7 @@ fn what_is_asked_is_told() {
     assert_eq!(
         Bench::new().types("at&v\r"),
         told(
-            "E0 L0 M0 Q0 V1 X4 &C1 &D2\r\n+MS=V22B,0 +ES=3,0,2 +DS=0 +ER=0 +MR=0\r\nS00:000 \
+            "E0 L0 M0 Q0 V1 X4 &C1 &D2\r\n+MS=V22B,1 +ES=3,0,2 +DS=3,0 +DR=0 +ER=0 +MR=0\r\nS00:000 \
              S01:000 S02:043 S03:013 S04:010 S05:008 S06:002 S07:060 S08:002 S09:006 S10:014 S12:050"
         )
     );
@@ -205,7 +214,7 @@ fn a_line_may_hold_many_commands_and_ends_at_its_first_error() {
     assert_eq!(bench.types("AT S7=5 S8=4 +MS=V21;S9=8X1\r"), OK);
     assert_eq!(bench.types("ATS7=6S99=1S8=9\r"), ERROR);
     assert_eq!(bench.types("ATS7?S8?\r"), "\r\n006\r\n\r\n004\r\n\r\nOK\r\n");
-    assert_eq!(bench.types("AT+MS?;S9?\r"), "\r\n+MS: V21,0\r\n\r\n008\r\n\r\nOK\r\n");
+    assert_eq!(bench.types("AT+MS?;S9?\r"), "\r\n+MS: V21,1\r\n\r\n008\r\n\r\nOK\r\n");
 }
 
 #[test]

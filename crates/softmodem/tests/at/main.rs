@@ -7,7 +7,9 @@ mod garbage;
 mod lines;
 
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::at::{Connection, ErrorControl, Interpreter, LineEvent, Modulation, Order};
+use punctual_softmodem::at::{
+    Compressed, Connection, ErrorControl, Interpreter, LineEvent, Modulation, Order,
+};
 
 /// A terminal and a line around an interpreter.
 struct Bench {
@@ -22,6 +24,7 @@ const CALL: Connection = Connection {
     transmit_rate: 2400,
     receive_rate: 2400,
     error_control: ErrorControl::Lapm,
+    compression: Compressed { sent: false, received: false },
 };
 
 impl Bench {

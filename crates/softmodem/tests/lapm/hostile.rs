@@ -2,6 +2,7 @@
 
 use punctual_model::{Duration, Instant};
 use punctual_softmodem::lapm::hdlc::Deframer;
+use punctual_softmodem::lapm::xid::Limits;
 use punctual_softmodem::lapm::{Link, Parameters};
 use punctual_softmodem::modem::Role;
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +15,7 @@ fn any_frames_at_any_time_do_no_harm() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let role = if seed % 2 == 0 { Role::Calling } else { Role::Answering };
         let mut now = Instant::from_nanos(3);
-        let parameters = Parameters { k: 3, n401: 8, ..Parameters::for_rate(2_400) };
+        let parameters = Parameters { limits: Limits::both(8, 3), ..Parameters::for_rate(2_400) };
         let mut link = Link::new(now, role, parameters);
         for _ in 0..100 {
             now += Duration::from_millis(u64::from(rng.next_u32() % 300));

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use punctual_model::{Duration, Instant};
+use punctual_softmodem::lapm::xid::Limits;
 use punctual_softmodem::lapm::{Closed, Link, LinkState, Parameters};
 use punctual_softmodem::modem::Role;
 use rand_chacha::ChaCha8Rng;
@@ -144,8 +145,7 @@ fn every_byte_arrives_once_and_in_order_or_the_link_says_that_it_is_over() {
         let mut draw = ChaCha8Rng::seed_from_u64(1_000_000 + seed);
         let mut some = |choices: &[u32]| choices[draw.next_u32() as usize % choices.len()];
         let own = |n401, k, negotiate| Parameters {
-            n401: n401 as u16,
-            k: k as u8,
+            limits: Limits::both(n401 as u16, k as u8),
             negotiate,
             ..parameters()
         };
@@ -247,8 +247,8 @@ fn an_end_that_is_released_takes_the_other_with_it() {
 
 #[test]
 fn both_ends_agree_on_the_smaller_window_and_frame() {
-    let big = Parameters { n401: 256, k: 20, ..parameters() };
-    let small = Parameters { n401: 40, k: 3, ..parameters() };
+    let big = Parameters { limits: Limits::both(256, 20), ..parameters() };
+    let small = Parameters { limits: Limits::both(40, 3), ..parameters() };
     for both in [[big, small], [small, big]] {
         let mut world = World::new(5, both, [2_000, 2_000]);
         assert!(world.run_until(HOUR, World::complete));

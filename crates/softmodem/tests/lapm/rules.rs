@@ -70,6 +70,48 @@ fn a_gap_is_answered_with_one_rej_and_what_comes_meanwhile_is_discarded() {
 }
 
 #[test]
+fn a_frame_lost_again_is_asked_for_again_without_waiting() {
+    let mut link = connected();
+    for ns in [1, 2, 3] {
+        link.frame(NOW, &information(ns, 0, b"x"));
+    }
+    assert_eq!(says(&mut link), [[0x03, 0x09, 0x00]], "one REJ for all of them");
+    // The far end went back to 0, and 0 was lost once more.
+    link.frame(NOW, &information(1, 0, b"x"));
+    assert_eq!(says(&mut link), [[0x03, 0x09, 0x00]]);
+    link.frame(NOW, &information(2, 0, b"x"));
+    assert!(says(&mut link).is_empty());
+    link.frame(NOW, &information(0, 0, b"x"));
+    assert_eq!(says(&mut link), [[0x03, 0x01, 0x02]]);
+}
+
+#[test]
+fn a_frame_that_never_arrives_ends_the_link_although_the_far_end_answers() {
+    let mut link = connected();
+    let most = Parameters::for_rate(2_400).repeats;
+    assert_eq!(link.write(b"x"), 1);
+    let mut now = NOW;
+    let mut sent = 0;
+    while link.state() == LinkState::Connected {
+        let frame = link.next_frame(now).expect("a frame, or a poll").bytes().to_vec();
+        match frame[..] {
+            // The poll is answered: nothing has come.
+            [0x01, 0x01, 0x01] => link.frame(now, &[0x01, 0x01, 0x01]),
+            [0x01, 0x00, 0x00, b'x'] => {
+                sent += 1;
+                now = link.next_timeout().expect("T401 runs");
+                link.handle_timeout(now);
+            }
+            [0x01, 0x53] => {}
+            _ => panic!("{frame:02x?}"),
+        }
+    }
+    assert_eq!(link.state(), LinkState::Closed(Closed::LineLost));
+    assert_eq!(sent, 1 + most);
+    assert_eq!(link.unacknowledged(), 1, "and it is known to be so");
+}
+
+#[test]
 fn a_poll_is_answered_at_once_with_the_final_bit() {
     let mut link = connected();
     link.frame(NOW, &[0x03, 0x01, 0x01]);

@@ -2,6 +2,8 @@
 //! cut off. What a terminal sees is all that is looked at.
 
 mod calls;
+mod compression;
+mod greetings;
 mod trouble;
 
 use punctual_model::{Duration, Instant};

@@ -139,3 +139,48 @@ fn a_terminal_that_goes_away_while_it_rings_or_trains_frees_the_line() {
         desk.call(["", ""]);
     }
 }
+
+/// Noise as loud as the modems instead of what they say, while `loud`.
+struct Storm {
+    loud: bool,
+    rng: ChaCha8Rng,
+}
+
+impl Medium for Storm {
+    fn pass(&mut self, _from: usize, sample: i16) -> i16 {
+        if self.loud { (self.rng.next_u32() as i16) / 8 } else { sample }
+    }
+}
+
+#[test]
+fn after_two_seconds_of_noise_the_modems_train_again_and_nothing_is_lost() {
+    let mut retrained = 0;
+    for seed in 0..4 {
+        let rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut desk = Desk::new(Storm { loud: false, rng });
+        desk.call(["+DS=0", "+DS=0"]);
+        let sent = [random(seed, 3_000), random(seed + 100, 2_000)];
+        for (end, bytes) in sent.iter().enumerate() {
+            desk.types(end, bytes);
+        }
+        desk.run(2);
+        desk.exchange.medium().loud = true;
+        desk.run(2);
+        desk.exchange.medium().loud = false;
+        let mut most = 0;
+        for _ in 0..120 * 50 {
+            desk.step();
+            most = (0..2).map(|end| desk.exchange.station(end).retrained()).fold(most, u32::max);
+            if desk.shown[1].len() >= sent[0].len() && desk.shown[0].len() >= sent[1].len() {
+                break;
+            }
+        }
+        println!(
+            "seed {seed}: trained again {most} times, {:?}",
+            desk.shown.each_ref().map(Vec::len)
+        );
+        assert!(desk.shown[1] == sent[0] && desk.shown[0] == sent[1], "seed {seed}");
+        retrained += most;
+    }
+    assert!(retrained > 0, "the noise was no trouble");
+}

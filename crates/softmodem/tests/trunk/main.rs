@@ -1,11 +1,15 @@
 //! Two modems and a network between them, in virtual time.
 
+mod lossy;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use punctual_model::{Duration, Instant};
 use punctual_softmodem::rtp::Law;
 use punctual_softmodem::trunk::{Trunk, TrunkConfig};
+
+use lossy::Loss;
 
 const STEP: Duration = Duration::from_millis(20);
 
@@ -17,6 +21,7 @@ struct Network {
     ways: [Way; 2],
     shown: [String; 2],
     cut: [bool; 2],
+    loss: [Option<Loss>; 2],
     now: Instant,
     step: u32,
 }
@@ -41,6 +46,7 @@ impl Network {
             ways: [Way::new(), Way::new()],
             shown: [String::new(), String::new()],
             cut: [false; 2],
+            loss: [None, None],
             now: Instant::from_nanos(1_000_000_000),
             step: 0,
         }
@@ -64,7 +70,8 @@ impl Network {
             let mut packet = Vec::new();
             if let Some(to) = self.trunks[end].step(self.now, &mut packet) {
                 assert_eq!(to, address(1 - end));
-                if !self.cut[end] {
+                let lost = self.loss[end].as_mut().is_some_and(Loss::takes);
+                if !self.cut[end] && !lost {
                     // Two steps on the way, and every third packet one more.
                     let delay = 2 + u32::from(self.step.is_multiple_of(3));
                     self.ways[end].push_back((self.step + delay, packet));

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use punctual_linux::bpf::{AttachError, LoadError, MapError, RunError};
+use punctual_bpf::{AttachError, LoadError, MapError, RunError};
 use punctual_linux::sched::SchedError;
 use punctual_linux::thread::AffinityError;
 use punctual_runtime::reservation;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use punctual_linux::bpf::{Array, CpuClock, Object};
+use punctual_bpf::{Array, CpuClock, Object};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 use punctual_softmodem::fsk::kernel::{self, Control, Record, name};

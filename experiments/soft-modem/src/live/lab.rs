@@ -1,7 +1,7 @@
 //! One call in one context, with competitors and callback.
 
 use modem_call::competitors::Competitors;
-use punctual_linux::bpf::Object;
+use punctual_bpf::Object;
 use punctual_linux::{clock, host};
 use punctual_model::Duration;
 use punctual_softmodem::fsk::Recording;

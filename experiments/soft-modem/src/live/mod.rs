@@ -25,7 +25,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use modem_call::competitors::Competitors;
-use punctual_linux::bpf::{self, Object};
+use punctual_bpf::Object;
 use punctual_linux::sched::{self, Class, Restore};
 use punctual_linux::{clock, host, memory, thread};
 use punctual_model::{Duration, Instant, Service};
@@ -190,7 +190,8 @@ fn measure_core(
 /// The last CPU on which an interrupt was seen; if there is none, the last.
 fn suitable_cpu() -> usize {
     let cpus = thread::affinity();
-    let works = |cpu: &&usize| bpf::probe::on(**cpu).is_ok_and(|f| f.hard_interrupt.works());
+    let works =
+        |cpu: &&usize| punctual_bpf::probe::on(**cpu).is_ok_and(|f| f.hard_interrupt.works());
     cpus.iter().rev().find(works).or(cpus.last()).copied().unwrap_or(0)
 }
 

@@ -1,7 +1,7 @@
 //! What 100 samples each way cost, in the kernel and in a thread: so that an interrupt costs what the
 //! study's did.
 
-use punctual_linux::bpf::Object;
+use punctual_bpf::Object;
 use punctual_linux::clock;
 use punctual_model::Service;
 use punctual_softmodem::fsk::kernel::{Control, name};

@@ -9,118 +9,29 @@
 //!
 //! # How it recovers
 //! The receiver of a frame out of order discards it and asks once, with REJ, for all from the
-//! missing one on. The sender of frames that nobody acknowledges for T401 asks where the receiver
-//! is, up to N400 times, and goes on from there. Numbers are kept in 64 bits here and travel in
+//! missing one on; when frames come that it has discarded before, the missing one was lost again,
+//! and it asks again. The sender of frames that nobody acknowledges for T401 asks where the receiver
+//! is, up to N400 times, and goes on from there. It gives up too if the far end answers and still does
+//! not get one frame, however often it is sent. Numbers are kept in 64 bits here and travel in
 //! 7: a number received is one of the at most k + 1 that can be meant, or an error.
 
+mod parameters;
 mod receive;
 mod send;
+mod state;
 
 use std::collections::VecDeque;
 
-use punctual_model::{Duration, Instant};
+use punctual_model::Instant;
 
 use crate::modem::Role;
 
-use super::xid::Limits;
-use super::{DEFAULT_K, DEFAULT_N401, MAX_K, MAX_N401};
+use super::MAX_N401;
+use super::xid::{Compression, Limits};
 
-/// What a link works with. All of it may differ between the ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// The most information bytes a frame holds each way, before negotiation. At most
-    /// [`MAX_N401`]; above that, as much.
-    pub n401: u16,
-    /// The most frames without an acknowledgement, before negotiation. At most [`MAX_K`]; above
-    /// that, as many.
-    pub k: u8,
-    /// How long to wait for an answer.
-    pub t401: Duration,
-    /// How often to ask again before giving up.
-    pub n400: u8,
-    /// After so long without a frame, ask whether the far end is there; `None`: never.
-    pub t403: Option<Duration>,
-    /// Whether the calling end sends XID first.
-    pub negotiate: bool,
-}
-
-impl Parameters {
-    /// For a line of `bit_rate` bit/s (the slower direction) and no unusual delay.
-    ///
-    /// T401 covers the longest wait for an acknowledgement that was not lost: the frame itself,
-    /// the one that the far end is sending, and its next with the acknowledgement in it, each with
-    /// its stuffing; and a second for the modems, the line and the drivers.
-    pub fn for_rate(bit_rate: u32) -> Self {
-        let frame_bits = (u64::from(DEFAULT_N401) + 8) * 8 * 6 / 5;
-        let frame_ns = frame_bits * 1_000_000_000 / u64::from(bit_rate.max(1));
-        Self {
-            n401: DEFAULT_N401,
-            k: DEFAULT_K,
-            t401: Duration::from_nanos(3 * frame_ns) + Duration::from_secs(1),
-            n400: 6,
-            t403: Some(Duration::from_secs(30)),
-            negotiate: true,
-        }
-    }
-}
-
-/// Where a link is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkState {
-    /// Agreeing, and beginning.
-    Establishing,
-    /// Bytes flow.
-    Connected,
-    /// This end asked for the end.
-    Releasing,
-    /// Over. What had arrived can still be read.
-    Closed(Closed),
-}
-
-/// Why a link is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Closed {
-    /// This end asked for it, and the far end agreed or did not answer.
-    #[error("error control ended as asked")]
-    Released,
-    /// The far end ended it.
-    #[error("the far end ended error control")]
-    ByPeer,
-    /// The far end does not want to begin.
-    #[error("the far end refused error control")]
-    Refused,
-    /// It never answered.
-    #[error("the far end did not answer with error control")]
-    NoPeer,
-    /// It answered once and does so no longer.
-    #[error("the far end no longer answers: the line is lost")]
-    LineLost,
-    /// It began again in the middle, so that nobody knows what arrived.
-    #[error("the far end began error control again in the middle")]
-    PeerReset,
-    /// It acknowledged what was not sent.
-    #[error("the far end broke the rules of error control")]
-    ProtocolError,
-}
-
-/// What a link did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkStats {
-    /// I frames sent, again or for the first time.
-    pub frames_sent: u64,
-    /// I frames sent again.
-    pub frames_repeated: u64,
-    /// I frames received in order.
-    pub frames_received: u64,
-    /// I frames discarded because another was awaited.
-    pub out_of_order: u64,
-    /// I frames discarded for want of room: the far end ignored RNR.
-    pub no_room: u64,
-    /// Frames that meant nothing.
-    pub not_understood: u64,
-    /// Times that T401 ran out.
-    pub timeouts: u64,
-}
+pub use parameters::Parameters;
+pub use state::{Closed, LinkState, LinkStats};
+use state::{Phase, Reply};
 
 /// Information of a frame sent and not acknowledged.
 #[derive(Clone, Copy)]
@@ -129,33 +40,13 @@ struct Slot {
     len: usize,
 }
 
-/// Steps of [`LinkState::Establishing`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The calling end sent XID.
-    Negotiating,
-    /// The calling end sent SABME.
-    Beginning,
-    /// The answering end waits for either.
-    Awaiting,
-    Connected,
-    Releasing,
-    Closed(Closed),
-}
-
-/// An unnumbered response that is due, with its F bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reply {
-    Ua(bool),
-    Dm(bool),
-    Xid,
-}
-
 /// One end of a link.
 pub struct Link {
     role: Role,
     parameters: Parameters,
     limits: Limits,
+    /// None, until the far end has agreed.
+    compression: Compression,
     phase: Phase,
 
     /// V(S), V(A), V(R) in 64 bits; `highest` is one above the highest number ever sent.
@@ -177,8 +68,11 @@ pub struct Link {
     peer_busy: bool,
     /// RNR was said, and not yet taken back.
     busy: bool,
-    /// REJ was sent, and what it asked for has not come.
-    rejecting: bool,
+    /// REJ was sent, and what it asked for has not come: how far beyond that the frame discarded
+    /// last was.
+    rejecting: Option<u64>,
+    /// How often the frame V(A) was sent again.
+    repeats: u32,
 
     // What is due, in the order of `send::next_frame`.
     reply: Option<Reply>,
@@ -195,27 +89,29 @@ pub struct Link {
 impl Link {
     /// A link that begins at `now`: the calling end asks, the answering end waits to be asked.
     pub fn new(now: Instant, role: Role, parameters: Parameters) -> Self {
-        let n401 = parameters.n401.clamp(1, MAX_N401 as u16);
-        let k = parameters.k.clamp(1, MAX_K);
+        let limits = parameters.limits.bounded();
         let calling = role == Role::Calling;
         let phase = match (calling, parameters.negotiate) {
             (true, true) => Phase::Negotiating,
             (true, false) => Phase::Beginning,
             (false, _) => Phase::Awaiting,
         };
-        let whole_window = usize::from(n401) * usize::from(k);
+        let window = |n401: u16, k: u8| usize::from(n401) * usize::from(k);
+        let to_send = window(limits.n401_sent, limits.k_sent);
+        let to_receive = window(limits.n401_received, limits.k_received);
         Self {
             role,
             parameters,
-            limits: Limits::both(n401, k),
+            limits,
+            compression: Compression::default(),
             phase,
             vs: 0,
             va: 0,
             highest: 0,
             vr: 0,
-            window: vec![Slot { bytes: [0; MAX_N401], len: 0 }; k.into()],
-            unsent: VecDeque::with_capacity(whole_window),
-            unread: VecDeque::with_capacity(4 * whole_window),
+            window: vec![Slot { bytes: [0; MAX_N401], len: 0 }; limits.k_sent.into()],
+            unsent: VecDeque::with_capacity(to_send),
+            unread: VecDeque::with_capacity(4 * to_receive),
             // The answering end waits as long as the calling end tries, for XID and for SABME.
             t401: (!calling).then(|| {
                 now.saturating_add(parameters.t401 * (2 * u64::from(parameters.n400) + 2))
@@ -225,7 +121,8 @@ impl Link {
             recovering: false,
             peer_busy: false,
             busy: false,
-            rejecting: false,
+            rejecting: None,
+            repeats: 0,
             reply: None,
             command_due: calling,
             last_words: false,
@@ -344,6 +241,24 @@ impl Link {
     /// What holds between the ends: final once the link is connected.
     pub fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// The compression agreed on: final once the link is connected. The link itself compresses
+    /// nothing.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Bytes written that have not been sent yet.
+    pub(super) fn unsent(&self) -> usize {
+        self.unsent.len()
+    }
+
+    /// Ends the link because what it carried makes no sense.
+    pub(super) fn break_off(&mut self) {
+        if self.phase == Phase::Connected {
+            self.fail();
+        }
     }
 
     fn close(&mut self, why: Closed) {

@@ -3,7 +3,7 @@
 use punctual_model::Instant;
 
 use crate::lapm::frame::{Head, Kind, MODULUS};
-use crate::lapm::xid::Limits;
+use crate::lapm::xid::Offer;
 use crate::modem::Role;
 
 use super::{Closed, Link, Phase, Reply};
@@ -76,17 +76,17 @@ impl Link {
 
     /// XID: the calling end asks, the answering end says what it makes of it, as often as asked.
     fn negotiate(&mut self, command: bool, information: &[u8]) {
-        let Some(far) = Limits::parse(information) else {
+        let Some(far) = Offer::parse(information) else {
             self.stats.not_understood += 1;
             return;
         };
         match (self.phase, command) {
             (Phase::Awaiting, true) => {
-                self.limits = self.limits.agreed_with(far);
+                self.agree(far);
                 self.reply = Some(Reply::Xid);
             }
             (Phase::Negotiating, false) => {
-                self.limits = self.limits.agreed_with(far);
+                self.agree(far);
                 self.phase = Phase::Beginning;
                 (self.command_due, self.tries, self.t401) = (true, 0, None);
             }
@@ -94,17 +94,23 @@ impl Link {
         }
     }
 
+    fn agree(&mut self, far: Offer) {
+        self.limits = self.limits.agreed_with(far.limits);
+        self.compression = self.parameters.compression.agreed_with(far.compression);
+    }
+
     fn connected(&mut self, now: Instant) {
         self.phase = Phase::Connected;
         self.vs = self.va;
         (self.t401, self.tries) = (None, 0);
-        (self.recovering, self.peer_busy, self.rejecting) = (false, false, false);
+        (self.recovering, self.peer_busy, self.rejecting) = (false, false, None);
+        self.repeats = 0;
         (self.final_due, self.poll_due, self.reject_due) = (false, false, false);
         self.acknowledge_due = false;
         self.t403 = self.parameters.t403.map(|t403| now.saturating_add(t403));
     }
 
-    fn fail(&mut self) {
+    pub(super) fn fail(&mut self) {
         self.last_words = true;
         self.close(Closed::ProtocolError);
     }
@@ -113,11 +119,13 @@ impl Link {
         if !self.acknowledged(now, nr) {
             return;
         }
-        let awaited = u64::from(ns) == self.vr % u64::from(MODULUS);
+        let modulus = u64::from(MODULUS);
+        let ahead = (u64::from(ns) + modulus - self.vr % modulus) % modulus;
+        let awaited = ahead == 0;
         if awaited && information.len() <= self.room() {
             self.unread.extend(information);
             self.vr += 1;
-            self.rejecting = false;
+            self.rejecting = None;
             self.reject_due = false;
             self.acknowledge_due = true;
             self.stats.frames_received += 1;
@@ -126,9 +134,10 @@ impl Link {
             self.stats.no_room += 1;
         } else {
             self.stats.out_of_order += 1;
-            if !self.rejecting {
-                (self.rejecting, self.reject_due) = (true, true);
-            }
+            // Frames come in the order sent. One that is no further on than the last was sent
+            // again, and so was the one awaited, before it: that was lost again.
+            self.reject_due |= self.rejecting.is_none_or(|last| ahead <= last);
+            self.rejecting = Some(ahead);
         }
         self.final_due |= head.command && head.poll;
     }
@@ -142,7 +151,7 @@ impl Link {
         if head.command && head.poll {
             self.final_due = true;
             // All frames sent before the poll are here or lost: the next may be asked for anew.
-            self.rejecting = false;
+            self.rejecting = None;
         }
         let answers_poll = !head.command && head.poll && self.recovering;
         if answers_poll {
@@ -176,6 +185,7 @@ impl Link {
         }
         if advance > 0 {
             self.va += advance;
+            self.repeats = 0;
             self.vs = self.vs.max(self.va);
             if !self.recovering {
                 self.tries = 0;

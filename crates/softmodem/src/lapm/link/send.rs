@@ -5,7 +5,9 @@ use punctual_model::Instant;
 use crate::lapm::frame::{Head, Kind, MODULUS};
 use crate::lapm::hdlc::Frame;
 
-use super::{Link, Phase, Reply};
+use crate::lapm::xid::Offer;
+
+use super::{Closed, Link, Phase, Reply};
 
 impl Link {
     /// The frame to send now, or `None` to send flags. It counts as sent at `now`.
@@ -20,7 +22,11 @@ impl Link {
         if std::mem::take(&mut self.command_due) {
             self.run_t401(now);
             return match self.phase {
-                Phase::Negotiating => Some(self.head(true, Kind::Xid, false, &self.limits.write())),
+                Phase::Negotiating => {
+                    let compression = self.parameters.compression;
+                    let offer = Offer { limits: self.limits, compression };
+                    Some(self.head(true, Kind::Xid, false, &offer.write()))
+                }
                 Phase::Beginning => Some(self.head(true, Kind::Sabme, true, &[])),
                 Phase::Releasing => Some(self.head(true, Kind::Disc, true, &[])),
                 _ => None,
@@ -87,6 +93,13 @@ impl Link {
             self.highest += 1;
         } else {
             self.stats.frames_repeated += 1;
+            if self.vs == self.va {
+                self.repeats += 1;
+                if self.repeats > self.parameters.repeats {
+                    self.close(Closed::LineLost);
+                    return Some(self.head(true, Kind::Disc, true, &[]));
+                }
+            }
         }
         self.stats.frames_sent += 1;
         let ns = (self.vs % u64::from(MODULUS)) as u8;
@@ -105,7 +118,10 @@ impl Link {
         match reply {
             Reply::Ua(poll) => self.head(false, Kind::Ua, poll, &[]),
             Reply::Dm(poll) => self.head(false, Kind::Dm, poll, &[]),
-            Reply::Xid => self.head(false, Kind::Xid, false, &self.limits.write()),
+            Reply::Xid => {
+                let offer = Offer { limits: self.limits, compression: self.compression };
+                self.head(false, Kind::Xid, false, &offer.write())
+            }
         }
     }
 

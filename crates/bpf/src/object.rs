@@ -23,7 +23,7 @@ impl Object {
     /// entries each is to have instead of what the object says.
     ///
     /// ```no_run
-    /// use punctual_linux::bpf::Object;
+    /// use punctual_bpf::Object;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let bytes = std::fs::read("driver.bpf.o")?;

@@ -1,11 +1,10 @@
 //! Programs in the kernel: loaded, refused, run, attached, and gone when their loader is.
-#![cfg(feature = "bpf")]
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
-use punctual_linux::bpf::{AttachError, LoadError, MapError, Object, RunError, probe};
+use punctual_bpf::{AttachError, LoadError, MapError, Object, RunError, probe};
 use punctual_linux::{clock, thread};
 use punctual_model::time::Duration;
 

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use punctual_model::time::Duration;
 
 use super::{LoadError, Object};
-use crate::{clock, thread};
+use punctual_linux::{clock, thread};
 
 /// `bpf/probe.bpf.c`, as clang made it; `tools/build-bpf` makes it again.
-const OBJECT: &[u8] = include_bytes!("../../bpf/probe.bpf.o");
+const OBJECT: &[u8] = include_bytes!("../bpf/probe.bpf.o");
 
 /// How long something may take to be seen: a CPU may be busy, or taken away by a hypervisor.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,51 @@
+//! Programs that others wrote, as clients of a modem. Each test skips, with the reason printed,
+//! where its program is not installed.
+
+mod lrzsz;
+mod minicom;
+mod minimodem;
+mod slip;
+
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::process::{Child, Command, Stdio};
+
+use punctual_linux::process::die_with_parent;
+
+/// A child that ends with its test.
+struct Killed(Child);
+
+impl Killed {
+    fn start(mut command: Command) -> Self {
+        die_with_parent(&mut command);
+        Self(command.spawn().expect("it is there"))
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether all of these programs are installed; says what is missing if not.
+fn installed(programs: &[(&str, &str)]) -> bool {
+    programs.iter().all(|(program, package)| {
+        let mut command = Command::new(program);
+        command.arg("--version").stdin(Stdio::null());
+        let is_there = !matches!(command.output(), Err(why) if why.kind() == ErrorKind::NotFound);
+        if !is_there {
+            println!("skipped: no {program} (apt-get install {package})");
+        }
+        is_there
+    })
+}
+
+/// Runs a program to its end; what it printed, both ways.
+fn run(program: &str, arguments: &[impl AsRef<OsStr>]) -> (bool, String) {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|why| panic!("{program}: {why}"));
+    let both = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&both).into_owned())
+}

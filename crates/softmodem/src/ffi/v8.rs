@@ -1,0 +1,128 @@
+//! An owned V.8 negotiation: samples in and out, and in the end what the far end offers.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{self, NonNull};
+
+use super::v22bis::c_len;
+use super::{OutOfMemory, raw};
+
+/// What became of a negotiation (`V8_STATUS_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum V8Outcome {
+    /// Under way.
+    Pending,
+    /// Over: both ends know the modulations that they have in common, as `V8_MOD_*` bits.
+    Agreed(u32),
+    /// The far end has no V.8, or broke off.
+    Failed,
+}
+
+/// What the callback works on.
+struct Told {
+    offers: u32,
+    outcome: V8Outcome,
+}
+
+/// One end of a negotiation.
+pub(crate) struct V8 {
+    v8: NonNull<raw::V8State>,
+    /// From `Box::into_raw`; the callback of `v8` works on it.
+    told: NonNull<Told>,
+}
+
+impl V8 {
+    /// A negotiation as the calling or the answering party, which begins with the first samples.
+    /// `offers` are `V8_MOD_*` bits.
+    pub(crate) fn new(calling: bool, offers: u32) -> Result<Self, OutOfMemory> {
+        let told = NonNull::from(Box::leak(Box::new(Told { offers, outcome: V8Outcome::Pending })));
+        let mut parameters = raw::V8Parms {
+            modem_connect_tone: raw::MODEM_CONNECT_TONES_ANSAM_PR,
+            send_ci: raw::TRUE,
+            v92: -1,
+            call_function: raw::V8_CALL_V_SERIES,
+            modulations: offers,
+            pcm_modem_availability: 0,
+            nsf: -1,
+            t66: -1,
+            ..raw::V8Parms::default()
+        };
+        // SAFETY: a null state asks the library to allocate one. It copies the parameters. `told`
+        // points to a live `Told` until `Drop`, after the negotiation is freed, and the callback
+        // takes exactly that.
+        let v8 = unsafe {
+            raw::v8_init(
+                ptr::null_mut(),
+                if calling { raw::TRUE } else { raw::FALSE },
+                &mut parameters,
+                result,
+                told.as_ptr().cast::<c_void>(),
+            )
+        };
+        match NonNull::new(v8) {
+            Some(v8) => Ok(Self { v8, told }),
+            None => {
+                // SAFETY: `told` came from a `Box` above, and no negotiation exists that knows it.
+                drop(unsafe { Box::from_raw(told.as_ptr()) });
+                Err(OutOfMemory)
+            }
+        }
+    }
+
+    /// Takes samples received.
+    pub(crate) fn rx(&mut self, samples: &[i16]) {
+        let len = c_len(samples.len());
+        // SAFETY: the negotiation is live and ours alone (`&mut self`); it reads `len` samples from
+        // a slice of that length and keeps no pointer to it.
+        unsafe { raw::v8_rx(self.v8.as_ptr(), samples.as_ptr(), len) };
+    }
+
+    /// Fills `samples` with what is said; silence where nothing is.
+    pub(crate) fn tx(&mut self, samples: &mut [i16]) {
+        let len = c_len(samples.len());
+        // SAFETY: the negotiation is live and ours alone (`&mut self`); it writes at most `len`
+        // samples to a slice of that length and keeps no pointer to it.
+        let made = unsafe { raw::v8_tx(self.v8.as_ptr(), samples.as_mut_ptr(), len) };
+        samples[usize::try_from(made).unwrap_or(0)..].fill(0);
+    }
+
+    /// What became of it so far.
+    pub(crate) fn outcome(&self) -> V8Outcome {
+        // SAFETY: `told` is live until `Drop`. The callback, the only other to touch it, runs only
+        // under `&mut self`, so not while this borrow lasts.
+        unsafe { self.told.as_ref() }.outcome
+    }
+}
+
+impl Drop for V8 {
+    fn drop(&mut self) {
+        // SAFETY: the negotiation came from `v8_init` and is freed once. Freeing calls no callback,
+        // and after it nothing but this value knows `told`, which came from a `Box`.
+        unsafe {
+            raw::v8_free(self.v8.as_ptr());
+            drop(Box::from_raw(self.told.as_ptr()));
+        }
+    }
+}
+
+// SAFETY: one heap object without thread-local or shared mutable parts (see the module above),
+// exclusively owned, and an owned `Told` of plain numbers.
+unsafe impl Send for V8 {}
+
+extern "C" fn result(user: *mut c_void, parameters: *mut raw::V8Parms) {
+    if parameters.is_null() {
+        return;
+    }
+    // SAFETY: `user` is the live `Told` given to `v8_init`; we are inside `V8::rx` or `V8::tx` with
+    // `&mut self`, so no other reference to it exists. `parameters` is a part of the negotiation's
+    // state, valid and ours alone during this call.
+    let (told, parameters) = unsafe { (&mut *user.cast::<Told>(), &mut *parameters) };
+    match parameters.status as c_int {
+        // The answering end may say which of the modulations offered it has: that goes back.
+        raw::V8_STATUS_V8_OFFERED => parameters.modulations &= told.offers,
+        raw::V8_STATUS_V8_CALL => {
+            told.outcome = V8Outcome::Agreed(parameters.modulations & told.offers);
+        }
+        raw::V8_STATUS_NON_V8_CALL | raw::V8_STATUS_FAILED => told.outcome = V8Outcome::Failed,
+        _ => {}
+    }
+}
