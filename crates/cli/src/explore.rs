@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use punctual_analysis::mapping;
 use punctual_model::channel::{Channel, Sender};
-use punctual_model::{Contract, HostProfile, units};
+use punctual_model::{Contract, Duration, HostProfile};
 use punctual_sweep::page::Section;
 use punctual_sweep::workers::Workers;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::{Chosen, ProfileArgs, Stamp};
+use crate::options::time;
 use crate::{contract_file, output};
 use folder::Folder;
 
@@ -66,11 +67,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// The shortest period Y of a reservation [default: 1ms, or less if a task needs it]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    from: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    from: Option<Duration>,
     /// The longest period Y of a reservation [default: twice the longest period]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    to: Option<u64>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    to: Option<Duration>,
     /// How many periods of a reservation to try
     #[arg(long, value_name = "N", default_value_t = 120,
         value_parser = clap::value_parser!(u32).range(2..=10_000))]
@@ -92,14 +93,6 @@ enum What {
     Reservations,
     /// Channels against packet size and packets between preemption points
     Channels,
-}
-
-fn parse_time(text: &str) -> Result<u64, String> {
-    match units::parse_nanos(text) {
-        Ok(0) => Err("it must be at least 1ns".into()),
-        Ok(nanos) => Ok(nanos),
-        Err(why) => Err(format!("the time {why}")),
-    }
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
@@ -208,8 +201,8 @@ fn sweeps(
 
 fn range(args: &Args, contract: &Contract) -> Result<RangeInclusive<u64>, Failure> {
     let default = reservations::default_range(contract);
-    let from = args.from.unwrap_or(*default.start());
-    let to = args.to.unwrap_or(*default.end());
+    let from = args.from.map_or(*default.start(), Duration::as_nanos);
+    let to = args.to.map_or(*default.end(), Duration::as_nanos);
     if from > to {
         let time = punctual_model::Duration::from_nanos;
         return Err(Failure::bad_input(format!(

@@ -3,11 +3,12 @@
 use clap::ValueEnum;
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
-use punctual_model::{Duration, units};
+use punctual_model::Duration;
 use punctual_observe::inject::{self, InjectError, Injected, Plan, Trouble};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::options::time;
 use crate::output;
 
 const HELP: &str = "\
@@ -62,14 +63,6 @@ enum Where {
     Fifo,
     PageFaults,
     Cache,
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    match units::parse_nanos(text) {
-        Ok(0) => Err("it must be at least 1ns".into()),
-        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
-        Err(why) => Err(format!("the time {why}")),
-    }
 }
 
 #[derive(Serialize)]

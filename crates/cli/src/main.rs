@@ -11,6 +11,7 @@ mod host_profile;
 mod inject;
 mod lab;
 mod modem;
+mod options;
 mod output;
 mod run;
 mod serve;

@@ -8,13 +8,14 @@ use std::ffi::OsString;
 
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
-use punctual_model::{Duration, units};
+use punctual_model::Duration;
 use punctual_observe::Session;
 use punctual_trace::check::Judged;
 use punctual_trace::check::Verdict::{Kept, NotJudgeable};
 use punctual_trace::check::Why::NoJob;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::options::time;
 use crate::output;
 use watched::Program;
 
@@ -68,14 +69,6 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-fn time(text: &str) -> Result<Duration, String> {
-    match units::parse_nanos(text) {
-        Ok(0) => Err("it must be at least 1ns".into()),
-        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
-        Err(why) => Err(format!("the time {why}")),
-    }
-}
-
 /// So often the kernel's records are taken.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -110,11 +103,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let until = args.length.map(|length| begun + length);
     loop {
         let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
-        let found = session.turn();
+        let late = session.turn();
         if args.json {
-            output::print(&json::late(&session, &found.verdicts))?;
+            output::print(&json::late(&session, &late))?;
         }
-        report.more(&found);
+        report.more(&late);
         let is_asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
         let is_over = until.is_some_and(|until| clock::now() >= until);
         let has_ended = program.as_mut().map_or(Ok(false), Program::has_ended)?;
@@ -129,7 +122,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if args.json {
         output::print(&json::end(&ended))?;
     } else {
-        report.more(&ended.found);
+        report.more(&ended.verdicts);
         output::print(&report.text(&ended))?;
     }
     let is_kept = |judged: &Judged| matches!(judged.verdict, Kept | NotJudgeable(NoJob));

@@ -83,3 +83,15 @@ fn trouble_ends_when_it_was_said_to() {
     let done: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(done["times"].as_u64().is_some_and(|times| times >= 1), "{done}");
 }
+
+/// Threads that sleep at the end, or have ended, were in time: what they wait for is no job.
+#[test]
+fn who_rests_at_the_end_was_not_late() {
+    let script = "sleep 0.1; sleep 2.5";
+    let output = punctual(&["why", "--deadline", "2s", "--json", "--", "sh", "-c", script]);
+    if code(&output) == 3 {
+        println!("skipped: {}", said(&output));
+        return;
+    }
+    assert_eq!(code(&output), 0, "{}", String::from_utf8_lossy(&output.stdout));
+}

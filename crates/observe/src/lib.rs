@@ -17,6 +17,6 @@ mod record;
 mod session;
 
 pub use collector::{CollectError, Collector, Counts};
-pub use session::{Ended, Found, Session};
+pub use session::{Ended, Session};
 
 pub use punctual_trace::cause::Verdict;

@@ -46,7 +46,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
         7 => What::SoftIrq { vector: u8::try_from(number).ok()?, enter },
         8 => What::PageFault { tid: number, took: Duration::from_nanos(value) },
         9 => What::TimerDue { due: Instant::from_nanos(value) },
-        10 => What::Gap,
+        10 => What::Gap { records: number },
         _ => return None,
     };
     Some(Record { at, cpu, what })

@@ -8,7 +8,7 @@ use punctual_model::{Duration, Service};
 use punctual_trace::cause::{Observer, ThreadJobs, Verdict, judge};
 use punctual_trace::check::{Checker, Judged};
 use punctual_trace::kernel::What;
-use punctual_trace::{Event, Kind, Promise, Sink, Subject, SubjectKind};
+use punctual_trace::{Promise, Sink, Subject, SubjectKind};
 
 use crate::collector::{CollectError, Collector, Counts};
 use crate::followed::{self, Followed};
@@ -16,24 +16,11 @@ use crate::followed::{self, Followed};
 /// Stretches of each thread that are remembered: a late job is judged when it has ended.
 const REMEMBERED: usize = 4096;
 
-/// What a turn found.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// Events of jobs, in the order of their instants as far as one thread is concerned.
-    pub events: Vec<Event>,
-    /// Subjects that came, by their numbers.
-    pub came: Vec<(u32, Subject)>,
-    /// Why each job that turned out late was so.
-    pub verdicts: Vec<Verdict>,
-    /// Kernel records that were lost.
-    pub lost: u64,
-}
-
 /// What is known at the end.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// What the last turn found.
-    pub found: Found,
+    /// Why each job that turned out late at the end was so.
+    pub verdicts: Vec<Verdict>,
     /// Each thread, and what is to be said of its promise.
     pub subjects: Vec<(Subject, Judged)>,
     /// Records of the kernel.
@@ -55,9 +42,8 @@ pub struct Session {
     numbers: BTreeMap<u32, u32>,
     threads: Vec<u32>,
     subjects: Vec<Subject>,
-    /// Subjects that were not told yet.
-    came: Vec<(u32, Subject)>,
-    lost: u64,
+    /// Threads that were gone at the last look: their last records may still come.
+    gone: Vec<u32>,
 }
 
 impl Session {
@@ -78,8 +64,7 @@ impl Session {
             numbers: BTreeMap::new(),
             threads: Vec::new(),
             subjects: Vec::new(),
-            came: Vec::new(),
-            lost: 0,
+            gone: Vec::new(),
         })
     }
 
@@ -92,18 +77,15 @@ impl Session {
     /// Follows a process, and what it starts.
     pub fn follow(&mut self, process: u32) {
         self.followed.add(process);
-        let mut ignored = Found::default();
-        self.look(&mut ignored);
-        self.came.append(&mut ignored.came);
+        self.look();
     }
 
-    /// What happened since the last turn.
-    pub fn turn(&mut self) -> Found {
-        let mut found = Found { came: std::mem::take(&mut self.came), ..Found::default() };
-        // Records first: those of a thread that has ended are still its own.
-        self.take_records(&mut found);
-        self.look(&mut found);
-        found
+    /// Why each job that turned out late since the last turn was so.
+    pub fn turn(&mut self) -> Vec<Verdict> {
+        self.take_records();
+        let verdicts = self.judge_late();
+        self.look();
+        verdicts
     }
 
     /// Whether what is followed still runs.
@@ -113,55 +95,60 @@ impl Session {
 
     /// The run is over: a job that still ran is judged as far as it came.
     pub fn end(mut self) -> Ended {
-        let mut found = self.turn();
-        let now = clock::now();
-        let left: Vec<_> = self.jobs.unfinished().collect();
-        for (job, release) in left {
-            let deadline = release.saturating_add(self.relative_deadline);
-            if now > deadline {
-                let event = Event { at: now, job, release, kind: Kind::Abort };
-                self.checker.record(event);
-                found.events.push(event);
-            }
+        self.take_records();
+        for tid in std::mem::take(&mut self.gone) {
+            self.forget(tid);
         }
-        self.judge_late(&mut found);
-        self.checker.end(now);
+        for event in self.jobs.resting().collect::<Vec<_>>() {
+            self.checker.record(event);
+        }
+        self.checker.end(clock::now());
+        let verdicts = self.judge_late();
         let watched: Vec<u32> = self.numbers.keys().copied().collect();
         watched.into_iter().for_each(|tid| self.rename(tid));
         let judged = (0..).map(|number| self.checker.judge(number));
         let subjects = std::mem::take(&mut self.subjects).into_iter().zip(judged).collect();
         let (counts, missing) = (self.collector.counts(), self.collector.missing().to_vec());
-        Ended { found, subjects, counts, missing }
+        Ended { verdicts, subjects, counts, missing }
     }
 
-    fn take_records(&mut self, found: &mut Found) {
+    fn take_records(&mut self) {
         for record in self.collector.drain() {
-            if record.what == What::Gap {
-                let lost = self.collector.counts().lost;
-                found.lost += lost.saturating_sub(self.lost);
-                self.lost = self.lost.max(lost);
-                self.checker.lost(1);
+            if let What::Gap { records } = record.what {
+                self.checker.lost(records.into());
+                self.jobs.gap();
             }
             let Some(edge) = self.observer.take(&record) else {
                 continue;
             };
             for event in self.jobs.take(record.at, edge).into_iter().flatten() {
                 self.checker.record(event);
-                found.events.push(event);
             }
         }
-        self.judge_late(found);
     }
 
-    fn judge_late(&mut self, found: &mut Found) {
-        for late in self.checker.take_late() {
-            let Some(&tid) = self.threads.get(late.job.task as usize) else {
-                continue;
-            };
+    fn judge_late(&mut self) -> Vec<Verdict> {
+        let late = self.checker.take_late().into_iter();
+        let judged = late.filter_map(|late| {
+            let tid = *self.threads.get(late.job.task as usize)?;
             let stretches = self.observer.stretches(tid, late.release, late.end);
-            let is_ours = |tid: u32| self.numbers.contains_key(&tid);
-            found.verdicts.push(judge(late, &stretches, is_ours));
+            Some(judge(late, &stretches, |tid| self.numbers.contains_key(&tid)))
+        });
+        judged.collect()
+    }
+
+    /// A thread has ended, and all its records have come.
+    fn forget(&mut self, tid: u32) {
+        match (self.jobs.forget(tid), self.numbers.get(&tid)) {
+            (Some(event), _) => self.checker.record(event),
+            // Whether its last job was complete nobody can say.
+            (None, Some(&number)) => self.checker.forget(number),
+            (None, None) => {}
         }
+        self.rename(tid);
+        self.observer.forget(tid);
+        self.collector.forget_faults(tid);
+        self.numbers.remove(&tid);
     }
 
     /// A thread is called what it was last.
@@ -174,17 +161,13 @@ impl Session {
         }
     }
 
-    fn look(&mut self, found: &mut Found) {
+    fn look(&mut self) {
         let changes = self.followed.look();
         for tid in changes.enforcers {
             self.observer.enforcer(tid);
         }
-        for tid in changes.went {
-            self.rename(tid);
-            self.observer.forget(tid);
-            self.jobs.forget(tid);
-            self.collector.forget_faults(tid);
-            self.numbers.remove(&tid);
+        for tid in std::mem::replace(&mut self.gone, changes.went) {
+            self.forget(tid);
         }
         for tid in changes.came {
             let number = self.threads.len() as u32;
@@ -199,8 +182,7 @@ impl Session {
             self.checker.subject(number, &subject);
             self.numbers.insert(tid, number);
             self.threads.push(tid);
-            self.subjects.push(subject.clone());
-            found.came.push((number, subject));
+            self.subjects.push(subject);
         }
     }
 

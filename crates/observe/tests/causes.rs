@@ -156,11 +156,11 @@ fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static 
     let end = clock::now() + Duration::from_secs(40);
     while verdicts.len() < ENOUGH && session.is_alive() && clock::now() < end {
         clock::sleep(Duration::from_millis(20));
-        let found = session.turn();
+        let late = session.turn();
         let is_victim = |verdict: &Verdict| {
             session.subject(verdict.late.job.task).is_some_and(|subject| subject.name == "victim")
         };
-        verdicts.extend(found.verdicts.into_iter().filter(is_victim));
+        verdicts.extend(late.into_iter().filter(is_victim));
     }
     drop(stop);
     if let Some(injecting) = injecting {

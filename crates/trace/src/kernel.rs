@@ -178,7 +178,10 @@ pub enum What {
         took: Duration,
     },
     /// A CPU's records before this one are incomplete: what is between is not known.
-    Gap,
+    Gap {
+        /// How many are missing.
+        records: u32,
+    },
 }
 
 /// Which interrupt.

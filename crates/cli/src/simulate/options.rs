@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::faults::{ExtraReleases, LateTimers, Overrun};
 use crate::host_profile::ProfileArgs;
+use crate::options::time;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Virtual time after which nothing more is released
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = time)]
     pub(super) until: Duration,
     /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches
     /// [default: those of the host profile]
@@ -177,14 +178,6 @@ impl Args {
 
 fn parse_nanos(text: &str) -> Result<u64, String> {
     units::parse_nanos(text).map_err(|why| format!("the time \"{text}\" {why}"))
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    match units::parse_nanos(text) {
-        Ok(0) => Err("it must be at least 1ns".into()),
-        Ok(nanos) => Ok(Duration::from_nanos(nanos)),
-        Err(why) => Err(format!("the time {why}")),
-    }
 }
 
 fn parse_overheads(text: &str) -> Result<Overheads, String> {

@@ -64,7 +64,7 @@ pub(super) fn end(ended: &Ended) -> String {
         let (thread, tid) = subject.map_or(("", None), |(of, _)| (of.name.as_str(), of.thread));
         line(&Late { late: job(thread, tid, verdict), causes: causes(verdict) })
     };
-    let late: String = ended.found.verdicts.iter().map(named).collect();
+    let late: String = ended.verdicts.iter().map(named).collect();
     let threads = ended.subjects.iter().map(|(subject, judged)| Thread {
         thread: &subject.name,
         tid: subject.thread,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_model::{Duration, Instant};
-use punctual_observe::{Ended, Found};
+use punctual_observe::Ended;
 use punctual_trace::Subject;
 use punctual_trace::cause::{Spent, Verdict};
 use punctual_trace::check::Judged;
@@ -30,8 +30,8 @@ impl Report {
         Self { worst, begun, latest: Vec::new(), causes: BTreeMap::new() }
     }
 
-    pub(super) fn more(&mut self, found: &Found) {
-        for verdict in &found.verdicts {
+    pub(super) fn more(&mut self, verdicts: &[Verdict]) {
+        for verdict in verdicts {
             for (place, share) in verdict.shares.iter().enumerate() {
                 if share.share.is_zero() {
                     continue;

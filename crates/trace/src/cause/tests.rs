@@ -228,7 +228,7 @@ fn page_faults_count_by_themselves() {
 
 #[test]
 fn what_was_not_seen_is_unknown_and_counts() {
-    let observer = observe([waking(1000, None), at(1600, What::Gap)]);
+    let observer = observe([waking(1000, None), at(1600, What::Gap { records: 1 })]);
     let verdict = verdict(&observer, 1800);
     let main = verdict.main().expect("late");
     assert_eq!((main.cause, main.took), (Spent::Unknown, long(800)));
@@ -278,7 +278,7 @@ fn whatever_the_records_say_stretches_cover_the_window_and_shares_the_tardiness(
                 2 => What::Waking { tid: ME.tid, waker: None },
                 6 => What::Moves { tid: ME.tid, on: rng.random_range(0..2) },
                 7 => What::TimerDue { due: us(rng.random_range(0..3000)) },
-                8 => What::Gap,
+                8 => What::Gap { records: 1 },
                 3 => What::HardIrq { vector: Interrupt::FromCpu, enter },
                 4 => What::SoftIrq { vector: rng.random_range(0..3), enter },
                 _ => What::PageFault { tid: ME.tid, took: long(rng.random_range(0..2000)) },
@@ -340,4 +340,20 @@ fn jobs_of_a_thread_are_from_its_timer_to_its_next_wait_for_it() {
         ]
     );
     assert!(events.iter().all(|event| event.job.task == 4));
+
+    // It sleeps when the watching ends, or ends itself: its job was complete when it went.
+    let gone = switch(2100, ME, NAP, [336, 0], IDLE);
+    observer.take(&switch(2052, IDLE, Left::Preempted, [0, 286], ME));
+    assert_eq!(jobs.resting().count(), 0, "it runs");
+    let edge = observer.take(&gone).expect("it sleeps");
+    assert_eq!(jobs.take(gone.at, edge), [None, None]);
+    let end = |event: crate::Event| (event.job.index, event.release, event.at, event.kind);
+    let complete = (1, us(2000), us(2100), crate::Kind::Complete);
+    assert_eq!(jobs.resting().map(end).collect::<Vec<_>>(), [complete]);
+    assert_eq!(jobs.clone().forget(ME.tid).map(end), Some(complete));
+
+    // What was not seen is nobody's job.
+    jobs.gap();
+    assert_eq!(jobs.resting().count(), 0);
+    assert_eq!(jobs.forget(ME.tid), None);
 }

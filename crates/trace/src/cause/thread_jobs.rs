@@ -43,9 +43,19 @@ impl ThreadJobs {
         self.of.insert(tid, OfThread { task, released: 0, current, sleeps, home });
     }
 
-    /// The thread has ended, and its last job with it: whether that was complete nobody can say.
-    pub fn forget(&mut self, tid: u32) {
-        self.of.remove(&tid);
+    /// The thread has ended, and is forgotten. Its end was its last sleep: the end of its last job,
+    /// where it was seen.
+    pub fn forget(&mut self, tid: u32) -> Option<Event> {
+        let thread = self.of.remove(&tid)?;
+        let (since, _) = thread.sleeps?;
+        thread.complete(since)
+    }
+
+    /// Records are missing: what job a thread is in is not known until its next release.
+    pub fn gap(&mut self) {
+        for thread in self.of.values_mut() {
+            (thread.current, thread.sleeps) = (None, None);
+        }
     }
 
     /// What an edge means: the end of a job, and the release of the next. A job's end is told when the
@@ -67,36 +77,41 @@ impl ThreadJobs {
         }
     }
 
-    /// The job of each thread that has begun and not ended at the end of a run, with its release.
-    pub fn unfinished(&self) -> impl Iterator<Item = (JobId, Instant)> + '_ {
-        self.of.values().filter(|thread| thread.sleeps.is_none()).filter_map(|thread| {
-            let index = thread.released.checked_sub(1)?;
-            Some((JobId { task: thread.task, index }, thread.current?))
+    /// The run is over: the ends of the jobs whose threads wait for their next releases.
+    pub fn resting(&self) -> impl Iterator<Item = Event> + '_ {
+        self.of.values().filter_map(|thread| {
+            let (since, syscall) = thread.sleeps?;
+            if thread.is_home(syscall) { thread.complete(since) } else { None }
         })
     }
 }
 
 impl OfThread {
+    /// Whether it sleeps where it waits for releases, as far as that is known.
+    fn is_home(&self, syscall: Option<u32>) -> bool {
+        self.home.is_none_or(|home| home == syscall)
+    }
+
+    /// Its job was complete then.
+    fn complete(&self, at: Instant) -> Option<Event> {
+        let job = JobId { task: self.task, index: self.released.checked_sub(1)? };
+        Some(Event { at, job, release: self.current?, kind: Kind::Complete })
+    }
+
     fn wakes(&mut self, at: Instant, due: Option<Instant>) -> [Option<Event>; 2] {
         let Some((since, syscall)) = self.sleeps.take() else {
             return [None, None];
         };
         if due.is_some() {
             self.home = Some(syscall);
-        } else if self.home.is_some_and(|home| home != syscall) {
+        } else if !self.is_home(syscall) {
             // Blocked in the middle of its job.
             return [None, None];
         }
-        let task = self.task;
-        let ended = self.current.map(|release| Event {
-            at: since,
-            job: JobId { task, index: self.released - 1 },
-            release,
-            kind: Kind::Complete,
-        });
+        let ended = self.complete(since);
         // A timer is never due after it expired.
         let release = due.map_or(at, |due| due.min(at));
-        let job = JobId { task, index: self.released };
+        let job = JobId { task: self.task, index: self.released };
         (self.current, self.released) = (Some(release), self.released + 1);
         [ended, Some(Event { at, job, release, kind: Kind::Start })]
     }

@@ -139,6 +139,11 @@ impl Checker {
         }
     }
 
+    /// Nobody can say what became of the job that this subject has begun.
+    pub fn forget(&mut self, number: u32) {
+        self.account(number).begun = None;
+    }
+
     /// At the end of the run these jobs were released and not complete.
     pub fn unfinished(&mut self, backlog: Backlog, end: Instant) {
         let Backlog { oldest, release, period, jobs, .. } = backlog;

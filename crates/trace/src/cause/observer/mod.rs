@@ -127,7 +127,7 @@ impl Observer {
                 }
                 None
             }
-            What::Gap => {
+            What::Gap { .. } => {
                 self.gap(at);
                 None
             }
