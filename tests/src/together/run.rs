@@ -193,7 +193,8 @@ impl System {
             stretches.push((from, to));
             end = to;
         }
-        stretches.push((end, end + owed + change));
+        owed += if handlers { change } else { Duration::ZERO };
+        stretches.push((end, end + owed));
         Taken::new(stretches)
     }
 
