@@ -18,6 +18,7 @@ use std::num::NonZeroU32;
 use std::process::{Command, Stdio};
 
 use punctual_channel::server::receiver::BestEffort;
+use punctual_linux::net::xdp::XdpMode;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{host, thread};
 use punctual_model::Duration;
@@ -141,12 +142,15 @@ fn compare(name: &str, place: Place<'_>, sends: usize, given: Option<u64>) {
     let some = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
     let rate = ((plain as f64 * SHARE) as u64).saturating_sub(STREAM) as u32;
     let share = BestEffort { datagrams_a_second: some(rate), burst: some(BURST) };
+    let (generic, native) = (Some(XdpMode::Generic), Some(XdpMode::Native));
     let kinds = [
         ("one plain socket", Kind::Shared),
         ("plain sockets of their own", Kind::Own),
-        ("ours, socket filter", Kind::Ours { share: None, xdp: false }),
-        ("ours, XDP policer", Kind::Ours { share: None, xdp: true }),
-        ("ours, XDP, with a share", Kind::Ours { share: Some(share), xdp: true }),
+        ("ours, socket filter", Kind::Ours { share: None, xdp: None }),
+        ("ours, generic XDP", Kind::Ours { share: None, xdp: generic }),
+        ("ours, generic XDP, a share", Kind::Ours { share: Some(share), xdp: generic }),
+        ("ours, driver's XDP", Kind::Ours { share: None, xdp: native }),
+        ("ours, driver's XDP, a share", Kind::Ours { share: Some(share), xdp: native }),
     ];
     let mut flows = vec![vec![Vec::new(); kinds.len()]; LOADS.len()];
     for round in 0..ROUNDS {

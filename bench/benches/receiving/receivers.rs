@@ -41,8 +41,8 @@ pub(crate) enum Kind {
     /// A socket and a thread each, that of the guaranteed above the other.
     Own,
     /// The channel server's thread, with a share for best effort if there is one;
-    /// what is beyond it is discarded by an XDP policer, or at the socket.
-    Ours { share: Option<BestEffort>, xdp: bool },
+    /// what is beyond it is discarded by an XDP policer (where), or at the socket.
+    Ours { share: Option<BestEffort>, xdp: Option<XdpMode> },
 }
 
 /// Where and how.
@@ -121,14 +121,14 @@ impl Receivers {
         at: Place<'_>,
         sockets: [UdpSocket; 2],
         share: Option<BestEffort>,
-        xdp: bool,
+        xdp: Option<XdpMode>,
     ) -> Result<(), String> {
         let mut receiver = Receiver::new(share).expect("descriptors");
-        if xdp {
+        if let Some(mode) = xdp {
             let interface = at.network.interface(higher(0));
             let attached = at.network.node_of(higher(0)).run(|| {
                 let mut policer = Policer::load(16)?;
-                policer.attach(&interface, XdpMode::Generic).map(|()| policer)
+                policer.attach(&interface, mode).map(|()| policer)
             });
             receiver.police_by(attached.map_err(|why| why.to_string())?);
         }

@@ -105,7 +105,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let contract = Contract { streams: Vec::new(), ..expanded };
     let (sweeps, notes) = sweeps(args, &contract, &host)?;
     let folder = Folder::new(&args.out, args.force);
-    folder.refuse_existing(&sweeps.iter().flat_map(Sweep::files).collect::<Vec<_>>())?;
+    let sheets = sweeps.iter().flat_map(Sweep::files);
+    folder.refuse_existing(&std::iter::once(PAGE.to_owned()).chain(sheets).collect::<Vec<_>>())?;
 
     let threads = args.threads.or_else(|| std::thread::available_parallelism().ok());
     let workers = Workers::new(threads.map_or(1, NonZeroUsize::get));
@@ -133,15 +134,14 @@ enum Sweep {
 }
 
 impl Sweep {
-    /// What it will write.
+    /// What it will write beside the page.
     fn files(&self) -> Vec<String> {
         let sheets: &[&str] = match self {
             Self::Breakdown => &["breakdown", "response-times"],
             Self::Reservations(_) => &["reservations", "reservation-map"],
             Self::Channels(..) => &["channels", "channel-slack", "channel-copies"],
         };
-        let sheets = sheets.iter().map(|sheet| format!("{sheet}.csv"));
-        std::iter::once(PAGE.to_owned()).chain(sheets).collect()
+        sheets.iter().map(|sheet| format!("{sheet}.csv")).collect()
     }
 
     fn run(

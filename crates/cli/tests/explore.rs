@@ -419,6 +419,9 @@ fn what_is_there_stays_unless_forced() {
     for wanted in ["index.html", "breakdown.csv", "--force", "--out"] {
         assert!(why.contains(wanted), "{wanted} in {why}");
     }
+    // Each once, however many sheets there would be.
+    let why = text(&place.explore("out", &[]).stderr);
+    assert_eq!(why.matches("index.html").count(), 1, "{why}");
     assert_eq!(fs::read(&mine).expect("still there"), b"mine");
     assert_eq!(place.files("out", &[more[0], more[1], "--force"]), first);
 

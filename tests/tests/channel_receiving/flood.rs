@@ -95,7 +95,7 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
         let interface = network.interface(higher(0));
         let attached = network.node_of(higher(0)).run(|| {
             let mut policer = Policer::load(16)?;
-            policer.attach(&interface, XdpMode::Generic).map(|()| policer)
+            policer.attach(&interface, XdpMode::Native).map(|()| policer)
         });
         match attached {
             Ok(policer) => receiver.police_by(policer),

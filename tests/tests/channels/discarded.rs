@@ -88,7 +88,7 @@ fn by_a_program_on_the_interface_where_it_can_be_attached() {
     let device = higher(0).device();
     let there = network.node_of(higher(0)).run(|| {
         let mut policer = Policer::load(1)?;
-        policer.attach(&network.interface(higher(0)), XdpMode::Generic)
+        policer.attach(&network.interface(higher(0)), XdpMode::Native)
     });
     if let Err(why) = there {
         println!("skipped: {why}");
@@ -116,7 +116,7 @@ fn by_a_filter_where_that_is_asked_for_or_nothing_else_can_be() {
     let mut others = Policer::load(1).expect("not less than the broker may");
     let attached = network
         .node_of(higher(0))
-        .run(|| others.attach(&network.interface(higher(0)), XdpMode::Generic));
+        .run(|| others.attach(&network.interface(higher(0)), XdpMode::Native));
     if let Err(why) = attached {
         println!("skipped: {why}");
         return;

@@ -26,8 +26,8 @@ impl WireKind {
 /// What discards best effort that comes in too fast, before it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyDiscard {
-    /// An XDP program on the interface, before the kernel's network stack: as root, or with CAP_BPF and
-    /// CAP_NET_ADMIN.
+    /// An XDP program in the interface's driver, before the kernel's network stack: as root, or with CAP_BPF
+    /// and CAP_NET_ADMIN.
     Xdp,
     /// A filter at each socket, which needs no privilege.
     Filter,
@@ -64,7 +64,8 @@ pub struct ChannelsConfig {
     pub wire: WireKind,
     /// The interface that they leave by; none: as the kernel routes.
     pub interface: Option<String>,
-    /// What discards best effort that comes in; none: the program on the interface, where that can be.
+    /// What discards best effort that comes in; none: the program, where attaching it cannot reset the
+    /// interface, else the filter.
     pub early_discard: Option<EarlyDiscard>,
 }
 

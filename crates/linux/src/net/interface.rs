@@ -90,6 +90,39 @@ impl Interface {
         request.bytes[NAME..NAME + 2].copy_from_slice(&flags.to_ne_bytes());
         request.ioctl(&socket, libc::SIOCSIFFLAGS)
     }
+
+    /// The name of its driver, as of `ethtool -i`; none where the driver does not say.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn driver(&self) -> Result<Option<String>, InterfaceError> {
+        let socket = ask()?;
+        let none = || InterfaceError::None { name: self.name.clone() };
+        let mut request = Request::of(&self.name).ok_or_else(none)?;
+        let mut answer = DriverInfo { words: [0; DRIVER_INFO] };
+        answer.words[0] = ETHTOOL_GDRVINFO;
+        let at = (&raw mut answer).expose_provenance();
+        request.bytes[NAME..NAME + size_of::<usize>()].copy_from_slice(&at.to_ne_bytes());
+        match request.ioctl(&socket, libc::SIOCETHTOOL) {
+            Ok(()) => {}
+            Err(InterfaceError::Failed { errno: Errno::OPNOTSUPP, .. }) => return Ok(None),
+            Err(why) => return Err(why),
+        }
+        let name: Vec<u8> = answer.words[1..9].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        Ok(Some(String::from_utf8_lossy(&name[..end]).into_owned()))
+    }
+}
+
+/// Which driver it is (linux/ethtool.h).
+const ETHTOOL_GDRVINFO: u32 = 3;
+
+/// Words of `ethtool_drvinfo` (linux/ethtool.h): what is asked, then the driver's name in 32 bytes.
+const DRIVER_INFO: usize = 49;
+
+#[repr(C)]
+struct DriverInfo {
+    words: [u32; DRIVER_INFO],
 }
 
 /// Any socket will do to ask.
@@ -120,12 +153,24 @@ impl Request {
     fn ioctl(&mut self, socket: &impl AsFd, what: libc::c_ulong) -> Result<(), InterfaceError> {
         let fd = socket.as_fd().as_raw_fd();
         // SAFETY: these requests read and write one `ifreq`, which is at most as long as `bytes` and
-        // aligned no more strictly.
+        // aligned no more strictly; that of `driver` also what it points to, a whole `ethtool_drvinfo`
+        // that outlives the call and whose address was exposed.
         if unsafe { libc::ioctl(fd, what as _, self.bytes.as_mut_ptr()) } == 0 {
             return Ok(());
         }
         let error = io::Error::last_os_error();
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         Err(InterfaceError::Failed { call: "ioctl of an interface", errno })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_has_no_driver_that_says_its_name() {
+        let lo = Interface::named("lo").expect("always there");
+        assert_eq!(lo.driver(), Ok(None));
     }
 }

@@ -19,13 +19,17 @@ impl Discard {
     pub(in super::super) fn prepare(config: Option<&ChannelsConfig>) -> Self {
         let wanted = config.and_then(|config| config.early_discard);
         let interface = config.and_then(|config| config.interface.as_deref());
-        let (Some(name), true) = (interface, wanted != Some(EarlyDiscard::Filter)) else {
+        let is_wanted = |name: &&str| match wanted {
+            Some(wanted) => wanted == EarlyDiscard::Xdp,
+            None => stays_up(name),
+        };
+        let Some(name) = interface.filter(is_wanted) else {
             return Self { policer: None, how: "by a filter at each socket".into() };
         };
         let room = config.map_or(0, |config| config.room);
         match attach(name, room) {
             Ok(policer) => {
-                info!(interface = name, "early discard by XDP");
+                info!(interface = name, "early discard by XDP in the driver");
                 Self { policer: Some(policer), how: format!("by XDP on {name}") }
             }
             Err(why) => {
@@ -51,10 +55,17 @@ impl Discard {
     }
 }
 
-/// In the kernel's generic code: some drivers reset their interface for a program of their own.
+/// Whether its driver takes a program without resetting the interface, which some do for seconds.
+fn stays_up(name: &str) -> bool {
+    let driver = Interface::named(name).and_then(|interface| interface.driver());
+    driver.is_ok_and(|driver| driver.as_deref() == Some("veth"))
+}
+
+/// In the driver: the kernel's generic code copies most packets before the program sees them, which
+/// costs more than the filters do (`bench/README.md`, `receiving`).
 fn attach(name: &str, flows: u32) -> Result<Policer, String> {
     let interface = Interface::named(name).map_err(|why| why.to_string())?;
     let mut policer = Policer::load(flows).map_err(|why| why.to_string())?;
-    policer.attach(&interface, XdpMode::Generic).map_err(|why| why.to_string())?;
+    policer.attach(&interface, XdpMode::Native).map_err(|why| why.to_string())?;
     Ok(policer)
 }
