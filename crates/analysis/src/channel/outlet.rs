@@ -6,7 +6,7 @@
 //! [`super::edf`] the processor takes no time of its own and each packet's start-up on the link is
 //! longer by it. A block of `P` packets is not interrupted: it counts as one packet of `P·S` bytes with
 //! `P` start-ups, and a nanosecond each where the time of a byte is no whole number of them.
-//! `tests/tests/outlet.rs` runs such servers against bounds made so.
+//! `tests/tests/virtual_time/outlet.rs` runs such servers against bounds made so.
 //!
 //! # The density test
 //! With `C_i` the link's time for the largest message of channel `i`, `b` the longest packet, and

@@ -1,7 +1,7 @@
 //! Published answers, each under the id it has in the project's collection of oracles.
 //!
 //! Elsewhere, beside the code they check: the bounds of FP-12 (`ratio.rs`), LBAP-01 (`load.rs`),
-//! SBF-01 (`supply_bound.rs`), RSV-01 (`supply_region.rs`), and the response times of EDF-01, which
+//! SBF-01 (`supply/bound.rs`), RSV-01 (`supply/region.rs`), and the response times of EDF-01, which
 //! has a wcet above its deadline, as no contract can say (`edf`).
 //!
 //! One file a family of tests: `fixed_priority` (preemptive), `limited_preemption`, `utilisation_tests`,

@@ -23,7 +23,7 @@
 //! Messages of channels leave by the order and within the bounds of `analysis::channel`, for a sender
 //! whose link takes the processor's time for each packet on top of its start-up, and whose processor
 //! takes none: both happen one after the other here. A block is not interrupted, so admission is told
-//! of its packets as of one that takes as long. `tests/tests/outlet.rs` holds the one against the other.
+//! of its packets as of one that takes as long. `tests/tests/virtual_time/outlet.rs` holds the one against the other.
 
 mod entrance;
 mod message;

@@ -1,8 +1,6 @@
 //! Task sets inside a reservation, against a schedule tick by tick over the worst supply.
 
-mod common;
-
-use common::{TICK, Ticks, load, reservation};
+use crate::common::{TICK, Ticks, load, reservation};
 use punctual_analysis::fixed_priority::ResponseTime;
 use punctual_analysis::supply::fixed_priority::response_times_inside;
 use punctual_analysis::supply::{Guarantee, Inside, Supply, fits_inside, least_budget};

@@ -1,9 +1,7 @@
 //! Response times under earliest deadline first against every job of every critical start, tick by
 //! tick.
 
-mod common;
-
-use common::{Draw, TICK, Ticks, draw, hyperperiod, in_ticks, load};
+use crate::common::{Draw, TICK, Ticks, draw, hyperperiod, in_ticks, load};
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use punctual_analysis::edf::response_time::{non_preemptive, response_times};
 use punctual_analysis::{Granularity, Steps};

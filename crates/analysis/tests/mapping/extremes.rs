@@ -1,9 +1,6 @@
 //! Streams and senders of the least and the largest numbers.
 
-#[path = "mapping/common.rs"]
-mod common;
-
-use common::draw;
+use crate::common::draw;
 use punctual_analysis::mapping::{MappingError, map};
 use punctual_model::channel::{BestEffort, Link, LinkScheduling, Packetisation, SendCosts, Sender};
 use punctual_model::units::MAX_NANOS;

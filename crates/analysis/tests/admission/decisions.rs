@@ -1,10 +1,8 @@
 //! Admission as a whole: who is named, what is offered, in which words.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Draw, TICK, Ticks, contract, draw, load, plain, response_ticks, utilisation};
+use crate::common::{Draw, TICK, Ticks, contract, draw, load, plain, response_ticks, utilisation};
 use punctual_analysis::utilisation::{liu_layland, rmdp};
 use punctual_analysis::{Axis, Offer, Refusal, Shortfall, admit, sensitivity};
 use punctual_model::contract::NamedReservation;

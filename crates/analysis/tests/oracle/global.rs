@@ -1,8 +1,6 @@
 //! Random runs on several CPUs stay within the bounds of global scheduling.
 
-mod common;
-
-use common::Ticks;
+use crate::common::Ticks;
 use punctual_analysis::global::workload::{self, Slack};
 use punctual_analysis::global::{density, fixed_priority};
 use punctual_analysis::{CpuLoad, Steps};
@@ -183,7 +181,7 @@ fn nothing_is_proven_outside_the_assumptions() {
         Ticks { jitter: 1, ..quick },
         Ticks { quantum: 1, ..quick },
     ] {
-        let load = common::load(&[odd]);
+        let load = crate::common::load(&[odd]);
         let steps = &mut Steps::default();
         assert!(!density::density(&load, 2).admits);
         assert_eq!(fixed_priority::response_times(&load, 2, steps), [None]);

@@ -1,9 +1,7 @@
 //! Random legal behaviour of random systems stays within what is proven of them: sporadic
 //! releases, jitter, quanta that begin anywhere, and a reservation above all.
 
-mod common;
-
-use common::{Draw, TICK, Ticks, draw};
+use crate::common::{Draw, TICK, Ticks, draw};
 use punctual_analysis::edf::{self, demand::DemandVerdict};
 use punctual_analysis::fixed_priority::response_times;
 use punctual_analysis::{CpuLoad, Granularity, Steps};
@@ -120,8 +118,8 @@ fn response_times_stay_within_their_bounds() {
         let system = draw(&mut rng, ANY);
         let reserved = draw_reservation(&mut rng);
         let load = CpuLoad::new(
-            &common::tasks(&system),
-            reserved.map(|(budget, period)| common::reservation(budget, period)),
+            &crate::common::tasks(&system),
+            reserved.map(|(budget, period)| crate::common::reservation(budget, period)),
             Service::ZERO,
         );
         let bounds = response_times(&load, &mut Steps::default());
@@ -147,8 +145,8 @@ fn response_times_by_deadline_stay_within_their_bounds() {
         let system = draw(&mut rng, ANY);
         let reserved = draw_reservation(&mut rng);
         let load = CpuLoad::new(
-            &common::tasks(&system),
-            reserved.map(|(budget, period)| common::reservation(budget, period)),
+            &crate::common::tasks(&system),
+            reserved.map(|(budget, period)| crate::common::reservation(budget, period)),
             Service::ZERO,
         );
         let steps = &mut Steps::default();
@@ -176,8 +174,8 @@ fn what_edf_admits_meets_every_deadline() {
         let system = draw(&mut rng, ANY);
         let reserved = draw_reservation(&mut rng);
         let load = CpuLoad::new(
-            &common::tasks(&system),
-            reserved.map(|(budget, period)| common::reservation(budget, period)),
+            &crate::common::tasks(&system),
+            reserved.map(|(budget, period)| crate::common::reservation(budget, period)),
             Service::ZERO,
         );
         // Not `admit`, which would look for a counter-offer.

@@ -1,8 +1,6 @@
 //! Incremental admission against the full test of the whole set, over random sequences of requests.
 
-mod common;
-
-use common::{TICK, reservation};
+use crate::common::{TICK, reservation};
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use punctual_analysis::fixed_priority::all_in_time;
 use punctual_analysis::incremental::{Admission, Denial, TaskId};

@@ -1,8 +1,6 @@
 //! The cheap tests: each admits only what exact analysis admits, and the better ones admit more.
 
-mod common;
-
-use common::{Draw, Ticks, draw, load, response_ticks};
+use crate::common::{Draw, Ticks, draw, load, response_ticks};
 use punctual_analysis::utilisation::{hyperbolic, liu_layland, rmdp, sha};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -72,6 +70,6 @@ fn without_quanta_liu_layland_within_hyperbolic_within_exact() {
 
 #[test]
 fn sha_wants_the_shorter_period_first() {
-    let finding = sha(&load(&common::plain(&[(1, 20), (1, 10)])));
+    let finding = sha(&load(&crate::common::plain(&[(1, 20), (1, 10)])));
     assert!(!finding.admits && finding.why.contains("shorter period"), "{}", finding.why);
 }

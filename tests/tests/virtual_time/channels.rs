@@ -1,9 +1,7 @@
 //! Channels that are admitted keep their delay bounds in the simulator, which shares no line with
 //! the analysis: it turns the policies of `punctual_policy::link`.
 
-mod channels_draw;
-
-use channels_draw::{draw_backlogs, draw_channels, draw_hogs, draw_sender, simulate};
+use crate::channels_draw::{draw_backlogs, draw_channels, draw_hogs, draw_sender, simulate};
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{Assumed, Costs, Interference, admit_channels, edf, sound};
 use punctual_model::channel::{

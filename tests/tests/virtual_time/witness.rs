@@ -11,8 +11,6 @@ use punctual_trace::{Event, Kind};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-mod simulated_draw;
-
 /// How jobs may be preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Preemption {
@@ -35,7 +33,7 @@ enum Answer {
 
 fn draw(seed: u64) -> (Vec<Task>, Preemption, bool) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let tasks = simulated_draw::tasks(&mut rng, (0.2, 1.1), 100.0);
+    let tasks = crate::draw::tasks(&mut rng, (0.2, 1.1), 100.0);
     let preemption =
         [Preemption::Anywhere, Preemption::Floating, Preemption::LastSegment, Preemption::Never]
             [rng.random_range(0..4)];

@@ -1,9 +1,6 @@
 //! Streams as upcalls and channels: the choice, its errors, and contracts as a whole.
 
-#[path = "mapping/common.rs"]
-mod common;
-
-use common::{draw, one_message, sender, stream};
+use crate::common::{draw, one_message, sender, stream};
 use punctual_analysis::admit;
 use punctual_analysis::mapping::{ExpandError, MAX_PDUS, MappingError, expand, map};
 use punctual_model::channel::{Packetisation, SendCosts};
@@ -206,7 +203,7 @@ fn no_other_number_of_turns_needs_less() {
         let (frame, delay) = (spec.frame_period.as_nanos(), spec.delay.as_nanos());
         let share = |batch: u32, period: u64, spacing: u64| {
             let turn = u64::from(batch) * spec.time_per_pdu.as_nanos() + 2 * switch;
-            let sending = common::sending_need(&sender, batch);
+            let sending = crate::common::sending_need(&sender, batch);
             turn as f64 / period as f64 + sending as f64 / spacing as f64
         };
         let messages = chosen.channel.arrivals();
@@ -238,8 +235,8 @@ fn no_other_number_of_turns_needs_less() {
 #[test]
 fn the_examples_are_admitted() {
     for (name, text, streams) in [
-        ("channels.toml", include_str!("../../../examples/channels.toml"), 0),
-        ("stream.toml", include_str!("../../../examples/stream.toml"), 3),
+        ("channels.toml", include_str!("../../../../examples/channels.toml"), 0),
+        ("stream.toml", include_str!("../../../../examples/stream.toml"), 3),
     ] {
         let contract = Contract::parse(name, text.as_bytes()).expect(name);
         let grant = admit(&contract, &host()).expect(name);

@@ -1,8 +1,6 @@
 //! The processor demand test against demand counted job by job at every tick.
 
-mod common;
-
-use common::{Draw, Ticks, draw, hyperperiod, load};
+use crate::common::{Draw, Ticks, draw, hyperperiod, load};
 use punctual_analysis::Steps;
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use rand::SeedableRng;

@@ -2,12 +2,9 @@
 //! messages conform, and nothing overflows. Brute force in integers; it shares no formula with the
 //! mapping.
 
-#[path = "mapping/common.rs"]
-mod common;
-
 use std::collections::VecDeque;
 
-use common::{draw, sender, stream};
+use crate::common::{draw, sender, stream};
 use punctual_analysis::mapping::{Mapping, map};
 use punctual_model::{Service, Stream, StreamSpec};
 use rand::SeedableRng;

@@ -1,5 +1,6 @@
 //! What fits with the cost of switches never misses where switches cost that much.
 
+use crate::late::Late;
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use punctual_analysis::fixed_priority::all_in_time;
 use punctual_analysis::{CpuLoad, Steps};
@@ -10,10 +11,6 @@ use punctual_sim::overheads::Overheads;
 use punctual_sim::tasks::{Setting, run, run_in};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use simulated_late::Late;
-
-mod simulated_draw;
-mod simulated_late;
 
 /// Whether `tasks`, the most urgent first, certainly meet their deadlines at this cost of a switch.
 fn fits(tasks: &[Task], policy: Policy, switch: Service) -> bool {
@@ -31,7 +28,7 @@ fn draw(rng: &mut ChaCha8Rng, long_quanta: bool) -> (Vec<Task>, Overheads) {
     let switch = Service::from_micros(rng.random_range(1..=100));
     let cache = Service::from_micros(rng.random_range(0..=100));
     let length = switch + cache;
-    let tasks = simulated_draw::tasks(rng, (0.2, 1.1), 100.0);
+    let tasks = crate::draw::tasks(rng, (0.2, 1.1), 100.0);
     let lengthen = |task: &Task| {
         let spec = task.spec().clone();
         if !long_quanta {

@@ -5,9 +5,7 @@
 //! and the processor itself takes none. A block is not interrupted: for the analysis it is one
 //! packet, with as many start-ups as it has packets.
 
-mod outlet_driver;
-
-use outlet_driver::{Source, Stream, System, Tally, drive};
+use crate::outlet_driver::{Source, Stream, System, Tally, drive};
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{ChannelGrant, admit_channels};
 use punctual_model::channel::{

@@ -1,8 +1,6 @@
 //! CPUs, link and buffers as one decision: what is binding is named, what is offered is admitted.
 
-mod common;
-
-use common::{TICK, Ticks, contract, plain};
+use crate::common::{TICK, Ticks, contract, plain};
 use punctual_analysis::{Axis, EntryKind, Refusal, Resource, Shortfall, admit};
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,

@@ -1,8 +1,6 @@
 //! Random runs of tasks that suspend themselves stay within their bounds.
 
-mod common;
-
-use common::{TICK, Ticks};
+use crate::common::{TICK, Ticks};
 use punctual_analysis::{Steps, fixed_priority};
 use punctual_model::Duration;
 use rand::{RngExt, SeedableRng};
@@ -74,7 +72,7 @@ fn random_runs_stay_within_their_bounds() {
             .collect();
         let durations: Vec<_> =
             suspension.iter().map(|&ticks| Duration::from_nanos(ticks * TICK)).collect();
-        let load = common::load(&system);
+        let load = crate::common::load(&system);
         let bounds =
             fixed_priority::suspension::response_times(&load, &durations, &mut Steps::default());
         for _ in 0..4 {
@@ -101,13 +99,18 @@ fn random_runs_stay_within_their_bounds() {
 #[test]
 fn without_suspension_it_is_exact() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
-    let how =
-        common::Draw { tasks: 4, longest: 14, jitter: true, quanta: false, any_deadline: false };
+    let how = crate::common::Draw {
+        tasks: 4,
+        longest: 14,
+        jitter: true,
+        quanta: false,
+        any_deadline: false,
+    };
     let mut compared = 0;
     for round in 0..2_000 {
-        let system = common::draw(&mut rng, how);
-        let load = common::load(&system);
-        let exact = common::response_ticks(&load);
+        let system = crate::common::draw(&mut rng, how);
+        let load = crate::common::load(&system);
+        let exact = crate::common::response_ticks(&load);
         let bounds = fixed_priority::suspension::response_times(&load, &[], &mut Steps::default());
         let mut all_above = true;
         for ((task, exact), bound) in system.iter().zip(exact).zip(bounds) {

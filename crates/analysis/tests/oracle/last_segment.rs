@@ -1,9 +1,7 @@
 //! Limited and no preemption under fixed priorities against a tick-by-tick simulation of the worst
 //! case.
 
-mod common;
-
-use common::{Draw, TICK, Ticks, draw, hyperperiod, in_ticks, load};
+use crate::common::{Draw, TICK, Ticks, draw, hyperperiod, in_ticks, load};
 use punctual_analysis::fixed_priority::{ResponseTime, floating, last_segment, non_preemptive};
 use punctual_analysis::{Granularity, Steps};
 use punctual_model::Service;
@@ -142,7 +140,7 @@ fn a_known_last_segment() {
 /// Ticks that some length is no multiple of cannot be what time consists of.
 #[test]
 fn odd_ticks_are_not_believed() {
-    let system = common::plain(&[(20, 70), (20, 80), (35, 200)]);
+    let system = crate::common::plain(&[(20, 70), (20, 80), (35, 200)]);
     let times = |granularity| {
         let load = load(&system);
         in_ticks(&non_preemptive::response_times(&load, granularity, &mut Steps::default()))

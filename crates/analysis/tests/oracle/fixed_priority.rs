@@ -1,8 +1,6 @@
 //! Exact response times against a tick-by-tick simulation of the worst case.
 
-mod common;
-
-use common::{Draw, Ticks, draw, hyperperiod, load, response_ticks};
+use crate::common::{Draw, Ticks, draw, hyperperiod, load, response_ticks};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 

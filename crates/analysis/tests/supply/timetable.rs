@@ -236,7 +236,7 @@ fn by_powers_of_two(reservations: &[Reservation], switch: u64) -> f64 {
 }
 
 /// The table of docs/reservations.md: `cargo test --release -p punctual-analysis --test
-/// supply_timetable -- --ignored --nocapture`.
+/// supply timetable -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints a table"]
 fn acceptance_and_cost() {

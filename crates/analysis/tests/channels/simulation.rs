@@ -1,10 +1,8 @@
 //! The bounds on channels against a simulated host: `sound` is never exceeded, `paper` is.
 
-mod channel_host;
-
 use std::collections::VecDeque;
 
-use channel_host::{Backlog, Host, Message, Order};
+use crate::host::{Backlog, Host, Message, Order};
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{Assumed, Costs, deadline_monotonic, edf, paper, sound};
 use punctual_model::channel::{

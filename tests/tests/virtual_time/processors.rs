@@ -1,6 +1,7 @@
 //! What fits inside reservations, or below them, never misses there: the analysis of supply against
 //! the policies that supply.
 
+use crate::late::Late;
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use punctual_analysis::fixed_priority::all_in_time;
 use punctual_analysis::supply::{Guarantee, Inside, Limits, Supply, build, fits_inside};
@@ -13,14 +14,10 @@ use punctual_sim::processor::{Demand, Periods, Place, Processor, Servers, Slots}
 use punctual_sim::tasks::{Setting, run_in};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use simulated_late::Late;
-
-mod simulated_draw;
-mod simulated_late;
 
 /// Tasks that want up to so much of a processor.
 fn tasks(rng: &mut ChaCha8Rng, most: f64) -> Vec<Task> {
-    simulated_draw::tasks(rng, (0.05, most.max(0.06)), 20.0)
+    crate::draw::tasks(rng, (0.05, most.max(0.06)), 20.0)
 }
 
 fn policy(tasks: &[Task], policy: Policy) -> Jobs {

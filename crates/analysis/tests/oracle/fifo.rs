@@ -1,9 +1,7 @@
 //! Response times under first in, first out: against every arrival instant of the worst window, job
 //! by job, and against random runs with a reservation above all.
 
-mod common;
-
-use common::{Draw, TICK, Ticks, draw, hyperperiod, in_ticks, load};
+use crate::common::{Draw, TICK, Ticks, draw, hyperperiod, in_ticks, load};
 use punctual_analysis::{CpuLoad, Steps, admit, fifo};
 use punctual_model::{HostProfile, Policy, Service};
 use rand::{RngExt, SeedableRng};
@@ -132,8 +130,8 @@ fn random_runs_stay_within_their_bounds() {
             (rng.random_range(1..=period / 3), period)
         });
         let load = CpuLoad::new(
-            &common::tasks(&system),
-            reserved.map(|(budget, period)| common::reservation(budget, period)),
+            &crate::common::tasks(&system),
+            reserved.map(|(budget, period)| crate::common::reservation(budget, period)),
             Service::ZERO,
         );
         let bounds = fifo::response_times(&load, &mut Steps::default());
@@ -164,7 +162,7 @@ fn admission_follows_the_bounds() {
             .zip(&system)
             .all(|(time, task)| time.is_some_and(|time| time <= task.deadline));
         for cpus in [1, 2] {
-            let contract = common::contract(Policy::Fifo, cpus, &system, &[]);
+            let contract = crate::common::contract(Policy::Fifo, cpus, &system, &[]);
             let answer = admit(&contract, &HostProfile::ideal(2));
             if cpus == 1 {
                 assert_eq!(answer.is_ok(), in_time, "round {round}: {system:?}");

@@ -1,0 +1,18 @@
+//! Predicted against simulated: whatever admission promises holds in virtual time.
+
+mod channels;
+mod channels_draw;
+mod draw;
+mod faults;
+mod joint;
+mod late;
+mod outlet;
+mod outlet_driver;
+mod overheads;
+mod partition;
+mod processors;
+mod reservations;
+mod systems;
+mod timetable;
+mod upcalls;
+mod witness;
