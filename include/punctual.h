@@ -181,6 +181,18 @@ typedef enum punctual_event_kind {
      * It did not come to its yield point in time, and was put aside.
      */
     PUNCTUAL_EVENT_CONTAINED = 7,
+    /**
+     * Of a reservation: its next period begins, with a whole budget. Upcalls have none of these three.
+     */
+    PUNCTUAL_EVENT_REPLENISH = 8,
+    /**
+     * Of a reservation: it may not run, or only as an ordinary program.
+     */
+    PUNCTUAL_EVENT_THROTTLE = 9,
+    /**
+     * Of a reservation that was throttled: it may run.
+     */
+    PUNCTUAL_EVENT_UNTHROTTLE = 10,
 } punctual_event_kind;
 
 /**

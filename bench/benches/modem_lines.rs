@@ -1,7 +1,15 @@
 //! What a line of a bank costs: all that the driver does for it, over the bare calls of the library
 //! that modulates; and how many lines that makes on a core.
+//!
+//! A line of characters is held against the library's modem alone, a line with error control against
+//! the same modem with the library's own V.42 over it. Compression has nothing to be held against: it
+//! is shown over the modem with V.42.
+//!
+//! Where valgrind is installed, instructions are counted too: the same on every run, while times on a
+//! shared machine are not. The program then runs itself, as `modem_lines --serve MODEM KIND BLOCKS`.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use punctual_bench::c_peer::CPeer;
 use punctual_bench::pairs::{compare, nanos_per_op};
@@ -11,24 +19,53 @@ use punctual_softmodem::exchange::{Exchange, Perfect};
 /// A block of samples.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Blocks of one line in a measurement.
-const BLOCKS: u64 = 4_000;
+/// Blocks of one line in a measurement: some milliseconds, so that what disturbs it is rare.
+const BLOCKS: u64 = 400;
 
-const PAIRS: usize = 15;
+const PAIRS: usize = 101;
+
+/// Blocks of one line whose instructions are counted, and of one that is taken off.
+const COUNTED: [u64; 2] = [1_600, 400];
+
+const MODEMS: [(&str, &str); 4] =
+    [("V22B", "2400"), ("V23C", "1200/75"), ("V21", "300"), ("B103", "300")];
+
+/// What goes over a line.
+struct Kind {
+    /// For who reads it.
+    name: &'static str,
+    /// What both ends are set to.
+    settings: &'static str,
+    /// What the first end types over and over.
+    types: &'static [u8],
+    /// What of the peer's does the same, as the end of a name; else it does less.
+    peer: &'static str,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind { name: "characters, idle", settings: "+ES=1,0,1", types: b"", peer: "" },
+    Kind { name: "error control, idle", settings: "+ES=3,0,2;+DS=0", types: b"", peer: ".42" },
+    Kind {
+        name: "error control and compression, full",
+        settings: "+ES=3,0,2;+DS=3",
+        types: b"a few words of text, ",
+        peer: ".42",
+    },
+];
 
 /// Two lines in a call.
 struct Call {
     exchange: Exchange<Perfect>,
     now: Instant,
-    /// What the first end types over and over.
     types: &'static [u8],
 }
 
 impl Call {
-    fn new(modulation: &str, settings: &str, types: &'static [u8]) -> Self {
+    fn new(modulation: &str, kind: &Kind) -> Self {
         let mut call =
             Self { exchange: Exchange::new(Perfect), now: Instant::from_nanos(1_000), types: b"" };
         for (end, then) in ["", "S0=1"].into_iter().enumerate() {
+            let settings = kind.settings;
             call.type_in(end, format!("ATE0{then}+MS={modulation},0;{settings}\r").as_bytes());
         }
         call.steps(50);
@@ -45,7 +82,7 @@ impl Call {
             String::from_utf8_lossy(&shown).contains("CONNECT"),
             "{modulation} does not connect"
         );
-        call.types = types;
+        call.types = kind.types;
         call
     }
 
@@ -69,27 +106,93 @@ impl Call {
 }
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [serve, modem, kind, blocks] = &arguments[..]
+        && serve == "--serve"
+    {
+        let kind: usize = kind.parse().expect("the place of a kind");
+        let blocks: u64 = blocks.parse().expect("a number of blocks");
+        return Call::new(modem, &KINDS[kind]).steps(blocks / 2);
+    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/modem_lines.c");
     let folder = tempfile::tempdir().expect("a folder");
     let mut peer = match CPeer::start(&source, "spandsp", folder.path()) {
         Ok(peer) => peer,
         Err(why) => return println!("skipped: no peer: {why}"),
     };
-    let text: &[u8] = b"a few words of text, ";
-    for (name, rate) in [("V22B", "2400"), ("V23C", "1200/75"), ("V21", "300"), ("B103", "300")] {
-        for (settings, types, kind) in [
-            ("+ES=1,0,1", &b""[..], "characters, idle"),
-            ("+ES=3,0,2;+DS=0", b"", "error control, idle"),
-            ("+ES=3,0,2;+DS=3", text, "error control and compression, full"),
-        ] {
-            let mut call = Call::new(name, settings, types);
+    let counts = has_valgrind();
+    if !counts {
+        println!("instructions are not counted: no valgrind");
+    }
+    for (modem, rate) in MODEMS {
+        for (place, kind) in KINDS.iter().enumerate() {
+            let mut call = Call::new(modem, kind);
+            let against = format!("{modem}{}", kind.peer);
+            let what = format!("{modem} {rate} bit/s, {}: a line's 20 ms", kind.name);
             let compared = compare(
-                &format!("{name} {rate} bit/s, {kind}: a line's 20 ms (A), the library alone (B)"),
+                &format!("{what} (A), {against} of the library (B)"),
                 PAIRS,
                 || nanos_per_op(BLOCKS, || call.steps(BLOCKS / 2)),
-                || peer.nanos_per_op(name, BLOCKS),
+                || peer.nanos_per_op(&against, BLOCKS),
             );
             println!("  {:.0} lines a core", STEP.as_nanos() as f64 / compared.a);
+            if counts {
+                let [ours, theirs] = [
+                    per_block(|blocks| ours(modem, place, blocks)),
+                    per_block(|blocks| {
+                        theirs(&folder.path().join("modem_lines"), &against, blocks)
+                    }),
+                ];
+                println!(
+                    "  instructions: A {ours:.0}, B {theirs:.0}, ratio A/B {:.3}",
+                    ours / theirs
+                );
+            }
         }
     }
+}
+
+fn has_valgrind() -> bool {
+    let mut command = Command::new("valgrind");
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Instructions a block: what comes before the blocks is in both counts.
+fn per_block(count: impl Fn(u64) -> u64) -> f64 {
+    let [many, few] = COUNTED;
+    (count(many) - count(few)) as f64 / (many - few) as f64
+}
+
+fn ours(modem: &str, kind: usize, blocks: u64) -> u64 {
+    let program = std::env::current_exe().expect("this program has a path");
+    let (kind, blocks) = (kind.to_string(), blocks.to_string());
+    instructions(&program, &["--serve", modem, &kind, &blocks], "")
+}
+
+fn theirs(program: &Path, what: &str, blocks: u64) -> u64 {
+    instructions(program, &[], &format!("{what} {blocks}\n"))
+}
+
+/// Instructions that a program takes that reads `input`.
+fn instructions(program: &Path, arguments: &[&str], input: &str) -> u64 {
+    use std::io::Write as _;
+    let mut child = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("valgrind was there a moment ago");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input.as_bytes()).expect("it is read until it ends");
+    // The end of its input is the end of the peer.
+    drop(stdin);
+    let output = child.wait_with_output().expect("it is ours");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = said.lines().find_map(|line| line.split_once("Collected : "));
+    told.and_then(|(_, count)| count.trim().parse().ok())
+        .unwrap_or_else(|| panic!("valgrind did not count: {said}"))
 }

@@ -32,9 +32,20 @@ impl CPeer {
                 .args(compile)
                 .arg(&program)
                 .arg(source)
+                // Headers that another header includes lie beside it.
+                .arg("-I")
+                .arg(source.parent().unwrap_or(Path::new(".")))
                 .args(flags.split_whitespace()),
         )?;
-        let mut child = Command::new(&program)
+        Self::of(&program)
+    }
+
+    /// Starts a program that was built elsewhere.
+    ///
+    /// # Errors
+    /// Why it is not there, as the end of a sentence.
+    pub fn of(program: &Path) -> Result<Self, String> {
+        let mut child = Command::new(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -21,6 +21,9 @@ fuzz_target!(|bytes: &[u8]| {
     let mut now = Instant::ZERO;
     let mut busy = false;
     for &byte in bytes {
+        // What is due comes before what happens: a call given up is over before the line says so.
+        modem.handle_timeout(now);
+        orders(&mut modem, &mut busy);
         // Most bytes are typed; those that no terminal sends are time and the line.
         match byte {
             0xf0..=0xf7 => now += Duration::from_millis(100 << (byte & 7)),
@@ -39,12 +42,17 @@ fuzz_target!(|bytes: &[u8]| {
         if matches!(byte, 0xfa..=0xfc) {
             busy &= modem.has_call() || modem.is_connecting();
         }
-        while let Some(order) = modem.next_order() {
-            assert_eq!(busy, order == Order::HangUp, "{order:?}");
-            busy = !busy;
-        }
+        orders(&mut modem, &mut busy);
         assert_eq!(busy, modem.has_call() || modem.is_connecting());
         let mut room = [0; 64];
         let _ = modem.take_output(&mut room);
     }
 });
+
+/// What the modem is told to do fits whether there is a call.
+fn orders(modem: &mut Interpreter, busy: &mut bool) {
+    while let Some(order) = modem.next_order() {
+        assert_eq!(*busy, order == Order::HangUp, "{order:?}");
+        *busy = !*busy;
+    }
+}

@@ -4,14 +4,19 @@
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use punctual_model::{Instant, JobId};
+use punctual_model::{Duration, Instant, JobId, Service};
+use punctual_trace::cause::{FromEvents, LateJob, Share, Spent, Verdict, judge};
+use punctual_trace::check::Checker;
 use punctual_trace::file::{Block, Lost, Reader, Run, Step, Writer};
-use punctual_trace::{Event, Kind, Subject, SubjectKind};
+use punctual_trace::kernel::{Class, Seen};
+use punctual_trace::{Event, Kind, Sink, Subject, SubjectKind};
 
 #[derive(Arbitrary, Debug)]
 struct Input {
     rubbish: Vec<u8>,
     events: Vec<(u64, u32, u64, u64, u8, u64)>,
+    causes: Vec<(u8, u32, [u8; 16], u64)>,
+    deadline: u64,
     changes: Vec<(u32, u8)>,
 }
 
@@ -28,6 +33,68 @@ fn blocks(file: &[u8]) -> Vec<Block> {
     }
 }
 
+/// Names are read as the text that was written.
+fn verdict(input: &Input) -> Verdict {
+    let at = Instant::from_nanos;
+    let share = |&(cause, number, comm, nanos): &(u8, u32, [u8; 16], u64)| {
+        let comm = comm.map(|byte| if byte == 0 { 0 } else { b' ' + byte % 94 });
+        let name: String =
+            comm.iter().take(15).take_while(|b| **b != 0).map(|b| *b as char).collect();
+        let class = Class::of_kernel_prio(number as i32, number);
+        let seen = Seen { tid: number, comm: (&*name).into(), class };
+        let cause = match cause % 5 {
+            0 => Spent::Other(seen),
+            1 => Spent::SoftIrq(number as u8),
+            2 => {
+                Spent::Blocked { syscall: Some(number), uninterruptible: false, waker: Some(seen) }
+            }
+            3 => Spent::Subject(number),
+            _ => Spent::Unknown,
+        };
+        let (took, share) = (Duration::from_nanos(nanos), Duration::from_nanos(nanos / 2));
+        Share { cause, took, times: number, longest_at: at(nanos), share }
+    };
+    let job = JobId { task: 1, index: input.deadline };
+    let (release, absolute_deadline, end) = (at(0), at(input.deadline), at(u64::MAX));
+    let late = LateJob { job, release, absolute_deadline, end, wcet: None };
+    Verdict { late, own: Duration::ZERO, shares: input.causes.iter().map(share).collect() }
+}
+
+/// Whatever a file says, it is judged, and shares add up.
+fn judged(blocks: &[Block], deadline: u64) {
+    let (mut checker, mut seen) = (Checker::new(), FromEvents::new());
+    let mut subject = Subject::new("b", SubjectKind::Task);
+    subject.promise.relative_deadline = Some(Duration::from_nanos(deadline));
+    subject.promise.period = Some(Duration::from_nanos(deadline / 2));
+    for number in 0..4 {
+        checker.subject(number, &subject);
+    }
+    for block in blocks {
+        match block {
+            Block::Subject(number, subject) => {
+                checker.subject(*number, subject);
+                seen.subject(*number, subject);
+            }
+            Block::Events(events) => events.iter().take(64).for_each(|event| {
+                checker.record(*event);
+                seen.record(*event);
+            }),
+            Block::Lost(lost) => checker.lost(lost.events),
+            Block::End(at) => checker.end(*at),
+            _ => {}
+        }
+    }
+    for late in checker.take_late() {
+        let stretches = seen.stretches(late.job, late.release, late.end);
+        let verdict = judge(late, &stretches, |_| true);
+        let sum = verdict.shares.iter().map(|one| one.share.as_nanos()).sum::<u64>();
+        assert_eq!(sum, late.tardiness().as_nanos(), "{verdict:?}");
+    }
+    for number in checker.subjects().collect::<Vec<_>>() {
+        let _ = checker.judge(number);
+    }
+}
+
 fuzz_target!(|input: Input| {
     let _ = blocks(&input.rubbish);
     let events: Vec<Event> = input
@@ -37,7 +104,7 @@ fuzz_target!(|input: Input| {
             at: Instant::from_nanos(at),
             job: JobId { task, index },
             release: Instant::from_nanos(release),
-            kind: match kind % 8 {
+            kind: match kind % 11 {
                 0 => Kind::Start,
                 1 => Kind::GiveWay,
                 2 => Kind::Resume,
@@ -45,7 +112,10 @@ fuzz_target!(|input: Input| {
                 4 => Kind::Overrun { jobs },
                 5 => Kind::Skip { jobs },
                 6 => Kind::Abort,
-                _ => Kind::Contained,
+                7 => Kind::Contained,
+                8 => Kind::Replenish { budget: Service::from_nanos(jobs) },
+                9 => Kind::Throttle { left: Service::from_nanos(jobs) },
+                _ => Kind::Unthrottle,
             },
         })
         .collect();
@@ -53,6 +123,8 @@ fuzz_target!(|input: Input| {
     let mut writer = Writer::new(&Run::default());
     writer.subject(7, &subject);
     writer.events(&events);
+    let verdict = verdict(&input);
+    writer.verdict(&verdict);
     writer.lost(Lost::new(Instant::from_nanos(5), 6));
     writer.end(Instant::from_nanos(8));
     let mut file = writer.take();
@@ -64,6 +136,8 @@ fuzz_target!(|input: Input| {
         .copied()
         .collect();
     assert_eq!(read, events);
+    assert!(written.contains(&Block::Verdict(verdict)));
+    judged(&written, input.deadline);
     for (at, by) in input.changes.iter().take(8) {
         let at = *at as usize % file.len();
         file[at] ^= by;

@@ -4,6 +4,7 @@
 //! there, and what the other side writes is mapped for reading only.
 #![allow(clippy::disallowed_methods, reason = "measures as its peers do")]
 
+mod iceoryx2;
 mod one_thread;
 mod queue;
 mod two_threads;
@@ -46,6 +47,11 @@ fn main() {
     compare(&format!("{name} / rtrb (B)"), PAIRS, ours(), hand_off(SPINNING_ROUNDS, spinning_rtrb));
     let seqpacket = hand_off(SPINNING_ROUNDS, spinning_seqpacket);
     compare(&format!("{name} / Unix seqpacket (B)"), PAIRS, ours(), seqpacket);
+    let mut peer = iceoryx2::start();
+    if let Some(peer) = &mut peer {
+        let theirs = || peer.nanos_per_op("spinning", 2 * SPINNING_ROUNDS);
+        compare(&format!("{name} / iceoryx2 (B)"), PAIRS, ours(), theirs);
+    }
 
     let name = "one way, both sides sleeping, ours (A)";
     let ours = || hand_off(SLEEPING_ROUNDS, sleeping_frames);
@@ -57,6 +63,10 @@ fn main() {
     );
     let seqpacket = hand_off(SLEEPING_ROUNDS, sleeping_seqpacket);
     compare(&format!("{name} / Unix seqpacket (B)"), PAIRS, ours(), seqpacket);
+    if let Some(peer) = &mut peer {
+        let theirs = || peer.nanos_per_op("sleeping", 2 * SLEEPING_ROUNDS);
+        compare(&format!("{name} / iceoryx2 (B)"), PAIRS, ours(), theirs);
+    }
     let bell = hand_off(SLEEPING_ROUNDS, bells);
     let eventfd = hand_off(SLEEPING_ROUNDS, eventfds);
     compare("one way, a bell alone, ours (A) / eventfd (B)", PAIRS, bell, eventfd);

@@ -47,7 +47,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
+    let Declared { contract, notes, .. } = contract_file::read_with_notes(&args.contract)?;
     let Chosen { host, stamp, .. } = args.profile.choose()?;
     let answer = punctual_analysis::admit(&contract, &host);
     let explanation = args.explain.then(|| Explanation {

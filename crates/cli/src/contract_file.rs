@@ -16,6 +16,8 @@ pub(crate) struct Declared {
     pub(crate) contract: Contract,
     /// `file:line:column: what`, in file order; none from TOML, which says nothing beyond.
     pub(crate) notes: Vec<String>,
+    /// As its author wrote it.
+    pub(crate) text: String,
 }
 
 /// Reads and validates the contract at `path`; "-" is standard input. What its file says beyond
@@ -36,9 +38,10 @@ pub(crate) fn read_with_notes(path: &Path) -> Result<Declared, Failure> {
 /// The same without a word to anyone.
 pub(crate) fn declared(path: &Path) -> Result<Declared, Failure> {
     let (name, bytes) = bytes_of(path)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
     if !is_json(path, &bytes) {
         let contract = Contract::parse(&name, &bytes).map_err(Failure::bad_input)?;
-        return Ok(Declared { contract, notes: Vec::new() });
+        return Ok(Declared { contract, notes: Vec::new(), text });
     }
     let imported = rt_app::parse(&name, &bytes).map_err(Failure::bad_input)?;
     let notes = imported
@@ -46,7 +49,7 @@ pub(crate) fn declared(path: &Path) -> Result<Declared, Failure> {
         .iter()
         .map(|note| format!("{name}:{}:{}: {}", note.line, note.column, note.what))
         .collect();
-    Ok(Declared { contract: imported.contract, notes })
+    Ok(Declared { contract: imported.contract, notes, text })
 }
 
 /// A file says it by its name. Standard input has none: there, JSON begins with a brace, which no

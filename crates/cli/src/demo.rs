@@ -9,11 +9,13 @@ use std::sync::Arc;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use modem_call::report::Quantiles;
+use modem_call::traced::Traced;
 use modem_call::{Error, Options, PICTURE, Progress, Report, Row, live, replay};
 use punctual_model::Duration;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{self, JsonFile};
+use crate::trace_file::{TraceArgs, refused};
 
 /// The longest file that is read.
 const MOST_BYTES: u64 = 4 << 20;
@@ -22,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   punctual demo                             on this host, as root
   punctual demo --seconds 15 --json out.json
+  punctual demo --trace demo.ptrace         every job, for punctual why, report and export
   punctual demo --file song.mid --seed 7
   punctual demo --virtual                   in virtual time: same result every time, no privilege
 
@@ -57,6 +60,8 @@ pub(crate) struct Args {
     /// Also write the result as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
@@ -67,6 +72,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
     // Opened now, so that a path that cannot be written is known before minutes of calls; beside
     // the path, so that an earlier result stays until there is a new one.
     let json = args.json.as_deref().map(JsonFile::beside).transpose()?;
+    let trace = if args.virtual_time {
+        args.trace.of_virtual_run("")?
+    } else {
+        args.trace.of_live_run("")?
+    };
+    let mut traced = Traced::new(trace);
     let options = Options {
         file: Arc::from(file),
         seed: args.seed,
@@ -74,10 +85,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
         competitors_per_cpu: usize::from(args.competitors),
     };
     let report = if args.virtual_time {
-        replay::run(&options).map_err(failure)?
+        replay::run_traced(&options, &mut traced).map_err(failure)?
     } else {
-        run_live(&options)?
+        run_live(&options, &mut traced)?
     };
+    traced.end().map_err(refused)?;
     // Before anything is printed: a closed terminal must not lose it.
     if let Some(json) = json {
         json.write(&report)?;
@@ -87,7 +99,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(if broken { Exit::Refused } else { Exit::Kept })
 }
 
-fn run_live(options: &Options) -> Result<Report, Failure> {
+fn run_live(options: &Options, traced: &mut Traced) -> Result<Report, Failure> {
     let bar = ProgressBar::new(0);
     // The template is constant, and the library accepts it.
     let style = ProgressStyle::with_template("{msg:30} {wide_bar} {pos:>3}/{len} s  {prefix}")
@@ -105,7 +117,7 @@ fn run_live(options: &Options) -> Result<Report, Failure> {
         bar.set_position(progress.elapsed.as_nanos() / 1_000_000_000);
         bar.set_prefix(format!("{:>5} of {} bytes", progress.delivered, options.file.len()));
     };
-    let outcome = live::run(options, &mut tell);
+    let outcome = live::run(options, traced, &mut tell);
     bar.finish_and_clear();
     outcome.map_err(failure)
 }
@@ -191,6 +203,9 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 fn failure(error: Error) -> Failure {
+    if let Error::Trace(why) = error {
+        return refused(why);
+    }
     if error.is_of_host() {
         Failure::cannot_here(format!(
             "{error}\n`punctual doctor` says what this host lacks; `punctual demo --virtual` needs \

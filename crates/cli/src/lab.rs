@@ -6,7 +6,8 @@ use crate::exit::{Exit, Failure, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:
-  punctual lab soft-modem live                   a minute on this host, as root
+  punctual lab soft-modem live                   two minutes on this host, as root
+  punctual lab soft-modem transfers --results D  a quarter of an hour on this host, as root
   punctual lab soft-modem map --html study.html  in virtual time: the same on every machine
 
 Exit codes: 0 done, 2 bad usage, 3 this host cannot.";
@@ -30,9 +31,8 @@ enum Study {
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let Study::SoftModem { half } = &args.study;
-    command::run(half).map_err(|why| match why {
-        command::Error::Live(_) => Failure::cannot_here(why),
-        command::Error::Map(_) => Failure::bad_input(why),
+    command::run(half).map_err(|why| {
+        if why.is_of_input() { Failure::bad_input(why) } else { Failure::cannot_here(why) }
     })?;
     Ok(Exit::Kept)
 }

@@ -7,16 +7,24 @@ mod demo;
 mod doctor;
 mod exit;
 mod explore;
+mod export;
+mod fit;
 mod host_profile;
 mod inject;
 mod lab;
+mod metrics;
 mod modem;
 mod options;
 mod output;
+mod report;
 mod run;
 mod serve;
 mod simulate;
 mod status;
+mod trace_file;
+mod trace_read;
+mod verify;
+mod watch;
 mod why;
 
 use std::process::ExitCode;
@@ -41,9 +49,15 @@ enum Command {
     Calibrate(calibrate::Args),
     Serve(serve::Args),
     Status(status::Args),
+    Metrics(metrics::Args),
     Demo(demo::Args),
     Modem(modem::Args),
+    Watch(watch::Args),
     Why(why::Args),
+    Export(export::Args),
+    Report(report::Args),
+    Fit(fit::Args),
+    Verify(verify::Args),
     Inject(inject::Args),
     Lab(lab::Args),
 }
@@ -59,9 +73,15 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Serve(args) => serve::main(&args),
         Command::Status(args) => status::main(&args),
+        Command::Metrics(args) => metrics::main(&args),
         Command::Demo(args) => demo::main(&args),
         Command::Modem(args) => modem::main(&args),
+        Command::Watch(args) => watch::main(&args),
         Command::Why(args) => why::main(&args),
+        Command::Export(args) => export::main(&args),
+        Command::Report(args) => report::main(&args),
+        Command::Fit(args) => fit::main(&args),
+        Command::Verify(args) => verify::main(&args),
         Command::Inject(args) => inject::main(&args),
         Command::Lab(args) => lab::main(&args),
     };

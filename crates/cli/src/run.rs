@@ -14,6 +14,7 @@ mod plan;
 mod start;
 mod summary;
 mod table;
+mod traced;
 mod usage;
 mod waiting;
 
@@ -30,6 +31,7 @@ use punctual_model::reservation::{Enforcement, Reservation};
 
 use crate::exit::{Failure, Outcome};
 use crate::host_profile::ProfileArgs;
+use crate::trace_file::TraceArgs;
 use start::Asked;
 
 /// The shells' code for a program that a signal killed (POSIX, Shell Command Language, 2.8.2).
@@ -47,6 +49,8 @@ Examples:
       admits the contract, then starts every [[command]] of it under its reservation
   punctual run --dry-run commands.toml
       admits it and shows what would be started, how, and why so
+  punctual run --trace run.ptrace commands.toml
+      every slot that was given, for punctual why, report and export (docs/trace.md)
 
 By a timetable the whole program is held, with all threads and processes that it makes; by the \
 kernel (SCHED_DEADLINE) only its first thread. Without privilege the broker is asked for that (punctual \
@@ -108,6 +112,8 @@ pub(crate) struct Args {
     /// Say neither why this back end nor what was used.
     #[arg(long, conflicts_with = "json")]
     quiet: bool,
+    #[command(flatten)]
+    trace: TraceArgs,
     #[command(flatten)]
     profile: ProfileArgs,
     /// The program and its arguments.

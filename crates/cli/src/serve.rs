@@ -3,12 +3,18 @@
 use std::path::PathBuf;
 
 use punctual_broker::config::Config;
-use punctual_broker::server::{Measured, Options, ServeError, Server};
+use punctual_broker::server::{ChannelTrace, Measured, Options, ServeError, Server};
 use punctual_broker::{CONFIG, SOCKET, STATE};
+use punctual_model::Instant;
+use punctual_observe::{RecordError, Recorder};
+use punctual_trace::{Event, Subject};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
+use crate::metrics::address::Address;
+use crate::metrics::child;
 use crate::output;
+use crate::trace_file::TraceArgs;
 
 const HELP: &str = "\
 Examples: as a service; in a terminal, to try it; look whether a configuration is right
@@ -23,6 +29,11 @@ does not connect to that one within the grace period.
 
 What a switch and a packet cost is said by the configuration, else by the host profile, read at the \
 start. Where it was not measured 5us and 40us are charged, also with --host-profile ideal: promises are made to others.
+
+--trace writes of each message of a channel when it arrived, began and was handed over.
+
+--metrics is answered by a process of its own, which keeps CAP_BPF and CAP_PERFMON to watch the jobs of \
+what is granted; docs/metrics.md says what it tells.
 
 Logs go to standard error; RUST_LOG=debug says more.
 
@@ -41,8 +52,13 @@ pub(crate) struct Args {
     /// The folder of the ledger. It should be in memory: nothing in it outlives a boot.
     #[arg(long, value_name = "FOLDER", default_value = STATE)]
     state: PathBuf,
+    /// Answer for metrics there: a loopback address and port, or the path of a Unix socket.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<Address>,
     #[command(flatten)]
     profile: ProfileArgs,
+    #[command(flatten)]
+    trace: TraceArgs,
     /// Write logs as lines of JSON.
     #[arg(long)]
     json: bool,
@@ -79,12 +95,57 @@ pub(crate) fn main(args: &Args) -> Outcome {
         state: args.state.clone(),
         measured: Some(measured),
     };
-    match Server::open(options).and_then(Server::run) {
+    // Before the broker gives up what it takes to watch jobs.
+    let metrics = args.metrics.as_ref().map(|at| child::start(at, &args.socket)).transpose()?;
+    let trace = args.trace.of_live_run("")?.map(|to| Box::new(Traced(Some(to))) as Box<_>);
+    let served = Server::open_traced(options, trace).and_then(|server| {
+        if let Some(metrics) = metrics {
+            child::tell_its_end(metrics);
+        }
+        server.run()
+    });
+    match served {
         Ok(()) => Ok(Exit::Kept),
         Err(why @ (ServeError::Config(_) | ServeError::File { .. })) => {
             Err(Failure::bad_input(why))
         }
         Err(why) => Err(Failure::cannot_here(why)),
+    }
+}
+
+/// What the broker tells of its channels goes into a file, until that cannot be written.
+#[derive(Debug)]
+struct Traced(Option<Recorder>);
+
+impl Traced {
+    fn write(&mut self, what: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
+        let Some(to) = &mut self.0 else { return };
+        if let Err(why) = what(to) {
+            tracing::error!(%why, "the trace ends here");
+            self.0 = None;
+        }
+    }
+}
+
+impl ChannelTrace for Traced {
+    fn subject(&mut self, number: u32, subject: &Subject) {
+        self.write(|to| to.subject(number, subject));
+    }
+
+    fn events(&mut self, events: &[Event]) {
+        self.write(|to| to.events(events));
+    }
+
+    fn lost(&mut self, at: Instant, events: u64) {
+        self.write(|to| to.lost(at, events));
+    }
+
+    fn end(&mut self, at: Instant) {
+        if let Some(to) = self.0.take()
+            && let Err(why) = to.end(at)
+        {
+            tracing::error!(%why, "the trace has no end");
+        }
     }
 }
 

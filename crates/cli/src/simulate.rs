@@ -9,41 +9,43 @@ mod options;
 mod perfetto;
 mod report;
 mod text;
+mod traces;
 mod witness;
 
 use std::path::Path;
 
 use punctual_analysis::{Grant, Refusal, admit, mapping};
 use punctual_model::channel::Sender;
-use punctual_model::{Contract, HostProfile};
+use punctual_model::{Contract, HostProfile, Instant};
 
 use crate::contract_file::{self, Declared};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::{Chosen, Stamp};
 use crate::output;
 use entries::OnCpu;
-use perfetto::Slices;
 use report::Report;
+use traces::Traces;
 
 pub(crate) use options::Args;
 use options::Overheads;
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let Declared { contract, notes } = contract_file::read_with_notes(&args.contract)?;
+    let Declared { contract, notes, text } = contract_file::read_with_notes(&args.contract)?;
     let (args, host, stamp) = &chosen(args, &contract)?;
     let answer = admit(&contract, host);
     let (contract, _) = mapping::expand(&contract, host).map_err(Failure::bad_input)?;
     let sender = sender(&contract, host)?;
     if args.witness {
-        return witness::main(args, &contract, &answer, stamp, notes);
+        return witness::main(args, &contract, &text, &answer, stamp, notes);
     }
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
-    let slices = args.perfetto.as_deref().map(Slices::beside).transpose()?;
+    let mut traces = Traces::of(args, &text)?;
     if args.global {
-        run_globally(args, &contract, slices, &mut report)?;
+        run_globally(args, &contract, &mut traces, &mut report)?;
     } else {
-        run_placed(args, &contract, &answer, sender.as_ref(), slices, &mut report)?;
+        run_placed(args, &contract, &answer, sender.as_ref(), &mut traces, &mut report)?;
     }
+    traces.finish(Instant::ZERO + args.until)?;
     let page = if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
         serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"
@@ -90,33 +92,35 @@ fn run_placed(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
     sender: Option<&Sender>,
-    mut slices: Option<Slices>,
+    traces: &mut Traces,
     report: &mut Report,
 ) -> Result<(), Failure> {
     entries::unplaced(contract, answer)?;
     for cpu in 0..contract.cpus {
         let on_cpu = entries::on_cpu(cpu, contract, answer, sender);
         if !on_cpu.entries.is_empty() {
-            let ran = cpus::run(args, contract.policy, cpu, &on_cpu, slices.as_mut());
+            traces.turn_to(Some(cpu), &on_cpu)?;
+            let ran = cpus::run(args, contract.policy, cpu, &on_cpu, traces);
             add(report, &on_cpu, Some(cpu), &ran);
         }
     }
     if let Some(sender) = sender {
         report.channels = channels::run(args, contract, sender, answer);
     }
-    slices.map_or(Ok(()), Slices::finish)
+    Ok(())
 }
 
 fn run_globally(
     args: &Args,
     contract: &Contract,
-    mut slices: Option<Slices>,
+    traces: &mut Traces,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let on_all = entries::on_all_cpus(contract);
-    let ran = cpus::run_globally(args, contract, &on_all, slices.as_mut())?;
+    traces.turn_to(None, &on_all)?;
+    let ran = cpus::run_globally(args, contract, &on_all, traces)?;
     add(report, &on_all, None, &ran);
-    slices.map_or(Ok(()), Slices::finish)
+    Ok(())
 }
 
 fn add(report: &mut Report, on_cpu: &OnCpu, cpu: Option<u16>, ran: &cpus::Ran) {

@@ -1,10 +1,13 @@
 //! `punctual why`: watches a program, and says of each late job what made it late.
 
 mod json;
-mod text;
-mod watched;
+pub(crate) mod of_trace;
+mod recorded;
+pub(crate) mod text;
+pub(crate) mod watched;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
@@ -17,6 +20,8 @@ use punctual_trace::check::Why::NoJob;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::options::time;
 use crate::output;
+use crate::trace_file::TraceArgs;
+use recorded::Recorded;
 use watched::Program;
 
 const HELP: &str = "\
@@ -29,6 +34,10 @@ Examples:
       the same of a program under a reservation
   punctual why --deadline 5ms --json --for 60s -- ./player > late.jsonl
       a line of JSON for each late job
+  punctual why --deadline 5ms --trace late.ptrace -- ./player
+      the same into a trace file too, with the causes (docs/trace.md)
+  punctual why late.ptrace
+      what a trace file says: each promise kept, broken or not judgeable, and why jobs were late
 
 A job is from one wake-up of a thread to its next wait for one: released when the timer that woke it \
 was due, or, where no timer wakes the thread, when somebody or something did. What happened between is \
@@ -40,15 +49,19 @@ It takes CAP_BPF and CAP_PERFMON: run it as root.
 Exit codes: 0 no job was late, 1 one was, or whether one was cannot be judged, 2 bad usage, 3 this host \
 cannot.";
 
-/// Watches a program and says why its jobs were late
+/// Watches a program, or reads a trace, and says why jobs were late
 #[derive(clap::Args)]
 #[command(after_help = HELP, override_usage = "\
 punctual why --deadline <TIME> [OPTIONS] -- <COMMAND>...
+       punctual why [--worst <N>] [--json] <TRACE>
        punctual why --deadline <TIME> [OPTIONS] --pid <PID>")]
 pub(crate) struct Args {
+    /// A trace file, instead of a program: what it says is judged
+    #[arg(value_name = "TRACE", conflicts_with_all = ["deadline", "work", "length", "pid", "command", "path"])]
+    file: Option<PathBuf>,
     /// A job is to be complete so long after its release
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    deadline: Duration,
+    #[arg(long, value_name = "TIME", value_parser = time, required_unless_present = "file")]
+    deadline: Option<Duration>,
     /// A job works no longer than this; more is its own fault [default: its deadline]
     #[arg(long, value_name = "TIME", value_parser = time)]
     work: Option<Duration>,
@@ -64,6 +77,8 @@ pub(crate) struct Args {
     /// A line of JSON for each late job as it is found, and one for all at the end
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    trace: TraceArgs,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -73,9 +88,20 @@ pub(crate) struct Args {
 const TURN: Duration = Duration::from_millis(50);
 
 pub(crate) fn main(args: &Args) -> Outcome {
+    let deadline = match (&args.file, args.deadline) {
+        (Some(path), _) => return of_trace::main(args, path),
+        (None, Some(deadline)) => deadline,
+        (None, None) => {
+            return Err(Failure::bad_input("no deadline; write --deadline TIME, or a trace file"));
+        }
+    };
+    let mut recorded = Recorded::new(args.trace.of_live_run("")?);
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
     let work = args.work.map(Duration::as_full_service);
-    let mut session = Session::start(args.deadline, work).map_err(Failure::cannot_here)?;
+    let mut session = Session::start(deadline, work).map_err(Failure::cannot_here)?;
+    if recorded.is_on() {
+        session.keep_seen();
+    }
     if let Ok(this) = std::env::current_exe() {
         session.enforced_by(this);
     }
@@ -107,6 +133,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         if args.json {
             output::print(&json::late(&session, &late))?;
         }
+        recorded.more(session.take_seen(), &late)?;
         report.more(&late);
         let is_asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
         let is_over = until.is_some_and(|until| clock::now() >= until);
@@ -115,7 +142,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
             break;
         }
     }
-    let ended = session.end();
+    let mut ended = session.end();
+    recorded.more(std::mem::take(&mut ended.seen), &ended.verdicts)?;
+    recorded.end()?;
     if let Some(program) = program {
         program.end()?;
     }
@@ -125,7 +154,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
         report.more(&ended.verdicts);
         output::print(&report.text(&ended))?;
     }
-    let is_kept = |judged: &Judged| matches!(judged.verdict, Kept | NotJudgeable(NoJob));
+    let is_kept = |judged: &Judged| judged.verdict == Kept || has_no_job(judged);
     let kept = ended.subjects.iter().all(|(_, judged)| is_kept(judged));
     Ok(if kept { Exit::Kept } else { Exit::Refused })
+}
+
+/// No job was released: nothing was late.
+fn has_no_job(judged: &Judged) -> bool {
+    matches!(judged.verdict, NotJudgeable(NoJob))
 }

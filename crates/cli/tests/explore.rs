@@ -219,7 +219,7 @@ fn figure_17_has_its_two_edges() {
     assert_eq!(line("gap_line_ns"), [500_001, 1_500_001, 2_500_001, 3_500_001]);
 }
 
-/// As channel_trends.rs counts them: one more at a time.
+/// As `channels/trends.rs` of the analysis counts them: one more at a time.
 fn copies(channel: &Channel, delays: impl Fn(&[Channel]) -> Vec<DelayBound>) -> usize {
     let fits = |count: usize| {
         let set = vec![channel.clone(); count];

@@ -13,10 +13,12 @@ fn lab(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn both_halves_of_the_study_are_there() {
+fn all_parts_of_the_study_are_there() {
     let (code, told, _) = lab(&["soft-modem", "--help"]);
     assert_eq!(code, Some(0));
-    assert!(told.contains("live") && told.contains("map"), "{told}");
+    for half in ["live", "transfers", "map"] {
+        assert!(told.contains(half), "{half}: {told}");
+    }
 }
 
 #[test]
@@ -25,9 +27,20 @@ fn bad_usage_exits_with_2() {
         &["soft-modem"][..],
         &["soft-modem", "live", "--seconds", "0"],
         &["soft-modem", "live", "--lines", "many"],
+        &["soft-modem", "live", "--modems", "acoustic"],
+        &["soft-modem", "transfers", "--only", "RES 9ms/8ms hard"],
+        &["soft-modem", "map", "--longest", "500us"],
         &["hard-modem"],
     ] {
         let (code, _, said) = lab(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn what_this_host_cannot_do_exits_with_3() {
+    let nowhere = "/proc/self/fdinfo/nowhere";
+    let (code, _, said) = lab(&["soft-modem", "transfers", "--times", "0", "--results", nowhere]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains(nowhere), "{said}");
 }

@@ -268,3 +268,75 @@ fn a_service_manager_is_told_how_it_is() {
     assert_eq!(serving.terminate(), Some(0));
     hear("STOPPING=1");
 }
+
+/// Messages to and from this host through channels: each is in the trace once, whole, in time or not.
+#[test]
+fn what_happens_to_each_message_is_in_the_trace() {
+    use punctual_broker::client::Broker;
+    use punctual_broker::want::WantedChannel;
+    use punctual_channel::client::{Receiving, Sending};
+    use punctual_model::Duration as Time;
+    use punctual_model::channel::{Framing, LinearBounded};
+    use punctual_trace::file::{Block, Reader, Step};
+    use punctual_trace::{Kind, SubjectKind};
+
+    const MESSAGES: usize = 20;
+    if !can_serve() {
+        return;
+    }
+    let mut serving = Serving::start("", |folder, command| {
+        let config =
+            "[channels]\nlink = \"100mbit/s\"\n[default]\nshare = \"60%\"\nlink = \"90%\"\n";
+        fs::write(folder.join("broker.toml"), config).expect("ours");
+        command.arg("--trace").arg(folder.join("trace"));
+    });
+    serving.json();
+    let mut broker = Broker::connect_to(&serving.path("socket")).expect("it answers");
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+    let to = port.expect("an address");
+    let arrivals = LinearBounded::fixed(500, Time::from_millis(2), 4).expect("valid");
+    let bound = Some(Time::from_millis(50));
+    let open = |broker: &mut Broker, want: WantedChannel| {
+        let want = WantedChannel { framing: Framing::Datagram, ..want };
+        broker.open_channel(&want).expect("fits")
+    };
+    let granted = open(&mut broker, WantedChannel::receiving("in", arrivals, bound, to));
+    let (mut receiving, queue) = Receiving::create(granted.want().geometry()).expect("memory");
+    broker.attach_channel(&granted, queue).expect("its queue");
+    let granted = open(&mut broker, WantedChannel::sending("out", arrivals, bound, to));
+    let (mut sending, queue) = Sending::create(granted.want().geometry()).expect("memory");
+    broker.attach_channel(&granted, queue).expect("its queue");
+    for number in 0..MESSAGES {
+        sending.send(&[number as u8; 500]).expect("sent");
+        assert_eq!(receiving.receive(&mut [0; 500]).expect("received").bytes, 500);
+    }
+    drop((sending, receiving, broker));
+    assert_eq!(serving.terminate(), Some(0), "{}", serving.log());
+
+    let bytes = fs::read(serving.path("trace")).expect("written");
+    let (mut reader, mut subjects, mut events, mut ended) = (Reader::new(), vec![], vec![], false);
+    while let Step::Block(block) = reader.step(&bytes).expect("whole") {
+        match block {
+            Block::Subject(number, subject) => subjects.push((number, subject)),
+            Block::Events(some) => events.extend(some),
+            Block::Lost(lost) => panic!("{lost:?}"),
+            Block::End(_) => ended = true,
+            _ => {}
+        }
+    }
+    assert!(ended);
+    for (name, begins) in [("in", 0), ("out", MESSAGES)] {
+        let (number, subject) = subjects.iter().find(|(_, it)| it.name == name).expect("declared");
+        assert_eq!(
+            (subject.kind, subject.promise.relative_deadline),
+            (SubjectKind::Channel, bound)
+        );
+        let of = |kind| {
+            let all = events.iter().filter(|it| it.job.task == *number && it.kind == kind);
+            all.map(|it| it.job.index).collect::<Vec<_>>()
+        };
+        let done = of(Kind::Complete);
+        assert_eq!((done.len(), of(Kind::Start).len()), (MESSAGES, begins), "{name}");
+        assert!(done.windows(2).all(|pair| pair[0] < pair[1]), "{done:?}");
+    }
+}

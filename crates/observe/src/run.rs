@@ -13,6 +13,7 @@ use punctual_trace::file::Run;
 /// assert!(run.live && run.epoch_unix_ns > 0);
 /// ```
 pub fn run_here(contract: &str) -> Run {
+    #[allow(clippy::disallowed_methods, reason = "the wall clock is what is asked for")]
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // Until the year 2262.
     let now = i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX);

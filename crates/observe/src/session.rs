@@ -4,17 +4,21 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use punctual_linux::clock;
-use punctual_model::{Duration, Service};
-use punctual_trace::cause::{Observer, ThreadJobs, Verdict, judge};
+use punctual_model::{Backlog, Duration, Instant, Service};
+use punctual_trace::cause::{FromEvents, Observer, Spent, Stretch, ThreadJobs, Verdict, judge};
 use punctual_trace::check::{Checker, Judged};
 use punctual_trace::kernel::What;
-use punctual_trace::{Promise, Sink, Subject, SubjectKind};
+use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind};
 
 use crate::collector::{CollectError, Collector, Counts};
 use crate::followed::{self, Followed};
+use crate::seen::{Keeper, Seen};
 
 /// Stretches of each thread that are remembered: a late job is judged when it has ended.
 const REMEMBERED: usize = 4096;
+
+/// After so long all records of what happened have come.
+const SETTLED: Duration = Duration::from_millis(150);
 
 /// What is known at the end.
 #[derive(Clone, Debug)]
@@ -27,7 +31,12 @@ pub struct Ended {
     pub counts: Counts,
     /// Programs that this kernel did not take: of what they tell nothing is known.
     pub missing: Vec<&'static str>,
+    /// What was seen since it was taken last, if it is kept ([`Session::keep_seen`]).
+    pub seen: Vec<Seen>,
 }
+
+/// What a thread that was found is promised.
+type PromiseOf = Box<dyn FnMut(u32) -> Promise + Send>;
 
 /// A run that is watched. Turn it at least ten times a second.
 pub struct Session {
@@ -36,14 +45,17 @@ pub struct Session {
     jobs: ThreadJobs,
     checker: Checker,
     followed: Followed,
-    relative_deadline: Duration,
-    wcet: Option<Service>,
+    promise_of: PromiseOf,
+    /// What the drivers of this process tell of their own jobs.
+    events: FromEvents,
     /// The number of each thread's subject, and of each subject its thread.
     numbers: BTreeMap<u32, u32>,
     threads: Vec<u32>,
     subjects: Vec<Subject>,
     /// Threads that were gone at the last look: their last records may still come.
     gone: Vec<u32>,
+    /// For a trace file, if one is written.
+    keeper: Option<Keeper>,
 }
 
 impl Session {
@@ -53,18 +65,30 @@ impl Session {
     /// # Errors
     /// [`CollectError`]: the kernel does not tell.
     pub fn start(relative_deadline: Duration, wcet: Option<Service>) -> Result<Self, CollectError> {
+        let relative_deadline = Some(relative_deadline);
+        Self::promising(move |_| Promise { period: None, relative_deadline, wcet })
+    }
+
+    /// The same with a promise for each thread: `promise_of` is asked when one is found, by its number.
+    ///
+    /// # Errors
+    /// [`CollectError`]: the kernel does not tell.
+    pub fn promising(
+        promise_of: impl FnMut(u32) -> Promise + Send + 'static,
+    ) -> Result<Self, CollectError> {
         Ok(Self {
             collector: Collector::start()?,
             observer: Observer::new(REMEMBERED),
             jobs: ThreadJobs::new(),
             checker: Checker::new(),
             followed: Followed::new(),
-            relative_deadline,
-            wcet,
+            promise_of: Box::new(promise_of),
+            events: FromEvents::new(),
             numbers: BTreeMap::new(),
             threads: Vec::new(),
             subjects: Vec::new(),
             gone: Vec::new(),
+            keeper: None,
         })
     }
 
@@ -72,6 +96,59 @@ impl Session {
     /// when its budget is used up, and let it go on.
     pub fn enforced_by(&mut self, program: PathBuf) {
         self.followed.enforced_by(program);
+    }
+
+    /// A subject whose driver tells of its jobs itself ([`Self::record`]); the thread that runs it, if one
+    /// is named, is watched. Answers its number.
+    pub fn add(&mut self, subject: Subject) -> u32 {
+        let number = self.threads.len() as u32;
+        if let Some(tid) = subject.thread {
+            self.observer.watch(tid, clock::now());
+            self.collector.watch_faults(tid);
+        }
+        self.checker.subject(number, &subject);
+        self.events.subject(number, &subject);
+        if let Some(keeper) = &mut self.keeper {
+            keeper.subject(number, &subject);
+        }
+        // 0 is no thread.
+        self.threads.push(subject.thread.unwrap_or(0));
+        self.subjects.push(subject);
+        number
+    }
+
+    /// What a driver tells: an event of a subject that was [added](Self::add), by its number.
+    pub fn record(&mut self, event: Event) {
+        self.event(event);
+        self.events.record(event);
+    }
+
+    /// So many of a driver's events are missing.
+    pub fn lost(&mut self, events: u64) {
+        self.checker.lost(events);
+        self.events.lost();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.lost(clock::now(), events);
+        }
+    }
+
+    /// At the end of a driver's run these jobs were released and not complete.
+    pub fn unfinished(&mut self, backlog: Backlog, end: Instant) {
+        self.checker.unfinished(backlog, end);
+        if let Some(keeper) = &mut self.keeper {
+            Event::dropped(backlog, end).for_each(|event| keeper.event(event));
+        }
+    }
+
+    /// From here on what is seen is kept until [`take_seen`](Self::take_seen): for a trace file. To be
+    /// said before anything is followed or added.
+    pub fn keep_seen(&mut self) {
+        self.keeper = Some(Keeper::default());
+    }
+
+    /// What was seen since the last call, if it is kept.
+    pub fn take_seen(&mut self) -> Vec<Seen> {
+        self.keeper.as_mut().map_or_else(Vec::new, Keeper::take)
     }
 
     /// Follows a process, and what it starts.
@@ -84,6 +161,7 @@ impl Session {
     pub fn turn(&mut self) -> Vec<Verdict> {
         self.take_records();
         let verdicts = self.judge_late();
+        self.keep_throttled(SETTLED);
         self.look();
         verdicts
     }
@@ -100,8 +178,9 @@ impl Session {
             self.forget(tid);
         }
         for event in self.jobs.resting().collect::<Vec<_>>() {
-            self.checker.record(event);
+            self.event(event);
         }
+        self.keep_throttled(Duration::ZERO);
         self.checker.end(clock::now());
         let verdicts = self.judge_late();
         let watched: Vec<u32> = self.numbers.keys().copied().collect();
@@ -109,29 +188,53 @@ impl Session {
         let judged = (0..).map(|number| self.checker.judge(number));
         let subjects = std::mem::take(&mut self.subjects).into_iter().zip(judged).collect();
         let (counts, missing) = (self.collector.counts(), self.collector.missing().to_vec());
-        Ended { verdicts, subjects, counts, missing }
+        let seen = self.take_seen();
+        Ended { verdicts, subjects, counts, missing, seen }
     }
 
     fn take_records(&mut self) {
         for record in self.collector.drain() {
             if let What::Gap { records } = record.what {
                 self.checker.lost(records.into());
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.lost(record.at, records.into());
+                }
                 self.jobs.gap();
             }
             let Some(edge) = self.observer.take(&record) else {
                 continue;
             };
             for event in self.jobs.take(record.at, edge).into_iter().flatten() {
-                self.checker.record(event);
+                self.event(event);
             }
         }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.checker.record(event);
+        if let Some(keeper) = &mut self.keeper {
+            keeper.event(event);
+        }
+    }
+
+    /// Which threads were throttled, until so long ago.
+    fn keep_throttled(&mut self, ago: Duration) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let until = Instant::from_nanos(clock::now().as_nanos().saturating_sub(ago.as_nanos()));
+        let threads = self.numbers.iter().map(|(tid, number)| (*tid, *number));
+        keeper.throttled(&self.observer, threads, until);
     }
 
     fn judge_late(&mut self) -> Vec<Verdict> {
         let late = self.checker.take_late().into_iter();
         let judged = late.filter_map(|late| {
             let tid = *self.threads.get(late.job.task as usize)?;
-            let stretches = self.observer.stretches(tid, late.release, late.end);
+            let mut stretches = self.observer.stretches(tid, late.release, late.end);
+            let subject = self.subjects.get(late.job.task as usize);
+            if subject.is_some_and(|subject| subject.kind != SubjectKind::Thread) {
+                let told = self.events.stretches(late.job, late.release, late.end);
+                stretches = whose(&stretches, &told);
+            }
             Some(judge(late, &stretches, |tid| self.numbers.contains_key(&tid)))
         });
         judged.collect()
@@ -140,7 +243,7 @@ impl Session {
     /// A thread has ended, and all its records have come.
     fn forget(&mut self, tid: u32) {
         match (self.jobs.forget(tid), self.numbers.get(&tid)) {
-            (Some(event), _) => self.checker.record(event),
+            (Some(event), _) => self.event(event),
             // Whether its last job was complete nobody can say.
             (None, Some(&number)) => self.checker.forget(number),
             (None, None) => {}
@@ -157,7 +260,13 @@ impl Session {
         let number = self.numbers.get(&tid).copied();
         let subject = number.and_then(|number| self.subjects.get_mut(number as usize));
         if let (Some(comm), Some(subject)) = (comm, subject) {
-            subject.name = comm.to_string();
+            let name = comm.to_string();
+            if let (Some(keeper), Some(number), true) =
+                (&mut self.keeper, number, name != subject.name)
+            {
+                keeper.subject(number, &Subject { name: name.clone(), ..subject.clone() });
+            }
+            subject.name = name;
         }
     }
 
@@ -173,13 +282,15 @@ impl Session {
             let number = self.threads.len() as u32;
             let name = followed::name(tid).unwrap_or_else(|| tid.to_string());
             let mut subject = Subject::new(name, SubjectKind::Thread);
-            let relative_deadline = Some(self.relative_deadline);
-            subject.promise = Promise { period: None, relative_deadline, wcet: self.wcet };
+            subject.promise = (self.promise_of)(tid);
             subject.thread = Some(tid);
             self.observer.watch(tid, clock::now());
             self.collector.watch_faults(tid);
             self.jobs.add(tid, number);
             self.checker.subject(number, &subject);
+            if let Some(keeper) = &mut self.keeper {
+                keeper.subject(number, &subject);
+            }
             self.numbers.insert(tid, number);
             self.threads.push(tid);
             self.subjects.push(subject);
@@ -194,5 +305,59 @@ impl Session {
     /// A subject by its number.
     pub fn subject(&self, number: u32) -> Option<&Subject> {
         self.subjects.get(number as usize)
+    }
+}
+
+/// A thread's time, where several subjects share the thread: while it ran, the driver's events say for
+/// whom. Both lists are in order and without gaps over the same time.
+fn whose(thread: &[Stretch], told: &[Stretch]) -> Vec<Stretch> {
+    let mut all = Vec::with_capacity(thread.len());
+    for stretch in thread {
+        if stretch.spent != Spent::Own {
+            all.push(*stretch);
+            continue;
+        }
+        for part in told {
+            let (start, end) = (part.start.max(stretch.start), part.end.min(stretch.end));
+            if start < end {
+                // It ran, for nobody: the driver itself.
+                let idle = part.spent == Spent::Unknown;
+                let spent = if idle { Spent::Switching } else { part.spent };
+                all.push(Stretch { start, end, spent });
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_thread_ran_for_whom_the_events_say() {
+        let one = |start, end, spent| Stretch {
+            start: Instant::from_nanos(start),
+            end: Instant::from_nanos(end),
+            spent,
+        };
+        let thread = [
+            one(0, 10, Spent::LateTimer),
+            one(10, 50, Spent::Own),
+            one(50, 60, Spent::PageFault),
+            one(60, 90, Spent::Own),
+        ];
+        let told =
+            [one(0, 12, Spent::Unknown), one(12, 70, Spent::Subject(3)), one(70, 90, Spent::Own)];
+        let all = whose(&thread, &told);
+        let expected = [
+            one(0, 10, Spent::LateTimer),
+            one(10, 12, Spent::Switching),
+            one(12, 50, Spent::Subject(3)),
+            one(50, 60, Spent::PageFault),
+            one(60, 70, Spent::Subject(3)),
+            one(70, 90, Spent::Own),
+        ];
+        assert_eq!(all, expected);
     }
 }

@@ -43,6 +43,11 @@ impl Receiver {
         }
     }
 
+    /// Whether no character has begun: then a one changes nothing.
+    pub fn is_between(&self) -> bool {
+        self.bits == 0
+    }
+
     /// Characters without their stop bit.
     pub fn framing_errors(&self) -> u64 {
         self.framing_errors

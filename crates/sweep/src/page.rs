@@ -8,7 +8,8 @@ use crate::sheet::Sheet;
 /// The most rows of a table: beyond them, nobody reads and browsers stall.
 const MOST_ROWS: usize = 2_000;
 
-const STYLE: &str = include_str!("page.css");
+/// How tables, notes and figures look, in light and dark: for pages that are made elsewhere too.
+pub const STYLE: &str = include_str!("page.css");
 
 /// The page.
 pub struct Page {
@@ -111,13 +112,17 @@ fn table(sheet: &Sheet, caption: &str) -> Markup {
             table {
                 caption { (caption) }
                 thead {
-                    tr { @for (_, title) in sheet.columns { th scope="col" { (title) } } }
+                    tr {
+                        @for (at, (_, title)) in sheet.columns.iter().enumerate() {
+                            th.number[is_of_numbers(sheet, at)] scope="col" { (title) }
+                        }
+                    }
                 }
                 tbody {
                     @for row in sheet.rows.iter().take(MOST_ROWS) {
                         tr {
-                            @for value in row {
-                                td.number[value.is_number()] { (value.to_text()) }
+                            @for (at, value) in row.iter().enumerate() {
+                                td.number[value.is_number() || is_of_numbers(sheet, at)] { (value.to_text()) }
                             }
                         }
                     }
@@ -125,6 +130,13 @@ fn table(sheet: &Sheet, caption: &str) -> Markup {
             }
         }
     }
+}
+
+/// A column whose first cell that holds anything is a number, or reads as one.
+fn is_of_numbers(sheet: &Sheet, column: usize) -> bool {
+    let cells = sheet.rows.iter().map(|row| &row[column]);
+    let mut held = cells.filter(|value| value.to_text() != "-");
+    held.next().is_some_and(|value| value.is_number() || value.to_text().parse::<f64>().is_ok())
 }
 
 fn figure(plot: &Plot, before: &mut usize) -> Markup {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use punctual_model::{Backlog, Instant, JobId};
+use punctual_model::{Backlog, Instant, JobId, Service};
 
 /// Something that happened to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,59 @@ pub enum Kind {
     /// It did not come to its yield point within its budget and the grace, and the thread that runs
     /// it was put aside: for the others it is over.
     Contained,
+    /// Of a reservation: its next period begins (the job is that period), with a whole budget.
+    Replenish {
+        /// So much.
+        budget: Service,
+    },
+    /// Of a reservation: it may not run, or only as an ordinary program, until it is replenished or
+    /// let go on.
+    Throttle {
+        /// Of this period's budget; nothing: it is exhausted.
+        left: Service,
+    },
+    /// Of a reservation that was throttled: it may run.
+    Unthrottle,
+}
+
+impl Kind {
+    /// One word for it: tables and exports.
+    ///
+    /// ```
+    /// assert_eq!(punctual_trace::Kind::GiveWay.word(), "give-way");
+    /// ```
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::GiveWay => "give-way",
+            Self::Resume => "resume",
+            Self::Complete => "complete",
+            Self::Overrun { .. } => "overrun",
+            Self::Skip { .. } => "skip",
+            Self::Abort => "abort",
+            Self::Contained => "contained",
+            Self::Replenish { .. } => "replenish",
+            Self::Throttle { .. } => "throttle",
+            Self::Unthrottle => "unthrottle",
+        }
+    }
+
+    /// How many jobs it is about, or how much of a budget in nanoseconds, where it says that.
+    pub fn value(self) -> Option<u64> {
+        match self {
+            Self::Overrun { jobs } | Self::Skip { jobs } => Some(jobs),
+            Self::Replenish { budget: amount } | Self::Throttle { left: amount } => {
+                Some(amount.as_nanos())
+            }
+            Self::Start
+            | Self::GiveWay
+            | Self::Resume
+            | Self::Complete
+            | Self::Abort
+            | Self::Contained
+            | Self::Unthrottle => None,
+        }
+    }
 }
 
 impl Event {

@@ -2,10 +2,12 @@
 //!
 //! - `event`: the events and where they are sent.
 //! - `subject`: whose jobs they are, and what was promised to them.
+//! - `slots`: what each period of a reservation was given.
 //! - `file`: how a trace is kept.
 //! - `kernel`: what the kernel did meanwhile.
 //! - `check`: whether each promise was kept.
 //! - `cause`: why a job was late.
+//! - `fit`: what a thread needs, seen from outside.
 //! - `times`: histograms.
 //! - `summary`: jobs, late jobs, wake-up latencies and response times of a run.
 //!
@@ -20,7 +22,9 @@ pub mod cause;
 pub mod check;
 pub mod event;
 pub mod file;
+pub mod fit;
 pub mod kernel;
+pub mod slots;
 pub mod subject;
 pub mod summary;
 pub mod times;

@@ -120,7 +120,7 @@ impl Sink for Summary {
         match kind {
             Kind::Start => summary.wakeup_latency.record(response_time),
             Kind::GiveWay => summary.gave_way += 1,
-            Kind::Resume => {}
+            Kind::Resume | Kind::Replenish { .. } | Kind::Throttle { .. } | Kind::Unthrottle => {}
             Kind::Complete => {
                 summary.jobs += 1;
                 // Complete exactly at the deadline is in time.

@@ -14,11 +14,13 @@ pub mod live;
 pub mod replay;
 pub mod report;
 pub mod sizing;
+pub mod traced;
 mod watched;
 
 use std::sync::Arc;
 
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallError, UpcallSpec};
+use punctual_observe::RecordError;
 use punctual_runtime::{CreateError, StartError};
 use punctual_softmodem::{BankError, PERIOD};
 
@@ -79,6 +81,9 @@ pub enum Error {
     /// The kernel refused its class.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The trace that was asked for cannot be written.
+    #[error(transparent)]
+    Trace(#[from] RecordError),
     /// Not as many spinning threads as asked for.
     #[error(
         "only {made} of {wanted} competitors could be started: {why}; ask for fewer with \

@@ -10,11 +10,12 @@ use punctual_linux::thread;
 use punctual_model::{Duration, HostProfile, Service, Task, Upcall};
 use punctual_runtime::{Callback, Placement, StartError, Upcalls, callback};
 use punctual_softmodem::{Bank, BankConfig};
-use punctual_trace::{Sink, Summary};
+use punctual_trace::{Event, Sink, Summary};
 
 use crate::competitors::Competitors;
 use crate::report::{Quantiles, Report, Row};
 use crate::sizing::{self, Sizing};
+use crate::traced::Traced;
 use crate::watched::Watched;
 use crate::{Error, Options, Progress, driver, every_8_ms};
 
@@ -38,7 +39,11 @@ const LEAD_IN: Duration = Duration::from_millis(500);
 const TELL: Duration = Duration::from_millis(200);
 
 /// Runs the call in each context, one after the other, among the competitors.
-pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report, Error> {
+pub fn run(
+    options: &Options,
+    traced: &mut Traced,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Report, Error> {
     let reservation = every_8_ms(RESERVED_MS);
     // Known before minutes of calls, and not after.
     for class in [
@@ -65,7 +70,9 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
     ];
     let rows = contexts
         .into_iter()
-        .map(|(context, placement)| call(context, placement, &upcall, time_per_line, options, tell))
+        .map(|(context, placement)| {
+            call(context, placement, &upcall, time_per_line, options, traced, tell)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Report {
         time: "live",
@@ -85,6 +92,7 @@ fn call(
     upcall: &Upcall,
     time_per_line: Service,
     options: &Options,
+    traced: &mut Traced,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Row, Error> {
     // A reservation holds what is used on average; the margin for the worst case is its slack.
@@ -92,7 +100,9 @@ fn call(
         Placement::Reserved(_) => driver(upcall.batch().get(), time_per_line)?,
         Placement::Ordinary | Placement::Upcalls | Placement::Granted => upcall.clone(),
     };
-    let mut summary = Summary::new([&Task::from(&upcall)]);
+    let driver = Task::from(&upcall);
+    let mut summary = Summary::new([&driver]);
+    traced.call(&context, &driver)?;
     let start = clock::now() + LEAD_IN;
     let lines = upcall.batch().get();
     let bank = Bank::new(BankConfig::new(lines, options.file.clone(), options.seed, start))?;
@@ -124,11 +134,15 @@ fn call(
             break;
         }
         clock::sleep_until(end.min(now + TELL));
-        running.drain().for_each(|event| summary.record(event));
+        let events: Vec<Event> = running.drain().collect();
+        events.iter().for_each(|event| summary.record(*event));
+        traced.events(&events, running.events_lost())?;
     }
     let stopped = running.stop()?;
     let ended = clock::now();
-    stopped.events.into_iter().for_each(|event| summary.record(event));
+    stopped.events.iter().for_each(|event| summary.record(*event));
+    traced.events(&stopped.events, stopped.events_lost)?;
+    traced.left(&stopped.unfinished, ended)?;
     stopped.unfinished.iter().for_each(|backlog| summary.end(ended, *backlog));
     let stolen = host::stolen().zip(stolen_before).map(|(after, before)| after - before);
     let row = Row::of(context, &stopped.handlers[0].bank, ended, &summary);

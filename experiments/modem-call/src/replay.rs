@@ -6,9 +6,10 @@ use punctual_model::{Duration, Instant, Service, Task};
 use punctual_sim::cpu::{Cpu, Supply};
 use punctual_sim::upcalls;
 use punctual_softmodem::{Bank, BankConfig, SAMPLES_PER_PERIOD};
-use punctual_trace::Summary;
+use punctual_trace::{Event, Sink, Summary};
 
 use crate::report::{Report, Row};
+use crate::traced::Traced;
 use crate::{Error, Options, driver, every_8_ms};
 
 /// Lines that are really computed. What they are charged makes up for the rest of a bank.
@@ -22,7 +23,9 @@ pub const TIME_PER_JOB: Service = Service::from_micros(1_840);
 const SLICE: Duration = Duration::from_millis(3);
 
 /// Runs the call in the contexts of [`crate::live`] and under a reservation that is too small.
-pub fn run(options: &Options) -> Result<Report, Error> {
+///
+/// Its events go to `traced` too.
+pub fn run_traced(options: &Options, traced: &mut Traced) -> Result<Report, Error> {
     let competitors = options.competitors_per_cpu as u32;
     // 2 ms every 8 ms is enough, 1 ms every 8 ms is 12.5 %: the paper's modem worked under the one
     // and did not connect under the other (Tables 2 and 3).
@@ -36,7 +39,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let rows = contexts
         .into_iter()
         .map(|(context, promised, supply)| {
-            call(context, supply, options).map(|(row, _)| Row { promised, ..row })
+            let (row, _) = call_traced(context, supply, options, traced)?;
+            Ok::<Row, Error>(Row { promised, ..row })
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Report {
@@ -51,13 +55,29 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     })
 }
 
+/// The same without a trace.
+pub fn run(options: &Options) -> Result<Report, Error> {
+    run_traced(options, &mut Traced::default())
+}
+
 /// One call with so much CPU; also the file as it arrived.
 pub fn call(context: String, supply: Supply, options: &Options) -> Result<(Row, Vec<u8>), Error> {
+    call_traced(context, supply, options, &mut Traced::default())
+}
+
+fn call_traced(
+    context: String,
+    supply: Supply,
+    options: &Options,
+    traced: &mut Traced,
+) -> Result<(Row, Vec<u8>), Error> {
     let start = Instant::ZERO;
     let end = start + options.length;
     let time_per_line = TIME_PER_JOB / u64::from(LINES);
     let upcall = driver(LINES, time_per_line)?;
-    let mut summary = Summary::new([&Task::from(&upcall)]);
+    let driver = Task::from(&upcall);
+    let mut both = Both { summary: Summary::new([&driver]), events: Vec::new() };
+    traced.call(&context, &driver)?;
     let bank = Bank::new(BankConfig::new(LINES, options.file.clone(), options.seed, start))?;
     let mut handlers = [bank];
     // Signal processing takes time by the sample: a driver that comes late has more to do, one that
@@ -66,10 +86,25 @@ pub fn call(context: String, supply: Supply, options: &Options) -> Result<(Row, 
     let service = |bank: &Bank, _| time_per_sample * bank.samples_served() as u64;
     let mut cpu = Cpu::new(supply, start);
     let phases = [Duration::ZERO];
-    upcalls::run(&[upcall], &phases, &mut handlers, service, &mut cpu, end, &mut summary)
-        .into_iter()
-        .for_each(|backlog| summary.end(end, backlog));
+    let left = upcalls::run(&[upcall], &phases, &mut handlers, service, &mut cpu, end, &mut both);
+    let Both { mut summary, events } = both;
+    left.iter().for_each(|backlog| summary.end(end, *backlog));
+    traced.events(&events, 0)?;
+    traced.left(&left, end)?;
     let [bank] = handlers;
     let row = Row::of(context, &bank, cpu.now().max(end), &summary);
     Ok((row, bank.file_received().to_vec()))
+}
+
+/// Events are summed up and kept.
+struct Both {
+    summary: Summary,
+    events: Vec<Event>,
+}
+
+impl Sink for Both {
+    fn record(&mut self, event: Event) {
+        self.summary.record(event);
+        self.events.push(event);
+    }
 }

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("soft-modem: {error}");
-            ExitCode::from(3)
+            ExitCode::from(if error.is_of_input() { 2 } else { 3 })
         }
     }
 }

@@ -1,10 +1,12 @@
 //! What is kept of the study in virtual time is what comes out, however many threads work on it.
 
+use crc::{CRC_64_XZ, Crc};
 use punctual_model::Duration;
 use punctual_sweep::workers::Workers;
+use soft_modem::map::SHORTEST;
 use soft_modem::map::judge::{Class, Served};
 use soft_modem::map::plane::{CARDS, Column, Grid, judge_all};
-use soft_modem::map::tables::{Agreement, TwelvePoints, agreement, edges, whole};
+use soft_modem::map::tables::{Agreement, TwelvePoints, agreement, edges, summary, whole};
 use soft_modem::map::transfers;
 
 /// Every whole millisecond up to a little beyond the study's longest.
@@ -13,6 +15,23 @@ const COARSE: Grid = Grid {
     shortest: Duration::from_millis(1),
     longest: Duration::from_millis(24),
 };
+
+/// That of the page.
+const FINE: Grid = Grid {
+    step: Duration::from_micros(250),
+    shortest: SHORTEST,
+    longest: Duration::from_millis(40),
+};
+
+/// The part of it in which both of the study's lines and most of its points lie.
+const BORDER: Grid =
+    Grid { shortest: Duration::from_millis(12), longest: Duration::from_millis(18), ..FINE };
+
+/// CRC-64/XZ of the table of its reservations.
+const BORDER_DIGEST: u64 = 0x807b_1ac3_9767_6c46;
+
+/// The same of the whole, which is too long to be kept.
+const FINE_DIGEST: u64 = 0xe5bd_54e2_c795_1a4d;
 
 fn coarse(threads: usize) -> Vec<Column> {
     judge_all(&COARSE, &Workers::new(threads))
@@ -35,6 +54,34 @@ fn the_coarse_map_is_the_kept_one_with_one_thread_and_with_two() {
     for threads in [1, 2] {
         assert_eq!(csv(whole(&coarse(threads))), kept, "{threads} threads");
     }
+}
+
+fn all_threads() -> Workers {
+    Workers::new(std::thread::available_parallelism().map_or(1, |threads| threads.get()))
+}
+
+fn digest(plane: &[Column]) -> u64 {
+    Crc::<u64>::new(&CRC_64_XZ).checksum(csv(whole(plane)).as_bytes())
+}
+
+#[test]
+fn the_fine_map_at_the_border_is_the_kept_one() {
+    let border = judge_all(&BORDER, &all_threads());
+    let (edges, kept) = (csv(edges(&border)), kept("reservation-map-edges.csv"));
+    for row in edges.lines() {
+        assert!(kept.lines().any(|one| one == row), "{row}");
+    }
+    assert_eq!(digest(&border), BORDER_DIGEST, "{:#018x}", digest(&border));
+}
+
+#[test]
+#[ignore = "half a minute of processor time"]
+fn the_fine_map_is_the_kept_one() {
+    let fine = judge_all(&FINE, &all_threads());
+    assert_eq!(csv(edges(&fine)), kept("reservation-map-edges.csv"));
+    let found = summary(&fine, &TwelvePoints::judge());
+    assert_eq!(csv(found), kept("reservation-map-summary.csv"));
+    assert_eq!(digest(&fine), FINE_DIGEST, "{:#018x}", digest(&fine));
 }
 
 #[test]

@@ -36,6 +36,7 @@ use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll;
 
+pub use self::channels::ChannelTrace;
 use self::channels::{Channels, Discard};
 use self::connection::Connection;
 pub use self::error::ServeError;
@@ -118,6 +119,17 @@ impl Server {
     ///
     /// Call it while the process has one thread: capabilities are a thread's own.
     pub fn open(options: Options) -> Result<Self, ServeError> {
+        Self::open_traced(options, None)
+    }
+
+    /// The same, with what happens to each message of its channels told to `trace`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_traced(
+        options: Options,
+        trace: Option<Box<dyn ChannelTrace>>,
+    ) -> Result<Self, ServeError> {
         let config = read_config(&options)?;
         use_is_seen()?;
         let manager = Manager::new();
@@ -180,7 +192,7 @@ impl Server {
             spare,
             buffer: vec![0; MAX_MESSAGE],
         };
-        server.start_channels(discard)?;
+        server.start_channels(discard, trace)?;
         server.adopt(records)?;
         // Nothing is carried yet, so nothing can be late beneath them.
         let _ = server.channels_run_below();
@@ -199,9 +211,13 @@ impl Server {
     }
 
     /// Starts the threads that carry channels, if there is a link for them.
-    fn start_channels(&mut self, discard: Discard) -> Result<(), ServeError> {
+    fn start_channels(
+        &mut self,
+        discard: Discard,
+        trace: Option<Box<dyn ChannelTrace>>,
+    ) -> Result<(), ServeError> {
         let Some(config) = &self.config.channels else { return Ok(()) };
-        let channels = Channels::start(config, discard).map_err(ServeError::Channels)?;
+        let channels = Channels::start(config, discard, trace).map_err(ServeError::Channels)?;
         self.books = self.empty_books().map_err(ServeError::NoRoomForChannels)?;
         self.channels = Some(channels);
         Ok(self.watch_carriers()?)

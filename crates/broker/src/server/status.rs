@@ -1,9 +1,12 @@
 //! What is told to those who look.
 
+use punctual_model::Duration;
+
 use super::Server;
 use super::start::context_switch;
 use crate::grant::GrantId;
 use crate::kernel::peer::Peer;
+use crate::want::What;
 use crate::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_bytes};
 
 /// Grants on a page: with the longest words it stays below the longest message.
@@ -13,9 +16,16 @@ const PAGE: usize = 100;
 const WORDS: usize = 120;
 
 impl Server {
-    /// Root sees everything, everyone else what is their own.
+    /// Root and the broker's own user, as whom its metrics are read, see everything; everyone else
+    /// what is their own.
+    pub(super) fn sees(peer: &Peer) -> impl Fn(u32) -> bool {
+        let (of, ours) = (peer.uid, rustix::process::geteuid().as_raw());
+        move |uid| of == 0 || of == ours || of == uid
+    }
+
+    /// A page of what is granted.
     pub(super) fn status(&self, peer: &Peer, after: Option<GrantId>) -> Status {
-        let sees = |uid: u32| peer.uid == 0 || peer.uid == uid;
+        let sees = Self::sees(peer);
         let mut grants = Vec::new();
         let mut more = false;
         for (id, live) in &self.grants {
@@ -28,6 +38,7 @@ impl Server {
             }
             let lonely =
                 self.held.get(&live.record.process).is_none_or(|held| held.lonely_since.is_some());
+            let job = job_every(&live.want.what);
             grants.push(GrantStatus {
                 grant: *id,
                 kind: live.want.what.kind(),
@@ -36,6 +47,8 @@ impl Server {
                 thread: live.want.thread.as_raw(),
                 what: live.want.what.to_string().chars().take(WORDS).collect(),
                 share_ppm: live.want.what.share_ppm(),
+                budget_ns: job.map(|_| live.want.what.burst().as_nanos()),
+                period_ns: job.map(Duration::as_nanos),
                 used_ppm: live.meter.last_ppm(),
                 cpu: self.kernel_cpu(live.cpu),
                 since: live.record.since,
@@ -71,5 +84,14 @@ impl Server {
             status.more = true;
         }
         status
+    }
+}
+
+/// How often the thread of a grant has a job to do by a declared time; none if it runs several upcalls,
+/// whose jobs cannot be told apart from outside, or was promised no time.
+fn job_every(what: &What) -> Option<Duration> {
+    match what {
+        What::Upcalls(upcalls) if upcalls.len() > 1 => None,
+        other => other.shortest_period(),
     }
 }

@@ -56,6 +56,9 @@ impl Server {
             if self.signals.end() {
                 info!("broker ends; what is granted stays in force for its successor");
                 self.write_refusals();
+                if let Some(channels) = &mut self.channels {
+                    channels.end_trace();
+                }
                 self.manager.stopping();
                 return Ok(());
             }

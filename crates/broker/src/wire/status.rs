@@ -60,6 +60,10 @@ pub struct GrantStatus {
     pub what: String,
     /// Of a CPU.
     pub share_ppm: u64,
+    /// Processor time of each job; none where the grant is of no job or of several.
+    pub budget_ns: Option<u64>,
+    /// Between two jobs, and for each of them; none as for `budget_ns`.
+    pub period_ns: Option<u64>,
     /// Over the last second or more; none while it is not known.
     pub used_ppm: Option<u64>,
     /// Where upcalls run.

@@ -26,6 +26,12 @@ pub enum punctual_event_kind {
     PUNCTUAL_EVENT_ABORT = 6,
     /// It did not come to its yield point in time, and was put aside.
     PUNCTUAL_EVENT_CONTAINED = 7,
+    /// Of a reservation: its next period begins, with a whole budget. Upcalls have none of these three.
+    PUNCTUAL_EVENT_REPLENISH = 8,
+    /// Of a reservation: it may not run, or only as an ordinary program.
+    PUNCTUAL_EVENT_THROTTLE = 9,
+    /// Of a reservation that was throttled: it may run.
+    PUNCTUAL_EVENT_UNTHROTTLE = 10,
 }
 
 /// Something that happened to a job. Its layout does not change.
@@ -58,6 +64,9 @@ impl From<Event> for punctual_event {
             Kind::Skip { jobs } => (PUNCTUAL_EVENT_SKIP, jobs),
             Kind::Abort => (PUNCTUAL_EVENT_ABORT, 1),
             Kind::Contained => (PUNCTUAL_EVENT_CONTAINED, 1),
+            Kind::Replenish { .. } => (PUNCTUAL_EVENT_REPLENISH, 1),
+            Kind::Throttle { .. } => (PUNCTUAL_EVENT_THROTTLE, 1),
+            Kind::Unthrottle => (PUNCTUAL_EVENT_UNTHROTTLE, 1),
         };
         Self {
             at_ns: event.at.as_nanos(),

@@ -3,7 +3,9 @@
 //! - [`sender`]: from rings to the link, each message by its deadline.
 //! - [`receiver`]: from sockets to rings, guaranteed channels first.
 //! - [`orders`]: how the side that decides and the threads that carry speak.
+//! - [`events`]: what happens to each message, for a trace.
 
+pub mod events;
 pub mod orders;
 pub mod receiver;
 pub mod sender;

@@ -13,9 +13,10 @@ use super::channel::{self, Environment, Trial};
 use super::not_started::NotStarted;
 use super::places::Places;
 use super::start::{Asked, Running, Terms, start, terms};
+use super::traced::{Traced, UNTOLD};
 use super::usage::Ran;
 use super::{Args, code_of, plan, say, summary, table, waiting};
-use crate::contract_file;
+use crate::contract_file::{self, Declared};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// A command that is to run, and on what terms; without, as an ordinary program.
@@ -32,7 +33,7 @@ pub(super) struct Channel {
 }
 
 pub(super) fn main(args: &Args, file: &Path) -> Outcome {
-    let contract = contract_file::read(file)?;
+    let Declared { contract, text, .. } = contract_file::read_with_notes(file)?;
     let commands = chosen(args, file, &contract)?;
     let profile = args.profile.choose()?;
     if let Err(refusal) = punctual_analysis::admit(&contract, &profile.host) {
@@ -40,7 +41,7 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     }
     // First, so that every thread that is made has them blocked.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let mut places = Places::new();
+    let mut places = Places::new(args.trace.event_room());
     let mut all = Vec::with_capacity(commands.len());
     let mut trials = Vec::new();
     for command in commands {
@@ -69,6 +70,7 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     if let (Some(line), true) = (&only_admitted, talk) {
         say(&format!("punctual: {line}"));
     }
+    let mut traced = Traced::new(args.trace.of_live_run(&text)?);
     let running = match start_all(&all, &args.broker, &mut places, &signals, talk) {
         Ok(running) => running,
         Err((not_started, name, others)) => {
@@ -81,8 +83,19 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
             return not_started.outcome(&format!("command \"{name}\": "), &after);
         }
     };
-    let ran = waiting::until_all_have_ended(running, &signals, args.manner())
+    let mut is_told = true;
+    for (Chosen { command, .. }, running) in all.iter().zip(&running) {
+        is_told &= traced.started(command.name(), running);
+    }
+    if traced.is_on() && !is_told && !args.quiet {
+        say(&format!("punctual: {UNTOLD}"));
+    }
+    traced.follow(places.timetables());
+    let ran = waiting::until_all_have_ended(running, &signals, args.manner(), &mut traced)
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the programs: {error}")))?;
+    if let Err(failure) = traced.end() {
+        failure.report();
+    }
     report(args, &all, &ran, only_admitted.as_deref());
     Ok(Exit::OfProgram(code(&ran)))
 }

@@ -9,6 +9,7 @@ use super::channel;
 use super::not_started::NotStarted;
 use super::places::Places;
 use super::start::{Asked, start, terms};
+use super::traced::{Traced, UNTOLD};
 use super::{Args, code_of, say, summary, waiting};
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -32,7 +33,8 @@ pub(super) fn main(
     // First, so that every thread that is made has them blocked, and none comes between the start of
     // the program and our waiting for it.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let mut places = Places::new();
+    let mut traced = Traced::new(args.trace.of_live_run("")?);
+    let mut places = Places::new(args.trace.event_room());
     let make = || {
         let mut command = Command::new(program);
         command.args(arguments);
@@ -46,14 +48,21 @@ pub(super) fn main(
         Err(not_started) => return not_started.outcome("", ""),
     };
     let talk = !args.json && !args.quiet;
+    if traced.is_on() && !traced.started(&named, &running) && !args.quiet {
+        say(&format!("punctual: {UNTOLD}"));
+    }
+    traced.follow(places.timetables());
     if let (Some(terms), true) = (&running.terms, talk) {
         say(&format!("punctual: {}", terms.text()));
     }
     if let (Some(asked), true) = (&args.channel, talk) {
         say(&format!("punctual: {}", channel::text(asked, &args.broker)));
     }
-    let ran = waiting::until_all_have_ended(vec![running], &signals, args.manner())
+    let ran = waiting::until_all_have_ended(vec![running], &signals, args.manner(), &mut traced)
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the program: {error}")))?;
+    if let Err(failure) = traced.end() {
+        failure.report();
+    }
     let Some(ran) = ran.first() else { return Ok(Exit::Kept) };
     let words = |word: &OsString| word.to_string_lossy().into_owned();
     if args.json {

@@ -24,8 +24,9 @@ pub(super) struct Places {
 impl Places {
     /// On the CPUs that this process may use, from the last to the first, with slots as much longer
     /// as was measured on this host.
-    pub(super) fn new() -> Self {
-        let settings = Settings::default();
+    /// Of what happens `event_room` events a CPU are kept for a trace.
+    pub(super) fn new(event_room: usize) -> Self {
+        let settings = Settings::default().with_event_room(event_room);
         let settings = match host_profile::measured_here() {
             Some(calibration) => settings.for_host(&calibration),
             None => settings,
@@ -111,6 +112,11 @@ impl Places {
             }
         };
         Ok(&self.by_cpu[at].1)
+    }
+
+    /// The timetables that are followed.
+    pub(super) fn timetables(&self) -> Vec<Reservations> {
+        self.by_cpu.iter().map(|(_, on)| on.clone()).collect()
     }
 
     /// A CPU on which nothing is held is everybody's: its dispatcher ends.

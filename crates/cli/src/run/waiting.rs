@@ -7,13 +7,14 @@ use punctual_linux::process::{self, Blocked, Caught, Signal};
 use punctual_model::Duration;
 
 use super::start::Running;
+use super::traced::Traced;
 use super::usage::Ran;
 use super::{Manner, say};
 
 /// How long programs may take to stop before we stop too, as the terminal waits for us.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// How often the broker is listened to, where it granted something.
+/// How often the broker is listened to, where it granted something, and a trace written.
 const LISTENING: Duration = Duration::from_millis(250);
 
 /// How long programs that were asked to end may take.
@@ -28,6 +29,7 @@ pub(super) fn until_all_have_ended(
     running: Vec<Running>,
     signals: &Blocked,
     manner: Manner,
+    traced: &mut Traced,
 ) -> io::Result<Vec<Ran>> {
     let mut live: Vec<Option<Running>> = running.into_iter().map(Some).collect();
     let mut ran: Vec<Option<Ran>> = live.iter().map(|_| None).collect();
@@ -45,22 +47,28 @@ pub(super) fn until_all_have_ended(
         if live.iter().all(Option::is_none) {
             return Ok(ran.into_iter().flatten().collect());
         }
-        match next(&mut live, signals, manner)? {
+        match next(&mut live, signals, manner, traced)? {
             Caught::Stop { from_terminal } => pause(&live, signals, from_terminal)?,
             other => pass_on(&live, other)?,
         }
     }
 }
 
-/// Waits for the next signal, and listens to the broker meanwhile.
-fn next(live: &mut [Option<Running>], signals: &Blocked, manner: Manner) -> io::Result<Caught> {
+/// Waits for the next signal, and meanwhile listens to the broker and writes the trace.
+fn next(
+    live: &mut [Option<Running>],
+    signals: &Blocked,
+    manner: Manner,
+    traced: &mut Traced,
+) -> io::Result<Caught> {
     loop {
         let mut listens = false;
         for told in live.iter_mut().flatten().filter_map(|running| running.told.as_mut()) {
             told.hear(manner);
             listens |= told.revoked().is_none();
         }
-        if !listens {
+        traced.turn();
+        if !listens && !traced.is_on() {
             return signals.wait().map_err(io::Error::other);
         }
         let until = clock::now() + LISTENING;

@@ -11,7 +11,7 @@ use super::arrivals::{Draws, Patterns, longest_quantum};
 use super::entries::OnCpu;
 use super::faults::{Cpu, Struck, broken};
 use super::options::Args;
-use super::perfetto::Slices;
+use super::traces::Traces;
 use crate::exit::Failure;
 
 /// What became of the entries of a CPU, in their order.
@@ -26,7 +26,7 @@ pub(super) fn run(
     policy: Policy,
     cpu: u16,
     on_cpu: &OnCpu,
-    slices: Option<&mut Slices>,
+    traces: &mut Traces,
 ) -> Ran {
     let all = on_cpu.as_tasks();
     let (tasks, above) = all.split_at(on_cpu.tasks);
@@ -34,7 +34,7 @@ pub(super) fn run(
     let mut patterns = Patterns::new(args, draws, tasks, above, longest_quantum(tasks));
     let jobs = jobs(policy, on_cpu);
     let until = Instant::ZERO + args.until;
-    let mut sink = Both::new(&all, slices, cpu);
+    let mut sink = Both::new(&all, traces, cpu);
     let mut processor = Cpu::of(args, draws);
     let costs = args.overheads.unwrap_or_default().costs();
     let turn = |arrivals: &mut dyn punctual_sim::arrivals::Arrivals| {
@@ -62,7 +62,7 @@ pub(super) fn run_globally(
     args: &Args,
     contract: &Contract,
     on_all: &OnCpu,
-    slices: Option<&mut Slices>,
+    traces: &mut Traces,
 ) -> Result<Ran, Failure> {
     let policy = global_policy(contract, on_all)?;
     let all = on_all.as_tasks();
@@ -71,7 +71,7 @@ pub(super) fn run_globally(
     // Nobody's quantum keeps anybody off.
     let mut patterns = Patterns::new(args, draws, tasks, above, None);
     let until = Instant::ZERO + args.until;
-    let mut sink = Both::new(&all, slices, 0);
+    let mut sink = Both::new(&all, traces, 0);
     let turn = |arrivals: &mut dyn punctual_sim::arrivals::Arrivals| {
         let mut arrivals = arrivals;
         global::run(&all, contract.cpus.into(), policy, &mut arrivals, until, &mut sink);
@@ -107,26 +107,24 @@ fn global_policy(contract: &Contract, on_all: &OnCpu) -> Result<Global, Failure>
     Ok(Global::fixed_priority(cpus, &order))
 }
 
-/// Every event goes into the summary, and into the trace if there is one.
+/// Every event goes into the summary, and into the traces if there are any.
 struct Both<'a> {
     summary: Summary,
-    slices: Option<&'a mut Slices>,
+    traces: &'a mut Traces,
     cpu: u16,
     names: Vec<&'a str>,
 }
 
 impl<'a> Both<'a> {
-    fn new(tasks: &'a [Task], slices: Option<&'a mut Slices>, cpu: u16) -> Self {
+    fn new(tasks: &'a [Task], traces: &'a mut Traces, cpu: u16) -> Self {
         let names = tasks.iter().map(Task::name).collect();
-        Self { summary: Summary::new(tasks), slices, cpu, names }
+        Self { summary: Summary::new(tasks), traces, cpu, names }
     }
 }
 
 impl Sink for Both<'_> {
     fn record(&mut self, event: Event) {
         self.summary.record(event);
-        if let Some(slices) = &mut self.slices {
-            slices.record(self.cpu, self.names[event.job.task as usize], event);
-        }
+        self.traces.record(self.cpu, self.names[event.job.task as usize], event);
     }
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::faults::{ExtraReleases, LateTimers, Overrun};
 use crate::host_profile::ProfileArgs;
 use crate::options::time;
+use crate::trace_file::TraceArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +28,8 @@ Examples:
       why it was refused: a schedule within the contract in which a job is late
   punctual simulate studio.toml --until 100ms --perfetto studio.json
       who ran when, for the Perfetto trace viewer
+  punctual simulate studio.toml --trace studio.ptrace
+      every event, for punctual why, report and export (docs/trace.md)
 
 Faults are written WHAT:1/N: it strikes one of N jobs of the tasks, drawn; without :1/N every job.
 Times have units (ns, us, ms, s). What is drawn comes from --seed, or from seed 0.
@@ -91,6 +94,8 @@ pub(crate) struct Args {
     /// Also write who ran when, as trace-event JSON
     #[arg(long, value_name = "FILE")]
     pub(super) perfetto: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) trace: TraceArgs,
     #[command(flatten)]
     pub(super) profile: ProfileArgs,
 }

@@ -64,7 +64,11 @@ impl Slices {
                 return;
             }
             // Said beside the job's slices, which they do not end.
-            Kind::Overrun { .. } | Kind::Skip { .. } => return,
+            Kind::Overrun { .. }
+            | Kind::Skip { .. }
+            | Kind::Replenish { .. }
+            | Kind::Throttle { .. }
+            | Kind::Unthrottle => return,
             Kind::GiveWay => "gives way",
             Kind::Complete => "complete",
             Kind::Abort => "aborted",

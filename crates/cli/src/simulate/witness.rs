@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::cpus::jobs;
 use super::entries::{Kind, OnCpu, on_cpu, unplaced};
 use super::options::Args;
-use super::perfetto::Slices;
 use super::text::table;
+use super::traces::Traces;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::Stamp;
 use crate::output;
@@ -57,6 +57,7 @@ struct Release {
 pub(super) fn main(
     args: &Args,
     contract: &Contract,
+    declared: &str,
     answer: &Result<Grant, Box<Refusal>>,
     stamp: &Stamp,
     notes: Vec<String>,
@@ -67,7 +68,7 @@ pub(super) fn main(
             "--witness looks for a late job of a task, and this contract has no tasks",
         ));
     }
-    let slices = args.perfetto.as_deref().map(Slices::beside).transpose()?;
+    let mut traces = Traces::of(args, declared)?;
     let budget = Budget::default();
     let found = (0..contract.cpus).find_map(|cpu| {
         // The handlers of channels stay out: their time in one piece need not be possible.
@@ -77,11 +78,12 @@ pub(super) fn main(
         let missed = witness.missed.task as usize;
         (on_cpu.entries[missed].kind == Kind::Task).then_some((cpu, on_cpu, witness))
     });
-    if let (Some(mut slices), Some((cpu, on_cpu, witness))) = (slices, &found) {
-        let sink = &mut Named { slices: &mut slices, cpu: *cpu, on_cpu };
+    if let Some((cpu, on_cpu, witness)) = &found {
+        traces.turn_to(Some(*cpu), on_cpu)?;
+        let sink = &mut Named { traces: &mut traces, cpu: *cpu, on_cpu };
         witness.replay(&on_cpu.as_tasks(), jobs(contract.policy, on_cpu), sink);
-        slices.finish()?;
     }
+    traces.finish(Instant::ZERO)?;
     let exit = if found.is_some() { Exit::Refused } else { Exit::Kept };
     let page = Page {
         admitted: answer.is_ok(),
@@ -182,7 +184,7 @@ fn text(page: &Page, contract: &Contract) -> String {
 
 /// Into the trace, with names.
 struct Named<'a> {
-    slices: &'a mut Slices,
+    traces: &'a mut Traces,
     cpu: u16,
     on_cpu: &'a OnCpu,
 }
@@ -190,6 +192,6 @@ struct Named<'a> {
 impl Sink for Named<'_> {
     fn record(&mut self, event: Event) {
         let name = self.on_cpu.entries[event.job.task as usize].task.name();
-        self.slices.record(self.cpu, name, event);
+        self.traces.record(self.cpu, name, event);
     }
 }

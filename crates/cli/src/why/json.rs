@@ -2,13 +2,21 @@
 
 use punctual_model::Duration;
 use punctual_observe::{Ended, Session};
+use punctual_trace::Subject;
 use punctual_trace::cause::{Share, Verdict};
+use punctual_trace::check::Judged;
 use serde::Serialize;
+
+use super::of_trace::OfTrace;
+use super::text;
 
 #[derive(Serialize)]
 struct Late<'a> {
     late: Job<'a>,
     causes: Vec<Cause>,
+    /// Of a trace file: whether the kernel's evidence is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_kernel: Option<bool>,
 }
 
 /// Instants are nanoseconds of CLOCK_MONOTONIC.
@@ -62,17 +70,10 @@ pub(super) fn end(ended: &Ended) -> String {
     let named = |verdict: &Verdict| {
         let subject = ended.subjects.get(verdict.late.job.task as usize);
         let (thread, tid) = subject.map_or(("", None), |(of, _)| (of.name.as_str(), of.thread));
-        line(&Late { late: job(thread, tid, verdict), causes: causes(verdict) })
+        line(&Late { late: job(thread, tid, verdict), causes: causes(verdict), by_kernel: None })
     };
     let late: String = ended.verdicts.iter().map(named).collect();
-    let threads = ended.subjects.iter().map(|(subject, judged)| Thread {
-        thread: &subject.name,
-        tid: subject.thread,
-        verdict: judged.verdict.to_string(),
-        complete: judged.complete,
-        late: judged.late,
-        max_tardiness_ns: judged.max_tardiness.as_nanos(),
-    });
+    let threads = ended.subjects.iter().map(thread);
     let counts = ended.counts;
     late + &line(&End {
         threads: threads.collect(),
@@ -85,7 +86,7 @@ pub(super) fn end(ended: &Ended) -> String {
 fn one<'a>(session: &'a Session, verdict: &Verdict) -> Late<'a> {
     let subject = session.subject(verdict.late.job.task);
     let (thread, tid) = subject.map_or(("", None), |of| (of.name.as_str(), of.thread));
-    Late { late: job(thread, tid, verdict), causes: causes(verdict) }
+    Late { late: job(thread, tid, verdict), causes: causes(verdict), by_kernel: None }
 }
 
 fn job<'a>(thread: &'a str, tid: Option<u32>, verdict: &Verdict) -> Job<'a> {
@@ -117,4 +118,52 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
 fn line(value: &impl Serialize) -> String {
     // Cannot fail: no map with keys that are not text, no writer.
     serde_json::to_string(value).unwrap_or_default() + "\n"
+}
+
+#[derive(Serialize)]
+struct EndOfFile<'a> {
+    command: Option<&'a str>,
+    live: Option<bool>,
+    threads: Vec<Thread<'a>>,
+    events_lost: u64,
+    has_end: bool,
+    damaged_bytes: usize,
+    notes: Vec<String>,
+}
+
+/// The same of a trace file.
+pub(super) fn of_trace(of: &OfTrace) -> String {
+    let named = |verdict: &Verdict, by_kernel| {
+        let subject = of.subjects.get(verdict.late.job.task as usize);
+        let (thread, tid) = subject.map_or(("", None), |(of, _)| (of.name.as_str(), of.thread));
+        let mut causes = causes(verdict);
+        for (told, share) in causes.iter_mut().zip(&verdict.shares) {
+            told.text = text::of_job(&share.cause, verdict.late.job.task, &of.subjects);
+        }
+        line(&Late { late: job(thread, tid, verdict), causes, by_kernel: Some(by_kernel) })
+    };
+    let by_kernel = of.by_kernel.iter().map(|verdict| named(verdict, true));
+    let by_events = of.by_events.iter().map(|verdict| named(verdict, false));
+    let late: String = by_kernel.chain(by_events).collect();
+    let run = of.run.as_ref();
+    late + &line(&EndOfFile {
+        command: run.map(|run| run.command.as_str()),
+        live: run.map(|run| run.live),
+        threads: of.subjects.iter().map(thread).collect(),
+        events_lost: of.lost,
+        has_end: of.state.has_end,
+        damaged_bytes: of.state.damaged_bytes,
+        notes: of.state.lines(),
+    })
+}
+
+fn thread((subject, judged): &(Subject, Judged)) -> Thread<'_> {
+    Thread {
+        thread: &subject.name,
+        tid: subject.thread,
+        verdict: judged.verdict.to_string(),
+        complete: judged.complete,
+        late: judged.late,
+        max_tardiness_ns: judged.max_tardiness.as_nanos(),
+    }
 }

@@ -4,13 +4,18 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_model::{Duration, Instant};
-use punctual_observe::Ended;
+use punctual_observe::{Counts, Ended};
 use punctual_trace::Subject;
 use punctual_trace::cause::{Spent, Verdict};
 use punctual_trace::check::Judged;
 
+use super::of_trace::OfTrace;
+
 /// Causes of a late job that are told.
 const CAUSES: usize = 4;
+
+/// A job waits for the jobs of its subject that were released before.
+const EARLIER: &str = "its own earlier jobs";
 
 /// Kinds of causes that have a row of their own.
 const KINDS: usize = 12;
@@ -22,7 +27,7 @@ pub(super) struct Report {
     /// The latest of all, the latest first.
     latest: Vec<Verdict>,
     /// By cause: of how many jobs it was the main one, how much of all tardiness is laid to it.
-    causes: BTreeMap<String, (u64, Duration)>,
+    causes: BTreeMap<Kind, (u64, Duration)>,
 }
 
 impl Report {
@@ -36,7 +41,8 @@ impl Report {
                 if share.share.is_zero() {
                     continue;
                 }
-                let (jobs, all) = self.causes.entry(kind(&share.cause)).or_default();
+                let (jobs, all) =
+                    self.causes.entry(kind(&share.cause, verdict.late.job.task)).or_default();
                 *jobs += u64::from(place == 0);
                 *all = all.saturating_add(share.share);
             }
@@ -50,30 +56,32 @@ impl Report {
     }
 
     pub(super) fn text(&self, ended: &Ended) -> String {
-        let mut page = format!("\n{}\n", threads(&ended.subjects));
+        let missing = if ended.missing.is_empty() {
+            String::new()
+        } else {
+            format!(" This kernel does not tell: {}.", ended.missing.join(", "))
+        };
+        let Counts { written, lost } = ended.counts;
+        let page = self.page(&ended.subjects);
+        page + &format!("\n{written} records of the kernel, {lost} lost.{missing}\n")
+    }
+
+    /// The tables, and the latest jobs one by one.
+    fn page(&self, subjects: &[(Subject, Judged)]) -> String {
+        let mut page = format!("\n{}\n", threads(subjects));
         if !self.causes.is_empty() {
-            page += &format!("\nWhy, of all late jobs:\n{}\n", self.by_cause());
+            page += &format!("\nWhy, of all late jobs:\n{}\n", self.by_cause(subjects));
         }
         if !self.latest.is_empty() {
             page += "\nThe latest:\n";
         }
         for verdict in &self.latest {
-            page += &self.one(verdict, &ended.subjects);
+            page += &self.one(verdict, subjects);
         }
-        page += &format!(
-            "\n{} records of the kernel, {} lost.{}\n",
-            ended.counts.written,
-            ended.counts.lost,
-            if ended.missing.is_empty() {
-                String::new()
-            } else {
-                format!(" This kernel does not tell: {}.", ended.missing.join(", "))
-            }
-        );
         page
     }
 
-    fn by_cause(&self) -> Table {
+    fn by_cause(&self, subjects: &[(Subject, Judged)]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::UTF8_BORDERS_ONLY);
         table.set_header(["cause", "main cause of", "share of all tardiness", ""]);
@@ -87,7 +95,7 @@ impl Report {
         };
         let told = rows.len().min(KINDS);
         for (cause, (jobs, share)) in &rows[..told] {
-            row(cause, *jobs, *share);
+            row(&cause.text(subjects), *jobs, *share);
         }
         let rest = &rows[told..];
         if !rest.is_empty() {
@@ -121,7 +129,7 @@ impl Report {
             text += &format!(
                 "    {:>12}  {}: {} in {} stretch{}, the longest from {:.6} s on\n",
                 share.share.to_string(),
-                share.cause,
+                of_job(&share.cause, late.job.task, subjects),
                 share.took,
                 share.times,
                 if share.times == 1 { "" } else { "es" },
@@ -137,19 +145,50 @@ impl Report {
 }
 
 /// Causes of a kind are added up; threads by their names.
-fn kind(cause: &Spent) -> String {
-    match cause {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Called(String),
+    Subject(u32),
+}
+
+fn kind(cause: &Spent, number: u32) -> Kind {
+    Kind::Called(match cause {
+        Spent::Subject(of) if *of == number => EARLIER.to_owned(),
+        Spent::Subject(number) => return Kind::Subject(*number),
         Spent::Other(other) => format!("{} ({}) ran instead", other.comm, other.class),
         Spent::Blocked { syscall: Some(number), .. } => format!("it slept in system call {number}"),
         Spent::Blocked { .. } => "it slept".to_owned(),
         other => other.to_string(),
+    })
+}
+
+impl Kind {
+    fn text(&self, subjects: &[(Subject, Judged)]) -> String {
+        match self {
+            Self::Called(text) => text.clone(),
+            Self::Subject(number) => cause(&Spent::Subject(*number), subjects),
+        }
     }
+}
+
+/// The same of a job of subject `number`.
+pub(crate) fn of_job(of: &Spent, number: u32, subjects: &[(Subject, Judged)]) -> String {
+    if *of == Spent::Subject(number) { EARLIER.to_owned() } else { cause(of, subjects) }
+}
+
+/// With the names of the trace.
+fn cause(cause: &Spent, subjects: &[(Subject, Judged)]) -> String {
+    let named = match cause {
+        Spent::Subject(number) => subjects.get(*number as usize),
+        _ => None,
+    };
+    named.map_or_else(|| cause.to_string(), |(of, _)| format!("{} ran instead", of.name))
 }
 
 fn threads(subjects: &[(Subject, Judged)]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header(["thread", "tid", "jobs", "late", "latest by", "promise"]);
+    table.set_header(["subject", "tid", "jobs", "late", "latest by", "promise"]);
     let has_jobs = |judged: &Judged| judged.complete + judged.late > 0;
     for (subject, judged) in subjects.iter().filter(|(_, judged)| has_jobs(judged)) {
         table.add_row([
@@ -167,4 +206,28 @@ fn threads(subjects: &[(Subject, Judged)]) -> Table {
         }
     }
     table
+}
+
+/// What a trace file amounts to.
+pub(super) fn of_trace(worst: usize, of: &OfTrace) -> String {
+    let mut report = Report::new(worst, of.begun);
+    report.more(&of.by_kernel);
+    report.more(&of.by_events);
+    let mut page = String::new();
+    if let Some(run) = &of.run {
+        let time = if run.live { "live" } else { "virtual time" };
+        page += &format!("{} ({time})\n", run.command);
+    }
+    page += &report.page(&of.subjects);
+    if !of.by_events.is_empty() {
+        page += &format!(
+            "\nOf {} late job{} the file has no evidence of the kernel: what it says of them is from \
+             the events alone,\nand interrupts, other threads and sleep are \"not known\". punctual why \
+             --trace asks the kernel.\n",
+            of.by_events.len(),
+            if of.by_events.len() == 1 { "" } else { "s" },
+        );
+    }
+    page += &format!("\n{} events lost.\n", of.lost);
+    of.state.lines().into_iter().fold(page, |page, line| page + "The file: " + &line + ".\n")
 }

@@ -16,13 +16,13 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// A program of ours; it dies with us.
-pub(super) struct Program {
+pub(crate) struct Program {
     child: Child,
     ended: bool,
 }
 
 impl Program {
-    pub(super) fn start(
+    pub(crate) fn start(
         program: &OsStr,
         arguments: &[OsString],
         signals: &Blocked,
@@ -36,11 +36,11 @@ impl Program {
         })
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    pub(super) fn has_ended(&mut self) -> Result<bool, Failure> {
+    pub(crate) fn has_ended(&mut self) -> Result<bool, Failure> {
         if !self.ended {
             self.ended = process::poll(&self.child).map_err(waiting)?.is_some();
         }
@@ -48,7 +48,7 @@ impl Program {
     }
 
     /// Asks it to end if it has not, and kills it if it does not.
-    pub(super) fn end(mut self) -> Result<(), Failure> {
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
         if self.has_ended()? {
             return Ok(());
         }
@@ -70,6 +70,6 @@ fn waiting(error: io::Error) -> Failure {
 }
 
 /// Whether there is such a process (proc(5)).
-pub(super) fn is_there(pid: u32) -> bool {
+pub(crate) fn is_there(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}/task")).exists()
 }

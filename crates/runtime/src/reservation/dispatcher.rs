@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
-use punctual_model::{Instant, Service};
+use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::course::{Course, Pending, Who};
 use punctual_policy::timetable::Turns;
+use punctual_ring::spsc::Producer;
+use punctual_trace::slots::Slots;
+use punctual_trace::{Event, Sink};
 
 use super::mailbox::{Inbox, Ticket};
 use super::owner::Owner;
@@ -20,7 +23,9 @@ use super::owner::Owner;
 /// What the dispatcher is told, and gives back.
 pub(super) enum Message {
     /// There is another owner.
-    Join { name: u32, owner: Arc<Owner> },
+    Join { name: u32, owner: Arc<Owner>, slots: Option<Slots> },
+    /// From then on it has another budget and period.
+    Change { name: u32, asked: Reservation, from: Instant },
     /// It is let go of at once.
     Leave { name: u32 },
     /// Another table.
@@ -39,6 +44,8 @@ struct Known {
     owner: Arc<Owner>,
     /// What of a time constraint is left, for those who admit.
     left: Option<Arc<AtomicU64>>,
+    /// Of an owner: what is told of its slots.
+    slots: Option<Slots>,
     ticket: Ticket,
 }
 
@@ -58,6 +65,19 @@ pub(super) struct Dispatcher {
     /// What [`Guard::acted`] said last.
     acted: u32,
     buffer: Box<[u8]>,
+    events: Events,
+}
+
+/// Where events go, if anybody wants them.
+struct Events(Option<Producer<Event>>);
+
+impl Sink for Events {
+    fn record(&mut self, event: Event) {
+        if let Some(to) = &mut self.0 {
+            // A full ring counts the loss: the timetable goes first.
+            to.push(event);
+        }
+    }
 }
 
 /// The most owners, and time constraints, of one CPU.
@@ -70,6 +90,7 @@ impl Dispatcher {
         inbox: Inbox<Message>,
         bell: Arc<Bell>,
         guard: Arc<Guard>,
+        events: Option<Producer<Event>>,
     ) -> Self {
         Self {
             cpu,
@@ -84,6 +105,7 @@ impl Dispatcher {
             current: Who::Nobody,
             // Written to, so that its pages are there: zeroes alone are given at the first touch.
             buffer: vec![1; 1 << 16].into_boxed_slice(),
+            events: Events(events),
         }
     }
 
@@ -138,10 +160,16 @@ impl Dispatcher {
     /// Whether to end.
     fn take(&mut self, ticket: Ticket, message: Message) -> bool {
         match message {
-            Message::Join { name, owner } => {
+            Message::Join { name, owner, slots } => {
                 owner.join(&mut self.buffer);
-                self.owners.push(Known { name, owner, left: None, ticket });
+                self.owners.push(Known { name, owner, left: None, slots, ticket });
                 return false;
+            }
+            Message::Change { name, asked, from } => {
+                let known = self.owners.iter_mut().find(|known| known.name == name);
+                if let Some(slots) = known.and_then(|known| known.slots.as_mut()) {
+                    slots.change(asked, from);
+                }
             }
             Message::Leave { name } => {
                 if self.current == Who::Owner(name) {
@@ -162,7 +190,13 @@ impl Dispatcher {
             }
             Message::Once { pending, owner, left } => {
                 if self.course.add(pending).is_ok() {
-                    self.once.push(Known { name: pending.name, owner, left: Some(left), ticket });
+                    self.once.push(Known {
+                        name: pending.name,
+                        owner,
+                        left: Some(left),
+                        slots: None,
+                        ticket,
+                    });
                     return false;
                 }
             }
@@ -182,20 +216,24 @@ impl Dispatcher {
         false
     }
 
-    fn let_go(&mut self, known: Known, left: Option<Service>) {
+    fn let_go(&mut self, mut known: Known, left: Option<Service>) {
+        if let (Some(slots), true) = (&mut known.slots, self.events.0.is_some()) {
+            slots.close(clock::now(), &mut self.events);
+        }
         known.owner.leave(&mut self.buffer);
         if let (Some(to), Some(left)) = (&known.left, left) {
             to.store(left.as_nanos(), Ordering::Relaxed);
         }
         let Known { name, owner, ticket, .. } = known;
         owner.gone.ring();
-        self.inbox.give_back(ticket, Some(Message::Join { name, owner }));
+        self.inbox.give_back(ticket, Some(Message::Join { name, owner, slots: None }));
     }
 
     fn switch_to(&mut self, who: Who) {
         if who == self.current {
             return;
         }
+        self.tell(self.current, false);
         if let Some(owner) = find(&self.owners, &self.once, self.current) {
             owner.stop(&mut self.buffer);
         }
@@ -203,7 +241,25 @@ impl Dispatcher {
         if let Some(owner) = find(&self.owners, &self.once, who) {
             owner.start(&mut self.buffer);
         }
+        self.tell(who, true);
         self.current = who;
+    }
+
+    /// A slot begins or ends: for this owner it does when it has been started, and before it is stopped.
+    fn tell(&mut self, who: Who, begins: bool) {
+        let Who::Owner(name) = who else { return };
+        if self.events.0.is_none() {
+            return;
+        }
+        let known = self.owners.iter_mut().find(|known| known.name == name);
+        if let Some(slots) = known.and_then(|known| known.slots.as_mut()) {
+            let now = clock::now();
+            if begins {
+                slots.begins(now, &mut self.events);
+            } else {
+                slots.ends(now, &mut self.events);
+            }
+        }
     }
 }
 

@@ -99,6 +99,12 @@ impl Held {
         &self.choice
     }
 
+    /// Its number in the events of [`Reservations::drain`](super::Reservations::drain): no other of this
+    /// process has it.
+    pub fn task(&self) -> u32 {
+        self.owner.task
+    }
+
     /// The CPU whose timetable it is in.
     pub fn cpu(&self) -> usize {
         locked(&self.lane).cpu()

@@ -15,11 +15,15 @@ use punctual_linux::thread;
 use punctual_model::{Duration, Instant, Reservation, Service};
 use punctual_policy::course::Pending;
 use punctual_policy::timetable::Turns;
+use punctual_ring::spsc::{self, Consumer};
+use punctual_trace::Event;
+use punctual_trace::slots::Slots;
 
 use super::dispatcher::{Dispatcher, MOST, Message};
 use super::error::{Refused, StartError};
 use super::mailbox::{Outbox, mailbox};
 use super::owner::{DISPATCHER, Owner};
+use super::settings::Settings;
 
 /// How long before it counts the dispatcher hears of a new table.
 const NOTICE: Duration = Duration::from_millis(2);
@@ -46,19 +50,23 @@ pub(super) struct Lane {
     /// Held so that no other process dispatches this CPU: two who each think that it is theirs would
     /// give away twice what there is.
     _claim: UnixListener,
+    events: Consumer<Event>,
 }
 
 impl Lane {
     pub(super) fn start(
         cpu: usize,
-        context_switch: Service,
-        most_ppm: u32,
+        settings: &Settings,
         guard: Arc<Guard>,
     ) -> Result<Self, StartError> {
         let claim = claim(cpu)?;
+        let Settings { context_switch, most_ppm, event_room, .. } = *settings;
         let (outbox, inbox) = mailbox();
         let bell = Arc::new(Bell::new());
-        let dispatcher = Dispatcher::new(cpu, context_switch, inbox, Arc::clone(&bell), guard);
+        let (tells, events) = spsc::channel(event_room.max(1));
+        let tells = (event_room > 0).then_some(tells);
+        let dispatcher =
+            Dispatcher::new(cpu, context_switch, inbox, Arc::clone(&bell), guard, tells);
         let (ready_tx, ready) = mpsc::sync_channel(1);
         let body = move || {
             let entered = enter(cpu);
@@ -82,6 +90,7 @@ impl Lane {
             bell,
             thread: Some(thread),
             _claim: claim,
+            events,
         })
     }
 
@@ -115,7 +124,8 @@ impl Lane {
         let (name, from) = (handover.owner, handover.from);
         // In this order: who is frozen by joining may be ourselves, and only a table thaws us again.
         self.follow(handover);
-        self.send(Message::Join { name, owner });
+        let slots = Some(Slots::new(owner.task, asked, from));
+        self.send(Message::Join { name, owner, slots });
         Ok((name, from))
     }
 
@@ -127,7 +137,18 @@ impl Lane {
         let handover = outcome.map_err(|refused| self.refused(refused))?;
         let from = handover.from;
         self.follow(handover);
+        self.send(Message::Change { name, asked, from });
         Ok(from)
+    }
+
+    pub(super) fn drain(&mut self, take: &mut impl FnMut(Event)) {
+        while let Some(event) = self.events.pop() {
+            take(event);
+        }
+    }
+
+    pub(super) fn events_lost(&self) -> u64 {
+        self.events.lost()
     }
 
     /// Lets go of it at once: what its slots would have been is everybody's.

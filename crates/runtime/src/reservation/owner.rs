@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use punctual_linux::bell::Bell;
 use punctual_linux::cgroup::Meter;
@@ -42,6 +42,9 @@ pub(super) enum Hold {
     },
 }
 
+/// The number of the next owner.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
 /// Its slot is over.
 const NO_SLOT: u64 = u64::MAX;
 
@@ -49,6 +52,8 @@ const NO_SLOT: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Owner {
     hold: Hold,
+    /// Its number in events.
+    pub(super) task: u32,
     /// Slots that it was given.
     pub(super) slots: AtomicU64,
     /// Of a soft group: what tells how much it used in its slots.
@@ -71,6 +76,7 @@ impl Owner {
         };
         Self {
             hold,
+            task: NEXT.fetch_add(1, Ordering::Relaxed),
             slots: AtomicU64::new(0),
             meter,
             at_start: AtomicU64::new(NO_SLOT),

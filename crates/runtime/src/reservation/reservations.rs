@@ -10,6 +10,7 @@ use punctual_linux::sched;
 use punctual_linux::thread::{self, Tid};
 use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
+use punctual_trace::Event;
 
 use super::choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
 use super::error::{Refused, StartError};
@@ -236,11 +237,34 @@ impl Reservations {
         if let Some(lane) = lanes.iter().find(|lane| locked(lane).cpu() == cpu) {
             return Ok(Arc::clone(lane));
         }
-        let Settings { context_switch, most_ppm, .. } = *self.settings;
-        let lane = Lane::start(cpu, context_switch, most_ppm, Arc::clone(&self.guard))?;
+        let lane = Lane::start(cpu, &self.settings, Arc::clone(&self.guard))?;
         let lane = Arc::new(Mutex::new(lane));
         lanes.push(Arc::clone(&lane));
         Ok(lane)
+    }
+
+    /// Takes out what happened to the reservations since the last call, as far as
+    /// [`Settings::event_room`] gave room for it: of each the slots, as [`punctual_trace::slots`] tells
+    /// them. Of a time constraint nothing is told. Those of one CPU come in the order of their instants.
+    ///
+    /// ```no_run
+    /// use punctual_runtime::reservation::{Reservations, Settings};
+    ///
+    /// let reservations = Reservations::with(Settings::default().with_event_room(1 << 14))?;
+    /// reservations.drain(|event| println!("reservation {}: {:?}", event.job.task, event.kind));
+    /// assert_eq!(reservations.events_lost(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drain(&self, mut take: impl FnMut(Event)) {
+        for lane in self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            locked(lane).drain(&mut take);
+        }
+    }
+
+    /// Events dropped so far because nobody drained them in time.
+    pub fn events_lost(&self) -> u64 {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.iter().map(|lane| locked(lane).events_lost()).sum()
     }
 
     /// What the slots take of each CPU that has a timetable, in millionths, switches included.

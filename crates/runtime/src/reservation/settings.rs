@@ -24,6 +24,10 @@ pub struct Settings {
     pub measured: Option<Measured>,
     /// The most that all slots of a CPU may take, in millionths.
     pub most_ppm: u32,
+    /// So many events of each CPU's timetable wait for
+    /// [`Reservations::drain`](super::Reservations::drain); more are dropped and counted. None: nobody
+    /// wants to know. An event takes 48 bytes.
+    pub event_room: usize,
 }
 
 /// The allowance of a slot by a host profile.
@@ -43,11 +47,24 @@ impl Default for Settings {
         cpus.reverse();
         let cap = bandwidth_cap().unwrap_or(1_000_000).min(1_000_000);
         let most_ppm = cap.saturating_sub(KEPT_PPM);
-        Self { cpus, context_switch: ASSUMED, measured: None, most_ppm }
+        Self { cpus, context_switch: ASSUMED, measured: None, most_ppm, event_room: 0 }
     }
 }
 
 impl Settings {
+    /// With room for so many events of each CPU.
+    ///
+    /// ```
+    /// use punctual_runtime::reservation::Settings;
+    ///
+    /// let settings = Settings::default().with_event_room(1 << 14);
+    /// assert_eq!(settings.event_room, 1 << 14);
+    /// ```
+    #[must_use]
+    pub fn with_event_room(self, events: usize) -> Self {
+        Self { event_room: events, ..self }
+    }
+
     /// With the allowance that `calibration` has measured; as before if it could not be measured there.
     ///
     /// ```

@@ -63,6 +63,8 @@ pub struct Session {
     received: VecDeque<u8>,
     receiver: uart::Receiver,
     overrun: u64,
+    /// What was due then has been done. The bits of a block of samples come at one instant.
+    settled: Option<Instant>,
 }
 
 impl Session {
@@ -89,11 +91,24 @@ impl Session {
             received: VecDeque::with_capacity(PLAIN_ROOM),
             receiver: uart::Receiver::default(),
             overrun: 0,
+            settled: None,
         }
     }
 
     /// The next bit for the modem.
+    #[inline]
     pub fn next_bit(&mut self, now: Instant) -> bool {
+        // Most bits of most lines: characters, and nothing to send.
+        if let Stage::Plain = self.stage
+            && self.sending.is_empty()
+            && self.to_send.is_empty()
+        {
+            return true;
+        }
+        self.next_bit_of(now)
+    }
+
+    fn next_bit_of(&mut self, now: Instant) -> bool {
         self.settle(now);
         match &mut self.stage {
             Stage::Asking(originator, _) => originator.next_bit(),
@@ -111,7 +126,19 @@ impl Session {
     }
 
     /// Takes a bit of the modem.
+    #[inline]
     pub fn put_bit(&mut self, now: Instant, bit: bool) {
+        // Ones between characters.
+        if let Stage::Plain = self.stage
+            && bit
+            && self.receiver.is_between()
+        {
+            return;
+        }
+        self.put_bit_of(now, bit);
+    }
+
+    fn put_bit_of(&mut self, now: Instant, bit: bool) {
         self.settle(now);
         match &mut self.stage {
             Stage::Asking(originator, _) => {
@@ -146,6 +173,7 @@ impl Session {
     }
 
     /// Does what is due at `now`; every other call with `now` does it too.
+    #[inline]
     pub fn settle(&mut self, now: Instant) {
         match &mut self.stage {
             Stage::Listening(answerer, _) if answerer.is_done() => self.begin(now),
@@ -153,7 +181,10 @@ impl Session {
             Stage::Listening(answerer, until) if *until <= now && !answerer.has_seen() => {
                 self.stage = Stage::Plain;
             }
-            Stage::Link(link) => link.handle_timeout(now),
+            Stage::Link(link) if self.settled != Some(now) => {
+                link.handle_timeout(now);
+                self.settled = Some(now);
+            }
             _ => {}
         }
     }

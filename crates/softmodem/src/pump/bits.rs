@@ -46,13 +46,13 @@ impl BitPipe for Bits {
     }
 
     fn put_bit(&mut self, bit: bool) {
+        let Some(session) = &mut self.session else { return };
         // What a receiver makes of a bad signal or of a training pattern is no data: ones instead,
-        // which no character and no frame begins with.
-        let bad = self.training
+        // which no character and no frame begins with. A one is one either way.
+        let one = bit
+            || self.training
             || self.supervisor.as_ref().is_some_and(|watch| watch.error() > self.limits.bad);
-        if let Some(session) = &mut self.session {
-            session.put_bit(self.now, bit || bad);
-        }
+        session.put_bit(self.now, one);
     }
 
     fn status(&mut self, status: Status) {

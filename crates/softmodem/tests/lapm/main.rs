@@ -5,6 +5,7 @@ mod bits;
 mod hostile;
 mod link;
 mod rules;
+mod spandsp;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

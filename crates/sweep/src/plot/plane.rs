@@ -2,6 +2,7 @@
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::colours::{CLASSES, INK};
 use super::{Drawn, Line};
@@ -32,14 +33,14 @@ pub struct Cell {
     pub class: usize,
 }
 
-/// A point with a name beside it, or none.
+/// A point with a name above it, or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     /// Where.
     pub at: (f64, f64),
     /// How it looks.
     pub shown: Shown,
-    /// Stands beside it.
+    /// Stands above it.
     pub name: String,
 }
 
@@ -71,7 +72,9 @@ pub(super) fn draw_cells<'b>(chart: &mut Chart<'_, 'b>, plane: &Plane) -> Drawn<
 const RADIUS: i32 = 5;
 
 pub(super) fn draw_marks<'b>(chart: &mut Chart<'_, 'b>, plane: &Plane) -> Drawn<'b> {
-    let text = ("sans-serif", 13).into_font().color(&INK);
+    // Above the mark and centred, so that names of neighbours do not meet.
+    let above = Pos::new(HPos::Center, VPos::Bottom);
+    let text = ("sans-serif", 13).into_font().color(&INK).pos(above);
     for mark in &plane.marks {
         let style = INK.stroke_width(2);
         match mark.shown {
@@ -85,9 +88,9 @@ pub(super) fn draw_marks<'b>(chart: &mut Chart<'_, 'b>, plane: &Plane) -> Drawn<
         if mark.name.is_empty() {
             continue;
         }
-        let beside = EmptyElement::at(mark.at)
-            + Text::new(mark.name.clone(), (RADIUS + 3, -RADIUS - 9), text.clone());
-        chart.draw_series([beside])?;
+        let named = EmptyElement::at(mark.at)
+            + Text::new(mark.name.clone(), (0, -RADIUS - 2), text.clone());
+        chart.draw_series([named])?;
     }
     Ok(())
 }

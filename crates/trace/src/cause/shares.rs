@@ -97,7 +97,8 @@ pub fn judge(late: LateJob, stretches: &[Stretch], reckoned: impl Fn(u32) -> boo
     let room = all.saturating_sub(late.tardiness());
     let is_reckoned = |share: &Share| match share.cause {
         Spent::Other(other) => reckoned(other.tid),
-        Spent::Switching => true,
+        // Whoever has a subject is in the contract.
+        Spent::Subject(_) | Spent::Switching => true,
         _ => false,
     };
     let first = room.min(total(&shares, is_reckoned));

@@ -20,6 +20,8 @@ pub enum Spent {
     Own,
     /// Another thread ran on its CPU.
     Other(Seen),
+    /// Another subject of the same trace ran on its CPU: it is known by its events alone.
+    Subject(u32),
     /// The handler of a hardware interrupt.
     HardIrq(Interrupt),
     /// A softirq, by its number.
@@ -53,7 +55,7 @@ impl Spent {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Own => "own",
-            Self::Other(_) => "task",
+            Self::Other(_) | Self::Subject(_) => "task",
             Self::HardIrq(_) => "hard-interrupt",
             Self::SoftIrq(_) => "softirq",
             Self::LateTimer => "late-timer",
@@ -75,6 +77,7 @@ impl fmt::Display for Spent {
             Self::Other(Seen { tid, comm, class }) => {
                 write!(f, "{comm} ({tid}, {class}) ran instead")
             }
+            Self::Subject(number) => write!(f, "subject {number} of this trace ran instead"),
             Self::HardIrq(vector) => vector.fmt(f),
             Self::SoftIrq(vector) => write!(f, "softirq {}", softirq_name(*vector)),
             Self::LateTimer => f.write_str("its wake-up came late"),

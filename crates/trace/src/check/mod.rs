@@ -7,6 +7,7 @@ mod account;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -113,7 +114,8 @@ pub struct Judged {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Checker {
-    of: Vec<Account>,
+    // A number may be anything that a file says.
+    of: BTreeMap<u32, Account>,
     late: Vec<LateJob>,
     lost: u64,
     end: Option<Instant>,
@@ -132,8 +134,8 @@ impl Checker {
 
     /// So many events are missing here.
     pub fn lost(&mut self, events: u64) {
-        self.lost += events;
-        for account in &mut self.of {
+        self.lost = self.lost.saturating_add(events);
+        for account in self.of.values_mut() {
             account.blind = true;
             account.begun = None;
         }
@@ -159,7 +161,7 @@ impl Checker {
 
     /// The run ended.
     pub fn end(&mut self, at: Instant) {
-        for number in 0..self.of.len() as u32 {
+        for number in self.subjects().collect::<Vec<_>>() {
             if let Some(Begun { job, release, .. }) = self.account(number).begun.take() {
                 self.over(number, job, release, at);
             }
@@ -170,7 +172,7 @@ impl Checker {
     /// What is to be said of this subject.
     pub fn judge(&self, number: u32) -> Judged {
         let nothing = Account::default();
-        let account = self.of.get(number as usize).unwrap_or(&nothing);
+        let account = self.of.get(&number).unwrap_or(&nothing);
         let verdict = if account.late > 0 {
             Verdict::Broken
         } else if account.promise.relative_deadline.is_none() {
@@ -201,17 +203,13 @@ impl Checker {
         core::mem::take(&mut self.late)
     }
 
-    /// Subjects that were named or of which an event told.
-    pub fn subjects(&self) -> u32 {
-        self.of.len() as u32
+    /// The numbers of the subjects that were named or of which an event told.
+    pub fn subjects(&self) -> impl Iterator<Item = u32> + '_ {
+        self.of.keys().copied()
     }
 
     fn account(&mut self, number: u32) -> &mut Account {
-        let at = number as usize;
-        if self.of.len() <= at {
-            self.of.resize_with(at + 1, Account::default);
-        }
-        &mut self.of[at]
+        self.of.entry(number).or_default()
     }
 
     /// A job will do no more; it is late if that is after its absolute deadline.
@@ -256,6 +254,8 @@ impl Sink for Checker {
             }
             // Told once more when it is over.
             Kind::Overrun { .. } => {}
+            // Of the budget, not of the job.
+            Kind::Replenish { .. } | Kind::Throttle { .. } | Kind::Unthrottle => {}
             Kind::Skip { jobs } => self.skipped(number, job, release, jobs, at),
             Kind::Abort | Kind::Contained => {
                 account.begun = None;
@@ -274,25 +274,35 @@ impl Sink for Checker {
 }
 
 impl Checker {
-    /// Jobs that will never begin; those whose deadline has passed are late.
+    /// Jobs that will never begin; those whose deadline has come are late, the others were given up.
     fn skipped(&mut self, number: u32, first: JobId, release: Instant, jobs: u64, at: Instant) {
         let Promise { period, relative_deadline, .. } = self.account(number).promise;
-        let Some(apart) = period.or(relative_deadline).filter(|apart| !apart.is_zero()) else {
+        let Some(relative_deadline) = relative_deadline else { return };
+        let apart = period.unwrap_or(relative_deadline).as_nanos().max(1);
+        let deadline = release.saturating_add(relative_deadline);
+        if at < deadline {
             return;
-        };
-        // Those not due yet were given up, not late: no more of them than time for is looked at.
-        let due = at.saturating_since(release).as_nanos() / apart.as_nanos() + 1;
-        for nth in 0..jobs.min(due) {
-            let job = JobId { index: first.index.saturating_add(nth), ..first };
-            let release = release.saturating_add(apart.checked_mul(nth).unwrap_or(Duration::MAX));
-            if self.late.len() < MOST_LATE {
-                self.over(number, job, release, at);
-            } else {
-                self.account(number).late += 1;
-            }
         }
+        let late = (at.saturating_since(deadline).as_nanos() / apart).saturating_add(1).min(jobs);
+        // However many a file says there are, no more than these are looked at one by one.
+        let told = late.min(MOST_LATE.saturating_sub(self.late.len()) as u64);
+        for nth in 0..told {
+            let job = JobId { index: first.index.saturating_add(nth), ..first };
+            let after = Duration::from_nanos(apart.saturating_mul(nth));
+            let release = release.saturating_add(after);
+            // At its deadline exactly it is not complete by then.
+            let deadline = release.saturating_add(relative_deadline);
+            self.over(
+                number,
+                job,
+                release,
+                at.max(deadline.saturating_add(Duration::from_nanos(1))),
+            );
+        }
+        let account = self.account(number);
+        account.late = account.late.saturating_add(late - told);
     }
 }
 
 /// Late jobs kept for [`Checker::take_late`]; more are counted only.
-const MOST_LATE: usize = 1 << 20;
+const MOST_LATE: usize = 1 << 16;

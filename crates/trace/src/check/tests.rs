@@ -83,7 +83,7 @@ fn events_that_cannot_be_true_together_are_noticed() {
     let mut checker = promised();
     checker.lost(1);
     checker.record(event(0, 0, 1, Kind::Complete));
-    assert_eq!(checker.of[0].contradiction, None);
+    assert_eq!(checker.of[&0].contradiction, None);
 }
 
 #[test]
@@ -92,6 +92,12 @@ fn jobs_that_ended_otherwise_are_late_once_their_deadline_has_passed() {
     checker.record(event(0, 0, 35 * MS, Kind::Overrun { jobs: 3 }));
     checker.record(event(0, 0, 35 * MS, Kind::Skip { jobs: 9 }));
     assert_eq!(checker.judge(0).late, 3);
+    let mut hostile = promised();
+    hostile.record(event(0, 0, u64::MAX, Kind::Skip { jobs: u64::MAX }));
+    assert_eq!(hostile.judge(0).late, (u64::MAX - 10 * MS) / (10 * MS) + 1);
+    let mut at_its_deadline = promised();
+    at_its_deadline.record(event(0, 0, 10 * MS, Kind::Skip { jobs: 2 }));
+    assert_eq!(at_its_deadline.judge(0).late, 1);
     checker.record(event(9, 90 * MS, 90 * MS, Kind::Start));
     checker.record(event(9, 90 * MS, 100 * MS, Kind::Abort));
     assert_eq!(checker.judge(0).late, 4);

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use punctual_model::{Duration, Instant, Service};
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Verdict;
 use crate::event::Event;
 use crate::subject::{Promise, Subject, SubjectKind};
 
@@ -20,6 +21,8 @@ pub enum Block {
     Events(Vec<Event>),
     /// Events were lost.
     Lost(Lost),
+    /// Why a job was late, as the kernel's evidence had it.
+    Verdict(Verdict),
     /// The run ended at this instant and the trace is whole.
     End(Instant),
     /// A kind that a later version writes beside what this one knows.

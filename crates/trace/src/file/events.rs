@@ -1,13 +1,14 @@
 //! Events as differences.
 //!
-//! An event is a number whose lowest four bits are its kind and whose fifth says whether a count
-//! follows; the nanoseconds since the event before it; its subject; and, relative to the newest job of
-//! that subject in this block, the difference in the job's number and in its release (the latter left
-//! out where the number is the same). Differences are signed where they can be negative.
+//! An event is a number whose lowest four bits are its kind and whose fifth says whether it is of
+//! another job than the event of its subject before; the nanoseconds since the event before it; its
+//! subject; where it is of another job, the differences in the job's number and in its release, from
+//! the job before of that subject in this block; and a count or amount, where the kind has one.
+//! Differences are signed where they can be negative.
 
 use alloc::vec::Vec;
 
-use punctual_model::{Instant, JobId};
+use punctual_model::{Instant, JobId, Service};
 
 use crate::event::{Event, Kind};
 
@@ -39,6 +40,7 @@ impl Newest {
     }
 }
 
+/// Its number, and its count or amount if it has one.
 fn code(kind: Kind) -> (u8, Option<u64>) {
     match kind {
         Kind::Start => (0, None),
@@ -49,25 +51,31 @@ fn code(kind: Kind) -> (u8, Option<u64>) {
         Kind::Skip { jobs } => (5, Some(jobs)),
         Kind::Abort => (6, None),
         Kind::Contained => (7, None),
+        Kind::Replenish { budget } => (8, Some(budget.as_nanos())),
+        Kind::Throttle { left } => (9, Some(left.as_nanos())),
+        Kind::Unthrottle => (10, None),
     }
 }
 
-fn kind(code: u8, jobs: u64) -> Option<Kind> {
+fn kind(code: u8, value: u64) -> Option<Kind> {
     Some(match code {
         0 => Kind::Start,
         1 => Kind::GiveWay,
         2 => Kind::Resume,
         3 => Kind::Complete,
-        4 => Kind::Overrun { jobs },
-        5 => Kind::Skip { jobs },
+        4 => Kind::Overrun { jobs: value },
+        5 => Kind::Skip { jobs: value },
         6 => Kind::Abort,
         7 => Kind::Contained,
+        8 => Kind::Replenish { budget: Service::from_nanos(value) },
+        9 => Kind::Throttle { left: Service::from_nanos(value) },
+        10 => Kind::Unthrottle,
         _ => return None,
     })
 }
 
 fn counts(code: u8) -> bool {
-    matches!(code, 4 | 5)
+    matches!(code, 4 | 5 | 8 | 9)
 }
 
 /// Appends these events.
@@ -76,7 +84,7 @@ pub(super) fn encode(events: &[Event], out: &mut Vec<u8>) {
     let mut at = 0;
     put(out, events.len() as u64);
     for event in events {
-        let (code, jobs) = code(event.kind);
+        let (code, value) = code(event.kind);
         let last = newest.of(event.job.task);
         let new_job = event.job.index != last.index || event.release.as_nanos() != last.release;
         out.push(code | u8::from(new_job) << 4);
@@ -88,8 +96,8 @@ pub(super) fn encode(events: &[Event], out: &mut Vec<u8>) {
             put_signed(out, event.release.as_nanos().wrapping_sub(last.release));
             *last = Last { index: event.job.index, release: event.release.as_nanos() };
         }
-        if let Some(jobs) = jobs {
-            put(out, jobs);
+        if let Some(value) = value {
+            put(out, value);
         }
         at = now;
     }
@@ -117,12 +125,12 @@ pub(super) fn decode(payload: &[u8]) -> Option<Vec<Event>> {
             last.index = last.index.wrapping_add(take_signed(&mut rest)?);
             last.release = last.release.wrapping_add(take_signed(&mut rest)?);
         }
-        let jobs = if counts(code) { take(&mut rest)? } else { 0 };
+        let value = if counts(code) { take(&mut rest)? } else { 0 };
         events.push(Event {
             at: Instant::from_nanos(at),
             job: JobId { task, index: last.index },
             release: Instant::from_nanos(last.release),
-            kind: kind(code, jobs)?,
+            kind: kind(code, value)?,
         });
     }
     rest.is_empty().then_some(events)

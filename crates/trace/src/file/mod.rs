@@ -21,6 +21,7 @@ mod frame;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod writer;
 
 pub use block::{Block, Lost, Run};

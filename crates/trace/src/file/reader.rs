@@ -2,6 +2,7 @@
 
 use super::block::{Block, WireSubject};
 use super::frame::{self, Damage, Found, PREAMBLE};
+use super::verdict::WireVerdict;
 use super::{events, writer};
 
 /// Where a reader is in a file. The bytes are the caller's: a mapped file, one read into memory, or
@@ -91,6 +92,7 @@ fn understand(kind: u8, payload: &[u8]) -> Option<Block> {
         writer::SUBJECT => whole::<WireSubject>(payload)?.block(),
         writer::EVENTS => Block::Events(events::decode(payload)?),
         writer::LOST => Block::Lost(whole(payload)?),
+        writer::VERDICT => Block::Verdict(whole::<WireVerdict>(payload)?.verdict()),
         writer::END => Block::End(punctual_model::Instant::from_nanos(whole(payload)?)),
         _ => Block::Unknown { kind, bytes: payload.len() },
     })

@@ -7,7 +7,9 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::cause::{LateJob, Share, Spent, Throttler, Verdict};
 use crate::event::{Event, Kind};
+use crate::kernel::{Class, Interrupt, Seen};
 use crate::subject::{Promise, Subject, SubjectKind};
 
 fn draw(rng: &mut impl Rng, count: usize) -> Vec<Event> {
@@ -18,7 +20,7 @@ fn draw(rng: &mut impl Rng, count: usize) -> Vec<Event> {
             at += rng.random_range(0..100_000);
             index += rng.random_range(0..3);
             let release = at.wrapping_sub(rng.random_range(0..1_000_000));
-            let kind = match rng.random_range(0..8) {
+            let kind = match rng.random_range(0..11) {
                 0 => Kind::Start,
                 1 => Kind::GiveWay,
                 2 => Kind::Resume,
@@ -26,13 +28,63 @@ fn draw(rng: &mut impl Rng, count: usize) -> Vec<Event> {
                 4 => Kind::Overrun { jobs: rng.random() },
                 5 => Kind::Skip { jobs: rng.random_range(1..5) },
                 6 => Kind::Abort,
-                _ => Kind::Contained,
+                7 => Kind::Contained,
+                8 => Kind::Replenish { budget: Service::from_nanos(rng.random()) },
+                9 => Kind::Throttle { left: Service::from_nanos(rng.random_range(0..9)) },
+                _ => Kind::Unthrottle,
             };
             let task = rng.random_range(0..20);
             let job = JobId { task, index };
             Event { at: Instant::from_nanos(at), job, release: Instant::from_nanos(release), kind }
         })
         .collect()
+}
+
+/// One of each cause, and one without any.
+fn verdicts() -> [Verdict; 2] {
+    let seen = |class| Seen { tid: 4711, comm: "other one".into(), class };
+    let blocked = |waker| Spent::Blocked { syscall: Some(202), uninterruptible: true, waker };
+    let causes = [
+        Spent::Own,
+        Spent::Other(seen(Class::RealTime(99))),
+        Spent::Other(seen(Class::Deadline)),
+        Spent::Other(seen(Class::Ordinary)),
+        Spent::Other(seen(Class::Idle)),
+        Spent::HardIrq(Interrupt::Line(7)),
+        Spent::HardIrq(Interrupt::LocalTimer),
+        Spent::HardIrq(Interrupt::FromCpu),
+        Spent::HardIrq(Interrupt::Vector(251)),
+        Spent::SoftIrq(3),
+        Spent::LateTimer,
+        Spent::Throttled(Throttler::Kernel),
+        Spent::Throttled(Throttler::Punctual),
+        Spent::PageFault,
+        blocked(None),
+        blocked(Some(seen(Class::Ordinary))),
+        Spent::Stolen,
+        Spent::Switching,
+        Spent::Unknown,
+        Spent::Subject(8),
+    ];
+    let at = Instant::from_nanos;
+    let share = |(nth, cause): (usize, Spent)| Share {
+        cause,
+        took: Duration::from_nanos(nth as u64 * 1000),
+        times: 2,
+        longest_at: at(7),
+        share: Duration::from_nanos(100 - nth as u64),
+    };
+    let late = LateJob {
+        job: JobId { task: 3, index: 9 },
+        release: at(5),
+        absolute_deadline: at(10),
+        end: at(1_000),
+        wcet: Some(Service::from_nanos(3)),
+    };
+    let shares = causes.into_iter().enumerate().map(share).collect();
+    let own = Duration::from_nanos(3);
+    let bare = LateJob { wcet: None, ..late };
+    [Verdict { late, own, shares }, Verdict { late: bare, own, shares: Vec::new() }]
 }
 
 fn sample() -> (Vec<Block>, Vec<u8>) {
@@ -64,6 +116,10 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
         let lost = Lost::new(Instant::from_nanos(9), count as u64);
         writer.lost(lost);
         blocks.push(Block::Lost(lost));
+    }
+    for verdict in verdicts() {
+        writer.verdict(&verdict);
+        blocks.push(Block::Verdict(verdict));
     }
     writer.end(Instant::MAX);
     blocks.push(Block::End(Instant::MAX));

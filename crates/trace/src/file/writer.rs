@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use punctual_model::Instant;
 
 use super::block::{Lost, Run, WireSubject};
+use super::verdict::WireVerdict;
 use super::{events, frame};
+use crate::cause::Verdict;
 use crate::event::Event;
 use crate::subject::Subject;
 
@@ -16,6 +18,7 @@ pub(super) const SUBJECT: u8 = 2;
 pub(super) const EVENTS: u8 = 3;
 pub(super) const LOST: u8 = 4;
 pub(super) const END: u8 = 5;
+pub(super) const VERDICT: u8 = 6;
 
 /// Collects bytes to append to the file.
 ///
@@ -79,6 +82,11 @@ impl Writer {
     /// So many events were lost since the last block.
     pub fn lost(&mut self, lost: Lost) {
         frame::append(&mut self.out, LOST, |out| put(out, &lost));
+    }
+
+    /// Why a job of a subject was late. Beyond some thousands the smallest causes are left out.
+    pub fn verdict(&mut self, verdict: &Verdict) {
+        frame::append(&mut self.out, VERDICT, |out| put(out, &WireVerdict::of(verdict)));
     }
 
     /// The run is over and everything that is known has been written.

@@ -1,5 +1,6 @@
 //! The contexts of the study (§5), as this kernel has them.
 
+use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, Service};
 use punctual_runtime::callback;
 
@@ -52,21 +53,55 @@ impl Context {
 
     /// In words.
     pub fn words(self) -> String {
-        let reservation = reservation();
-        match self {
-            Self::None => "no modem".into(),
-            Self::Interrupt => "BPF in the hard interrupt of a perf software clock".into(),
-            Self::Softirq => "BPF in the softirq of a bpf_timer".into(),
-            Self::Ordinary => "native, a thread of SCHED_OTHER".into(),
-            Self::RealTime => format!("native, a thread of SCHED_FIFO {DRIVER_PRIORITY}"),
-            Self::ReservedHard => format!("native, {reservation} of SCHED_DEADLINE"),
-            Self::ReservedSoft => format!("native, {reservation} of a timetable, soft"),
+        match (self, self.place()) {
+            (_, Some(place)) => format!("native, {}", place.words()),
+            (Self::Interrupt, _) => "BPF in the hard interrupt of a perf software clock".into(),
+            (Self::Softirq, _) => "BPF in the softirq of a bpf_timer".into(),
+            _ => "no modem".into(),
         }
     }
 
     /// Whether the core runs in the kernel's BPF machine.
     pub fn is_in_kernel(self) -> bool {
         matches!(self, Self::Interrupt | Self::Softirq)
+    }
+
+    /// The thread, where it is one.
+    pub fn place(self) -> Option<Place> {
+        Some(match self {
+            Self::None | Self::Interrupt | Self::Softirq => return None,
+            Self::Ordinary => Place::Ordinary,
+            Self::RealTime => Place::RealTime,
+            Self::ReservedHard => Place::Reserved(reservation(), Enforcement::Hard),
+            Self::ReservedSoft => Place::Reserved(reservation(), Enforcement::Soft),
+        })
+    }
+}
+
+/// What a driver's thread runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A thread like any other.
+    Ordinary,
+    /// A real-time priority.
+    RealTime,
+    /// X in every Y: hard of SCHED_DEADLINE, soft of our timetable.
+    Reserved(Reservation, Enforcement),
+}
+
+impl Place {
+    /// In words.
+    pub fn words(self) -> String {
+        match self {
+            Self::Ordinary => "a thread of SCHED_OTHER".into(),
+            Self::RealTime => format!("a thread of SCHED_FIFO {DRIVER_PRIORITY}"),
+            Self::Reserved(reservation, Enforcement::Hard) => {
+                format!("{reservation} of SCHED_DEADLINE")
+            }
+            Self::Reserved(reservation, Enforcement::Soft) => {
+                format!("{reservation} of a timetable, soft")
+            }
+        }
     }
 }
 

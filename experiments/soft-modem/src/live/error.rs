@@ -72,4 +72,20 @@ pub enum Error {
         /// What the system says.
         why: io::Error,
     },
+    /// What was kept before cannot be read.
+    #[error("{}: cannot be read: {why}", path.display())]
+    Kept {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No context of that name.
+    #[error("there is no context \"{name}\"; there are: {known}")]
+    NoSuchContext {
+        /// What was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
 }

@@ -6,7 +6,7 @@ use punctual_linux::{clock, host};
 use punctual_model::Duration;
 use punctual_softmodem::fsk::Recording;
 
-use super::context::Context;
+use super::context::{Context, Place};
 use super::plan::Plan;
 use super::record::Served;
 use super::report::{ContextReport, DriverReport};
@@ -37,7 +37,8 @@ impl Lab<'_> {
                 (seen, self.in_kernel.clone().map(|plan| Run { context, plan, served }))
             }
             _ => {
-                let (seen, served) = self.in_thread(context)?;
+                let place = context.place().expect("what is not in the kernel is a thread");
+                let (seen, served) = self.in_thread(place)?;
                 (seen, Some(Run { context, plan: self.native.clone(), served }))
             }
         };
@@ -74,10 +75,10 @@ impl Lab<'_> {
         Ok((callback.stop(), served))
     }
 
-    fn in_thread(&self, context: Context) -> Result<(wakeups::Seen, Served), Error> {
+    fn in_thread(&self, place: Place) -> Result<(wakeups::Seen, Served), Error> {
         let plan = &self.native;
         // Before the competitors: among them an ordinary thread would take seconds to begin.
-        let ready = threads::ready(context, self.cpu, self.args.lines, plan, &self.recording)?;
+        let ready = threads::core(place, self.cpu, self.args.lines, plan, &self.recording)?;
         let _competitors = self.competitors()?;
         let callback = Wakeups::start(ready.cpu.unwrap_or(self.cpu), plan.length())?;
         let served = ready.run(clock::now() + LEAD_IN);

@@ -1,23 +1,28 @@
 //! The study on this host: one call, served in each context in turn, and what that does to others.
 //!
 //! - [`plan`]: the phases of the call, and how much work an interrupt is.
-//! - [`context`]: where the driver runs.
+//! - [`context`]: where the driver runs; [`follower`]: the thread that follows it.
 //! - [`kernel`], [`threads`]: the driver there; [`record`]: its services.
 //! - `lab`: one call in one context, among competitors.
 //! - [`sizing`]: what the modem core costs here.
 //! - [`wakeups`]: the coexisting callback.
 //! - [`report`], [`tables`]: what that amounts to.
+//! - [`library`]: the library's modems, in every context that is a thread.
+//! - [`transfers`]: ten files in each, in more contexts.
 
 pub mod context;
 mod error;
+pub mod follower;
 pub mod kernel;
 mod lab;
+pub mod library;
 pub mod plan;
 pub mod record;
 pub mod report;
 pub mod sizing;
 pub mod tables;
 pub mod threads;
+pub mod transfers;
 pub mod wakeups;
 
 use std::fs;
@@ -26,13 +31,13 @@ use std::path::{Path, PathBuf};
 
 use modem_call::competitors::Competitors;
 use punctual_bpf::Object;
-use punctual_linux::sched::{self, Class, Restore};
-use punctual_linux::{clock, host, memory, thread};
-use punctual_model::{Duration, Instant, Service};
+use punctual_linux::thread;
+use punctual_model::{Duration, Service};
 use punctual_softmodem::LineQuality;
 use punctual_softmodem::fsk::Recording;
 
-use context::{Context, DRIVER_PRIORITY};
+use context::Context;
+use follower::Follower;
 use plan::Plan;
 use record::Served;
 use report::{ContextReport, Report};
@@ -56,9 +61,13 @@ pub struct Args {
     #[arg(long)]
     pub cpu: Option<usize>,
     /// Draws the noise of the line
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(..1_000_000))]
     pub seed: u64,
-    /// Also write live.json, live.txt, services.csv and callback_gaps.csv into this folder
+    /// Only these modems
+    #[arg(long)]
+    pub modems: Option<Modems>,
+    /// Also write live.json, live.txt, services.csv, callback_gaps.csv, library.json and library.txt into
+    /// this folder
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
     /// Print JSON
@@ -66,26 +75,60 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Of the thread that follows the call: above the driver, so that no phase is late, and asleep.
-const FOLLOWER_PRIORITY: u8 = DRIVER_PRIORITY + 5;
+/// Which modems a driver serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Modems {
+    /// The integer core, in every context
+    Core,
+    /// The library's, in every context that is a thread
+    Library,
+}
 
 /// Runs it, prints it, and writes it.
 pub fn main(args: &Args) -> Result<(), Error> {
-    let (report, runs) = run(args, &mut |context| eprintln!("{context} …"))?;
-    let text = tables::text(&report);
-    // Whole numbers, words and lists of them: JSON has them all.
-    let json = serde_json::to_string_pretty(&report).expect("a report can be written") + "\n";
-    if let Some(folder) = &args.results {
-        write(folder, "live.json", json.as_bytes())?;
-        write(folder, "live.txt", text.as_bytes())?;
-        for sheet in [tables::services(&runs), tables::gaps(&report)] {
-            write(folder, &sheet.file(), &sheet.to_csv())?;
+    let follower = Follower::enter(args.cpu)?;
+    let tell = &mut |what: &str| eprintln!("{what} …");
+    let (mut text, mut json) = (String::new(), serde_json::Map::new());
+    if args.modems != Some(Modems::Library) {
+        let (report, runs) = run(args, &follower, tell)?;
+        let page = tables::text(&report);
+        json.insert("core".into(), kept(args, "live", &report, &page)?);
+        if let Some(folder) = &args.results {
+            for sheet in [tables::services(&runs), tables::gaps(&report)] {
+                write(folder, &sheet.file(), &sheet.to_csv())?;
+            }
         }
+        text += &page;
     }
-    let page = if args.json { json } else { text };
-    let printed = io::stdout().write_all(page.as_bytes());
-    // Who has seen enough closes the pipe.
-    match printed {
+    if args.modems != Some(Modems::Core) {
+        let report = library::run(args, &follower, tell)?;
+        let page = library::tables::text(&report);
+        json.insert("library".into(), kept(args, "library", &report, &page)?);
+        text += &page;
+    }
+    drop(follower);
+    print(&if args.json { format!("{:#}\n", serde_json::Value::Object(json)) } else { text })
+}
+
+/// Writes a report as JSON and as text, and gives it as JSON.
+fn kept(
+    args: &Args,
+    name: &str,
+    report: &impl serde::Serialize,
+    text: &str,
+) -> Result<serde_json::Value, Error> {
+    // Whole numbers, words and lists of them: JSON has them all.
+    let json = serde_json::to_string_pretty(report).expect("a report can be written") + "\n";
+    if let Some(folder) = &args.results {
+        write(folder, &format!("{name}.json"), json.as_bytes())?;
+        write(folder, &format!("{name}.txt"), text.as_bytes())?;
+    }
+    Ok(serde_json::to_value(report).expect("it has been written"))
+}
+
+fn print(page: &str) -> Result<(), Error> {
+    match io::stdout().write_all(page.as_bytes()) {
+        // Who has seen enough closes the pipe.
         Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
             Err(Error::Results { path: "standard output".into(), why })
         }
@@ -111,25 +154,22 @@ pub struct Run {
     pub served: Served,
 }
 
-/// Runs every context; the report, and the services of each context that was run.
+/// Runs the integer core in every context; the report, and the services of each context that was run.
 ///
 /// # Errors
 /// An [`Error`] if nothing can be measured here at all. A context that cannot be run is in the report,
 /// with the reason.
-pub fn run(args: &Args, tell: &mut dyn FnMut(&str)) -> Result<(Report, Vec<Run>), Error> {
-    // A page fault is a disk access in the middle of a service. Without the right to lock it runs too.
-    let _locked = memory::lock_all();
-    // Known before anything is measured.
-    sched::try_out(Class::Fifo { priority: FOLLOWER_PRIORITY })?;
-    let restore = Restore::current()?;
+pub fn run(
+    args: &Args,
+    follower: &Follower,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(Report, Vec<Run>), Error> {
     let lines = args.lines;
     let recording = Recording::of_far_end(LineQuality::default(), args.seed);
     let length = Duration::from_secs(args.seconds);
 
     tell("measuring what the core costs");
-    let cpu = args.cpu.unwrap_or_else(suitable_cpu);
-    // What it starts begins as ordinary threads: competitors that spin above everybody end a host.
-    sched::set_resetting(thread::current(), Class::Fifo { priority: FOLLOWER_PRIORITY })?;
+    let cpu = follower.cpu;
     let object = kernel::load(lines, &recording);
     let (native_pass, kernel_pass) = measure_core(args, cpu, &recording, &object)?;
     let lab = Lab {
@@ -140,7 +180,6 @@ pub fn run(args: &Args, tell: &mut dyn FnMut(&str)) -> Result<(Report, Vec<Run>)
         native: Plan::new(length, native_pass),
         in_kernel: kernel_pass.map(|pass| Plan::new(length, pass)),
     };
-    let began = clock::now();
     let (mut contexts, mut runs) = (Vec::new(), Vec::new());
     for context in Context::ALL {
         tell(context.name());
@@ -152,9 +191,8 @@ pub fn run(args: &Args, tell: &mut dyn FnMut(&str)) -> Result<(Report, Vec<Run>)
             Err(why) => contexts.push(ContextReport::absent(context, why.to_string())),
         }
     }
-    drop(restore);
     let report = Report {
-        host: machine(began),
+        host: follower.machine(),
         cpu,
         competitors_per_cpu: usize::from(args.competitors),
         lines,
@@ -185,28 +223,4 @@ fn measure_core(
     };
     thread::set_affinity(&before)?;
     Ok((native, kernel.transpose()?))
-}
-
-/// The last CPU on which an interrupt was seen; if there is none, the last.
-fn suitable_cpu() -> usize {
-    let cpus = thread::affinity();
-    let works =
-        |cpu: &&usize| punctual_bpf::probe::on(**cpu).is_ok_and(|f| f.hard_interrupt.works());
-    cpus.iter().rev().find(works).or(cpus.last()).copied().unwrap_or(0)
-}
-
-fn machine(began: Instant) -> String {
-    let machine = host::machine();
-    let virtualisation = match machine.virtualisation {
-        host::Virtualisation::NoneSeen => "no hypervisor seen".to_owned(),
-        host::Virtualisation::Under(name) => format!("under {name}"),
-    };
-    let took = clock::now().saturating_since(began);
-    format!(
-        "Linux {} (preemption: {}), {} CPUs, {virtualisation}; the calls took {:.0} s.",
-        machine.kernel_release,
-        machine.preemption.as_deref().unwrap_or("not known"),
-        machine.cpus_online,
-        took.as_secs_f64(),
-    )
 }

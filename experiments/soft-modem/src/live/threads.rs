@@ -4,39 +4,37 @@ use std::sync::mpsc;
 
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
-use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant};
 use punctual_runtime::reservation::{Reservations, Reserved};
 use punctual_softmodem::fsk::{Line, Recording};
 
 use super::Error;
-use super::context::{Context, DRIVER_PRIORITY, reservation};
+use super::context::{DRIVER_PRIORITY, Place};
 use super::plan::Plan;
 use super::record::{Served, Service, position};
 
 /// A driver's thread that is ready, and waits to be told when sample 0 begins.
-pub struct Ready {
+pub struct Ready<R> {
     /// The CPU that it may run on only, if there is one.
     pub cpu: Option<usize>,
     go: mpsc::SyncSender<Instant>,
-    thread: std::thread::JoinHandle<Served>,
+    thread: std::thread::JoinHandle<Option<R>>,
 }
 
-/// Starts the thread and puts it into its class. `cpu`: where a thread runs that is not reserved.
-pub fn ready(
-    context: Context,
+/// Starts a thread, lets it `prepare`, and puts it into its class. Told to, it will `drive`. `cpu`:
+/// where a thread runs that is not reserved.
+pub fn ready<B, R: Send + 'static>(
+    place: Place,
     cpu: usize,
-    lines: u32,
-    plan: &Plan,
-    recording: &Recording,
-) -> Result<Ready, Error> {
+    prepare: impl FnOnce() -> B + Send + 'static,
+    drive: impl FnOnce(B, Instant) -> R + Send + 'static,
+) -> Result<Ready<R>, Error> {
     let (go, wait) = mpsc::sync_channel(1);
     let (say, told) = mpsc::sync_channel::<Result<Option<usize>, Error>>(1);
-    let (plan, recording) = (plan.clone(), recording.clone());
     let body = move || {
-        let mut bank: Vec<Line> = (0..lines).map(Line::new).collect();
+        let bank = prepare();
         // Held until the thread ends; a thread leaves its class by itself.
-        let entered = enter(context, cpu);
+        let entered = enter(place, cpu);
         let (answer, _reserved) = match entered {
             Ok((cpu, reserved)) => (Ok(cpu), reserved),
             Err(why) => (Err(why), None),
@@ -45,8 +43,8 @@ pub fn ready(
         // The other end waits for exactly this message.
         let _ = say.send(answer);
         match wait.recv() {
-            Ok(start) if may_run => drive(&mut bank, &recording, &plan, start),
-            _ => Served::default(),
+            Ok(start) if may_run => Some(drive(bank, start)),
+            _ => None,
         }
     };
     let thread = std::thread::Builder::new().name("driver".into()).spawn(body)?;
@@ -57,34 +55,44 @@ pub fn ready(
     }
 }
 
-impl Ready {
-    /// Sample 0 begins then; what was served when the call is over.
-    pub fn run(self, start: Instant) -> Served {
+impl<R> Ready<R> {
+    /// Sample 0 begins then; what became of it when the call is over.
+    pub fn run(self, start: Instant) -> R {
         // The thread waits for exactly this message.
         let _ = self.go.send(start);
-        self.thread.join().expect("the driver does not panic")
+        let done = self.thread.join().expect("the driver does not panic");
+        done.expect("it has its class and was told when")
     }
 }
 
-/// Enters the class of the context; the CPU, and what holds a reservation.
-fn enter(context: Context, cpu: usize) -> Result<(Option<usize>, Option<Reserved>), Error> {
-    let enforcement = match context {
-        Context::ReservedHard => Enforcement::Hard,
-        Context::ReservedSoft => Enforcement::Soft,
-        _ => {
-            thread::pin_to(cpu)?;
-            // Said in both cases: a thread begins in the class of the one that made it.
-            let class = match context {
-                Context::RealTime => Class::Fifo { priority: DRIVER_PRIORITY },
-                _ => Class::Other { nice: 0 },
-            };
-            sched::set(thread::current(), class)?;
-            return Ok((Some(cpu), None));
+/// Enters the class; the CPU, and what holds a reservation.
+fn enter(place: Place, cpu: usize) -> Result<(Option<usize>, Option<Reserved>), Error> {
+    let class = match place {
+        Place::RealTime => Class::Fifo { priority: DRIVER_PRIORITY },
+        // Said too: a thread begins in the class of the one that made it.
+        Place::Ordinary => Class::Other { nice: 0 },
+        Place::Reserved(reservation, enforcement) => {
+            let reservations = Reservations::new()?;
+            let reserved = Reserved::current(&reservations, reservation, enforcement, false)?;
+            return Ok((reserved.cpu(), Some(reserved)));
         }
     };
-    let reservations = Reservations::new()?;
-    let reserved = Reserved::current(&reservations, reservation(), enforcement, false)?;
-    Ok((reserved.cpu(), Some(reserved)))
+    thread::pin_to(cpu)?;
+    sched::set(thread::current(), class)?;
+    Ok((Some(cpu), None))
+}
+
+/// Readies the integer core's driver.
+pub fn core(
+    place: Place,
+    cpu: usize,
+    lines: u32,
+    plan: &Plan,
+    recording: &Recording,
+) -> Result<Ready<Served>, Error> {
+    let (plan, recording) = (plan.clone(), recording.clone());
+    let prepare = move || (0..lines).map(Line::new).collect::<Vec<Line>>();
+    ready(place, cpu, prepare, move |mut bank, start| drive(&mut bank, &recording, &plan, start))
 }
 
 /// Serves at every interrupt. One that comes while another is served is served with it, since a

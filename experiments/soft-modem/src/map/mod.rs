@@ -191,7 +191,7 @@ impl Results {
 
     /// The page, live results of `folder` beside these.
     fn page(&self, folder: &Path) -> Page {
-        let (runs, notes) = page::live::find(folder);
+        let (live, notes) = page::live::find(folder);
         let mut sections = vec![
             page::map::section(&self.grid, &self.plane, &self.points),
             page::transfers::section(&self.rows, &self.transfers),
@@ -202,7 +202,7 @@ impl Results {
                 self.callbacks.clone(),
             ),
         ];
-        sections.extend(runs.iter().map(page::live::section));
+        sections.extend(live);
         page::page(notes, sections)
     }
 }

@@ -9,9 +9,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::study::TABLE_3;
+use crate::call::Transferred;
 use crate::virtual_time::contexts::Context;
 use crate::virtual_time::device::{Card, RING};
-use crate::virtual_time::transfer::{Transfer, Transferred, run};
+use crate::virtual_time::transfer::{Transfer, run};
 
 /// Transfers of each kind.
 pub const TRANSFERS: u64 = 10;

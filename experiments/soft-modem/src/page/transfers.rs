@@ -47,7 +47,8 @@ pub fn section(rows: &[Row], found: &[Found]) -> Section {
 
 fn successes(rows: &[Row], found: &[Found], variant: usize) -> Plot {
     let name = VARIANTS[variant].name;
-    let counts = found.iter().map(|one| statistics(&one.variants[variant]).2 as f64);
+    // Bars stand from the bottom up, and the first is to be at the top.
+    let counts = found.iter().rev().map(|one| statistics(&one.variants[variant]).2 as f64);
     Plot {
         title: format!("Transfers that succeeded, of {TRANSFERS}: {name}"),
         description: format!(
@@ -55,7 +56,7 @@ fn successes(rows: &[Row], found: &[Found], variant: usize) -> Plot {
              succeeded with {name}."
         ),
         x: Axis::new("transfers", 0.0, TRANSFERS as f64),
-        y: Axis::of_names("", rows.iter().map(|row| row.context.name()).collect()),
+        y: Axis::of_names("", rows.iter().rev().map(|row| row.context.name()).collect()),
         shape: Shape::Bars(counts.collect()),
     }
 }

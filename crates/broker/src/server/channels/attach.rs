@@ -55,6 +55,9 @@ impl Channels {
         if let Carried::Sent { key, .. } = &carried {
             self.keys[*key as usize] = Some(id);
         }
+        if let Some(traced) = &mut self.traced {
+            traced.attached(id, &want);
+        }
         if let Some(live) = self.live.get_mut(&id) {
             live.carried = carried;
         }

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::JoinHandle;
 
+use punctual_channel::server::events::Events;
 use punctual_channel::server::orders::{Desk, desk_and_post};
 use punctual_channel::server::receiver::thread::{Order, Report};
 use punctual_channel::server::receiver::{self, BestEffort, Receiver};
@@ -18,6 +19,7 @@ use punctual_model::Duration;
 use punctual_policy::link::ServiceOrder;
 use tracing::{info, warn};
 
+use super::traced::Tellers;
 use crate::config::{ChannelsConfig, WireKind};
 
 /// Above the guards of upcalls, which are above all upcalls.
@@ -47,7 +49,12 @@ pub(super) struct Carriers {
 
 impl Carriers {
     /// Starts them, in front of everything that may be promised to others but reservations.
-    pub(super) fn start(config: &ChannelsConfig, policer: Option<Policer>) -> io::Result<Self> {
+    pub(super) fn start(
+        config: &ChannelsConfig,
+        policer: Option<Policer>,
+        tellers: Option<Tellers>,
+    ) -> io::Result<Self> {
+        let (sent, received) = tellers.map(|it| (it.sender, it.receiver)).unzip();
         let wire = match config.wire {
             WireKind::Null => {
                 let link = config.reckoned_link();
@@ -67,8 +74,9 @@ impl Carriers {
             order: ServiceOrder::Deadline,
             room: config.room,
             wire,
+            events: sent,
         })?;
-        let receiver = ReceiverThread::start(config, policer)?;
+        let receiver = ReceiverThread::start(config, policer, received)?;
         for (tid, what) in [(sender.tid(), "sender"), (receiver.tid, "receiver")] {
             match sched::set(tid, Class::Fifo { priority: PRIORITY }) {
                 Ok(()) => info!(what, priority = PRIORITY, "channels' thread"),
@@ -104,7 +112,11 @@ pub(super) struct ReceiverThread {
 }
 
 impl ReceiverThread {
-    fn start(config: &ChannelsConfig, policer: Option<Policer>) -> io::Result<Self> {
+    fn start(
+        config: &ChannelsConfig,
+        policer: Option<Policer>,
+        events: Option<Events>,
+    ) -> io::Result<Self> {
         let (desk, post) = desk_and_post(ORDERS, 2 * config.room as usize + ORDERS)?;
         let best_effort = best_effort(config);
         let (tell, told) = std::sync::mpsc::sync_channel(1);
@@ -119,6 +131,9 @@ impl ReceiverThread {
             };
             if let Some(policer) = policer {
                 receiver.police_by(policer);
+            }
+            if let Some(events) = events {
+                receiver.tell_events(events);
             }
             let _ = tell.send(Ok(thread::current()));
             if let Err(errno) = receiver::thread::run(receiver, post) {

@@ -3,7 +3,7 @@
 //!
 //! - `requests`: what each message about channels does. `attach`: the queue, and what is made for it.
 //! - `news`: what the threads report; processes that end or come back.
-//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: files of strangers. `status`: what is told to those who look.
+//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: files of strangers. `status`: what is told to those who look. `traced`: the trace.
 
 mod attach;
 mod carriers;
@@ -13,6 +13,7 @@ mod news;
 mod requests;
 mod sockets;
 mod status;
+mod traced;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -29,6 +30,8 @@ use self::carriers::Carriers;
 pub(super) use self::discard::Discard;
 use self::disposal::Disposal;
 use self::sockets::Sockets;
+pub use self::traced::ChannelTrace;
+use self::traced::Traced;
 use crate::books::channels::ChannelBooks;
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
@@ -56,6 +59,8 @@ pub(super) struct Channels {
     /// What they were told last.
     told: (u64, u64),
     refused: u64,
+    /// Where what happens to each message goes, if anywhere.
+    traced: Option<Traced>,
 }
 
 /// A channel that is granted.
@@ -80,11 +85,16 @@ enum Carried {
 }
 
 impl Channels {
-    pub(super) fn start(config: &ChannelsConfig, discard: Discard) -> io::Result<Self> {
+    pub(super) fn start(
+        config: &ChannelsConfig,
+        discard: Discard,
+        trace: Option<Box<dyn ChannelTrace>>,
+    ) -> io::Result<Self> {
         let (policer, early_discard) = discard.into_parts();
+        let (traced, tellers) = trace.map(Traced::new).unzip();
         Ok(Self {
             books: ChannelBooks::new(config.clone()),
-            carriers: Carriers::start(config, policer)?,
+            carriers: Carriers::start(config, policer, tellers)?,
             disposal: Disposal::start()?,
             early_discard,
             sockets: Sockets::default(),
@@ -95,7 +105,22 @@ impl Channels {
             best_effort: BTreeSet::new(),
             told: (0, 0),
             refused: 0,
+            traced,
         })
+    }
+
+    /// What has happened since the last time goes into the trace.
+    pub(super) fn write_trace(&mut self) {
+        if let Some(traced) = &mut self.traced {
+            traced.write(&self.keys);
+        }
+    }
+
+    /// The trace is whole.
+    pub(super) fn end_trace(&mut self) {
+        if let Some(traced) = &mut self.traced {
+            traced.end(&self.keys);
+        }
     }
 
     /// Whether files may be received with a message of `peer` about this channel.
@@ -184,6 +209,8 @@ impl Channels {
         if let Some(live) = self.live.remove(&id)
             && let Carried::Sent { key, .. } = live.carried
         {
+            // What is told of this number is told of this channel.
+            self.write_trace();
             self.keys[key as usize] = None;
             self.free.push(key);
             self.sockets.forget(live.record.uid, &live.want);

@@ -162,6 +162,7 @@ impl Server {
     pub(in super::super) fn end_channels(&mut self, now: Instant) {
         let Some(channels) = &mut self.channels else { return };
         channels.disposal.tidy();
+        channels.write_trace();
         channels.release_what_is_spent(now);
         let due = |live: &LiveChannel| live.ends_at.is_some_and(|at| at <= now);
         let late: Vec<GrantId> =

@@ -14,7 +14,7 @@ use crate::wire::{ChannelStatus, ChannelTotals, ChannelsStatus, Counts, MAX_MESS
 const PAGE: usize = 48;
 
 impl Server {
-    /// Root sees everything, everyone else what is their own.
+    /// A page of the channels, of which a peer sees as many as of the grants.
     pub(in super::super) fn channels_status(
         &self,
         peer: &Peer,
@@ -23,7 +23,7 @@ impl Server {
         let Some(all) = &self.channels else {
             return ChannelsStatus { totals: None, channels: Vec::new(), more: false };
         };
-        let sees = |uid: u32| peer.uid == 0 || peer.uid == uid;
+        let sees = Self::sees(peer);
         let first = after.map_or(GrantId(0), |after| GrantId(after.0.saturating_add(1)));
         let mut channels = Vec::new();
         let mut more = false;

@@ -9,6 +9,7 @@ use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::Wake;
 
+use super::QUANTUM;
 use super::early::{Early, Seen};
 use super::error::{Ended, OpenError};
 use super::order::Urgency;
@@ -100,6 +101,10 @@ pub struct Channel {
     came_before: u64,
     /// Drops of the socket that are in the books, modulo 2³².
     drops: u32,
+    /// Messages received, ever.
+    messages: u64,
+    /// When those of this turn came; at most as many as datagrams are read in one.
+    resided: Vec<Instant>,
 }
 
 /// When a turn is, and how stamps become instants.
@@ -160,6 +165,8 @@ impl Channel {
             came: 0,
             came_before: 0,
             drops,
+            messages: 0,
+            resided: Vec::with_capacity(QUANTUM as usize),
         }
     }
 
@@ -278,6 +285,16 @@ impl Channel {
         let receipts = &mut self.opening.receipts;
         receipts.message(bytes, crate::account::Outcome::Received);
         receipts.resided(now.saturating_since(arrived));
+        self.messages += 1;
+        if self.resided.len() < self.resided.capacity() {
+            self.resided.push(arrived);
+        }
+    }
+
+    /// The messages of this turn, by their numbers, and when each came.
+    pub(super) fn of_this_turn(&mut self) -> impl Iterator<Item = (u64, Instant)> {
+        let first = self.messages - self.resided.len() as u64;
+        (first..).zip(self.resided.drain(..))
     }
 
     /// A message or a datagram broke the contract.

@@ -49,6 +49,8 @@ use punctual_linux::net::{Inbox, WallOffset};
 use punctual_model::Instant;
 use rustix::io::Errno;
 
+use crate::server::events::Events;
+
 pub use channel::{Channel, Opening};
 pub use error::{Ended, OpenError};
 use order::{Order, Seat};
@@ -80,6 +82,8 @@ pub struct Receiver {
     policer: Option<Policer>,
     inbox: Inbox,
     wall: Option<WallOffset>,
+    /// Who wants to know of each message.
+    events: Option<Events>,
 }
 
 #[derive(Debug)]
@@ -110,7 +114,14 @@ impl Receiver {
             policer: None,
             inbox: Inbox::new(QUANTUM as usize, 1 << 16),
             wall: None,
+            events: None,
         })
+    }
+
+    /// Tells of each message that is received from here on: a job of a task whose number is the lower
+    /// half of the channel's, released when it came to this host.
+    pub fn tell_events(&mut self, events: Events) {
+        self.events = Some(events);
     }
 
     /// Has best effort that is opened from here on policed before it costs, on the interfaces to which

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use punctual_model::channel::Framing;
 use punctual_model::{Duration, Instant};
+use punctual_trace::Kind;
 
 use super::channel::{Channel, Clocks, Next, Served};
 use super::error::Ended;
@@ -140,6 +141,13 @@ impl Receiver {
         };
         let Served { read, ended, .. } = served;
         let id = channel.id;
+        // As many as were ever granted: the number's lower half tells them apart.
+        let task = id as u32;
+        for (index, release) in channel.of_this_turn() {
+            if let Some(events) = &mut self.events {
+                events.tell(now, (task, index), release, Kind::Complete);
+            }
+        }
         if let Some(ended) = ended {
             return Some((Turn::Ended(id, self.close(now, id)?, ended), read));
         }

@@ -66,6 +66,8 @@ pub(super) struct Head {
     /// Counted from the channel's first.
     pub(super) number: u64,
     pub(super) logical: Instant,
+    /// Whether a part of it is on the link.
+    pub(super) begun: bool,
 }
 
 impl Channel {

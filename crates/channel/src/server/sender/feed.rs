@@ -58,7 +58,7 @@ impl<T: Transport<To = u32>> Sender<T> {
                     channel.vain = 0;
                     recorder.taken(bytes, logical, conforming);
                     channel.next = logical.saturating_add(terms.arrivals.min_inter_arrival());
-                    channel.head = Some(Head { position, bytes, number, logical });
+                    channel.head = Some(Head { position, bytes, number, logical, begun: false });
                     return;
                 }
                 Offered::TooEarly { conforms_at } => {

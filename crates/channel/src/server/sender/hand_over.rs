@@ -6,6 +6,7 @@ use punctual_linux::net::Place;
 use punctual_model::channel::Framing;
 use punctual_model::{Duration, Instant};
 use punctual_policy::outlet::{Block, Sent};
+use punctual_trace::Kind;
 
 use super::channel::Head;
 use super::{Channel, Opening, Sender};
@@ -47,6 +48,7 @@ impl<T: Transport<To = u32>> Sender<T> {
                 fragments(&mut self.transport, now, key, channel, head, block, packet_bytes)
             }
         };
+        let begins = !head.begun && taken.packets > 0;
         let outcome = match taken.stopped {
             None => of_sent(self.outlet.sent(now)),
             // What was taken is on the link. Why the rest was not is told again when it is tried alone.
@@ -67,16 +69,30 @@ impl<T: Transport<To = u32>> Sender<T> {
                 })
             }
         };
+        let mut event = |at, kind| {
+            if let Some(events) = &mut self.events {
+                events.tell(at, (key, head.number), head.logical, kind);
+            }
+        };
+        if begins {
+            event(now, Kind::Start);
+        }
         let Opening { takes, recorder, bell, .. } = &mut channel.opening;
         let handed_over = match outcome {
-            Outcome::More => return,
+            Outcome::More => {
+                channel.head = Some(Head { begun: head.begun || begins, ..head });
+                return;
+            }
             Outcome::Sent { leaves_by: ends } => {
                 let (bytes, logical, handed_over) = (head.bytes, head.logical, clock());
                 recorder.sent(Delivered { bytes, logical, handed_over, ends });
+                event(handed_over, Kind::Complete);
                 handed_over
             }
             Outcome::Lost(loss) => {
                 recorder.lost(loss);
+                let begun = head.begun || begins;
+                event(now, if begun { Kind::Abort } else { Kind::Skip { jobs: 1 } });
                 now
             }
         };

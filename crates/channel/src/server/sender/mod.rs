@@ -32,6 +32,7 @@ use punctual_policy::outlet::{Next, NoRoom, Outlet, Terms};
 use punctual_ring::frames::Corrupt;
 
 use crate::account::Loss;
+use crate::server::events::Events;
 use crate::transport::Transport;
 use channel::promised;
 pub use channel::{Channel, Opening};
@@ -91,6 +92,8 @@ pub struct Sender<T> {
     /// Those that ended by themselves and were not told of yet; never grows either.
     ended: Vec<(u32, Ended)>,
     transport: T,
+    /// Who wants to know of each message.
+    events: Option<Events>,
 }
 
 impl<T: Transport<To = u32>> Sender<T> {
@@ -105,7 +108,14 @@ impl<T: Transport<To = u32>> Sender<T> {
             again: BinaryHeap::with_capacity(room),
             ended: Vec::with_capacity(room),
             transport,
+            events: None,
         }
+    }
+
+    /// Tells of each message that is carried from here on: a job of a task whose number is the channel's,
+    /// released at its logical arrival. What no contract lets through is none.
+    pub fn tell_events(&mut self, events: Events) {
+        self.events = Some(events);
     }
 
     /// The transport, to give it what a channel needs there.

@@ -1,5 +1,7 @@
-//! What `soft-modem live` left: `live.json` and `services.csv` of a folder for each run.
+//! What `soft-modem live` left: `live.json` and `services.csv` of a folder for each run; and what else
+//! is there ([`library`]).
 
+mod library;
 mod plots;
 mod tables;
 
@@ -12,7 +14,7 @@ use punctual_sweep::plot::Plot;
 use crate::live::report::Report;
 
 /// One run with the folder it was found in.
-pub struct Run {
+struct Run {
     name: String,
     report: Report,
     services: Vec<Service>,
@@ -27,28 +29,30 @@ struct Service {
     pending: u64,
 }
 
-/// All runs below `folder`, at most two levels deep, in the order of their names; and a note for what
-/// is there and cannot be read.
-pub fn find(folder: &Path) -> (Vec<Run>, Vec<String>) {
-    let (mut runs, mut notes) = (Vec::new(), Vec::new());
+/// The sections of all runs below `folder`, at most two levels deep, in the order of their names; and a
+/// note for what is there and cannot be read.
+pub fn find(folder: &Path) -> (Vec<Section>, Vec<String>) {
+    let (mut sections, mut notes) = (Vec::new(), Vec::new());
     for place in folders(folder) {
         let file = place.join("live.json");
-        if !file.exists() {
-            continue;
+        if file.exists() {
+            match read(folder, &place) {
+                Ok(run) => sections.push(section(&run)),
+                Err(why) => notes.push(format!("Not shown: {}: {why}.", file.display())),
+            }
         }
-        match read(folder, &place) {
-            Ok(run) => runs.push(run),
-            Err(why) => notes.push(format!("Not shown: {}: {why}.", file.display())),
-        }
+        let (others, wrong) = library::sections(&name_of(folder, &place), &place);
+        sections.extend(others);
+        notes.extend(wrong);
     }
-    if runs.is_empty() {
+    if sections.is_empty() {
         notes.push(format!(
             "There are no live results below {}: this page has the study in virtual time only. \
              soft-modem live --results DIR makes some.",
             folder.display()
         ));
     }
-    (runs, notes)
+    (sections, notes)
 }
 
 fn folders(folder: &Path) -> Vec<PathBuf> {
@@ -77,8 +81,11 @@ fn read(root: &Path, place: &Path) -> Result<Run, String> {
         Err(why) if why.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(why) => return Err(format!("services.csv: {why}")),
     };
-    let name = place.strip_prefix(root).unwrap_or(place).display().to_string();
-    Ok(Run { name, report, services })
+    Ok(Run { name: name_of(root, place), report, services })
+}
+
+fn name_of(root: &Path, place: &Path) -> String {
+    place.strip_prefix(root).unwrap_or(place).display().to_string()
 }
 
 fn services(from: impl io::Read) -> Result<Vec<Service>, String> {
@@ -110,7 +117,7 @@ fn services(from: impl io::Read) -> Result<Vec<Service>, String> {
 }
 
 /// The section of one run.
-pub fn section(run: &Run) -> Section {
+fn section(run: &Run) -> Section {
     let report = &run.report;
     let mut about = vec![
         format!(
@@ -166,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_folder_without_results_says_so() {
-        let (runs, notes) = find(Path::new("/nonexistent"));
-        assert!(runs.is_empty());
+        let (sections, notes) = find(Path::new("/nonexistent"));
+        assert!(sections.is_empty());
         assert!(notes[0].contains("/nonexistent"), "{notes:?}");
     }
 }

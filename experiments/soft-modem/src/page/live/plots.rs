@@ -81,19 +81,25 @@ pub(super) fn pending(run: &Run) -> Option<Plot> {
     })
 }
 
-/// What a 1 ms callback saw (Figures 10 to 13, 16).
+/// What a 1 ms callback saw (Figures 10 to 13, 16): not as the study's histograms, seven of which hide
+/// each other, but summed up from the longest.
 pub(super) fn gaps(report: &Report) -> Option<Plot> {
     const LONGEST_MS: f64 = 6.0;
     let with = report.contexts.iter().filter(|context| !context.gaps.is_empty());
     let line = |context: &ContextReport| {
-        let mut points = Vec::new();
+        let mut left: u64 = context.gaps.iter().map(|(_, count)| count).sum();
+        let mut points = vec![Some((0.0, height(left)))];
         for &(bucket, count) in &context.gaps {
             let (from, to) = (millis(bucket * BUCKET_NS), millis((bucket + 1) * BUCKET_NS));
-            if from < LONGEST_MS && count > 0 {
-                let height = (count as f64).log10();
-                points.extend([Some((from, 0.0)), Some((from, height)), Some((to, height))]);
-                points.push(Some((to, 0.0)));
+            if to > LONGEST_MS {
+                break;
             }
+            points.push(Some((from, height(left))));
+            left -= count;
+            points.push(Some((to, height(left))));
+        }
+        if left > 0 {
+            points.push(Some((LONGEST_MS, height(left))));
         }
         Line { name: context.context.clone(), points }
     };
@@ -103,11 +109,17 @@ pub(super) fn gaps(report: &Report) -> Option<Plot> {
     Some(Plot {
         title: "Between two wake-ups of a 1 ms callback at top priority".into(),
         description: format!(
-            "How often two wake-ups were so far apart, in buckets of 50 µs, as powers of ten, a line \
-             for each context; above {LONGEST_MS} ms the table has the longest."
+            "How many wake-ups came so long after the one before, or longer, as powers of ten, a line \
+             for each context; a line at the right edge goes on beyond {LONGEST_MS} ms, where the table \
+             has the longest."
         ),
-        x: Axis::new("between wake-ups, ms", 0.0, LONGEST_MS),
+        x: Axis::new("since the wake-up before, ms", 0.0, LONGEST_MS),
         y: Axis::new("wake-ups, powers of ten", 0.0, heights().fold(0.5, f64::max) * 1.05),
         shape: Shape::Lines(lines),
     })
+}
+
+/// A count as a power of ten; none and one are at the bottom.
+fn height(count: u64) -> f64 {
+    (count.max(1) as f64).log10()
 }

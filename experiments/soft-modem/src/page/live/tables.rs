@@ -2,21 +2,23 @@
 
 use punctual_sweep::sheet::{Sheet, Value};
 
+use crate::live::library::tables::whole;
 use crate::live::report::{ContextReport, Quantiles, Report};
 
+/// In microseconds: more is noise.
 fn time(of: Option<Quantiles>, which: fn(Quantiles) -> u64) -> Value {
-    Value::Time(of.map(which))
+    whole(of.map(|q| (which(q) + 500) / 1_000))
 }
 
 pub(super) fn summary(report: &Report) -> Sheet {
     let row = |context: &ContextReport| {
         let driver = context.driver.as_ref();
-        let tenths = |percent: f64| Value::Share(Some((percent * 10_000.0).round() as u64));
-        let absent = || Value::Text("-".into());
-        let count = |n: Option<u64>| n.map_or_else(absent, |n| Value::Count(n as usize));
+        let count = whole;
         vec![
             Value::Text(context.context.clone()),
-            driver.map_or_else(absent, |driver| tenths(driver.cpu_percent)),
+            Value::Text(
+                driver.map_or_else(|| "-".into(), |driver| format!("{:.1}", driver.cpu_percent)),
+            ),
             count(driver.map(|driver| driver.samples_lost)),
             count(driver.map(|driver| u64::from(driver.lines_intact))),
             count(driver.map(|driver| driver.most_pending_after)),
@@ -32,16 +34,16 @@ pub(super) fn summary(report: &Report) -> Sheet {
         name: "live",
         columns: &[
             ("context", "driver runs as"),
-            ("cpu_ppm", "CPU"),
+            ("cpu_percent", "CPU, %"),
             ("samples_lost", "samples lost"),
             ("lines_intact", "lines intact"),
             ("most_pending_after", "most pending after"),
             ("beyond_pc99", "beyond PC 99"),
-            ("wakeup_p99_ns", "woken late, p99"),
-            ("wakeup_max_ns", "max"),
-            ("callback_gap_p99_ns", "callback: between wake-ups, p99"),
-            ("callback_gap_max_ns", "max"),
-            ("stolen_ms", "stolen by the host, ms"),
+            ("wakeup_p99_us", "woken late, µs p99"),
+            ("wakeup_max_us", "max"),
+            ("callback_gap_p99_us", "callback: between wake-ups, µs p99"),
+            ("callback_gap_max_us", "max"),
+            ("stolen_ms", "stolen, ms"),
         ],
         rows: report.contexts.iter().map(row).collect(),
     }
@@ -69,11 +71,11 @@ pub(super) fn phases(report: &Report) -> Sheet {
             ("context", "driver runs as"),
             ("phase", "phase"),
             ("services", "services"),
-            ("period_p50_ns", "between services, p50"),
-            ("period_max_ns", "max"),
-            ("elapsed_p50_ns", "elapsed, p50"),
-            ("elapsed_p99_ns", "p99"),
-            ("elapsed_max_ns", "max"),
+            ("period_p50_us", "between services, µs p50"),
+            ("period_max_us", "max"),
+            ("elapsed_p50_us", "elapsed, µs p50"),
+            ("elapsed_p99_us", "p99"),
+            ("elapsed_max_us", "max"),
         ],
         rows: rows.collect(),
     }

@@ -17,6 +17,7 @@ use punctual_policy::outlet::{Outlet, Terms};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::{Channel, Ended, Opening, Sender};
+use crate::server::events::Events;
 use crate::server::orders::{Desk, desk_and_post};
 use crate::transport::Wire;
 use turning::Turning;
@@ -44,6 +45,8 @@ pub struct Setup {
     pub room: u32,
     /// How packets leave.
     pub wire: Wire,
+    /// Who wants to know of each message.
+    pub events: Option<Events>,
 }
 
 #[derive(Debug)]
@@ -106,12 +109,15 @@ impl SenderThread {
     /// # Errors
     /// If no thread or no descriptor can be had.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        let Setup { link, cut, order, room, wire } = setup;
+        let Setup { link, cut, order, room, wire, events } = setup;
         // An end and a close of each channel may wait to be read.
         let (desk, post) = desk_and_post(ORDERS, 2 * room as usize + ORDERS)?;
         let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         epoll::add(&*bells, post.as_fd(), EventData::new_u64(POST), EventFlags::IN)?;
-        let sender = Sender::new(Outlet::new(link, cut, order, room), cut, room, wire);
+        let mut sender = Sender::new(Outlet::new(link, cut, order, room), cut, room, wire);
+        if let Some(events) = events {
+            sender.tell_events(events);
+        }
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let thread = {
             let bells = Arc::clone(&bells);

@@ -1,0 +1,117 @@
+//! The trace of channels: what their threads tell of each message, under the numbers of the grants.
+
+use std::fmt;
+
+use punctual_channel::server::events::Events;
+use punctual_linux::clock;
+use punctual_model::channel::Direction;
+use punctual_model::{Instant, JobId};
+use punctual_ring::spsc::Consumer;
+use punctual_trace::{Event, Promise, Subject, SubjectKind};
+
+use crate::grant::GrantId;
+use crate::want::WantedChannel;
+
+/// Of each thread, that nobody has taken yet: half a second of all that one can carry.
+const ROOM: usize = 1 << 17;
+
+/// Written in one go.
+const TOGETHER: usize = 1 << 13;
+
+/// Who writes a trace. It says itself when it cannot, and then does nothing more.
+pub trait ChannelTrace: fmt::Debug {
+    /// Events of this number are of this channel from here on.
+    fn subject(&mut self, number: u32, subject: &Subject);
+    /// These happened.
+    fn events(&mut self, events: &[Event]);
+    /// So many more were lost, which was noticed then.
+    fn lost(&mut self, at: Instant, events: u64);
+    /// The broker ends in good order.
+    fn end(&mut self, at: Instant);
+}
+
+/// From the threads to the trace.
+pub(super) struct Traced {
+    to: Box<dyn ChannelTrace>,
+    sent: Consumer<Event>,
+    received: Consumer<Event>,
+    lost: u64,
+    pending: Vec<Event>,
+}
+
+/// The threads' ends: of the one that sends, and of the one that receives.
+pub(super) struct Tellers {
+    pub(super) sender: Events,
+    pub(super) receiver: Events,
+}
+
+impl Traced {
+    pub(super) fn new(to: Box<dyn ChannelTrace>) -> (Self, Tellers) {
+        let (sender, sent) = Events::new(ROOM);
+        let (receiver, received) = Events::new(ROOM);
+        let pending = Vec::with_capacity(TOGETHER);
+        (Self { to, sent, received, lost: 0, pending }, Tellers { sender, receiver })
+    }
+
+    /// A channel has its queue.
+    pub(super) fn attached(&mut self, id: GrantId, want: &WantedChannel) {
+        let spacing = want.arrivals.min_inter_arrival();
+        let promise = Promise {
+            // What the network bunched is no fault of who sent it.
+            period: (want.direction == Direction::Send).then_some(spacing),
+            relative_deadline: want.delay_bound,
+            wcet: None,
+        };
+        let subject = Subject { promise, ..Subject::new(want.name.clone(), SubjectKind::Channel) };
+        self.to.subject(number(id), &subject);
+    }
+
+    /// Takes out what the threads have told. `keys`: whose each of the sender's numbers is.
+    pub(super) fn write(&mut self, keys: &[Option<GrantId>]) {
+        while let Some(event) = self.sent.pop() {
+            // A number is free again only after this.
+            let Some(Some(id)) = keys.get(event.job.task as usize) else { continue };
+            let job = JobId { task: number(*id), ..event.job };
+            self.put(Event { job, ..event });
+        }
+        while let Some(event) = self.received.pop() {
+            self.put(event);
+        }
+        self.flush();
+        let lost = self.sent.lost() + self.received.lost();
+        if lost > self.lost {
+            self.to.lost(clock::now(), lost - self.lost);
+            self.lost = lost;
+        }
+    }
+
+    pub(super) fn end(&mut self, keys: &[Option<GrantId>]) {
+        self.write(keys);
+        self.to.end(clock::now());
+    }
+
+    fn put(&mut self, event: Event) {
+        self.pending.push(event);
+        if self.pending.len() == TOGETHER {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.pending.is_empty() {
+            self.to.events(&self.pending);
+            self.pending.clear();
+        }
+    }
+}
+
+/// As the thread that receives has it.
+fn number(id: GrantId) -> u32 {
+    id.0 as u32
+}
+
+impl fmt::Debug for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traced").field("lost", &self.lost).finish_non_exhaustive()
+    }
+}

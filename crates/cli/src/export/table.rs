@@ -1,0 +1,73 @@
+//! CSV: a row for each event, with what is known of its subject.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use punctual_trace::Subject;
+
+use super::Stopped;
+use crate::trace_read::{self, State, Told};
+
+/// The columns. `value` is a count of jobs, or nanoseconds of a budget.
+const HEADER: [&str; 11] = [
+    "subject",
+    "name",
+    "kind",
+    "thread",
+    "cpu",
+    "job",
+    "release_ns",
+    "absolute_deadline_ns",
+    "at_ns",
+    "event",
+    "value",
+];
+
+pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
+    let mut rows = csv::Writer::from_writer(out);
+    rows.write_record(HEADER).map_err(io::Error::from)?;
+    let mut subjects: Vec<Subject> = Vec::new();
+    let state = trace_read::read(path, |told| {
+        match told {
+            Told::Subject(number, subject) => match subjects.get_mut(number as usize) {
+                Some(known) => *known = subject,
+                None => subjects.push(subject),
+            },
+            Told::Events(events) => {
+                for event in events {
+                    // Every number was told of before.
+                    let Some(of) = subjects.get(event.job.task as usize) else { continue };
+                    let deadline = of.promise.relative_deadline;
+                    let deadline = deadline.map(|by| event.release.saturating_add(by).as_nanos());
+                    rows.write_record([
+                        event.job.task.to_string(),
+                        plain(&of.name),
+                        of.kind.name().to_owned(),
+                        of.thread.map_or_else(String::new, |tid| tid.to_string()),
+                        of.cpu.map_or_else(String::new, |cpu| cpu.to_string()),
+                        event.job.index.to_string(),
+                        event.release.as_nanos().to_string(),
+                        deadline.map_or_else(String::new, |deadline| deadline.to_string()),
+                        event.at.as_nanos().to_string(),
+                        event.kind.word().to_owned(),
+                        event.kind.value().map_or_else(String::new, |value| value.to_string()),
+                    ])
+                    .map_err(io::Error::from)?;
+                }
+            }
+            Told::Run(_) | Told::Lost(_) | Told::Verdict(_) | Told::End(_) => {}
+        }
+        Ok::<(), Stopped>(())
+    })?;
+    rows.flush()?;
+    Ok(state)
+}
+
+/// A name that a spreadsheet would take for a formula gets a mark before it.
+fn plain(name: &str) -> String {
+    if name.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{name}")
+    } else {
+        name.to_owned()
+    }
+}

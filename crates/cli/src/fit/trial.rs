@@ -1,0 +1,225 @@
+//! The program under what was proposed.
+//!
+//! Its threads are put under SCHED_DEADLINE where it runs on, so that both halves see the same program in
+//! the same state. One that has ended is started again. A thread that is bound to CPUs the kernel does not
+//! take; then the whole program is started again under a timetable on that CPU, by `punctual run`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use punctual_linux::clock;
+use punctual_linux::process::Blocked;
+use punctual_linux::sched::{self, Class, SchedError};
+use punctual_linux::thread::Tid;
+use punctual_model::{Duration, Reservation};
+use punctual_observe::{Fitting, Promised};
+use punctual_trace::fit::{Demand, Proposal};
+
+use super::finding::{Finding, OfTrial, jobs};
+use super::{Args, watching};
+use crate::exit::Failure;
+use crate::why::watched::Program;
+
+/// What became of the trial.
+pub(super) enum Trial {
+    /// There was none, and why.
+    None(&'static str),
+    /// This host does not take what is proposed.
+    Refused(String),
+    /// It ran; what became of each thread is with its finding.
+    Tried(Tried),
+}
+
+/// A trial that ran.
+pub(super) struct Tried {
+    /// How long.
+    pub(super) length: Duration,
+    /// What held the threads.
+    pub(super) by: &'static str,
+    /// The program was started anew for it.
+    pub(super) anew: bool,
+}
+
+const BY_KERNEL: &str = "SCHED_DEADLINE";
+const BY_TIMETABLE: &str = "a timetable";
+
+/// Runs on, or again, under what was proposed, and sees what becomes of it.
+pub(super) fn run(
+    fitting: &mut Fitting,
+    mut program: Program,
+    findings: &mut [Finding],
+    args: &Args,
+    signals: &Blocked,
+) -> Result<Trial, Failure> {
+    let alive = !program.has_ended()?;
+    let mut pinned = None;
+    if alive {
+        for finding in findings.iter().filter(|one| one.proposal.is_some()) {
+            match hold(fitting, finding.tid, finding) {
+                Ok(()) => {}
+                Err(SchedError::AffinityTooNarrow { allowed, .. }) => pinned = Some(allowed),
+                // Its threads come and go: it is tried with those that are there.
+                Err(SchedError::NoSuchThread { .. }) => {}
+                Err(why) => {
+                    program.end()?;
+                    return Ok(Trial::Refused(why.to_string()));
+                }
+            }
+        }
+    }
+    if alive && pinned.is_none() {
+        fitting.begin_anew();
+        let (length, _) =
+            watching::watch(fitting, Some(&mut program), signals, args.length, |_, _| Ok(()))?;
+        judge(fitting, findings, length, args, |finding, tid, _| finding.tid == tid);
+        program.end()?;
+        return Ok(Trial::Tried(Tried { length, by: BY_KERNEL, anew: false }));
+    }
+    program.end()?;
+    again(fitting, findings, args, signals, pinned)
+}
+
+/// This thread gets what was proposed, and its late jobs are judged by it.
+fn hold(fitting: &mut Fitting, tid: u32, finding: &Finding) -> Result<(), SchedError> {
+    let Some(Proposal { reservation, .. }) = finding.proposal else { return Ok(()) };
+    if let Some(thread) = i32::try_from(tid).ok().and_then(Tid::from_raw) {
+        sched::set(thread, Class::Deadline { reservation, reset_on_fork: true })?;
+    }
+    fitting.promise(tid, promised(reservation));
+    Ok(())
+}
+
+fn promised(reservation: Reservation) -> Promised {
+    Promised { relative_deadline: reservation.period(), budget: reservation.budget() }
+}
+
+/// Starts the program again, and holds threads by their names as they come.
+fn again(
+    fitting: &mut Fitting,
+    findings: &mut [Finding],
+    args: &Args,
+    signals: &Blocked,
+    pinned: Option<Vec<usize>>,
+) -> Result<Trial, Failure> {
+    let proposed = || findings.iter().filter_map(|one| one.proposal);
+    let words = match &pinned {
+        None => args.command.clone(),
+        Some(cpus) => match (&cpus[..], proposed().count()) {
+            ([cpu], 1) => {
+                let reservations = proposed().map(|one| one.reservation.to_string());
+                under_timetable(*cpu, &reservations.collect::<String>(), &args.command)?
+            }
+            _ => {
+                return Ok(Trial::Refused(format!(
+                    "SCHED_DEADLINE takes no thread that is bound to CPUs ({cpus:?}), and a timetable \
+                     holds a whole program on one CPU; lift the pinning, or try punctual run by hand"
+                )));
+            }
+        },
+    };
+    let Some((name, arguments)) = words.split_first() else {
+        return Ok(Trial::None("there is no program to start again"));
+    };
+    let before: Vec<u32> = fitting.threads().map(|thread| thread.tid).collect();
+    fitting.begin_anew();
+    let mut program = Program::start(name, arguments, signals)?;
+    fitting.follow(program.id());
+    let mut refused: Option<SchedError> = None;
+    let mut held: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut settled = false;
+    let begun = clock::now();
+    let (length, _) =
+        watching::watch(fitting, Some(&mut program), signals, args.length, |fitting, _| {
+            if !settled && clock::now().saturating_since(begun) >= args.settle {
+                settled = true;
+                fitting.begin_anew();
+            }
+            for (tid, at) in matched(fitting, &before, findings) {
+                if held.contains_key(&tid) || held.values().any(|&taken| taken == at) {
+                    continue;
+                }
+                let Some(Proposal { reservation, .. }) = findings[at].proposal else { continue };
+                if pinned.is_some() {
+                    fitting.promise(tid, promised(reservation));
+                } else if let Err(why) = hold(fitting, tid, &findings[at])
+                    && !matches!(why, SchedError::NoSuchThread { .. })
+                {
+                    refused = Some(why);
+                }
+                held.insert(tid, at);
+            }
+            Ok(())
+        })?;
+    program.end()?;
+    if let Some(why) = refused {
+        return Ok(Trial::Refused(why.to_string()));
+    }
+    let of = |finding: &Finding, tid: u32, at: usize| {
+        held.get(&tid) == Some(&at) && finding.proposal.is_some()
+    };
+    judge(fitting, findings, length, args, of);
+    let by = if pinned.is_some() { BY_TIMETABLE } else { BY_KERNEL };
+    Ok(Trial::Tried(Tried { length, by, anew: true }))
+}
+
+/// Threads that were not there before, with the finding of the same name and place among that name.
+fn matched(fitting: &Fitting, before: &[u32], findings: &[Finding]) -> Vec<(u32, usize)> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut pairs = Vec::new();
+    for thread in fitting.threads().filter(|thread| !before.contains(&thread.tid)) {
+        let nth = seen.entry(thread.name.to_owned()).or_default();
+        let is_same = |one: &Finding| one.name == thread.name && one.nth == *nth;
+        pairs.extend(findings.iter().position(is_same).map(|at| (thread.tid, at)));
+        *nth += 1;
+    }
+    pairs
+}
+
+fn under_timetable(
+    cpu: usize,
+    reservation: &str,
+    command: &[OsString],
+) -> Result<Vec<OsString>, Failure> {
+    let this = std::env::current_exe()
+        .map_err(|error| Failure::cannot_here(format!("cannot find this program: {error}")))?;
+    let mut words: Vec<OsString> = vec![this.into(), "run".into(), "--quiet".into()];
+    words.extend(["--backend", "timetable", "--cpu"].map(OsString::from));
+    words.extend([cpu.to_string().into(), "--reserve".into(), reservation.into(), "--".into()]);
+    words.extend(command.iter().cloned());
+    Ok(words)
+}
+
+fn judge(
+    fitting: &Fitting,
+    findings: &mut [Finding],
+    length: Duration,
+    args: &Args,
+    is_of: impl Fn(&Finding, u32, usize) -> bool,
+) {
+    for (at, finding) in findings.iter_mut().enumerate() {
+        let Some(Proposal { reservation, .. }) = finding.proposal else { continue };
+        let Some(thread) = fitting.threads().find(|thread| is_of(finding, thread.tid, at)) else {
+            continue;
+        };
+        let samples = jobs(thread.samples);
+        let late = Demand::late(&samples, reservation.period());
+        let mut causes: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for verdict in fitting.late().iter().filter(|one| one.late.job.task == thread.tid) {
+            if let Some(main) = verdict.main() {
+                *causes.entry(main.cause.word()).or_default() += 1;
+            }
+        }
+        let mut causes: Vec<_> = causes.into_iter().collect();
+        causes.sort_by_key(|&(_, jobs)| std::cmp::Reverse(jobs));
+        let offered = length.as_secs_f64() * reservation.utilisation();
+        // Jobs, of which so many in a hundred the quantile leaves out.
+        let allowed = (samples.len() as f64 * (100.0 - args.quantile) / 100.0).ceil() as usize;
+        finding.tried = Some(OfTrial {
+            jobs: samples.len(),
+            late,
+            allowed,
+            of_budget: thread.samples.exec_time.as_secs_f64() / offered.max(1e-9),
+            causes,
+        });
+    }
+}

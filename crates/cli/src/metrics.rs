@@ -1,0 +1,91 @@
+//! `punctual metrics`: what a broker has granted and refused, and how late contracted work was, for
+//! Prometheus. `punctual serve --metrics` starts it as a process beside the broker.
+//!
+//! - `address`, `http`: where and how it is asked for. `format`: in which of two formats.
+//! - `source`: where the numbers come from. `tasks`: what watched threads did.
+//! - `page`: the numbers as text.
+//! - `child`, `privileges`: the process beside a broker, and what it gives up.
+
+pub(crate) mod address;
+pub(crate) mod child;
+mod format;
+mod http;
+mod page;
+mod privileges;
+mod source;
+mod tasks;
+
+use std::io::stdin;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use punctual_broker::SOCKET;
+
+use self::address::Address;
+use self::source::Source;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::watch::observed::Observed;
+
+const HELP: &str = "\
+Examples:
+  punctual metrics > /var/lib/node_exporter/punctual.prom
+      one page, for the text collector of the node exporter
+  sudo punctual metrics --listen 127.0.0.1:9464
+      answers GET /metrics until it is ended
+  sudo punctual serve --metrics 127.0.0.1:9464
+      the same beside a broker that it starts with
+
+While it listens it watches the threads of all grants, if it has CAP_BPF and CAP_PERFMON: jobs, deadline \
+misses by cause, wake-up latencies. Else punctual_observer_up is 0 and those are absent. docs/metrics.md \
+explains each.
+
+Everybody sees their own grants, root and the broker's user those of everybody.
+
+Exit codes: 0 a page was printed, 2 bad usage, 3 no broker answers, or nobody can ask there.";
+
+/// Tells a broker's numbers to Prometheus: prints one page, or answers for them
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Where the broker listens
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    broker: PathBuf,
+    /// Answer there: a loopback address and port, or the path of a Unix socket
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Address>,
+    /// The broker is our parent, and standard input is the socket that listens
+    #[arg(long, hide = true, conflicts_with = "listen")]
+    of_parent: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    let failed = |why: std::io::Error| Failure::cannot_here(format!("metrics: {why}"));
+    let listener = match &args.listen {
+        _ if args.of_parent => stdin().as_fd().try_clone_to_owned().map_err(failed)?,
+        None => return print_one(args),
+        Some(address) => address.listen().map_err(|why| {
+            Failure::cannot_here(format!("{address}: cannot listen: {why}; choose another address"))
+        })?,
+    };
+    privileges::drop_all_but_watching().map_err(|why| failed(why.into()))?;
+    let observed = Observed::start();
+    let parent = rustix::process::getppid().filter(|_| args.of_parent);
+    let parent = parent.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok());
+    let source = Arc::new(Source::new(args.broker.clone(), parent));
+    match observed {
+        Ok(observed) => source.watch(observed)?,
+        Err(why) => anstream::eprintln!("punctual metrics: jobs are not watched: {why}"),
+    }
+    let page = move |format: format::Format| format.of(&source.page().text());
+    match http::serve(listener, Arc::new(page)).map_err(failed)? {}
+}
+
+fn print_one(args: &Args) -> Outcome {
+    // For its sentence if nobody answers.
+    punctual_broker::client::Broker::connect_to(&args.broker).map_err(Failure::cannot_here)?;
+    let page = Source::new(args.broker.clone(), None).page();
+    output::print(&format::Format::Text.of(&page.text()))?;
+    Ok(Exit::Kept)
+}

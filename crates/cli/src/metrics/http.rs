@@ -1,0 +1,201 @@
+//! As much of HTTP/1.1 as a scraper needs (RFC 9112), and no more: one GET a connection.
+//!
+//! Whoever asks is not trusted. A request has at most [`MOST_BYTES`] and [`TO_ASK`] to come, an answer
+//! [`TO_READ`] to be taken, and [`MOST`] connections are served at a time; more are told to come again.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration as Time;
+
+use punctual_linux::clock;
+use punctual_model::{Duration, Instant};
+use rustix::net::{AddressFamily, sockopt::socket_domain};
+
+use super::format::Format;
+
+/// Of a request.
+const MOST_BYTES: usize = 8 << 10;
+/// Connections at a time.
+const MOST: usize = 8;
+/// A request has come by then.
+const TO_ASK: Duration = Duration::from_secs(2);
+/// And its answer is taken by then.
+const TO_READ: Duration = Duration::from_secs(5);
+/// After a failed accept(2), such as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Makes what is answered.
+pub(super) type Page = dyn Fn(Format) -> String + Send + Sync;
+
+/// A connection of either kind.
+trait Stream: Read + Write + Send {
+    fn wait_at_most(&self, time: Time) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn wait_at_most(&self, time: Time) -> io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
+
+impl Stream for UnixStream {
+    fn wait_at_most(&self, time: Time) -> io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
+
+/// Answers until the process ends.
+///
+/// # Errors
+/// The descriptor is no socket that listens.
+pub(super) fn serve(listener: OwnedFd, page: Arc<Page>) -> io::Result<std::convert::Infallible> {
+    let accept: Box<dyn Fn() -> io::Result<Box<dyn Stream>>> =
+        if socket_domain(&listener)? == AddressFamily::UNIX {
+            let listener = UnixListener::from(listener);
+            Box::new(move || Ok(Box::new(listener.accept()?.0)))
+        } else {
+            let listener = TcpListener::from(listener);
+            Box::new(move || Ok(Box::new(listener.accept()?.0)))
+        };
+    let busy = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok(mut stream) = accept() else {
+            clock::sleep(PAUSE);
+            continue;
+        };
+        // Only this thread adds: what is read cannot have grown meanwhile.
+        if busy.load(Ordering::Acquire) >= MOST {
+            turn_away(&mut *stream);
+            continue;
+        }
+        busy.fetch_add(1, Ordering::AcqRel);
+        let (page, done) = (Arc::clone(&page), Done(Arc::clone(&busy)));
+        // Without a thread the connection is closed, and asked again.
+        let _ = thread::Builder::new().name("scrape".into()).spawn(move || {
+            let _done = done;
+            // A client that went away needs no answer.
+            let _ = answer(&mut *stream, &*page);
+        });
+    }
+}
+
+/// A place is free again, however its connection ended.
+struct Done(Arc<AtomicUsize>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// It fits the socket's buffer: nobody waits for it to be taken.
+fn turn_away(stream: &mut dyn Stream) {
+    let _ = stream.wait_at_most(Time::from_millis(1));
+    // What is left unread at the close would take the answer with it.
+    let _ = stream.read(&mut [0; 1024]);
+    let _ =
+        stream.write_all(&response("503 Service Unavailable", "text/plain", "too many ask", true));
+}
+
+fn answer(stream: &mut dyn Stream, page: &Page) -> io::Result<()> {
+    let request = read(stream, clock::now() + TO_ASK)?;
+    let said = match parse(&request) {
+        Ok(asked) => {
+            let body = page(asked.format);
+            response("200 OK", asked.format.content_type(), &body, asked.body)
+        }
+        Err(status) => response(status, "text/plain; charset=utf-8", "try GET /metrics\n", true),
+    };
+    write(stream, &said, clock::now() + TO_READ)
+}
+
+/// The head of a request; a body is not read.
+fn read(stream: &mut dyn Stream, until: Instant) -> io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    let mut part = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() <= MOST_BYTES {
+        stream.wait_at_most(left(until)?)?;
+        match stream.read(&mut part)? {
+            0 => break,
+            length => request.extend_from_slice(&part[..length]),
+        }
+    }
+    Ok(request)
+}
+
+fn write(stream: &mut dyn Stream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.wait_at_most(left(until)?)?;
+        let length = stream.write(bytes)?;
+        bytes = bytes.get(length..).unwrap_or_default();
+        if length == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+    }
+    stream.flush()
+}
+
+/// What is left of the time; drop by drop it does not get more.
+fn left(until: Instant) -> io::Result<Time> {
+    let left = until.saturating_since(clock::now());
+    if left.is_zero() {
+        Err(io::ErrorKind::TimedOut.into())
+    } else {
+        Ok(Time::from_nanos(left.as_nanos()))
+    }
+}
+
+fn response(status: &str, content_type: &str, body: &str, with_body: bool) -> Vec<u8> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), if with_body { body.as_bytes() } else { b"" }].concat()
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    format: Format,
+    /// Not with HEAD.
+    body: bool,
+}
+
+/// The request, or the status that refuses it.
+fn parse(request: &[u8]) -> Result<Asked, &'static str> {
+    const BAD: &str = "400 Bad Request";
+    if request.len() > MOST_BYTES {
+        return Err("431 Request Header Fields Too Large");
+    }
+    let text = std::str::from_utf8(request).map_err(|_| BAD)?;
+    let (head, _) = text.split_once("\r\n\r\n").ok_or(BAD)?;
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (method, target, version) = (words.next(), words.next(), words.next());
+    let is_http = version.is_some_and(|version| version.starts_with("HTTP/1."));
+    if !is_http || words.next().is_some() {
+        return Err(BAD);
+    }
+    let body = match method {
+        Some("GET") => true,
+        Some("HEAD") => false,
+        _ => return Err("405 Method Not Allowed"),
+    };
+    let path = target.unwrap_or_default().split('?').next();
+    if path != Some("/metrics") {
+        return Err("404 Not Found");
+    }
+    let fields = lines.filter_map(|line| line.split_once(':'));
+    let accepts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
+    let accepts: Vec<&str> = accepts.map(|(_, value)| value).collect();
+    Ok(Asked { format: Format::accepted(&accepts.join(",")), body })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+use super::*;
+
+const OPEN: &str = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
+
+#[test]
+fn a_scrape_is_understood_and_anything_else_refused() {
+    let of = |text: &str| parse(text.as_bytes());
+    let asked = |format, body| Ok(Asked { format, body });
+    assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), asked(Format::Text, true));
+    let open = format!("GET /metrics?x=1 HTTP/1.1\r\naCCept: {OPEN}\r\n\r\n");
+    assert_eq!(of(&open), asked(Format::OpenMetrics, true));
+    assert_eq!(of("HEAD /metrics HTTP/1.0\r\n\r\n"), asked(Format::Text, false));
+    for (bad, status) in [
+        ("", "400"),
+        ("GET /metrics HTTP/1.1\r\n", "400"),
+        ("GET /metrics\r\n\r\n", "400"),
+        ("GET /metrics HTTP/1.1 x\r\n\r\n", "400"),
+        ("GET /metrics HTTP/2\r\n\r\n", "400"),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("GET /metrics/.. HTTP/1.1\r\n\r\n", "404"),
+    ] {
+        assert!(of(bad).is_err_and(|said| said.starts_with(status)), "{bad:?}: {:?}", of(bad));
+    }
+    assert!(parse(&[0xff; 100]).is_err());
+    assert!(parse(&[b'a'; MOST_BYTES + 1]).is_err_and(|said| said.starts_with("431")));
+}
+
+/// A server on a socket of its own; its thread ends with the test's process.
+fn serving() -> std::path::PathBuf {
+    let folder = tempfile::tempdir().expect("a folder").keep();
+    let path = folder.join("http.sock");
+    let listener = UnixListener::bind(&path).expect("ours");
+    let page: Arc<Page> = Arc::new(|_| "a 1\n".to_owned());
+    thread::spawn(move || serve(listener.into(), page).map(drop));
+    path
+}
+
+fn ask(path: &std::path::Path) -> String {
+    let mut stream = UnixStream::connect(path).expect("it listens");
+    let mut said = String::new();
+    // Who is turned away may be cut off while asking.
+    let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+    let _ = asked.and_then(|()| stream.read_to_string(&mut said));
+    said
+}
+
+#[test]
+fn who_asks_for_nothing_keeps_nobody_from_asking_for_long() {
+    let path = serving();
+    assert!(ask(&path).ends_with("\r\n\r\na 1\n"));
+    // All places taken by those who say nothing, or never end.
+    let mut slow: Vec<UnixStream> =
+        (0..MOST).map(|_| UnixStream::connect(&path).expect("it listens")).collect();
+    let begun = clock::now();
+    let mut turned_away = 0_u32;
+    loop {
+        for one in &mut slow {
+            // Drop by drop does not help: the time is for all of it. It may be over.
+            let _ = one.write(b"G");
+        }
+        let said = ask(&path);
+        if said.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 503"), "{said}");
+        turned_away += 1;
+        assert!(clock::now().saturating_since(begun) < Duration::from_secs(60), "{said}");
+        clock::sleep(Duration::from_millis(20));
+    }
+    assert!(turned_away > 0, "the places were taken");
+    std::fs::remove_dir_all(path.parent().expect("its folder")).expect("ours");
+}

@@ -1,0 +1,172 @@
+//! One page of metrics, as OpenMetrics.
+//!
+//! - `families`: writing a family with its rows.
+//! - `channels`: those of channels.
+
+mod channels;
+mod families;
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::{Registry, Unit};
+use punctual_broker::want::Kind;
+use punctual_broker::wire::{ChannelsStatus, GrantStatus, Status};
+use punctual_model::Service;
+use punctual_observe::Counts;
+
+use self::families::Families;
+use super::tasks::{STEPS_US, Tasks};
+
+/// Grants and channels with rows of their own: what a database keeps is bounded whoever asks for
+/// grants.
+const MOST_ROWS: usize = 256;
+
+/// Everything that a page tells.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    /// What the broker says; none if it does not answer.
+    pub(super) broker: Option<(Status, ChannelsStatus)>,
+    /// What the broker itself has used of the CPUs, if that is known.
+    pub(super) broker_cpu: Option<Service>,
+    /// What watches contracted work; none if this host does not let it.
+    pub(super) observer: Option<Observer>,
+}
+
+/// What the observer knows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Observer {
+    /// Threads that it watches.
+    pub(super) threads: usize,
+    /// Records of the kernel.
+    pub(super) counts: Counts,
+    /// What the threads did.
+    pub(super) tasks: Tasks,
+    /// What it has used of the CPUs itself, with everything else of this process.
+    pub(super) cpu: Service,
+}
+
+impl Page {
+    /// As text.
+    pub(super) fn text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut page = String::new();
+        // Cannot fail: it is written to memory.
+        let _ = text::encode(&mut page, &registry);
+        page
+    }
+}
+
+impl Collector for Page {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let mut to = Families::new(&mut encoder);
+        let up = f64::from(u8::from(self.broker.is_some()));
+        to.gauge("punctual_broker_up", "Whether the broker answers.", up)?;
+        if let Some(cpu) = self.broker_cpu {
+            let help = "Processor time of the broker itself.";
+            to.counter_of_seconds("punctual_broker_cpu", help, seconds(cpu.as_nanos()))?;
+        }
+        if let Some((status, channels)) = &self.broker {
+            broker(&mut to, status, channels)?;
+            grants(&mut to, &status.grants)?;
+            channels::write(&mut to, channels)?;
+        }
+        let up = f64::from(u8::from(self.observer.is_some()));
+        let help = "Whether contracted work is watched: else nothing is told of its jobs.";
+        to.gauge("punctual_observer_up", help, up)?;
+        self.observer.as_ref().map_or(Ok(()), |observer| observed(&mut to, observer))
+    }
+}
+
+fn broker(to: &mut Families, status: &Status, channels: &ChannelsStatus) -> fmt::Result {
+    let totals = &status.totals;
+    let cpus = Unit::Other("cpus".into());
+    let capacity = totals.reservable_ppm * u64::from(totals.cpus);
+    let none = || [([], ratio(capacity))];
+    let help = "What may be promised of the CPUs together.";
+    to.gauges("punctual_capacity", help, Some(&cpus), none())?;
+    let granted = [([], ratio(totals.granted_ppm))];
+    let help = "What is granted of the CPUs, with what is set aside for channels.";
+    to.gauges("punctual_granted", help, Some(&cpus), granted)?;
+    to.gauge("punctual_grants", "Grants in force, without channels.", totals.grants as f64)?;
+    let help = "Connections to the broker, that of these metrics too.";
+    to.gauge("punctual_connections", help, totals.connections as f64)?;
+    let of_channels = channels.totals.as_ref().map(|totals| ("channels", totals.refused));
+    let refused = [Some(("cpu", totals.refused)), of_channels].into_iter().flatten();
+    let help = "Requests refused since the broker started.";
+    let refused = refused.map(|(of, count)| ([("of", of.to_owned())], count));
+    to.counters("punctual_refusals", help, refused)
+}
+
+fn grants(to: &mut Families, grants: &[GrantStatus]) -> fmt::Result {
+    let shown = &grants[..grants.len().min(MOST_ROWS)];
+    let labels = |grant: &GrantStatus| {
+        let kind = match grant.kind {
+            Kind::Upcalls => "upcalls",
+            Kind::Reservation => "reservation",
+            Kind::Priority => "priority",
+            Kind::Channels => "channels",
+        };
+        let (number, user) = (grant.grant.to_string(), grant.uid.to_string());
+        [("grant", number), ("kind", kind.to_owned()), ("user", user)]
+    };
+    let cpus = Unit::Other("cpus".into());
+    let granted = shown.iter().map(|grant| (labels(grant), ratio(grant.share_ppm)));
+    let help = "Of a CPU, as granted.";
+    to.gauges("punctual_grant_budget", help, Some(&cpus), granted)?;
+    let used = shown.iter().filter_map(|grant| Some((labels(grant), ratio(grant.used_ppm?))));
+    let help = "Of a CPU, as used over the broker's last look: a second or four periods.";
+    to.gauges("punctual_grant_used", help, Some(&cpus), used)?;
+    let left_out = (grants.len() - shown.len()) as f64;
+    let help = "Grants without rows of their own here, because there are too many.";
+    to.gauge("punctual_grants_left_out", help, left_out)
+}
+
+fn observed(to: &mut Families, observer: &Observer) -> fmt::Result {
+    let Observer { threads, counts, tasks, cpu } = observer;
+    let help = "Threads that are watched.";
+    to.gauge("punctual_observer_threads", help, *threads as f64)?;
+    let one = |count| [([], count)];
+    let help = "Records of the kernel that the observer was given.";
+    to.counters("punctual_observer_records", help, one(counts.written))?;
+    let help = "Records of the kernel that were lost: jobs of that time are not judged.";
+    to.counters("punctual_observer_records_lost", help, one(counts.lost))?;
+    let help = "Processor time of the observer and of answering for these metrics.";
+    to.counter_of_seconds("punctual_observer_cpu", help, seconds(cpu.as_nanos()))?;
+    let named = |name: &str| ("task", name.to_owned());
+    let jobs = tasks.all().map(|(name, task)| ([named(name)], task.jobs));
+    to.counters("punctual_jobs", "Jobs that are complete.", jobs)?;
+    let misses = tasks.all().flat_map(|(name, task)| {
+        let of = |(cause, count): (&&'static str, &u64)| {
+            ([named(name), ("cause", (*cause).to_owned())], *count)
+        };
+        task.misses.iter().map(of).collect::<Vec<_>>()
+    });
+    let help = "Jobs that were complete after their absolute deadline, by the main cause.";
+    to.counters("punctual_deadline_misses", help, misses)?;
+    let latencies = tasks.all().map(|(name, task)| {
+        let ends = STEPS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
+        let steps: Vec<(f64, u64)> = ends.zip(task.latencies).collect();
+        ([named(name)], seconds(task.latency.as_nanos()), steps)
+    });
+    let help = "From the release of a job to its first instruction.";
+    to.histograms_of_seconds("punctual_wakeup_latency", help, latencies)
+}
+
+/// All processor time of this process.
+pub(super) fn own_cpu() -> Service {
+    super::source::cpu_of("self").unwrap_or(Service::ZERO)
+}
+
+fn ratio(ppm: u64) -> f64 {
+    ppm as f64 / 1e6
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests;

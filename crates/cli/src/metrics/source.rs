@@ -1,0 +1,174 @@
+//! Where a page's numbers come from: the broker's words, /proc, and the observer's account.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use punctual_broker::client::Broker;
+use punctual_broker::wire::{ChannelsStatus, GrantStatus, Status};
+use punctual_linux::clock;
+use punctual_model::{Duration, Instant, Service};
+
+use super::page::{self, Page};
+use super::tasks::Tasks;
+use crate::exit::Failure;
+use crate::watch::gather::{ask, promise, thread_of};
+use crate::watch::observed::{Observed, Target, tree};
+
+/// The broker is not asked more often than this, however many scrape.
+const SHORTEST: Duration = Duration::from_millis(250);
+/// So often the kernel's records are taken.
+const TURN: Duration = Duration::from_millis(50);
+/// And so often the broker is asked whom to watch.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What has been asked, and when.
+#[derive(Default)]
+struct Known {
+    broker: Option<Broker>,
+    answer: Option<(Instant, Option<(Status, ChannelsStatus)>)>,
+}
+
+/// Makes pages.
+pub(super) struct Source {
+    socket: PathBuf,
+    /// The broker's process, if it is known.
+    process: Option<u32>,
+    known: Mutex<Known>,
+    /// None: this host does not let it, or it has ended.
+    observed: Mutex<Option<page::Observer>>,
+}
+
+impl Source {
+    /// Of the broker that listens there.
+    pub(super) fn new(socket: PathBuf, process: Option<u32>) -> Self {
+        let (known, observed) = Default::default();
+        Self { socket, process, known, observed }
+    }
+
+    /// What is known at this moment.
+    pub(super) fn page(&self) -> Page {
+        let cpu = self.process.and_then(|process| cpu_of(&process.to_string()));
+        let observer = self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let observer = observer.map(|known| page::Observer { cpu: page::own_cpu(), ..known });
+        Page { broker: self.ask(), broker_cpu: cpu, observer }
+    }
+
+    /// What the broker says; none if it says nothing.
+    fn ask(&self) -> Option<(Status, ChannelsStatus)> {
+        // Whoever comes meanwhile waits for this answer instead of asking again.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, answer)) = &known.answer
+            && clock::now().saturating_since(*at) < SHORTEST
+        {
+            return answer.clone();
+        }
+        let answer = ask(&mut known.broker, &self.socket);
+        if let Err(why) = &answer {
+            known.broker = None;
+            if !matches!(known.answer, Some((_, None))) {
+                // Once, not with every scrape.
+                anstream::eprintln!("punctual metrics: {why}");
+            }
+        }
+        let answer = answer.ok();
+        known.answer = Some((clock::now(), answer.clone()));
+        answer
+    }
+
+    /// Watches what is granted, in a thread of its own, until the process ends.
+    pub(super) fn watch(self: &Arc<Self>, observed: Observed) -> Result<(), Failure> {
+        *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Default::default());
+        let this = Arc::clone(self);
+        let watches = thread::Builder::new().name("metrics-watch".into());
+        let watches = watches.spawn(move || this.watches(observed));
+        watches.map(drop).map_err(|why| Failure::cannot_here(format!("no thread: {why}")))
+    }
+
+    fn watches(&self, mut observed: Observed) {
+        // If it ends, which only a panic does, the page says so.
+        let _down = Down(&self.observed);
+        let mut tasks = Tasks::default();
+        let mut next_look = clock::now();
+        loop {
+            for happening in observed.turn() {
+                tasks.add(&happening);
+            }
+            let now = clock::now();
+            if now >= next_look {
+                next_look = now + LOOK;
+                if let Some((status, _)) = self.ask() {
+                    observed.watch(&targets(&status.grants));
+                    tasks.called(names(&status.grants));
+                }
+            }
+            let threads = observed.threads();
+            let counts = observed.counts();
+            let known =
+                page::Observer { threads, counts, tasks: tasks.clone(), cpu: Service::ZERO };
+            *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+            clock::sleep(TURN);
+        }
+    }
+}
+
+struct Down<'a>(&'a Mutex<Option<page::Observer>>);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn targets(grants: &[GrantStatus]) -> Vec<Target> {
+    let of = |grant| Target { thread: thread_of(grant), promise: promise(grant) };
+    grants.iter().map(of).collect()
+}
+
+/// What each thread is called at this moment: it may have become another program.
+fn names(grants: &[GrantStatus]) -> BTreeMap<u32, String> {
+    let named = |grant| {
+        let thread = thread_of(grant);
+        Some((thread, tree::name(thread)?))
+    };
+    grants.iter().filter_map(named).collect()
+}
+
+/// The processor time of a process with all its threads, those that have ended too
+/// (/proc/PID/stat, proc_pid_stat(5)).
+pub(super) fn cpu_of(process: &str) -> Option<Service> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before it is in parentheses, and may have some itself.
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    let ticks = next()? + next()?;
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Some(Service::from_nanos(ticks.saturating_mul(1_000_000_000 / per_second)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_processor_time_grows() {
+        let before = cpu_of("self").expect("we live");
+        let until = clock::thread_cpu_time() + Service::from_millis(60);
+        while clock::thread_cpu_time() < until {}
+        let after = cpu_of("self").expect("we live");
+        assert!(after > before, "{before} {after}");
+        assert_eq!(cpu_of("4294967295"), None);
+    }
+
+    #[test]
+    fn without_a_broker_a_page_says_so() {
+        let source = Source::new("/nonexistent/broker.sock".into(), None);
+        let page = source.page().text();
+        assert!(page.contains("\npunctual_broker_up 0.0\n"), "{page}");
+        assert!(page.contains("\npunctual_observer_up 0.0\n"), "{page}");
+        assert!(page.ends_with("# EOF\n") && !page.contains("punctual_granted"), "{page}");
+    }
+}

@@ -1,0 +1,119 @@
+//! `punctual report`: a trace as one page for a browser.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use punctual_report::{ReadError, Report};
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::host_profile::{Chosen, ProfileArgs};
+use crate::output;
+
+const HELP: &str = "\
+Examples:
+  punctual simulate --trace studio.ptrace studio.toml; punctual report studio.ptrace -o studio.html
+      who ran when, how long everything took, and what became of each promise
+  punctual report studio.ptrace --json
+      the same tables for a program, times in nanoseconds
+  punctual report studio.ptrace -o - | gzip > studio.html.gz
+      the page to standard output
+
+The page fetches nothing and can be sent to anyone: it contains the contract, the command line and what \
+the host said of itself. Of a damaged trace it shows what is whole, and says what is missing; standard \
+error says so too.
+
+The contract is admitted again with this host's profile, because the trace has none; --host-profile \
+names that of the host the trace is from.
+
+Exit codes: 0 shown, also where a promise was broken, which punctual why tells by its exit code; 2 bad \
+usage, or the file is no trace; 3 the page cannot be written.";
+
+/// Shows a trace as one page: timeline, late jobs with causes, histograms, budgets, contract
+#[derive(clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The trace file
+    trace: PathBuf,
+    /// The page's file; "-" is standard output
+    #[arg(short, long, value_name = "FILE", required_unless_present = "json")]
+    output: Option<PathBuf>,
+    /// Replace a page that is there from before
+    #[arg(long)]
+    force: bool,
+    /// Print the tables as JSON, times in nanoseconds; a page is written only if -o names its file
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    profile: ProfileArgs,
+}
+
+pub(crate) fn main(args: &Args) -> Outcome {
+    let to_output = args.output.as_deref() == Some(Path::new("-"));
+    if args.json && to_output {
+        return Err(Failure::bad_input("JSON and the page cannot both go to standard output"));
+    }
+    let page = args.output.as_deref().filter(|_| !to_output);
+    if let Some(page) = page {
+        refuse_existing(args, page)?;
+    }
+    let shown = args.trace.display();
+    let mut report = Report::read(&args.trace).map_err(|error| match error {
+        // A damage is worded as one of the file itself.
+        ReadError::NoTrace(damage) => Failure::bad_input(format!("{shown}: {damage}")),
+        ReadError::Io(error) => Failure::bad_input(format!("{shown}: cannot be read: {error}")),
+    })?;
+    for warning in report.warnings() {
+        anstream::eprintln!("note: {shown}: {warning}");
+    }
+    if report.contract().is_some() {
+        let Chosen { host, stamp, .. } = args.profile.choose()?;
+        report.admit(&host, &stamp.line());
+    }
+    let name = name_of(&args.trace);
+    if let Some(page) = page {
+        write(args, page, &report.to_html(&name))?;
+    }
+    if to_output {
+        output::print(&report.to_html(&name))?;
+    }
+    if args.json {
+        // Cannot fail: every key is text.
+        let text = serde_json::to_string_pretty(&report.to_json(&name)).unwrap_or_default();
+        output::print(&(text + "\n"))?;
+    }
+    Ok(Exit::Kept)
+}
+
+/// The file's name alone: where it lies is nobody's business.
+fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// Before any work is done.
+fn refuse_existing(args: &Args, page: &Path) -> Result<(), Failure> {
+    let is_trace = match (page.canonicalize(), args.trace.canonicalize()) {
+        (Ok(page), Ok(trace)) => page == trace,
+        _ => false,
+    };
+    let shown = page.display();
+    if is_trace {
+        return Err(Failure::bad_input(format!("{shown}: is the trace itself")));
+    }
+    if args.force || page.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    Err(Failure::bad_input(format!(
+        "{shown}: is there from before; choose another file with -o, or --force to replace it"
+    )))
+}
+
+/// The page takes its place when it is whole.
+fn write(args: &Args, path: &Path, page: &str) -> Result<(), Failure> {
+    let refuse = |error: &dyn std::fmt::Display| {
+        Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
+    };
+    let mut file = output::file_beside(path)?;
+    file.write_all(page.as_bytes()).map_err(|error| refuse(&error))?;
+    let placed = if args.force { file.persist(path) } else { file.persist_noclobber(path) };
+    placed.map(drop).map_err(|error| refuse(&error.error))
+}

@@ -1,0 +1,178 @@
+//! A trace file as commands want it: subjects numbered from 0 in the order in which the file names
+//! them, what was lost or damaged said once.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use punctual_model::{Instant, JobId};
+use punctual_trace::cause::{Spent, Verdict};
+use punctual_trace::file::{Block, Damage, Reader, Run, Step};
+use punctual_trace::{Event, Subject, SubjectKind};
+
+use crate::exit::Failure;
+
+/// What a trace file says, in its order.
+pub(crate) enum Told {
+    Run(Run),
+    /// Events of this number are of this subject from here on.
+    Subject(u32, Subject),
+    Events(Vec<Event>),
+    /// So many events are missing, at least.
+    Lost(u64),
+    Verdict(Verdict),
+    End(Instant),
+}
+
+/// What is to be said of the file as such.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    /// Places that were damaged, and what is wrong there.
+    pub(crate) damages: Vec<(usize, Damage)>,
+    /// Bytes that were passed over.
+    pub(crate) damaged_bytes: usize,
+    /// Bytes of a block that is not whole, at the end.
+    pub(crate) rest: usize,
+    /// Whether its writer said that the run is over.
+    pub(crate) has_end: bool,
+    /// Blocks of kinds that a later version writes.
+    pub(crate) unknown: u64,
+}
+
+impl State {
+    /// A line each for what a person should know.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some((at, damage)) = self.damages.first() {
+            lines.push(format!(
+                "damaged at byte {at}: {damage}; {} place{} in all, {} bytes passed over",
+                self.damages.len(),
+                if self.damages.len() == 1 { "" } else { "s" },
+                self.damaged_bytes
+            ));
+        }
+        if !self.has_end {
+            lines.push(match self.rest {
+                0 => "it has no end: its writer died, or still writes".to_owned(),
+                rest => format!(
+                    "it has no end: its writer died, or still writes; {rest} bytes of a block are there"
+                ),
+            });
+        }
+        if self.unknown > 0 {
+            lines.push(format!("{} blocks of kinds that a later version writes", self.unknown));
+        }
+        lines
+    }
+}
+
+/// Reads the file at `path` up to its end as it is; a damaged block is passed over and counts as lost
+/// events.
+///
+/// # Errors
+/// The file is no trace or cannot be read; what `take` says.
+pub(crate) fn read<E: From<Failure>>(
+    path: &Path,
+    mut take: impl FnMut(Told) -> Result<(), E>,
+) -> Result<State, E> {
+    let refuse = |why: &dyn std::fmt::Display| -> E {
+        Failure::bad_input(format!("{}: {why}", path.display())).into()
+    };
+    let file =
+        bytes_of(path).map_err(|error| refuse(&format!("cannot read the trace: {error}")))?;
+    let (mut reader, mut state, mut numbers) =
+        (Reader::new(), State::default(), Numbers::default());
+    loop {
+        let block = match reader.step(&file) {
+            Ok(Step::Block(block)) => block,
+            Ok(Step::End { bytes }) => {
+                state.rest = bytes;
+                if reader.position() == 0 {
+                    return Err(refuse(&"empty, or only the first bytes of a trace"));
+                }
+                break;
+            }
+            Err(damage) if reader.position() == 0 => return Err(refuse(&damage)),
+            Err(damage) => {
+                let at = reader.position();
+                state.damages.push((at, damage));
+                take(Told::Lost(1))?;
+                match reader.skip(&file) {
+                    Some(bytes) => state.damaged_bytes += bytes,
+                    None => {
+                        state.damaged_bytes += file.len() - at;
+                        break;
+                    }
+                }
+                continue;
+            }
+        };
+        match block {
+            Block::Run(run) => take(Told::Run(run))?,
+            Block::Subject(number, subject) => {
+                let (number, _) = numbers.of(number);
+                take(Told::Subject(number, subject))?;
+            }
+            Block::Events(mut events) => {
+                for event in &mut events {
+                    event.job = numbers.known(event.job, &mut take)?;
+                }
+                take(Told::Events(events))?;
+            }
+            Block::Lost(lost) => take(Told::Lost(lost.events))?,
+            Block::Verdict(mut verdict) => {
+                verdict.late.job = numbers.known(verdict.late.job, &mut take)?;
+                for share in &mut verdict.shares {
+                    if let Spent::Subject(number) = &mut share.cause {
+                        *number = numbers.of(*number).0;
+                    }
+                }
+                take(Told::Verdict(verdict))?;
+            }
+            Block::End(at) => {
+                state.has_end = true;
+                take(Told::End(at))?;
+            }
+            Block::Unknown { .. } => state.unknown += 1,
+        }
+    }
+    Ok(state)
+}
+
+fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// From the numbers of a file, which may be any, to those from 0.
+#[derive(Default)]
+struct Numbers(BTreeMap<u32, u32>);
+
+impl Numbers {
+    /// Its number here, and whether it is the first time.
+    fn of(&mut self, number: u32) -> (u32, bool) {
+        let next = self.0.len() as u32;
+        let known = *self.0.entry(number).or_insert(next);
+        (known, known == next)
+    }
+
+    /// The job here; its subject is told of first, if the file does not name it.
+    fn known<E>(
+        &mut self,
+        job: JobId,
+        take: &mut impl FnMut(Told) -> Result<(), E>,
+    ) -> Result<JobId, E> {
+        let (task, is_new) = self.of(job.task);
+        if is_new {
+            let name = format!("subject {}", job.task);
+            take(Told::Subject(task, Subject::new(name, SubjectKind::Task)))?;
+        }
+        Ok(JobId { task, ..job })
+    }
+}

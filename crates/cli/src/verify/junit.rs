@@ -1,0 +1,72 @@
+//! The verdicts for CI servers.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
+use tempfile::NamedTempFile;
+
+use super::promises::{Became, Promised, Report};
+use crate::exit::Failure;
+use crate::output::file_beside;
+
+/// A file to be: what is at its path stays until the verdicts are there.
+pub(super) struct File {
+    path: PathBuf,
+    file: NamedTempFile,
+}
+
+impl File {
+    pub(super) fn beside(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { path: path.to_owned(), file: file_beside(path)? })
+    }
+
+    pub(super) fn write(mut self, report: &Report) -> Result<(), Failure> {
+        let refuse = |path: &Path, error: &dyn std::fmt::Display| {
+            Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
+        };
+        let text = of(report).map_err(|error| refuse(&self.path, &error))?;
+        self.file.write_all(text.as_bytes()).map_err(|error| refuse(&self.path, &error))?;
+        self.file.persist(&self.path).map_err(|error| refuse(&self.path, &error))?;
+        Ok(())
+    }
+}
+
+/// One suite for the contract, a test case for each promise.
+fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
+    let mut suite = TestSuite::new(report.contract.display().to_string());
+    let time = std::time::Duration::from_nanos(report.ran.as_nanos());
+    suite.set_time(time);
+    for promised in &report.promises {
+        let mut case = TestCase::new(&*promised.name, status(promised));
+        case.set_classname(format!("punctual.{}", promised.kind)).set_time(time);
+        suite.add_test_case(case);
+    }
+    let mut junit = Junit::new("punctual verify");
+    junit.set_time(time);
+    junit.add_test_suite(suite);
+    // Jenkins' schema (junit-10.xsd) has this count at suites, not at their root, which comes first.
+    let count = format!(" skipped=\"{}\"", junit.skipped);
+    junit.to_string().map(|text| text.replacen(&count, "", 1))
+}
+
+fn status(promised: &Promised) -> TestCaseStatus {
+    match &promised.became {
+        Became::Kept => TestCaseStatus::success(),
+        Became::Broken(why) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            let causes: String = promised
+                .causes
+                .iter()
+                .map(|(cause, jobs)| format!("{jobs} late: {cause}\n"))
+                .collect();
+            status.set_type("broken promise").set_message(&**why).set_description(causes);
+            status
+        }
+        Became::NotJudgeable(why) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(&**why);
+            status
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The commands of the contract, run by `punctual run`, and which thread belongs to which.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_linux::clock;
+use punctual_linux::process::{self, Blocked, Signal, die_with_parent};
+use punctual_model::{Contract, Duration};
+use punctual_trace::Promise;
+use serde::Deserialize;
+
+use crate::exit::Failure;
+
+/// `punctual run` gives its programs two seconds, and kills them then.
+const GRACE: Duration = Duration::from_secs(8);
+const LOOK: Duration = Duration::from_millis(5);
+/// Processes between a thread and `punctual run`, beyond which it is not looked for.
+const DEEPEST: usize = 64;
+
+/// What `punctual run --dry-run` says of a command.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Planned {
+    /// `kernel`, `timetable`, or none for an ordinary program.
+    backend: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    commands: Vec<Planned>,
+}
+
+/// How each command would be started, in file order.
+pub(super) fn plan(
+    file: &Path,
+    contract: &Contract,
+    signals: &Blocked,
+) -> Result<Vec<Planned>, Failure> {
+    if contract.commands.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut command = run(file)?;
+    signals.unblock_on_exec(&mut command);
+    command.args(["--dry-run", "--json"]).stderr(Stdio::piped());
+    let output = command.output().map_err(cannot_run)?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        let why = why.trim().trim_start_matches("punctual: ").to_owned();
+        return Err(match output.status.code() {
+            Some(2) => Failure::BadInput(why),
+            _ => Failure::CannotHere(why),
+        });
+    }
+    let plan: Plan = serde_json::from_slice(&output.stdout).map_err(cannot_run)?;
+    Ok(plan.commands)
+}
+
+fn run(file: &Path) -> Result<Command, Failure> {
+    let this = std::env::current_exe().map_err(cannot_run)?;
+    let mut command = Command::new(this);
+    command.arg("run").arg(file).stdin(Stdio::null());
+    Ok(command)
+}
+
+fn cannot_run(why: impl std::fmt::Display) -> Failure {
+    Failure::cannot_here(format!("punctual run cannot be started for the commands: {why}"))
+}
+
+/// `punctual run`, and in it the programs. All die with us.
+pub(super) struct Programs {
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Programs {
+    /// None if the contract has no commands. What the programs print goes to standard error, because
+    /// standard output is the verdict's.
+    pub(super) fn start(
+        file: &Path,
+        contract: &Contract,
+        signals: &Blocked,
+    ) -> Result<Option<Self>, Failure> {
+        if contract.commands.is_empty() {
+            return Ok(None);
+        }
+        let mut command = run(file)?;
+        command.arg("--quiet").stdout(Stdio::from(std::io::stderr()));
+        signals.unblock_on_exec(&mut command);
+        die_with_parent(&mut command);
+        command.spawn().map(|child| Some(Self { child, ended: None })).map_err(cannot_run)
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn have_ended(&mut self) -> Result<bool, Failure> {
+        if self.ended.is_none() {
+            self.ended = process::poll(&self.child).map_err(cannot_run)?.map(|ended| ended.status);
+        }
+        Ok(self.ended.is_some())
+    }
+
+    /// Asks them to end if they have not; how they ended by themselves, if they did.
+    pub(super) fn end(mut self) -> Result<Option<ExitStatus>, Failure> {
+        if self.have_ended()? {
+            return Ok(self.ended);
+        }
+        process::send(&self.child, Signal::TERM).map_err(cannot_run)?;
+        let until = clock::now() + GRACE;
+        while clock::now() < until {
+            if self.have_ended()? {
+                return Ok(None);
+            }
+            clock::sleep(LOOK);
+        }
+        self.child.kill().and_then(|()| self.child.wait()).map(|_| None).map_err(cannot_run)
+    }
+}
+
+/// Which command each thread belongs to, and what it is promised.
+#[derive(Clone)]
+pub(super) struct Owners(Arc<Mutex<Inner>>);
+
+struct Inner {
+    /// `punctual run`.
+    run: Option<u32>,
+    commands: Vec<Owner>,
+    /// The first process of each command that was found.
+    roots: BTreeMap<u32, usize>,
+    threads: BTreeMap<u32, usize>,
+}
+
+struct Owner {
+    words: Vec<Vec<u8>>,
+    promise: Promise,
+    only_first_thread: bool,
+}
+
+impl Owners {
+    pub(super) fn new(contract: &Contract, plan: Vec<Planned>) -> Self {
+        let commands = contract.commands.iter().zip(plan).map(|(command, planned)| {
+            let words = std::iter::once(command.program());
+            let words = words.chain(command.arguments().iter().map(String::as_str));
+            let promise = command.held().map(|held| {
+                // In range by the contract's validation.
+                let reservation = contract.reservations[held.reservation].reservation;
+                Promise {
+                    period: None,
+                    relative_deadline: Some(reservation.period()),
+                    wcet: Some(reservation.budget()),
+                }
+            });
+            Owner {
+                words: words.map(|word| word.as_bytes().to_vec()).collect(),
+                promise: promise.unwrap_or_default(),
+                only_first_thread: planned.backend.as_deref() == Some("kernel"),
+            }
+        });
+        let (run, roots, threads) = (None, BTreeMap::new(), BTreeMap::new());
+        let commands = commands.collect();
+        Self(Arc::new(Mutex::new(Inner { run, commands, roots, threads })))
+    }
+
+    /// Programs are children of this process.
+    pub(super) fn started(&self, run: u32) {
+        self.inner().run = Some(run);
+    }
+
+    /// What a thread that was found is promised, for the session.
+    pub(super) fn asked(&self) -> impl FnMut(u32) -> Promise + Send + 'static {
+        let owners = self.clone();
+        move |tid| owners.inner().promise_of(tid)
+    }
+
+    /// The place of the command that a thread belongs to.
+    pub(super) fn of(&self, tid: u32) -> Option<usize> {
+        self.inner().threads.get(&tid).copied()
+    }
+
+    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn promise_of(&mut self, tid: u32) -> Promise {
+        let Some(command) = self.root_of(tid).and_then(|root| self.command_of(root)) else {
+            return Promise::default();
+        };
+        self.threads.insert(tid, command);
+        let Owner { promise, only_first_thread, .. } = &self.commands[command];
+        let is_first = self.roots.get(&tid) == Some(&command);
+        if *only_first_thread && !is_first { Promise::default() } else { *promise }
+    }
+
+    /// The child of `punctual run` that a thread descends from.
+    fn root_of(&self, tid: u32) -> Option<u32> {
+        let mut process = status(tid, "Tgid:")?;
+        for _ in 0..DEEPEST {
+            let parent = status(process, "PPid:")?;
+            if Some(parent) == self.run {
+                return Some(process);
+            }
+            process = parent;
+        }
+        None
+    }
+
+    /// By its command line; of several that are alike, the first that has no process yet. A script's
+    /// begins with its interpreter.
+    fn command_of(&mut self, root: u32) -> Option<usize> {
+        if let Some(&command) = self.roots.get(&root) {
+            return Some(command);
+        }
+        let line = fs::read(format!("/proc/{root}/cmdline")).ok()?;
+        let words: Vec<&[u8]> = line.strip_suffix(&[0])?.split(|&byte| byte == 0).collect();
+        let is_it = |owner: &Owner| {
+            let own: Vec<&[u8]> = owner.words.iter().map(Vec::as_slice).collect();
+            let (arguments, rest) = (&own[1..], words.len().checked_sub(own.len() - 1));
+            rest.is_some_and(|rest| rest > 0 && words[rest..] == *arguments)
+                && (words[0] == own[0] || words.len() > own.len())
+        };
+        let taken: Vec<usize> = self.roots.values().copied().collect();
+        let mut free = (0..self.commands.len()).filter(|at| !taken.contains(at));
+        let command = free.find(|&at| is_it(&self.commands[at]))?;
+        self.roots.insert(root, command);
+        Some(command)
+    }
+}
+
+/// A number of /proc/TID/status (proc(5)).
+fn status(tid: u32, key: &str) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()
+}

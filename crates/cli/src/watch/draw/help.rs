@@ -1,0 +1,28 @@
+//! What the keys and columns mean, above everything else.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Flex, Layout, Rect};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+use crate::watch::look::Look;
+
+const TEXT: &str = "\
+q, Ctrl-C    quit
+↑ ↓, k j     move; in a detail: scroll
+PgUp PgDn    ten rows, Home End: the first and the last
+Enter        all about the chosen row;  Esc back
+s, r         sort by the next column;  the other way round
+p, Space     hold the picture;  again: go on
+granted      of a CPU; used: the same, over the last second
+slack        what the tightest of the recent jobs had left
+late         jobs after their deadlines; cause: of most
+–            not promised, or nobody can see it";
+
+pub(super) fn draw(frame: &mut Frame, area: Rect, look: Look) {
+    let lines = TEXT.lines().count() as u16;
+    let [area] = Layout::vertical([Constraint::Max(lines + 2)]).flex(Flex::Center).areas(area);
+    let [area] = Layout::horizontal([Constraint::Max(64)]).flex(Flex::Center).areas(area);
+    frame.render_widget(Clear, area);
+    let block = Block::bordered().title(" keys and columns: ? closes ").title_style(look.head());
+    frame.render_widget(Paragraph::new(TEXT).block(block), area);
+}

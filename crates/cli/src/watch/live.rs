@@ -1,0 +1,111 @@
+//! The live view: one thread gathers, this one draws and hears keys.
+
+use std::io::{IsTerminal, stdin, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration as Time;
+
+use punctual_linux::clock;
+use punctual_model::{Duration, Instant};
+use ratatui::crossterm::event::{self, Event};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::draw::draw;
+use super::gather::{Asked, Gatherer};
+use super::look::Look;
+use super::picture::Picture;
+use super::screen::Screen;
+use super::state::State;
+use super::{LOOK, TURN};
+use crate::exit::{Exit, Failure, Outcome};
+
+/// For so long a key is waited for: also how old a picture may be on the screen.
+const WAIT: Time = Time::from_millis(100);
+
+/// The latest picture, and whether the view is over.
+#[derive(Default)]
+struct Shared {
+    picture: Mutex<Arc<Picture>>,
+    over: AtomicBool,
+}
+
+/// Shows it until somebody ends it.
+pub(super) fn watch(asked: Asked, until: Option<Instant>, look: Look) -> Outcome {
+    if !stdout().is_terminal() || !stdin().is_terminal() {
+        return Err(Failure::bad_input(
+            "watch needs a terminal for its input and output; punctual watch --once prints one \
+             frame, punctual status what the broker has granted",
+        ));
+    }
+    let asked_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&asked_to_end))
+            .map_err(|why| Failure::cannot_here(format!("signals cannot be heard: {why}")))?;
+    }
+    let shared = Arc::new(Shared::default());
+    let gathers = {
+        let shared = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("watch-gather".into())
+            .spawn(move || gather(asked, &shared))
+            .map_err(|why| Failure::cannot_here(format!("no thread can be made: {why}")))?
+    };
+    let failed = |why: std::io::Error| Failure::cannot_here(format!("the terminal: {why}"));
+    let shown = Screen::open().map_err(failed).and_then(|mut screen| {
+        let is_over = || {
+            asked_to_end.load(Ordering::Acquire)
+                || gathers.is_finished()
+                || until.is_some_and(|until| clock::now() >= until)
+        };
+        turn(&mut screen, &shared, look, is_over).map_err(failed)
+    });
+    shared.over.store(true, Ordering::Release);
+    let gathered = gathers.join();
+    shown?;
+    match gathered {
+        Ok(()) => Ok(Exit::Kept),
+        Err(_) => Err(Failure::cannot_here("what watches has ended; its last words are above")),
+    }
+}
+
+/// Draws and hears keys.
+fn turn(
+    screen: &mut Screen,
+    shared: &Shared,
+    look: Look,
+    is_over: impl Fn() -> bool,
+) -> std::io::Result<()> {
+    let mut state = State::default();
+    let mut picture = Arc::new(Picture::default());
+    while !state.quit && !is_over() {
+        if !state.paused {
+            picture = Arc::clone(&shared.picture.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        screen.terminal.draw(|frame| draw(frame, &picture, &state, look))?;
+        // Everything that was typed meanwhile, then one frame for it.
+        let mut wait = WAIT;
+        while event::poll(wait)? {
+            if let Event::Key(key) = event::read()? {
+                state = state.press(key, &picture);
+            }
+            wait = Time::ZERO;
+        }
+    }
+    Ok(())
+}
+
+fn gather(asked: Asked, shared: &Shared) {
+    let mut gatherer = Gatherer::start(asked);
+    let mut next_look = clock::now();
+    while !shared.over.load(Ordering::Acquire) {
+        gatherer.turn();
+        let now = clock::now();
+        if now >= next_look {
+            let picture = Arc::new(gatherer.look());
+            *shared.picture.lock().unwrap_or_else(PoisonError::into_inner) = picture;
+            next_look = now + LOOK;
+        }
+        clock::sleep(Duration::min(TURN, LOOK));
+    }
+}

@@ -1,0 +1,228 @@
+//! Threads that are watched while they run: when their jobs begin and end, and why late ones are late.
+//!
+//! Each thread has a promise of its own; who is watched may change at every look. What is known is
+//! handed on as it happens and not kept, so that a watch may last for ever.
+
+pub(crate) mod tree;
+
+use std::collections::BTreeMap;
+
+use punctual_linux::clock;
+use punctual_model::{Duration, Instant};
+use punctual_observe::{CollectError, Collector, Counts};
+use punctual_trace::cause::{LateJob, Observer, ThreadJobs, Verdict, judge};
+use punctual_trace::kernel::{Record, What};
+use punctual_trace::{Event, Kind, Promise};
+
+/// Stretches of each thread that are remembered: a late job is judged when it has ended.
+const REMEMBERED: usize = 1024;
+
+/// A thread to be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Its kernel id.
+    pub(crate) thread: u32,
+    /// What is to be held against it.
+    pub(crate) promise: Promise,
+}
+
+/// What a watched thread did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Happening {
+    /// A job of it began to run.
+    Began {
+        /// Whose.
+        thread: u32,
+        /// From its release to its first instruction.
+        wakeup_latency: Duration,
+    },
+    /// A job of it was complete.
+    Ended {
+        /// Whose.
+        thread: u32,
+        /// From its release to its completion.
+        response_time: Duration,
+        /// Why it was late, if it was.
+        late: Option<Box<Verdict>>,
+    },
+}
+
+/// What is kept of a thread between two records.
+struct Watched {
+    promise: Promise,
+    /// Its job that has not run yet: when it was released.
+    waits: Option<Instant>,
+}
+
+/// Watches threads. Turn it at least ten times a second.
+pub(crate) struct Observed {
+    collector: Collector,
+    observer: Observer,
+    jobs: ThreadJobs,
+    threads: BTreeMap<u32, Watched>,
+    /// Threads that were gone at the last look: their last records may still come.
+    gone: Vec<u32>,
+}
+
+impl Observed {
+    /// Collects from here on, and watches nobody yet.
+    ///
+    /// # Errors
+    /// [`CollectError`]: the kernel does not tell, and what to do.
+    pub(crate) fn start() -> Result<Self, CollectError> {
+        Ok(Self {
+            collector: Collector::start()?,
+            observer: Observer::new(REMEMBERED),
+            jobs: ThreadJobs::new(),
+            threads: BTreeMap::new(),
+            gone: Vec::new(),
+        })
+    }
+
+    /// Threads that stop others when their budgets are used up, and let them go on.
+    pub(crate) fn enforcers(&mut self, threads: impl IntoIterator<Item = u32>) {
+        threads.into_iter().for_each(|thread| self.observer.enforcer(thread));
+    }
+
+    /// From here on these are watched, and no others.
+    pub(crate) fn watch(&mut self, targets: &[Target]) {
+        for thread in std::mem::take(&mut self.gone) {
+            // Unless it came back, or another of its number did.
+            if !targets.iter().any(|target| target.thread == thread) {
+                self.forget(thread);
+            }
+        }
+        let wanted: BTreeMap<u32, Promise> =
+            targets.iter().map(|target| (target.thread, target.promise)).collect();
+        self.gone = self.threads.keys().copied().filter(|one| !wanted.contains_key(one)).collect();
+        for (thread, promise) in wanted {
+            if let Some(known) = self.threads.get_mut(&thread) {
+                known.promise = promise;
+                continue;
+            }
+            self.observer.watch(thread, clock::now());
+            self.collector.watch_faults(thread);
+            self.jobs.add(thread, thread);
+            self.threads.insert(thread, Watched { promise, waits: None });
+        }
+    }
+
+    /// What happened since the last turn, in order.
+    pub(crate) fn turn(&mut self) -> Vec<Happening> {
+        let mut happened = Vec::new();
+        for record in self.collector.drain() {
+            self.take(&record, &mut happened);
+        }
+        happened
+    }
+
+    /// How many threads are watched.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// How many records of the kernel there were.
+    pub(crate) fn counts(&self) -> Counts {
+        self.collector.counts()
+    }
+
+    fn take(&mut self, record: &Record, happened: &mut Vec<Happening>) {
+        if let What::Gap { .. } = record.what {
+            self.jobs.gap();
+            self.threads.values_mut().for_each(|thread| thread.waits = None);
+        }
+        if let Some(edge) = self.observer.take(record) {
+            for event in self.jobs.take(record.at, edge).into_iter().flatten() {
+                happened.extend(self.event(event));
+            }
+        }
+        let What::Switch { next, .. } = record.what else { return };
+        let waits = self.threads.get_mut(&next.tid).and_then(|thread| thread.waits.take());
+        happened.extend(waits.map(|release| Happening::Began {
+            thread: next.tid,
+            wakeup_latency: record.at.saturating_since(release),
+        }));
+    }
+
+    /// A job's number of a subject is its thread's: [`Self::watch`] made it so.
+    fn event(&mut self, event: Event) -> Option<Happening> {
+        let Event { at, job, release, kind } = event;
+        let thread = job.task;
+        let watched = self.threads.get_mut(&thread)?;
+        match kind {
+            Kind::Start => {
+                watched.waits = Some(release);
+                None
+            }
+            Kind::Complete => {
+                let Promise { relative_deadline, wcet, .. } = watched.promise;
+                let deadline = relative_deadline.map(|by| release.saturating_add(by));
+                let late = deadline.filter(|deadline| at > *deadline).map(|absolute_deadline| {
+                    let late = LateJob { job, release, absolute_deadline, end: at, wcet };
+                    let stretches = self.observer.stretches(thread, release, at);
+                    Box::new(judge(late, &stretches, |tid| self.threads.contains_key(&tid)))
+                });
+                let response_time = at.saturating_since(release);
+                Some(Happening::Ended { thread, response_time, late })
+            }
+            _ => None,
+        }
+    }
+
+    fn forget(&mut self, thread: u32) {
+        self.threads.remove(&thread);
+        // Its last job ends with the thread: nothing is said of it.
+        let _ = self.jobs.forget(thread);
+        self.observer.forget(thread);
+        self.collector.forget_faults(thread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// A child that sleeps again and again has jobs; with a deadline that nobody can keep each is late,
+    /// and its shares add up.
+    #[test]
+    fn jobs_of_a_thread_are_seen_and_late_ones_have_causes() {
+        let mut observed = match Observed::start() {
+            Ok(observed) => observed,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", "while read line; do :; done"]).stdin(Stdio::piped());
+        punctual_linux::process::die_with_parent(&mut command);
+        let mut child = command.spawn().expect("sh");
+        let mut input = child.stdin.take().expect("piped");
+        let relative_deadline = Some(Duration::from_nanos(1));
+        let promise = Promise { period: None, relative_deadline, wcet: None };
+        observed.watch(&[Target { thread: child.id(), promise }]);
+        let (mut began, mut late) = (0, Vec::new());
+        for _ in 0..1_000 {
+            std::io::Write::write_all(&mut input, b"go on\n").expect("it reads");
+            clock::sleep(Duration::from_millis(10));
+            for happening in observed.turn() {
+                match happening {
+                    Happening::Began { .. } => began += 1,
+                    Happening::Ended { late: why, .. } => late.extend(why),
+                }
+            }
+            if began >= 3 && late.len() >= 3 {
+                break;
+            }
+        }
+        drop(input);
+        child.wait().expect("ended");
+        assert!(began >= 3 && late.len() >= 3, "{began} began, {} late", late.len());
+        for verdict in late {
+            let shares = verdict.shares.iter().map(|one| one.share);
+            let all = shares.fold(Duration::ZERO, Duration::saturating_add);
+            assert_eq!(all, verdict.late.tardiness(), "{verdict:?}");
+        }
+        observed.watch(&[]);
+        observed.watch(&[]);
+        assert_eq!(observed.threads(), 0);
+    }
+}

@@ -1,0 +1,119 @@
+//! Numbers and names as a narrow column has room for them.
+
+/// Of a CPU.
+pub(crate) fn percent(ppm: u64) -> String {
+    format!("{:.1}%", ppm as f64 / 10_000.0)
+}
+
+/// A time of at most seven characters, such as `1.23ms`.
+pub(crate) fn time(nanos: u64) -> String {
+    let (value, unit) = match nanos {
+        0..1_000 => return format!("{nanos}ns"),
+        // What would be rounded up to 1000 of a unit is 1 of the next.
+        1_000..999_500 => (nanos as f64 / 1e3, "us"),
+        999_500..999_500_000 => (nanos as f64 / 1e6, "ms"),
+        _ => (nanos as f64 / 1e9, "s"),
+    };
+    match value {
+        0.0..9.995 => format!("{value:.2}{unit}"),
+        9.995..99.95 => format!("{value:.1}{unit}"),
+        _ => format!("{value:.0}{unit}"),
+    }
+}
+
+/// The same, below zero too.
+pub(crate) fn signed_time(nanos: i64) -> String {
+    let sign = if nanos < 0 { "-" } else { "" };
+    format!("{sign}{}", time(nanos.unsigned_abs()))
+}
+
+/// How many, in at most five characters.
+pub(crate) fn count(number: u64) -> String {
+    match number {
+        0..100_000 => number.to_string(),
+        100_000..10_000_000 => format!("{}k", number / 1_000),
+        _ => format!("{}M", number / 1_000_000),
+    }
+}
+
+/// `used` of `granted` as a bar of so many characters; what is beyond it ends in `>`.
+pub(crate) fn bar(used: u64, granted: u64, width: usize) -> String {
+    let whole = used.saturating_mul(width as u64) / granted.max(1);
+    let filled = usize::try_from(whole).unwrap_or(width).min(width);
+    let mut bar: String = "#".repeat(filled) + &"·".repeat(width - filled);
+    if used > granted && width > 0 {
+        bar.pop();
+        bar.push('>');
+    }
+    bar
+}
+
+/// The last `width` values as one row of bars, the greatest at full height.
+pub(crate) fn sparkline(values: &[u64], width: usize) -> String {
+    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let shown = &values[values.len().saturating_sub(width)..];
+    let most = shown.iter().copied().max().unwrap_or(0).max(1);
+    let step = |value: u64| (u128::from(value) * 7).div_ceil(u128::from(most)) as usize;
+    shown.iter().map(|value| STEPS[step(*value).min(7)]).collect()
+}
+
+/// Names come from whoever made the thread: what a terminal would obey is shown as `?`.
+pub(crate) fn plain(text: &str) -> String {
+    let obeyed = |letter: char| letter.is_control() || is_format(letter);
+    text.chars().map(|letter| if obeyed(letter) { '?' } else { letter }).collect()
+}
+
+/// Letters that are not seen and change how others are: directions, joiners, tags.
+fn is_format(letter: char) -> bool {
+    matches!(letter, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_stay_within_seven_characters() {
+        let said = [0, 999, 1_000, 12_345, 999_499, 999_500, 2_500_000, 99_999_999, 61_000_000_000];
+        let said = said.map(time);
+        assert_eq!(
+            said,
+            ["0ns", "999ns", "1.00us", "12.3us", "999us", "1.00ms", "2.50ms", "100ms", "61.0s"]
+        );
+        for exponent in 0..60 {
+            let nanos = 1_u64 << exponent;
+            let nanos = nanos.min(99_999_000_000_000);
+            assert!(time(nanos).len() <= 7, "{nanos}: {}", time(nanos));
+        }
+        assert_eq!((signed_time(-1_500), signed_time(7)), ("-1.50us".into(), "7ns".into()));
+    }
+
+    #[test]
+    fn counts_stay_within_five_characters() {
+        assert_eq!([0, 99_999, 100_000, 12_345_678].map(count), ["0", "99999", "100k", "12M"]);
+    }
+
+    #[test]
+    fn a_bar_is_as_full_as_the_budget_is_used() {
+        assert_eq!(bar(0, 100, 4), "····");
+        assert_eq!(bar(50, 100, 4), "##··");
+        assert_eq!(bar(100, 100, 4), "####");
+        assert_eq!(bar(101, 100, 4), "###>");
+        assert_eq!((bar(5, 0, 2), bar(1, 1, 0)), ("#>".into(), String::new()));
+    }
+
+    #[test]
+    fn a_sparkline_shows_the_newest_and_its_greatest_is_full() {
+        assert_eq!(sparkline(&[9, 0, 7, 14], 3), "▁▅█");
+        assert_eq!(sparkline(&[], 3), "");
+        assert_eq!(sparkline(&[0, 0], 3), "▁▁");
+        assert_eq!(sparkline(&[u64::MAX, 1], 9), "█▂");
+    }
+
+    #[test]
+    fn a_name_cannot_command_the_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\u{202e}c\n"), "a?[2Jb?c?");
+        assert_eq!(plain("Gerät-1"), "Gerät-1");
+    }
+}

@@ -1,0 +1,86 @@
+//! `punctual why TRACE`: was each promise kept, and why were jobs late, from a file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use punctual_model::{Instant, JobId};
+use punctual_trace::cause::{FromEvents, Verdict, judge};
+use punctual_trace::check::Verdict::Kept;
+use punctual_trace::check::{Checker, Judged};
+use punctual_trace::file::Run;
+use punctual_trace::{Sink, Subject};
+
+use super::{Args, json, text};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output;
+use crate::trace_read::{self, State, Told};
+
+/// What a file amounts to.
+pub(crate) struct OfTrace {
+    pub(crate) run: Option<Run>,
+    pub(crate) subjects: Vec<(Subject, Judged)>,
+    /// Of the late jobs, those that the kernel's evidence explains, and the others.
+    pub(crate) by_kernel: Vec<Verdict>,
+    pub(crate) by_events: Vec<Verdict>,
+    pub(crate) lost: u64,
+    pub(crate) state: State,
+    pub(crate) begun: Instant,
+}
+
+pub(super) fn main(args: &Args, path: &Path) -> Outcome {
+    let of = gather(path)?;
+    output::print(&if args.json { json::of_trace(&of) } else { text::of_trace(args.worst, &of) })?;
+    // Who was promised nothing breaks no promise.
+    let promised = |subject: &Subject| subject.promise.relative_deadline.is_some();
+    let is_kept = |(subject, judged): &(Subject, Judged)| {
+        judged.verdict == Kept || !promised(subject) || super::has_no_job(judged)
+    };
+    Ok(if of.subjects.iter().all(is_kept) { Exit::Kept } else { Exit::Refused })
+}
+
+/// Reads it to its end.
+pub(crate) fn gather(path: &Path) -> Result<OfTrace, Failure> {
+    let (mut checker, mut seen) = (Checker::new(), FromEvents::new());
+    let (mut run, mut subjects, mut by_kernel) = (None, Vec::<Subject>::new(), Vec::new());
+    let (mut lost, mut first) = (0, None::<Instant>);
+    let state = trace_read::read(path, |told| {
+        match told {
+            Told::Run(of) => run = Some(of),
+            Told::Subject(number, subject) => {
+                checker.subject(number, &subject);
+                seen.subject(number, &subject);
+                match subjects.get_mut(number as usize) {
+                    Some(known) => *known = subject,
+                    None => subjects.push(subject),
+                }
+            }
+            Told::Events(events) => {
+                for event in events {
+                    let began = event.at.min(event.release);
+                    first = Some(first.map_or(began, |first| first.min(began)));
+                    checker.record(event);
+                    seen.record(event);
+                }
+            }
+            Told::Lost(events) => {
+                lost += events;
+                checker.lost(events);
+                seen.lost();
+            }
+            Told::Verdict(verdict) => by_kernel.push(verdict),
+            Told::End(at) => checker.end(at),
+        }
+        Ok(())
+    })?;
+    let explained: BTreeSet<JobId> = by_kernel.iter().map(|one| one.late.job).collect();
+    let late = checker.take_late().into_iter().filter(|late| !explained.contains(&late.job));
+    let by_events = late.map(|late| {
+        let stretches = seen.stretches(late.job, late.release, late.end);
+        judge(late, &stretches, |_| false)
+    });
+    let by_events = by_events.collect();
+    let judged = (0..).map(|number| checker.judge(number));
+    let subjects = subjects.into_iter().zip(judged).collect();
+    let begun = first.unwrap_or(Instant::ZERO);
+    Ok(OfTrace { run, subjects, by_kernel, by_events, lost, state, begun })
+}

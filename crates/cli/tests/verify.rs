@@ -1,0 +1,147 @@
+//! `punctual verify`, as a person types it. The programs are this test program again.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use punctual_linux::clock;
+use punctual_model::Duration;
+use quick_junit::{Report, TestCaseStatus};
+use serde_json::Value;
+
+/// It ends by itself, whatever becomes of who started it.
+const LENGTH: Duration = Duration::from_secs(60);
+
+/// Works for as many milliseconds as its environment says, each 20 or when it is done.
+#[test]
+#[ignore = "the program of the other tests"]
+fn program() {
+    let Ok(work) = std::env::var("PUNCTUAL_WORK_MS") else { return };
+    let work = Duration::from_millis(work.parse().expect("a number"));
+    let mut due = clock::now();
+    let end = due + LENGTH;
+    while clock::now() < end {
+        due += Duration::from_millis(20);
+        // It always waits a little: who never waits has no jobs.
+        clock::sleep_until(due.max(clock::now() + Duration::from_millis(1)));
+        let until = clock::now() + work;
+        while clock::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn verify(folder: &Path, contract: &str, arguments: &[&str]) -> Output {
+    let file = folder.join("contract.toml");
+    fs::write(&file, contract).expect("written");
+    Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["verify", "--host-profile", "ideal"])
+        .arg(&file)
+        .args(arguments)
+        .output()
+        .expect("punctual runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn skipped(output: &Output) -> bool {
+    let skipped = output.status.code() == Some(3);
+    if skipped {
+        println!("skipped: {}", said(output));
+    }
+    skipped
+}
+
+fn command(name: &str, work_ms: u32) -> String {
+    let this = std::env::current_exe().expect("this program");
+    format!(
+        "[[reservation]]\nname = \"{name}\"\nbudget = \"4ms\"\nperiod = \"20ms\"\n\
+         [[command]]\nname = \"run {name}\"\nreservation = \"{name}\"\n\
+         run = [{:?}, \"--ignored\", \"--exact\", \"program\"]\n\
+         environment = {{ PUNCTUAL_WORK_MS = \"{work_ms}\" }}\n",
+        this.to_str().expect("text")
+    )
+}
+
+fn promise<'a>(page: &'a Value, name: &str) -> &'a Value {
+    let all = page["promises"].as_array().expect("promises");
+    all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("no {name} in {page:#}"))
+}
+
+#[test]
+fn a_program_that_needs_more_than_it_said_breaks_the_promise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let junit = folder.path().join("junit.xml");
+    let path = junit.to_str().expect("text");
+    let output =
+        verify(folder.path(), &command("greedy", 30), &["--for", "2s", "--json", "--junit", path]);
+    if skipped(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let page: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let broken = promise(&page, "run greedy");
+    assert_eq!(broken["verdict"], "broken", "{page:#}");
+    assert!(broken["late"].as_u64() > Some(0), "{broken:#}");
+    assert!(!broken["causes"].as_array().expect("causes").is_empty(), "{broken:#}");
+    assert_eq!(promise(&page, "admission")["verdict"], "kept");
+    let report = Report::deserialize_from_str(&fs::read_to_string(&junit).expect("written"));
+    let report = report.expect("JUnit XML");
+    assert_eq!((report.tests, report.failures, report.errors), (2, 1, 0));
+    let cases = &report.test_suites[0].test_cases;
+    assert!(matches!(cases[1].status, TestCaseStatus::NonSuccess { .. }), "{cases:#?}");
+}
+
+/// What of it is late depends on what else the machine does: the parts must agree.
+#[test]
+fn upcalls_and_programs_run_together_and_the_answer_agrees_with_the_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let contract = command("modest", 1)
+        + "[[command]]\nname = \"ordinary\"\nrun = [\"sleep\", \"100\"]\n\
+           [[upcall]]\nname = \"codec\"\nperiod = \"40ms\"\nbatch = 4\nquantum = 1\n\
+           time_per_pdu = \"500us\"\n\
+           [[task]]\nname = \"control\"\nperiod = \"50ms\"\nwcet = \"1ms\"\n";
+    let output = verify(folder.path(), &contract, &["--for", "2s", "--json"]);
+    if skipped(&output) {
+        return;
+    }
+    let page: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    for (name, least) in [("run modest", 20), ("codec", 10)] {
+        let one = promise(&page, name);
+        assert!(one["jobs"].as_u64() >= Some(least), "{one:#}");
+        let late = one["late"].as_u64().expect("a number");
+        let verdict = if late > 0 { "broken" } else { "kept" };
+        assert_eq!(one["verdict"], verdict, "{one:#}");
+    }
+    for name in ["ordinary", "control"] {
+        assert_eq!(promise(&page, name)["verdict"], "not judgeable", "{page:#}");
+    }
+    let broken = page["broken"].as_bool().expect("a truth");
+    assert_eq!(output.status.code(), Some(i32::from(broken)), "{page:#}");
+}
+
+#[test]
+fn a_contract_that_is_refused_is_a_broken_promise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let contract = "[[task]]\nname = \"a\"\nperiod = \"10ms\"\nwcet = \"6ms\"\n\
+                    [[task]]\nname = \"b\"\nperiod = \"10ms\"\nwcet = \"6ms\"\n";
+    let junit = folder.path().join("junit.xml");
+    let output = verify(folder.path(), contract, &["--junit", junit.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let report = Report::deserialize_from_str(&fs::read_to_string(&junit).expect("written"));
+    let report = report.expect("JUnit XML");
+    assert_eq!((report.tests, report.failures), (1, 1));
+}
+
+#[test]
+fn bad_contracts_and_bad_places_are_bad_usage() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = verify(folder.path(), "[[task]]\n", &["--for", "1s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let task = "[[task]]\nname = \"a\"\nperiod = \"10ms\"\nwcet = \"1ms\"\n";
+    let output = verify(folder.path(), task, &["--junit", "/nonexistent/junit.xml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}

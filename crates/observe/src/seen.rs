@@ -1,0 +1,116 @@
+//! What a session saw, for a trace file.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use punctual_model::{Instant, JobId, Service};
+use punctual_trace::cause::{Observer, Spent, Stretch};
+use punctual_trace::{Event, Kind, Subject};
+
+/// One thing, in the order in which it became known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Something happened to a job of a thread. That a thread was throttled becomes known last, up to two
+    /// turns after what came later.
+    Event(Event),
+    /// Events of this number are of this thread from here on; said again, it is called otherwise.
+    Subject(u32, Subject),
+    /// So many records of the kernel are missing.
+    Lost(Instant, u64),
+}
+
+/// Jobs of a thread that are remembered until what was throttled is known.
+const JOBS: usize = 1 << 12;
+
+/// Keeps it until it is taken.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    seen: Vec<Seen>,
+    /// The releases of each subject's newest jobs.
+    jobs: BTreeMap<u32, VecDeque<(JobId, Instant)>>,
+    /// Until when it is known of all threads when they were throttled.
+    throttled_until: Instant,
+}
+
+impl Keeper {
+    pub(crate) fn event(&mut self, event: Event) {
+        if event.kind == Kind::Start {
+            let jobs = self.jobs.entry(event.job.task).or_default();
+            if jobs.len() == JOBS {
+                jobs.pop_front();
+            }
+            jobs.push_back((event.job, event.release));
+        }
+        self.seen.push(Seen::Event(event));
+    }
+
+    pub(crate) fn subject(&mut self, number: u32, subject: &Subject) {
+        self.seen.push(Seen::Subject(number, subject.clone()));
+    }
+
+    pub(crate) fn lost(&mut self, at: Instant, records: u64) {
+        self.seen.push(Seen::Lost(at, records));
+    }
+
+    /// When these threads (their ids by subject) were throttled before `until`, which must be long
+    /// enough ago for all records to have come.
+    pub(crate) fn throttled(
+        &mut self,
+        observer: &Observer,
+        threads: impl Iterator<Item = (u32, u32)>,
+        until: Instant,
+    ) {
+        let from = std::mem::replace(&mut self.throttled_until, until);
+        for (tid, number) in threads {
+            for stretch in observer.stretches(tid, from, until) {
+                if matches!(stretch.spent, Spent::Throttled(_)) {
+                    self.stretch(number, stretch);
+                }
+            }
+        }
+    }
+
+    fn stretch(&mut self, number: u32, stretch: Stretch) {
+        let jobs = self.jobs.get(&number).into_iter().flatten();
+        // One that was released later cannot be what was throttled.
+        let job = jobs.rev().find(|(_, release)| *release <= stretch.start).copied();
+        let Some((job, release)) = job else { return };
+        let throttle = Kind::Throttle { left: Service::ZERO };
+        for (at, kind) in [(stretch.start, throttle), (stretch.end, Kind::Unthrottle)] {
+            self.seen.push(Seen::Event(Event { at, job, release, kind }));
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_trace::cause::Throttler;
+
+    #[test]
+    fn what_was_throttled_is_told_of_the_job_that_was_released_before() {
+        let at = Instant::from_nanos;
+        let mut keeper = Keeper::default();
+        for (index, release) in [(0, 10), (1, 30), (2, 60)] {
+            let job = JobId { task: 7, index };
+            let release = at(release);
+            keeper.event(Event { at: release, job, release, kind: Kind::Start });
+        }
+        let spent = Spent::Throttled(Throttler::Kernel);
+        keeper.stretch(7, Stretch { start: at(40), end: at(55), spent });
+        keeper.stretch(7, Stretch { start: at(5), end: at(6), spent });
+        keeper.stretch(8, Stretch { start: at(40), end: at(55), spent });
+        let seen = keeper.take();
+        let told: Vec<(u64, u64)> = seen[3..]
+            .iter()
+            .map(|seen| match seen {
+                Seen::Event(event) => (event.at.as_nanos(), event.job.index),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(told, [(40, 1), (55, 1)]);
+    }
+}

@@ -1,0 +1,218 @@
+//! The second pass: for each subject how much of each column of the timeline it ran, and where its late
+//! jobs are; and the jobs that are drawn one by one.
+
+use std::cmp::Reverse;
+use std::io::Read;
+
+use punctual_model::Instant;
+use punctual_trace::Sink;
+use punctual_trace::cause::Verdict;
+use punctual_trace::check::Checker;
+use punctual_trace::file::Block;
+
+use super::events_alone::EventsAlone;
+use super::jobs::{Job, Jobs};
+use super::survey::{MOST_LOST, Survey, bearable};
+use super::windows::Windows;
+use crate::ReadError;
+use crate::blocks::{Blocks, Came};
+
+/// Columns of the whole timeline.
+pub(crate) const COLUMNS: usize = 1_000;
+/// Subjects that have a lane; the others are in the tables only.
+const MOST_LANES: usize = 48;
+
+/// One subject in the timeline.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// Its place.
+    pub(crate) subject: u32,
+    /// Of each column, in percent, how much of it the subject ran.
+    pub(crate) busy: Vec<u8>,
+    /// Columns in which absolute deadlines of late jobs lie, and how many.
+    pub(crate) late: Vec<(u16, u32)>,
+}
+
+/// What can be drawn.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    /// In the order of the subjects.
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) windows: Windows,
+    /// Subjects that have jobs and no lane.
+    pub(crate) without_lane: usize,
+    pub(crate) from: Instant,
+    /// Nanoseconds.
+    pub(crate) span: u64,
+    /// Causes of late jobs of which the trace has none; subjects are their places.
+    pub(crate) verdicts: Vec<Verdict>,
+}
+
+/// A lane in the making.
+struct Columns {
+    subject: u32,
+    /// Nanoseconds that it ran in a column which it did not run through.
+    partly: Vec<u64>,
+    /// Where stretches begin (+) and end (−) to fill columns whole.
+    whole: Vec<i64>,
+    late: Vec<u32>,
+}
+
+impl Drawn {
+    /// Reads the file again of which `survey` is.
+    pub(crate) fn of(file: impl Read, survey: &Survey) -> Result<Self, ReadError> {
+        let (from, span) = (survey.from(), survey.span());
+        let scale = Scale { from, width: span.div_ceil(COLUMNS as u64) };
+        let (mut lanes, without_lane) = lanes(survey);
+        let places: Vec<Option<usize>> = (0..survey.subjects.all().len() as u32)
+            .map(|place| lanes.iter().position(|lane| lane.subject == place))
+            .collect();
+        let mut windows = Windows::of(survey);
+        let (mut jobs, mut checker) = (Jobs::default(), Checker::new());
+        let mut seen = EventsAlone::about(&survey.late);
+        let mut blocks = Blocks::new(file);
+        let mut over = |job: &Job, lanes: &mut [Columns], seen: &mut EventsAlone| {
+            seen.take(job);
+            if let Some(lane) = places[job.subject as usize] {
+                job.ran.iter().for_each(|&(from, to)| lanes[lane].ran(&scale, from, to));
+                windows.take(job);
+            }
+        };
+        loop {
+            match blocks.next()? {
+                Came::Block(Block::Subject(number, subject)) => {
+                    if let Some(place) = survey.subjects.find(number) {
+                        checker.subject(place, &subject);
+                        seen.subject(place, &subject);
+                    }
+                }
+                Came::Block(Block::Events(events)) => {
+                    for mut event in events {
+                        let Some(place) = survey.subjects.find(event.job.task) else {
+                            continue;
+                        };
+                        event.job.task = place;
+                        checker.record(bearable(event));
+                        let ended = jobs.take(place, &event).into_iter().flatten();
+                        ended.for_each(|job| over(&job, &mut lanes, &mut seen));
+                    }
+                }
+                Came::Block(Block::Lost(lost)) => {
+                    checker.lost(lost.events.min(MOST_LOST));
+                    jobs.lose().for_each(|job| over(&job, &mut lanes, &mut seen));
+                }
+                Came::Damage { .. } => {
+                    checker.lost(1);
+                    jobs.lose().for_each(|job| over(&job, &mut lanes, &mut seen));
+                }
+                Came::Block(Block::End(at)) => checker.end(at),
+                Came::Block(Block::Run(_) | Block::Verdict(_) | Block::Unknown { .. }) => {}
+                Came::End { .. } => break,
+            }
+            for late in checker.take_late() {
+                if let Some(lane) = places[late.job.task as usize] {
+                    lanes[lane].late[scale.column(late.absolute_deadline)] += 1;
+                }
+            }
+        }
+        jobs.end(survey.last).for_each(|job| over(&job, &mut lanes, &mut seen));
+        let lanes = lanes.into_iter().map(|lane| lane.finished(&scale)).collect();
+        let verdicts = seen.verdicts();
+        Ok(Self { lanes, windows, without_lane, from, span, verdicts })
+    }
+}
+
+/// Who gets a lane: all, or those with the most late jobs, then those with the most jobs.
+fn lanes(survey: &Survey) -> (Vec<Columns>, usize) {
+    let count = survey.subjects.all().len();
+    let jobs = |place: usize| survey.measured[place].all();
+    let mut places: Vec<usize> = (0..count).filter(|&place| jobs(place) > 0).collect();
+    let without = places.len().saturating_sub(MOST_LANES);
+    places.sort_by_key(|&place| (Reverse(survey.judged[place].late), Reverse(jobs(place)), place));
+    places.truncate(MOST_LANES);
+    places.sort_unstable();
+    let columns = |place| Columns {
+        // At most as many as there are subjects.
+        subject: place as u32,
+        partly: vec![0; COLUMNS],
+        whole: vec![0; COLUMNS + 1],
+        late: vec![0; COLUMNS],
+    };
+    (places.into_iter().map(columns).collect(), without)
+}
+
+/// Instants to columns.
+struct Scale {
+    from: Instant,
+    /// Nanoseconds of a column.
+    width: u64,
+}
+
+impl Scale {
+    fn since(&self, at: Instant) -> u64 {
+        let all = self.width.saturating_mul(COLUMNS as u64);
+        at.saturating_since(self.from).as_nanos().min(all.saturating_sub(1))
+    }
+
+    fn column(&self, at: Instant) -> usize {
+        // Below `COLUMNS`.
+        (self.since(at) / self.width) as usize
+    }
+}
+
+impl Columns {
+    fn ran(&mut self, scale: &Scale, from: Instant, to: Instant) {
+        let (first, last) = (scale.column(from), scale.column(to));
+        let (from, to) = (scale.since(from), scale.since(to));
+        if first == last {
+            self.partly[first] = self.partly[first].saturating_add(to.saturating_sub(from));
+            return;
+        }
+        let end = (first as u64 + 1).saturating_mul(scale.width);
+        self.partly[first] = self.partly[first].saturating_add(end - from);
+        self.partly[last] = self.partly[last].saturating_add(to - last as u64 * scale.width);
+        self.whole[first + 1] += 1;
+        self.whole[last] -= 1;
+    }
+
+    fn finished(self, scale: &Scale) -> Lane {
+        let mut running = 0;
+        let busy = self.partly.iter().zip(&self.whole).map(|(&partly, &whole)| {
+            running += whole;
+            let percent = u128::from(partly) * 100 / u128::from(scale.width);
+            // What ran at all is to be seen.
+            let percent = percent.max(u128::from(partly > 0));
+            if running > 0 { 100 } else { percent.min(100) as u8 }
+        });
+        let busy = busy.collect();
+        let late = self.late.iter().enumerate().filter(|(_, late)| **late > 0);
+        let late = late.map(|(column, &late)| (column as u16, late)).collect();
+        Lane { subject: self.subject, busy, late }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_hold_as_much_as_a_sum_over_every_nanosecond() {
+        let scale = Scale { from: Instant::from_nanos(100), width: 7 };
+        let stretches = [(100, 103), (104, 160), (200, 200), (203, 209), (6_000, 7_200)];
+        let (partly, whole) = (vec![0; COLUMNS], vec![0; COLUMNS + 1]);
+        let mut columns = Columns { subject: 0, partly, whole, late: vec![0; COLUMNS] };
+        let mut slow = vec![0u64; COLUMNS];
+        for (from, to) in stretches {
+            columns.ran(&scale, Instant::from_nanos(from), Instant::from_nanos(to));
+            // The last column ends one nanosecond early.
+            for nanos in from..to.min(100 + 7 * COLUMNS as u64 - 1) {
+                slow[((nanos - 100) / 7) as usize] += 1;
+            }
+        }
+        let lane = columns.finished(&scale);
+        for (column, (busy, slow)) in lane.busy.iter().zip(slow).enumerate() {
+            let percent = if slow == 7 { 100 } else { (slow * 100 / 7) as u8 };
+            assert_eq!(*busy, percent.max(u8::from(slow > 0)), "column {column}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The latest jobs of a trace, and what it says made them late.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use punctual_model::{Duration, Instant, Service};
+use punctual_trace::cause::{LateJob, Share, Spent, Verdict};
+
+/// Late jobs that are kept one by one, the latest; of more there are sums.
+pub(crate) const MOST_LATE: usize = 2_000;
+/// Causes of one job that are kept.
+const MOST_CAUSES: usize = 12;
+/// Kinds of causes that are told apart.
+const MOST_KINDS: usize = 400;
+
+/// One cause of a late job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// What causes of other jobs are added up with: threads of a name and class are one.
+    pub(crate) kind: String,
+    /// A clause for a person.
+    pub(crate) text: String,
+    /// Of the tardiness.
+    pub(crate) share: Duration,
+    /// The evidence: how long, in how many stretches.
+    pub(crate) took: Duration,
+    pub(crate) times: u32,
+}
+
+/// Where causes are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// A verdict in the trace: whoever watched asked the kernel.
+    Kernel,
+    /// The events of the trace alone.
+    Events,
+}
+
+/// One late job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Late {
+    /// The place of its subject.
+    pub(crate) subject: u32,
+    pub(crate) index: u64,
+    pub(crate) release: Instant,
+    pub(crate) deadline: Instant,
+    pub(crate) end: Instant,
+    /// What it was declared to need at most.
+    pub(crate) wcet: Option<Service>,
+    /// `None`: nothing is known of causes.
+    pub(crate) causes: Option<Vec<Cause>>,
+    /// How long it worked itself, where causes are known.
+    pub(crate) own: Option<Duration>,
+}
+
+impl Late {
+    pub(crate) fn tardiness(&self) -> Duration {
+        self.end.saturating_since(self.deadline)
+    }
+}
+
+/// The order in which the latest come first, and the same always.
+type Rank = (Duration, Reverse<Instant>, Reverse<u32>, Reverse<u64>);
+
+/// All late jobs that are kept, and the sums of all.
+#[derive(Debug, Default)]
+pub(crate) struct LateOnes {
+    /// The smallest rank on top.
+    heap: BinaryHeap<Reverse<Rank>>,
+    kept: BTreeMap<(u32, u64), Late>,
+    /// How many there were.
+    pub(crate) all: u64,
+    /// By kind of cause: of how many jobs it was the main one, how much tardiness is laid to it.
+    pub(crate) by_cause: BTreeMap<String, (u64, Duration)>,
+    /// Late jobs of which causes are known, by the kernel's evidence and by events alone.
+    pub(crate) by_kernel: u64,
+    pub(crate) by_events: u64,
+}
+
+impl LateOnes {
+    /// A checker found this job late; its task is its subject's place.
+    pub(crate) fn found(&mut self, late: LateJob) {
+        self.all += 1;
+        let (subject, index) = (late.job.task, late.job.index);
+        if self.kept.contains_key(&(subject, index)) {
+            return;
+        }
+        let (release, deadline, end) = (late.release, late.absolute_deadline, late.end);
+        let (wcet, causes, own) = (late.wcet, None, None);
+        self.keep(Late { subject, index, release, deadline, end, wcet, causes, own });
+    }
+
+    /// Why a job of the subject at `place` was late; `name` of the subjects that a verdict numbers.
+    pub(crate) fn explained(
+        &mut self,
+        place: u32,
+        verdict: &Verdict,
+        evidence: Evidence,
+        name: impl Fn(u32) -> String,
+    ) {
+        match evidence {
+            Evidence::Kernel => self.by_kernel += 1,
+            Evidence::Events => self.by_events += 1,
+        }
+        let causes = causes(verdict, name);
+        for (nth, cause) in causes.iter().enumerate() {
+            let known = self.by_cause.contains_key(&cause.kind);
+            let is_told = known || self.by_cause.len() < MOST_KINDS;
+            let key = if is_told { cause.kind.clone() } else { "others".into() };
+            let (jobs, share) = self.by_cause.entry(key).or_default();
+            *jobs += u64::from(nth == 0);
+            *share = share.saturating_add(cause.share);
+        }
+        let (subject, index, late) = (place, verdict.late.job.index, verdict.late);
+        let (causes, own) = (Some(causes), Some(verdict.own));
+        match self.kept.get_mut(&(subject, index)) {
+            Some(kept) => (kept.causes, kept.own) = (causes, own),
+            None => {
+                let (release, deadline, end) = (late.release, late.absolute_deadline, late.end);
+                let wcet = late.wcet;
+                self.keep(Late { subject, index, release, deadline, end, wcet, causes, own });
+            }
+        }
+    }
+
+    fn keep(&mut self, late: Late) {
+        let rank =
+            (late.tardiness(), Reverse(late.release), Reverse(late.subject), Reverse(late.index));
+        self.heap.push(Reverse(rank));
+        self.kept.insert((late.subject, late.index), late);
+        if self.heap.len() > MOST_LATE
+            && let Some(Reverse((.., Reverse(subject), Reverse(index)))) = self.heap.pop()
+        {
+            self.kept.remove(&(subject, index));
+        }
+    }
+
+    /// Those kept, the latest first.
+    pub(crate) fn latest(&self) -> Vec<&Late> {
+        let mut late: Vec<&Late> = self.kept.values().collect();
+        late.sort_by_key(|one| (Reverse(one.tardiness()), one.release, one.subject, one.index));
+        late
+    }
+
+    pub(crate) fn get(&self, subject: u32, index: u64) -> Option<&Late> {
+        self.kept.get(&(subject, index))
+    }
+}
+
+/// Threads are added up by their names, not their numbers; so are those that woke somebody.
+fn kind(cause: &Spent) -> String {
+    match cause {
+        Spent::Other(other) => format!("{} ({}) ran instead", other.comm, other.class),
+        Spent::Blocked { syscall: Some(number), .. } => format!("it slept in system call {number}"),
+        Spent::Blocked { .. } => "it slept".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn causes(verdict: &Verdict, name: impl Fn(u32) -> String) -> Vec<Cause> {
+    let shares = verdict.shares.iter().filter(|share| !share.share.is_zero());
+    let cause = |share: &Share| {
+        let by_name = match share.cause {
+            Spent::Subject(number) if number == verdict.late.job.task => {
+                Some("an earlier job of its own ran".to_owned())
+            }
+            Spent::Subject(number) => Some(format!("{} ran instead", name(number))),
+            _ => None,
+        };
+        Cause {
+            kind: by_name.clone().unwrap_or_else(|| kind(&share.cause)),
+            text: by_name.unwrap_or_else(|| share.cause.to_string()),
+            share: share.share,
+            took: share.took,
+            times: share.times,
+        }
+    };
+    shares.take(MOST_CAUSES).map(cause).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::JobId;
+
+    fn late(index: u64, by: u64) -> LateJob {
+        let at = Instant::from_nanos;
+        let (release, absolute_deadline) = (at(index * 1000), at(index * 1000 + 100));
+        let end = at(index * 1000 + 100 + by);
+        LateJob { job: JobId { task: 1, index }, release, absolute_deadline, end, wcet: None }
+    }
+
+    #[test]
+    fn of_many_late_jobs_the_latest_are_kept_and_all_are_counted() {
+        let mut ones = LateOnes::default();
+        let many = 3 * MOST_LATE as u64;
+        for index in 0..many {
+            ones.found(late(index, index * 7919 % many + 1));
+        }
+        assert_eq!((ones.all, ones.kept.len()), (many, MOST_LATE));
+        let latest = ones.latest();
+        let expected: Vec<u64> = (0..MOST_LATE as u64).map(|nth| many - nth).collect();
+        let found: Vec<u64> = latest.iter().map(|one| one.tardiness().as_nanos()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn causes_come_before_or_after_the_job_was_found_late() {
+        let share = |cause, share| Share {
+            cause,
+            took: Duration::from_nanos(9),
+            times: 2,
+            longest_at: Instant::ZERO,
+            share: Duration::from_nanos(share),
+        };
+        let shares =
+            vec![share(Spent::PageFault, 6), share(Spent::Unknown, 1), share(Spent::Own, 0)];
+        let verdict =
+            |index| Verdict { late: late(index, 7), own: Duration::ZERO, shares: shares.clone() };
+        let mut ones = LateOnes::default();
+        ones.explained(1, &verdict(0), Evidence::Kernel, |_| String::new());
+        ones.found(late(0, 7));
+        ones.found(late(1, 7));
+        ones.explained(1, &verdict(1), Evidence::Events, |_| String::new());
+        assert_eq!((ones.all, ones.kept.len(), ones.by_kernel, ones.by_events), (2, 2, 1, 1));
+        for index in 0..2 {
+            let causes = ones.get(1, index).and_then(|one| one.causes.clone()).expect("causes");
+            let texts: Vec<_> = causes.iter().map(|cause| cause.text.as_str()).collect();
+            assert_eq!(texts, ["page faults", "not known"]);
+        }
+        assert_eq!(ones.by_cause["page faults"], (2, Duration::from_nanos(12)));
+    }
+}

@@ -1,0 +1,106 @@
+//! What a trace does not tell.
+
+use std::collections::BTreeMap;
+
+use punctual_model::Instant;
+use punctual_trace::file::Damage;
+
+/// Losses and damages told one by one; more are counted only.
+const MOST: usize = 200;
+
+/// What is missing, and where.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// Where events were lost, and how many.
+    pub(crate) lost: Vec<(Instant, u64)>,
+    /// All of them.
+    pub(crate) events: u64,
+    /// Blocks that say so.
+    pub(crate) times: u64,
+    /// At this byte, what, and how many bytes it cost.
+    pub(crate) damaged: Vec<(u64, Damage, u64)>,
+    /// All of them.
+    pub(crate) damages: u64,
+    /// All bytes.
+    pub(crate) damaged_bytes: u64,
+    /// Blocks of kinds this version does not know: how many, how many bytes.
+    pub(crate) unknown: BTreeMap<u8, (u64, u64)>,
+    /// At the end of the file, of a block that is not whole.
+    pub(crate) unfinished_bytes: u64,
+    /// Events of subjects beyond those that are told of.
+    pub(crate) untold_events: u64,
+}
+
+impl Losses {
+    pub(crate) fn lost(&mut self, at: Instant, events: u64) {
+        self.events = self.events.saturating_add(events);
+        self.times += 1;
+        if self.lost.len() < MOST {
+            self.lost.push((at, events));
+        }
+    }
+
+    pub(crate) fn damage(&mut self, at: u64, damage: Damage, bytes: u64) {
+        self.damages += 1;
+        self.damaged_bytes += bytes;
+        if self.damaged.len() < MOST {
+            self.damaged.push((at, damage, bytes));
+        }
+    }
+
+    pub(crate) fn unknown(&mut self, kind: u8, bytes: usize) {
+        let (blocks, all) = self.unknown.entry(kind).or_default();
+        *blocks += 1;
+        *all += bytes as u64;
+    }
+
+    /// Sentences; none if the file is whole as far as it goes.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if self.damages > 0 {
+            let (at, damage, _) = self.damaged[0];
+            said.push(format!(
+                "The file is damaged in {}: {} bytes could not be read. The first is at byte {at}: {damage}.",
+                counted(self.damages, "place"),
+                self.damaged_bytes
+            ));
+        }
+        if self.unfinished_bytes > 0 {
+            said.push(format!(
+                "The file ends in the middle of a block, of which {} are there: its writer died, still \
+                 writes, or the file was cut short.",
+                counted(self.unfinished_bytes, "byte")
+            ));
+        }
+        if self.events > 0 {
+            said.push(format!(
+                "{} lost before they could be written, noticed {}.",
+                if self.events == 1 {
+                    "One event was".into()
+                } else {
+                    format!("{} events were", self.events)
+                },
+                if self.times == 1 { "once".into() } else { format!("{} times", self.times) }
+            ));
+        }
+        for (kind, (blocks, bytes)) in &self.unknown {
+            said.push(format!(
+                "{} of kind {kind}, {bytes} bytes, were written by a later version and are not shown.",
+                counted(*blocks, "block")
+            ));
+        }
+        if self.untold_events > 0 {
+            said.push(format!(
+                "{} of subjects beyond the first {} are not shown.",
+                counted(self.untold_events, "event"),
+                super::subjects::MOST_SUBJECTS
+            ));
+        }
+        said
+    }
+}
+
+/// `1 byte`, `2 bytes`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

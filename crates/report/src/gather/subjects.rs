@@ -1,0 +1,54 @@
+//! Whose jobs a trace tells of. Numbers in a file may be any; here they have no gaps, and an end.
+
+use std::collections::BTreeMap;
+
+use punctual_trace::{Subject, SubjectKind};
+
+/// Subjects that are told of; each costs histograms.
+pub(crate) const MOST_SUBJECTS: usize = 1024;
+
+/// The subjects in the order in which the file names them.
+#[derive(Debug, Default)]
+pub(crate) struct Subjects {
+    places: BTreeMap<u32, u32>,
+    all: Vec<Subject>,
+}
+
+impl Subjects {
+    /// From here on this number is this subject; its place, unless there are too many.
+    pub(crate) fn declare(&mut self, number: u32, subject: Subject) -> Option<u32> {
+        let place = self.place(number)?;
+        self.all[place as usize] = subject;
+        Some(place)
+    }
+
+    /// The place of this number, made if there is none.
+    pub(crate) fn place(&mut self, number: u32) -> Option<u32> {
+        if let Some(&place) = self.places.get(&number) {
+            return Some(place);
+        }
+        if self.all.len() >= MOST_SUBJECTS {
+            return None;
+        }
+        // At most `MOST_SUBJECTS`.
+        let place = self.all.len() as u32;
+        self.places.insert(number, place);
+        self.all.push(Subject::new(format!("subject {number}"), SubjectKind::Task));
+        Some(place)
+    }
+
+    /// The place of this number, if it has one.
+    pub(crate) fn find(&self, number: u32) -> Option<u32> {
+        self.places.get(&number).copied()
+    }
+
+    /// The name that goes with a number of the file.
+    pub(crate) fn name_of(&self, number: u32) -> String {
+        let subject = self.find(number).and_then(|place| self.all.get(place as usize));
+        subject.map_or_else(|| format!("subject {number}"), |of| of.name.clone())
+    }
+
+    pub(crate) fn all(&self) -> &[Subject] {
+        &self.all
+    }
+}

@@ -1,0 +1,179 @@
+//! The first pass: who is in the trace, what became of each promise, how long everything took.
+
+use std::io::Read;
+
+use punctual_model::Instant;
+use punctual_trace::cause::Verdict;
+use punctual_trace::check::{Checker, Judged};
+use punctual_trace::file::{Block, Run};
+use punctual_trace::{Event, Kind, Sink};
+
+use super::jobs::{Job, Jobs};
+use super::late::{Evidence, LateOnes};
+use super::losses::Losses;
+use super::measured::Measured;
+use super::subjects::Subjects;
+use crate::ReadError;
+use crate::blocks::{Blocks, Came};
+
+/// Lost events, or jobs that never began, that a checker is told of at once.
+pub(super) const MOST_LOST: u64 = 1 << 40;
+
+/// As a checker is told of it: it adds jobs up that never began, and no file makes that sum overflow.
+pub(super) fn bearable(event: Event) -> Event {
+    let kind = match event.kind {
+        Kind::Skip { jobs } => Kind::Skip { jobs: jobs.min(MOST_LOST) },
+        kind => kind,
+    };
+    Event { kind, ..event }
+}
+
+/// What the first pass found.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub(crate) run: Option<Run>,
+    pub(crate) subjects: Subjects,
+    /// By the place of the subject, as are the two that follow.
+    pub(crate) judged: Vec<Judged>,
+    pub(crate) measured: Vec<Measured>,
+    pub(crate) late: LateOnes,
+    pub(crate) losses: Losses,
+    pub(crate) events: u64,
+    pub(crate) jobs: u64,
+    /// The earliest and the latest instant of an event or of the end.
+    pub(crate) first: Option<Instant>,
+    pub(crate) last: Instant,
+    /// When the run ended, if the trace says so.
+    pub(crate) end: Option<Instant>,
+}
+
+impl Survey {
+    /// Reads all of a file.
+    pub(crate) fn of(file: impl Read) -> Result<Self, ReadError> {
+        let mut survey = Self::default();
+        let mut checker = Checker::new();
+        let mut jobs = Jobs::default();
+        let mut blocks = Blocks::new(file);
+        loop {
+            match blocks.next()? {
+                Came::Block(block) => survey.block(block, &mut checker, &mut jobs),
+                Came::Damage { at, damage, bytes } => {
+                    survey.losses.damage(at, damage, bytes);
+                    // What was in there is lost, however many events that were.
+                    checker.lost(1);
+                    survey.lose(&mut jobs);
+                }
+                Came::End { bytes } => {
+                    survey.losses.unfinished_bytes = bytes;
+                    break;
+                }
+            }
+        }
+        let last = survey.last;
+        for job in jobs.end(last) {
+            survey.job(&job);
+        }
+        survey.judged = (0..survey.subjects.all().len() as u32).map(|n| checker.judge(n)).collect();
+        Ok(survey)
+    }
+
+    fn block(&mut self, block: Block, checker: &mut Checker, jobs: &mut Jobs) {
+        match block {
+            Block::Run(run) => self.run = Some(run),
+            Block::Subject(number, subject) => {
+                let Some(place) = self.subjects.declare(number, subject.clone()) else {
+                    return;
+                };
+                checker.subject(place, &subject);
+                self.room();
+            }
+            Block::Events(events) => {
+                for mut event in events {
+                    self.events += 1;
+                    self.seen(event.at);
+                    let Some(place) = self.subjects.place(event.job.task) else {
+                        self.losses.untold_events += 1;
+                        continue;
+                    };
+                    event.job.task = place;
+                    checker.record(bearable(event));
+                    self.room();
+                    self.measured[place as usize].event(&event);
+                    for job in jobs.take(place, &event).into_iter().flatten() {
+                        self.job(&job);
+                    }
+                }
+                self.late(checker);
+            }
+            Block::Lost(lost) => {
+                self.losses.lost(lost.at(), lost.events);
+                checker.lost(lost.events.min(MOST_LOST));
+                self.lose(jobs);
+            }
+            Block::Verdict(verdict) => {
+                if let Some(place) = self.subjects.place(verdict.late.job.task) {
+                    self.room();
+                    let subjects = &self.subjects;
+                    let name = |number| subjects.name_of(number);
+                    self.late.explained(place, &verdict, Evidence::Kernel, name);
+                }
+            }
+            Block::End(at) => {
+                self.seen(at);
+                self.end = Some(at);
+                checker.end(at);
+                self.late(checker);
+            }
+            Block::Unknown { kind, bytes } => self.losses.unknown(kind, bytes),
+        }
+    }
+
+    fn seen(&mut self, at: Instant) {
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.last = self.last.max(at);
+    }
+
+    fn room(&mut self) {
+        self.measured.resize_with(self.subjects.all().len(), Measured::default);
+    }
+
+    fn late(&mut self, checker: &mut Checker) {
+        for late in checker.take_late() {
+            self.late.found(late);
+        }
+    }
+
+    fn lose(&mut self, jobs: &mut Jobs) {
+        let lost: Vec<Job> = jobs.lose().collect();
+        for job in &lost {
+            self.job(job);
+        }
+    }
+
+    fn job(&mut self, job: &Job) {
+        self.jobs += 1;
+        let wcet = self.subjects.all()[job.subject as usize].promise.wcet;
+        self.measured[job.subject as usize].job(job, wcet);
+    }
+
+    /// What events alone say of late jobs; subjects are their places.
+    pub(crate) fn explain(&mut self, verdicts: &[Verdict]) {
+        let subjects = self.subjects.all();
+        for verdict in verdicts {
+            let name =
+                |place: u32| subjects.get(place as usize).map_or("?", |of| &of.name).to_owned();
+            self.late.explained(verdict.late.job.task, verdict, Evidence::Events, name);
+        }
+    }
+
+    /// From the first event to the end, in nanoseconds; at least one.
+    pub(crate) fn span(&self) -> u64 {
+        let first = self.first.unwrap_or(Instant::ZERO);
+        self.last.saturating_since(first).as_nanos().max(1)
+    }
+
+    /// Where the drawing begins.
+    pub(crate) fn from(&self) -> Instant {
+        self.first.unwrap_or(Instant::ZERO)
+    }
+}

@@ -1,0 +1,124 @@
+//! What a trace shows, as one page that a browser opens without a network, and as JSON of the same
+//! tables.
+//!
+//! - `blocks`: the file in a window of memory.
+//! - `gather`: two passes over it: what is known, and what can be drawn.
+//! - `admission`: the contract of the run, admitted again.
+//! - `tables`: all of it as tables.
+//! - `page`: the tables with plots between them.
+//! - `json`: the tables alone.
+//!
+//! Whatever a trace contains, the page runs nothing of it and fetches nothing.
+
+mod admission;
+mod blocks;
+mod gather;
+mod json;
+mod page;
+mod shown;
+mod tables;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use punctual_model::HostProfile;
+use punctual_trace::file::Damage;
+use thiserror::Error;
+
+use admission::Admission;
+use gather::{Drawn, Survey};
+
+/// Why a file is not reported on.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// It is none, or of another version.
+    #[error("{0}")]
+    NoTrace(Damage),
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What a trace shows.
+#[derive(Debug)]
+pub struct Report {
+    survey: Survey,
+    drawn: Drawn,
+    /// `None`: not asked, or no contract. The error is a sentence.
+    admission: Option<Result<Admission, String>>,
+}
+
+impl Report {
+    /// Reads a trace file, as far as it goes: of a damaged one what is whole, of one that grows what
+    /// is there. Memory is bounded whatever its length; it takes two passes, each linear.
+    ///
+    /// ```
+    /// use punctual_model::{Instant, JobId};
+    /// use punctual_report::Report;
+    /// use punctual_trace::file::{Run, Writer};
+    /// use punctual_trace::{Event, Kind, Subject, SubjectKind};
+    ///
+    /// let mut writer = Writer::new(&Run::default());
+    /// writer.subject(0, &Subject::new("<audio>", SubjectKind::Upcall));
+    /// let (at, job) = (Instant::from_nanos(5), JobId { task: 0, index: 0 });
+    /// writer.events(&[Event { at, job, release: at, kind: Kind::Start }]);
+    /// writer.end(at);
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("a.ptrace");
+    /// std::fs::write(&path, writer.take())?;
+    ///
+    /// let report = Report::read(&path)?;
+    /// assert!(report.warnings().is_empty());
+    /// assert!(report.to_html("a.ptrace").contains("&lt;audio&gt;"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ReadError`]; damage within a trace is none, see [`warnings`](Self::warnings).
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let file = File::open(path)?;
+        // One that grows meanwhile is the same in both passes.
+        let length = file.metadata()?.len();
+        let mut survey = Survey::of(file.take(length))?;
+        let drawn = Drawn::of(File::open(path)?.take(length), &survey)?;
+        survey.explain(&drawn.verdicts);
+        Ok(Self { survey, drawn, admission: None })
+    }
+
+    /// The contract that the run was under, as its author wrote it.
+    pub fn contract(&self) -> Option<&str> {
+        let contract = self.survey.run.as_ref()?.contract.as_str();
+        (!contract.is_empty()).then_some(contract)
+    }
+
+    /// Adds what admission says of the contract, on this host, of which `stamp` is said. A contract
+    /// that cannot be read is said on the page.
+    pub fn admit(&mut self, host: &HostProfile, stamp: &str) {
+        self.admission = self.contract().map(|text| Admission::of(text, host, stamp));
+    }
+
+    fn admission(&self) -> Option<&Admission> {
+        self.admission.as_ref()?.as_ref().ok()
+    }
+
+    /// What is missing in the trace, a sentence each: damage, losses, what was not understood. None
+    /// if the file is whole as far as it goes.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut said = self.survey.losses.sentences();
+        if self.survey.end.is_none() {
+            said.push("The trace has no end: its writer died, or still writes.".into());
+        }
+        said
+    }
+
+    /// The page; `file` is the name of the trace, for its title.
+    pub fn to_html(&self, file: &str) -> String {
+        page::page(self, file)
+    }
+
+    /// The same tables for a program. Times are nanoseconds, instants count from the first event.
+    pub fn to_json(&self, file: &str) -> serde_json::Value {
+        json::json(self, file)
+    }
+}

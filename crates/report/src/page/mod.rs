@@ -1,0 +1,185 @@
+//! The page: tables with plots between them. Everything that a plot shows is in a table or a sentence
+//! too; without JavaScript only zooming is missing.
+//!
+//! - `head`: what a browser may do with the page.
+//! - `parts`: tables, notes.
+//! - `scale`: from instants and times to places.
+//! - `timeline`, `lane`: who ran when, and which jobs were late.
+//! - `data`: what the script draws from when somebody zooms.
+//! - `histogram`, `use_of_budget`: plots of one subject.
+//! - `worst`: the latest jobs, one by one.
+//! - `contract`: the contract and its admission.
+
+mod contract;
+mod data;
+mod head;
+mod histogram;
+mod lane;
+mod parts;
+mod scale;
+mod timeline;
+mod use_of_budget;
+mod worst;
+
+use maud::{DOCTYPE, Markup, html};
+use punctual_model::host;
+use punctual_model::{Duration, Instant};
+use punctual_trace::file::Run;
+
+use crate::Report;
+use crate::gather::{Survey, counted};
+use crate::tables::{self, Tally};
+use crate::{shown, tables::tally};
+
+/// The sections, in order, by id and heading.
+const SECTIONS: &[(&str, &str)] = &[
+    ("promises", "Promises"),
+    ("timeline", "Timeline"),
+    ("late", "Late jobs"),
+    ("times", "Response times and wake-up latencies"),
+    ("budgets", "Use of budgets"),
+    ("contract", "The contract and its admission"),
+    ("host", "The host"),
+    ("missing", "What is missing"),
+];
+
+/// The page of a report; `file` is the name of the trace.
+pub(crate) fn page(report: &Report, file: &str) -> String {
+    let survey = &report.survey;
+    let title = format!("{}: what happened", shown::name(file));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head::head(&title))
+            body {
+                a.skip href="#main" { "To the report" }
+                header {
+                    h1 { (title) }
+                    (facts(survey))
+                    (standing(tally(survey)))
+                    @for warning in report.warnings() { p.note.warning { strong { "Note: " } (warning) } }
+                }
+                nav aria-label="Sections" {
+                    ul { @for (id, heading) in SECTIONS { li { a href={ "#" (id) } { (heading) } } } }
+                }
+                main id="main" tabindex="-1" {
+                    (section("promises", promises(survey)))
+                    (section("timeline", timeline::timeline(report)))
+                    (section("late", worst::late(report)))
+                    (section("times", histogram::times(report)))
+                    (section("budgets", use_of_budget::budgets(survey)))
+                    (section("contract", contract::contract(report)))
+                    (section("host", host_facts(survey.run.as_ref())))
+                    (section("missing", missing(survey)))
+                }
+                footer {
+                    p {
+                        "Written by punctual report from the trace alone. Percentiles are at most one \
+                         percent too long, the longest times are exact. Instants count from the first \
+                         event. The same tables as JSON: punctual report --json."
+                    }
+                }
+                (head::script())
+            }
+        }
+    }
+    .into_string()
+}
+
+fn section(id: &str, inside: Markup) -> Markup {
+    let heading =
+        SECTIONS.iter().find(|(known, _)| *known == id).map_or(id, |(_, heading)| heading);
+    html! {
+        section aria-labelledby=(id) {
+            h2 id=(id) { (heading) }
+            (inside)
+        }
+    }
+}
+
+/// What run it is.
+fn facts(survey: &Survey) -> Markup {
+    let run = survey.run.as_ref();
+    let command = run.map_or("", |run| run.command.as_str());
+    html! {
+        dl.facts {
+            @if !command.is_empty() { dt { "Command" } dd { code { (shown::line(command)) } } }
+            @match run {
+                Some(run) if run.live => {
+                    dt { "When" }
+                    dd { (moment(run, survey.from())) ", live" }
+                }
+                Some(_) => { dt { "When" } dd { "in virtual time" } }
+                None => { dt { "When" } dd { "not known: the first block is not there" } }
+            }
+            dt { "How long" }
+            dd {
+                (scale::short(survey.span())) ": " (counted(survey.events, "event")) ", "
+                (counted(survey.jobs, "job")) " of " (counted(survey.subjects.all().len() as u64, "subject"))
+            }
+        }
+    }
+}
+
+/// An instant as a date and a time of day, UTC.
+fn moment(run: &Run, at: Instant) -> String {
+    let nanos = i128::from(run.epoch_unix_ns) + i128::from(at.as_nanos());
+    let Ok(at_unix_s) = u64::try_from(nanos / 1_000_000_000) else {
+        return "before 1970".into();
+    };
+    let (duration, version) = (Duration::ZERO, String::new());
+    let of_calendar = host::Run { at_unix_s, duration, version, quick: false, stolen: None };
+    let (year, month, day) = of_calendar.date();
+    let (hour, minute, second) = (at_unix_s / 3600 % 24, at_unix_s / 60 % 60, at_unix_s % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// How many promises were kept, in words and marks.
+fn standing(tally: Tally) -> Markup {
+    let Tally { kept, broken, not_judgeable } = tally;
+    html! {
+        ul.standing aria-label="Promises" {
+            li.kept { (parts::mark("kept")) b { (kept) } " kept" }
+            li.broken { (parts::mark("broken")) b { (broken) } " broken" }
+            li.unjudged { (parts::mark("not judgeable")) b { (not_judgeable) } " not judgeable" }
+        }
+    }
+}
+
+fn promises(survey: &Survey) -> Markup {
+    html! {
+        p {
+            "A promise is kept if every job of the run was complete by its absolute deadline. Where \
+             events were lost, or the trace ends before its run, it is broken or not judgeable, never \
+             kept."
+        }
+        (parts::table(&tables::promises(survey), "What was promised to whom, and what became of it"))
+    }
+}
+
+fn host_facts(run: Option<&Run>) -> Markup {
+    let facts = run.map_or(&[][..], |run| &run.host);
+    html! {
+        @if facts.is_empty() {
+            p { "The trace says nothing of its host." }
+        } @else {
+            p { "As the host said of itself when the run began." }
+            ul { @for fact in facts { li { (shown::line(fact)) } } }
+        }
+    }
+}
+
+fn missing(survey: &Survey) -> Markup {
+    let sentences = survey.losses.sentences();
+    let table = tables::missing(survey);
+    html! {
+        @if sentences.is_empty() {
+            p { "Nothing: no event was lost and the file is whole as far as it goes." }
+        }
+        @for sentence in sentences { p { (sentence) } }
+        @if survey.end.is_none() {
+            p { "The trace has no end: its writer died, or still writes." }
+        }
+        @if !table.rows.is_empty() { (parts::table(&table, "Where something is missing")) }
+    }
+}

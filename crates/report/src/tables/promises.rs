@@ -1,0 +1,95 @@
+//! What was promised to whom, and what became of it.
+
+use punctual_model::Service;
+use punctual_sweep::sheet::{Sheet, Value};
+use punctual_trace::check::{Verdict, Why};
+
+use super::{count, name, places, time};
+use crate::gather::{Survey, counted};
+
+/// How many promises were kept, broken, and not judgeable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) kept: u64,
+    pub(crate) broken: u64,
+    pub(crate) not_judgeable: u64,
+}
+
+pub(crate) fn tally(survey: &Survey) -> Tally {
+    let mut tally = Tally::default();
+    for judged in &survey.judged {
+        match judged.verdict {
+            Verdict::Kept => tally.kept += 1,
+            Verdict::Broken => tally.broken += 1,
+            Verdict::NotJudgeable(_) => tally.not_judgeable += 1,
+        }
+    }
+    tally
+}
+
+/// The verdict on the subject at this place, and why there is none.
+fn verdict(survey: &Survey, subject: u32) -> String {
+    match survey.judged[subject as usize].verdict {
+        // What damage cost is not known in events.
+        Verdict::NotJudgeable(Why::Lost { .. }) => {
+            let lost = survey.losses.events;
+            let missing = match (lost, survey.losses.damages) {
+                (lost, 0) => format!("{} lost", counted(lost, "event")),
+                (0, _) => "the file is damaged".into(),
+                (lost, _) => format!("{} lost and the file is damaged", counted(lost, "event")),
+            };
+            format!("not judgeable: {missing}")
+        }
+        verdict => verdict.to_string(),
+    }
+}
+
+/// A row for each subject.
+pub(crate) fn promises(survey: &Survey) -> Sheet {
+    let row = |place: u32| {
+        let subject = &survey.subjects.all()[place as usize];
+        let judged = &survey.judged[place as usize];
+        let measured = &survey.measured[place as usize];
+        let promise = subject.promise;
+        vec![
+            Value::Text(name(survey, place)),
+            Value::Text(subject.kind.name().into()),
+            Value::Text(verdict(survey, place)),
+            count(judged.complete),
+            count(judged.late),
+            time((judged.late > 0).then_some(judged.max_tardiness)),
+            time(promise.period),
+            time(promise.relative_deadline),
+            Value::Time(promise.wcet.map(Service::as_nanos)),
+            count(judged.too_early),
+            count(measured.overruns),
+            count(measured.skipped),
+            count(measured.aborted),
+            count(measured.contained),
+            count(measured.not_seen),
+            count(measured.gave_way),
+        ]
+    };
+    Sheet {
+        name: "promises",
+        columns: &[
+            ("subject", "subject"),
+            ("kind", "kind"),
+            ("verdict", "promise"),
+            ("complete", "jobs complete"),
+            ("late", "late"),
+            ("max_tardiness_ns", "latest by"),
+            ("period_ns", "period"),
+            ("relative_deadline_ns", "deadline"),
+            ("wcet_ns", "work or budget"),
+            ("released_too_early", "too early"),
+            ("overruns", "went on late"),
+            ("skipped", "never begun"),
+            ("aborted", "aborted"),
+            ("contained", "contained"),
+            ("end_not_seen", "end not seen"),
+            ("gave_way", "gave way"),
+        ],
+        rows: places(survey).map(row).collect(),
+    }
+}

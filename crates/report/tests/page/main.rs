@@ -1,0 +1,7 @@
+//! The page of a trace: as text, and in a real browser where there is one.
+#![allow(clippy::disallowed_methods, reason = "the patience of a test")]
+
+mod browser;
+mod in_a_browser;
+mod made;
+mod text;

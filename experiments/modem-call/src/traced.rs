@@ -1,0 +1,68 @@
+//! The trace file of a demonstration: the driver of each call is a subject of its own.
+
+use punctual_model::{Backlog, Instant, Task};
+use punctual_observe::{RecordError, Recorder};
+use punctual_trace::{Event, Promise, Subject, SubjectKind};
+
+/// Where the events of all calls go, if anywhere.
+#[derive(Debug, Default)]
+pub struct Traced {
+    recorder: Option<Recorder>,
+    /// Calls so far, the one that runs included.
+    calls: u32,
+    /// Of the call that runs, those known to be lost.
+    lost: u64,
+    latest: Instant,
+}
+
+impl Traced {
+    /// Into this file.
+    pub fn new(recorder: Option<Recorder>) -> Self {
+        Self { recorder, ..Self::default() }
+    }
+
+    /// What follows is of the driver in this context.
+    pub(crate) fn call(&mut self, context: &str, driver: &Task) -> Result<(), RecordError> {
+        (self.calls, self.lost) = (self.calls + 1, 0);
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        let promise = Promise {
+            period: Some(driver.min_inter_arrival()),
+            relative_deadline: Some(driver.relative_deadline()),
+            wcet: Some(driver.wcet()),
+        };
+        let name = format!("{} as {context}", driver.name());
+        let subject = Subject { promise, ..Subject::new(name, SubjectKind::Upcall) };
+        recorder.subject(self.calls - 1, &subject)
+    }
+
+    /// What the driver did, and how many of its events were lost since the call began.
+    pub(crate) fn events(&mut self, events: &[Event], lost: u64) -> Result<(), RecordError> {
+        let Some(recorder) = &mut self.recorder else { return Ok(()) };
+        let number = self.calls.saturating_sub(1);
+        let of_call = |event: &Event| {
+            let mut event = *event;
+            event.job.task = number;
+            event
+        };
+        let events: Vec<Event> = events.iter().map(of_call).collect();
+        self.latest = events.iter().map(|event| event.at).fold(self.latest, Instant::max);
+        recorder.events(&events)?;
+        recorder.lost(self.latest, lost - self.lost)?;
+        self.lost = lost;
+        Ok(())
+    }
+
+    /// The call is over, with these jobs released and not complete.
+    pub(crate) fn left(&mut self, left: &[Backlog], at: Instant) -> Result<(), RecordError> {
+        let dropped = left.iter().flat_map(|left| Event::dropped(*left, at));
+        self.events(&dropped.collect::<Vec<_>>(), self.lost)
+    }
+
+    /// All calls are over.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end(self) -> Result<(), RecordError> {
+        self.recorder.map_or(Ok(()), |recorder| recorder.end(self.latest))
+    }
+}

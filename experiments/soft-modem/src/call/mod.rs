@@ -1,0 +1,270 @@
+//! A file over a whole call: two real modems with commands, training and error correction, one of
+//! them behind an emulated card that a driver serves.
+//!
+//! The far modem is a device of its own and always in time. It sends the file; with V.42 below, a
+//! short loss costs time, and a long one the call. What serves the card brings the instants:
+//! [`crate::virtual_time::transfer`] and [`crate::live::library`] turn the same code.
+//!
+//! # Order of calls
+//! Every [`PERIOD`], [`Call::take`], the work, [`Call::answer`], until [`Call::is_over`].
+
+mod far;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use punctual_model::{Duration, Instant};
+use punctual_softmodem::card::{Card as RealCard, CardStats, RING, SampleClock};
+use punctual_softmodem::station::{Signal, Station, Told};
+use punctual_softmodem::{PERIOD, SAMPLES_PER_PERIOD};
+
+use crate::virtual_time::device::Card;
+use far::{CONNECT, Far, Shared, read_all};
+
+/// What is to be transferred, and over what.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The modulation, as `AT+MS` names it.
+    pub modulation: &'static str,
+    /// What the card does with samples that wait.
+    pub card: Card,
+    /// The bytes.
+    pub file: Arc<[u8]>,
+    /// Draws the noise of the line.
+    pub seed: u64,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transferred {
+    /// From CONNECT to the last byte, if all arrived and are right.
+    pub took: Option<Duration>,
+    /// Whether the modems connected at all.
+    pub connected: bool,
+    /// Bytes that arrived, right or wrong.
+    pub arrived: usize,
+    /// Samples that the card lost or played too late.
+    pub samples_lost: u64,
+}
+
+/// The near modem and its terminal.
+pub struct End {
+    station: Station,
+    typing: Vec<u8>,
+}
+
+/// What the line is told by a turn of the near end.
+#[derive(Default)]
+struct Signals {
+    dialled: bool,
+    hung_up: bool,
+}
+
+impl End {
+    /// A modem that will dial.
+    pub fn new(modulation: &str) -> Self {
+        Self { station: Station::new(), typing: format!("ATE0+MS={modulation};D1\r").into() }
+    }
+
+    /// Terminal, modem and signalling over so many samples; `answered`: the far end has just now, or
+    /// has and CONNECT has not been seen.
+    fn turn(&mut self, now: Instant, heard: &[i16], said: &mut [i16], answered: bool) -> Signals {
+        let taken = self.station.terminal(now, &self.typing);
+        self.typing.drain(..taken);
+        self.station.exchange(now, heard, said);
+        let mut signals = Signals::default();
+        while let Some(signal) = self.station.next_signal() {
+            match signal {
+                Signal::Dial(_) => signals.dialled = true,
+                Signal::HangUp => signals.hung_up = true,
+                Signal::Answer => {}
+            }
+        }
+        if answered {
+            // Said again it changes nothing.
+            self.station.told(now, Told::Answered);
+        }
+        signals
+    }
+}
+
+/// A call, seen from its driver.
+pub struct Call {
+    policy: Card,
+    start: Instant,
+    card: RealCard<Shared>,
+    far: Rc<RefCell<Far>>,
+    near: End,
+    /// Modems that hear what the near one hears, and that nobody hears.
+    echoes: Vec<End>,
+    file: Arc<[u8]>,
+    /// Samples read, and their answer.
+    samples: [i16; RING],
+    read: usize,
+    /// Interrupts taken, and those of which the batch was lost.
+    taken: u64,
+    missed: u64,
+    shown: Vec<u8>,
+    /// Where data begins in what was shown, and when that was.
+    data: Option<(usize, Instant)>,
+    done: Option<Instant>,
+    hung_up: bool,
+}
+
+/// What a modem shows beside the file: commands echoed, results.
+const WORDS: usize = 1_024;
+
+impl Call {
+    /// A call whose card starts at `start`. Each of `echoes` does the near modem's work again: a
+    /// declared multiplier of it.
+    pub fn new(job: &Job, start: Instant, echoes: Vec<End>) -> Self {
+        let file = Arc::clone(&job.file);
+        let far = Far::new(job.modulation, file, start, job.seed);
+        let far = Rc::new(RefCell::new(far));
+        Self {
+            policy: job.card,
+            start,
+            card: RealCard::new(SampleClock::new(start, 0), Shared(Rc::clone(&far))),
+            far,
+            near: End::new(job.modulation),
+            echoes,
+            file: Arc::clone(&job.file),
+            samples: [0; RING],
+            read: 0,
+            taken: 0,
+            missed: 0,
+            shown: Vec::with_capacity(job.file.len() + WORDS),
+            data: None,
+            done: None,
+            hung_up: false,
+        }
+    }
+
+    /// Takes what the card shows at `now` and works on it; how many samples they are.
+    pub fn take(&mut self, now: Instant) -> u64 {
+        let come = now.saturating_since(self.start) / PERIOD;
+        let since = come.saturating_sub(self.taken);
+        self.taken = come;
+        let mut from = 0;
+        if self.policy == Card::Latch {
+            self.read = 0;
+            if since == 0 {
+                return 0;
+            }
+            from = (since as usize - 1) * SAMPLES_PER_PERIOD;
+            self.missed += since - 1;
+        }
+        self.read = self.card.read(now, &mut self.samples);
+        // The oldest are the lost ones; they are answered with silence.
+        let from = from.min(self.read);
+        self.samples[..from].fill(0);
+        self.turn(now, from, self.read);
+        (self.read - from) as u64
+    }
+
+    /// Writes the answer to what was taken.
+    pub fn answer(&mut self, now: Instant) {
+        self.card.write(now, &self.samples[..self.read]);
+    }
+
+    /// Whether the file is there, or never will be.
+    pub fn is_over(&self) -> bool {
+        self.done.is_some() || self.hung_up
+    }
+
+    /// When data began to flow, from the start of the card.
+    pub fn connected_after(&self) -> Option<Duration> {
+        self.data.map(|(_, at)| at.saturating_since(self.start))
+    }
+
+    /// What lateness did to the card.
+    pub fn card_stats(&self) -> CardStats {
+        self.card.stats()
+    }
+
+    /// What became of the file so far.
+    pub fn result(&self) -> Transferred {
+        let arrived = self.data.map_or(0, |(from, _)| self.shown.len() - from);
+        let is_right = |from: usize| self.shown.get(from..from + self.file.len());
+        let took = self.data.zip(self.done).and_then(|((from, connected), done)| {
+            (is_right(from) == Some(&*self.file)).then(|| done.saturating_since(connected))
+        });
+        let batch = SAMPLES_PER_PERIOD as u64;
+        Transferred {
+            took,
+            connected: self.data.is_some(),
+            arrived,
+            samples_lost: match self.policy {
+                Card::Latch => self.missed * batch,
+                Card::Ring(_) => self.card.stats().stale_samples,
+            },
+        }
+    }
+
+    /// The near end over samples that were not lost.
+    fn turn(&mut self, now: Instant, from: usize, to: usize) {
+        let heard = self.samples;
+        let heard = &heard[from..to];
+        let answered = self.far.borrow().answered && self.data.is_none();
+        let said = &mut self.samples[from..to];
+        let mut nobody = [0; 256];
+        for echo in &mut self.echoes {
+            let _ = echo.turn(now, heard, said, answered);
+            while echo.station.take_output(&mut nobody) > 0 {}
+        }
+        let signals = self.near.turn(now, heard, said, answered);
+        self.far.borrow_mut().dialled |= signals.dialled;
+        self.hung_up |= signals.hung_up;
+        read_all(&mut self.near.station, &mut self.shown);
+        if self.data.is_none()
+            && let Some(at) = self.shown.windows(CONNECT.len()).position(|seen| seen == CONNECT)
+            && let Some(line) = self.shown[at..].iter().position(|byte| *byte == b'\n')
+        {
+            self.data = Some((at + line + 1, now));
+        }
+        if self.done.is_none()
+            && let Some((from, _)) = self.data
+            && self.shown.len() - from >= self.file.len()
+        {
+            self.done = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(echoes: usize) -> Call {
+        let job = Job {
+            modulation: "V22B,0",
+            card: Card::Ring(RING as u32),
+            file: (0..200u8).collect(),
+            seed: 3,
+        };
+        let echoes = (0..echoes).map(|_| End::new(job.modulation)).collect();
+        let start = Instant::from_nanos(1_000);
+        let mut call = Call::new(&job, start, echoes);
+        let mut now = start;
+        while !call.is_over() && now < start + Duration::from_secs(30) {
+            now += PERIOD;
+            let _ = call.take(now);
+            call.answer(now);
+        }
+        call
+    }
+
+    /// They do the near modem's work again only if they are where it is.
+    #[test]
+    fn an_echo_does_what_the_near_modem_does_and_changes_nothing() {
+        let (alone, with_echoes) = (call(0), call(2));
+        assert!(alone.result().took.is_some(), "{:?}", alone.result());
+        assert_eq!(alone.result(), with_echoes.result());
+        let near = with_echoes.near.station.link_stats();
+        assert!(near.is_some_and(|stats| stats.frames_received > 0), "{near:?}");
+        for echo in &with_echoes.echoes {
+            assert_eq!(echo.station.link_stats(), near);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The library's modems in threads: one driver serves a line of each, and each carries a file over a
+//! whole call, from dialling on.
+//!
+//! - [`modems`]: which, and with which files.
+//! - [`sizing`]: how often each line's work is repeated.
+//! - [`serve`]: one call of all of them.
+//! - [`report`], [`tables`]: what that amounts to.
+
+pub mod modems;
+pub mod report;
+pub mod serve;
+pub mod sizing;
+pub mod tables;
+
+use punctual_linux::host;
+
+use super::context::Context;
+use super::follower::Follower;
+use super::{Args, Error};
+use report::{ContextReport, Report};
+use sizing::Sizing;
+
+/// Calls in every context that is a thread; a context that cannot be run is in the report, with the
+/// reason.
+pub fn run(args: &Args, follower: &Follower, tell: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+    tell("measuring what the library's modems cost");
+    let competitors = usize::from(args.competitors);
+    let sizing = Sizing::measure(follower.cpu, competitors, args.seed)?;
+    let mut contexts = Vec::new();
+    for context in Context::ALL {
+        let Some(place) = context.place() else { continue };
+        tell(&format!("{}, the library's modems", context.name()));
+        let stolen_before = host::stolen();
+        let row = match serve::call(place, follower.cpu, competitors, &sizing, args.seed) {
+            Ok((seen, served)) => {
+                let stolen =
+                    host::stolen().zip(stolen_before).map(|(after, before)| after - before);
+                ContextReport {
+                    stolen_ms: stolen.map(|stolen| stolen.as_nanos() / 1_000_000),
+                    ..ContextReport::of(context.name(), place, &served, &seen)
+                }
+            }
+            Err(why) => ContextReport::absent(context.name(), place, why.to_string()),
+        };
+        contexts.push(row);
+    }
+    Ok(Report {
+        host: follower.machine(),
+        cpu: follower.cpu,
+        competitors_per_cpu: competitors,
+        seed: args.seed,
+        modems: sizing.report(),
+        contexts,
+    })
+}

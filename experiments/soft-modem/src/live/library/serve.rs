@@ -1,0 +1,130 @@
+//! One call of each modem at once, in one thread.
+
+use modem_call::competitors::Competitors;
+use punctual_linux::clock;
+use punctual_model::{Duration, Instant};
+use punctual_softmodem::PERIOD;
+use punctual_softmodem::card::CardStats;
+
+use super::super::Error;
+use super::super::context::Place;
+use super::super::record::Service;
+use super::super::threads;
+use super::super::wakeups::{self, Wakeups};
+use super::modems::{COUNT, MODEMS};
+use super::sizing::Sizing;
+use crate::call::{Call, End, Transferred};
+
+/// From dialling on, all must be done in this time; what is served in time needs ten seconds.
+pub const PATIENCE: Duration = Duration::from_secs(14);
+
+/// From saying go to sample 0.
+const LEAD_IN: Duration = Duration::from_millis(20);
+
+/// What became of one line.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// The file.
+    pub transferred: Transferred,
+    /// From the start to CONNECT.
+    pub connected_after: Option<Duration>,
+    /// What lateness did to its card.
+    pub card: CardStats,
+}
+
+/// What was served.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// All lines at each interrupt.
+    pub services: Vec<Service>,
+    /// Of each service, what elapsed for each line, ns.
+    pub parts: Vec<[u64; COUNT]>,
+    /// Interrupts that came while an earlier one was being served, or waited.
+    pub missed: u64,
+    /// Processor time of the thread.
+    pub cpu: Duration,
+    /// From sample 0 to the end.
+    pub length: Duration,
+    /// In the order of [`MODEMS`].
+    pub lines: [Line; COUNT],
+}
+
+/// The calls of one driver, in the order of [`MODEMS`].
+pub(super) fn calls(seed: u64, start: Instant, echoes: [Vec<End>; COUNT]) -> [Call; COUNT] {
+    let mut at = 0;
+    echoes.map(|echoes| {
+        let job = MODEMS[at].job(seed * COUNT as u64 + at as u64);
+        at += 1;
+        Call::new(&job, start, echoes)
+    })
+}
+
+/// Modems that repeat each line's work.
+pub(super) fn echoes(counts: [u32; COUNT]) -> [Vec<End>; COUNT] {
+    std::array::from_fn(|at| (0..counts[at]).map(|_| End::new(MODEMS[at].modulation)).collect())
+}
+
+/// Dials with each modem and carries its file, the driver in that place, among so many spinning
+/// threads on each CPU.
+pub fn call(
+    place: Place,
+    cpu: usize,
+    competitors: usize,
+    sizing: &Sizing,
+    seed: u64,
+) -> Result<(wakeups::Seen, Served), Error> {
+    let counts = sizing.echoes;
+    // Made before the competitors come: among them an ordinary thread would take seconds for it.
+    let ready = threads::ready(
+        place,
+        cpu,
+        move || echoes(counts),
+        move |echoes, start| drive(calls(seed, start, echoes), start),
+    )?;
+    let _competitors = Competitors::start(competitors)?;
+    let callback = Wakeups::start(ready.cpu.unwrap_or(cpu), PATIENCE)?;
+    let served = ready.run(clock::now() + LEAD_IN);
+    Ok((callback.stop(), served))
+}
+
+/// Serves every line at every interrupt, until all are done or the time is over.
+fn drive(mut calls: [Call; COUNT], start: Instant) -> Served {
+    let end = start + PATIENCE;
+    let room = (PATIENCE / PERIOD) as usize;
+    let (mut services, mut parts) = (Vec::with_capacity(room), Vec::with_capacity(room));
+    let mut missed = 0;
+    let before = clock::thread_cpu_time();
+    let mut due = start + PERIOD;
+    while due < end && !calls.iter().all(Call::is_over) {
+        clock::sleep_until(due);
+        let begin = clock::now();
+        let mut done = begin;
+        let part = calls.each_mut().map(|call| {
+            let from = done;
+            let _ = call.take(from);
+            done = clock::now();
+            call.answer(done);
+            done.saturating_since(from).as_nanos()
+        });
+        services.push(Service { due: Some(due), begin, end: done });
+        parts.push(part);
+        due += PERIOD;
+        while due < done {
+            due += PERIOD;
+            missed += 1;
+        }
+    }
+    let cpu = clock::thread_cpu_time().saturating_sub(before);
+    Served {
+        length: clock::now().saturating_since(start),
+        services,
+        parts,
+        missed,
+        cpu: Duration::from_nanos(cpu.as_nanos()),
+        lines: calls.each_ref().map(|call| Line {
+            transferred: call.result(),
+            connected_after: call.connected_after(),
+            card: call.card_stats(),
+        }),
+    }
+}

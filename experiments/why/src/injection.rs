@@ -1,0 +1,180 @@
+//! One kind of lateness, made until there is enough of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use punctual_linux::clock;
+use punctual_model::{Duration, Service};
+use punctual_observe::inject::{self, Plan, Trouble};
+use punctual_observe::{Session, Verdict};
+
+use crate::victim::{DEADLINE, WORK};
+
+/// What is made; its name is the cause that should be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// It works for longer than it said.
+    Own,
+    /// A thread at SCHED_FIFO 70 takes its CPU.
+    Task,
+    /// A hard interrupt does.
+    HardInterrupt,
+    /// A softirq does.
+    #[value(name = "softirq")]
+    SoftIrq,
+    /// Its timer may come 8 ms late.
+    LateTimer,
+    /// Its SCHED_DEADLINE budget is used up.
+    ThrottledByKernel,
+    /// Its budget in a hard timetable is used up.
+    Throttled,
+    /// It touches memory that is not there yet.
+    PageFault,
+    /// It waits for a lock that another holds.
+    Blocked,
+}
+
+impl Kind {
+    /// The word of [`punctual_observe::Verdict`]'s causes for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Task => "task",
+            Self::HardInterrupt => "hard-interrupt",
+            Self::SoftIrq => "softirq",
+            Self::LateTimer => "late-timer",
+            Self::ThrottledByKernel => "throttled-by-kernel",
+            Self::Throttled => "throttled",
+            Self::PageFault => "page-fault",
+            Self::Blocked => "blocked",
+        }
+    }
+
+    fn trouble(self) -> Option<Trouble> {
+        match self {
+            Self::Task => Some(Trouble::Fifo(70)),
+            Self::HardInterrupt => Some(Trouble::HardInterrupt),
+            Self::SoftIrq => Some(Trouble::SoftIrq),
+            _ => None,
+        }
+    }
+}
+
+/// Until then the victim need not be there.
+const STARTING: Duration = Duration::from_secs(2);
+
+/// What was named.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Named {
+    /// Of how many late jobs each cause was the main one.
+    pub(crate) main: BTreeMap<&'static str, usize>,
+    /// How much of all tardiness was laid to it.
+    pub(crate) share: BTreeMap<&'static str, Duration>,
+    pub(crate) jobs: usize,
+    pub(crate) took: Duration,
+    pub(crate) records_lost: u64,
+}
+
+struct Victim(Child);
+
+impl Victim {
+    fn of(kind: Kind, punctual: &Path) -> Result<Self, String> {
+        let this = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = if kind == Kind::Throttled {
+            let mut command = Command::new(punctual);
+            command.args(["run", "--quiet", "--hard", "--backend", "timetable", "--cpu", "0"]);
+            command.args(["--reserve", "1ms/10ms", "--"]).arg(&this);
+            command
+        } else {
+            Command::new(&this)
+        };
+        let name =
+            clap::ValueEnum::to_possible_value(&kind).map(|value| value.get_name().to_owned());
+        command.args(["victim", &name.unwrap_or_default()]);
+        punctual_linux::process::die_with_parent(&mut command);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        child.map(Self).map_err(|error| format!("{}: {error}", command.get_program().display()))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        // Asked, so that what holds it can give it back; it ends by itself at the latest.
+        let _ = punctual_linux::process::send(&self.0, punctual_linux::process::Signal::TERM);
+        let until = clock::now() + Duration::from_secs(3);
+        while clock::now() < until {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            clock::sleep(Duration::from_millis(5));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Until there are `enough` late jobs, or for `seconds`; or why this host cannot.
+pub(crate) fn make(
+    kind: Kind,
+    enough: usize,
+    seconds: u64,
+    punctual: &Path,
+) -> Result<Named, String> {
+    let declared = (WORK + Duration::from_micros(500)).as_full_service();
+    let deadline = if kind == Kind::LateTimer { Duration::from_millis(2) } else { DEADLINE };
+    let declared = if kind == Kind::Throttled { Service::from_millis(5) } else { declared };
+    let mut session = Session::start(deadline, Some(declared)).map_err(|why| why.to_string())?;
+    if kind == Kind::Throttled {
+        let punctual = punctual.canonicalize().map_err(|error| error.to_string())?;
+        session.enforced_by(punctual);
+    }
+    let victim = Victim::of(kind, punctual)?;
+    session.follow(victim.0.id());
+    let (stop, stopped) = mpsc::channel::<()>();
+    let injecting = kind.trouble().map(|trouble| {
+        // 6 ms in 17: more than a third of the victim's jobs, and no multiple of its period.
+        let (burn, period) = (Duration::from_millis(6), Duration::from_millis(17));
+        let length = Duration::from_secs(seconds);
+        let plan = Plan { trouble, cpu: 0, burn, period, length };
+        std::thread::spawn(move || {
+            inject::inject(plan, || stopped.try_recv() == Err(mpsc::TryRecvError::Empty))
+        })
+    });
+    let mut named = Named::default();
+    let begun = clock::now();
+    let end = begun + Duration::from_secs(seconds);
+    let lives = |session: &Session| session.is_alive() || clock::now() < begun + STARTING;
+    while named.jobs < enough && lives(&session) && clock::now() < end {
+        clock::sleep(Duration::from_millis(20));
+        for verdict in session.turn() {
+            let subject = session.subject(verdict.late.job.task);
+            if subject.is_some_and(|subject| subject.name == "why-study") {
+                named.add(&verdict);
+            }
+        }
+    }
+    named.took = clock::now().saturating_since(begun);
+    drop(stop);
+    if let Some(injecting) = injecting {
+        injecting
+            .join()
+            .map_err(|_| "the injection panicked".to_owned())?
+            .map_err(|why| why.to_string())?;
+    }
+    named.records_lost = session.end().counts.lost;
+    Ok(named)
+}
+
+impl Named {
+    fn add(&mut self, verdict: &Verdict) {
+        self.jobs += 1;
+        let main = verdict.main().map_or("none", |share| share.cause.word());
+        *self.main.entry(main).or_default() += 1;
+        for share in &verdict.shares {
+            let all = self.share.entry(share.cause.word()).or_default();
+            *all = all.saturating_add(share.share);
+        }
+    }
+}

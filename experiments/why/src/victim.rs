@@ -1,0 +1,108 @@
+//! The thread that is made late.
+
+use std::sync::{Arc, Mutex, mpsc};
+
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, thread};
+use punctual_model::{Duration, Instant, Reservation, Service};
+
+use crate::injection::Kind;
+
+pub(crate) const PERIOD: Duration = Duration::from_millis(10);
+pub(crate) const DEADLINE: Duration = Duration::from_millis(3);
+pub(crate) const WORK: Duration = Duration::from_micros(500);
+/// What it does beyond that, where it harms itself.
+const BEYOND: Duration = Duration::from_millis(4);
+/// By this a timer may come late, where it is to.
+const SLACK: Duration = Duration::from_millis(8);
+/// In one of so many jobs.
+const EACH: u64 = 2;
+/// It ends by itself, whatever becomes of who started it.
+const LENGTH: Duration = Duration::from_secs(90);
+
+pub(crate) fn run(kind: Kind) {
+    if let Err(why) = prepare(kind) {
+        eprintln!("why-study: the victim cannot run: {why}");
+        return;
+    }
+    let lock = Arc::new(Mutex::new(()));
+    let end = clock::now() + LENGTH;
+    let mut due = clock::now();
+    for job in 0.. {
+        due += PERIOD;
+        let now = clock::now();
+        if now >= end {
+            return;
+        }
+        // A job that came too late skips the releases it has missed. A timer that was due when it was set
+        // would be no late timer, but a sleep in the middle of a job.
+        if due < now {
+            due = now + PERIOD;
+        }
+        clock::sleep_until(due);
+        spin(WORK);
+        if job % EACH == 0 {
+            harm_itself(kind, &lock);
+        }
+    }
+}
+
+fn prepare(kind: Kind) -> Result<(), String> {
+    let set = |class| sched::set(thread::current(), class).map_err(|why| why.to_string());
+    match kind {
+        // The kernel takes no SCHED_DEADLINE thread that may not run everywhere (sched(7)).
+        Kind::ThrottledByKernel => {
+            let reservation =
+                Reservation::new(Service::from_millis(1), PERIOD).map_err(|why| why.to_string())?;
+            return set(Class::Deadline { reservation, reset_on_fork: false });
+        }
+        // The timetable says where it runs, and how.
+        Kind::Throttled => return Ok(()),
+        _ => thread::pin_to(0).map_err(|why| why.to_string())?,
+    }
+    if kind == Kind::LateTimer {
+        thread::set_timer_slack(SLACK);
+        return Ok(());
+    }
+    thread::set_timer_slack(Duration::from_nanos(1));
+    set(Class::Fifo { priority: 30 })
+}
+
+fn harm_itself(kind: Kind, lock: &Arc<Mutex<()>>) {
+    match kind {
+        Kind::Own | Kind::Throttled | Kind::ThrottledByKernel => spin(BEYOND),
+        Kind::PageFault => faults(clock::now() + BEYOND),
+        Kind::Blocked => {
+            let other = Arc::clone(lock);
+            let (holds, held) = mpsc::channel();
+            std::thread::spawn(move || {
+                let _guard = other.lock();
+                // Nobody waits any more: the victim ends.
+                let _ = holds.send(());
+                clock::sleep(BEYOND);
+            });
+            // The other has ended: then there is nothing to wait for.
+            let _ = held.recv();
+            drop(lock.lock());
+        }
+        _ => {}
+    }
+}
+
+fn spin(length: Duration) {
+    let end = clock::now() + length;
+    while clock::now() < end {
+        std::hint::spin_loop();
+    }
+}
+
+fn faults(end: Instant) {
+    while clock::now() < end {
+        // So much comes from the kernel each time (mallopt(3), M_MMAP_THRESHOLD), which brings a page
+        // when it is touched.
+        let mut fresh = vec![0_u8; 64 << 20];
+        let pages = fresh.iter_mut().step_by(4096);
+        pages.take_while(|_| clock::now() < end).for_each(|byte| *byte = 1);
+        std::hint::black_box(&fresh);
+    }
+}
