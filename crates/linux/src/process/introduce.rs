@@ -151,11 +151,13 @@ mod tests {
         let _listener = UnixListener::bind(&path).expect("ours");
         let ran = folder.path().join("ran");
         let mut command = Command::new("touch");
-        let introduced = introduce_on_exec(command.arg(&ran), socket(), &path).expect("prepared");
-        let asking = std::thread::spawn(move || drop(introduced));
+        let mut introduced =
+            introduce_on_exec(command.arg(&ran), socket(), &path).expect("prepared");
+        // Dropped before there is a child, its word would find nobody: an error too, and another.
+        let asking = std::thread::spawn(move || introduced.connected().map(|_| drop(introduced)));
         let refused = command.spawn().map(|_| ()).expect_err("it was not let go");
         assert_eq!(refused.raw_os_error(), Some(Errno::CANCELED.raw_os_error()));
-        asking.join().expect("no panic");
+        asking.join().expect("no panic").expect("it connected");
         assert!(!ran.exists());
     }
 

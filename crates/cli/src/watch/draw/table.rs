@@ -19,8 +19,8 @@ const SPARK: u16 = 16;
 
 pub(super) fn draw(frame: &mut Frame, area: Rect, rows: &[&Row], place: Option<usize>, look: Look) {
     if rows.is_empty() {
-        let said = "\nNothing is granted and nothing watched. In another terminal: punctual run \
-                    --reserve 2ms/10ms -- PROGRAM";
+        let said =
+            "\nNothing granted, nothing watched: try punctual run --reserve 2ms/10ms -- PROGRAM";
         return frame.render_widget(Paragraph::new(said), area);
     }
     let wide = area.width >= WIDE;
