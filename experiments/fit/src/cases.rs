@@ -80,8 +80,9 @@ pub(crate) fn all(punctual: &Path, folder: &Path) -> Vec<Case> {
         let (thread, period) = (thread.map(str::to_owned), Some(period));
         cases.push(Case { name, of: DEBIAN, words, thread, period, within, needs: None });
     }
-    let words = ["modem", "--pair"].map(str::to_owned);
-    let words = std::iter::once(punctual.display().to_string()).chain(words).collect();
+    let tty = |name: &str| folder.join(name).display().to_string();
+    let words = vec![punctual.display().to_string(), "modem".to_owned(), "--pair".to_owned()];
+    let words = words.into_iter().chain([tty("modem-a"), tty("modem-b")]).collect();
     cases.push(Case {
         name: "soft modem",
         of: "punctual modem",
