@@ -132,7 +132,9 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
     let there = eventually(|| {
         flooded.drain();
         let books = flooded.books();
-        books.received + books.losses.total() + of_link() == sent
+        let known = books.received + books.losses.total();
+        // What a full link refused its sender it counts as dropped too, and nobody sent it.
+        known <= sent && sent <= known + of_link()
     });
     let books = flooded.books();
     println!(
