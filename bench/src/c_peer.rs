@@ -1,7 +1,9 @@
-//! Peers in C: small programs, compiled when a benchmark starts, that measure themselves when asked.
+//! Peers that are programs of their own: small ones in C, compiled when a benchmark starts, or built
+//! elsewhere. They measure themselves when asked.
 //!
-//! A peer reads lines `what operations` and answers each with the nanoseconds of processor time that
-//! all of it took. It stays while the benchmark runs, so that its measurements and ours alternate.
+//! A peer reads lines `what operations` and answers each with the nanoseconds that all of it took:
+//! of processor time, or of the clock where two threads are at it. It stays while the benchmark runs, so
+//! that its measurements and ours alternate.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -5,7 +5,6 @@ mod common;
 
 mod decisions;
 mod extremes;
-mod huge_systems;
 mod incremental;
 mod joint;
 mod offers;

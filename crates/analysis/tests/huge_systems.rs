@@ -1,7 +1,7 @@
 //! Systems near a utilisation of one whose hyperperiod fits in no integer here: answered, or refused
 //! with a reason, within the bound on steps and with memory in proportion to the tasks.
 //!
-//! One test, so that nothing else uses the heap that it measures.
+//! One test in a program of its own, so that nothing else uses the heap that it measures.
 
 use peak_alloc::PeakAlloc;
 use punctual_analysis::{Steps, admit, incremental::Admission, incremental::Denial};
