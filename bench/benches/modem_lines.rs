@@ -2,8 +2,8 @@
 //! that modulates; and how many lines that makes on a core.
 //!
 //! A line of characters is held against the library's modem alone, a line with error control against
-//! the same modem with the library's own V.42 over it. Compression has nothing to be held against: it
-//! is shown over the modem with V.42.
+//! the same modem with the library's own V.42 over it, idle or always with something to send.
+//! Compression has nothing to be held against: it is shown over the full V.42.
 //!
 //! Where valgrind is installed, instructions are counted too: the same on every run, while times on a
 //! shared machine are not. The program then runs itself, as `modem_lines --serve MODEM KIND BLOCKS`.
@@ -42,14 +42,20 @@ struct Kind {
     peer: &'static str,
 }
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 4] = [
     Kind { name: "characters, idle", settings: "+ES=1,0,1", types: b"", peer: "" },
     Kind { name: "error control, idle", settings: "+ES=3,0,2;+DS=0", types: b"", peer: ".42" },
+    Kind {
+        name: "error control, full",
+        settings: "+ES=3,0,2;+DS=0",
+        types: b"a few words of text, ",
+        peer: ".42full",
+    },
     Kind {
         name: "error control and compression, full",
         settings: "+ES=3,0,2;+DS=3",
         types: b"a few words of text, ",
-        peer: ".42",
+        peer: ".42full",
     },
 ];
 

@@ -1,6 +1,6 @@
 /* Two modems of SpanDSP, what the one says heard by the other a block later: the bare library. An
  * operation is one modem's 160 samples, heard and said. A name that ends in ".42" has SpanDSP's own
- * V.42 over the modem, connected and idle. */
+ * V.42 over the modem, connected and idle; in ".42full", it always has something to send. */
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -11,15 +11,15 @@
 
 #include <spandsp.h>
 
-enum { BLOCK = 160, SETTLE = 50 * 60 };
+enum { BLOCK = 160, SETTLE = 50 * 60, FRAME = 128 };
 
 struct end {
     v22bis_state_t *v22bis;
     fsk_tx_state_t *tx;
     fsk_rx_state_t *rx;
     v42_state_t *v42;
-    /* Messages for V.42, and those that came. */
-    int to_send, came;
+    /* Messages for V.42, whether there is always one more, and those that came. */
+    int to_send, full, came;
     int16_t said[2][BLOCK];
 };
 
@@ -46,6 +46,11 @@ static void put_v42_bit(void *user, int bit) {
 
 static int get_message(void *user, uint8_t *message, int room) {
     struct end *end = user;
+    if (end->full) {
+        int length = room < FRAME ? room : FRAME;
+        memset(message, 0x55, (size_t)length);
+        return length;
+    }
     if (end->to_send == 0 || room < 4) return 0;
     end->to_send--;
     memset(message, 0x55, 4);
@@ -64,6 +69,7 @@ static void begin(struct end *end, const char *what, int calling) {
     put_bit_func_t put = put_bit;
     if (strstr(what, ".42")) {
         end->to_send = 1;
+        end->full = strstr(what, ".42full") != NULL;
         /* Without the question whether the far end has it. */
         end->v42 = v42_init(NULL, calling, 0, get_message, put_message, end);
         v42_restart(end->v42);

@@ -1,8 +1,8 @@
 /* DPDK's meter, asked as `bench/benches/policing` asks ours: srTCM, colour-blind (RFC 2697).
  *
  * `one N`: N PDUs of 1,000 bytes of one sender, each told the time; `turns N`: of 64 senders in turn;
- * `tsc N`: of one, reading the time-stamp counter each time. Answers with nanoseconds of processor
- * time. */
+ * `tsc N`: of one, reading the time-stamp counter each time; `loop N`: the loop of `one`, which asks
+ * nobody. Answers with nanoseconds of processor time. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <sched.h>
@@ -75,6 +75,11 @@ int main(void)
 				now += gaps[i % GAPS];
 				sum += rte_meter_srtcm_color_blind_check(&meters[0], &profile, now,
 									 PDU);
+			}
+		} else if (strcmp(what, "loop") == 0) {
+			for (uint64_t i = 0; i < count; i++) {
+				now += gaps[i % GAPS];
+				__asm__ volatile("" : : "r"(now));
 			}
 		} else if (strcmp(what, "turns") == 0) {
 			/* All of a round at the same time. */

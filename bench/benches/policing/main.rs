@@ -54,6 +54,15 @@ fn against_rte_meter(peer: &mut CPeer) {
     let mut nothing = given_the_time([Nothing]);
     let what = "GCRA, one sender (A) / the loop that asks, alone (B)";
     compare(what, PAIRS, given_the_time([gcra()]), &mut nothing);
+    // The loop is the larger part of both times: what is left of each without it.
+    let mut decision = |what: &str, ours: &mut dyn FnMut() -> f64| {
+        let what =
+            format!("the decision without the loop that asks, {what}, ours (A) / rte_meter (B)");
+        let theirs = || peer.nanos_per_op("one", PDUS) - peer.nanos_per_op("loop", PDUS);
+        compare(&what, PAIRS, || ours() - nothing(), theirs);
+    };
+    decision("GCRA", &mut given_the_time([gcra()]));
+    decision("interval credits", &mut given_the_time([credits()]));
 }
 
 /// Finds that everything conforms: what the loop costs.
