@@ -1,12 +1,15 @@
 //! `punctual lab`: the papers' studies.
 
-use soft_modem::command::{self, Command};
+use soft_modem::command::{self, Command, Error};
+use soft_modem::live;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::trace_file::refused;
 
 const EXAMPLES: &str = "\
 Examples:
   punctual lab soft-modem live                   two minutes on this host, as root
+  punctual lab soft-modem live --trace D         every service, for punctual why, report and export
   punctual lab soft-modem transfers --results D  a quarter of an hour on this host, as root
   punctual lab soft-modem map --html study.html  in virtual time: the same on every machine
 
@@ -31,8 +34,10 @@ enum Study {
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let Study::SoftModem { half } = &args.study;
-    command::run(half).map_err(|why| {
-        if why.is_of_input() { Failure::bad_input(why) } else { Failure::cannot_here(why) }
+    command::run(half).map_err(|why| match why {
+        Error::Live(live::Error::Trace(why)) => refused(why),
+        why if why.is_of_input() => Failure::bad_input(why),
+        why => Failure::cannot_here(why),
     })?;
     Ok(Exit::Kept)
 }

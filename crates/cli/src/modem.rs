@@ -5,6 +5,7 @@ mod network;
 mod pair;
 mod pty;
 mod recording;
+mod traced;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use punctual_softmodem::exchange::BLOCK;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::trace_file::TraceArgs;
+use traced::Services;
 
 const HELP: &str = "\
 Examples: two modems that call each other, on a good line and on a bad one; with promised CPU time
@@ -30,6 +33,8 @@ Many modems on one driver, which is admitted as a real-time upcall; ATDT7 reache
   sudo punctual modem --bank 32 --dir /tmp/modems --upcall --report 10
 What a modem says, as a file
   punctual modem --tty /tmp/modem --wav-out said.wav
+Every service of the lines, and which of them were late
+  punctual modem --pair a b --trace modems.ptrace; punctual why modems.ptrace
 
 Then, in two terminals: minicom -D /tmp/modem-a, and there ATDT1; minicom -D /tmp/modem-b, and there
 ATA when it rings (or ATS0=1 before). Any number reaches the other modem. docs/modem.md has all
@@ -72,29 +77,32 @@ pub(crate) struct Args {
     /// End by itself after so many seconds
     #[arg(long)]
     seconds: Option<u32>,
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let until = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
     if let Some((lines, dir)) = args.bank.asked_for() {
-        return bank::main(lines, dir, &args.bank, until);
+        return bank::main(lines, dir, &args.bank, until, &args.trace);
     }
     match (args.pair.as_slice(), &args.tty) {
-        ([a, b], _) => pair::main([a, b], &args.line, until),
+        ([a, b], _) => pair::main([a, b], &args.line, until, &args.trace),
         (_, Some(tty)) if args.recording.is_asked_for() => {
-            recording::main(tty, &args.recording, until)
+            recording::main(tty, &args.recording, until, &args.trace)
         }
-        (_, Some(tty)) => network::main(tty, &args.network, until),
+        (_, Some(tty)) => network::main(tty, &args.network, until, &args.trace),
         _ => Err(Failure::bad_input("--pair takes two names, --tty one, --bank a number")),
     }
 }
 
-/// Has `step` do what is due every 20 ms, until a signal or for so long.
+/// Has `step` do what is due every 20 ms, until a signal or for so long; `services` tells of each.
 ///
 /// A process that is late catches up, unless it is hopelessly late: then the time between is left
 /// out.
 fn every_block(
     lasting: Option<Duration>,
+    mut services: Services,
     mut step: impl FnMut(Instant) -> Result<(), Failure>,
 ) -> Outcome {
     let end = ending()?;
@@ -102,14 +110,16 @@ fn every_block(
     let until = lasting.map(|lasting| start + lasting);
     let mut next = start;
     while !end.load(Ordering::Relaxed) && until.is_none_or(|until| next < until) {
-        step(next)?;
+        services.serve(next, || step(next))?;
         next += PERIOD;
         let now = clock::now();
         if now > next + HOPELESS {
+            services.skip(next, now);
             next = now;
         }
         clock::sleep_until(next);
     }
+    services.end()?;
     Ok(Exit::Kept)
 }
 

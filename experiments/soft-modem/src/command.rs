@@ -1,6 +1,7 @@
 //! The study as subcommands.
 
 use clap::Subcommand;
+use punctual_observe::RecordError;
 
 use crate::{live, map};
 
@@ -30,7 +31,10 @@ impl Error {
     /// Whether what was asked for is at fault, rather than this host.
     pub fn is_of_input(&self) -> bool {
         match self {
-            Self::Live(why) => matches!(why, live::Error::NoSuchContext { .. }),
+            Self::Live(why) => matches!(
+                why,
+                live::Error::NoSuchContext { .. } | live::Error::Trace(RecordError::IsThere { .. })
+            ),
             Self::Map(why) => !matches!(why, map::Error::Write { .. }),
         }
     }

@@ -7,16 +7,19 @@ use std::sync::{Arc, OnceLock};
 
 use punctual_linux::clock;
 use punctual_model::{
-    Duration, Handler, HostProfile, Instant, Reservation, Service, Upcall, UpcallSpec,
+    Duration, Handler, HostProfile, Instant, Reservation, Service, Task, Upcall, UpcallSpec,
 };
 use punctual_runtime::upcalls::NoticeKind;
 use punctual_runtime::{Placement, Running, Upcalls};
 use punctual_softmodem::exchange::{Exchange, Perfect};
+use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
 use super::pty::{Pty, Terminal};
+use super::traced::Traced;
 use super::{PERIOD, ending};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::trace_file::TraceArgs;
 
 /// What one line is assumed to need of a CPU each 20 ms, its tty included: three times what a line of
 /// a bank of 32 took on average with V.22bis and error control, when it was measured once.
@@ -131,7 +134,13 @@ impl Handler for Driver {
 }
 
 /// Turns all modems; the load is told at the end, and before if that is asked for.
-pub(super) fn main(lines: u32, dir: &Path, bank: &Bank, lasting: Option<Duration>) -> Outcome {
+pub(super) fn main(
+    lines: u32,
+    dir: &Path,
+    bank: &Bank,
+    lasting: Option<Duration>,
+    trace: &TraceArgs,
+) -> Outcome {
     let (placement, context) = match bank.reserve {
         Some(reservation) => (Placement::Reserved(reservation), format!("reserved {reservation}")),
         None if bank.upcall => (Placement::Upcalls, "real-time upcall".into()),
@@ -148,6 +157,7 @@ pub(super) fn main(lines: u32, dir: &Path, bank: &Bank, lasting: Option<Duration
         Ok(upcall) => upcall,
         Err(why) => return refused(format!("{lines} lines are too many for one CPU: {why}")),
     };
+    let subject = subject(&Task::from(&upcall), &context);
     let mut upcalls = Upcalls::new(placement, HostProfile::ideal(1));
     if placement != Placement::Ordinary {
         upcalls = upcalls.with_grace(GRACE);
@@ -158,6 +168,7 @@ pub(super) fn main(lines: u32, dir: &Path, bank: &Bank, lasting: Option<Duration
         return refused(why);
     }
     let end = ending()?;
+    let mut traced = Traced::new(trace.of_live_run("")?, &subject)?;
     let start = clock::now() + LEAD_IN;
     let mut running = upcalls.run(start).map_err(Failure::cannot_here)?;
     let last = lines - 1;
@@ -168,7 +179,7 @@ pub(super) fn main(lines: u32, dir: &Path, bank: &Bank, lasting: Option<Duration
     let mut report = every.map(|every| start + every);
     let result = loop {
         let now = clock::now();
-        books.take(&mut running);
+        books.take(&mut running, &mut traced);
         if let (Some(due), Some(every)) = (report, every)
             && now >= due
         {
@@ -187,12 +198,28 @@ pub(super) fn main(lines: u32, dir: &Path, bank: &Bank, lasting: Option<Duration
         clock::sleep_until(now + LOOK);
     };
     let now = clock::now();
-    books.take(&mut running);
+    books.take(&mut running, &mut traced);
+    let mut stopped = running.stop().map_err(Failure::cannot_here)?;
+    let ended = clock::now();
+    let left = stopped.unfinished.iter().flat_map(|left| Event::dropped(*left, ended));
+    stopped.events.extend(left);
+    traced.events(&stopped.events, stopped.events_lost);
     // The ttys go with the driver.
-    let stopped = running.stop().map_err(Failure::cannot_here)?;
     drop(stopped);
     output::print(&books.tell(now, &told))?;
+    traced.end()?;
     result
+}
+
+fn subject(driver: &Task, context: &str) -> Subject {
+    Subject {
+        promise: Promise {
+            period: Some(driver.min_inter_arrival()),
+            relative_deadline: Some(driver.relative_deadline()),
+            wcet: Some(driver.wcet()),
+        },
+        ..Subject::new(format!("{} as {context}", driver.name()), SubjectKind::Upcall)
+    }
 }
 
 fn refused(why: impl Display) -> Outcome {
@@ -210,8 +237,9 @@ struct Books {
 }
 
 impl Books {
-    fn take(&mut self, running: &mut Running<Driver>) {
-        running.drain().for_each(drop);
+    fn take(&mut self, running: &mut Running<Driver>, traced: &mut Traced) {
+        let events: Vec<Event> = running.drain().collect();
+        traced.events(&events, running.events_lost());
         for notice in running.notices() {
             match notice.kind {
                 NoticeKind::Overrun { jobs, .. } => self.late += jobs,

@@ -13,8 +13,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::every_block;
 use super::pty::{Pty, Terminal};
+use super::traced::Services;
 use crate::exit::{Failure, Outcome};
 use crate::output;
+use crate::trace_file::TraceArgs;
 
 /// Datagrams looked at in one period: of a flood, the rest waits in the socket or is lost there.
 const MOST_A_PERIOD: usize = 64;
@@ -52,7 +54,12 @@ enum Codec {
 }
 
 /// Turns the modem; tells at the end what became of packets.
-pub(super) fn main(link: &Path, network: &Network, lasting: Option<Duration>) -> Outcome {
+pub(super) fn main(
+    link: &Path,
+    network: &Network,
+    lasting: Option<Duration>,
+    trace: &TraceArgs,
+) -> Outcome {
     if network.listen.is_none() && network.call.is_none() {
         return Err(Failure::bad_input(
             "--tty needs --listen HOST:PORT to be called, --call HOST:PORT to call, or both; or \
@@ -83,13 +90,14 @@ pub(super) fn main(link: &Path, network: &Network, lasting: Option<Duration>) ->
         delay: network.jitter_ms * SAMPLE_RATE / 1_000,
         seed: random()?,
     });
+    let services = Services::traced(trace, "modem")?;
     let mut terminal = Terminal::new(Pty::open(link)?);
     output::print(&format!("{} is a modem: {}\n", link.display(), terminal.pty().tty()))?;
     if network.listen.is_some() {
         let local = line.socket.local_address().map_err(Failure::cannot_here)?;
         output::print(&format!("it can be called at {local}\n"))?;
     }
-    let outcome = every_block(lasting, |now| {
+    let outcome = every_block(lasting, services, |now| {
         line.receive(&mut trunk)?;
         terminal.serve(now, trunk.station()).map_err(Failure::cannot_here)?;
         line.step(now, &mut trunk);

@@ -8,8 +8,10 @@ use punctual_softmodem::impair;
 
 use super::every_block;
 use super::pty::{Pty, Terminal};
+use super::traced::Services;
 use crate::exit::{Failure, Outcome};
 use crate::output;
+use crate::trace_file::TraceArgs;
 
 /// What is wrong with the line of a pair.
 #[derive(clap::Args)]
@@ -57,14 +59,20 @@ impl Line {
 
 /// Turns both modems and the line. If the process is late, nothing is lost: all three stood still
 /// together.
-pub(super) fn main(links: [&Path; 2], line: &Line, lasting: Option<Duration>) -> Outcome {
+pub(super) fn main(
+    links: [&Path; 2],
+    line: &Line,
+    lasting: Option<Duration>,
+    trace: &TraceArgs,
+) -> Outcome {
     let mut exchange = Exchange::new(line.medium()?);
+    let services = Services::traced(trace, "pair of modems")?;
     let [a, b] = links;
     let mut terminals = [Terminal::new(Pty::open(a)?), Terminal::new(Pty::open(b)?)];
     for (link, terminal) in links.into_iter().zip(&terminals) {
         output::print(&format!("{} is a modem: {}\n", link.display(), terminal.pty().tty()))?;
     }
-    every_block(lasting, |now| {
+    every_block(lasting, services, |now| {
         for (which, terminal) in terminals.iter_mut().enumerate() {
             terminal.serve(now, exchange.station(which)).map_err(Failure::cannot_here)?;
         }

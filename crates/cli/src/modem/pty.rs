@@ -153,3 +153,6 @@ impl Terminal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

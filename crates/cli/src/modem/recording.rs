@@ -12,8 +12,10 @@ use punctual_softmodem::station::{Signal, Station, Told};
 
 use super::every_block;
 use super::pty::{Pty, Terminal};
+use super::traced::Services;
 use crate::exit::{Failure, Outcome};
 use crate::output;
+use crate::trace_file::TraceArgs;
 
 /// The one form of WAV that is a telephone line.
 const FORM: WavSpec = WavSpec {
@@ -46,14 +48,20 @@ impl Recording {
 }
 
 /// Turns the modem. Any number dialled is answered at once.
-pub(super) fn main(link: &Path, recording: &Recording, lasting: Option<Duration>) -> Outcome {
+pub(super) fn main(
+    link: &Path,
+    recording: &Recording,
+    lasting: Option<Duration>,
+    trace: &TraceArgs,
+) -> Outcome {
     let hears = recording.wav_in.as_deref().map(read).transpose()?.unwrap_or_default();
     let mut line =
         Line { hears, at: None, says: recording.wav_out.as_deref().map(Said::create).transpose()? };
+    let services = Services::traced(trace, "modem")?;
     let mut terminal = Terminal::new(Pty::open(link)?);
     output::print(&format!("{} is a modem: {}\n", link.display(), terminal.pty().tty()))?;
     let mut station = Station::new();
-    let outcome = every_block(lasting, |now| {
+    let outcome = every_block(lasting, services, |now| {
         terminal.serve(now, &mut station).map_err(Failure::cannot_here)?;
         let heard = line.next_heard();
         let mut said = [0; BLOCK];

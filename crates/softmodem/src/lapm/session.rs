@@ -63,8 +63,6 @@ pub struct Session {
     received: VecDeque<u8>,
     receiver: uart::Receiver,
     overrun: u64,
-    /// What was due then has been done. The bits of a block of samples come at one instant.
-    settled: Option<Instant>,
 }
 
 impl Session {
@@ -91,25 +89,23 @@ impl Session {
             received: VecDeque::with_capacity(PLAIN_ROOM),
             receiver: uart::Receiver::default(),
             overrun: 0,
-            settled: None,
         }
     }
 
     /// The next bit for the modem.
     #[inline]
     pub fn next_bit(&mut self, now: Instant) -> bool {
-        // Most bits of most lines: characters, and nothing to send.
-        if let Stage::Plain = self.stage
-            && self.sending.is_empty()
-            && self.to_send.is_empty()
-        {
-            return true;
-        }
-        self.next_bit_of(now)
+        // Most bits of most lines: characters, and nothing to send; or inside of a flag or a byte.
+        let known = match self.stage {
+            Stage::Plain => (self.sending.is_empty() && self.to_send.is_empty()).then_some(true),
+            Stage::Link(_) => self.framer.bit_under_way(),
+            _ => None,
+        };
+        known.unwrap_or_else(|| self.next_bit_of(now))
     }
 
     fn next_bit_of(&mut self, now: Instant) -> bool {
-        self.settle(now);
+        self.settle_start(now);
         match &mut self.stage {
             Stage::Asking(originator, _) => originator.next_bit(),
             Stage::Listening(answerer, _) => answerer.next_bit(),
@@ -128,18 +124,25 @@ impl Session {
     /// Takes a bit of the modem.
     #[inline]
     pub fn put_bit(&mut self, now: Instant, bit: bool) {
-        // Ones between characters.
-        if let Stage::Plain = self.stage
-            && bit
-            && self.receiver.is_between()
-        {
-            return;
+        // Most bits again: ones between characters; or inside of a byte.
+        let is_done = match self.stage {
+            Stage::Plain => bit && self.receiver.is_between(),
+            Stage::Link(_) => self.deframer.put_inside(bit),
+            _ => false,
+        };
+        if !is_done {
+            self.put_bit_of(now, bit);
         }
-        self.put_bit_of(now, bit);
     }
 
     fn put_bit_of(&mut self, now: Instant, bit: bool) {
-        self.settle(now);
+        if let Stage::Link(link) = &mut self.stage {
+            if let Some(frame) = self.deframer.put_other(bit) {
+                link.frame(now, frame);
+            }
+            return;
+        }
+        self.settle_start(now);
         match &mut self.stage {
             Stage::Asking(originator, _) => {
                 if originator.put_bit(bit) {
@@ -155,11 +158,8 @@ impl Session {
                     self.stage = Stage::Link(Box::new(link));
                 }
             }
-            Stage::Link(link) => {
-                if let Some(frame) = self.deframer.put_bit(bit) {
-                    link.frame(now, frame);
-                }
-            }
+            // It has just begun.
+            Stage::Link(_) => self.put_bit(now, bit),
             Stage::Plain => {
                 if let Some(byte) = self.receiver.put_bit(bit) {
                     if self.received.len() < PLAIN_ROOM {
@@ -172,18 +172,22 @@ impl Session {
         }
     }
 
-    /// Does what is due at `now`; every other call with `now` does it too.
-    #[inline]
+    /// Does what is due at `now`. Sending does it too, but only between two flags or bytes: call it
+    /// with each block of samples, for a modem that trains sends nothing of ours.
     pub fn settle(&mut self, now: Instant) {
-        match &mut self.stage {
+        self.settle_start(now);
+        if let Stage::Link(link) = &mut self.stage {
+            link.handle_timeout(now);
+        }
+    }
+
+    /// Whether error control begins by now, or is given up.
+    fn settle_start(&mut self, now: Instant) {
+        match &self.stage {
             Stage::Listening(answerer, _) if answerer.is_done() => self.begin(now),
             Stage::Asking(_, until) if *until <= now => self.stage = Stage::Plain,
             Stage::Listening(answerer, until) if *until <= now && !answerer.has_seen() => {
                 self.stage = Stage::Plain;
-            }
-            Stage::Link(link) if self.settled != Some(now) => {
-                link.handle_timeout(now);
-                self.settled = Some(now);
             }
             _ => {}
         }

@@ -40,18 +40,19 @@ impl Bits {
 }
 
 impl BitPipe for Bits {
+    #[inline]
     fn get_bit(&mut self) -> bool {
         // Before data flows, a modem sends ones.
         self.session.as_mut().is_none_or(|session| session.next_bit(self.now))
     }
 
+    #[inline]
     fn put_bit(&mut self, bit: bool) {
         let Some(session) = &mut self.session else { return };
         // What a receiver makes of a bad signal or of a training pattern is no data: ones instead,
         // which no character and no frame begins with. A one is one either way.
-        let one = bit
-            || self.training
-            || self.supervisor.as_ref().is_some_and(|watch| watch.error() > self.limits.bad);
+        let one =
+            bit || self.training || self.supervisor.as_ref().is_some_and(Supervisor::signal_is_bad);
         session.put_bit(self.now, one);
     }
 

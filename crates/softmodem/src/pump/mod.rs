@@ -94,7 +94,11 @@ impl Pump {
         {
             return;
         }
-        self.modem.bits_mut().now = now;
+        let bits = self.modem.bits_mut();
+        bits.now = now;
+        if let Some(session) = &mut bits.session {
+            session.settle(now);
+        }
         if self.silent_until.is_none() {
             self.modem.rx(samples);
         }

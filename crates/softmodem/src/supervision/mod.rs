@@ -121,6 +121,13 @@ impl Supervisor {
         u32::try_from(self.average / MEMORY).unwrap_or(0)
     }
 
+    /// Whether the average error is above [`Limits::bad`]: what a receiver makes of such a signal is
+    /// not to be trusted. Asked for each bit, so without a division.
+    #[inline]
+    pub fn signal_is_bad(&self) -> bool {
+        self.average >= (i64::from(self.limits.bad) + 1) * MEMORY
+    }
+
     /// What to do at `now`.
     pub fn check(&mut self, now: Instant) -> Verdict {
         let limits = self.limits;
@@ -147,7 +154,7 @@ impl Supervisor {
             // A carrier that is away for a moment is neither good nor bad.
             _ if self.gone.is_some() => {}
             State::Good { since } => {
-                if self.error() > limits.bad {
+                if self.signal_is_bad() {
                     self.state = State::Bad { since: now };
                 } else if lasts(since, limits.forgiven) {
                     self.retrains = 0;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use punctual_bpf::{AttachError, LoadError, MapError, RunError};
 use punctual_linux::sched::SchedError;
 use punctual_linux::thread::AffinityError;
+use punctual_observe::RecordError;
 use punctual_runtime::reservation;
 
 /// Why there is no result.
@@ -64,6 +65,9 @@ pub enum Error {
     /// A thread could not be started.
     #[error("a thread could not be started: {0}")]
     Thread(#[from] io::Error),
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] RecordError),
     /// The results could not be written.
     #[error("{}: cannot be written: {why}", path.display())]
     Results {

@@ -11,7 +11,7 @@ use punctual_softmodem::fsk::{Line, Recording};
 use super::Error;
 use super::context::Context;
 use super::plan::Plan;
-use super::record::{Served, Service};
+use super::record::{Served, Service, lost_of, position};
 
 /// How long the first service may take to come.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -147,13 +147,19 @@ fn gather(object: &Object, control: &Array, start: Instant) -> Result<Served, Er
     let services = control.half_word(0, Control::SERVICES).load(Acquire) as usize;
     let first = services.saturating_sub(kernel::RECORDS);
     let instant = Instant::from_nanos;
+    // Where the card was when it was served last; of the oldest record that is not known.
+    let mut read = (first == 0).then_some(0);
     let record = |at: usize| {
         let bytes = memory.load(at % kernel::RECORDS);
         let record = Record::from_bytes(bytes.first_chunk().expect("a record's bytes"));
+        let begin = instant(record.begin);
+        let come = position(start, begin);
+        let pending = come.saturating_sub(read.replace(come).unwrap_or(come));
         Service {
             due: record.due.map(instant),
-            begin: instant(record.begin),
+            begin,
             end: instant(record.end),
+            samples_lost: lost_of(pending) * u64::from(record.lines),
         }
     };
     let services: Vec<Service> = (first..services).map(record).collect();

@@ -6,7 +6,7 @@
 //! - `lab`: one call in one context, among competitors.
 //! - [`sizing`]: what the modem core costs here.
 //! - [`wakeups`]: the coexisting callback.
-//! - [`report`], [`tables`]: what that amounts to.
+//! - [`report`], [`tables`]: what that amounts to; [`traced`]: the services as a trace.
 //! - [`library`]: the library's modems, in every context that is a thread.
 //! - [`transfers`]: ten files in each, in more contexts.
 
@@ -22,6 +22,7 @@ pub mod report;
 pub mod sizing;
 pub mod tables;
 pub mod threads;
+pub mod traced;
 pub mod transfers;
 pub mod wakeups;
 
@@ -41,6 +42,7 @@ use follower::Follower;
 use plan::Plan;
 use record::Served;
 use report::{ContextReport, Report};
+use traced::TraceArgs;
 
 pub use error::Error;
 use lab::Lab;
@@ -73,6 +75,9 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Where the services go, one by one
+    #[command(flatten)]
+    pub trace: TraceArgs,
 }
 
 /// Which modems a driver serves.
@@ -86,11 +91,15 @@ pub enum Modems {
 
 /// Runs it, prints it, and writes it.
 pub fn main(args: &Args) -> Result<(), Error> {
+    let mut traced = args.trace.begin()?;
     let follower = Follower::enter(args.cpu)?;
     let tell = &mut |what: &str| eprintln!("{what} …");
     let (mut text, mut json) = (String::new(), serde_json::Map::new());
     if args.modems != Some(Modems::Library) {
         let (report, runs) = run(args, &follower, tell)?;
+        for run in &runs {
+            traced.core(report.cpu, run)?;
+        }
         let page = tables::text(&report);
         json.insert("core".into(), kept(args, "live", &report, &page)?);
         if let Some(folder) = &args.results {
@@ -101,12 +110,13 @@ pub fn main(args: &Args) -> Result<(), Error> {
         text += &page;
     }
     if args.modems != Some(Modems::Core) {
-        let report = library::run(args, &follower, tell)?;
+        let report = library::run(args, &follower, &mut traced, tell)?;
         let page = library::tables::text(&report);
         json.insert("library".into(), kept(args, "library", &report, &page)?);
         text += &page;
     }
     drop(follower);
+    traced.end()?;
     print(&if args.json { format!("{:#}\n", serde_json::Value::Object(json)) } else { text })
 }
 

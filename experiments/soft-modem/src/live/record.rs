@@ -1,6 +1,7 @@
 //! One service of the driver, whoever ran it.
 
 use punctual_model::{Duration, Instant};
+use punctual_softmodem::card::RING;
 use punctual_softmodem::fsk::NANOS_PER_SAMPLE;
 
 /// One service.
@@ -12,6 +13,8 @@ pub struct Service {
     pub begin: Instant,
     /// After its last line.
     pub end: Instant,
+    /// Samples of all lines that were gone when it came.
+    pub samples_lost: u64,
 }
 
 /// All services of a context, and the lines they served.
@@ -41,7 +44,36 @@ impl Service {
     }
 }
 
+/// What a card that shows its position modulo its ring has lost when so many samples are pending: whole
+/// rings.
+pub fn lost_of(pending: u64) -> u64 {
+    pending - pending % RING as u64
+}
+
 /// The card's position at `now`.
 pub fn position(start: Instant, now: Instant) -> u64 {
     now.saturating_since(start).as_nanos() / NANOS_PER_SAMPLE
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_softmodem::LineQuality;
+    use punctual_softmodem::fsk::{Line, Recording};
+
+    use super::*;
+
+    /// In the kernel only totals of what was lost are kept; this says it of each service.
+    #[test]
+    fn what_is_lost_is_what_a_line_counts() {
+        let recording = Recording::of_far_end(LineQuality::default(), 1);
+        let mut line = Line::new(0);
+        let (mut at, mut lost) = (0, 0);
+        for pending in [100, 511, 512, 0, 513, 1_023, 1_024, 5_000, 90] {
+            at += pending;
+            let _ = line.serve(&recording, at, 1);
+            lost += lost_of(pending);
+            assert_eq!(line.stats().lost, lost, "{pending} were pending");
+        }
+        assert!(lost > 5_000);
+    }
 }

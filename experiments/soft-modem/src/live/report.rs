@@ -260,7 +260,8 @@ mod tests {
         let start = Instant::from_nanos(1_000);
         let at = |millis: u64, micros: u64| {
             let begin = start + Duration::from_micros(millis * 1_000 + micros);
-            Service { due: None, begin, end: begin + Duration::from_micros(2_500) }
+            let end = begin + Duration::from_micros(2_500);
+            Service { due: None, begin, end, samples_lost: 0 }
         };
         // 12.5 ms apart; one is missing at 3.025 s; at 2 s the period changes.
         let services = vec![

@@ -104,6 +104,7 @@ fn drive(bank: &mut [Line], recording: &Recording, plan: &Plan, start: Instant) 
     let mut services = Vec::with_capacity(room as usize);
     let mut missed = 0;
     let before = clock::thread_cpu_time();
+    let mut lost = 0;
     let mut due = start + plan.phases()[0].period();
     while due < end {
         clock::sleep_until(due);
@@ -113,7 +114,10 @@ fn drive(bank: &mut [Line], recording: &Recording, plan: &Plan, start: Instant) 
             line.serve(recording, position(start, begin), phase.passes);
         }
         let done = clock::now();
-        services.push(Service { due: Some(due), begin, end: done });
+        let lost_before = lost;
+        lost = bank.iter().map(|line| line.stats().lost).sum();
+        let samples_lost = lost - lost_before;
+        services.push(Service { due: Some(due), begin, end: done, samples_lost });
         due += phase.period();
         while due < done {
             due += phase.period();

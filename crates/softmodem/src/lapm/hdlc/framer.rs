@@ -3,55 +3,83 @@
 use super::{FCS, FCS_BYTES, FLAG, Frame, MAX_FRAME};
 
 /// Frames to bits. Flags fill the time between frames; one is enough between two.
+///
+/// A flag, or a byte with the zeros that it needs, is made at once and waits in a register: most
+/// bits of a line are no more than a shift.
 #[derive(Clone, Debug)]
 pub struct Framer {
     bytes: [u8; MAX_FRAME + FCS_BYTES],
-    bits: usize,
-    /// Bits of the frame already sent.
+    len: usize,
+    /// Bytes of the frame that have been put into `line`.
     sent: usize,
-    /// Ones sent in a row.
+    /// Ones in a row before the next byte: at most four, for a fifth has its zero behind it.
     ones: u8,
-    /// Bits of a flag still to be sent.
-    flag: u8,
+    /// Bits for the line, the next of them lowest, and how many.
+    line: u16,
+    waiting: u8,
 }
 
 impl Default for Framer {
     fn default() -> Self {
-        Self { bytes: [0; MAX_FRAME + FCS_BYTES], bits: 0, sent: 0, ones: 0, flag: 8 }
+        let (line, waiting) = (FLAG.into(), 8);
+        Self { bytes: [0; MAX_FRAME + FCS_BYTES], len: 0, sent: 0, ones: 0, line, waiting }
     }
 }
 
 impl Framer {
     /// The next bit for the line. At the end of each flag `next` is asked for a frame.
     pub fn next_bit(&mut self, next: impl FnOnce() -> Option<Frame>) -> bool {
-        if self.flag == 0 && self.bits == 0 {
-            match next() {
-                Some(frame) => self.load(&frame),
-                None => self.flag = 8,
-            }
+        if self.waiting == 0 {
+            self.refill(next);
         }
-        if self.flag > 0 {
-            self.flag -= 1;
-            return FLAG >> (7 - self.flag) & 1 == 1;
-        }
-        if self.ones == 5 {
-            self.ones = 0;
-            self.end_if_sent();
-            return false;
-        }
-        let bit = self.bytes[self.sent / 8] >> (self.sent % 8) & 1 == 1;
-        self.sent += 1;
-        self.ones = if bit { self.ones + 1 } else { 0 };
-        // Five ones at the very end are stuffed too.
-        if self.ones < 5 {
-            self.end_if_sent();
-        }
+        self.shift()
+    }
+
+    /// The next bit, if it is of a flag or a byte that has begun.
+    #[inline]
+    pub fn bit_under_way(&mut self) -> Option<bool> {
+        (self.waiting > 0).then(|| self.shift())
+    }
+
+    #[inline]
+    fn shift(&mut self) -> bool {
+        let bit = self.line & 1 == 1;
+        self.line >>= 1;
+        self.waiting -= 1;
         bit
     }
 
-    fn end_if_sent(&mut self) {
-        if self.sent == self.bits {
-            (self.bits, self.sent, self.flag) = (0, 0, 8);
+    fn refill(&mut self, next: impl FnOnce() -> Option<Frame>) {
+        // The flag behind a frame, before another is asked for.
+        let ended = self.len > 0 && self.sent == self.len;
+        if ended {
+            (self.len, self.sent) = (0, 0);
+        } else if self.len == 0
+            && let Some(frame) = next()
+        {
+            self.load(&frame);
+        }
+        match self.bytes[..self.len].get(self.sent) {
+            Some(&byte) => {
+                self.sent += 1;
+                self.stuff(byte);
+            }
+            None => (self.line, self.waiting) = (FLAG.into(), 8),
+        }
+    }
+
+    /// Puts a byte into `line`, with a zero behind each five ones.
+    fn stuff(&mut self, byte: u8) {
+        (self.line, self.waiting) = (0, 0);
+        for place in 0..8 {
+            let bit = byte >> place & 1;
+            self.line |= u16::from(bit) << self.waiting;
+            self.waiting += 1;
+            self.ones = if bit == 1 { self.ones + 1 } else { 0 };
+            if self.ones == 5 {
+                self.waiting += 1;
+                self.ones = 0;
+            }
         }
     }
 
@@ -60,6 +88,6 @@ impl Framer {
         self.bytes[..bytes.len()].copy_from_slice(bytes);
         let fcs = FCS.checksum(bytes).to_le_bytes();
         self.bytes[bytes.len()..bytes.len() + FCS_BYTES].copy_from_slice(&fcs);
-        (self.bits, self.sent, self.ones) = ((bytes.len() + FCS_BYTES) * 8, 0, 0);
+        (self.len, self.sent, self.ones) = (bytes.len() + FCS_BYTES, 0, 0);
     }
 }

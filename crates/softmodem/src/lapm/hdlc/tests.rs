@@ -1,5 +1,8 @@
 //! Against the definition, made by hand.
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
 use super::*;
 
 /// The line's bits, flags and stuffing made by hand: the slow way.
@@ -107,4 +110,89 @@ fn flags_may_share_their_zero() {
         }
     }
     assert_eq!(deframer.stats(), DeframerStats { good: 1, ..Default::default() });
+}
+
+/// Ones counted and bits kept one by one: the slow way to receive.
+#[derive(Default)]
+struct SlowDeframer {
+    bits: Option<Vec<bool>>,
+    ones: u32,
+    stats: DeframerStats,
+}
+
+impl SlowDeframer {
+    fn put_bit(&mut self, bit: bool) -> Option<Vec<u8>> {
+        let ones = self.ones;
+        self.ones = if bit { ones + 1 } else { 0 };
+        match (bit, ones) {
+            (false, 5) => return None,
+            (false, 6) => {
+                let mut bits = self.bits.replace(Vec::new())?;
+                // Its own zero and ones, as far as it does not share its zero with the flag before.
+                bits.truncate(bits.len().saturating_sub(7));
+                return if bits.is_empty() { None } else { self.frame(&bits) };
+            }
+            (true, 6..) => {
+                self.stats.aborted += u64::from(self.bits.take().is_some());
+                return None;
+            }
+            _ => {}
+        }
+        let bits = self.bits.as_mut()?;
+        bits.push(bit);
+        if bits.len() == 8 * (MAX_FRAME + FCS_BYTES + 1) {
+            self.bits = None;
+            self.stats.too_long += 1;
+        }
+        None
+    }
+
+    fn frame(&mut self, bits: &[bool]) -> Option<Vec<u8>> {
+        let byte = |bits: &[bool]| (0..8).fold(0, |byte, at| byte | u8::from(bits[at]) << at);
+        let bytes: Vec<u8> = bits.chunks_exact(8).map(byte).collect();
+        let whole = bits.len().is_multiple_of(8) && bytes.len() >= MIN_FRAME + FCS_BYTES;
+        let frame = bytes[..bytes.len().saturating_sub(FCS_BYTES)].to_vec();
+        if whole && FCS.checksum(&frame).to_le_bytes() == bytes[frame.len()..] {
+            self.stats.good += 1;
+            return Some(frame);
+        }
+        self.stats.bad += 1;
+        None
+    }
+}
+
+#[test]
+fn any_bits_are_received_as_the_slow_way_does() {
+    let mut all = DeframerStats::default();
+    for seed in 0..400 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut framer = Framer::default();
+        let (mut fast, mut slow) = (Deframer::default(), SlowDeframer::default());
+        for at in 0..8_000 {
+            let draw = rng.next_u32();
+            // Long runs of ones and of zeros in the frames, and frames of all lengths.
+            let sent = framer.next_bit(|| {
+                let mut bytes = vec![[0xff, 0x7e, 0x00, draw as u8][seed as usize % 4]; MAX_FRAME];
+                rng.fill_bytes(&mut bytes[..draw as usize % 40]);
+                (draw % 3 > 0).then(|| Frame::new(&[], &bytes[..draw as usize / 4 % MAX_FRAME]))
+            });
+            // Of some lines a bit in a hundred is wrong, of some all are noise, of some none is.
+            let bit = match seed % 3 {
+                0 => sent,
+                1 => sent ^ rng.next_u32().is_multiple_of(100),
+                // More ones than zeros, or hardly any flag would come.
+                _ => rng.next_u32() % 10 < 7,
+            };
+            let came = fast.put_bit(bit).map(<[u8]>::to_vec);
+            assert_eq!(came, slow.put_bit(bit), "seed {seed}, bit {at}");
+        }
+        assert_eq!(fast.stats(), slow.stats, "seed {seed}");
+        all.good += slow.stats.good;
+        all.bad += slow.stats.bad;
+        all.too_long += slow.stats.too_long;
+        all.aborted += slow.stats.aborted;
+    }
+    println!("{all:?}");
+    assert!(all.good > 500 && all.bad > 500 && all.aborted > 500, "{all:?}");
+    assert!(all.too_long > 0, "{all:?}");
 }

@@ -48,8 +48,8 @@ impl Link {
             self.acknowledge_due = false;
             return Some(self.head(false, Kind::Rej { nr }, false, &[]));
         }
-        if let Some(frame) = self.information_frame(now, nr) {
-            return Some(frame);
+        if self.has_information() {
+            return Some(self.information_frame(now, nr));
         }
         std::mem::take(&mut self.acknowledge_due).then(|| self.status(false, nr, false))
     }
@@ -72,18 +72,22 @@ impl Link {
         self.head(command, kind, poll, &[])
     }
 
-    /// The next I frame: one to be repeated, or a new one if the window lets it.
-    fn information_frame(&mut self, now: Instant, nr: u8) -> Option<Frame> {
+    /// Whether an I frame is to be repeated, or there is a new one and the window lets it. Asked at the
+    /// end of each flag.
+    #[inline]
+    fn has_information(&self) -> bool {
         // While we are busy, an I frame's N(R) would not say so: RNR goes first.
         let rnr_due = self.busy && self.acknowledge_due;
         if self.recovering || self.peer_busy || rnr_due {
-            return None;
+            return false;
         }
+        let window_full = || self.highest - self.va >= u64::from(self.limits.k_sent);
+        self.vs < self.highest || (!self.unsent.is_empty() && !window_full())
+    }
+
+    /// The next I frame, when there is one.
+    fn information_frame(&mut self, now: Instant, nr: u8) -> Frame {
         if self.vs == self.highest {
-            let window_full = self.highest - self.va >= u64::from(self.limits.k_sent);
-            if window_full || self.unsent.is_empty() {
-                return None;
-            }
             let index = self.slot_index(self.highest);
             let slot = &mut self.window[index];
             slot.len = self.unsent.len().min(self.limits.n401_sent.into());
@@ -97,7 +101,7 @@ impl Link {
                 self.repeats += 1;
                 if self.repeats > self.parameters.repeats {
                     self.close(Closed::LineLost);
-                    return Some(self.head(true, Kind::Disc, true, &[]));
+                    return self.head(true, Kind::Disc, true, &[]);
                 }
             }
         }
@@ -111,7 +115,7 @@ impl Link {
             self.run_t401(now);
         }
         self.acknowledge_due = false;
-        Some(frame)
+        frame
     }
 
     fn unnumbered(&self, reply: Reply) -> Frame {

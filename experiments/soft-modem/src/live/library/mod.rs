@@ -16,13 +16,22 @@ use punctual_linux::host;
 
 use super::context::Context;
 use super::follower::Follower;
+use super::traced::Traced;
 use super::{Args, Error};
 use report::{ContextReport, Report};
 use sizing::Sizing;
 
 /// Calls in every context that is a thread; a context that cannot be run is in the report, with the
 /// reason.
-pub fn run(args: &Args, follower: &Follower, tell: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+///
+/// # Errors
+/// Nothing can be measured here at all, or the trace cannot be written.
+pub fn run(
+    args: &Args,
+    follower: &Follower,
+    traced: &mut Traced,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Report, Error> {
     tell("measuring what the library's modems cost");
     let competitors = usize::from(args.competitors);
     let sizing = Sizing::measure(follower.cpu, competitors, args.seed)?;
@@ -33,6 +42,8 @@ pub fn run(args: &Args, follower: &Follower, tell: &mut dyn FnMut(&str)) -> Resu
         let stolen_before = host::stolen();
         let row = match serve::call(place, follower.cpu, competitors, &sizing, args.seed) {
             Ok((seen, served)) => {
+                let name = format!("{}: the library's modems", context.name());
+                traced.library(name, place, follower.cpu, &served)?;
                 let stolen =
                     host::stolen().zip(stolen_before).map(|(after, before)| after - before);
                 ContextReport {

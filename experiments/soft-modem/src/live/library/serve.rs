@@ -94,6 +94,7 @@ fn drive(mut calls: [Call; COUNT], start: Instant) -> Served {
     let (mut services, mut parts) = (Vec::with_capacity(room), Vec::with_capacity(room));
     let mut missed = 0;
     let before = clock::thread_cpu_time();
+    let mut lost = 0;
     let mut due = start + PERIOD;
     while due < end && !calls.iter().all(Call::is_over) {
         clock::sleep_until(due);
@@ -106,7 +107,10 @@ fn drive(mut calls: [Call; COUNT], start: Instant) -> Served {
             call.answer(done);
             done.saturating_since(from).as_nanos()
         });
-        services.push(Service { due: Some(due), begin, end: done });
+        let lost_before = lost;
+        lost = calls.iter().map(|call| call.card_stats().samples_lost).sum();
+        let samples_lost = lost - lost_before;
+        services.push(Service { due: Some(due), begin, end: done, samples_lost });
         parts.push(part);
         due += PERIOD;
         while due < done {

@@ -15,6 +15,7 @@ use super::Error;
 use super::follower::Follower;
 use super::library::serve;
 use super::library::sizing::Sizing;
+use super::traced::{TraceArgs, Traced};
 use cases::Case;
 use kept::Row;
 
@@ -42,20 +43,25 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Where the services go, one by one
+    #[command(flatten)]
+    pub trace: TraceArgs,
 }
 
 /// Runs it, prints it, and keeps it.
 pub fn main(args: &Args) -> Result<(), Error> {
     let cases = cases::chosen(&args.only)?;
+    let mut traced = args.trace.begin()?;
     let mut rows = Vec::new();
     if args.times > 0 {
-        let (state, found) = run(args, &cases)?;
+        let (state, found) = run(args, &cases, &mut traced)?;
         rows = found;
         if let Some(folder) = &args.results {
             kept::add(folder, &state, &rows)?;
         }
         eprint!("{state}");
     }
+    traced.end()?;
     if let Some(folder) = &args.results {
         rows = kept::read(folder)?;
     }
@@ -69,7 +75,7 @@ pub fn main(args: &Args) -> Result<(), Error> {
 }
 
 /// The calls, one after the other; also the state of the machine in words.
-fn run(args: &Args, cases: &[Case]) -> Result<(String, Vec<Row>), Error> {
+fn run(args: &Args, cases: &[Case], traced: &mut Traced) -> Result<(String, Vec<Row>), Error> {
     let follower = Follower::enter(args.cpu)?;
     let competitors = usize::from(args.competitors);
     let sizing = Sizing::measure(follower.cpu, competitors, args.seed)?;
@@ -81,6 +87,8 @@ fn run(args: &Args, cases: &[Case]) -> Result<(String, Vec<Row>), Error> {
             let stolen_before = host::stolen();
             match serve::call(case.place, follower.cpu, beside, &sizing, seed) {
                 Ok((_, served)) => {
+                    let name = format!("{}, call {seed}", case.name);
+                    traced.library(name, case.place, follower.cpu, &served)?;
                     let stolen =
                         host::stolen().zip(stolen_before).map(|(after, before)| after - before);
                     rows.extend(kept::rows(&case.name, seed, &served, stolen));

@@ -61,20 +61,36 @@ fn of_report(name: &str, report: &Report) -> Section {
 }
 
 fn of_transfers(name: &str, rows: &[Row], said: &str) -> Section {
+    let about = [
+        "Each call dials with all four modems at once on one driver, and carries a file on each: \
+         V.22bis with V.42, the others as plain characters. Times count from CONNECT to the last \
+         byte, of the files that arrived whole and right; a call that is not done 14 s after \
+         dialling has failed."
+            .to_owned(),
+        "The machine, at each piece of the study:".to_owned(),
+    ];
     Section {
         title: format!("Live, file transfers: {name}"),
-        about: vec![
-            "Each call dials with all four modems at once on one driver, and carries a file on each: \
-             V.22bis with V.42, the others as plain characters. Times count from CONNECT to the last \
-             byte, of the files that arrived whole and right; a call that is not done 14 s after \
-             dialling has failed."
-                .into(),
-            format!("The machine, at each piece of the study: {}", said.replace('\n', " ")),
-        ],
+        about: about.into_iter().chain(pieces(said)).collect(),
         summary: kept::sheet(rows),
         plots: MODEMS.iter().filter_map(|modem| successes(modem.name, rows)).collect(),
         parts: Vec::new(),
     }
+}
+
+/// What was said of the machine, a paragraph for each run: each begins with the kernel.
+fn pieces(said: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    for line in said.lines() {
+        match pieces.last_mut() {
+            Some(piece) if !line.starts_with("Linux ") => {
+                piece.push(' ');
+                piece.push_str(line);
+            }
+            _ => pieces.push(line.to_owned()),
+        }
+    }
+    pieces
 }
 
 /// One bar for each context.
