@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use punctual_model::{Duration, Instant, JobId, Service};
 use punctual_trace::cause::{FromEvents, LateJob, Share, Spent, Verdict, judge};
 use punctual_trace::check::Checker;
+use punctual_trace::constraint::{Answer, Asked};
 use punctual_trace::file::{Block, Lost, Reader, Run, Step, Writer};
 use punctual_trace::kernel::{Class, Seen};
 use punctual_trace::{Event, Kind, Sink, Subject, SubjectKind};
@@ -15,6 +16,7 @@ use punctual_trace::{Event, Kind, Sink, Subject, SubjectKind};
 struct Input {
     rubbish: Vec<u8>,
     events: Vec<(u64, u32, u64, u64, u8, u64)>,
+    asked: Vec<(u64, u32, u64, u64, u64, Option<u64>)>,
     causes: Vec<(u8, u32, [u8; 16], u64)>,
     deadline: u64,
     changes: Vec<(u32, u8)>,
@@ -60,6 +62,24 @@ fn verdict(input: &Input) -> Verdict {
     Verdict { late, own: Duration::ZERO, shares: input.causes.iter().map(share).collect() }
 }
 
+fn asked(input: &Input) -> Vec<Asked> {
+    let at = Instant::from_nanos;
+    let refused = |nanos| Answer::Refused { largest_estimate: Service::from_nanos(nanos) };
+    let one = |&(start, task, index, estimate, deadline, largest)| Asked {
+        at: at(index),
+        job: JobId { task, index },
+        start: at(start),
+        estimate: Service::from_nanos(estimate),
+        deadline: at(deadline),
+        // Nobody grants what is due before it begins.
+        answer: match largest {
+            None if deadline > start => Answer::Granted,
+            _ => refused(largest.unwrap_or(estimate)),
+        },
+    };
+    input.asked.iter().map(one).collect()
+}
+
 /// Whatever a file says, it is judged, and shares add up.
 fn judged(blocks: &[Block], deadline: u64) {
     let (mut checker, mut seen) = (Checker::new(), FromEvents::new());
@@ -79,6 +99,7 @@ fn judged(blocks: &[Block], deadline: u64) {
                 checker.record(*event);
                 seen.record(*event);
             }),
+            Block::Asked(asked) => checker.asked(asked),
             Block::Lost(lost) => checker.lost(lost.events),
             Block::End(at) => checker.end(*at),
             _ => {}
@@ -122,6 +143,8 @@ fuzz_target!(|input: Input| {
     let subject = Subject::new("a", SubjectKind::Upcall);
     let mut writer = Writer::new(&Run::default());
     writer.subject(7, &subject);
+    let asked = asked(&input);
+    asked.iter().for_each(|one| writer.asked(one));
     writer.events(&events);
     let verdict = verdict(&input);
     writer.verdict(&verdict);
@@ -137,6 +160,7 @@ fuzz_target!(|input: Input| {
         .collect();
     assert_eq!(read, events);
     assert!(written.contains(&Block::Verdict(verdict)));
+    assert!(asked.into_iter().all(|one| written.contains(&Block::Asked(one))));
     judged(&written, input.deadline);
     for (at, by) in input.changes.iter().take(8) {
         let at = *at as usize % file.len();

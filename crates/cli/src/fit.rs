@@ -117,7 +117,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let signals = Blocked::new().map_err(Failure::cannot_here)?;
     let mut fitting = Fitting::start().map_err(Failure::cannot_here)?;
     if let Ok(this) = std::env::current_exe() {
-        fitting.enforced_by(this);
+        fitting.enforced_by(this, crate::why::ENFORCERS);
     }
     let mut program = match (args.pid, args.command.split_first()) {
         (Some(pid), _) if !watched::is_there(pid) => {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::{Spent, Verdict};
+use punctual_trace::constraint::Asked;
 use punctual_trace::file::{Block, Damage, Reader, Run, Step};
 use punctual_trace::{Event, Subject, SubjectKind};
 
@@ -19,6 +20,8 @@ pub(crate) enum Told {
     /// Events of this number are of this subject from here on.
     Subject(u32, Subject),
     Events(Vec<Event>),
+    /// A time constraint; the events of its job follow, if it was granted.
+    Asked(Asked),
     /// So many events are missing, at least.
     Lost(u64),
     Verdict(Verdict),
@@ -119,6 +122,10 @@ pub(crate) fn read<E: From<Failure>>(
                     event.job = numbers.known(event.job, &mut take)?;
                 }
                 take(Told::Events(events))?;
+            }
+            Block::Asked(mut asked) => {
+                asked.job = numbers.known(asked.job, &mut take)?;
+                take(Told::Asked(asked))?;
             }
             Block::Lost(lost) => take(Told::Lost(lost.events))?,
             Block::Verdict(mut verdict) => {

@@ -2,7 +2,7 @@
 
 mod json;
 pub(crate) mod of_trace;
-mod recorded;
+pub(crate) mod recorded;
 pub(crate) mod text;
 pub(crate) mod watched;
 
@@ -84,6 +84,9 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// The commands of ours that enforce budgets; all others are work, as any program.
+pub(crate) const ENFORCERS: &[&str] = &["run", "serve"];
+
 /// So often the kernel's records are taken.
 const TURN: Duration = Duration::from_millis(50);
 
@@ -103,7 +106,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         session.keep_seen();
     }
     if let Ok(this) = std::env::current_exe() {
-        session.enforced_by(this);
+        session.enforced_by(this, ENFORCERS);
     }
     let mut program = match (args.pid, args.command.split_first()) {
         (Some(pid), _) if !watched::is_there(pid) => {

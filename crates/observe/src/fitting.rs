@@ -80,9 +80,10 @@ impl Fitting {
         })
     }
 
-    /// Among what is followed, processes that run this program are not the work: they enforce budgets.
-    pub fn enforced_by(&mut self, program: PathBuf) {
-        self.followed.enforced_by(program);
+    /// Among what is followed, processes that run this program with one of these words as first argument
+    /// are not the work: they enforce budgets.
+    pub fn enforced_by(&mut self, program: PathBuf, commands: &'static [&'static str]) {
+        self.followed.enforced_by(program, commands);
     }
 
     /// Follows a process, and what it starts.

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 pub(crate) struct Followed {
     roots: Vec<u32>,
     threads: BTreeSet<u32>,
-    /// The program whose threads enforce budgets: they are not the work.
-    own: Option<PathBuf>,
+    /// The program whose threads enforce budgets, when its first argument is one of these: they are not
+    /// the work.
+    own: Option<(PathBuf, &'static [&'static str])>,
     enforcers: BTreeSet<u32>,
 }
 
@@ -28,9 +29,9 @@ impl Followed {
         Self { roots: Vec::new(), threads: BTreeSet::new(), own: None, enforcers: BTreeSet::new() }
     }
 
-    /// Threads of this program enforce budgets.
-    pub(crate) fn enforced_by(&mut self, program: PathBuf) {
-        self.own = Some(program);
+    /// Threads of this program enforce budgets, where its first argument is one of these.
+    pub(crate) fn enforced_by(&mut self, program: PathBuf, commands: &'static [&'static str]) {
+        self.own = Some((program, commands));
     }
 
     /// Follows this process too, and what it starts.
@@ -48,8 +49,10 @@ impl Followed {
             if !seen.insert(process) || is_dead(process) {
                 continue;
             }
-            let is_ours = self.own.is_some()
-                && fs::read_link(format!("/proc/{process}/exe")).ok() == self.own;
+            let is_ours = self.own.as_ref().is_some_and(|(program, commands)| {
+                fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| exe == *program)
+                    && first_argument(process).is_some_and(|word| commands.contains(&&*word))
+            });
             for tid in numbers(&format!("/proc/{process}/task")) {
                 let children = fs::read_to_string(format!("/proc/{process}/task/{tid}/children"));
                 let children = children.unwrap_or_default();
@@ -83,6 +86,12 @@ fn numbers(folder: &str) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+fn first_argument(process: u32) -> Option<String> {
+    let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let word = line.split(|&byte| byte == 0).nth(1)?;
+    String::from_utf8(word.to_vec()).ok()
+}
+
 /// It has ended and nobody has asked how: its folder is still there.
 fn is_dead(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -100,6 +109,25 @@ pub(crate) fn name(tid: u32) -> Option<String> {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    /// The same program is the work, or enforces, by what it was started for.
+    #[test]
+    fn who_enforces_is_not_the_work() {
+        let mut sleep = Command::new("sleep").arg("100").spawn().expect("sleep");
+        let exe = fs::read_link(format!("/proc/{}/exe", sleep.id())).expect("it lives");
+        let look = |commands| {
+            let mut followed = Followed::new();
+            followed.enforced_by(exe.clone(), commands);
+            followed.add(sleep.id());
+            let changes = followed.look();
+            (changes.came, changes.enforcers)
+        };
+        let (work, enforces) = (look(&["run", "serve"]), look(&["run", "100"]));
+        let (killed, _) = (sleep.kill(), sleep.wait());
+        killed.expect("killed");
+        assert_eq!(work, (vec![sleep.id()], vec![]));
+        assert_eq!(enforces, (vec![], vec![sleep.id()]));
+    }
 
     #[test]
     fn children_are_found_and_their_end_is() {

@@ -4,8 +4,9 @@
 //! collector   the kernel's records: a BPF program, a ring buffer, drained a few times a second
 //! record      the same as types of `trace::kernel`
 //! followed    the threads of processes and of what they start (/proc)
+//! threads     records -> where each thread's time went -> events of its jobs
 //! seen        what a session saw, for a trace file
-//! session     records -> where each thread's time went -> jobs -> late ones -> verdicts
+//! session     threads that are followed -> late jobs -> verdicts
 //! recorder    the file of a run, as it grows
 //! run         what run that is: command, host, clock
 //! fitting     records -> the jobs of each thread, for what it needs
@@ -23,6 +24,7 @@ mod recorder;
 mod run;
 mod seen;
 mod session;
+mod threads;
 
 pub use collector::{CollectError, Collector, Counts};
 pub use fitting::{Fitting, Promised, SeenThread};
@@ -30,5 +32,6 @@ pub use recorder::{Existing, RecordError, Recorder};
 pub use run::{run_here, run_in_virtual_time};
 pub use seen::Seen;
 pub use session::{Ended, Session};
+pub use threads::{Came, Threads};
 
 pub use punctual_trace::cause::Verdict;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_model::Instant;
 use punctual_trace::cause::Verdict;
+use punctual_trace::constraint::Asked;
 use punctual_trace::file::{Lost, Run, Writer};
 use punctual_trace::{Event, Sink, Subject};
 use thiserror::Error;
@@ -125,6 +126,16 @@ impl Recorder {
         if events > 0 {
             self.writer.lost(Lost::new(at, events));
         }
+        self.append()
+    }
+
+    /// A time constraint was asked for; to be said before the events of its job.
+    ///
+    /// # Errors
+    /// [`RecordError::Write`].
+    pub fn asked(&mut self, asked: &Asked) -> Result<(), RecordError> {
+        self.flush()?;
+        self.writer.asked(asked);
         self.append()
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Keeper {
     jobs: BTreeMap<u32, VecDeque<(JobId, Instant)>>,
     /// Until when it is known of all threads when they were throttled.
     throttled_until: Instant,
+    /// Of each subject that was throttled last: since when, and until when as far as is known.
+    throttled: BTreeMap<u32, Stretch>,
 }
 
 impl Keeper {
@@ -52,7 +54,7 @@ impl Keeper {
     }
 
     /// When these threads (their ids by subject) were throttled before `until`, which must be long
-    /// enough ago for all records to have come.
+    /// enough ago for all records to have come. What goes on then is told by a later call.
     pub(crate) fn throttled(
         &mut self,
         observer: &Observer,
@@ -62,7 +64,28 @@ impl Keeper {
         let from = std::mem::replace(&mut self.throttled_until, until);
         for (tid, number) in threads {
             for stretch in observer.stretches(tid, from, until) {
-                if matches!(stretch.spent, Spent::Throttled(_)) {
+                self.part(number, stretch);
+            }
+        }
+    }
+
+    /// The run is over: what goes on is told as far as it came.
+    pub(crate) fn end(&mut self) {
+        for (number, stretch) in std::mem::take(&mut self.throttled) {
+            self.stretch(number, stretch);
+        }
+    }
+
+    /// An interrupt on its CPU, or the end of what is known, lets no thread go on: before and after it, it
+    /// is throttled once.
+    fn part(&mut self, number: u32, part: Stretch) {
+        match part.spent {
+            Spent::Throttled(_) => {
+                self.throttled.entry(number).or_insert(part).end = part.end;
+            }
+            Spent::HardIrq(_) | Spent::SoftIrq(_) => {}
+            _ => {
+                if let Some(stretch) = self.throttled.remove(&number) {
                     self.stretch(number, stretch);
                 }
             }
@@ -90,27 +113,55 @@ mod tests {
     use super::*;
     use punctual_trace::cause::Throttler;
 
+    /// The jobs of what is told of throttling, and when.
+    fn told(keeper: &mut Keeper) -> Vec<(u64, u64)> {
+        let of = |seen| match seen {
+            Seen::Event(Event { kind: Kind::Start, .. }) => None,
+            Seen::Event(event) => Some((event.at.as_nanos(), event.job.index)),
+            other => panic!("{other:?}"),
+        };
+        keeper.take().into_iter().filter_map(of).collect()
+    }
+
+    fn jobs(keeper: &mut Keeper, releases: &[u64]) {
+        for (index, &release) in (0..).zip(releases) {
+            let (job, release) = (JobId { task: 7, index }, Instant::from_nanos(release));
+            keeper.event(Event { at: release, job, release, kind: Kind::Start });
+        }
+    }
+
+    #[test]
+    fn interrupts_and_looks_in_between_do_not_make_two_of_one() {
+        let mut keeper = Keeper::default();
+        jobs(&mut keeper, &[0, 50]);
+        let throttled = Spent::Throttled(Throttler::Kernel);
+        for (start, end, spent) in [
+            (10, 20, throttled),
+            (20, 22, Spent::SoftIrq(1)),
+            // A look came here.
+            (22, 30, throttled),
+            (30, 40, throttled),
+            (40, 45, Spent::Own),
+            (60, 70, throttled),
+            (70, 71, Spent::SoftIrq(1)),
+        ] {
+            let (start, end) = (Instant::from_nanos(start), Instant::from_nanos(end));
+            keeper.part(7, Stretch { start, end, spent });
+        }
+        assert_eq!(told(&mut keeper), [(10, 0), (40, 0)]);
+        keeper.end();
+        assert_eq!(told(&mut keeper), [(60, 1), (70, 1)]);
+    }
+
     #[test]
     fn what_was_throttled_is_told_of_the_job_that_was_released_before() {
         let at = Instant::from_nanos;
         let mut keeper = Keeper::default();
-        for (index, release) in [(0, 10), (1, 30), (2, 60)] {
-            let job = JobId { task: 7, index };
-            let release = at(release);
-            keeper.event(Event { at: release, job, release, kind: Kind::Start });
-        }
+        jobs(&mut keeper, &[10, 30, 60]);
         let spent = Spent::Throttled(Throttler::Kernel);
         keeper.stretch(7, Stretch { start: at(40), end: at(55), spent });
         keeper.stretch(7, Stretch { start: at(5), end: at(6), spent });
         keeper.stretch(8, Stretch { start: at(40), end: at(55), spent });
-        let seen = keeper.take();
-        let told: Vec<(u64, u64)> = seen[3..]
-            .iter()
-            .map(|seen| match seen {
-                Seen::Event(event) => (event.at.as_nanos(), event.job.index),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(told, [(40, 1), (55, 1)]);
+        assert_eq!(told(&mut keeper), [(40, 1), (55, 1)]);
     }
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use punctual_linux::clock;
 use punctual_model::{Backlog, Duration, Instant, Service};
-use punctual_trace::cause::{FromEvents, Observer, Spent, Stretch, ThreadJobs, Verdict, judge};
+use punctual_trace::cause::{FromEvents, Spent, Stretch, Verdict, judge};
 use punctual_trace::check::{Checker, Judged};
-use punctual_trace::kernel::What;
 use punctual_trace::{Event, Promise, Sink, Subject, SubjectKind};
 
-use crate::collector::{CollectError, Collector, Counts};
+use crate::collector::{CollectError, Counts};
 use crate::followed::{self, Followed};
 use crate::seen::{Keeper, Seen};
+use crate::threads::{Came, Threads};
 
 /// Stretches of each thread that are remembered: a late job is judged when it has ended.
 const REMEMBERED: usize = 4096;
@@ -40,9 +40,7 @@ type PromiseOf = Box<dyn FnMut(u32) -> Promise + Send>;
 
 /// A run that is watched. Turn it at least ten times a second.
 pub struct Session {
-    collector: Collector,
-    observer: Observer,
-    jobs: ThreadJobs,
+    watched: Threads,
     checker: Checker,
     followed: Followed,
     promise_of: PromiseOf,
@@ -77,9 +75,7 @@ impl Session {
         promise_of: impl FnMut(u32) -> Promise + Send + 'static,
     ) -> Result<Self, CollectError> {
         Ok(Self {
-            collector: Collector::start()?,
-            observer: Observer::new(REMEMBERED),
-            jobs: ThreadJobs::new(),
+            watched: Threads::start(REMEMBERED)?,
             checker: Checker::new(),
             followed: Followed::new(),
             promise_of: Box::new(promise_of),
@@ -92,10 +88,10 @@ impl Session {
         })
     }
 
-    /// Among what is followed, processes that run this program are not the work: they stop the work
-    /// when its budget is used up, and let it go on.
-    pub fn enforced_by(&mut self, program: PathBuf) {
-        self.followed.enforced_by(program);
+    /// Among what is followed, processes that run this program with one of these words as first argument
+    /// are not the work: they stop the work when its budget is used up, and let it go on.
+    pub fn enforced_by(&mut self, program: PathBuf, commands: &'static [&'static str]) {
+        self.followed.enforced_by(program, commands);
     }
 
     /// A subject whose driver tells of its jobs itself ([`Self::record`]); the thread that runs it, if one
@@ -103,8 +99,7 @@ impl Session {
     pub fn add(&mut self, subject: Subject) -> u32 {
         let number = self.threads.len() as u32;
         if let Some(tid) = subject.thread {
-            self.observer.watch(tid, clock::now());
-            self.collector.watch_faults(tid);
+            self.watched.watch_time(tid);
         }
         self.checker.subject(number, &subject);
         self.events.subject(number, &subject);
@@ -177,37 +172,37 @@ impl Session {
         for tid in std::mem::take(&mut self.gone) {
             self.forget(tid);
         }
-        for event in self.jobs.resting().collect::<Vec<_>>() {
+        for event in self.watched.resting() {
             self.event(event);
         }
         self.keep_throttled(Duration::ZERO);
+        if let Some(keeper) = &mut self.keeper {
+            keeper.end();
+        }
         self.checker.end(clock::now());
         let verdicts = self.judge_late();
         let watched: Vec<u32> = self.numbers.keys().copied().collect();
         watched.into_iter().for_each(|tid| self.rename(tid));
         let judged = (0..).map(|number| self.checker.judge(number));
         let subjects = std::mem::take(&mut self.subjects).into_iter().zip(judged).collect();
-        let (counts, missing) = (self.collector.counts(), self.collector.missing().to_vec());
+        let (counts, missing) = (self.watched.counts(), self.watched.missing().to_vec());
         let seen = self.take_seen();
         Ended { verdicts, subjects, counts, missing, seen }
     }
 
     fn take_records(&mut self) {
-        for record in self.collector.drain() {
-            if let What::Gap { records } = record.what {
-                self.checker.lost(records.into());
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.lost(record.at, records.into());
-                }
-                self.jobs.gap();
+        let Self { watched, checker, keeper, .. } = self;
+        watched.drain(|came| match came {
+            Came::Event(event) => {
+                checker.record(event);
+                keeper.iter_mut().for_each(|keeper| keeper.event(event));
             }
-            let Some(edge) = self.observer.take(&record) else {
-                continue;
-            };
-            for event in self.jobs.take(record.at, edge).into_iter().flatten() {
-                self.event(event);
+            Came::Gap { at, records } => {
+                checker.lost(records.into());
+                keeper.iter_mut().for_each(|keeper| keeper.lost(at, records.into()));
             }
-        }
+            Came::OnCpu { .. } => {}
+        });
     }
 
     fn event(&mut self, event: Event) {
@@ -222,14 +217,14 @@ impl Session {
         let Some(keeper) = &mut self.keeper else { return };
         let until = Instant::from_nanos(clock::now().as_nanos().saturating_sub(ago.as_nanos()));
         let threads = self.numbers.iter().map(|(tid, number)| (*tid, *number));
-        keeper.throttled(&self.observer, threads, until);
+        keeper.throttled(self.watched.observer(), threads, until);
     }
 
     fn judge_late(&mut self) -> Vec<Verdict> {
         let late = self.checker.take_late().into_iter();
         let judged = late.filter_map(|late| {
             let tid = *self.threads.get(late.job.task as usize)?;
-            let mut stretches = self.observer.stretches(tid, late.release, late.end);
+            let mut stretches = self.watched.stretches(tid, late.release, late.end);
             let subject = self.subjects.get(late.job.task as usize);
             if subject.is_some_and(|subject| subject.kind != SubjectKind::Thread) {
                 let told = self.events.stretches(late.job, late.release, late.end);
@@ -242,25 +237,22 @@ impl Session {
 
     /// A thread has ended, and all its records have come.
     fn forget(&mut self, tid: u32) {
-        match (self.jobs.forget(tid), self.numbers.get(&tid)) {
+        self.rename(tid);
+        match (self.watched.forget(tid), self.numbers.get(&tid)) {
             (Some(event), _) => self.event(event),
             // Whether its last job was complete nobody can say.
             (None, Some(&number)) => self.checker.forget(number),
             (None, None) => {}
         }
-        self.rename(tid);
-        self.observer.forget(tid);
-        self.collector.forget_faults(tid);
         self.numbers.remove(&tid);
     }
 
     /// A thread is called what it was last.
     fn rename(&mut self, tid: u32) {
-        let comm = self.observer.comm(tid);
+        let name = self.watched.name(tid);
         let number = self.numbers.get(&tid).copied();
         let subject = number.and_then(|number| self.subjects.get_mut(number as usize));
-        if let (Some(comm), Some(subject)) = (comm, subject) {
-            let name = comm.to_string();
+        if let (Some(name), Some(subject)) = (name, subject) {
             if let (Some(keeper), Some(number), true) =
                 (&mut self.keeper, number, name != subject.name)
             {
@@ -273,7 +265,7 @@ impl Session {
     fn look(&mut self) {
         let changes = self.followed.look();
         for tid in changes.enforcers {
-            self.observer.enforcer(tid);
+            self.watched.enforcer(tid);
         }
         for tid in std::mem::replace(&mut self.gone, changes.went) {
             self.forget(tid);
@@ -284,9 +276,7 @@ impl Session {
             let mut subject = Subject::new(name, SubjectKind::Thread);
             subject.promise = (self.promise_of)(tid);
             subject.thread = Some(tid);
-            self.observer.watch(tid, clock::now());
-            self.collector.watch_faults(tid);
-            self.jobs.add(tid, number);
+            self.watched.watch(tid, number);
             self.checker.subject(number, &subject);
             if let Some(keeper) = &mut self.keeper {
                 keeper.subject(number, &subject);
@@ -299,7 +289,7 @@ impl Session {
 
     /// Programs that this kernel did not take: of what they tell nothing is known.
     pub fn missing(&self) -> &[&'static str] {
-        self.collector.missing()
+        self.watched.missing()
     }
 
     /// A subject by its number.

@@ -18,6 +18,7 @@ pub(crate) fn json(report: &Report, file: &str) -> Value {
         tables::promises(survey),
         tables::times(survey, &proven),
         tables::budgets(survey),
+        tables::constraints(survey),
         tables::by_cause(survey),
         tables::latest(survey),
         tables::missing(survey),

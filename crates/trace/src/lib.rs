@@ -3,6 +3,7 @@
 //! - `event`: the events and where they are sent.
 //! - `subject`: whose jobs they are, and what was promised to them.
 //! - `slots`: what each period of a reservation was given.
+//! - `constraint`: what time constraints were answered and given.
 //! - `file`: how a trace is kept.
 //! - `kernel`: what the kernel did meanwhile.
 //! - `check`: whether each promise was kept.
@@ -20,6 +21,7 @@ extern crate alloc;
 
 pub mod cause;
 pub mod check;
+pub mod constraint;
 pub mod event;
 pub mod file;
 pub mod fit;

@@ -18,6 +18,8 @@ pub enum SubjectKind {
     Reservation,
     /// A channel: a job is a message, released at its logical arrival.
     Channel,
+    /// A thread that asks for time constraints: a job is one that was granted, released at its start.
+    Constraint,
 }
 
 impl SubjectKind {
@@ -29,6 +31,7 @@ impl SubjectKind {
             Self::Thread => "thread",
             Self::Reservation => "reservation",
             Self::Channel => "channel",
+            Self::Constraint => "constraint",
         }
     }
 }

@@ -128,7 +128,7 @@ pub(crate) fn make(
     let mut session = Session::start(deadline, Some(declared)).map_err(|why| why.to_string())?;
     if kind == Kind::Throttled {
         let punctual = punctual.canonicalize().map_err(|error| error.to_string())?;
-        session.enforced_by(punctual);
+        session.enforced_by(punctual, &["run"]);
     }
     let victim = Victim::of(kind, punctual)?;
     session.follow(victim.0.id());

@@ -1,4 +1,4 @@
-//! JSON lines: `{"run": …}`, `{"subject": …}`, `{"event": …}`, `{"late": …}`, `{"lost": …}`,
+//! JSON lines: `{"run": …}`, `{"subject": …}`, `{"event": …}`, `{"asked": …}`, `{"late": …}`, `{"lost": …}`,
 //! `{"end": …}`, in the order of the file.
 
 use std::io::Write;
@@ -6,6 +6,7 @@ use std::path::Path;
 
 use punctual_model::{Duration, Service};
 use punctual_trace::cause::Verdict;
+use punctual_trace::constraint::{Answer, Asked};
 use serde_json::{Value, json};
 
 use super::Stopped;
@@ -46,10 +47,28 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     } }),
             )
         }),
+        Told::Asked(one) => line(out, &asked(&one)),
         Told::Lost(events) => line(out, &json!({ "lost": { "events": events } })),
         Told::Verdict(verdict) => line(out, &late(&verdict)),
         Told::End(at) => line(out, &json!({ "end": { "at_ns": at.as_nanos() } })),
     })
+}
+
+fn asked(asked: &Asked) -> Value {
+    let largest = match asked.answer {
+        Answer::Granted => None,
+        Answer::Refused { largest_estimate } => Some(largest_estimate.as_nanos()),
+    };
+    json!({ "asked": {
+        "at_ns": asked.at.as_nanos(),
+        "subject": asked.job.task,
+        "job": asked.job.index,
+        "start_ns": asked.start.as_nanos(),
+        "estimate_ns": asked.estimate.as_nanos(),
+        "deadline_ns": asked.deadline.as_nanos(),
+        "answer": asked.answer.word(),
+        "largest_estimate_ns": largest,
+    } })
 }
 
 fn late(verdict: &Verdict) -> Value {

@@ -1,15 +1,20 @@
 //! Trace-event JSON, which the Perfetto viewer and Chrome open. A process is a CPU, or all of those that
 //! are bound to none. Each subject has two tracks: its jobs (a slice for each stretch that one ran, an
-//! instant for each deadline) and its releases, from which a flow leads to where the job starts. Late
-//! jobs are slices of their own from the deadline on, which may overlap, with their causes; what is left
-//! of a budget is a counter.
+//! instant for each deadline) and its releases, from which a flow leads over the stretches of the job to
+//! its completion. Late jobs are slices of their own from the deadline on, which may overlap, with their
+//! causes as slices within, as long as their shares; what is left of a budget is a counter.
+//!
+//! How a viewer reads it decides the order here: events are sorted by their instants, of equal ones the
+//! first of the file comes first, and a flow takes hold of the slice that is open on its track then. So
+//! it is written behind that slice. Flows are known by numbers, in hexadecimal where they are text.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::Verdict;
+use punctual_trace::constraint::{Answer, Asked};
 use punctual_trace::{Event, Kind, Subject};
 use serde_json::{Value, json};
 
@@ -21,7 +26,7 @@ use crate::why::text::of_job;
 pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
     // Twice over the file: what late jobs are late for is known at its end.
     let of = gather(path)?;
-    let mut page = Page { out, first: true, subjects: Vec::new() };
+    let mut page = Page { out, first: true, subjects: Vec::new(), flows: 0 };
     page.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     for verdict in of.by_kernel.iter().chain(&of.by_events) {
         page.late(verdict, &of)?;
@@ -29,6 +34,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
     let state = trace_read::read(path, |told| match told {
         Told::Subject(number, subject) => page.subject(number, subject),
         Told::Events(events) => events.iter().try_for_each(|event| page.event(event)),
+        Told::Asked(asked) => page.asked(&asked),
         Told::Run(_) | Told::Lost(_) | Told::Verdict(_) | Told::End(_) => Ok(()),
     })?;
     page.out.write_all(b"\n],\"otherData\":")?;
@@ -47,6 +53,8 @@ struct Page<'a, W> {
     out: &'a mut W,
     first: bool,
     subjects: Vec<Tracks>,
+    /// Flows so far: the number of the next.
+    flows: u64,
 }
 
 /// What is known of a subject.
@@ -54,8 +62,12 @@ struct Tracks {
     subject: Subject,
     /// Since when its job runs.
     since: Option<Instant>,
+    /// The job that has begun, and its flow.
+    flow: Option<(JobId, u64)>,
     /// The jobs whose deadlines were told: those that are not over.
     told: HashSet<JobId>,
+    /// Jobs that have a deadline of their own, until they are over.
+    granted: HashMap<JobId, Instant>,
 }
 
 impl<W: Write> Page<'_, W> {
@@ -79,7 +91,8 @@ impl<W: Write> Page<'_, W> {
         match self.subjects.get_mut(number as usize) {
             Some(known) => known.subject = subject,
             None => {
-                self.subjects.push(Tracks { subject, since: None, told: HashSet::new() });
+                let (told, granted) = (HashSet::new(), HashMap::new());
+                self.subjects.push(Tracks { subject, since: None, flow: None, told, granted });
             }
         }
         Ok(())
@@ -93,6 +106,7 @@ impl<W: Write> Page<'_, W> {
         let tid = jobs(job.task);
         let deadline = tracks.subject.promise.relative_deadline;
         let deadline = deadline.map(|by| release.saturating_add(by));
+        let deadline = tracks.granted.get(&job).copied().or(deadline);
         if let (Some(deadline), true) = (deadline, tracks.told.insert(job)) {
             self.write(&json!({
                 "ph": "i", "s": "t", "name": "deadline", "cat": "deadline", "pid": pid, "tid": tid,
@@ -103,7 +117,7 @@ impl<W: Write> Page<'_, W> {
         let ends = match kind {
             Kind::Start | Kind::Resume => {
                 tracks.since = Some(at);
-                return if kind == Kind::Start { self.flow(event, pid) } else { Ok(()) };
+                return Ok(());
             }
             Kind::Replenish { budget: left } | Kind::Throttle { left } => {
                 return self.write(&json!({
@@ -116,67 +130,96 @@ impl<W: Write> Page<'_, W> {
         };
         if kind != Kind::GiveWay {
             tracks.told.remove(&job);
+            tracks.granted.remove(&job);
         }
         let Some(since) = tracks.since.take() else { return Ok(()) };
+        let flow = tracks.flow.filter(|(of, _)| *of == job).map(|(_, flow)| flow);
+        let id = flow.unwrap_or(self.flows);
+        tracks.flow = (kind == Kind::GiveWay).then_some((job, id));
         self.write(&json!({
             "ph": "X", "name": name, "cat": "job", "pid": pid, "tid": tid, "ts": micros(since),
             "dur": at.saturating_since(since).as_nanos() as f64 / 1e3,
             "args": { "job": job.index, "release_ns": release.as_nanos(), "ends": ends },
-        }))
+        }))?;
+        if flow.is_none() {
+            self.flows += 1;
+            self.release(event, id, pid)?;
+        }
+        let is_over = kind != Kind::GiveWay;
+        let mut step = json!({
+            "ph": if is_over { "f" } else { "t" }, "name": "job", "cat": "flow",
+            "id": format!("{id:x}"), "pid": pid, "tid": tid, "ts": micros(since),
+        });
+        if is_over {
+            step["bp"] = "e".into();
+        }
+        self.write(&step)
     }
 
-    /// From a job's release to its start.
-    fn flow(&mut self, event: &Event, pid: u32) -> Result<(), Stopped> {
-        let Event { at, job, release, .. } = *event;
-        let id = format!("{}.{}", job.task, job.index);
+    /// From here a job's flow comes.
+    fn release(&mut self, event: &Event, id: u64, pid: u32) -> Result<(), Stopped> {
+        let Event { job, release, .. } = *event;
         let tid = releases(job.task);
         self.write(&json!({
             "ph": "X", "name": "release", "cat": "release", "pid": pid, "tid": tid,
             "ts": micros(release), "dur": 0.0, "args": { "job": job.index },
         }))?;
         self.write(&json!({
-            "ph": "s", "name": "release", "cat": "release", "id": id, "pid": pid, "tid": tid,
+            "ph": "s", "name": "job", "cat": "flow", "id": format!("{id:x}"), "pid": pid, "tid": tid,
             "ts": micros(release),
-        }))?;
-        self.write(&json!({
-            "ph": "f", "bp": "e", "name": "release", "cat": "release", "id": id, "pid": pid,
-            "tid": jobs(job.task), "ts": micros(at),
         }))
     }
 
-    /// May overlap with the next of its subject: asynchronous.
+    /// A time constraint: an instant where it was asked for.
+    fn asked(&mut self, asked: &Asked) -> Result<(), Stopped> {
+        let Some(tracks) = self.subjects.get_mut(asked.job.task as usize) else { return Ok(()) };
+        let pid = process(&tracks.subject);
+        if asked.answer == Answer::Granted {
+            tracks.granted.insert(asked.job, asked.deadline);
+        }
+        self.write(&json!({
+            "ph": "i", "s": "t", "name": format!("asked: {}", asked.answer.word()), "cat": "asked",
+            "pid": pid, "tid": releases(asked.job.task), "ts": micros(asked.at),
+            "args": {
+                "job": asked.job.index, "start_ns": asked.start.as_nanos(),
+                "estimate_ns": asked.estimate.as_nanos(), "deadline_ns": asked.deadline.as_nanos(),
+            },
+        }))
+    }
+
+    /// May overlap with the next of its subject: asynchronous. Its causes lie in it one behind the other:
+    /// their shares add up to it.
     fn late(&mut self, verdict: &Verdict, of: &OfTrace) -> Result<(), Stopped> {
         let late = verdict.late;
         let subject = of.subjects.get(late.job.task as usize).map(|(subject, _)| subject);
-        let name = subject.map_or("", |subject| &*subject.name);
-        let causes = verdict.shares.iter().filter(|one| !one.share.is_zero());
-        let causes: Vec<Value> = causes
-            .map(|one| {
-                json!({
-                    "cause": one.cause.word(), "text": of_job(&one.cause, late.job.task, &of.subjects),
-                    "share_us": one.share.as_nanos() as f64 / 1e3,
-                })
-            })
-            .collect();
-        let main = causes.first().map_or("unknown", |first| first["cause"].as_str().unwrap_or(""));
-        let name = format!("{name} late: {main}");
-        let id = format!("late {}.{}", late.job.task, late.job.index);
-        let pid = subject.map_or(0, process);
-        for (ph, at) in [("b", late.absolute_deadline), ("e", late.end)] {
-            let mut event = json!({
-                "ph": ph, "name": name, "cat": "late", "id": id, "pid": pid,
-                "tid": jobs(late.job.task), "ts": micros(at),
+        let main = verdict.main().map_or("unknown", |share| share.cause.word());
+        let name = format!("{} late: {main}", subject.map_or("", |subject| &*subject.name));
+        let shares = verdict.shares.iter().filter(|one| !one.share.is_zero());
+        let args = json!({
+            "job": late.job.index, "tardiness_us": late.tardiness().as_nanos() as f64 / 1e3,
+        });
+        let mut from = late.absolute_deadline;
+        let mut all = vec![("b", name.clone(), from, args)];
+        for one in shares {
+            let text = of_job(&one.cause, late.job.task, &of.subjects);
+            let args = json!({
+                "cause": one.cause.word(), "share_us": one.share.as_nanos() as f64 / 1e3,
+                "took_us": one.took.as_nanos() as f64 / 1e3, "times": one.times,
+                "longest_at_us": micros(one.longest_at),
             });
-            if ph == "b" {
-                event["args"] = json!({
-                    "job": late.job.index,
-                    "tardiness_us": late.tardiness().as_nanos() as f64 / 1e3,
-                    "causes": causes,
-                });
-            }
-            self.write(&event)?;
+            all.push(("b", text.clone(), from, args));
+            from = from.saturating_add(one.share);
+            all.push(("e", text, from, json!({})));
         }
-        Ok(())
+        all.push(("e", name, late.end, json!({})));
+        let id = format!("late {}.{}", late.job.task, late.job.index);
+        let (pid, tid) = (subject.map_or(0, process), jobs(late.job.task));
+        all.into_iter().try_for_each(|(ph, name, at, args)| {
+            self.write(&json!({
+                "ph": ph, "name": name, "cat": "late", "id": id, "pid": pid, "tid": tid,
+                "ts": micros(at), "args": args,
+            }))
+        })
     }
 
     fn write(&mut self, event: &Value) -> Result<(), Stopped> {

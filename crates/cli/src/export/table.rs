@@ -1,9 +1,12 @@
 //! CSV: a row for each event, with what is known of its subject.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use punctual_trace::Subject;
+use punctual_model::{Instant, JobId};
+use punctual_trace::constraint::Answer;
+use punctual_trace::{Kind, Subject};
 
 use super::Stopped;
 use crate::trace_read::{self, State, Told};
@@ -27,6 +30,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
     let mut rows = csv::Writer::from_writer(out);
     rows.write_record(HEADER).map_err(io::Error::from)?;
     let mut subjects: Vec<Subject> = Vec::new();
+    let mut granted: HashMap<JobId, Instant> = HashMap::new();
     let state = trace_read::read(path, |told| {
         match told {
             Told::Subject(number, subject) => match subjects.get_mut(number as usize) {
@@ -38,7 +42,12 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     // Every number was told of before.
                     let Some(of) = subjects.get(event.job.task as usize) else { continue };
                     let deadline = of.promise.relative_deadline;
-                    let deadline = deadline.map(|by| event.release.saturating_add(by).as_nanos());
+                    let deadline = deadline.map(|by| event.release.saturating_add(by));
+                    let deadline = granted.get(&event.job).copied().or(deadline);
+                    let deadline = deadline.map(Instant::as_nanos);
+                    if event.kind == Kind::Complete {
+                        granted.remove(&event.job);
+                    }
                     rows.write_record([
                         event.job.task.to_string(),
                         plain(&of.name),
@@ -55,7 +64,10 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     .map_err(io::Error::from)?;
                 }
             }
-            Told::Run(_) | Told::Lost(_) | Told::Verdict(_) | Told::End(_) => {}
+            Told::Asked(asked) if asked.answer == Answer::Granted => {
+                granted.insert(asked.job, asked.deadline);
+            }
+            Told::Asked(_) | Told::Run(_) | Told::Lost(_) | Told::Verdict(_) | Told::End(_) => {}
         }
         Ok::<(), Stopped>(())
     })?;

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::promises::{Became, Promised, Report};
+use super::evidence::Evidence;
+use super::promises::{Became, Promised};
+use super::report::Report;
 
 #[derive(Serialize)]
 struct Page {
@@ -22,6 +24,8 @@ struct One {
     /// `kept`, `broken` or `not judgeable`.
     verdict: &'static str,
     why: Option<String>,
+    /// What the verdict rests on: `admission`, `program`, `synthetic work`, `emulated link`, `broker`.
+    evidence: Vec<&'static str>,
     jobs: u64,
     late: u64,
     max_tardiness_ns: u64,
@@ -49,17 +53,18 @@ pub(super) fn of(report: &Report) -> String {
 }
 
 fn one(promised: &Promised) -> One {
-    let (verdict, why) = match &promised.became {
-        Became::Kept => ("kept", None),
-        Became::Broken(why) => ("broken", Some(why.clone())),
-        Became::NotJudgeable(why) => ("not judgeable", Some(why.clone())),
+    let verdict = match &promised.became {
+        Became::Kept => "kept",
+        Became::Broken(_) => "broken",
+        Became::NotJudgeable(_) => "not judgeable",
     };
     let causes = promised.causes.iter();
     One {
         kind: promised.kind,
         name: promised.name.clone(),
         verdict,
-        why,
+        why: promised.why(),
+        evidence: promised.evidence.iter().copied().map(Evidence::name).collect(),
         jobs: promised.jobs,
         late: promised.late,
         max_tardiness_ns: promised.max_tardiness.as_nanos(),

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 use tempfile::NamedTempFile;
 
-use super::promises::{Became, Promised, Report};
+use super::promises::{Became, Promised};
+use super::report::Report;
 use crate::exit::Failure;
 use crate::output::file_beside;
 
@@ -40,6 +41,13 @@ fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
     for promised in &report.promises {
         let mut case = TestCase::new(&*promised.name, status(promised));
         case.set_classname(format!("punctual.{}", promised.kind)).set_time(time);
+        // Output, because not every reader knows properties of a test case.
+        let evidence = promised.evidence.iter();
+        let evidence: String =
+            evidence.map(|one| format!("{}: {}\n", one.name(), one.text())).collect();
+        if !evidence.is_empty() {
+            case.set_system_out(evidence);
+        }
         suite.add_test_case(case);
     }
     let mut junit = Junit::new("punctual verify");
@@ -53,14 +61,15 @@ fn of(report: &Report) -> Result<String, quick_junit::SerializeError> {
 fn status(promised: &Promised) -> TestCaseStatus {
     match &promised.became {
         Became::Kept => TestCaseStatus::success(),
-        Became::Broken(why) => {
+        Became::Broken(_) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             let causes: String = promised
                 .causes
                 .iter()
                 .map(|(cause, jobs)| format!("{jobs} late: {cause}\n"))
                 .collect();
-            status.set_type("broken promise").set_message(&**why).set_description(causes);
+            let why = promised.why().unwrap_or_default();
+            status.set_type("broken promise").set_message(why).set_description(causes);
             status
         }
         Became::NotJudgeable(why) => {

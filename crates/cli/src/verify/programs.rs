@@ -35,13 +35,14 @@ struct Plan {
 /// How each command would be started, in file order.
 pub(super) fn plan(
     file: &Path,
+    broker: &Path,
     contract: &Contract,
     signals: &Blocked,
 ) -> Result<Vec<Planned>, Failure> {
     if contract.commands.is_empty() {
         return Ok(Vec::new());
     }
-    let mut command = run(file)?;
+    let mut command = run(file, broker)?;
     signals.unblock_on_exec(&mut command);
     command.args(["--dry-run", "--json"]).stderr(Stdio::piped());
     let output = command.output().map_err(cannot_run)?;
@@ -57,10 +58,10 @@ pub(super) fn plan(
     Ok(plan.commands)
 }
 
-fn run(file: &Path) -> Result<Command, Failure> {
+fn run(file: &Path, broker: &Path) -> Result<Command, Failure> {
     let this = std::env::current_exe().map_err(cannot_run)?;
     let mut command = Command::new(this);
-    command.arg("run").arg(file).stdin(Stdio::null());
+    command.arg("run").arg("--broker").arg(broker).arg(file).stdin(Stdio::null());
     Ok(command)
 }
 
@@ -79,13 +80,14 @@ impl Programs {
     /// standard output is the verdict's.
     pub(super) fn start(
         file: &Path,
+        broker: &Path,
         contract: &Contract,
         signals: &Blocked,
     ) -> Result<Option<Self>, Failure> {
         if contract.commands.is_empty() {
             return Ok(None);
         }
-        let mut command = run(file)?;
+        let mut command = run(file, broker)?;
         command.arg("--quiet").stdout(Stdio::from(std::io::stderr()));
         signals.unblock_on_exec(&mut command);
         die_with_parent(&mut command);

@@ -1,14 +1,17 @@
-//! Upcalls of a contract, with a handler that uses all of the time that was declared: the contract is
-//! tried without its programs.
+//! Tasks and upcalls of a contract, with a handler that uses all of the time that was declared: the
+//! contract is tried without its programs.
 
 use std::fs;
 
+use punctual_analysis::Grant;
 use punctual_linux::clock;
-use punctual_model::{Contract, Handler, HostProfile, Instant, Service, Upcall};
+use punctual_linux::thread;
+use punctual_model::{Contract, Handler, HostProfile, Instant, Service};
 use punctual_observe::Session;
 use punctual_runtime::{Placement, Running, Upcalls};
-use punctual_trace::{Event, Promise, Subject, SubjectKind};
+use punctual_trace::{Event, Subject};
 
+use super::declared::{Declared, Undriven, declared};
 use crate::exit::Failure;
 
 /// As the runtime calls the thread that runs upcalls.
@@ -33,8 +36,11 @@ impl Handler for Busy {
     }
 }
 
-/// Upcalls that run.
-pub(super) struct Synthetic {
+/// What runs.
+pub(super) struct Synthetic(Vec<Group>);
+
+/// Those of one CPU: a thread of upcalls.
+struct Group {
     running: Running<Busy>,
     /// The number in the session of each.
     numbers: Vec<u32>,
@@ -42,68 +48,127 @@ pub(super) struct Synthetic {
 }
 
 impl Synthetic {
-    /// None if the contract has none.
+    /// Runs all tasks and upcalls of a contract whose streams were expanded, if it has any, and says
+    /// which it cannot. What was admitted for one CPU may run on any, what was admitted for several is
+    /// bound to its own.
     pub(super) fn start(
         contract: &Contract,
+        grant: &Grant,
         host: HostProfile,
         session: &mut Session,
-    ) -> Result<Option<Self>, Failure> {
-        if contract.upcalls.is_empty() {
-            return Ok(None);
-        }
-        let mut upcalls = Upcalls::new(Placement::Upcalls, host);
-        for upcall in &contract.upcalls {
-            let handler = Busy { time_per_pdu: upcall.time_per_pdu() };
-            upcalls.create(upcall.clone(), handler).map_err(Failure::cannot_here)?;
-        }
-        let before = threads();
-        let running = upcalls.run(clock::now()).map_err(Failure::cannot_here)?;
-        let thread = threads().into_iter().find(|tid| !before.contains(tid));
-        let subject = |upcall: &Upcall| {
-            let mut subject = Subject::new(upcall.name(), SubjectKind::Upcall);
-            subject.promise = Promise {
-                period: Some(upcall.period()),
-                relative_deadline: Some(upcall.period()),
-                wcet: Some(upcall.batch_service()),
+    ) -> Result<(Option<Self>, Vec<Undriven>), Failure> {
+        let (all, mut undriven) = declared(contract, grant);
+        let mut groups = Vec::new();
+        let mut cpus: Vec<u16> = all.iter().map(|one| one.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let allowed = thread::affinity();
+        for cpu in cpus {
+            let here: Vec<&Declared> = all.iter().filter(|one| one.cpu == cpu).collect();
+            let bound = match allowed.get(usize::from(cpu)) {
+                _ if contract.cpus == 1 => None,
+                Some(&bound) => Some(bound),
+                None => {
+                    undriven.extend(here.into_iter().map(|one| Undriven {
+                        name: one.upcall.name().to_owned(),
+                        why: format!(
+                            "it was admitted on CPU {cpu}, and there are {}",
+                            allowed.len()
+                        ),
+                    }));
+                    continue;
+                }
             };
-            subject.thread = thread;
-            session.add(subject)
-        };
-        let numbers = contract.upcalls.iter().map(subject).collect();
-        Ok(Some(Self { running, numbers, lost: 0 }))
+            let group = Group::start(&here, bound, &allowed, host, session, &mut undriven)?;
+            groups.extend(group);
+        }
+        let is_there = !groups.is_empty();
+        Ok((is_there.then_some(Self(groups)), undriven))
     }
 
     /// What happened since the last call.
     pub(super) fn tell(&mut self, session: &mut Session) {
-        let numbers = &self.numbers;
-        for event in self.running.drain() {
-            record(session, numbers, event);
-        }
-        let lost = self.running.events_lost();
-        if lost > self.lost {
-            session.lost(lost - self.lost);
-            self.lost = lost;
+        for group in &mut self.0 {
+            for event in group.running.drain() {
+                record(session, &group.numbers, event);
+            }
+            let lost = group.running.events_lost();
+            if lost > group.lost {
+                session.lost(lost - group.lost);
+                group.lost = lost;
+            }
         }
     }
 
     /// The end: what was not complete is told too.
     pub(super) fn stop(self, session: &mut Session) -> Result<(), Failure> {
-        let Self { running, numbers, lost } = self;
-        let stopped = running.stop().map_err(Failure::cannot_here)?;
-        for event in stopped.events {
-            record(session, &numbers, event);
-        }
-        if stopped.events_lost > lost {
-            session.lost(stopped.events_lost - lost);
-        }
-        let end = clock::now();
-        for mut backlog in stopped.unfinished {
-            if let Some(&number) = numbers.get(backlog.oldest.task as usize) {
-                backlog.oldest.task = number;
-                session.unfinished(backlog, end);
+        for Group { running, numbers, lost } in self.0 {
+            let stopped = running.stop().map_err(Failure::cannot_here)?;
+            for event in stopped.events {
+                record(session, &numbers, event);
+            }
+            if stopped.events_lost > lost {
+                session.lost(stopped.events_lost - lost);
+            }
+            let end = clock::now();
+            for mut backlog in stopped.unfinished {
+                if let Some(&number) = numbers.get(backlog.oldest.task as usize) {
+                    backlog.oldest.task = number;
+                    session.unfinished(backlog, end);
+                }
             }
         }
         Ok(())
+    }
+}
+
+impl Group {
+    /// One thread that runs all of them that the runtime admits, on that CPU or on any.
+    fn start(
+        all: &[&Declared],
+        cpu: Option<usize>,
+        allowed: &[usize],
+        host: HostProfile,
+        session: &mut Session,
+        undriven: &mut Vec<Undriven>,
+    ) -> Result<Option<Self>, Failure> {
+        // This handler comes back: admission counted no grace for one that does not.
+        let mut upcalls = Upcalls::new(Placement::Upcalls, host).without_containment();
+        let mut members = Vec::new();
+        for one in all {
+            let handler = Busy { time_per_pdu: one.upcall.time_per_pdu() };
+            match upcalls.create(one.upcall.clone(), handler) {
+                Ok(_) => members.push(one),
+                Err(why) => undriven.push(Undriven {
+                    name: one.upcall.name().to_owned(),
+                    why: format!("as an upcall it is {why}"),
+                }),
+            }
+        }
+        if members.is_empty() {
+            return Ok(None);
+        }
+        let before = threads();
+        // The thread is where the one is that starts it.
+        if let Some(cpu) = cpu {
+            thread::set_affinity(&[cpu]).map_err(Failure::cannot_here)?;
+        }
+        let running = upcalls.run(clock::now());
+        if cpu.is_some() {
+            thread::set_affinity(allowed).map_err(Failure::cannot_here)?;
+        }
+        let running = running.map_err(Failure::cannot_here)?;
+        let tid = threads().into_iter().find(|tid| !before.contains(tid));
+        let subject = |one: &&Declared| {
+            session.add(Subject {
+                promise: one.promise,
+                thread: tid,
+                cpu: cpu.and_then(|cpu| u16::try_from(cpu).ok()),
+                ..Subject::new(one.upcall.name(), one.kind)
+            })
+        };
+        let numbers = members.into_iter().map(subject).collect();
+        Ok(Some(Self { running, numbers, lost: 0 }))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use super::promises::{Became, Report};
+use super::evidence::Evidence;
+use super::promises::Became;
+use super::report::Report;
 
 /// Causes of a broken promise that are told.
 const CAUSES: usize = 5;
@@ -11,12 +13,13 @@ pub(super) fn of(report: &Report) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
-    table.set_header(["promise", "jobs", "late", "latest by", "verdict"]);
+    table.set_header(["promise", "jobs", "late", "latest by", "seen by", "verdict"]);
     for one in &report.promises {
         let verdict = match &one.became {
             Became::Kept => "kept".to_owned(),
-            Became::Broken(why) if one.jobs == 0 => format!("broken: {why}"),
-            Became::Broken(_) => "broken".to_owned(),
+            // The numbers of late jobs stand beside it.
+            Became::Broken(_) if one.late > 0 => "broken".to_owned(),
+            Became::Broken(why) => format!("broken: {why}"),
             Became::NotJudgeable(why) => format!("not judgeable: {why}"),
         };
         table.add_row([
@@ -24,6 +27,7 @@ pub(super) fn of(report: &Report) -> String {
             one.jobs.to_string(),
             one.late.to_string(),
             one.max_tardiness.to_string(),
+            one.evidence.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "),
             verdict,
         ]);
     }
@@ -39,6 +43,14 @@ pub(super) fn of(report: &Report) -> String {
         for (cause, jobs) in one.causes.iter().take(CAUSES) {
             page += &format!("{jobs:>8}  {cause}\n");
         }
+    }
+    let mut used: Vec<Evidence> =
+        report.promises.iter().flat_map(|one| one.evidence.iter().copied()).collect();
+    used.sort_unstable();
+    used.dedup();
+    used.retain(|one| matches!(one, Evidence::Synthetic | Evidence::EmulatedLink));
+    for one in used {
+        page += &format!("\n{}: {}.\n", one.name(), one.text());
     }
     if let Some(status) = report.ended {
         page += &format!("\nThe programs ended by themselves: {status}\n");

@@ -7,11 +7,9 @@ pub(crate) mod tree;
 
 use std::collections::BTreeMap;
 
-use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
-use punctual_observe::{CollectError, Collector, Counts};
-use punctual_trace::cause::{LateJob, Observer, ThreadJobs, Verdict, judge};
-use punctual_trace::kernel::{Record, What};
+use punctual_observe::{Came, CollectError, Counts, Threads};
+use punctual_trace::cause::{LateJob, Verdict, judge};
 use punctual_trace::{Event, Kind, Promise};
 
 /// Stretches of each thread that are remembered: a late job is judged when it has ended.
@@ -56,9 +54,7 @@ struct Watched {
 
 /// Watches threads. Turn it at least ten times a second.
 pub(crate) struct Observed {
-    collector: Collector,
-    observer: Observer,
-    jobs: ThreadJobs,
+    watched: Threads,
     threads: BTreeMap<u32, Watched>,
     /// Threads that were gone at the last look: their last records may still come.
     gone: Vec<u32>,
@@ -70,18 +66,13 @@ impl Observed {
     /// # Errors
     /// [`CollectError`]: the kernel does not tell, and what to do.
     pub(crate) fn start() -> Result<Self, CollectError> {
-        Ok(Self {
-            collector: Collector::start()?,
-            observer: Observer::new(REMEMBERED),
-            jobs: ThreadJobs::new(),
-            threads: BTreeMap::new(),
-            gone: Vec::new(),
-        })
+        let watched = Threads::start(REMEMBERED)?;
+        Ok(Self { watched, threads: BTreeMap::new(), gone: Vec::new() })
     }
 
     /// Threads that stop others when their budgets are used up, and let them go on.
     pub(crate) fn enforcers(&mut self, threads: impl IntoIterator<Item = u32>) {
-        threads.into_iter().for_each(|thread| self.observer.enforcer(thread));
+        threads.into_iter().for_each(|thread| self.watched.enforcer(thread));
     }
 
     /// From here on these are watched, and no others.
@@ -100,20 +91,16 @@ impl Observed {
                 known.promise = promise;
                 continue;
             }
-            self.observer.watch(thread, clock::now());
-            self.collector.watch_faults(thread);
-            self.jobs.add(thread, thread);
+            self.watched.watch(thread, thread);
             self.threads.insert(thread, Watched { promise, waits: None });
         }
     }
 
     /// What happened since the last turn, in order.
     pub(crate) fn turn(&mut self) -> Vec<Happening> {
-        let mut happened = Vec::new();
-        for record in self.collector.drain() {
-            self.take(&record, &mut happened);
-        }
-        happened
+        let mut came = Vec::new();
+        self.watched.drain(|one| came.push(one));
+        came.into_iter().filter_map(|one| self.take(one)).collect()
     }
 
     /// How many threads are watched.
@@ -123,25 +110,22 @@ impl Observed {
 
     /// How many records of the kernel there were.
     pub(crate) fn counts(&self) -> Counts {
-        self.collector.counts()
+        self.watched.counts()
     }
 
-    fn take(&mut self, record: &Record, happened: &mut Vec<Happening>) {
-        if let What::Gap { .. } = record.what {
-            self.jobs.gap();
-            self.threads.values_mut().for_each(|thread| thread.waits = None);
-        }
-        if let Some(edge) = self.observer.take(record) {
-            for event in self.jobs.take(record.at, edge).into_iter().flatten() {
-                happened.extend(self.event(event));
+    fn take(&mut self, came: Came) -> Option<Happening> {
+        match came {
+            Came::Event(event) => self.event(event),
+            Came::OnCpu { thread, at } => {
+                let release = self.threads.get_mut(&thread)?.waits.take()?;
+                let wakeup_latency = at.saturating_since(release);
+                Some(Happening::Began { thread, wakeup_latency })
+            }
+            Came::Gap { .. } => {
+                self.threads.values_mut().for_each(|thread| thread.waits = None);
+                None
             }
         }
-        let What::Switch { next, .. } = record.what else { return };
-        let waits = self.threads.get_mut(&next.tid).and_then(|thread| thread.waits.take());
-        happened.extend(waits.map(|release| Happening::Began {
-            thread: next.tid,
-            wakeup_latency: record.at.saturating_since(release),
-        }));
     }
 
     /// A job's number of a subject is its thread's: [`Self::watch`] made it so.
@@ -159,7 +143,7 @@ impl Observed {
                 let deadline = relative_deadline.map(|by| release.saturating_add(by));
                 let late = deadline.filter(|deadline| at > *deadline).map(|absolute_deadline| {
                     let late = LateJob { job, release, absolute_deadline, end: at, wcet };
-                    let stretches = self.observer.stretches(thread, release, at);
+                    let stretches = self.watched.stretches(thread, release, at);
                     Box::new(judge(late, &stretches, |tid| self.threads.contains_key(&tid)))
                 });
                 let response_time = at.saturating_since(release);
@@ -172,15 +156,14 @@ impl Observed {
     fn forget(&mut self, thread: u32) {
         self.threads.remove(&thread);
         // Its last job ends with the thread: nothing is said of it.
-        let _ = self.jobs.forget(thread);
-        self.observer.forget(thread);
-        self.collector.forget_faults(thread);
+        let _ = self.watched.forget(thread);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_linux::clock;
     use std::process::{Command, Stdio};
 
     /// A child that sleeps again and again has jobs; with a deadline that nobody can keep each is late,

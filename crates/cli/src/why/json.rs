@@ -54,10 +54,14 @@ struct End<'a> {
 struct Thread<'a> {
     thread: &'a str,
     tid: Option<u32>,
+    /// What its jobs are: `thread`, `upcall`, …
+    kind: &'static str,
     verdict: String,
     complete: u64,
     late: u64,
     max_tardiness_ns: u64,
+    /// Time constraints that it asked for in vain.
+    refused: u64,
 }
 
 /// A line for each.
@@ -161,9 +165,11 @@ fn thread((subject, judged): &(Subject, Judged)) -> Thread<'_> {
     Thread {
         thread: &subject.name,
         tid: subject.thread,
+        kind: subject.kind.name(),
         verdict: judged.verdict.to_string(),
         complete: judged.complete,
         late: judged.late,
         max_tardiness_ns: judged.max_tardiness.as_nanos(),
+        refused: judged.refused,
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::{FromEvents, Verdict, judge};
-use punctual_trace::check::Verdict::Kept;
-use punctual_trace::check::{Checker, Judged};
+use punctual_trace::check::Verdict::{Kept, NotJudgeable};
+use punctual_trace::check::{Checker, Judged, Why};
 use punctual_trace::file::Run;
 use punctual_trace::{Sink, Subject};
 
@@ -31,9 +31,8 @@ pub(super) fn main(args: &Args, path: &Path) -> Outcome {
     let of = gather(path)?;
     output::print(&if args.json { json::of_trace(&of) } else { text::of_trace(args.worst, &of) })?;
     // Who was promised nothing breaks no promise.
-    let promised = |subject: &Subject| subject.promise.relative_deadline.is_some();
-    let is_kept = |(subject, judged): &(Subject, Judged)| {
-        judged.verdict == Kept || !promised(subject) || super::has_no_job(judged)
+    let is_kept = |(_, judged): &(Subject, Judged)| {
+        matches!(judged.verdict, Kept | NotJudgeable(Why::NoPromise | Why::NoJob))
     };
     Ok(if of.subjects.iter().all(is_kept) { Exit::Kept } else { Exit::Refused })
 }
@@ -62,6 +61,7 @@ pub(crate) fn gather(path: &Path) -> Result<OfTrace, Failure> {
                     seen.record(event);
                 }
             }
+            Told::Asked(asked) => checker.asked(&asked),
             Told::Lost(events) => {
                 lost += events;
                 checker.lost(events);

@@ -1,4 +1,4 @@
-//! `punctual why --trace`: what is found goes into a trace file too.
+//! `--trace` of who watches (`why`, `verify`): what is found goes into a trace file too.
 
 use punctual_linux::clock;
 use punctual_observe::{RecordError, Recorder, Seen};
@@ -8,25 +8,25 @@ use crate::exit::Failure;
 use crate::trace_file::refused;
 
 /// The file, if one is asked for.
-pub(super) struct Recorded(Option<Recorder>);
+pub(crate) struct Recorded(Option<Recorder>);
 
 impl Recorded {
-    pub(super) fn new(recorder: Option<Recorder>) -> Self {
+    pub(crate) fn new(recorder: Option<Recorder>) -> Self {
         Self(recorder)
     }
 
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// What was seen since the last call, and why what was late was so.
-    pub(super) fn more(&mut self, seen: Vec<Seen>, late: &[Verdict]) -> Result<(), Failure> {
+    pub(crate) fn more(&mut self, seen: Vec<Seen>, late: &[Verdict]) -> Result<(), Failure> {
         let Some(recorder) = &mut self.0 else { return Ok(()) };
         write(recorder, seen, late).map_err(refused)
     }
 
     /// The run is over.
-    pub(super) fn end(self) -> Result<(), Failure> {
+    pub(crate) fn end(self) -> Result<(), Failure> {
         self.0.map_or(Ok(()), |recorder| recorder.end(clock::now())).map_err(refused)
     }
 }

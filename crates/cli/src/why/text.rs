@@ -69,6 +69,11 @@ impl Report {
     /// The tables, and the latest jobs one by one.
     fn page(&self, subjects: &[(Subject, Judged)]) -> String {
         let mut page = format!("\n{}\n", threads(subjects));
+        for (subject, judged) in subjects.iter().filter(|(_, judged)| judged.refused > 0) {
+            let plural = if judged.refused == 1 { "" } else { "s" };
+            page +=
+                &format!("{}: {} time constraint{plural} refused\n", subject.name, judged.refused);
+        }
         if !self.causes.is_empty() {
             page += &format!("\nWhy, of all late jobs:\n{}\n", self.by_cause(subjects));
         }
@@ -152,14 +157,11 @@ enum Kind {
 }
 
 fn kind(cause: &Spent, number: u32) -> Kind {
-    Kind::Called(match cause {
-        Spent::Subject(of) if *of == number => EARLIER.to_owned(),
-        Spent::Subject(number) => return Kind::Subject(*number),
-        Spent::Other(other) => format!("{} ({}) ran instead", other.comm, other.class),
-        Spent::Blocked { syscall: Some(number), .. } => format!("it slept in system call {number}"),
-        Spent::Blocked { .. } => "it slept".to_owned(),
-        other => other.to_string(),
-    })
+    match cause {
+        Spent::Subject(of) if *of == number => Kind::Called(EARLIER.to_owned()),
+        Spent::Subject(number) => Kind::Subject(*number),
+        other => Kind::Called(other.in_general()),
+    }
 }
 
 impl Kind {

@@ -97,6 +97,12 @@ impl Drawn {
                         ended.for_each(|job| over(&job, &mut lanes, &mut seen));
                     }
                 }
+                Came::Block(Block::Asked(mut asked)) => {
+                    if let Some(place) = survey.subjects.find(asked.job.task) {
+                        asked.job.task = place;
+                        checker.asked(&asked);
+                    }
+                }
                 Came::Block(Block::Lost(lost)) => {
                     checker.lost(lost.events.min(MOST_LOST));
                     jobs.lose().for_each(|job| over(&job, &mut lanes, &mut seen));

@@ -147,16 +147,6 @@ impl LateOnes {
     }
 }
 
-/// Threads are added up by their names, not their numbers; so are those that woke somebody.
-fn kind(cause: &Spent) -> String {
-    match cause {
-        Spent::Other(other) => format!("{} ({}) ran instead", other.comm, other.class),
-        Spent::Blocked { syscall: Some(number), .. } => format!("it slept in system call {number}"),
-        Spent::Blocked { .. } => "it slept".to_owned(),
-        other => other.to_string(),
-    }
-}
-
 fn causes(verdict: &Verdict, name: impl Fn(u32) -> String) -> Vec<Cause> {
     let shares = verdict.shares.iter().filter(|share| !share.share.is_zero());
     let cause = |share: &Share| {
@@ -168,7 +158,7 @@ fn causes(verdict: &Verdict, name: impl Fn(u32) -> String) -> Vec<Cause> {
             _ => None,
         };
         Cause {
-            kind: by_name.clone().unwrap_or_else(|| kind(&share.cause)),
+            kind: by_name.clone().unwrap_or_else(|| share.cause.in_general()),
             text: by_name.unwrap_or_else(|| share.cause.to_string()),
             share: share.share,
             took: share.took,

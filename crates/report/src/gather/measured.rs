@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 use punctual_model::{Duration, Instant, Service};
 use punctual_trace::{Event, Kind};
 
+use super::constraints::Constraints;
 use super::jobs::{Fate, Job};
 
 /// Longer times count as an hour.
@@ -112,6 +113,7 @@ pub(crate) struct Measured {
     pub(crate) response_time: Times,
     /// Where a budget or a wcet is known.
     pub(crate) budget: Option<Box<Budget>>,
+    pub(crate) constraints: Constraints,
     pub(crate) jobs: u64,
     pub(crate) gave_way: u64,
     pub(crate) overruns: u64,
@@ -128,6 +130,7 @@ impl Default for Measured {
             wakeup_latency: Times::new(),
             response_time: Times::new(),
             budget: None,
+            constraints: Constraints::default(),
             jobs: 0,
             gave_way: 0,
             overruns: 0,

@@ -5,6 +5,7 @@
 //! - `subjects`: whose jobs they are, numbered without gaps.
 //! - `jobs`: events put together to jobs.
 //! - `measured`: histograms.
+//! - `constraints`: what time constraints were asked for.
 //! - `late`: the latest jobs and their causes.
 //! - `events_alone`: causes where nobody asked the kernel.
 //! - `survey`: the first pass.
@@ -13,6 +14,7 @@
 //!
 //! Memory is bounded by the numbers in this folder, time by the length of the file.
 
+mod constraints;
 mod events_alone;
 mod jobs;
 mod lanes;

@@ -105,6 +105,17 @@ impl Survey {
                 }
                 self.late(checker);
             }
+            Block::Asked(mut asked) => {
+                self.seen(asked.at);
+                let Some(place) = self.subjects.place(asked.job.task) else {
+                    self.losses.untold_events += 1;
+                    return;
+                };
+                asked.job.task = place;
+                checker.asked(&asked);
+                self.room();
+                self.measured[place as usize].constraints.asked(&asked);
+            }
             Block::Lost(lost) => {
                 self.losses.lost(lost.at(), lost.events);
                 checker.lost(lost.events.min(MOST_LOST));

@@ -147,13 +147,26 @@ fn standing(tally: Tally) -> Markup {
 }
 
 fn promises(survey: &Survey) -> Markup {
+    let [promises, fates] = tables::promises_and_fates(survey);
+    let constraints = tables::constraints(survey);
     html! {
         p {
             "A promise is kept if every job of the run was complete by its absolute deadline. Where \
              events were lost, or the trace ends before its run, it is broken or not judgeable, never \
              kept."
         }
-        (parts::table(&tables::promises(survey), "What was promised to whom, and what became of it"))
+        (parts::table(&promises, "What was promised to whom, and what became of it"))
+        @if !fates.rows.is_empty() {
+            (parts::table(&fates, "What else became of jobs, where anything did"))
+        }
+        @if !constraints.rows.is_empty() {
+            p {
+                "A time constraint is a promise of its own: so much work, not before its start, by its \
+                 deadline. It is kept if its thread ended it by then. One that was refused was promised \
+                 nothing."
+            }
+            (parts::table(&constraints, "Time constraints"))
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 //! - `promises`: what was promised to whom and what became of it.
 //! - `times`: response times and wake-up latencies, their percentiles and histograms.
 //! - `budgets`: how budgets were used.
+//! - `constraints`: what time constraints were asked for, and what became of them.
 //! - `late`: the latest jobs, and causes.
 //! - `missing`: what the trace does not tell.
 
 mod budgets;
+mod constraints;
 mod late;
 mod missing;
 mod promises;
@@ -19,9 +21,10 @@ use crate::gather::Survey;
 use crate::shown;
 
 pub(crate) use budgets::budgets;
+pub(crate) use constraints::constraints;
 pub(crate) use late::{by_cause, latest};
 pub(crate) use missing::missing;
-pub(crate) use promises::{Tally, promises, tally};
+pub(crate) use promises::{Tally, promises, promises_and_fates, tally};
 pub(crate) use times::{histogram, times};
 
 /// The name of the subject at this place, as it is shown.

@@ -70,26 +70,58 @@ pub(crate) fn promises(survey: &Survey) -> Sheet {
             count(measured.gave_way),
         ]
     };
-    Sheet {
-        name: "promises",
-        columns: &[
-            ("subject", "subject"),
-            ("kind", "kind"),
-            ("verdict", "promise"),
-            ("complete", "jobs complete"),
-            ("late", "late"),
-            ("max_tardiness_ns", "latest by"),
-            ("period_ns", "period"),
-            ("relative_deadline_ns", "deadline"),
-            ("wcet_ns", "work or budget"),
-            ("released_too_early", "too early"),
-            ("overruns", "went on late"),
-            ("skipped", "never begun"),
-            ("aborted", "aborted"),
-            ("contained", "contained"),
-            ("end_not_seen", "end not seen"),
-            ("gave_way", "gave way"),
-        ],
-        rows: places(survey).map(row).collect(),
-    }
+    Sheet { name: "promises", columns: &ALL, rows: places(survey).map(row).collect() }
 }
+
+/// The same as two tables that a page is wide enough for: the promises, and what else became of jobs,
+/// of those subjects of which there is anything.
+pub(crate) fn promises_and_fates(survey: &Survey) -> [Sheet; 2] {
+    let all = promises(survey).rows.into_iter();
+    let (mut promised, mut fates) = (Vec::new(), Vec::new());
+    for mut row in all {
+        let mut fate = row.split_off(PROMISED.len());
+        if fate.iter().any(|value| !matches!(value, Value::Count(0))) {
+            fate.insert(0, row[0].clone());
+            fates.push(fate);
+        }
+        promised.push(row);
+    }
+    [
+        Sheet { name: "promises", columns: &PROMISED, rows: promised },
+        Sheet { name: "fates", columns: &FATES, rows: fates },
+    ]
+}
+
+const PROMISED: [(&str, &str); 9] = [
+    ("subject", "subject"),
+    ("kind", "kind"),
+    ("verdict", "promise"),
+    ("complete", "jobs complete"),
+    ("late", "late"),
+    ("max_tardiness_ns", "latest by"),
+    ("period_ns", "period"),
+    ("relative_deadline_ns", "deadline"),
+    ("wcet_ns", "work or budget"),
+];
+
+const FATES: [(&str, &str); 8] = [
+    ("subject", "subject"),
+    ("released_too_early", "too early"),
+    ("overruns", "went on late"),
+    ("skipped", "never begun"),
+    ("aborted", "aborted"),
+    ("contained", "contained"),
+    ("end_not_seen", "end not seen"),
+    ("gave_way", "gave way"),
+];
+
+/// Both, the subject once.
+const ALL: [(&str, &str); 16] = {
+    let mut all = [("", ""); 16];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < PROMISED.len() { PROMISED[at] } else { FATES[at + 1 - PROMISED.len()] };
+        at += 1;
+    }
+    all
+};

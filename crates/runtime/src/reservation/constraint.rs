@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex};
 use punctual_analysis::supply::TimeConstraint;
 use punctual_linux::process;
 use punctual_linux::{clock, sched, thread};
-use punctual_model::{Instant, Service};
+use punctual_model::{Instant, JobId, Service};
+use punctual_trace::constraint::{Answer, Asked};
 
-use super::before;
 use super::error::{Refused, StartError};
 use super::held::LETTING_GO;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, Owner};
 use super::reservations::Reservations;
+use super::{asked, before};
 
 /// What a constraint came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub struct Constraint {
     name: u32,
     owner: Arc<Owner>,
     asked: TimeConstraint,
+    /// What events call it.
+    job: JobId,
     before: Service,
     cpus: Vec<usize>,
     done: bool,
@@ -65,18 +68,37 @@ impl Constraint {
         let asked = TimeConstraint { start, estimate, deadline };
         let alive = File::open(format!("/proc/self/task/{tid}/comm"))?;
         let owner = Arc::new(Owner::new(Hold::Thread { tid, alive }));
-        let lane = reservations.each_lane(&cpus, |lane| lane.would_begin(asked))?;
+        let job = asked::next_job();
+        let lane = reservations.each_lane(&cpus, |lane| lane.would_begin(asked));
+        let lane =
+            lane.inspect_err(|refused| Self::tell_refused(reservations, asked, job, refused))?;
         let scheduling = before::scheduling()?;
         // On its CPU before it is raised there.
         let cpu = locked(&lane).cpu();
         thread::set_affinity(&[cpu]).map_err(|error| StartError::Cpu { cpu, error })?;
-        let begun = locked(&lane).begin(asked, Arc::clone(&owner));
-        let name = begun.inspect_err(|_| {
+        let begun = locked(&lane).begin(asked, job, Arc::clone(&owner));
+        let name = begun.inspect_err(|refused| {
+            Self::tell_refused(reservations, asked, job, refused);
             let _ = thread::set_affinity(&cpus);
         })?;
+        asked::hold(job, true);
         let before = clock::thread_cpu_time();
         let not_send = PhantomData;
-        Ok(Self { lane, name, owner, asked, before, cpus, done: false, scheduling, not_send })
+        Ok(Self { lane, name, owner, asked, job, before, cpus, done: false, scheduling, not_send })
+    }
+
+    /// That there was no room; other errors are no answers.
+    fn tell_refused(
+        reservations: &Reservations,
+        asked: TimeConstraint,
+        job: JobId,
+        refused: &Refused,
+    ) {
+        let Refused::NoRoom { refusal, .. } = refused else { return };
+        let TimeConstraint { start, estimate, deadline } = asked;
+        let answer = Answer::Refused { largest_estimate: refusal.largest_estimate };
+        let asked = Asked { at: clock::now(), job, start, estimate, deadline, answer };
+        reservations.asked().tell(thread::current(), asked);
     }
 
     /// Ends it; the rest of its time is everybody's.
@@ -92,6 +114,7 @@ impl Constraint {
             return;
         }
         locked(&self.lane).end(self.name);
+        asked::hold(self.job, false);
         self.owner.gone.sleep_until(0, clock::now() + LETTING_GO);
         // A thread that holds a reservation too was on that CPU alone before, and stays there.
         let _ = process::pin(thread::current(), &self.cpus);

@@ -14,6 +14,7 @@ use punctual_model::{Instant, Reservation, Service};
 use punctual_policy::course::{Course, Pending, Who};
 use punctual_policy::timetable::Turns;
 use punctual_ring::spsc::Producer;
+use punctual_trace::constraint::Given;
 use punctual_trace::slots::Slots;
 use punctual_trace::{Event, Sink};
 
@@ -31,9 +32,9 @@ pub(super) enum Message {
     /// Another table.
     Follow { from: Instant, turns: Option<Turns> },
     /// A time constraint was accepted.
-    Once { pending: Pending, owner: Arc<Owner>, left: Arc<AtomicU64> },
-    /// It is done or given up.
-    EndOnce { name: u32 },
+    Once { pending: Pending, owner: Arc<Owner>, left: Arc<AtomicU64>, given: Option<Given> },
+    /// It was done or given up at that instant.
+    EndOnce { name: u32, at: Instant },
     /// The thread ends.
     Stop,
 }
@@ -46,6 +47,8 @@ struct Known {
     left: Option<Arc<AtomicU64>>,
     /// Of an owner: what is told of its slots.
     slots: Option<Slots>,
+    /// Of a time constraint: what is told of what it is given.
+    given: Option<Given>,
     ticket: Ticket,
 }
 
@@ -162,7 +165,7 @@ impl Dispatcher {
         match message {
             Message::Join { name, owner, slots } => {
                 owner.join(&mut self.buffer);
-                self.owners.push(Known { name, owner, left: None, slots, ticket });
+                self.owners.push(Known { name, owner, left: None, slots, given: None, ticket });
                 return false;
             }
             Message::Change { name, asked, from } => {
@@ -188,20 +191,25 @@ impl Dispatcher {
                     return false;
                 }
             }
-            Message::Once { pending, owner, left } => {
+            Message::Once { pending, owner, left, given } => {
                 if self.course.add(pending).is_ok() {
                     self.once.push(Known {
                         name: pending.name,
                         owner,
                         left: Some(left),
                         slots: None,
+                        given,
                         ticket,
                     });
                     return false;
                 }
             }
-            Message::EndOnce { name } => {
+            Message::EndOnce { name, at } => {
                 let left = self.course.end(name, clock::now());
+                let known = self.once.iter_mut().find(|known| known.name == name);
+                if let Some(given) = known.and_then(|known| known.given.as_mut()) {
+                    given.done(at, &mut self.events);
+                }
                 if self.current == Who::Once(name) {
                     self.switch_to(Who::Nobody);
                 }
@@ -247,18 +255,22 @@ impl Dispatcher {
 
     /// A slot begins or ends: for this owner it does when it has been started, and before it is stopped.
     fn tell(&mut self, who: Who, begins: bool) {
-        let Who::Owner(name) = who else { return };
         if self.events.0.is_none() {
             return;
         }
-        let known = self.owners.iter_mut().find(|known| known.name == name);
-        if let Some(slots) = known.and_then(|known| known.slots.as_mut()) {
-            let now = clock::now();
-            if begins {
-                slots.begins(now, &mut self.events);
-            } else {
-                slots.ends(now, &mut self.events);
-            }
+        let (among, name) = match who {
+            Who::Nobody => return,
+            Who::Owner(name) => (&mut self.owners, name),
+            Who::Once(name) => (&mut self.once, name),
+        };
+        let Some(known) = among.iter_mut().find(|known| known.name == name) else { return };
+        let (now, to) = (clock::now(), &mut self.events);
+        match (&mut known.slots, &mut known.given, begins) {
+            (Some(slots), _, true) => slots.begins(now, to),
+            (Some(slots), _, false) => slots.ends(now, to),
+            (_, Some(given), true) => given.begins(now, to),
+            (_, Some(given), false) => given.ends(now, to),
+            (None, None, _) => {}
         }
     }
 }

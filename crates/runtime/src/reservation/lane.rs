@@ -12,13 +12,15 @@ use punctual_linux::clock;
 use punctual_linux::process::Guard;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread;
-use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_model::{Duration, Instant, JobId, Reservation, Service};
 use punctual_policy::course::Pending;
 use punctual_policy::timetable::Turns;
 use punctual_ring::spsc::{self, Consumer};
 use punctual_trace::Event;
+use punctual_trace::constraint::{Answer, Asked, Given};
 use punctual_trace::slots::Slots;
 
+use super::asked::Log;
 use super::dispatcher::{Dispatcher, MOST, Message};
 use super::error::{Refused, StartError};
 use super::mailbox::{Outbox, mailbox};
@@ -51,6 +53,7 @@ pub(super) struct Lane {
     /// give away twice what there is.
     _claim: UnixListener,
     events: Consumer<Event>,
+    asked: Log,
 }
 
 impl Lane {
@@ -58,6 +61,7 @@ impl Lane {
         cpu: usize,
         settings: &Settings,
         guard: Arc<Guard>,
+        asked: Log,
     ) -> Result<Self, StartError> {
         let claim = claim(cpu)?;
         let Settings { context_switch, most_ppm, event_room, .. } = *settings;
@@ -91,6 +95,7 @@ impl Lane {
             thread: Some(thread),
             _claim: claim,
             events,
+            asked,
         })
     }
 
@@ -168,10 +173,11 @@ impl Lane {
         outcome.map_err(|refusal| Refused::NoRoom { cpu: self.cpu, refusal })
     }
 
-    /// A time constraint for `owner`: its name.
+    /// A time constraint for the calling thread, which is `owner`: its name. Events call it `job`.
     pub(super) fn begin(
         &mut self,
         asked: TimeConstraint,
+        job: JobId,
         owner: Arc<Owner>,
     ) -> Result<u32, Refused> {
         let now = clock::now();
@@ -189,13 +195,18 @@ impl Lane {
         let TimeConstraint { estimate, deadline, .. } = asked;
         let pending = Pending { name, start, deadline, left: estimate };
         self.once.push(Standing { name, asked, left: Arc::clone(&left) });
-        self.send(Message::Once { pending, owner, left });
+        let answer = Answer::Granted;
+        let told = Asked { at: clock::now(), job, start, estimate, deadline, answer };
+        // Before anything happens to it.
+        self.asked.tell(thread::current(), told);
+        let given = self.asked.is_on().then(|| Given::new(told));
+        self.send(Message::Once { pending, owner, left, given });
         Ok(name)
     }
 
     pub(super) fn end(&mut self, name: u32) {
         self.once.retain(|one| one.name != name);
-        self.send(Message::EndOnce { name });
+        self.send(Message::EndOnce { name, at: clock::now() });
     }
 
     fn follow(&mut self, handover: Handover) {

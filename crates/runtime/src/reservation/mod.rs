@@ -17,8 +17,9 @@
 //! ([`punctual_linux::process::Guard`]).
 //!
 //! Reading order: [`choose()`], [`reservations`], [`held`], `lane`, `dispatcher`, `owner`, `before`, [`current`],
-//! [`constraint`]; `settings`, `kernel_offer`.
+//! [`constraint`], `asked`; `settings`, `kernel_offer`.
 
+mod asked;
 mod before;
 pub mod choose;
 pub mod constraint;
@@ -33,6 +34,7 @@ mod owner;
 pub mod reservations;
 mod settings;
 
+pub use asked::Told;
 pub use choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose};
 pub use constraint::{Constraint, Used};
 pub use current::{Adapted, Reserved};

@@ -42,8 +42,13 @@ pub(super) enum Hold {
     },
 }
 
-/// The number of the next owner.
+/// The next number in events.
 static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A number in events that nobody else of this process has.
+pub(super) fn next_number() -> u32 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
 
 /// Its slot is over.
 const NO_SLOT: u64 = u64::MAX;
@@ -76,7 +81,7 @@ impl Owner {
         };
         Self {
             hold,
-            task: NEXT.fetch_add(1, Ordering::Relaxed),
+            task: next_number(),
             slots: AtomicU64::new(0),
             meter,
             at_start: AtomicU64::new(NO_SLOT),

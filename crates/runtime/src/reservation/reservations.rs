@@ -12,6 +12,7 @@ use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
 use punctual_trace::Event;
 
+use super::asked::{Log, Told};
 use super::choose::{Backend, Choice, Facts, Kind, Unsuitable, Wish, choose, kind_of};
 use super::error::{Refused, StartError};
 use super::held::Held;
@@ -53,6 +54,7 @@ pub struct Reservations {
     facts: Arc<Facts>,
     guard: Arc<Guard>,
     lanes: Arc<Mutex<Lanes>>,
+    asked: Log,
 }
 
 impl Reservations {
@@ -71,6 +73,7 @@ impl Reservations {
     /// As [`new`](Self::new).
     pub fn with(settings: Settings) -> Result<Self, StartError> {
         Ok(Self {
+            asked: Log::new(settings.event_room),
             settings: Arc::new(settings),
             facts: Arc::new(Facts::probe()),
             guard: Arc::new(Guard::start()?),
@@ -237,7 +240,7 @@ impl Reservations {
         if let Some(lane) = lanes.iter().find(|lane| locked(lane).cpu() == cpu) {
             return Ok(Arc::clone(lane));
         }
-        let lane = Lane::start(cpu, &self.settings, Arc::clone(&self.guard))?;
+        let lane = Lane::start(cpu, &self.settings, Arc::clone(&self.guard), self.asked.clone())?;
         let lane = Arc::new(Mutex::new(lane));
         lanes.push(Arc::clone(&lane));
         Ok(lane)
@@ -245,7 +248,8 @@ impl Reservations {
 
     /// Takes out what happened to the reservations since the last call, as far as
     /// [`Settings::event_room`] gave room for it: of each the slots, as [`punctual_trace::slots`] tells
-    /// them. Of a time constraint nothing is told. Those of one CPU come in the order of their instants.
+    /// them. Those of one CPU come in the order of their instants. Jobs of time constraints have numbers
+    /// of their own; what was asked for is told by [`drain_all`](Self::drain_all) alone.
     ///
     /// ```no_run
     /// use punctual_runtime::reservation::{Reservations, Settings};
@@ -256,15 +260,48 @@ impl Reservations {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn drain(&self, mut take: impl FnMut(Event)) {
-        for lane in self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            locked(lane).drain(&mut take);
-        }
+        self.drain_all(|told| match told {
+            Told::Event(event) => take(event),
+            Told::Asked { .. } => {}
+        });
     }
 
-    /// Events dropped so far because nobody drained them in time.
+    /// The same, and the time constraints that threads of this process asked for
+    /// ([`punctual_trace::constraint`]), each before the events of its job.
+    ///
+    /// ```no_run
+    /// use punctual_runtime::reservation::{Reservations, Settings, Told};
+    ///
+    /// let reservations = Reservations::with(Settings::default().with_event_room(1 << 14))?;
+    /// reservations.drain_all(|told| match told {
+    ///     Told::Asked { thread, asked } => {
+    ///         println!("{thread} asked for {}: {}", asked.estimate, asked.answer.word());
+    ///     }
+    ///     Told::Event(event) => println!("{:?} at {}", event.kind, event.at),
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn drain_all(&self, mut take: impl FnMut(Told)) {
+        let mut events = Vec::new();
+        for lane in self.lanes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            locked(lane).drain(&mut |event| events.push(event));
+        }
+        // After the events: what they are about had been asked for by then.
+        for (thread, asked) in self.asked.take() {
+            take(Told::Asked { thread, asked });
+        }
+        events.into_iter().map(Told::Event).for_each(take);
+    }
+
+    /// Events, and requests for time constraints, that were dropped so far because nobody took them in
+    /// time.
     pub fn events_lost(&self) -> u64 {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.iter().map(|lane| locked(lane).events_lost()).sum()
+        lanes.iter().map(|lane| locked(lane).events_lost()).sum::<u64>() + self.asked.lost()
+    }
+
+    pub(super) fn asked(&self) -> &Log {
+        &self.asked
     }
 
     /// What the slots take of each CPU that has a timetable, in millionths, switches included.

@@ -1,5 +1,7 @@
 //! What a stretch of a job's time was spent on.
 
+use alloc::format;
+use alloc::string::{String, ToString};
 use core::fmt;
 
 use crate::kernel::{Interrupt, Seen, softirq_name};
@@ -66,6 +68,26 @@ impl Spent {
             Self::Stolen => "stolen",
             Self::Switching => "switching",
             Self::Unknown => "unknown",
+        }
+    }
+
+    /// A clause for what causes of many jobs are added up with: threads by their names, not their
+    /// numbers, and a sleep without who ended it.
+    ///
+    /// ```
+    /// use punctual_trace::cause::Spent;
+    ///
+    /// let blocked = Spent::Blocked { syscall: Some(202), uninterruptible: false, waker: None };
+    /// assert_eq!(blocked.in_general(), "it slept in system call 202");
+    /// ```
+    pub fn in_general(&self) -> String {
+        match self {
+            Self::Other(Seen { comm, class, .. }) => format!("{comm} ({class}) ran instead"),
+            Self::Blocked { syscall: Some(number), .. } => {
+                format!("it slept in system call {number}")
+            }
+            Self::Blocked { .. } => "it slept".into(),
+            other => other.to_string(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What is known of one subject, and whether an event can follow what was seen of it.
 
-use punctual_model::{Duration, Instant, JobId};
+use alloc::collections::BTreeMap;
+
+use punctual_model::{Duration, Instant, JobId, Service};
 
 use crate::event::Event;
 use crate::subject::Promise;
@@ -20,8 +22,29 @@ pub(super) struct Account {
     pub(super) max_tardiness: Duration,
     pub(super) too_early: u64,
     pub(super) contradiction: Option<Instant>,
+    /// Time constraints that were granted and are not over, by their jobs' numbers.
+    pub(super) granted: BTreeMap<u64, Granted>,
+    /// At least one was granted.
+    pub(super) was_granted: bool,
+    pub(super) refused: u64,
     /// Events were lost: the next may be of a job whose beginning was not seen.
     pub(super) blind: bool,
+}
+
+/// When a job is due: never before its release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) release: Instant,
+    pub(super) deadline: Instant,
+    pub(super) wcet: Option<Service>,
+}
+
+/// A time constraint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Granted {
+    pub(super) start: Instant,
+    pub(super) estimate: Service,
+    pub(super) deadline: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +55,16 @@ pub(super) struct Begun {
 }
 
 impl Account {
+    /// When this job is due, if that was promised.
+    pub(super) fn due(&self, job: JobId, release: Instant) -> Option<Due> {
+        if let Some(granted) = self.granted.get(&job.index) {
+            let Granted { start, estimate, deadline } = *granted;
+            return Some(Due { release: start, deadline, wcet: Some(estimate) });
+        }
+        let deadline = release.saturating_add(self.promise.relative_deadline?);
+        Some(Due { release, deadline, wcet: self.promise.wcet })
+    }
+
     /// A job of this release is spoken of for the first time, unless it is the newest.
     pub(super) fn released(&mut self, job: JobId, release: Instant) {
         if let Some((newest, before)) = self.newest {

@@ -13,9 +13,10 @@ use core::fmt;
 
 use punctual_model::{Backlog, Duration, Instant, JobId};
 
-use account::{Account, Begun};
+use account::{Account, Begun, Due, Granted};
 
 use crate::cause::LateJob;
+use crate::constraint::{Answer, Asked};
 use crate::event::{Event, Kind, Sink};
 use crate::subject::{Promise, Subject};
 
@@ -91,6 +92,8 @@ pub struct Judged {
     /// Jobs released sooner after the one before than the promised period: the subject broke its own
     /// word.
     pub too_early: u64,
+    /// Time constraints that were asked for and not granted: no promise, so none is broken.
+    pub refused: u64,
 }
 
 /// Takes the events of a run and judges at its end.
@@ -132,12 +135,29 @@ impl Checker {
         self.account(number).promise = subject.promise;
     }
 
+    /// A time constraint was asked for, whose deadline comes after its start if it was granted. Of one that was granted the events of its job follow; one of
+    /// which none do was not ended.
+    pub fn asked(&mut self, asked: &Asked) {
+        let Asked { job, start, estimate, deadline, answer, .. } = *asked;
+        let account = self.account(job.task);
+        match answer {
+            Answer::Refused { .. } => account.refused = account.refused.saturating_add(1),
+            Answer::Granted => {
+                account.was_granted = true;
+                account.released(job, start);
+                account.granted.insert(job.index, Granted { start, estimate, deadline });
+            }
+        }
+    }
+
     /// So many events are missing here.
     pub fn lost(&mut self, events: u64) {
         self.lost = self.lost.saturating_add(events);
         for account in self.of.values_mut() {
             account.blind = true;
             account.begun = None;
+            // Whether they were ended nobody can say.
+            account.granted.clear();
         }
     }
 
@@ -165,6 +185,10 @@ impl Checker {
             if let Some(Begun { job, release, .. }) = self.account(number).begun.take() {
                 self.over(number, job, release, at);
             }
+            while let Some((&index, granted)) = self.account(number).granted.first_key_value() {
+                let start = granted.start;
+                self.over(number, JobId { task: number, index }, start, at);
+            }
         }
         self.end = Some(at);
     }
@@ -175,7 +199,7 @@ impl Checker {
         let account = self.of.get(&number).unwrap_or(&nothing);
         let verdict = if account.late > 0 {
             Verdict::Broken
-        } else if account.promise.relative_deadline.is_none() {
+        } else if account.promise.relative_deadline.is_none() && !account.was_granted {
             Verdict::NotJudgeable(Why::NoPromise)
         } else if let Some(at) = account.contradiction {
             Verdict::NotJudgeable(Why::Contradiction { at })
@@ -195,6 +219,7 @@ impl Checker {
             first_late: account.first_late,
             max_tardiness: account.max_tardiness,
             too_early: account.too_early,
+            refused: account.refused,
         }
     }
 
@@ -215,10 +240,9 @@ impl Checker {
     /// A job will do no more; it is late if that is after its absolute deadline.
     fn over(&mut self, number: u32, job: JobId, release: Instant, end: Instant) {
         let account = self.account(number);
-        let Some(relative_deadline) = account.promise.relative_deadline else {
-            return;
-        };
-        let absolute_deadline = release.saturating_add(relative_deadline);
+        let Some(due) = account.due(job, release) else { return };
+        let Due { release, deadline: absolute_deadline, wcet } = due;
+        account.granted.remove(&job.index);
         if end <= absolute_deadline {
             return;
         }
@@ -226,7 +250,6 @@ impl Checker {
         account.first_late.get_or_insert(job);
         let tardiness = end.saturating_since(absolute_deadline);
         account.max_tardiness = account.max_tardiness.max(tardiness);
-        let wcet = account.promise.wcet;
         self.late.push(LateJob { job, release, absolute_deadline, end, wcet });
     }
 }
@@ -261,8 +284,7 @@ impl Sink for Checker {
                 account.begun = None;
                 // Ended at its deadline exactly, it is not complete by then.
                 let end = if kind == Kind::Contained { Instant::MAX } else { at };
-                let relative_deadline = account.promise.relative_deadline;
-                let deadline = relative_deadline.map(|by| release.saturating_add(by));
+                let deadline = account.due(job, release).map(|due| due.deadline);
                 if deadline.is_some_and(|deadline| end >= deadline) {
                     let end =
                         at.max(deadline.unwrap_or(at)).saturating_add(Duration::from_nanos(1));

@@ -3,10 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use punctual_model::{Duration, Instant, Service};
+use punctual_model::{Duration, Instant, JobId, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Verdict;
+use crate::constraint::{Answer, Asked};
 use crate::event::Event;
 use crate::subject::{Promise, Subject, SubjectKind};
 
@@ -21,6 +22,8 @@ pub enum Block {
     Events(Vec<Event>),
     /// Events were lost.
     Lost(Lost),
+    /// A time constraint was asked for; the events of its job follow, if it was granted.
+    Asked(Asked),
     /// Why a job was late, as the kernel's evidence had it.
     Verdict(Verdict),
     /// The run ended at this instant and the trace is whole.
@@ -106,5 +109,53 @@ impl WireSubject {
         };
         let Self { name, kind, thread, cpu, .. } = self;
         Block::Subject(self.number, Subject { name, kind, promise, thread, cpu })
+    }
+}
+
+/// A time constraint in the wire format.
+#[derive(Serialize, Deserialize)]
+pub(super) struct WireAsked {
+    task: u32,
+    index: u64,
+    at_ns: u64,
+    start_ns: u64,
+    estimate_ns: u64,
+    deadline_ns: u64,
+    /// None: granted.
+    largest_estimate_ns: Option<u64>,
+}
+
+impl WireAsked {
+    pub(super) fn of(asked: &Asked) -> Self {
+        Self {
+            task: asked.job.task,
+            index: asked.job.index,
+            at_ns: asked.at.as_nanos(),
+            start_ns: asked.start.as_nanos(),
+            estimate_ns: asked.estimate.as_nanos(),
+            deadline_ns: asked.deadline.as_nanos(),
+            largest_estimate_ns: match asked.answer {
+                Answer::Granted => None,
+                Answer::Refused { largest_estimate } => Some(largest_estimate.as_nanos()),
+            },
+        }
+    }
+
+    /// None: nobody grants what is due before it begins.
+    pub(super) fn block(self) -> Option<Block> {
+        let is_granted = self.largest_estimate_ns.is_none();
+        if is_granted && self.deadline_ns <= self.start_ns {
+            return None;
+        }
+        let at = Instant::from_nanos;
+        let refused = |nanos| Answer::Refused { largest_estimate: Service::from_nanos(nanos) };
+        Some(Block::Asked(Asked {
+            at: at(self.at_ns),
+            job: JobId { task: self.task, index: self.index },
+            start: at(self.start_ns),
+            estimate: Service::from_nanos(self.estimate_ns),
+            deadline: at(self.deadline_ns),
+            answer: self.largest_estimate_ns.map_or(Answer::Granted, refused),
+        }))
     }
 }

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::cause::{LateJob, Share, Spent, Throttler, Verdict};
+use crate::constraint::{Answer, Asked};
 use crate::event::{Event, Kind};
 use crate::kernel::{Class, Interrupt, Seen};
 use crate::subject::{Promise, Subject, SubjectKind};
@@ -121,6 +122,19 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
         writer.verdict(&verdict);
         blocks.push(Block::Verdict(verdict));
     }
+    let refused = Answer::Refused { largest_estimate: Service::from_micros(3) };
+    for (index, answer) in [(0, Answer::Granted), (u64::MAX, refused)] {
+        let asked = Asked {
+            at: Instant::from_nanos(4),
+            job: JobId { task: 7, index },
+            start: Instant::from_nanos(5),
+            estimate: Service::from_micros(8),
+            deadline: Instant::MAX,
+            answer,
+        };
+        writer.asked(&asked);
+        blocks.push(Block::Asked(asked));
+    }
     writer.end(Instant::MAX);
     blocks.push(Block::End(Instant::MAX));
     (blocks, writer.take())
@@ -190,7 +204,7 @@ fn rubbish_is_refused_and_lies_about_lengths_cost_no_memory() {
         let _ = read(&rubbish);
         // Whole blocks of rubbish: the check sum holds, the contents do not.
         rubbish.truncate(300);
-        for kind in 0..8 {
+        for kind in 0..9 {
             let mut file = Writer::new(&Run::default()).take();
             frame::append(&mut file, kind, |out| out.extend_from_slice(&rubbish));
             let _ = read(&file);

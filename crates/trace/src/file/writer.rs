@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 
 use punctual_model::Instant;
 
-use super::block::{Lost, Run, WireSubject};
+use super::block::{Lost, Run, WireAsked, WireSubject};
 use super::verdict::WireVerdict;
 use super::{events, frame};
 use crate::cause::Verdict;
+use crate::constraint::Asked;
 use crate::event::Event;
 use crate::subject::Subject;
 
@@ -19,6 +20,7 @@ pub(super) const EVENTS: u8 = 3;
 pub(super) const LOST: u8 = 4;
 pub(super) const END: u8 = 5;
 pub(super) const VERDICT: u8 = 6;
+pub(super) const ASKED: u8 = 7;
 
 /// Collects bytes to append to the file.
 ///
@@ -82,6 +84,11 @@ impl Writer {
     /// So many events were lost since the last block.
     pub fn lost(&mut self, lost: Lost) {
         frame::append(&mut self.out, LOST, |out| put(out, &lost));
+    }
+
+    /// A time constraint was asked for; to be said before the events of its job.
+    pub fn asked(&mut self, asked: &Asked) {
+        frame::append(&mut self.out, ASKED, |out| put(out, &WireAsked::of(asked)));
     }
 
     /// Why a job of a subject was late. Beyond some thousands the smallest causes are left out.

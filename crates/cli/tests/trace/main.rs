@@ -1,7 +1,10 @@
 //! Trace files from end to end: written by simulate, demo and run, judged by why, read back from every
 //! export.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod constraints;
+mod perfetto;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -172,33 +175,8 @@ fn every_export_reads_back() {
         }
     }
     assert_eq!((wakeups, responses), (count("start"), count("complete")));
-
-    let page: Value = serde_json::from_str(&export(&path, "perfetto")).expect("JSON");
-    let shown = page["traceEvents"].as_array().expect("a list");
-    let of = |ph: &str, cat: &str| {
-        shown.iter().filter(|event| event["ph"] == ph && event["cat"] == cat).count() as u64
-    };
-    assert_eq!(of("X", "job"), count("give-way") + count("complete"));
-    assert_eq!((of("s", "release"), of("f", "release")), (count("start"), count("start")));
-    assert_eq!(of("i", "deadline"), count("start"));
-    let late = why(&path).1.iter().filter(|line| line["late"].is_object()).count() as u64;
-    assert_eq!((of("b", "late"), of("e", "late")), (late, late));
-    let first = shown.iter().find(|event| event["ph"] == "b").expect("a late job");
-    assert_eq!(first["args"]["causes"][0]["text"], "first ran instead");
-    // Every flow begins and ends in a slice.
-    for event in shown.iter().filter(|event| event["ph"] == "s" || event["ph"] == "f") {
-        let encloses = |slice: &&Value| {
-            let begin = slice["ts"].as_f64().expect("a time");
-            let end = begin + slice["dur"].as_f64().expect("a length");
-            let at = event["ts"].as_f64().expect("a time");
-            slice["tid"] == event["tid"] && begin <= at && at <= end
-        };
-        let slices = shown.iter().filter(|slice| slice["ph"] == "X");
-        assert!(slices.filter(encloses).count() > 0, "{event}");
-    }
 }
 
-/// Base64 (RFC 4648), as the log has its histograms.
 fn decoded(text: &str) -> Vec<u8> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',

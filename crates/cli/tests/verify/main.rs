@@ -1,5 +1,7 @@
 //! `punctual verify`, as a person types it. The programs are this test program again.
 
+mod broker;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -94,6 +96,21 @@ fn a_program_that_needs_more_than_it_said_breaks_the_promise() {
     assert!(matches!(cases[1].status, TestCaseStatus::NonSuccess { .. }), "{cases:#?}");
 }
 
+/// Whether a verdict agrees with the numbers beside it, whatever the machine made of the run.
+fn agrees(one: &Value) {
+    let late = one["late"].as_u64().expect("a number");
+    let verdict = if late > 0 { "broken" } else { "kept" };
+    assert_eq!(one["verdict"], verdict, "{one:#}");
+}
+
+fn judged(output: &Output) -> Value {
+    let page: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(output)));
+    let broken = page["broken"].as_bool().expect("a truth");
+    assert_eq!(output.status.code(), Some(i32::from(broken)), "{page:#}");
+    page
+}
+
 /// What of it is late depends on what else the machine does: the parts must agree.
 #[test]
 fn upcalls_and_programs_run_together_and_the_answer_agrees_with_the_exit_code() {
@@ -107,20 +124,89 @@ fn upcalls_and_programs_run_together_and_the_answer_agrees_with_the_exit_code() 
     if skipped(&output) {
         return;
     }
-    let page: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
-    for (name, least) in [("run modest", 20), ("codec", 10)] {
+    let page = judged(&output);
+    for (name, least, evidence) in [
+        ("run modest", 20, "program"),
+        ("codec", 10, "synthetic work"),
+        ("control", 10, "synthetic work"),
+    ] {
         let one = promise(&page, name);
         assert!(one["jobs"].as_u64() >= Some(least), "{one:#}");
-        let late = one["late"].as_u64().expect("a number");
-        let verdict = if late > 0 { "broken" } else { "kept" };
-        assert_eq!(one["verdict"], verdict, "{one:#}");
+        assert_eq!(one["evidence"], serde_json::json!([evidence]), "{one:#}");
+        agrees(one);
     }
-    for name in ["ordinary", "control"] {
-        assert_eq!(promise(&page, name)["verdict"], "not judgeable", "{page:#}");
+    assert_eq!(promise(&page, "admission")["evidence"], serde_json::json!(["admission"]));
+    let ordinary = promise(&page, "ordinary");
+    assert_eq!(
+        (&ordinary["verdict"], &ordinary["evidence"]),
+        (&"not judgeable".into(), &Value::Array(vec![]))
+    );
+}
+
+/// A stream is an upcall and a channel; the trace of the run says the same to who reads it.
+#[test]
+fn streams_and_channels_are_tried_and_the_trace_tells_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (junit, trace) = (folder.path().join("junit.xml"), folder.path().join("a.ptrace"));
+    let path = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let contract = "[sending]\nbandwidth = \"160mbit/s\"\nstartup = \"40us\"\n\
+        packet = \"4KiB\"\npackets_per_block = 2\n\
+        [sending.costs]\nswitch = \"10us\"\ncache = \"15us\"\nfirst_packet = \"60us\"\n\
+        packet = \"40us\"\nlink_scheduling = \"10us\"\n\
+        [[stream]]\nname = \"camera\"\nclass = \"continuous-media\"\nframe_rate = \"25/s\"\n\
+        frame_size = \"24KiB\"\ndelay = \"200ms\"\ntime_per_pdu = \"50us\"\n\
+        [[channel]]\nname = \"voice\"\nmax_message = \"160B\"\nmin_inter_arrival = \"20ms\"\n\
+        max_burst = 3\ndelay_bound = \"150ms\"\n\
+        [[channel]]\nname = \"heard\"\ndirection = \"receive\"\nlisten = \"127.0.0.1:40960\"\n\
+        max_message = \"160B\"\nmin_inter_arrival = \"20ms\"\ndelay_bound = \"150ms\"\n";
+    let arguments = ["--for", "2s", "--json", "--junit", &path(&junit), "--trace", &path(&trace)];
+    let output = verify(folder.path(), contract, &arguments);
+    if skipped(&output) {
+        return;
     }
-    let broken = page["broken"].as_bool().expect("a truth");
-    assert_eq!(output.status.code(), Some(i32::from(broken)), "{page:#}");
+    let page = judged(&output);
+    let voice = promise(&page, "voice");
+    assert_eq!(voice["evidence"], serde_json::json!(["emulated link"]));
+    assert!(voice["jobs"].as_u64() >= Some(20), "{voice:#}");
+    agrees(voice);
+    let camera = promise(&page, "camera");
+    assert_eq!(camera["evidence"], serde_json::json!(["synthetic work", "emulated link"]));
+    assert!(camera["jobs"].as_u64() >= Some(40), "both of its parts: {camera:#}");
+    agrees(camera);
+    assert_eq!(promise(&page, "heard")["verdict"], "not judgeable");
+    let xml = fs::read_to_string(&junit).expect("written");
+    assert!(xml.contains("emulated link: messages of the largest size"), "{xml}");
+
+    let why = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .args(["why", "--json", &path(&trace)])
+        .output()
+        .expect("punctual runs");
+    let end = String::from_utf8_lossy(&why.stdout);
+    let end: Value = serde_json::from_str(end.lines().last().expect("the end")).expect("JSON");
+    assert_eq!((&end["has_end"], &end["events_lost"]), (&true.into(), &0.into()), "{end:#}");
+    for (name, kind) in [("camera", "upcall"), ("camera.channel", "channel"), ("voice", "channel")]
+    {
+        let all = end["threads"].as_array().expect("subjects");
+        let told = all.iter().any(|one| {
+            one["thread"] == name && one["kind"] == kind && one["complete"].as_u64() >= Some(20)
+        });
+        assert!(told, "{kind} {name}: {end:#}");
+    }
+}
+
+#[test]
+fn only_programs_leaves_what_has_none_unjudged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let contract =
+        command("modest", 1) + "[[task]]\nname = \"control\"\nperiod = \"50ms\"\nwcet = \"1ms\"\n";
+    let output = verify(folder.path(), &contract, &["--for", "1s", "--json", "--only-programs"]);
+    if skipped(&output) {
+        return;
+    }
+    let page = judged(&output);
+    agrees(promise(&page, "run modest"));
+    let control = promise(&page, "control");
+    assert_eq!((&control["verdict"], &control["jobs"]), (&"not judgeable".into(), &0.into()));
 }
 
 #[test]

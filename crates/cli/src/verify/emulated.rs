@@ -1,0 +1,240 @@
+//! The channels of a contract, through the sender's thread to an emulated link: messages as they are
+//! declared, which nobody receives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use punctual_channel::account::{Account, Recorder, Verdict};
+use punctual_channel::client::{Geometry, Sending};
+use punctual_channel::rings::server;
+use punctual_channel::server::events::Events;
+use punctual_channel::server::sender::Opening;
+use punctual_channel::server::sender::thread::{SenderThread, Setup};
+use punctual_channel::transport::{NullDevice, Wire};
+use punctual_linux::clock;
+use punctual_linux::pass::Bell;
+use punctual_linux::sched::{self, Class};
+use punctual_model::channel::{Channel, Framing, SenderSpec};
+use punctual_model::{Contract, Duration, Instant, Rank};
+use punctual_observe::Session;
+use punctual_policy::link::ServiceOrder;
+use punctual_policy::outlet::{Promise as Promised, Terms};
+use punctual_ring::spsc::Consumer;
+use punctual_runtime::ceiling::GUARD;
+use punctual_trace::{Event, Promise, Subject, SubjectKind};
+
+use super::declared::Undriven;
+use super::promises::{Became, Outcome, broken};
+use super::sources::{Source, send_all};
+
+/// Events that wait to be taken: a second of 65,536 messages.
+const EVENTS: usize = 1 << 17;
+
+/// After its sources have stopped, what is inside may take so long beyond the longest delay bound.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether all has left.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// From here on the first messages come, when all is there.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// A sender's thread, and who feeds it.
+pub(super) struct Emulated {
+    _thread: SenderThread,
+    sources: Option<JoinHandle<Vec<Source>>>,
+    stop: Arc<AtomicBool>,
+    events: Consumer<Event>,
+    lost: u64,
+    channels: Vec<Carried>,
+    longest: Duration,
+}
+
+struct Carried {
+    name: String,
+    /// In the session.
+    number: u32,
+    account: Arc<Account>,
+}
+
+/// What runs, if anything does, and what does not.
+pub(super) type Started = (Option<Emulated>, Vec<Undriven>);
+
+impl Emulated {
+    /// Sends on the channels of a contract, whose streams were expanded, that `wanted` names.
+    pub(super) fn start(
+        contract: &Contract,
+        wanted: impl Fn(&str) -> bool,
+        session: &mut Session,
+    ) -> Started {
+        let channels = contract.channels.iter().filter(|channel| wanted(channel.name()));
+        let channels: Vec<&Channel> = channels.collect();
+        let (Some(spec), false) = (contract.sender, channels.is_empty()) else {
+            return (None, Vec::new());
+        };
+        match Self::open(contract, spec, &channels, session) {
+            Ok((emulated, not)) => (Some(emulated), not),
+            Err(why) => {
+                let not = |channel: &&Channel| Undriven {
+                    name: channel.name().to_owned(),
+                    why: format!("the sender of channels cannot be started: {why}"),
+                };
+                (None, channels.iter().map(not).collect())
+            }
+        }
+    }
+
+    fn open(
+        contract: &Contract,
+        spec: SenderSpec,
+        channels: &[&Channel],
+        session: &mut Session,
+    ) -> Result<(Self, Vec<Undriven>), String> {
+        let room = u32::try_from(channels.len()).map_err(|why| why.to_string())?;
+        let (tells, events) = Events::new(EVENTS);
+        // The sender itself keeps to the link's times; behind it is room for everything.
+        let device = NullDevice::new(spec.link, u32::MAX, Duration::MAX, ());
+        let mut thread = SenderThread::start(Setup {
+            link: spec.link,
+            cut: spec.packetisation,
+            order: ServiceOrder::Deadline,
+            room,
+            wire: Wire::Null(device),
+            events: Some(tells),
+        })
+        .map_err(|why| why.to_string())?;
+        let tid = thread.tid();
+        // As the broker has it: above upcalls.
+        sched::set(tid, Class::Fifo { priority: GUARD + 1 }).map_err(|why| why.to_string())?;
+        let (mut carried, mut sources, mut not) = (Vec::new(), Vec::new(), Vec::new());
+        let first = clock::now() + LEAD;
+        for channel in channels {
+            let key = carried.len() as u32;
+            match attach(contract, spec, channel, key, &mut thread) {
+                Ok((sending, account)) => {
+                    let number = session.add(Subject {
+                        promise: Promise {
+                            period: Some(channel.arrivals().min_inter_arrival()),
+                            relative_deadline: Some(channel.delay_bound()),
+                            wcet: None,
+                        },
+                        thread: u32::try_from(tid.as_raw()).ok(),
+                        ..Subject::new(channel.name(), SubjectKind::Channel)
+                    });
+                    carried.push(Carried { name: channel.name().to_owned(), number, account });
+                    sources.push(Source::new(sending, channel.arrivals(), first));
+                }
+                Err(why) => not.push(Undriven { name: channel.name().to_owned(), why }),
+            }
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let sources = std::thread::Builder::new()
+            .name("sources".into())
+            .spawn({
+                let stop = Arc::clone(&stop);
+                move || send_all(sources, &stop)
+            })
+            .map_err(|why| why.to_string())?;
+        let longest = channels.iter().map(|channel| channel.delay_bound()).max();
+        let longest = longest.unwrap_or_default();
+        let sources = Some(sources);
+        let channels = carried;
+        Ok((Self { _thread: thread, sources, stop, events, lost: 0, channels, longest }, not))
+    }
+
+    /// What happened since the last call.
+    pub(super) fn tell(&mut self, session: &mut Session) {
+        while let Some(mut event) = self.events.pop() {
+            if let Some(channel) = self.channels.get(event.job.task as usize) {
+                event.job.task = channel.number;
+                session.record(event);
+            }
+        }
+        let lost = self.events.lost();
+        if lost > self.lost {
+            session.lost(lost - self.lost);
+            self.lost = lost;
+        }
+    }
+
+    /// No more messages; of each channel, when what was inside has left or is overdue, its number in
+    /// the session and what became of it.
+    pub(super) fn stop(mut self, session: &mut Session) -> Vec<(String, u32, Outcome)> {
+        self.stop.store(true, Ordering::Relaxed);
+        // It does not panic; if it did, it said so then, and what it had is gone.
+        let sources = self.sources.take().and_then(|sources| sources.join().ok());
+        let mut sources = sources.unwrap_or_default();
+        let until = clock::now().saturating_add(self.longest).saturating_add(LEAVING);
+        while sources.iter_mut().any(|source| source.unreleased() > 0) && clock::now() < until {
+            self.tell(session);
+            clock::sleep(LOOK);
+        }
+        self.tell(session);
+        let now = clock::now();
+        let outcome = |one: &Carried| (one.name.clone(), one.number, outcome(&one.account, now));
+        let all = self.channels.iter().map(outcome).collect();
+        // With their bells closed the channels would end before they are judged.
+        drop(sources);
+        all
+    }
+}
+
+/// Opens a channel: its client's end, and its books.
+fn attach(
+    contract: &Contract,
+    spec: SenderSpec,
+    channel: &Channel,
+    key: u32,
+    thread: &mut SenderThread,
+) -> Result<(Sending, Arc<Account>), String> {
+    let (arrivals, delay_bound) = (channel.arrivals(), channel.delay_bound());
+    let route = contract.routes.iter().find(|route| route.channel == channel.name());
+    let packet_bytes = spec.packetisation.packet_bytes();
+    let framing = route.map(|route| route.framing);
+    let framing = framing.unwrap_or(Framing::of(arrivals.max_message(), packet_bytes));
+    let framing = match framing {
+        // One that is no datagram of this link goes in pieces.
+        Framing::Datagram if arrivals.max_message() > packet_bytes => Framing::Fragments,
+        framing => framing,
+    };
+    // A burst, what waits for its logical arrival, and one being written.
+    let inside = (delay_bound / arrivals.min_inter_arrival()).saturating_add(2);
+    let slots = u64::from(arrivals.max_burst()).saturating_add(inside).next_power_of_two();
+    let slots = u32::try_from(slots.min(u64::from(Geometry::MAX_SLOTS))).unwrap_or(1);
+    let geometry = Geometry::new(slots, arrivals.max_message()).map_err(|why| why.to_string())?;
+    let (sending, passed) = Sending::create(geometry).map_err(|why| why.to_string())?;
+    let takes = server::takes(passed.frames, passed.page, geometry);
+    let recorder = Recorder::new(Some(delay_bound));
+    let account = Arc::clone(recorder.account());
+    let opening = Opening {
+        terms: Terms {
+            arrivals,
+            // Deadlines decide, not ranks.
+            promise: Promised::RealTime { rank: Rank(0), delay_bound },
+            too_early: route.map(|route| route.too_early).unwrap_or_default(),
+        },
+        framing,
+        number: key,
+        takes: takes.map_err(|why| why.to_string())?,
+        bell: Bell::of(passed.bell).map_err(|why| why.to_string())?,
+        recorder,
+    };
+    let policing = route.map(|route| route.policing).unwrap_or_default();
+    thread.open_policed(key, opening, policing, None).map_err(|why| why.to_string())?;
+    Ok((sending, account))
+}
+
+/// By the channel's own books.
+fn outcome(account: &Account, now: Instant) -> Outcome {
+    let seen = account.snapshot();
+    let worst = seen.worst_lateness_nanos.unwrap_or(0).max(0).cast_unsigned();
+    let verdict = seen.verdict(now);
+    let became = match verdict {
+        Verdict::Kept => Became::Kept,
+        Verdict::Broken(_) => Became::Broken(broken(&verdict.to_string())),
+        Verdict::NotJudgeable(_) => Became::NotJudgeable(verdict.to_string()),
+    };
+    let (jobs, late) = (seen.sent, seen.late);
+    Outcome { became, jobs, late, max_tardiness: Duration::from_nanos(worst) }
+}

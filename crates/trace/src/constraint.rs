@@ -1,0 +1,228 @@
+//! One-shot time constraints, told as events: this much work, not before, by then.
+//!
+//! Of one that is accepted a job is told: released at its start, due at its deadline, complete when its
+//! thread ends it. (The soft modem study, §2: Rialto/NT's time constraints.) What became of the time that
+//! was promised is told beside it: the job starts or goes on where it is given the CPU, gives way where
+//! that ends, and is throttled where its estimate is used up or its deadline has come; how much of the
+//! estimate was left then says whether it asked for too little or was given too little.
+
+use punctual_model::{Duration, Instant, JobId, Service};
+
+use crate::event::{Event, Kind, Sink};
+
+/// A request, and the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// When it was answered.
+    pub at: Instant,
+    /// Who asked, and which of its requests it is; of a job's events if it was granted.
+    pub job: JobId,
+    /// Not before this.
+    pub start: Instant,
+    /// So much work.
+    pub estimate: Service,
+    /// By then: later than its start, if it was granted.
+    pub deadline: Instant,
+    /// What it was told.
+    pub answer: Answer,
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is promised.
+    Granted,
+    /// It is not.
+    Refused {
+        /// The most that would have been promised between the same instants.
+        largest_estimate: Service,
+    },
+}
+
+impl Answer {
+    /// One word for it: tables and exports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Refused { .. } => "refused",
+        }
+    }
+}
+
+/// What an accepted one is given. Call order: [`begins`](Self::begins) and [`ends`](Self::ends) in turn,
+/// with instants that do not go back; [`done`](Self::done) at last. Nothing is allocated.
+///
+/// ```
+/// use punctual_model::{Instant, JobId, Service};
+/// use punctual_trace::constraint::{Answer, Asked, Given};
+/// use punctual_trace::{Event, Kind};
+///
+/// let at = Instant::from_nanos;
+/// let asked = Asked {
+///     at: at(0),
+///     job: JobId { task: 3, index: 0 },
+///     start: at(10),
+///     estimate: Service::from_nanos(20),
+///     deadline: at(90),
+///     answer: Answer::Granted,
+/// };
+/// let mut events: Vec<Event> = Vec::new();
+/// let mut given = Given::new(asked);
+/// given.begins(at(15), &mut events);
+/// given.done(at(30), &mut events);
+/// let kinds: Vec<Kind> = events.iter().map(|event| event.kind).collect();
+/// assert_eq!(kinds, [Kind::Start, Kind::Complete]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    asked: Asked,
+    left: Duration,
+    /// Since when it has the CPU, if it has.
+    since: Option<Instant>,
+    has_begun: bool,
+    is_throttled: bool,
+    is_done: bool,
+    newest: Instant,
+}
+
+impl Given {
+    /// Nothing so far.
+    pub fn new(asked: Asked) -> Self {
+        let (left, newest) = (asked.estimate.at_full_speed(), asked.start);
+        let (has_begun, is_throttled, is_done) = (false, false, false);
+        Self { asked, left, since: None, has_begun, is_throttled, is_done, newest }
+    }
+
+    /// It is given the CPU from `now` on.
+    pub fn begins(&mut self, now: Instant, sink: &mut impl Sink) {
+        if self.is_done || self.since.is_some() {
+            return;
+        }
+        let now = now.max(self.newest);
+        self.runs(now, sink);
+        self.since = Some(now);
+    }
+
+    /// It is given it no more, for a while or for good.
+    pub fn ends(&mut self, now: Instant, sink: &mut impl Sink) {
+        let Some(since) = self.since.take().filter(|_| !self.is_done) else { return };
+        let now = now.max(self.newest);
+        self.left = self.left.saturating_sub(now.saturating_since(since));
+        self.tell(now, Kind::GiveWay, sink);
+        if self.left.is_zero() || now >= self.asked.deadline {
+            self.is_throttled = true;
+            let left = self.left.as_full_service();
+            self.tell(now, Kind::Throttle { left }, sink);
+        }
+    }
+
+    /// Its thread has ended it. Where it had no CPU of ours by then, it ran as an ordinary one.
+    pub fn done(&mut self, now: Instant, sink: &mut impl Sink) {
+        if self.is_done {
+            return;
+        }
+        let now = now.max(self.newest);
+        if self.since.is_none() {
+            self.runs(now, sink);
+        }
+        self.tell(now, Kind::Complete, sink);
+        self.is_done = true;
+    }
+
+    fn runs(&mut self, now: Instant, sink: &mut impl Sink) {
+        if core::mem::replace(&mut self.is_throttled, false) {
+            self.tell(now, Kind::Unthrottle, sink);
+        }
+        let kind = if self.has_begun { Kind::Resume } else { Kind::Start };
+        self.has_begun = true;
+        self.tell(now, kind, sink);
+    }
+
+    fn tell(&mut self, at: Instant, kind: Kind, sink: &mut impl Sink) {
+        let Asked { job, start: release, .. } = self.asked;
+        sink.record(Event { at, job, release, kind });
+        self.newest = at;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Checker, Judged, Verdict};
+    use crate::{Subject, SubjectKind};
+    use alloc::vec::Vec;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn asked(index: u64, answer: Answer) -> Asked {
+        let job = JobId { task: 2, index };
+        let start = at(100 * index);
+        let deadline = start + Duration::from_nanos(50);
+        Asked { at: start, job, start, estimate: Service::from_nanos(20), deadline, answer }
+    }
+
+    fn judged(asked: &[Asked], events: &[Event], end: u64) -> Judged {
+        let mut checker = Checker::new();
+        checker.subject(2, &Subject::new("a thread", SubjectKind::Constraint));
+        asked.iter().for_each(|one| checker.asked(one));
+        events.iter().for_each(|event| checker.record(*event));
+        checker.end(at(end));
+        checker.judge(2)
+    }
+
+    #[test]
+    fn given_its_time_and_ended_by_its_deadline_it_is_kept() {
+        let one = asked(0, Answer::Granted);
+        let mut given = Given::new(one);
+        let mut events: Vec<Event> = Vec::new();
+        given.begins(at(5), &mut events);
+        given.ends(at(15), &mut events);
+        given.begins(at(30), &mut events);
+        given.done(at(40), &mut events);
+        given.ends(at(41), &mut events);
+        let kinds: Vec<Kind> = events.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [Kind::Start, Kind::GiveWay, Kind::Resume, Kind::Complete]);
+        let judged = judged(&[one], &events, 200);
+        assert_eq!((judged.verdict, judged.complete, judged.late), (Verdict::Kept, 1, 0));
+    }
+
+    /// Whose fault it is shows in what was left.
+    #[test]
+    fn too_small_an_estimate_and_too_little_time_are_told_apart() {
+        for (slices, left) in
+            [(&[(5, 25)][..], Some(0)), (&[(5, 15), (45, 50)][..], Some(5)), (&[][..], None)]
+        {
+            let one = asked(0, Answer::Granted);
+            let mut given = Given::new(one);
+            let mut events: Vec<Event> = Vec::new();
+            for &(from, to) in slices {
+                given.begins(at(from), &mut events);
+                given.ends(at(to), &mut events);
+            }
+            given.done(at(70), &mut events);
+            let throttled = events.iter().find_map(|event| match event.kind {
+                Kind::Throttle { left } => Some(left.as_nanos()),
+                _ => None,
+            });
+            assert_eq!(throttled, left, "{events:?}");
+            let judged = judged(&[one], &events, 200);
+            assert_eq!((judged.verdict, judged.late), (Verdict::Broken, 1));
+            assert_eq!(judged.max_tardiness, Duration::from_nanos(20));
+        }
+    }
+
+    #[test]
+    fn a_refused_one_is_no_broken_promise_and_one_that_was_never_ended_is() {
+        let refused = Answer::Refused { largest_estimate: Service::from_nanos(7) };
+        let judged_refused = judged(&[asked(0, refused)], &[], 200);
+        assert!(matches!(judged_refused.verdict, Verdict::NotJudgeable(_)));
+        assert_eq!((judged_refused.refused, judged_refused.late), (1, 0));
+        let left = judged(&[asked(0, Answer::Granted), asked(1, refused)], &[], 200);
+        assert_eq!((left.verdict, left.late, left.refused), (Verdict::Broken, 1, 1));
+        // Its deadline had not come when the run ended.
+        let young = judged(&[asked(0, Answer::Granted)], &[], 50);
+        assert_eq!((young.verdict, young.late), (Verdict::Kept, 0));
+    }
+}
