@@ -11,7 +11,7 @@ ARGS ?=
 # How long `make soak` has writers send, at most 3600.
 WRITERS_SECONDS ?= 600
 
-.PHONY: demo test soak soak-systems soak-writers bench fuzz lint models install deps build
+.PHONY: demo test soak soak-systems soak-writers bench fuzz lint models model-ceiling model-frames install deps build
 
 demo: build
 	$(PUNCTUAL) demo $(ARGS)
@@ -46,8 +46,12 @@ lint: deps
 	tools/build-bpf --check
 
 # The protocol between processes, in every order of its steps (docs/model-checking.md).
-models:
-	tools/check-models
+models: deps
+	@tools/install-packages spin libc6-dev
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target model-ceiling model-frames
+
+model-ceiling model-frames:
+	tools/check-models $(@:model-%=%)
 
 # The program, the C library and its header: make install PREFIX=/usr
 install: build

@@ -189,10 +189,15 @@ impl State {
             // only the phase stays.
             let contained = of_task.clone().find(|event| event.kind == Kind::Contained);
             let contained = contained.map_or(Instant::MAX, |event| event.at);
+            let since = |event: &Event| event.release.saturating_since(self.first);
+            // Nor is a start caught up with that passed before all was running.
+            let begins = of_task.clone().next().map_or(Duration::ZERO, |event| {
+                since(event).saturating_sub(*period * event.job.index)
+            });
             let on_grid = |event: &&Event| {
-                let since = event.release.saturating_since(self.first);
+                let since = since(event);
                 let whole = since.as_nanos().is_multiple_of(period.as_nanos());
-                whole && (event.at >= contained || since == *period * event.job.index)
+                whole && (event.at >= contained || since == begins + *period * event.job.index)
             };
             let off = of_task.clone().filter(|event| !on_grid(event)).count();
             let complete = of_task.filter(|event| event.kind == Kind::Complete);

@@ -15,8 +15,7 @@ fn load(modem: &Modem) -> f64 {
     found.split_once(" %").expect("a number").0.parse().expect("a number")
 }
 
-#[test]
-fn lines_of_a_bank_call_each_other_by_their_numbers() {
+pub(crate) fn lines_of_a_bank_call_each_other_by_their_numbers() {
     let mut modem = Modem::start(&["--bank", "6", "--dir", ".", "--report", "1"]);
     let mut clients: Vec<_> = (0..6).map(|line| modem.client(&line.to_string())).collect();
     // At 300 bit/s a machine that stops for a moment costs some bits, and no call.
@@ -52,8 +51,7 @@ fn lines_of_a_bank_call_each_other_by_their_numbers() {
     }
 }
 
-#[test]
-fn a_bank_is_served_as_an_upcall_and_inside_a_reservation() {
+pub(crate) fn a_bank_is_served_as_an_upcall_and_inside_a_reservation() {
     for context in [&["--upcall"][..], &["--reserve", "3ms/20ms"]] {
         let arguments = [&["--bank", "4", "--dir", "."][..], context].concat();
         let mut modem = Modem::start(&arguments);
@@ -74,8 +72,7 @@ fn a_bank_is_served_as_an_upcall_and_inside_a_reservation() {
     }
 }
 
-#[test]
-fn a_bank_that_cannot_be_is_refused_with_a_reason() {
+pub(crate) fn a_bank_that_cannot_be_is_refused_with_a_reason() {
     let files = folder();
     let dir = files.path().to_str().expect("ASCII");
     for (arguments, code, reason) in [

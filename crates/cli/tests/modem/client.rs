@@ -82,6 +82,17 @@ impl Client {
         self.shown.clear();
     }
 
+    /// Until nobody is behind the tty any more.
+    pub(crate) fn until_hung_up(&mut self) {
+        let until = Instant::now() + PATIENCE;
+        let mut piece = [0; 512];
+        // Ours does not block: it says that nothing is there, and the end once there is nobody.
+        while !matches!(self.tty.read(&mut piece), Ok(0)) {
+            assert!(Instant::now() < until, "the tty is still there");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn wait<T>(&mut self, what: &str, mut found: impl FnMut(&mut Self) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {

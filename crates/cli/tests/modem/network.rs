@@ -38,8 +38,7 @@ fn packets(modem: &Modem, kind: &str) -> u64 {
     count.expect(kind).trim().parse().expect("a number")
 }
 
-#[test]
-fn a_call_crosses_the_network_through_garbage() {
+pub(crate) fn a_call_crosses_the_network_through_garbage() {
     let (mut listens, mut b, address) = called();
     let (mut calls, mut a) = caller(&address);
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("loopback");
@@ -76,8 +75,7 @@ fn a_call_crosses_the_network_through_garbage() {
     assert!(packets(&listens, "dropped") >= garbage, "{garbage}: {}", listens.said());
 }
 
-#[test]
-fn a_far_end_that_vanishes_is_a_carrier_that_is_lost() {
+pub(crate) fn a_far_end_that_vanishes_is_a_carrier_that_is_lost() {
     let (_listens, mut b, address) = called();
     let (mut calls, mut a) = caller(&address);
     b.command("ATS0=1");
@@ -94,8 +92,7 @@ fn a_far_end_that_vanishes_is_a_carrier_that_is_lost() {
     b.until("RING\r\n");
 }
 
-#[test]
-fn what_leads_nowhere_is_refused_with_a_reason() {
+pub(crate) fn what_leads_nowhere_is_refused_with_a_reason() {
     for (arguments, reason) in [
         (&["--tty", "x"][..], "--listen"),
         (&["--tty", "x", "--call", "127.0.0.1"], "HOST:PORT"),

@@ -5,10 +5,14 @@ use std::fs;
 use punctual_linux::process::Signal;
 
 use super::client::{Client, bytes, call};
-use super::started::Modem;
+use super::started::{Modem, eventually};
 
 pub(crate) fn pair() -> (Modem, Client, Client) {
-    let modem = Modem::start(&["--pair", "a", "b"]);
+    pair_with(&[])
+}
+
+pub(crate) fn pair_with(more: &[&str]) -> (Modem, Client, Client) {
+    let modem = Modem::start(&[&["--pair", "a", "b"], more].concat());
     let (a, b) = (modem.client("a"), modem.client("b"));
     (modem, a, b)
 }
@@ -19,8 +23,7 @@ fn no_links_are_left(modem: &Modem) {
     }
 }
 
-#[test]
-fn a_call_carries_bytes_both_ways_and_ends_for_both() {
+pub(crate) fn a_call_carries_bytes_both_ways_and_ends_for_both() {
     let (mut modem, mut a, mut b) = pair();
     call(&mut a, &mut b);
     let sent = [bytes(1, 600), bytes(2, 400)];
@@ -37,8 +40,7 @@ fn a_call_carries_bytes_both_ways_and_ends_for_both() {
     no_links_are_left(&modem);
 }
 
-#[test]
-fn a_client_that_goes_ends_the_call_and_the_next_can_dial() {
+pub(crate) fn a_client_that_goes_ends_the_call_and_the_next_can_dial() {
     let (mut modem, mut a, mut b) = pair();
     call(&mut a, &mut b);
     drop(a);
@@ -49,4 +51,23 @@ fn a_client_that_goes_ends_the_call_and_the_next_can_dial() {
     // While it rings, and with both ttys open.
     assert_eq!(modem.end(Signal::INT).code(), Some(0), "{}", modem.said());
     no_links_are_left(&modem);
+}
+
+/// Killed, it cannot take its links away; who had a tty open is told, and the next process takes its place.
+pub(crate) fn a_process_that_is_killed_in_a_call_leaves_nothing_that_is_in_the_way() {
+    let (mut killed, mut a, mut b) = pair();
+    call(&mut a, &mut b);
+    assert_eq!(killed.end(Signal::KILL).code(), None);
+    for client in [&mut a, &mut b] {
+        client.until_hung_up();
+    }
+    let names = ["a", "b"].map(|name| killed.path(name));
+    let arguments =
+        ["--pair", names[0].to_str().expect("ASCII"), names[1].to_str().expect("ASCII")];
+    let mut modem = Modem::start(&arguments);
+    eventually("its links", || modem.said().contains("b is a modem").then_some(()));
+    let mut a = killed.client("a");
+    a.command("AT");
+    assert_eq!(modem.end(Signal::TERM).code(), Some(0), "{}", modem.said());
+    no_links_are_left(&killed);
 }

@@ -38,8 +38,7 @@ fn sound(text: &str) -> Vec<i16> {
     (0..bits.len() * 8_000 / 300).map(sample).collect()
 }
 
-#[test]
-fn a_recording_is_heard_and_what_is_said_is_recorded() {
+pub(crate) fn a_recording_is_heard_and_what_is_said_is_recorded() {
     let files = folder();
     let (hears, says) = (files.path().join("hears.wav"), files.path().join("says.wav"));
     let mut writer = WavWriter::create(&hears, FORM).expect("ours");
@@ -74,8 +73,7 @@ fn a_recording_is_heard_and_what_is_said_is_recorded() {
     assert!((1_940..=1_980).contains(&crossings), "{crossings}");
 }
 
-#[test]
-fn what_is_no_line_is_refused_with_its_numbers() {
+pub(crate) fn what_is_no_line_is_refused_with_its_numbers() {
     let files = folder();
     let path = files.path().join("file.wav");
     let name = path.to_str().expect("ASCII");

@@ -65,9 +65,13 @@ impl Modem {
         Client::open(&path)
     }
 
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.child, signal).expect("it is ours");
+    }
+
     /// Asks it to end, and waits until it has.
     pub(crate) fn end(&mut self, signal: Signal) -> ExitStatus {
-        send(&self.child, signal).expect("it is ours");
+        self.signal(signal);
         eventually("it ends", || self.child.try_wait().expect("it is ours"))
     }
 }

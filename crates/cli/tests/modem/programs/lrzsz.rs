@@ -18,8 +18,7 @@ fn on(tty: &Path, program: &str, arguments: &[&str], place: &Path) -> Killed {
     Killed::start(command)
 }
 
-#[test]
-fn sz_and_rz_move_a_file_each_way() {
+pub(crate) fn sz_and_rz_move_a_file_each_way() {
     if !installed(&[("sz", "lrzsz"), ("rz", "lrzsz")]) {
         return;
     }

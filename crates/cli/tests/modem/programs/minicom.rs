@@ -33,8 +33,7 @@ failed:
 exit
 ";
 
-#[test]
-fn minicom_dials_from_a_script_and_talks() {
+pub(crate) fn minicom_dials_from_a_script_and_talks() {
     if !installed(&[("minicom", "minicom"), ("script", "bsdutils")]) {
         return;
     }

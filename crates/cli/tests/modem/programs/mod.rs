@@ -1,10 +1,10 @@
 //! Programs that others wrote, as clients of a modem. Each test skips, with the reason printed,
 //! where its program is not installed.
 
-mod lrzsz;
-mod minicom;
-mod minimodem;
-mod slip;
+pub(crate) mod lrzsz;
+pub(crate) mod minicom;
+pub(crate) mod minimodem;
+pub(crate) mod slip;
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;

@@ -63,8 +63,7 @@ fn pump(
     pump
 }
 
-#[test]
-fn a_page_is_fetched_over_a_call() {
+pub(crate) fn a_page_is_fetched_over_a_call() {
     if !installed(&[("ip", "iproute2"), ("python3", "python3")]) {
         return;
     }
