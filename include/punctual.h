@@ -300,6 +300,28 @@ typedef enum punctual_placement {
 } punctual_placement;
 
 /**
+ * What decides that a message is beyond the burst (punctual_channel_request.policing).
+ */
+typedef enum punctual_policing {
+    /**
+     * The spacing since the message before it, and the burst.
+     */
+    PUNCTUAL_GCRA = 0,
+    /**
+     * Interval credits for 2 messages: for what minds jitter. They let a burst of 4 pass.
+     */
+    PUNCTUAL_CREDITS_HIGH = 1,
+    /**
+     * Interval credits for 10 messages. They let a burst of 20 pass.
+     */
+    PUNCTUAL_CREDITS_MEDIUM = 2,
+    /**
+     * Interval credits for 50 messages: for what does not mind. They let a burst of 100 pass.
+     */
+    PUNCTUAL_CREDITS_LOW = 3,
+} punctual_policing;
+
+/**
  * What becomes of messages beyond the burst (punctual_channel_request.too_early).
  */
 typedef enum punctual_too_early {
@@ -875,6 +897,10 @@ typedef struct punctual_channel_request {
      * Messages that can lie between program and server, a power of two; 0: enough for two bursts.
      */
     uint32_t slots;
+    /**
+     * A punctual_policing. With credits the burst is at least the one that they let pass; 0: that one.
+     */
+    uint32_t policing;
 } punctual_channel_request;
 
 /**

@@ -4,9 +4,11 @@ mod burst;
 mod json;
 mod measuring;
 mod plan;
+mod sending;
 mod text;
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,25 +26,32 @@ use plan::Plan;
 const EXAMPLES: &str = "\
 Examples:
   punctual calibrate
-      everything, in about a minute; admit, simulate and explore use it from then on
+      everything, in a minute and a half; admit, simulate, explore and serve use it from then on
   punctual calibrate --quick --output -
       in some ten seconds, to standard output: nothing is stored
   punctual calibrate --working-set 1MiB --percentile 99.9
       for tasks that use more memory, and with less risk in each switch
+  punctual calibrate --send-to 192.0.2.7:9
+      what sending costs by the interface that leads there: packets really leave
 
 As root it is the host's profile, /var/lib/punctual/host.toml, for every user; otherwise one's own,
 $XDG_STATE_HOME/punctual/host.toml or ~/.local/state/punctual/host.toml. Without the right to
 SCHED_FIFO fewer things can be measured; the profile says which could not, and why.
+
+What sending costs is measured between two network namespaces of its own (as root, with ip(8)), else on
+the loopback. With --send-to packets leave for that address, as fast as the processor makes them, for
+twenty seconds: choose a host and a network that can bear it.
 
 Real-time threads keep a CPU busy for 40 ms at a time, with pauses. Measure on a host that is as busy
 as it will be, or idler: what others do meanwhile is in the figures, and so is frequency scaling.
 
 Exit codes: 0 measured, 2 bad usage, 3 nothing could be measured, or the profile cannot be written.";
 
-/// Measures what this host's switches, caches, timers and calls cost
+/// Measures what this host's switches, caches, timers, calls and packets cost
 ///
 /// The result is a host profile: a TOML file with each figure's spread, and with what admission
-/// charges for the two switches of each job. What each figure is, docs/calibrate.md says.
+/// charges for the two switches of each job and for the steps of sending. What each figure is,
+/// docs/calibrate.md says.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,6 +64,12 @@ pub(crate) struct Args {
     /// The percentile of switch and refill to charge, in percent; 100 charges the maximum
     #[arg(long, value_name = "PERCENT", default_value = "99", value_parser = parse_percentile)]
     percentile: Percentile,
+    /// The largest packet that sending is charged for, without headers; larger ones cost more
+    #[arg(long, value_name = "SIZE", default_value = "1420B", value_parser = parse_packet)]
+    packet: u32,
+    /// Send to this address and port by UDP, instead of to a network of our own: packets leave
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    send_to: Option<SocketAddr>,
     /// Where the profile goes instead; "-" is standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -67,6 +82,16 @@ fn parse_working_set(text: &str) -> Result<u64, String> {
     match units::parse_bytes(text) {
         Ok(bytes) if (plan::SMALLEST..=plan::LARGEST).contains(&bytes) => Ok(bytes),
         Ok(_) => Err("a working set is measured from 64B to 64MiB".into()),
+        Err(why) => Err(format!("the size \"{text}\" {why}")),
+    }
+}
+
+fn parse_packet(text: &str) -> Result<u32, String> {
+    match units::parse_bytes(text) {
+        Ok(bytes) => match u32::try_from(bytes) {
+            Ok(bytes @ 1..=plan::LARGEST_PACKET) => Ok(bytes),
+            _ => Err(format!("a packet has from 1B to {}B", plan::LARGEST_PACKET)),
+        },
         Err(why) => Err(format!("the size \"{text}\" {why}")),
     }
 }
@@ -108,17 +133,21 @@ pub(crate) fn main(args: &Args) -> Outcome {
 
 /// Everything in the plan. `before`: the profile that this one takes the place of.
 fn measure(args: &Args, before: Option<Calibration>) -> Calibration {
-    let plan = Plan::new(args.quick, args.working_set);
+    let plan = Plan::new(args.quick, args.working_set, args.packet);
     let bar = progress(&plan);
     let (started, stolen) = (clock::now(), host::stolen());
     #[allow(clippy::disallowed_methods, reason = "a date for people to read, nothing waits for it")]
     let at_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let Measured { figures, cache_refill, absent, switching } =
-        measuring::run(&plan, args.percentile, &bar);
+    let measured = measuring::run(&plan, args.percentile, args.send_to, &bar);
     bar.finish_and_clear();
     let here = host::identity();
-    // What sends has measured that itself, and on another host it would be another figure.
-    let sending = before.filter(|before| before.host == here).and_then(|before| before.sending);
+    let Measured { figures, cache_refill, mut messages, absent, switching, mut sending } = measured;
+    // What could not be measured this time is as it was; on another host it would be another figure.
+    if sending.is_none()
+        && let Some(before) = before.filter(|before| before.host == here)
+    {
+        (sending, messages) = (before.sending, before.messages);
+    }
     Calibration {
         host: here,
         run: Run {
@@ -132,6 +161,7 @@ fn measure(args: &Args, before: Option<Calibration>) -> Calibration {
         sending,
         figures,
         cache_refill,
+        messages,
         absent,
     }
 }

@@ -82,7 +82,8 @@ fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sender>, Fai
     match contract.sender.and_then(|sender| sender.sender(host.send_costs)) {
         Some(sender) => Ok(Some(sender)),
         None => Err(Failure::bad_input(
-            "the costs of sending are not known; write [sending.costs] into the contract",
+            "the costs of sending are not known; measure them by `punctual calibrate`, or write \
+             [sending.costs] into the contract",
         )),
     }
 }

@@ -9,7 +9,10 @@ use std::process::{Command, Output};
 
 use common::{PROFILE, PUNCTUAL, punctual, text, unprivileged};
 use punctual_linux::host;
-use punctual_model::host::{Calibration, HostIdentity, Operation, Percentile, Run, SwitchCharge};
+use punctual_model::channel::SendCosts;
+use punctual_model::host::{
+    Calibration, HostIdentity, Operation, Percentile, Run, SendCharge, SwitchCharge,
+};
 use punctual_model::{Duration, Service};
 use serde_json::{Value, json};
 
@@ -41,9 +44,39 @@ fn profile(host: HostIdentity) -> Calibration {
         sending: None,
         figures: Vec::new(),
         cache_refill: Vec::new(),
+        messages: Vec::new(),
         absent: Vec::new(),
     }
 }
+
+/// What a sender wrote by hand.
+fn by_hand() -> SendCharge {
+    SendCharge {
+        costs: SendCosts {
+            switch: Service::from_micros(1),
+            cache: Service::from_micros(2),
+            first_packet: Service::from_micros(3),
+            packet: Service::from_micros(4),
+            link_scheduling: Service::from_micros(5),
+        },
+        path: None,
+        largest_packet: None,
+        percentile: None,
+    }
+}
+
+const CHANNEL: &str = "
+[sending]
+bandwidth = '100mbit/s'
+packet = '1kB'
+
+[[channel]]
+name = 'video'
+max_message = '1kB'
+min_message = '1kB'
+min_inter_arrival = '1s'
+delay_bound = '1s'
+";
 
 fn elsewhere() -> HostIdentity {
     HostIdentity { kernel_release: "0.99".into(), ..host::identity() }
@@ -83,20 +116,8 @@ fn parse(output: &Output) -> Value {
 #[test]
 fn a_quick_run_measures_spreads_in_order_and_is_used() {
     let place = Place::new();
-    let path = place.with(
-        "host.toml",
-        &Calibration {
-            // What a sender wrote stays, on the same host.
-            sending: Some(punctual_model::channel::SendCosts {
-                switch: Service::from_micros(1),
-                cache: Service::from_micros(2),
-                first_packet: Service::from_micros(3),
-                packet: Service::from_micros(4),
-                link_scheduling: Service::from_micros(5),
-            }),
-            ..profile(host::identity())
-        },
-    );
+    let before = Calibration { sending: Some(by_hand()), ..profile(host::identity()) };
+    let path = place.with("host.toml", &before);
     let arguments = ["calibrate", "--quick", "--json", "--working-set", "32KiB", "--output", &path];
     let output = punctual(&arguments);
     assert!(output.stderr.is_empty(), "no progress where there is no terminal");
@@ -113,7 +134,8 @@ fn a_quick_run_measures_spreads_in_order_and_is_used() {
             "{name} is measured or absent with a reason"
         );
     }
-    for sampled in figures.iter().chain(refills) {
+    let messages = page["messages"].as_array().expect("a list");
+    for sampled in figures.iter().chain(refills).chain(messages) {
         let number = |key: &str| sampled[key].as_u64().expect("a number");
         let spread = ["min_ns", "p50_ns", "p99_ns", "max_ns"].map(number);
         assert!(spread.is_sorted() && number("samples") > 0, "{sampled}");
@@ -122,12 +144,60 @@ fn a_quick_run_measures_spreads_in_order_and_is_used() {
     let written = Calibration::parse(&path, &fs::read(&path).expect("written")).expect("valid");
     assert_eq!(written.host.difference(&host::identity()), None);
     assert_eq!(written.figures.len(), figures.len());
-    assert_eq!(written.sending.expect("kept").packet, Service::from_micros(4));
+    sending_is_charged(&place, &path, &written, &page);
     let charged = written.switching.map_or(0, |charge| charge.context_switch().as_nanos());
     assert_eq!(page["switching"]["context_switch_ns"].as_u64().unwrap_or(0), charged);
     let stamp = &parse(&place.admit(&["--json", "--host-profile", &path]))["host_profile"];
     assert_eq!(stamp["context_switch_ns"], charged);
     assert_eq!(stamp["path"], path);
+}
+
+/// The profile at `path` was written where one by hand had been.
+fn sending_is_charged(place: &Place, path: &str, written: &Calibration, page: &Value) {
+    let charge = written.sending.as_ref().expect("measured or kept");
+    assert_eq!(page["sending"]["packet_ns"], charge.costs.packet.as_nanos());
+    if written.absent.iter().any(|absent| absent.what == "sending") {
+        assert_eq!((charge, written.messages.len()), (&by_hand(), 0), "kept");
+        println!("sending was not measured: {:?}", written.absent);
+    } else {
+        assert!(charge.path.is_some() && charge.largest_packet == Some(1_420), "{charge:?}");
+        assert_eq!(charge.percentile, Some(Percentile::P99));
+        let switching = written.switching.expect("its switches are those of tasks");
+        assert_eq!(charge.costs.change_of_handler(), switching.context_switch());
+        // Whatever the percentile, a message of each measured shape is covered by its charge.
+        let covered = written.messages.iter().filter(|one| one.packet_bytes <= 1_420);
+        for one in covered.filter(|one| one.packets_per_block == 1) {
+            let each = charge.costs.packet.saturating_add(charge.costs.link_scheduling);
+            let charged = charge.costs.first_packet.as_nanos()
+                + charge.costs.link_scheduling.as_nanos()
+                + u64::from(one.packets - 1) * each.as_nanos();
+            assert!(charged >= one.spread.p99().as_nanos(), "{one:?}: {charge:?}");
+        }
+    }
+    // A contract that says nothing of costs is admitted by those, and by none where there are none.
+    let contract = place.path("channel.toml");
+    fs::write(&contract, CHANNEL).expect("written");
+    let admitted = parse(&punctual(&["admit", "--json", "--host-profile", path, &contract]));
+    assert_eq!(admitted["host_profile"]["sending_measured"], true);
+    let without = punctual(&["admit", "--host-profile", "ideal", &contract]);
+    assert_eq!(without.status.code(), Some(1));
+    assert!(text(&without.stdout).contains("what sending costs"), "{}", text(&without.stdout));
+}
+
+/// To an address to which nothing can be sent, so that nothing is measured, and nothing leaves.
+#[test]
+fn what_cannot_be_measured_of_sending_is_absent_and_stays_as_it_was() {
+    let place = Place::new();
+    let before = Calibration { sending: Some(by_hand()), ..profile(host::identity()) };
+    let path = place.with("host.toml", &before);
+    let nowhere = "255.255.255.255:9";
+    let output = punctual(&["calibrate", "--quick", "--send-to", nowhere, "--output", &path]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = Calibration::parse(&path, &fs::read(&path).expect("written")).expect("valid");
+    assert_eq!(written.sending, Some(by_hand()));
+    let absent = |what| written.absent.iter().find(|absent| absent.what == what);
+    assert!(absent("packets of 1420 B").is_some(), "{:?}", written.absent);
+    assert!(absent("sending").is_some() && text(&output.stdout).contains("measured before"));
 }
 
 #[test]
@@ -255,6 +325,8 @@ fn bad_usage_and_bad_profiles_are_exit_2_before_anything_is_measured() {
     for (arguments, words) in [
         (&["calibrate", "--working-set", "64KB"][..], "write kB for 1000 bytes or KiB for 1024"),
         (&["calibrate", "--working-set", "1GiB"], "from 64B to 64MiB"),
+        (&["calibrate", "--packet", "0B"], "a packet has from 1B to 65475B"),
+        (&["calibrate", "--send-to", "nowhere"], "invalid"),
         (&["calibrate", "--percentile", "10"], "\"10%\" is below 50%"),
         (&["calibrate", "--percentile", "101"], "above 100%"),
         (&["calibrate", "--output", "-", "--json"], "both want standard output"),

@@ -37,6 +37,22 @@ fn bad_usage_exits_with_2() {
     }
 }
 
+/// A study of no calls: the trace is there, and a second one does not take its place unasked.
+#[test]
+fn a_trace_that_is_there_is_not_overwritten_unasked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.ptrace");
+    let path = path.to_str().expect("UTF-8");
+    let study = ["soft-modem", "transfers", "--times", "0", "--trace", path];
+    assert_eq!(lab(&study).0, Some(0));
+    let written = std::fs::read(path).expect("written");
+    let (code, _, said) = lab(&study);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("--force"), "{said}");
+    assert_eq!(std::fs::read(path).expect("left alone"), written);
+    assert_eq!(lab(&[&study[..], &["--force"]].concat()).0, Some(0));
+}
+
 #[test]
 fn what_this_host_cannot_do_exits_with_3() {
     let nowhere = "/proc/self/fdinfo/nowhere";

@@ -142,6 +142,7 @@ fn through_server(
         bound_ns: Some(BOUND.as_nanos()),
         fragments: false,
         loses: false,
+        credits: 0,
         pattern: Pattern::Paced { every_ns: EVERY_US * 1_000 },
         start_ns: times.start,
         until_ns: times.until,

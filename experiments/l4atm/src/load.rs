@@ -80,6 +80,7 @@ fn writer(
         bound_ns: Some(20_000_000),
         fragments: true,
         loses: false,
+        credits: 0,
         pattern: Pattern::Tight,
         start_ns: start.as_nanos(),
         until_ns: (start + length).as_nanos(),

@@ -171,6 +171,7 @@ fn run(
             bound_ns: Some(20_000_000),
             fragments: false,
             loses: false,
+            credits: 0,
             pattern: Pattern::Tight,
             start_ns,
             until_ns,

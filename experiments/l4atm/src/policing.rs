@@ -22,6 +22,17 @@ const PAIRS: [[Contract; 2]; 5] = [
     [(5.0, 1_440, 10), (1.0, 512, 50)],
 ];
 
+/// How a pair is policed: what becomes of messages beyond it, and credits for so many messages an
+/// interval (0: by spacing and burst).
+#[derive(Clone, Copy)]
+struct Policed {
+    loses: bool,
+    credits: u32,
+}
+
+/// The paper's credits, by how much a connection minds jitter (§3.2).
+const CREDITS: [u32; 3] = [2, 10, 50];
+
 /// That of the paper's card, OC-3.
 const LINK: &str = "155mbit/s";
 
@@ -36,6 +47,7 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
         &[
             "contract, Mbit/s",
             "message, B",
+            "policed by",
             "interval, ms",
             "at once",
             "beyond it messages",
@@ -49,7 +61,14 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
     );
     for loses in [false, true] {
         for (at, pair) in PAIRS.iter().enumerate() {
-            for row in run(lab, &broker, 8_000 + at as u16 * 2, pair, loses, length)? {
+            let policed = Policed { loses, credits: 0 };
+            for row in run(lab, &broker, 8_000 + at as u16 * 2, pair, policed, length)? {
+                table.row(row);
+            }
+        }
+        for credits in CREDITS {
+            // The paper's pair.
+            for row in run(lab, &broker, 8_000, &PAIRS[0], Policed { loses, credits }, length)? {
                 table.row(row);
             }
         }
@@ -61,9 +80,20 @@ fn spacing(of: &Contract) -> u64 {
     (f64::from(of.1) * 8e3 / of.0).round() as u64
 }
 
-/// Messages in an interval, at least one.
-fn at_once(of: &Contract) -> u32 {
-    (of.2 * 1_000_000 / spacing(of)).max(1) as u32
+/// Messages that may come at once: of an interval, at least one; of credits those of two.
+fn at_once(of: &Contract, policed: Policed) -> u32 {
+    match policed.credits {
+        0 => (of.2 * 1_000_000 / spacing(of)).max(1) as u32,
+        credits => 2 * credits,
+    }
+}
+
+/// Of the contract, or of the credits.
+fn interval_ns(of: &Contract, policed: Policed) -> u64 {
+    match policed.credits {
+        0 => of.2 * 1_000_000,
+        credits => u64::from(credits) * spacing(of),
+    }
 }
 
 fn run(
@@ -71,7 +101,7 @@ fn run(
     broker: &Broker,
     port: u16,
     pair: &[Contract; 2],
-    loses: bool,
+    policed: Policed,
     length: Duration,
 ) -> Result<Vec<Vec<String>>, Error> {
     let start = clock::now() + Duration::from_millis(100);
@@ -85,11 +115,12 @@ fn run(
             number: u32::from(to),
             bytes: contract.1,
             spacing_ns: spacing(contract),
-            burst: at_once(contract),
+            burst: at_once(contract, policed),
             slots: 128,
             bound_ns: Some(100_000_000),
             fragments: true,
-            loses,
+            loses: policed.loses,
+            credits: policed.credits,
             pattern: Pattern::Tight,
             start_ns: start.as_nanos(),
             until_ns: (start + length).as_nanos(),
@@ -102,25 +133,25 @@ fn run(
     }
     let mut rows = Vec::new();
     for ((wrote, listener), contract) in wrote.into_iter().zip(pair) {
-        rows.push(row(contract, loses, length, &wrote, &listener.heard()?));
+        rows.push(row(contract, policed, length, &wrote, &listener.heard()?));
     }
     Ok(rows)
 }
 
 fn row(
     contract: &Contract,
-    loses: bool,
+    policed: Policed,
     length: Duration,
     wrote: &Wrote,
     heard: &[Heard],
 ) -> Vec<String> {
-    let (mbit, bytes, interval) = *contract;
+    let (mbit, bytes, _) = *contract;
     // A burst at the beginning is no part of the rate over time.
     let from = heard.first().map_or(Instant::ZERO, |first| first.at) + Duration::from_millis(100);
     let steady: Vec<Heard> = heard.iter().filter(|one| one.at >= from).copied().collect();
     let received = mbits(&steady);
     let written = wrote.messages as f64 * f64::from(bytes) * 8e3 / length.as_nanos() as f64;
-    let interval_ns = interval * 1_000_000;
+    let interval_ns = interval_ns(contract, policed);
     let allowed = mbit * interval_ns as f64 / 8e3;
     let most = most_in(&steady, Duration::from_nanos(interval_ns)) as f64;
     // Logical arrivals are the spacing apart: in a window one message more than it is long.
@@ -133,9 +164,13 @@ fn row(
     vec![
         format!("{mbit:.2}"),
         bytes.to_string(),
-        interval.to_string(),
-        at_once(contract).to_string(),
-        if loses { "are lost" } else { "wait" }.into(),
+        match policed.credits {
+            0 => "spacing and burst".into(),
+            credits => format!("credits for {credits}"),
+        },
+        format!("{:.2}", interval_ns as f64 / 1e6),
+        at_once(contract, policed).to_string(),
+        if policed.loses { "are lost" } else { "wait" }.into(),
         format!("{written:.2}"),
         format!("{received:.3}"),
         format!("{:+.3}", (received / mbit - 1.0) * 100.0),

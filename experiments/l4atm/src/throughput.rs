@@ -165,6 +165,7 @@ fn run(lab: &Lab<'_>, at: usize, case: &Case, length: Duration) -> Result<Run, E
                 bound_ns: None,
                 fragments: bytes > 1_472,
                 loses: false,
+                credits: 0,
                 pattern: Pattern::Tight,
                 start_ns,
                 until_ns,

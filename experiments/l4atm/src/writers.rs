@@ -53,6 +53,7 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
                 bound_ns: (*mbit != 0).then_some(50_000_000),
                 fragments: true,
                 loses: false,
+                credits: 0,
                 pattern: Pattern::Tight,
                 start_ns: at(*from).as_nanos(),
                 until_ns: at(*until).as_nanos(),

@@ -13,3 +13,4 @@ mod hostile;
 mod many;
 mod network;
 mod restarts;
+mod shares;

@@ -92,7 +92,8 @@ fn stream_of(contract: &Contract, error: &ExpandError) -> Option<Entry> {
 }
 
 fn no_costs() -> Failure {
-    let why = "what sending costs on this host is not known: write it into [sending.costs]";
+    let why = "what sending costs on this host is not known: measure it by `punctual calibrate`, or \
+               write it into [sending.costs]";
     Failure {
         test: "send-costs",
         resource: Resource::Costs,

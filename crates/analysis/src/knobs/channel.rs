@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use punctual_model::channel::{
-    AtmContract, BitRate, Channel, LinearBounded, ServiceClass, Traffic,
+    AtmContract, BitRate, Channel, LinearBounded, Policing, ServiceClass, Traffic,
 };
 use punctual_model::units::MAX_NANOS;
 use punctual_model::{Contract, Duration};
@@ -16,6 +16,11 @@ pub(super) fn knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
     let delay = channel.delay_bound().as_nanos();
     let mut knobs = Vec::from([(Axis::Delay, Relief::More, delay, 1, MAX_NANOS)]);
     knobs.extend(traffic_knobs(channel.traffic()));
+    let route = contract.routes.iter().find(|route| route.channel == channel.name());
+    if route.is_some_and(|route| route.policing != Policing::Gcra) {
+        // Credits say how much may come at once.
+        knobs.retain(|(axis, ..)| !matches!(axis, Axis::Burst | Axis::Tolerance));
+    }
     knobs
 }
 

@@ -17,8 +17,8 @@ pub enum ExpandError {
     NoSender,
     /// Neither the contract nor the host's profile has them.
     #[error(
-        "the costs of sending are not known; write [sending.costs], or measure them into the host's \
-         profile"
+        "the costs of sending are not known; measure them by `punctual calibrate`, or write \
+         [sending.costs]"
     )]
     NoCosts,
     /// Contracts that were parsed, and not expanded, have no such names.

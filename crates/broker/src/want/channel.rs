@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use punctual_model::Duration;
-use punctual_model::channel::{Channel, Direction, Framing, LinearBounded, TooEarly};
+use punctual_model::channel::{
+    Channel, Direction, Framing, LinearBounded, Policing, Sensitivity, TooEarly,
+};
 use punctual_ring::frames::Geometry;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,9 @@ pub struct WantedChannel {
     pub framing: Framing,
     /// What becomes of messages beyond the burst.
     pub too_early: TooEarly,
+    /// Of a channel that sends: which messages are early. Credits need the burst that
+    /// [`Policing::covering`] says, or a longer one.
+    pub policing: Policing,
     /// The number by which sender and receiver know the channel, in the headers of fragments.
     pub number: u32,
     /// Messages that the queue between client and server holds.
@@ -56,6 +61,7 @@ impl WantedChannel {
             address,
             framing: Framing::Datagram,
             too_early: TooEarly::Waits,
+            policing: Policing::Gcra,
             number: 0,
             slots: slots_for(arrivals),
         }
@@ -70,6 +76,29 @@ impl WantedChannel {
     ) -> Self {
         let direction = Direction::Receive;
         Self { direction, ..Self::sending(name, arrivals, delay_bound, address) }
+    }
+
+    /// The same, with at most as many messages in each control interval as there are credits, and with
+    /// the burst and the queue that this takes.
+    ///
+    /// ```
+    /// use punctual_broker::want::WantedChannel;
+    /// use punctual_model::Duration;
+    /// use punctual_model::channel::{LinearBounded, Sensitivity};
+    ///
+    /// let arrivals = LinearBounded::fixed(1_400, Duration::from_millis(1), 1)?;
+    /// let to = "192.0.2.7:4000".parse().expect("an address");
+    /// let want = WantedChannel::sending("video", arrivals, Some(Duration::from_millis(5)), to);
+    /// let want = want.with_credits(Sensitivity::Usual);
+    /// assert_eq!((want.arrivals.max_burst(), want.slots), (20, 64));
+    /// # Ok::<(), punctual_model::channel::TrafficError>(())
+    /// ```
+    #[must_use]
+    pub fn with_credits(self, sensitivity: Sensitivity) -> Self {
+        let policing = Policing::Credits(sensitivity);
+        // A burst of some messages is always one.
+        let arrivals = policing.covering(self.arrivals).unwrap_or(self.arrivals);
+        Self { arrivals, policing, slots: self.slots.max(slots_for(arrivals)), ..self }
     }
 
     /// As admission takes it; none if nothing is to be promised.
@@ -109,6 +138,9 @@ impl fmt::Display for WantedChannel {
         if arrivals.max_burst() > 1 {
             write!(f, ", bursts of {}", arrivals.max_burst())?;
         }
+        if let Policing::Credits(sensitivity) = self.policing {
+            write!(f, ", by credits for {}", sensitivity.pdus())?;
+        }
         match self.delay_bound {
             Some(bound) => write!(f, ", within {bound}"),
             None => f.write_str(", best effort"),
@@ -140,6 +172,10 @@ pub struct RawChannel {
     pub framing: String,
     /// `wait` or `lose`.
     pub too_early: String,
+    /// Policed by interval credits: `high`, `medium` or `low`, as the sensitivity to jitter is. None: by
+    /// the spacing and the burst.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credits: Option<String>,
     /// In the headers of fragments.
     #[serde(default)]
     pub number: u32,
@@ -179,14 +215,17 @@ impl TryFrom<RawChannel> for WantedChannel {
             return Err(malformed("slots", problem));
         }
         Geometry::new(slots, max_message).map_err(|why| malformed("slots", why))?;
+        let direction = choice("direction", &raw.direction, &Direction::NAMES)?;
+        let policing = policing(raw.credits.as_deref(), direction, burst)?;
         Ok(Self {
             name,
-            direction: choice("direction", &raw.direction, &Direction::NAMES)?,
+            direction,
             arrivals,
             delay_bound,
             address,
             framing: choice("framing", &raw.framing, &Framing::NAMES)?,
             too_early: choice("too_early", &raw.too_early, &TooEarly::NAMES)?,
+            policing,
             number,
             slots,
         })
@@ -207,10 +246,33 @@ impl From<&WantedChannel> for RawChannel {
             address: want.address.to_string(),
             framing: name_of(want.framing, &Framing::NAMES),
             too_early: name_of(want.too_early, &TooEarly::NAMES),
+            credits: match want.policing {
+                Policing::Gcra => None,
+                Policing::Credits(sensitivity) => Some(name_of(sensitivity, &Sensitivity::NAMES)),
+            },
             number: want.number,
             slots: want.slots,
         }
     }
+}
+
+fn policing(
+    credits: Option<&str>,
+    direction: Direction,
+    burst: u32,
+) -> Result<Policing, Malformed> {
+    let Some(text) = credits else { return Ok(Policing::Gcra) };
+    let sensitivity = choice("credits", text, &Sensitivity::NAMES)?;
+    if direction == Direction::Receive {
+        let why = "what comes in has been bunched on its way, and is policed by spacing and burst";
+        return Err(malformed("credits", why));
+    }
+    let least = sensitivity.largest_burst();
+    if burst < least {
+        let (pdus, why) = (sensitivity.pdus(), "may pass at once at the border of two intervals");
+        return Err(malformed("burst", format!("it is {burst}; twice {pdus} messages {why}")));
+    }
+    Ok(Policing::Credits(sensitivity))
 }
 
 fn choice<T: Copy>(field: &str, text: &str, names: &[(&'static str, T)]) -> Result<T, Malformed> {
@@ -242,7 +304,8 @@ mod tests {
         let best_effort = RawChannel { delay_bound_ns: None, ..raw() };
         let in_pieces = RawChannel { framing: "fragments".into(), number: 7, ..raw() };
         let inwards = RawChannel { direction: "receive".into(), too_early: "lose".into(), ..raw() };
-        for raw in [raw(), best_effort, in_pieces, inwards] {
+        let credits = RawChannel { credits: Some("high".into()), burst: 4, ..raw() };
+        for raw in [raw(), best_effort, in_pieces, inwards, credits] {
             let want = WantedChannel::try_from(raw.clone()).expect("valid");
             assert_eq!(RawChannel::from(&want), raw);
             assert_eq!(want.geometry().slots(), 8);
@@ -265,6 +328,17 @@ mod tests {
             (RawChannel { address: "[ff02::1]:9".into(), ..raw() }, "address"),
             (RawChannel { framing: "cells".into(), ..raw() }, "framing"),
             (RawChannel { too_early: "runs".into(), ..raw() }, "too_early"),
+            (RawChannel { credits: Some("some".into()), ..raw() }, "credits"),
+            (RawChannel { credits: Some("high".into()), ..raw() }, "burst"),
+            (
+                RawChannel {
+                    credits: Some("high".into()),
+                    burst: 4,
+                    direction: "receive".into(),
+                    ..raw()
+                },
+                "credits",
+            ),
             (RawChannel { slots: 3, ..raw() }, "slots"),
             (RawChannel { slots: 2_048, ..raw() }, "slots"),
             (RawChannel { slots: 1_024, max_message: 1 << 20, ..raw() }, "slots"),

@@ -29,5 +29,5 @@ pub use messages::{
 pub use polling::{punctual_channel_after_poll, punctual_channel_before_poll, punctual_channel_fd};
 pub use records::{
     punctual_channel_info, punctual_channel_request, punctual_direction, punctual_framing,
-    punctual_received, punctual_too_early,
+    punctual_policing, punctual_received, punctual_too_early,
 };

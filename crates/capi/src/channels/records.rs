@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use punctual_broker::want::{RawChannel, WantedChannel};
 use punctual_model::Duration;
-use punctual_model::channel::{Direction, Framing, LinearBounded, TooEarly};
+use punctual_model::channel::{Direction, Framing, LinearBounded, Sensitivity, TooEarly};
 
 use crate::error::Failure;
 use crate::sized::{Record, text};
@@ -42,6 +42,20 @@ pub enum punctual_too_early {
     PUNCTUAL_LOSE = 1,
 }
 
+/// What decides that a message is beyond the burst (punctual_channel_request.policing).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum punctual_policing {
+    /// The spacing since the message before it, and the burst.
+    PUNCTUAL_GCRA = 0,
+    /// Interval credits for 2 messages: for what minds jitter. They let a burst of 4 pass.
+    PUNCTUAL_CREDITS_HIGH = 1,
+    /// Interval credits for 10 messages. They let a burst of 20 pass.
+    PUNCTUAL_CREDITS_MEDIUM = 2,
+    /// Interval credits for 50 messages: for what does not mind. They let a burst of 100 pass.
+    PUNCTUAL_CREDITS_LOW = 3,
+}
+
 /// A channel, as it is asked for. In any time T at most burst + T / spacing_ns messages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +89,8 @@ pub struct punctual_channel_request {
     pub number: u32,
     /// Messages that can lie between program and server, a power of two; 0: enough for two bursts.
     pub slots: u32,
+    /// A punctual_policing. With credits the burst is at least the one that they let pass; 0: that one.
+    pub policing: u32,
 }
 
 // SAFETY: integers and pointers, a size first.
@@ -84,6 +100,23 @@ unsafe impl Record for punctual_channel_request {
 }
 
 impl punctual_channel_request {
+    /// Of interval credits.
+    fn sensitivity(&self) -> Result<Option<Sensitivity>, Failure> {
+        const GCRA: u32 = punctual_policing::PUNCTUAL_GCRA as u32;
+        const HIGH: u32 = punctual_policing::PUNCTUAL_CREDITS_HIGH as u32;
+        const MEDIUM: u32 = punctual_policing::PUNCTUAL_CREDITS_MEDIUM as u32;
+        const LOW: u32 = punctual_policing::PUNCTUAL_CREDITS_LOW as u32;
+        match self.policing {
+            GCRA => Ok(None),
+            HIGH => Ok(Some(Sensitivity::Sensitive)),
+            MEDIUM => Ok(Some(Sensitivity::Usual)),
+            LOW => Ok(Some(Sensitivity::Insensitive)),
+            other => Err(Failure::invalid(format!(
+                "policing is {other}, and must be one of punctual_policing"
+            ))),
+        }
+    }
+
     /// # Safety
     /// The texts are null or end with a zero.
     pub(super) unsafe fn want(&self) -> Result<WantedChannel, Failure> {
@@ -125,6 +158,14 @@ impl punctual_channel_request {
             LOSE => TooEarly::IsLost,
             other => return none(other, "too_early", "punctual_too_early"),
         };
+        if let Some(sensitivity) = self.sensitivity()? {
+            let credited = want.clone().with_credits(sensitivity);
+            // A burst that was asked for stays, and is refused below if it is too short.
+            want = match self.burst {
+                0 => credited,
+                _ => WantedChannel { arrivals, slots: want.slots, ..credited },
+            };
+        }
         want.number = self.number;
         if self.slots > 0 {
             want.slots = self.slots;

@@ -9,13 +9,13 @@
 
 int main(void)
 {
-    const struct punctual_channel_request good = {.size = sizeof good,
-                                                  .name = "media",
-                                                  .address = "192.0.2.7:4000",
-                                                  .broker = "/nonexistent/broker.sock",
-                                                  .spacing_ns = 20 * MS,
-                                                  .delay_bound_ns = 10 * MS,
-                                                  .max_message = 1200};
+    struct punctual_channel_request good = {.size = sizeof good,
+                                            .name = "media",
+                                            .address = "192.0.2.7:4000",
+                                            .broker = "/nonexistent/broker.sock",
+                                            .spacing_ns = 20 * MS,
+                                            .delay_bound_ns = 10 * MS,
+                                            .max_message = 1200};
     struct punctual_channel_request request = good;
     struct punctual_channel_info info = {.size = sizeof info};
     struct punctual_received received = {.size = sizeof received};
@@ -26,7 +26,7 @@ int main(void)
 
     CHECK(punctual_channel_open(NULL, &channel) == PUNCTUAL_EINVAL);
     CHECK(punctual_channel_open(&request, NULL) == PUNCTUAL_EINVAL);
-    REFUSED(size, sizeof request - 8, "sizeof(punctual_channel_request)");
+    REFUSED(size, sizeof request - 16, "sizeof(punctual_channel_request)");
     REFUSED(address, "studio:4000", "192.0.2.7:4000");
     REFUSED(address, NULL, "192.0.2.7:4000");
     REFUSED(spacing_ns, 0, "spacing");
@@ -37,6 +37,15 @@ int main(void)
     REFUSED(direction, 2, "punctual_direction");
     REFUSED(framing, 2, "punctual_framing");
     REFUSED(too_early, 2, "punctual_too_early");
+    REFUSED(policing, 4, "punctual_policing");
+    good.burst = 99;
+    REFUSED(policing, PUNCTUAL_CREDITS_LOW, "twice 50 messages");
+    good.burst = 4;
+    good.direction = PUNCTUAL_RECEIVE;
+    REFUSED(policing, PUNCTUAL_CREDITS_HIGH, "credits");
+    good.direction = PUNCTUAL_SEND;
+    good.burst = 0;
+    good.policing = PUNCTUAL_CREDITS_MEDIUM;
     REFUSED(slots, 3, "slots");
 
     CHECK(punctual_channel_open(&good, &channel) == PUNCTUAL_EHOST);

@@ -1,5 +1,7 @@
 //! One burst of one measurement: which seats, which CPUs.
 
+use std::net::SocketAddr;
+
 use punctual_linux::measure::{self, MeasureError, PRIORITY, Seat, WorkingSets};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
@@ -7,6 +9,7 @@ use punctual_model::host::{Operation, Under};
 use punctual_model::{Duration, Reservation, Service};
 
 use super::plan::What;
+use super::sending::{self, Network, Trials};
 
 /// The reservation whose wake-ups are measured, 0.2 ms every 2 ms: small, so that it fits beside others,
 /// and long enough for every wake-up here.
@@ -21,12 +24,21 @@ pub(super) struct Bench {
     cpus: Vec<usize>,
     /// Whether SCHED_FIFO is ours, tried.
     fifo: bool,
+    pub(super) network: Network,
+}
+
+/// What one measurement keeps between its bursts.
+#[derive(Default)]
+pub(super) struct Kept {
+    sets: Option<WorkingSets>,
+    trials: Option<Trials>,
 }
 
 impl Bench {
-    pub(super) fn here() -> Self {
+    /// `to`: where packets are sent.
+    pub(super) fn here(to: Option<SocketAddr>) -> Self {
         let fifo = sched::try_out(Class::Fifo { priority: PRIORITY + 1 }).is_ok();
-        Self { cpus: thread::affinity(), fifo }
+        Self { cpus: thread::affinity(), fifo, network: Network::new(to) }
     }
 
     /// The class that `what` is measured under here.
@@ -60,13 +72,14 @@ impl Bench {
         })
     }
 
-    /// Samples of `what` from about `length`. `sets`: the working sets of a refill, between bursts.
+    /// Samples of `what` from about `length`: of messages a list for each of [`sending::SHAPES`], else one
+    /// list.
     pub(super) fn burst(
-        &self,
+        &mut self,
         what: What,
-        sets: &mut Option<WorkingSets>,
+        kept: &mut Kept,
         length: Duration,
-    ) -> Result<Vec<Duration>, Why> {
+    ) -> Result<Vec<Vec<Duration>>, Why> {
         let class = self.class(what)?;
         // The last: on most hosts the first serves the most interrupts.
         let (&first, &last) = match (self.cpus.first(), self.cpus.last()) {
@@ -95,13 +108,19 @@ impl Bench {
                 Operation::WakeupOther | Operation::WakeupFifo | Operation::WakeupDeadline => {
                     measure::wakeup(anywhere, &self.cpus, length)
                 }
+                Operation::LinkScheduling => {
+                    return sending::picks(class, last, length).map(|samples| vec![samples]);
+                }
             },
             What::Refill(bytes) => {
                 // At most 64 MiB: fits wherever Linux runs.
                 let new = || WorkingSets::new(usize::try_from(bytes).unwrap_or(usize::MAX));
-                sets.get_or_insert_with(new).refill(on(last), length)
+                kept.sets.get_or_insert_with(new).refill(on(last), length)
+            }
+            What::Messages(bytes) => {
+                return self.network.burst(bytes, &mut kept.trials, class, last, length);
             }
         };
-        samples.map_err(|why| why.to_string())
+        samples.map(|samples| vec![samples]).map_err(|why| why.to_string())
     }
 }

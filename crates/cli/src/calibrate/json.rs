@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_model::Duration;
-use punctual_model::host::{Calibration, Spread, Under};
+use punctual_model::host::{Calibration, Percentile, Spread, Under};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -21,7 +21,10 @@ struct Page<'a> {
     /// Null: not measured, and switches are free.
     switching: Option<Switching>,
     figures: Vec<Figure>,
+    /// Null: not measured; a contract with channels must say what sending costs.
+    sending: Option<Sending<'a>>,
     cache_refill: Vec<Refill>,
+    messages: Vec<Message>,
     absent: Vec<Absent<'a>>,
 }
 
@@ -50,6 +53,29 @@ struct Refill {
 }
 
 #[derive(Serialize)]
+struct Sending<'a> {
+    switch_ns: u64,
+    cache_ns: u64,
+    first_packet_ns: u64,
+    packet_ns: u64,
+    link_scheduling_ns: u64,
+    path: Option<&'a str>,
+    largest_packet_bytes: Option<u32>,
+    percentile_ppm: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Message {
+    packet_bytes: u32,
+    packets_per_block: u32,
+    packets: u32,
+    #[serde(flatten)]
+    sampled: Sampled,
+    /// Content that would leave if the processor alone limited it.
+    bits_per_second: u64,
+}
+
+#[derive(Serialize)]
 struct Sampled {
     under: &'static str,
     samples: u32,
@@ -70,7 +96,7 @@ struct Absent<'a> {
 
 /// One JSON object and a line end.
 pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
-    let Calibration { host, run, switching, figures, cache_refill, absent, sending: _ } =
+    let Calibration { host, run, switching, sending, figures, cache_refill, messages, absent } =
         calibration;
     let page = Page {
         path: path.display().to_string(),
@@ -102,6 +128,26 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
             .map(|refill| Refill {
                 working_set_bytes: refill.working_set,
                 sampled: sampled(refill.under, &refill.spread, refill.discarded, refill.stolen),
+            })
+            .collect(),
+        sending: sending.as_ref().map(|charge| Sending {
+            switch_ns: charge.costs.switch.as_nanos(),
+            cache_ns: charge.costs.cache.as_nanos(),
+            first_packet_ns: charge.costs.first_packet.as_nanos(),
+            packet_ns: charge.costs.packet.as_nanos(),
+            link_scheduling_ns: charge.costs.link_scheduling.as_nanos(),
+            path: charge.path.as_deref(),
+            largest_packet_bytes: charge.largest_packet,
+            percentile_ppm: charge.percentile.map(Percentile::as_ppm),
+        }),
+        messages: messages
+            .iter()
+            .map(|one| Message {
+                packet_bytes: one.packet_bytes,
+                packets_per_block: one.packets_per_block,
+                packets: one.packets,
+                sampled: sampled(one.under, &one.spread, one.discarded, one.stolen),
+                bits_per_second: one.bits_per_second(),
             })
             .collect(),
         absent: absent.iter().map(|one| Absent { what: &one.what, why: &one.why }).collect(),

@@ -1,15 +1,18 @@
 //! Burst after burst: what the hypervisor disturbed is thrown away and counted.
 
+use std::net::SocketAddr;
+
 use indicatif::ProgressBar;
-use punctual_linux::measure::WorkingSets;
 use punctual_linux::{clock, host};
 use punctual_model::host::{
-    Absent, CacheRefill, Figure, Operation, Percentile, Spread, SwitchCharge,
+    Absent, CacheRefill, Figure, MessageCost, Operation, Percentile, SendCharge, Spread,
+    SwitchCharge,
 };
 use punctual_model::{Duration, Service};
 
-use super::burst::{Bench, Why};
+use super::burst::{Bench, Kept, Why};
 use super::plan::{Plan, What};
+use super::sending::{Charge, SHAPES};
 
 /// Short enough that nobody waits long, that little is lost to one theft, and that real-time
 /// throttling (95 % of a second) is never met.
@@ -23,28 +26,39 @@ const ENOUGH: usize = 400_000;
 pub(super) struct Measured {
     pub(super) figures: Vec<Figure>,
     pub(super) cache_refill: Vec<CacheRefill>,
+    /// Empty if `sending` is `None`.
+    pub(super) messages: Vec<MessageCost>,
     pub(super) absent: Vec<Absent>,
     pub(super) switching: Option<SwitchCharge>,
+    pub(super) sending: Option<SendCharge>,
 }
 
 /// All samples of one measurement.
 struct Samples {
-    /// Ascending; not empty.
-    sorted: Vec<Duration>,
-    spread: Spread,
-    discarded: u32,
+    /// A list, or several of things measured in turn; each ascending and not empty.
+    lists: Vec<(Vec<Duration>, Spread)>,
+    /// Of each list.
+    discarded: Vec<u32>,
     stolen: Duration,
 }
 
-/// Measures what is in `plan`; `percentile` is what is charged.
-pub(super) fn run(plan: &Plan, percentile: Percentile, bar: &ProgressBar) -> Measured {
-    let bench = Bench::here();
+/// Measures what is in `plan`; `percentile` is what is charged. `to`: where packets are sent.
+pub(super) fn run(
+    plan: &Plan,
+    percentile: Percentile,
+    to: Option<SocketAddr>,
+    bar: &ProgressBar,
+) -> Measured {
+    let mut bench = Bench::here(to);
     let (mut switch, mut refill, mut complete) = (None, None, false);
+    let mut sending = Charge::default();
     let mut measured = Measured {
         figures: Vec::new(),
         cache_refill: Vec::new(),
+        messages: Vec::new(),
         absent: Vec::new(),
         switching: None,
+        sending: None,
     };
     let mut done = Duration::ZERO;
     for &(what, length) in &plan.items {
@@ -52,31 +66,58 @@ pub(super) fn run(plan: &Plan, percentile: Percentile, bar: &ProgressBar) -> Mea
         let told = |spent: Duration| {
             bar.set_position((done + spent.min(length)).as_nanos() / 1_000_000);
         };
-        let outcome = samples(&bench, what, length, &told);
+        let outcome = samples(&mut bench, what, length, &told);
         done += length;
-        let Samples { sorted, spread, discarded, stolen } = match outcome {
+        let Samples { lists, discarded, stolen } = match outcome {
             Ok(samples) => samples,
             Err(why) => {
                 measured.absent.push(Absent { what: what.name(), why: one_line(&why) });
                 continue;
             }
         };
-        let charged = percentile.of(&sorted).map(Duration::as_full_service);
         let under = bench.under(what);
+        let all = || lists.iter().zip(discarded.iter().copied());
         match what {
             What::Operation(operation) => {
-                measured.figures.push(Figure { operation, under, spread, discarded, stolen });
-                switch = better(switch, operation, charged);
+                for ((sorted, spread), discarded) in all() {
+                    let spread = *spread;
+                    measured.figures.push(Figure { operation, under, spread, discarded, stolen });
+                    let charged = percentile.of(sorted).map(Duration::as_full_service);
+                    switch = better(switch, operation, charged);
+                    if operation == Operation::LinkScheduling {
+                        sending.picks(charged);
+                    }
+                }
             }
             What::Refill(working_set) => {
-                let entry = CacheRefill { working_set, under, spread, discarded, stolen };
-                measured.cache_refill.push(entry);
-                // A set that fits a cache can lose more than a larger one, which never was in it: the
-                // dearest of all up to the one asked for.
-                if working_set <= plan.working_set {
-                    refill = refill.max(charged);
+                for ((sorted, spread), discarded) in all() {
+                    let spread = *spread;
+                    let entry = CacheRefill { working_set, under, spread, discarded, stolen };
+                    measured.cache_refill.push(entry);
+                    // A set that fits a cache can lose more than a larger one, which never was in it: the
+                    // dearest of all up to the one asked for.
+                    if working_set <= plan.working_set {
+                        refill = refill.max(percentile.of(sorted).map(Duration::as_full_service));
+                    }
                 }
                 complete |= working_set == plan.working_set;
+            }
+            What::Messages(packet_bytes) => {
+                for (((_, spread), discarded), (packets_per_block, packets)) in all().zip(SHAPES) {
+                    measured.messages.push(MessageCost {
+                        packet_bytes,
+                        packets_per_block,
+                        packets,
+                        under,
+                        spread: *spread,
+                        discarded,
+                        stolen,
+                    });
+                }
+                if packet_bytes <= plan.packet {
+                    let sorted: Vec<_> = lists.into_iter().map(|(sorted, _)| sorted).collect();
+                    sending.messages(&sorted, percentile, packet_bytes == plan.packet);
+                }
             }
         }
     }
@@ -88,6 +129,13 @@ pub(super) fn run(plan: &Plan, percentile: Percentile, bar: &ProgressBar) -> Mea
             working_set: plan.working_set,
             percentile,
         });
+    match sending.of(measured.switching, percentile, bench.network.name(), plan.packet) {
+        Ok(charge) => measured.sending = Some(charge),
+        Err(why) => {
+            measured.messages.clear();
+            measured.absent.push(Absent { what: "sending".into(), why });
+        }
+    }
     measured
 }
 
@@ -108,41 +156,51 @@ fn better(
 
 /// Bursts of `what` for `length`, and for as long again if nothing of them could be kept.
 fn samples(
-    bench: &Bench,
+    bench: &mut Bench,
     what: What,
     length: Duration,
     told: &impl Fn(Duration),
 ) -> Result<Samples, Why> {
-    let mut sorted = Vec::new();
-    let (mut discarded, mut stolen, mut bursts) = (0, Duration::ZERO, 0u64);
-    let mut sets: Option<WorkingSets> = None;
+    let mut lists: Vec<Vec<Duration>> = Vec::new();
+    let mut discarded: Vec<u32> = Vec::new();
+    let (mut stolen, mut bursts) = (Duration::ZERO, 0u64);
+    let mut kept = Kept::default();
     let started = clock::now();
     loop {
         let before = host::stolen();
-        let burst = bench.burst(what, &mut sets, BURST)?;
+        let burst = bench.burst(what, &mut kept, BURST)?;
         bursts += 1;
+        lists.resize_with(burst.len(), Vec::new);
+        discarded.resize(burst.len(), 0);
         let theft = before
             .zip(host::stolen())
             .map_or(Duration::ZERO, |(before, after)| after.saturating_sub(before));
-        if theft.is_zero() {
-            sorted.extend(burst);
-        } else {
-            stolen += theft;
-            discarded += u32::try_from(burst.len()).unwrap_or(u32::MAX);
+        stolen += theft;
+        for ((burst, list), discarded) in burst.into_iter().zip(&mut lists).zip(&mut discarded) {
+            if theft.is_zero() {
+                list.extend(burst);
+            } else {
+                *discarded += u32::try_from(burst.len()).unwrap_or(u32::MAX);
+            }
         }
         // For everything that could not run on this CPU meanwhile.
         clock::sleep(PAUSE);
         let spent = clock::now() - started;
         told(spent);
-        let over = if sorted.is_empty() { length * 2 } else { length };
-        if spent >= over || sorted.len() >= ENOUGH {
+        let missing = lists.iter().any(Vec::is_empty);
+        let over = if missing { length * 2 } else { length };
+        if spent >= over || lists.iter().any(|list| list.len() >= ENOUGH) {
             break;
         }
     }
-    sorted.sort_unstable();
-    match Spread::of(&sorted) {
-        Some(spread) => Ok(Samples { sorted, spread, discarded, stolen }),
-        None if discarded > 0 => Err(format!(
+    let spread = |mut list: Vec<Duration>| {
+        list.sort_unstable();
+        let spread = Spread::of(&list)?;
+        Some((list, spread))
+    };
+    match lists.into_iter().map(spread).collect() {
+        Some(lists) => Ok(Samples { lists, discarded, stolen }),
+        None if discarded.iter().any(|discarded| *discarded > 0) => Err(format!(
             "the hypervisor took processor time ({stolen}) during each of {bursts} bursts; measure \
              again when the host is quieter"
         )),

@@ -1,5 +1,6 @@
 //! What is measured, in which order and for how long.
 
+use punctual_channel::fragment::HEADER_BYTES;
 use punctual_model::Duration;
 use punctual_model::host::Operation;
 
@@ -12,12 +13,21 @@ pub(super) const LARGEST: u64 = 64 << 20;
 const FIRST_SET: u64 = 16 << 10;
 const LAST_SET: u64 = 4 << 20;
 
+/// The packets of which sending is measured, beside those asked for: small ones, and some that only
+/// larger frames than Ethernet's carry.
+const PACKETS: [u32; 5] = [64, 256, 1_024, 4_096, 8_192];
+
+/// The largest packet that a datagram carries over IPv4, beside our header.
+pub(super) const LARGEST_PACKET: u32 = 65_507 - HEADER_BYTES as u32;
+
 /// Something to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Operation(Operation),
     /// The refill of a working set of so many bytes.
     Refill(u64),
+    /// Messages with packets of so many bytes.
+    Messages(u32),
 }
 
 impl What {
@@ -26,6 +36,7 @@ impl What {
         match self {
             Self::Operation(operation) => operation.name().to_owned(),
             Self::Refill(bytes) => format!("cache refill of {}", size(bytes)),
+            Self::Messages(bytes) => format!("packets of {}", size(bytes.into())),
         }
     }
 }
@@ -45,10 +56,12 @@ pub(super) struct Plan {
     pub(super) items: Vec<(What, Duration)>,
     /// The working set whose refill is charged; one of the items.
     pub(super) working_set: u64,
+    /// The largest packet that is charged; one of the items.
+    pub(super) packet: u32,
 }
 
 impl Plan {
-    pub(super) fn new(quick: bool, working_set: u64) -> Self {
+    pub(super) fn new(quick: bool, working_set: u64, packet: u32) -> Self {
         // A tenth of the time is some hundreds of wake-ups: enough for a p99, not beyond.
         let share = Duration::from_millis(if quick { 90 } else { 900 });
         let operations = Operation::NAMES
@@ -61,7 +74,13 @@ impl Plan {
             sets.insert(at, working_set);
         }
         let refills = sets.into_iter().map(|set| (What::Refill(set), share * 2));
-        Self { items: operations.into_iter().chain(refills).collect(), working_set }
+        let mut packets = PACKETS.to_vec();
+        if let Err(at) = packets.binary_search(&packet) {
+            packets.insert(at, packet);
+        }
+        let messages = packets.into_iter().map(|bytes| (What::Messages(bytes), share * 3));
+        let items = operations.into_iter().chain(refills).chain(messages).collect();
+        Self { items, working_set, packet }
     }
 
     /// How long it takes, but for threads that have to wait for their CPUs.
@@ -73,7 +92,10 @@ impl Plan {
 /// Rare samples need long looks; what takes nanoseconds has plenty at once.
 fn shares(operation: Operation) -> u64 {
     match operation {
-        Operation::ClockRead | Operation::SystemCall | Operation::PageFault => 1,
+        Operation::ClockRead
+        | Operation::SystemCall
+        | Operation::PageFault
+        | Operation::LinkScheduling => 1,
         Operation::PriorityChange => 2,
         Operation::ThreadSwitch | Operation::ProcessSwitch => 4,
         Operation::HandOffSameCpu | Operation::HandOffOtherCpu => 3,
@@ -92,21 +114,34 @@ mod tests {
     #[test]
     fn the_whole_is_under_two_minutes_and_quick_about_ten_seconds() {
         for set in [SMALLEST, 256 << 10, LARGEST] {
-            assert!(Plan::new(false, set).length() < Duration::from_secs(100));
-            assert!(Plan::new(true, set).length() <= Duration::from_secs(10));
+            assert!(Plan::new(false, set, 1_420).length() < Duration::from_secs(100));
+            assert!(Plan::new(true, set, 1_420).length() <= Duration::from_secs(10));
         }
     }
 
     #[test]
     fn the_working_set_is_measured_once() {
         for set in [100, 16 << 10, 300_000, 256 << 10, 4 << 20, 8 << 20] {
-            let plan = Plan::new(true, set);
+            let plan = Plan::new(true, set, 64);
             let sets = plan.items.iter().filter_map(|(what, _)| match what {
                 What::Refill(bytes) => Some(*bytes),
-                What::Operation(_) => None,
+                What::Operation(_) | What::Messages(_) => None,
             });
             let sets: Vec<u64> = sets.collect();
             assert!(sets.is_sorted_by(|a, b| a < b) && sets.contains(&set), "{sets:?}");
+        }
+    }
+
+    #[test]
+    fn the_packet_size_is_measured_once() {
+        for packet in [1, 64, 1_420, 8_192, 60_000] {
+            let plan = Plan::new(true, 64, packet);
+            let sizes = plan.items.iter().filter_map(|(what, _)| match what {
+                What::Messages(bytes) => Some(*bytes),
+                What::Operation(_) | What::Refill(_) => None,
+            });
+            let sizes: Vec<u32> = sizes.collect();
+            assert!(sizes.is_sorted_by(|a, b| a < b) && sizes.contains(&packet), "{sizes:?}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The figures for a person.
 
+mod sending;
+
 use std::fmt::Write;
 use std::path::Path;
 
@@ -22,8 +24,9 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
         let name = size(refill.working_set);
         row(&mut refills, &name, refill.under, &refill.spread, refill.discarded);
     }
+    let messages = sending::table(calibration);
     // Writing to a string cannot fail.
-    for table in [figures, refills].iter().filter(|table| !table.is_empty()) {
+    for table in [figures, refills, messages].iter().filter(|table| !table.is_empty()) {
         let _ = writeln!(page, "{table}\n");
     }
     for absent in &calibration.absent {
@@ -53,6 +56,7 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
             writeln!(page, "admission charges nothing for switches: they could not be measured")
         }
     };
+    page.push_str(&sending::charge(calibration));
     let _ = writeln!(page, "written to {}", path.display());
     page
 }

@@ -3,13 +3,15 @@
 //! Reading order: `traffic` and `atm` (what a sender promises: [`LinearBounded`], [`AtmContract`], and
 //! [`Traffic`] over both), [`Channel`] (traffic with a delay bound), `costs` (the link, the
 //! processor's costs, packet size and preemption grain), [`Sender`] (all of a sending host),
-//! `route` ([`Route`]: where messages go, and how they become datagrams).
+//! `route` ([`Route`]: where messages go, and how they become datagrams), `policing` ([`Policing`]: what
+//! holds a sender to its word).
 //!
 //! A stream is *conforming* while it keeps to its contract. What is early is held until its
 //! logical arrival, so the bounds of the analysis count from there.
 
 mod atm;
 mod costs;
+mod policing;
 mod rate;
 mod route;
 mod sender;
@@ -17,6 +19,7 @@ mod traffic;
 
 pub use atm::{AtmContract, ServiceClass, TrafficSpec};
 pub use costs::{CostError, Link, Packetisation, SendCosts};
+pub use policing::{Policing, Sensitivity};
 pub use rate::{BitRate, RateError};
 pub use route::{Direction, Framing, Host, HostPort, HostPortError, Route, TooEarly};
 pub use sender::{BestEffort, LinkScheduling, Sender, SenderSpec};

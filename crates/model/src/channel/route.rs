@@ -7,6 +7,8 @@ use core::str::FromStr;
 
 use thiserror::Error;
 
+use super::policing::Policing;
+
 /// Which way the messages of a channel go, seen from this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
@@ -70,6 +72,8 @@ pub struct Route {
     pub framing: Framing,
     /// Of a channel that sends: what becomes of early messages.
     pub too_early: TooEarly,
+    /// Of a channel that sends: which messages are early.
+    pub policing: Policing,
 }
 
 /// A host and a port, as people write them: `192.0.2.7:4000`, `[2001:db8::7]:4000`,

@@ -114,6 +114,8 @@ pub(super) struct RawChannel {
     pub(super) listen: Option<Spanned<String>>,
     pub(super) framing: Option<Spanned<String>>,
     pub(super) too_early: Option<Spanned<String>>,
+    pub(super) policing: Option<Spanned<String>>,
+    pub(super) sensitivity: Option<Spanned<String>>,
 }
 
 #[derive(serde::Deserialize)]

@@ -4,8 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{DeadlineLimits, HostProfile, Operation, Percentile, Spread};
-use crate::channel::SendCosts;
+use super::{DeadlineLimits, HostProfile, MessageCost, Operation, Percentile, SendCharge, Spread};
 use crate::time::{Duration, Service};
 
 /// All figures of one host, from one run. Written by `punctual calibrate`, read by what admits.
@@ -17,12 +16,14 @@ pub struct Calibration {
     pub run: Run,
     /// What admission charges for a switch; `None`: it could not be measured.
     pub switching: Option<SwitchCharge>,
-    /// What sending costs; written by what sends, `None` until then.
-    pub sending: Option<SendCosts>,
+    /// What admission charges for sending; `None`: it could not be measured.
+    pub sending: Option<SendCharge>,
     /// One entry an operation at most.
     pub figures: Vec<Figure>,
     /// The price of a cold cache by working set, ascending.
     pub cache_refill: Vec<CacheRefill>,
+    /// What messages cost their sender, ascending by [`MessageCost::key`].
+    pub messages: Vec<MessageCost>,
     /// What could not be measured, and why.
     pub absent: Vec<Absent>,
 }
@@ -236,7 +237,7 @@ impl Calibration {
         HostProfile {
             reservable_ppm: deadline_limits.reservable_ppm(),
             context_switch: self.switching.map_or(Service::ZERO, |charge| charge.context_switch()),
-            send_costs: self.sending,
+            send_costs: self.sending.as_ref().map(|charge| charge.costs),
             deadline_limits,
             ..HostProfile::ideal(self.host.cpus)
         }
@@ -267,6 +268,7 @@ mod tests {
             sending: None,
             figures: p99s.iter().map(figure).collect(),
             cache_refill: Vec::new(),
+            messages: Vec::new(),
             absent: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ mod calibration;
 mod file;
 mod limits;
 mod operation;
+mod sending;
 mod spread;
 
 use crate::channel::SendCosts;
@@ -19,6 +20,7 @@ pub use calibration::{
 pub use file::MAX_ENTRIES;
 pub use limits::DeadlineLimits;
 pub use operation::Operation;
+pub use sending::{MessageCost, SendCharge};
 pub use spread::{Percentile, Spread, SpreadError};
 
 /// The host as admission sees it.

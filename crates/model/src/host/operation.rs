@@ -31,11 +31,13 @@ pub enum Operation {
     WakeupFifo,
     /// As [`Operation::WakeupOther`], SCHED_DEADLINE.
     WakeupDeadline,
+    /// Picking the next packet of a channel and giving it to a transport that does nothing with it.
+    LinkScheduling,
 }
 
 impl Operation {
     /// All with their names in files and reports, in the order in which they are told.
-    pub const NAMES: [(&'static str, Self); 13] = [
+    pub const NAMES: [(&'static str, Self); 14] = [
         ("clock-read", Self::ClockRead),
         ("system-call", Self::SystemCall),
         ("page-fault", Self::PageFault),
@@ -49,6 +51,7 @@ impl Operation {
         ("wakeup-other", Self::WakeupOther),
         ("wakeup-fifo", Self::WakeupFifo),
         ("wakeup-deadline", Self::WakeupDeadline),
+        ("link-scheduling", Self::LinkScheduling),
     ];
 
     /// The name in files and reports.

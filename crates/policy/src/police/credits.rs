@@ -1,32 +1,10 @@
 //! Interval credits.
 
-use punctual_model::channel::{AtmContract, BitRate};
+use punctual_model::channel::{AtmContract, BitRate, Sensitivity};
 use punctual_model::{Duration, Instant};
 
 use super::scale::Scale;
 use super::{Breach, Policer, Verdict};
-
-/// How much a connection minds jitter, and so how long its control interval is (L4ATM, §3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sensitivity {
-    /// Intervals of 2 PDUs: hardly any clumping.
-    Sensitive,
-    /// Intervals of 10 PDUs.
-    Usual,
-    /// Intervals of 50 PDUs: bursts pass.
-    Insensitive,
-}
-
-impl Sensitivity {
-    /// How many PDUs of `max_sdu` bytes an interval has.
-    pub fn pdus(self) -> u32 {
-        match self {
-            Self::Sensitive => 2,
-            Self::Usual => 10,
-            Self::Insensitive => 50,
-        }
-    }
-}
 
 /// Polices by credits (L4ATM, §2.5): at the beginning of each control interval a connection gets
 /// new credit, and a PDU conforms while enough is left for it. What was not used is lost.
@@ -37,8 +15,8 @@ impl Sensitivity {
 /// save up.
 ///
 /// At the border of two intervals the credits of both may be used at once: a burst has up to twice
-/// the PDUs of an interval. Admission knows bursts as the `B_max` of linear bounded arrivals: it
-/// covers what passes here if that is at least so many.
+/// the PDUs of an interval. Admission knows bursts as the `B_max` of linear bounded arrivals, and
+/// `Policing::covering` of the model says with which it covers what passes here.
 ///
 /// A PDU exactly as large as the credit left conforms, and an instant at which an interval begins is
 /// in it.
@@ -74,9 +52,31 @@ impl IntervalCredits {
     /// For PDUs of at most `max_sdu` bytes, 1 if it is zero, at `rate`; the first interval begins at
     /// `origin`, and whatever comes before belongs to it.
     pub fn new(rate: BitRate, max_sdu: u32, sensitivity: Sensitivity, origin: Instant) -> Self {
-        let scale = Scale::new(rate);
-        let max_sdu = max_sdu.max(1);
-        // Below 2³⁸ bytes, so below 2⁷¹ ticks.
+        Self::with_scale(Scale::new(rate), max_sdu.max(1), sensitivity, origin)
+    }
+
+    /// For messages that are `spacing` apart over time, 1 ns if it is zero, whatever their sizes: each is
+    /// to be told as a PDU of one byte. So credits bound the number of messages, which admission counts.
+    ///
+    /// ```
+    /// use punctual_model::channel::Sensitivity;
+    /// use punctual_model::{Duration, Instant};
+    /// use punctual_policy::police::{IntervalCredits, Policer, Verdict};
+    ///
+    /// let (ms, sensitive) = (Duration::from_millis(1), Sensitivity::Sensitive);
+    /// let mut credits = IntervalCredits::of_messages(ms, sensitive, Instant::ZERO);
+    /// assert_eq!(credits.interval(), ms * 2);
+    /// let passed = (0..10).filter(|_| credits.police(Instant::ZERO, 1) == Verdict::Conforming);
+    /// assert_eq!(passed.count(), 2);
+    /// ```
+    pub fn of_messages(spacing: Duration, sensitivity: Sensitivity, origin: Instant) -> Self {
+        // A tick is a nanosecond, and a byte stands for a message.
+        let scale = Scale { per_nano: 1, per_byte: spacing.as_nanos().max(1) };
+        Self::with_scale(scale, 1, sensitivity, origin)
+    }
+
+    fn with_scale(scale: Scale, max_sdu: u32, sensitivity: Sensitivity, origin: Instant) -> Self {
+        // Below 2³⁸ bytes, so below 2⁷¹ ticks; of messages, 50 spacings.
         let credit = u64::from(max_sdu) * u64::from(sensitivity.pdus());
         let ticks = u128::from(credit) * u128::from(scale.per_byte);
         let per_nano = u128::from(scale.per_nano);

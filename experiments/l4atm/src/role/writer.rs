@@ -9,7 +9,7 @@ use punctual_broker::want::WantedChannel;
 use punctual_broker::wire::ChannelStatus;
 use punctual_channel::client::{SendError, Sending};
 use punctual_linux::clock;
-use punctual_model::channel::{Framing, LinearBounded, TooEarly};
+use punctual_model::channel::{Framing, LinearBounded, Sensitivity, TooEarly};
 use punctual_model::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,8 @@ pub(crate) struct Writer {
     pub(crate) fragments: bool,
     /// Whether the server loses what comes too early, or lets it wait.
     pub(crate) loses: bool,
+    /// Policed by credits for so many messages an interval: 2, 10 or 50. 0: by spacing and burst.
+    pub(crate) credits: u32,
     pub(crate) pattern: Pattern,
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub(crate) start_ns: u64,
@@ -77,6 +79,10 @@ impl Writer {
         }
         if self.loses {
             want.too_early = TooEarly::IsLost;
+        }
+        let sensitivity = Sensitivity::NAMES.iter().find(|(_, one)| one.pdus() == self.credits);
+        if let Some((_, sensitivity)) = sensitivity {
+            want = want.with_credits(*sensitivity);
         }
         (want.number, want.slots) = (self.number, self.slots);
         Ok(want)

@@ -92,7 +92,7 @@ impl Channels {
         let Some(key) = self.free.pop() else {
             return Err("the channels that were closed last are still leaving: try again".into());
         };
-        match self.carriers.sender.open(key, opening, socket) {
+        match self.carriers.sender.open_policed(key, opening, want.policing, socket) {
             Ok(()) => Ok(Carried::Sent { key, account }),
             Err(busy) => {
                 self.free.push(key);

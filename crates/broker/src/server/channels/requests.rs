@@ -110,7 +110,8 @@ impl Server {
         };
         if same != before || want.geometry() != before.geometry() {
             return Err(Stop::Error(format!(
-                "direction, address, framing, number and queue of channel {id} stay; open another"
+                "direction, address, framing, policing, number and queue of channel {id} stay; open \
+                 another"
             )));
         }
         if live.sends() && want.delay_bound.is_some() != before.delay_bound.is_some() {

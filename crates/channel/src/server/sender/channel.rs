@@ -1,10 +1,11 @@
 //! One channel, as its sender knows it.
 
 use punctual_linux::pass::Bell;
-use punctual_model::channel::Framing;
+use punctual_model::channel::{Framing, Sensitivity};
 use punctual_model::{Duration, Instant};
 use punctual_policy::outlet::{Promise, Terms};
 
+use super::credits::Credits;
 use super::room::Room;
 use crate::account::Recorder;
 use crate::rings::Takes;
@@ -55,6 +56,8 @@ pub struct Channel {
     pub(super) room: Room,
     /// When the message after the last one counts as arrived at the earliest.
     pub(super) next: Instant,
+    /// Its credits, if it is policed by such.
+    pub(super) credits: Option<Credits>,
 }
 
 /// A message on its way.
@@ -87,16 +90,24 @@ impl Channel {
             ended: false,
             room: Room::default(),
             next: Instant::ZERO,
+            credits: None,
         })
     }
 
-    /// Until when the last message takes all that was promised to it: when the next one could count as
-    /// arrived. The beginning of time where nothing was sent, and of best effort.
+    /// The same, and in each control interval no more messages than there are credits; the first begins
+    /// now. Its burst must be what [`Policing::covering`](punctual_model::channel::Policing::covering) says,
+    /// or longer.
+    #[must_use]
+    pub fn with_credits(mut self: Box<Self>, now: Instant, sensitivity: Sensitivity) -> Box<Self> {
+        let spacing = self.opening.terms.arrivals.min_inter_arrival();
+        self.credits = Some(Credits::new(spacing, sensitivity, now));
+        self
+    }
+
+    /// Until when the last message takes all that its contract, or of best effort its share, allows: when
+    /// the next one could count as arrived. The beginning of time where nothing was sent.
     pub fn spent_until(&self) -> Instant {
-        match self.opening.terms.promise {
-            Promise::RealTime { .. } => self.next,
-            Promise::BestEffort => Instant::ZERO,
-        }
+        self.next
     }
 
     pub(super) fn bell(&self) -> &Bell {

@@ -15,6 +15,7 @@
 //! makes no sense.
 
 mod channel;
+mod credits;
 mod feed;
 mod hand_over;
 mod room;
@@ -159,6 +160,9 @@ impl<T: Transport<To = u32>> Sender<T> {
             return false;
         };
         channel.opening.terms = terms;
+        if let Some(credits) = &mut channel.credits {
+            credits.change(terms.arrivals.min_inter_arrival());
+        }
         channel.opening.recorder.change(promised(terms));
         !channel.ended && self.outlet.change(channel.outlet, terms)
     }

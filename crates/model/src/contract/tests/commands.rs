@@ -94,6 +94,7 @@ fn a_channel_that_cannot_take_a_programs_datagrams_is_refused_with_the_reason() 
         ("delay_bound = \"5ms\"\n", "leads nowhere"),
         (&*alloc::format!("{TO}framing = \"fragments\"\n"), "sends fragments"),
         (&*alloc::format!("{TO}too_early = \"lose\"\n"), "loses what comes early"),
+        (&*alloc::format!("{TO}policing = \"credits\"\n"), "is policed by credits"),
         (
             "delay_bound = \"5ms\"\ndirection = \"receive\"\nlisten = \"192.0.2.7:4000\"\n\
              framing = \"datagram\"\n",

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::{SENDING, parse, refusal};
 use crate::Duration;
-use crate::channel::{Direction, Framing, TooEarly, Traffic};
+use crate::channel::{Direction, Framing, Policing, Sensitivity, TooEarly, Traffic};
 
 /// A channel of 1 KiB messages and `keys`.
 fn channel(name: &str, keys: &str) -> String {
@@ -70,6 +70,42 @@ fn who_only_receives_needs_no_link() {
     assert!(refusal(&both).contains("write [sending]"));
 }
 
+/// The channel is admitted for the burst that its credits let pass at a border, in either form.
+#[test]
+fn credits_say_the_burst() {
+    let bursts = [("high", 4), ("medium", 20), ("low", 100)];
+    for (word, burst) in bursts {
+        let keys = format!("policing = \"credits\"\nsensitivity = \"{word}\"");
+        let of_a_class = |class: &str| {
+            format!(
+                "[[channel]]\nname = \"{class}\"\nclass = \"{class}\"\npeak_rate = \"7mbit/s\"\n\
+                 sustained_rate = \"{}\"\nmax_sdu = \"8191B\"\ndelay_bound = \"5ms\"\n{keys}\n",
+                if class == "cbr" { "7mbit/s" } else { "3mbit/s" }
+            )
+        };
+        let text = format!(
+            "{SENDING}{}{}{}",
+            channel("c", &keys),
+            of_a_class("cbr"),
+            of_a_class("rt-vbr")
+        );
+        let contract = parse(&text).expect("good");
+        for channel in &contract.channels {
+            assert_eq!(channel.arrivals().max_burst(), burst, "{}", channel.name());
+        }
+        let sensitivity = Sensitivity::NAMES.iter().find(|(name, _)| *name == word);
+        let (_, sensitivity) = sensitivity.expect("a name");
+        for route in &contract.routes {
+            assert_eq!(route.policing, Policing::Credits(*sensitivity));
+        }
+    }
+    let plain =
+        parse(&format!("{SENDING}{}", channel("c", "policing = \"credits\""))).expect("good");
+    assert_eq!(plain.routes[0].policing, Policing::Credits(Sensitivity::Usual));
+    let gcra = parse(&format!("{SENDING}{}", channel("c", ""))).expect("good");
+    assert_eq!(gcra.routes[0].policing, Policing::Gcra);
+}
+
 #[test]
 fn errors_have_their_place() {
     let large = |keys: &str| channel("c", keys).replace("1KiB", "5000B");
@@ -91,6 +127,27 @@ fn errors_have_their_place() {
         (
             channel("c", "direction = \"receive\"\ntoo_early = \"lose\""),
             "c.toml:7:13: channel \"c\" receives, so it has no too_early",
+        ),
+        (
+            channel("c", "direction = \"receive\"\npolicing = \"gcra\""),
+            "c.toml:7:12: channel \"c\" receives, so it has no policing",
+        ),
+        (
+            format!("{SENDING}{}", channel("c", "policing = \"tokens\"")),
+            "c.toml:9:12: unknown policing \"tokens\"; choose gcra or credits",
+        ),
+        (
+            format!("{SENDING}{}", channel("c", "sensitivity = \"low\"")),
+            "c.toml:9:15: channel \"c\" has a sensitivity, which is the length of a control interval",
+        ),
+        (
+            format!("{SENDING}{}", channel("c", "policing = \"credits\"\nsensitivity = \"none\"")),
+            "c.toml:10:15: unknown sensitivity \"none\"; choose high, medium or low",
+        ),
+        (
+            format!("{SENDING}{}", channel("c", "policing = \"credits\"\nmax_burst = 3")),
+            "c.toml:10:13: channel \"c\" is policed by credits for 10 messages, of which 20 may pass at \
+             once; remove max_burst",
         ),
         (
             format!("{SENDING}{}", channel("c", "destination = \"192.0.2.7\"")),

@@ -17,8 +17,8 @@ use super::fields::{
 use super::routes;
 use crate::Duration;
 use crate::channel::{
-    AtmContract, BitRate, Channel, ChannelError, Direction, LinearBounded, Route, ServiceClass,
-    Traffic, TrafficError, TrafficSpec,
+    AtmContract, BitRate, Channel, ChannelError, Direction, LinearBounded, Policing, Route,
+    ServiceClass, Traffic, TrafficError, TrafficSpec,
 };
 
 /// All channels, by what is promised and which way they go.
@@ -40,13 +40,15 @@ pub(super) fn channels(
     for entry in raw {
         let raw = entry.into_inner();
         let name = fields::name(raw.name.clone(), names)?;
+        let policing = routes::policing(&raw, &name)?;
         let (traffic, max_message) = match &raw.class {
             None => {
-                let bounded = bounded(&raw, &name)?;
+                let bounded = bounded(&raw, &name, policing)?;
                 (Traffic::Bounded(bounded), bounded.max_message())
             }
             Some(class) => {
-                let atm = atm(&raw, &name, choice("class", class, &ServiceClass::NAMES)?)?;
+                let class = choice("class", class, &ServiceClass::NAMES)?;
+                let atm = atm(&raw, &name, class, policing)?;
                 (Traffic::Atm(atm), atm.spec().max_sdu)
             }
         };
@@ -96,7 +98,7 @@ fn channel(raw: &RawChannel, name: String, traffic: &Traffic) -> Checked<Channel
 }
 
 /// Form 1: linear bounded arrivals.
-fn bounded(raw: &RawChannel, name: &str) -> Checked<LinearBounded> {
+fn bounded(raw: &RawChannel, name: &str, policing: Policing) -> Checked<LinearBounded> {
     let of_the_other_form = [
         ("peak_rate", raw.peak_rate.as_ref().map(Spanned::span)),
         ("sustained_rate", raw.sustained_rate.as_ref().map(Spanned::span)),
@@ -135,7 +137,10 @@ fn bounded(raw: &RawChannel, name: &str) -> Checked<LinearBounded> {
     };
     // Who does not say may send single bytes: many short packets cost more than a long one.
     let min_message = optional("min_message", &raw.min_message, message_bytes)?.unwrap_or(1);
-    let burst = optional("max_burst", &raw.max_burst, count)?.unwrap_or(1);
+    let burst = match burst_of_credits(policing, name, ("max_burst", &raw.max_burst))? {
+        Some(burst) => burst,
+        None => optional("max_burst", &raw.max_burst, count)?.unwrap_or(1),
+    };
     // An empty largest message is named as such, not as below the smallest.
     LinearBounded::new(min_message, max_message, spacing, burst).or_else(|error| {
         let span = match error {
@@ -149,7 +154,12 @@ fn bounded(raw: &RawChannel, name: &str) -> Checked<LinearBounded> {
 }
 
 /// Form 2: an ATM traffic contract.
-fn atm(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<AtmContract> {
+fn atm(
+    raw: &RawChannel,
+    name: &str,
+    class: ServiceClass,
+    policing: Policing,
+) -> Checked<AtmContract> {
     let of_the_other_form = [
         ("max_message", raw.max_message.as_ref().map(Spanned::span)),
         ("min_message", raw.min_message.as_ref().map(Spanned::span)),
@@ -165,13 +175,22 @@ fn atm(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<AtmContract
     })?;
     let (peak_rate, sustained_rate) = rates(raw, name, class)?;
     let largest = needed(raw, name, "max_sdu", "\"8KiB\"", &raw.max_sdu)?;
-    let tolerance = &raw.delay_variation_tolerance;
-    let tolerance = optional("delay_variation_tolerance", tolerance, duration)?;
+    let max_sdu = message_bytes("max_sdu", largest)?;
+    let given = &raw.delay_variation_tolerance;
+    let credits = burst_of_credits(policing, name, ("delay_variation_tolerance", given))?;
+    let tolerance = match credits {
+        // Exactly that burst, as linear bounded arrivals.
+        Some(burst) => {
+            let spacing = sustained_rate.time_of_below(max_sdu);
+            Some(spacing.checked_mul(u64::from(burst) - 1).unwrap_or(Duration::MAX))
+        }
+        None => optional("delay_variation_tolerance", given, duration)?,
+    };
     let spec = TrafficSpec {
         class,
         peak_rate,
         sustained_rate,
-        max_sdu: message_bytes("max_sdu", largest)?,
+        max_sdu,
         delay_variation_tolerance: tolerance.unwrap_or(Duration::ZERO),
     };
     AtmContract::new(spec).or_else(|error| {
@@ -201,6 +220,27 @@ fn rates(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<(BitRate,
         raw.name.span(),
         format!("channel \"{name}\" has no {missing}; write {missing} = \"10mbit/s\""),
     )
+}
+
+/// Of credits the burst that they let pass, which nothing else may say.
+fn burst_of_credits<T>(
+    policing: Policing,
+    name: &str,
+    (key, given): (&str, &Option<Spanned<T>>),
+) -> Checked<Option<u32>> {
+    let Policing::Credits(sensitivity) = policing else { return Ok(None) };
+    let burst = sensitivity.largest_burst();
+    match given {
+        None => Ok(Some(burst)),
+        Some(given) => problem(
+            given.span(),
+            format!(
+                "channel \"{name}\" is policed by credits for {} messages, of which {burst} may pass \
+                 at once; remove {key}, or choose another sensitivity",
+                sensitivity.pdus()
+            ),
+        ),
+    }
 }
 
 /// The field, or what to write.

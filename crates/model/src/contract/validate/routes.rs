@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::super::raw::RawChannel;
 use super::channels::forbid;
 use super::fields::{Checked, choice, printable, problem, span_or};
-use crate::channel::{Direction, Framing, HostPort, Route, TooEarly};
+use crate::channel::{Direction, Framing, HostPort, Policing, Route, Sensitivity, TooEarly};
 
 /// The longest payload of a UDP datagram over IPv4 (udp(7)).
 const LONGEST_DATAGRAM: u32 = 65_507;
@@ -43,8 +43,12 @@ pub(super) fn route(
             ("destination", &raw.destination)
         }
         Direction::Receive => {
-            let of_senders =
-                [("destination", span(&raw.destination)), ("too_early", span(&raw.too_early))];
+            let of_senders = [
+                ("destination", span(&raw.destination)),
+                ("too_early", span(&raw.too_early)),
+                ("policing", span(&raw.policing)),
+                ("sensitivity", span(&raw.sensitivity)),
+            ];
             forbid(of_senders, |key| {
                 format!(
                     "channel \"{name}\" receives, so it has no {key}; remove it, and write listen \
@@ -61,7 +65,27 @@ pub(super) fn route(
     let too_early =
         too_early.map(|named| choice("too_early", named, &TooEarly::NAMES)).transpose()?;
     let too_early = too_early.unwrap_or_default();
-    Ok(Route { channel: String::from(name), direction, address, framing, too_early })
+    let policing = policing(raw, name)?;
+    Ok(Route { channel: String::from(name), direction, address, framing, too_early, policing })
+}
+
+/// What decides that a message is early.
+pub(super) fn policing(raw: &RawChannel, name: &str) -> Checked<Policing> {
+    let named = raw.policing.as_ref();
+    let policing = named.map(|named| choice("policing", named, &Policing::NAMES)).transpose()?;
+    match (policing.unwrap_or_default(), &raw.sensitivity) {
+        (Policing::Credits(_), Some(given)) => {
+            choice("sensitivity", given, &Sensitivity::NAMES).map(Policing::Credits)
+        }
+        (Policing::Gcra, Some(given)) => problem(
+            given.span(),
+            format!(
+                "channel \"{name}\" has a sensitivity, which is the length of a control interval, and \
+                 no credits; write policing = \"credits\", or remove it"
+            ),
+        ),
+        (policing, None) => Ok(policing),
+    }
 }
 
 fn host_port(key: &str, given: &Spanned<String>) -> Checked<HostPort> {

@@ -21,6 +21,8 @@ pub(super) struct RawCalibration {
     #[serde(default)]
     pub(super) cache_refill: Vec<Spanned<RawRefill>>,
     #[serde(default)]
+    pub(super) message: Vec<Spanned<RawMessage>>,
+    #[serde(default)]
     pub(super) absent: Vec<Spanned<RawAbsent>>,
 }
 
@@ -53,7 +55,7 @@ pub(super) struct RawSwitching {
     pub(super) percentile: Text,
 }
 
-/// The keys of `[sending.costs]` in a contract.
+/// The keys of `[sending.costs]` in a contract, and what they hold for.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSending {
@@ -62,6 +64,9 @@ pub(super) struct RawSending {
     pub(super) first_packet: Text,
     pub(super) packet: Text,
     pub(super) link_scheduling: Text,
+    pub(super) path: Option<Text>,
+    pub(super) largest_packet: Option<Text>,
+    pub(super) percentile: Option<Text>,
 }
 
 #[derive(serde::Deserialize)]
@@ -82,6 +87,22 @@ pub(super) struct RawFigure {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRefill {
     pub(super) working_set: Text,
+    pub(super) under: Text,
+    pub(super) samples: Spanned<i64>,
+    pub(super) min: Text,
+    pub(super) p50: Text,
+    pub(super) p99: Text,
+    pub(super) max: Text,
+    pub(super) discarded: Option<Spanned<i64>>,
+    pub(super) stolen: Option<Text>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMessage {
+    pub(super) packet: Text,
+    pub(super) packets_per_block: Spanned<i64>,
+    pub(super) packets: Spanned<i64>,
     pub(super) under: Text,
     pub(super) samples: Spanned<i64>,
     pub(super) min: Text,

@@ -5,8 +5,8 @@ use alloc::vec;
 use super::*;
 use crate::channel::SendCosts;
 use crate::host::{
-    Absent, CacheRefill, DeadlineLimits, Figure, HostIdentity, HostProfile, Operation, Percentile,
-    Run, Spread, SwitchCharge, Under,
+    Absent, CacheRefill, DeadlineLimits, Figure, HostIdentity, HostProfile, MessageCost, Operation,
+    Percentile, Run, SendCharge, Spread, SwitchCharge, Under,
 };
 use crate::{Duration, Service};
 
@@ -30,6 +30,15 @@ fn full() -> Calibration {
         discarded: 0,
         stolen: Duration::ZERO,
     };
+    let message = |(packet_bytes, packets_per_block, packets)| MessageCost {
+        packet_bytes,
+        packets_per_block,
+        packets,
+        under: Under::Fifo,
+        spread: spread(packets.into()),
+        discarded: packets,
+        stolen: Duration::from_millis(20),
+    };
     Calibration {
         host: HostIdentity {
             cpu_model: "A \"quoted\" CPU \\ 2.5 GHz é".into(),
@@ -50,15 +59,21 @@ fn full() -> Calibration {
             working_set: 262_144,
             percentile: Percentile::P99,
         }),
-        sending: Some(SendCosts {
-            switch: Service::from_micros(1),
-            cache: Service::from_micros(2),
-            first_packet: Service::from_micros(3),
-            packet: Service::from_micros(4),
-            link_scheduling: Service::from_micros(5),
+        sending: Some(SendCharge {
+            costs: SendCosts {
+                switch: Service::from_micros(1),
+                cache: Service::from_micros(2),
+                first_packet: Service::from_micros(3),
+                packet: Service::from_micros(4),
+                link_scheduling: Service::from_micros(5),
+            },
+            path: Some("a \"path\"".into()),
+            largest_packet: Some(1_420),
+            percentile: Percentile::from_ppm(999_000),
         }),
         figures: Operation::NAMES.map(figure).into(),
         cache_refill: vec![refill(16_384), refill(32_768)],
+        messages: [(64, 1, 1), (64, 1, 8), (64, 8, 8), (1_420, 1, 1)].map(message).into(),
         absent: vec![Absent { what: "wakeup-deadline".into(), why: "no \"privilege\"".into() }],
     }
 }
@@ -76,10 +91,18 @@ fn what_is_written_is_read_back() {
         sending: None,
         figures: vec![],
         cache_refill: vec![],
+        messages: vec![],
         absent: vec![],
         ..full.clone()
     };
-    for calibration in [full, bare] {
+    let unsaid = full.sending.as_ref().map(|charge| SendCharge {
+        path: None,
+        largest_packet: None,
+        percentile: None,
+        ..charge.clone()
+    });
+    let by_hand = Calibration { sending: unsaid, ..bare.clone() };
+    for calibration in [full, bare, by_hand] {
         let text = calibration.to_string();
         let read = Calibration::parse("host.toml", text.as_bytes()).expect("its own text");
         assert_eq!(read, calibration, "{text}");
@@ -91,7 +114,8 @@ fn admission_gets_the_sum_of_switch_and_refill() {
     let calibration = full();
     let profile = calibration.profile(DeadlineLimits::DEFAULT);
     assert_eq!(profile.context_switch, Service::from_nanos(7_200));
-    assert_eq!((profile.cpus, profile.send_costs), (2, calibration.sending));
+    let charged = calibration.sending.as_ref().map(|charge| charge.costs);
+    assert_eq!((profile.cpus, profile.send_costs), (2, charged));
     let unmeasured = Calibration { switching: None, sending: None, ..calibration };
     assert_eq!(unmeasured.profile(DeadlineLimits::DEFAULT), HostProfile::ideal(2));
 }
@@ -126,6 +150,15 @@ fn what_is_wrong_is_told_with_its_place() {
             "working_set = \"32768B\"",
             "working_set = \"16KiB\"",
             "the working sets are not in ascending",
+        ),
+        ("largest_packet = \"1420B\"", "largest_packet = \"0B\"", "largest_packet must be from 1B"),
+        ("percentile = \"99.9%\"", "percentile = \"49%\"", "percentile \"49%\" is below 50%"),
+        ("packets = 8", "packets = 0", "packets is zero; it must be at least 1"),
+        ("packet = \"64B\"", "packet = \"5GB\"", "packet must be from 1B to 4294967295B"),
+        (
+            "\npacket = \"1420B\"",
+            "\npacket = \"63B\"",
+            "the messages are not in ascending order of",
         ),
         ("what = \"wakeup-deadline\"", "what = \"\"", "what has from 1 to 512 characters"),
         ("what = \"wakeup-deadline\"", "what = \"a\\u0007\"", "what has no control characters"),

@@ -8,11 +8,9 @@ use alloc::vec::Vec;
 use toml::Spanned;
 
 use super::raw::{
-    RawAbsent, RawCalibration, RawFigure, RawHost, RawRefill, RawRun, RawSending, RawSwitching,
-    Text,
+    RawAbsent, RawCalibration, RawFigure, RawHost, RawRefill, RawRun, RawSwitching, Text,
 };
-use super::{FORMAT, MAX_ENTRIES};
-use crate::channel::SendCosts;
+use super::{FORMAT, MAX_ENTRIES, sending};
 use crate::host::{
     Absent, CacheRefill, Calibration, Figure, HostIdentity, Operation, Percentile, Run, Spread,
     SwitchCharge, Under,
@@ -24,7 +22,7 @@ use crate::{Duration, FileError, Service};
 /// The longest text that is not a quantity, in characters.
 const MAX_TEXT: usize = 512;
 
-fn problem<T, R>(at: &Spanned<R>, text: impl Into<String>) -> Checked<T> {
+pub(super) fn problem<T, R>(at: &Spanned<R>, text: impl Into<String>) -> Checked<T> {
     text_file::problem(at.span(), text)
 }
 
@@ -45,19 +43,23 @@ fn calibration(raw: RawCalibration) -> Checked<Calibration> {
     }
     few(&raw.figure)?;
     few(&raw.cache_refill)?;
+    few(&raw.message)?;
     few(&raw.absent)?;
     let mut seen = BTreeSet::new();
     let figures = raw.figure.into_iter().map(|entry| figure(entry, &mut seen));
     let figures = figures.collect::<Checked<Vec<_>>>()?;
     let mut last = 0;
+    let mut before = None;
+    let messages = raw.message.into_iter().map(|entry| sending::message(entry, &mut before));
     let refills = raw.cache_refill.into_iter().map(|entry| refill(entry, &mut last));
     Ok(Calibration {
         host: host(raw.host)?,
         run: run(raw.run)?,
         switching: raw.switching.map(switching).transpose()?,
-        sending: raw.sending.map(sending).transpose()?,
+        sending: raw.sending.map(sending::charge).transpose()?,
         figures,
         cache_refill: refills.collect::<Checked<Vec<_>>>()?,
+        messages: messages.collect::<Checked<Vec<_>>>()?,
         absent: raw.absent.into_iter().map(absent).collect::<Checked<Vec<_>>>()?,
     })
 }
@@ -114,35 +116,23 @@ fn run(raw: RawRun) -> Checked<Run> {
 }
 
 fn switching(raw: RawSwitching) -> Checked<SwitchCharge> {
-    let percentile = quantity("percentile", &raw.percentile, units::parse_ppm)?;
     Ok(SwitchCharge {
         switch: service("switch", &raw.switch)?,
         by: choice("operation", &raw.by, &Operation::NAMES)?,
         cache_refill: service("cache_refill", &raw.cache_refill)?,
         working_set: working_set(&raw.working_set)?,
-        percentile: match Percentile::from_ppm(percentile) {
-            Some(percentile) => percentile,
-            None => {
-                let given = printable(raw.percentile.get_ref());
-                return problem(
-                    &raw.percentile,
-                    format!(
-                        "percentile \"{given}\" is below 50%; half of all switches would cost more"
-                    ),
-                );
-            }
-        },
+        percentile: percentile(&raw.percentile)?,
     })
 }
 
-fn sending(raw: RawSending) -> Checked<SendCosts> {
-    Ok(SendCosts {
-        switch: service("switch", &raw.switch)?,
-        cache: service("cache", &raw.cache)?,
-        first_packet: service("first_packet", &raw.first_packet)?,
-        packet: service("packet", &raw.packet)?,
-        link_scheduling: service("link_scheduling", &raw.link_scheduling)?,
-    })
+pub(super) fn percentile(raw: &Text) -> Checked<Percentile> {
+    match Percentile::from_ppm(quantity("percentile", raw, units::parse_ppm)?) {
+        Some(percentile) => Ok(percentile),
+        None => {
+            let given = printable(raw.get_ref());
+            problem(raw, format!("percentile \"{given}\" is below 50%; half would cost more"))
+        }
+    }
 }
 
 fn figure(raw: Spanned<RawFigure>, seen: &mut BTreeSet<Operation>) -> Checked<Figure> {
@@ -185,7 +175,7 @@ fn absent(raw: Spanned<RawAbsent>) -> Checked<Absent> {
     Ok(Absent { what: text("what", raw.what)?, why: text("why", raw.why)? })
 }
 
-fn spread(samples: &Spanned<i64>, [min, p50, p99, max]: [&Text; 4]) -> Checked<Spread> {
+pub(super) fn spread(samples: &Spanned<i64>, [min, p50, p99, max]: [&Text; 4]) -> Checked<Spread> {
     let times = [
         duration("min", min)?,
         duration("p50", p50)?,
@@ -204,7 +194,7 @@ fn working_set(raw: &Text) -> Checked<u64> {
 }
 
 /// Texts are printed to terminals, so nothing in them may drive one.
-fn text(key: &str, raw: Text) -> Checked<String> {
+pub(super) fn text(key: &str, raw: Text) -> Checked<String> {
     let length = raw.get_ref().chars().count();
     if length == 0 || length > MAX_TEXT {
         return problem(&raw, format!("{key} has from 1 to {MAX_TEXT} characters"));
@@ -215,21 +205,25 @@ fn text(key: &str, raw: Text) -> Checked<String> {
     Ok(raw.into_inner())
 }
 
-fn counted(key: &str, raw: &Spanned<i64>) -> Checked<u32> {
+pub(super) fn counted(key: &str, raw: &Spanned<i64>) -> Checked<u32> {
     u32::try_from(*raw.get_ref()).or_else(|_| {
         problem(raw, format!("{key} is {}; it must be from 0 to {}", raw.get_ref(), u32::MAX))
     })
 }
 
-fn duration(key: &str, raw: &Text) -> Checked<Duration> {
+pub(super) fn duration(key: &str, raw: &Text) -> Checked<Duration> {
     quantity(key, raw, units::parse_nanos).map(Duration::from_nanos)
 }
 
-fn service(key: &str, raw: &Text) -> Checked<Service> {
+pub(super) fn service(key: &str, raw: &Text) -> Checked<Service> {
     quantity(key, raw, units::parse_nanos).map(Service::from_nanos)
 }
 
-fn quantity<T>(key: &str, raw: &Text, parse: fn(&str) -> Result<T, UnitError>) -> Checked<T> {
+pub(super) fn quantity<T>(
+    key: &str,
+    raw: &Text,
+    parse: fn(&str) -> Result<T, UnitError>,
+) -> Checked<T> {
     parse(raw.get_ref())
         .or_else(|why| problem(raw, format!("{key} \"{}\" {why}", printable(raw.get_ref()))))
 }

@@ -3,12 +3,12 @@
 use core::fmt::{self, Formatter};
 
 use super::FORMAT;
-use crate::host::{Calibration, Spread, Under};
-use crate::{Duration, channel::SendCosts};
+use crate::Duration;
+use crate::host::{Calibration, SendCharge, Spread, Under};
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { host, run, switching, sending, figures, cache_refill, absent } = self;
+        let Self { host, run, switching, sending, figures, cache_refill, messages, absent } = self;
         writeln!(f, "# What this host's operations cost, measured by punctual calibrate.")?;
         writeln!(f, "# docs/calibrate.md says what each figure is.")?;
         writeln!(f, "format = {FORMAT}\n\n[host]")?;
@@ -29,8 +29,8 @@ impl fmt::Display for Calibration {
             writeln!(f, "working_set = \"{}B\"", charge.working_set)?;
             writeln!(f, "percentile = \"{}\"", charge.percentile)?;
         }
-        if let Some(costs) = sending {
-            self::sending(f, costs)?;
+        if let Some(charge) = sending {
+            self::sending(f, charge)?;
         }
         for figure in figures {
             writeln!(f, "\n[[figure]]\noperation = \"{}\"", figure.operation)?;
@@ -40,6 +40,12 @@ impl fmt::Display for Calibration {
             writeln!(f, "\n[[cache_refill]]\nworking_set = \"{}B\"", refill.working_set)?;
             sampled(f, refill.under, &refill.spread, refill.discarded, refill.stolen)?;
         }
+        for message in messages {
+            writeln!(f, "\n[[message]]\npacket = \"{}B\"", message.packet_bytes)?;
+            writeln!(f, "packets_per_block = {}", message.packets_per_block)?;
+            writeln!(f, "packets = {}", message.packets)?;
+            sampled(f, message.under, &message.spread, message.discarded, message.stolen)?;
+        }
         for absent in absent {
             writeln!(f, "\n[[absent]]\nwhat = {}", Quoted(&absent.what))?;
             writeln!(f, "why = {}", Quoted(&absent.why))?;
@@ -48,11 +54,23 @@ impl fmt::Display for Calibration {
     }
 }
 
-fn sending(f: &mut Formatter<'_>, costs: &SendCosts) -> fmt::Result {
-    writeln!(f, "\n[sending]\nswitch = \"{}\"\ncache = \"{}\"", costs.switch, costs.cache)?;
+fn sending(f: &mut Formatter<'_>, charge: &SendCharge) -> fmt::Result {
+    let SendCharge { costs, path, largest_packet, percentile } = charge;
+    writeln!(f, "\n# What admission charges for the steps of sending.")?;
+    writeln!(f, "[sending]\nswitch = \"{}\"\ncache = \"{}\"", costs.switch, costs.cache)?;
     writeln!(f, "first_packet = \"{}\"", costs.first_packet)?;
     writeln!(f, "packet = \"{}\"", costs.packet)?;
-    writeln!(f, "link_scheduling = \"{}\"", costs.link_scheduling)
+    writeln!(f, "link_scheduling = \"{}\"", costs.link_scheduling)?;
+    if let Some(path) = path {
+        writeln!(f, "path = {}", Quoted(path))?;
+    }
+    if let Some(bytes) = largest_packet {
+        writeln!(f, "largest_packet = \"{bytes}B\"")?;
+    }
+    if let Some(percentile) = percentile {
+        writeln!(f, "percentile = \"{percentile}\"")?;
+    }
+    Ok(())
 }
 
 fn sampled(

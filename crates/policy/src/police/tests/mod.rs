@@ -1,6 +1,7 @@
 //! Each policer against a log of all that it let pass, which is searched for a broken window.
 
 mod against_logs;
+mod doubt;
 mod exactness;
 mod logs;
 

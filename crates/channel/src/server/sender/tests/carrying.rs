@@ -125,8 +125,12 @@ fn what_was_taken_of_a_message_that_is_lost_keeps_the_link_busy() {
 #[test]
 fn a_channel_that_is_closed_says_until_when_its_last_message_counts() {
     let mut sender = sender(2, no_fault);
-    let contract = terms(1_000, 2, 900, TooEarly::Waits);
-    for (key, messages, spent) in [(0, 0, 0), (1, 1, 1_010), (1, 2, 2_010)] {
+    let promised = terms(1_000, 2, 900, TooEarly::Waits);
+    let best_effort = Terms { promise: Promise::BestEffort, ..promised };
+    let cases = [(0, 0, 0), (1, 1, 1_010), (1, 2, 2_010)];
+    for ((key, messages, spent), contract) in
+        cases.into_iter().flat_map(|case| [(case, promised), (case, best_effort)])
+    {
         let (mut client, channel) = Client::new(contract, Framing::Fragments);
         sender.open(ns(5), key, channel).expect("room");
         let now = Cell::new(10);

@@ -1,7 +1,9 @@
 //! Rings, an outlet and an emulated link in virtual time.
 
+mod admitted;
 mod carrying;
 mod contracts;
+mod credits;
 mod random;
 mod room;
 
@@ -64,7 +66,7 @@ fn terms(spacing: u64, burst: u32, delay_bound: u64, too_early: TooEarly) -> Ter
     }
 }
 
-/// A client that shares a ring of eight messages.
+/// A client that shares a ring with the sender, of eight messages if it does not say.
 struct Client {
     puts: Puts,
     bell: Bell,
@@ -73,7 +75,11 @@ struct Client {
 
 impl Client {
     fn new(terms: Terms, framing: Framing) -> (Self, Box<Channel>) {
-        let geometry = Geometry::new(8, 1_000).expect("valid");
+        Self::with_slots(8, terms, framing)
+    }
+
+    fn with_slots(slots: u32, terms: Terms, framing: Framing) -> (Self, Box<Channel>) {
+        let geometry = Geometry::new(slots, 1_000).expect("valid");
         let (puts, memory) = client::sending(geometry).expect("memory");
         let (bell, passed) = memory.pass().expect("descriptors");
         let recorder = Recorder::new(promised(terms));

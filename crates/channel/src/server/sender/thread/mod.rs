@@ -1,6 +1,8 @@
 //! The thread that turns a [`Sender`]: it sleeps until the next block leaves, a bell rings, or an
-//! order comes. Here is what the side that decides has of it; `turning` is what it does.
+//! order comes. Here is what the side that decides has of it; `turning` is what it does, and [`trial`]
+//! takes the time of that.
 
+pub mod trial;
 mod turning;
 
 use std::io;
@@ -8,10 +10,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use punctual_linux::clock;
 use punctual_linux::net::UdpSocket;
 use punctual_linux::thread::{self, Tid};
 use punctual_model::Duration;
-use punctual_model::channel::{Link, Packetisation};
+use punctual_model::channel::{Link, Packetisation, Policing};
 use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Terms};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -147,10 +150,30 @@ impl SenderThread {
         opening: Opening,
         socket: Option<Arc<UdpSocket>>,
     ) -> Result<(), Busy> {
+        self.open_policed(key, opening, Policing::Gcra, socket)
+    }
+
+    /// The same, with what says which messages are early. The burst of its terms is at least what
+    /// [`Policing::covering`] says.
+    ///
+    /// # Errors
+    /// If the thread does not keep up.
+    pub fn open_policed(
+        &mut self,
+        key: u32,
+        opening: Opening,
+        policing: Policing,
+        socket: Option<Arc<UdpSocket>>,
+    ) -> Result<(), Busy> {
         // Here, because it can fail.
         let data = EventData::new_u64(key.into());
         epoll::add(&*self.bells, &opening.bell, data, BELL).map_err(|_| Busy)?;
-        let order = Order::Open { key, channel: Channel::new(opening), socket };
+        let channel = Channel::new(opening);
+        let channel = match policing {
+            Policing::Gcra => channel,
+            Policing::Credits(sensitivity) => channel.with_credits(clock::now(), sensitivity),
+        };
+        let order = Order::Open { key, channel, socket };
         self.order(order).map_err(|order| {
             if let Order::Open { channel, .. } = order {
                 let _ = epoll::delete(&*self.bells, &channel.opening.bell);

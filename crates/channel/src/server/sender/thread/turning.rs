@@ -26,7 +26,7 @@ pub const LOOKS_EVERY: Duration = Duration::from_micros(10);
 pub const SPIN: Duration = Duration::from_micros(20);
 
 /// Bells that are taken in one look.
-const BELLS: usize = 64;
+pub(super) const BELLS: usize = 64;
 
 /// The thread's own.
 pub(super) struct Turning {
@@ -38,50 +38,68 @@ pub(super) struct Turning {
 impl Turning {
     pub(super) fn run(mut self) {
         let mut rung = Vec::with_capacity(BELLS);
-        let (mut blocks, mut looked) = (0, Instant::ZERO);
+        let mut looked = Instant::ZERO;
+        loop {
+            let sleep = self.work(looked);
+            let Some(at) = self.hear(&mut rung, sleep) else { return };
+            looked = at;
+        }
+    }
+
+    /// Hands over what is due until the bells are to be looked at, which were last at `looked`: for how
+    /// long they may be slept for then; `None` is for ever.
+    pub(super) fn work(&mut self, looked: Instant) -> Option<Duration> {
+        let mut blocks = 0;
         loop {
             let now = clock::now();
             let turn = self.sender.turn(now, clock::now);
             self.tell_ends();
             blocks += 1;
-            let sleep = match turn {
-                Turn::Again if blocks < BLOCKS && now - looked < LOOKS_EVERY => continue,
-                Turn::Again => Some(Duration::ZERO),
+            match turn {
+                Turn::Again if blocks < BLOCKS && now - looked < LOOKS_EVERY => {}
+                Turn::Again => return Some(Duration::ZERO),
                 Turn::At(at) => {
                     let left = at.saturating_since(clock::now());
-                    Some(if left < SPIN { Duration::ZERO } else { left })
+                    return Some(if left < SPIN { Duration::ZERO } else { left });
                 }
-                Turn::Idle => None,
-            };
-            let heard = wait(&self.bells, &mut rung, sleep);
-            (blocks, looked) = (0, clock::now());
-            if heard.is_err() {
-                return;
-            }
-            let mut ordered = false;
-            for event in rung.drain(..) {
-                if event.data.u64() == POST {
-                    ordered = true;
-                } else {
-                    let flags = event.flags;
-                    let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-                    let gone = flags.intersects(ends);
-                    // The number that it was registered with.
-                    self.sender.look(clock::now(), event.data.u64() as u32, gone);
-                }
-            }
-            // After the bells: those that rang are of the channels that have the numbers until here.
-            if ordered {
-                self.post.silence();
-                while let Some(order) = self.post.take() {
-                    self.tell_ends();
-                    self.carry_out(order);
-                }
-                if self.post.is_abandoned() {
-                    return;
-                }
+                Turn::Idle => return None,
             }
         }
+    }
+
+    /// Waits for a bell, and does what it is about: when that was. `None` if nobody is left to order.
+    pub(super) fn hear(
+        &mut self,
+        rung: &mut Vec<epoll::Event>,
+        sleep: Option<Duration>,
+    ) -> Option<Instant> {
+        let heard = wait(&self.bells, rung, sleep);
+        let looked = clock::now();
+        heard.ok()?;
+        let mut ordered = false;
+        for event in rung.drain(..) {
+            if event.data.u64() == POST {
+                ordered = true;
+            } else {
+                let flags = event.flags;
+                let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+                let gone = flags.intersects(ends);
+                // The number that it was registered with.
+                self.sender.look(clock::now(), event.data.u64() as u32, gone);
+            }
+        }
+        // After the bells: those that rang are of the channels that have the numbers until here.
+        if ordered {
+            self.post.silence();
+            while let Some(order) = self.post.take() {
+                self.tell_ends();
+                self.carry_out(order);
+            }
+            if self.post.is_abandoned() {
+                return None;
+            }
+        }
+        Some(looked)
     }
 
     fn tell_ends(&mut self) {

@@ -1,0 +1,60 @@
+//! Interval credits at the mouth of a ring.
+//!
+//! They say which messages are early: those wait or are lost, as their channel chose. When a message leaves
+//! says the outlet's entrance in any case: the bounds of all channels hold for messages that are `I_min`
+//! apart, and credits let up to two intervals of them come at once. For a channel that waits nothing else
+//! follows from that: who waits for credit would wait as long for the spacing alone
+//! (`policy::police::InDoubt`, and its tests).
+
+use punctual_model::channel::{Sensitivity, TooEarly};
+use punctual_model::{Duration, Instant};
+use punctual_policy::police::{Breach, Doubt, InDoubt, IntervalCredits};
+
+/// Those of one channel, in messages.
+#[derive(Clone, Debug)]
+pub(super) struct Credits {
+    sensitivity: Sensitivity,
+    policer: InDoubt<IntervalCredits>,
+}
+
+/// What they say of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Credited {
+    /// There was one for it.
+    Conforming,
+    /// It is charged to a later interval.
+    Waits,
+    /// There was none, and it is lost.
+    TooEarly {
+        /// When there is one.
+        conforms_at: Instant,
+    },
+}
+
+impl Credits {
+    /// The first interval begins at `origin`.
+    pub(super) fn new(spacing: Duration, sensitivity: Sensitivity, origin: Instant) -> Self {
+        let credits = IntervalCredits::of_messages(spacing, sensitivity, origin);
+        Self { sensitivity, policer: InDoubt::new(credits) }
+    }
+
+    /// Another spacing. The first interval begins with the last message that was charged, so that nobody
+    /// gains more than that interval by a change; what that lets pass too early, the entrance holds back.
+    pub(super) fn change(&mut self, spacing: Duration) {
+        *self = Self::new(spacing, self.sensitivity, self.policer.last());
+    }
+
+    /// A message came between `since` and `seen`.
+    pub(super) fn judge(&mut self, since: Instant, seen: Instant, too_early: TooEarly) -> Credited {
+        // Each as a PDU of one byte: credits count messages.
+        match self.policer.judge(since, seen, 1, too_early) {
+            Doubt::Conforming => Credited::Conforming,
+            Doubt::Waits { .. } => Credited::Waits,
+            Doubt::Lost(Breach::TooEarly { conforms_at }) => Credited::TooEarly { conforms_at },
+            // It would be of more than a byte.
+            Doubt::Lost(Breach::TooLarge { .. }) => {
+                Credited::TooEarly { conforms_at: Instant::MAX }
+            }
+        }
+    }
+}

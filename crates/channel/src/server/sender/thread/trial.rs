@@ -1,0 +1,284 @@
+//! What a message costs its sender, found by sending some: through the client's ring, the bell, the
+//! loop of the thread that carries channels, the outlet and the transport, all as they are.
+//!
+//! The caller's thread is client and carrier in turn, so that it chooses CPU and class, and nothing is
+//! in the time but the carrier's work: not the switch to it, and not the client's own part.
+
+use std::fmt;
+use std::sync::Arc;
+
+use punctual_linux::clock;
+use punctual_linux::net::UdpSocket;
+use punctual_linux::pass::{Bell, PassError};
+use punctual_model::channel::{CostError, Framing, LinearBounded, Link, Packetisation, TooEarly};
+use punctual_model::{Duration, Rank};
+use punctual_policy::link::ServiceOrder;
+use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_ring::frames::{Corrupt, Geometry, GeometryError, Wake};
+use rustix::event::epoll::{self, CreateFlags, EventData};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::turning::{BELLS, Turning};
+use super::{BELL, Channel, Desk, Opening, Order, Report, Sender, desk_and_post};
+use crate::account::{Account, Recorder};
+use crate::rings::{Puts, RingError, client, server};
+use crate::transport::{NullDevice, Udp, Wire};
+
+/// Messages that the ring has room for. Each is sent before the next is put in.
+const SLOTS: u32 = 8;
+
+/// For how long a link may have no room for one message.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where messages go.
+#[derive(Clone, Debug)]
+pub enum Destination {
+    /// Through a connected socket; `trains`: whether a probe has seen UDP_SEGMENT work.
+    Network {
+        /// The socket.
+        socket: Arc<UdpSocket>,
+        /// As for [`Udp::new`].
+        trains: bool,
+    },
+    /// Nowhere: a transport takes all packets and looks at none. What is left is the carrier's own.
+    Nowhere,
+}
+
+/// Why nothing can be sent, or nothing was.
+#[derive(Debug, Error)]
+pub enum TrialError {
+    /// Packets of this size make no message, or one too long.
+    #[error(transparent)]
+    Cut(#[from] CostError),
+    /// The longest message is longer than a ring holds.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// No memory, or no descriptors.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// No bell.
+    #[error(transparent)]
+    Bell(#[from] PassError),
+    /// No descriptors.
+    #[error("no channel can be made to send by ({0}): are descriptors and memory left?")]
+    Descriptors(Errno),
+    /// Own memory that makes no sense.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// A message was to be sent, and was not.
+    #[error(
+        "a message of {bytes} bytes was not sent ({lost}): is there a route, and do packets of \
+         {packet_bytes} bytes fit into it?"
+    )]
+    NotSent {
+        /// Its bytes.
+        bytes: u32,
+        /// What became of it.
+        lost: &'static str,
+        /// Bytes of a packet, with no header counted.
+        packet_bytes: u32,
+    },
+}
+
+/// A channel of its own, and what carries it.
+pub struct Trial {
+    turning: Turning,
+    // Whose end would end the loop.
+    _desk: Desk<Order, Report>,
+    puts: Puts,
+    bell: Bell,
+    account: Arc<Account>,
+    packet_bytes: u32,
+    sent: u64,
+}
+
+impl Trial {
+    /// A channel for messages of up to `packets` packets, cut as `cut` says, as fragments. Its contract
+    /// and its link hold nothing up.
+    ///
+    /// # Errors
+    /// If there is not the memory or the descriptors for it, or the messages would be too long.
+    pub fn new(
+        destination: &Destination,
+        cut: Packetisation,
+        packets: u32,
+    ) -> Result<Self, TrialError> {
+        let most = cut.packet_bytes().saturating_mul(packets.max(1));
+        let geometry = Geometry::new(SLOTS, most)?;
+        let link = Link::with_picos(Duration::ZERO, 0)?;
+        let wire = match destination {
+            Destination::Network { socket, trains } => {
+                let mut udp = Udp::new(1, *trains);
+                udp.attach(0, Arc::clone(socket));
+                Wire::Udp(udp)
+            }
+            Destination::Nowhere => Wire::Null(NullDevice::new(link, u32::MAX, Duration::MAX, ())),
+        };
+        let (mut puts, memory) = client::sending(geometry)?;
+        let content = vec![0x5a; geometry.max_message() as usize];
+        for _ in 0..SLOTS {
+            // Written once, as a client writes it: its pages are there and not all the same one.
+            if let Some(mut slot) = puts.claim()? {
+                slot.write(0, &content);
+                slot.push(1, 0);
+            }
+        }
+        // They are sent when the channel is opened.
+        let _ = puts.publish();
+        let (bell, passed) = memory.pass()?;
+        let bells = epoll::create(CreateFlags::CLOEXEC).map_err(TrialError::Descriptors)?;
+        let (desk, post) = desk_and_post(1, 2).map_err(TrialError::Descriptors)?;
+        let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, 1);
+        let mut turning =
+            Turning { sender: Sender::new(outlet, cut, 1, wire), post, bells: Arc::new(bells) };
+        let terms = Terms {
+            // As often as there are nanoseconds. What is not 0 is in the range.
+            arrivals: LinearBounded::new(1, most.max(1), Duration::from_nanos(1), SLOTS)
+                .expect("a message of some bytes"),
+            promise: Promise::RealTime { rank: Rank(0), delay_bound: Duration::from_secs(1) },
+            too_early: TooEarly::Waits,
+        };
+        let recorder = Recorder::new(None);
+        let account = Arc::clone(recorder.account());
+        let opening = Opening {
+            terms,
+            framing: Framing::Fragments,
+            number: 0,
+            takes: server::takes(passed.frames, passed.page, geometry)?,
+            bell: Bell::of(passed.bell)?,
+            recorder,
+        };
+        epoll::add(&*turning.bells, &opening.bell, EventData::new_u64(0), BELL)
+            .map_err(TrialError::Descriptors)?;
+        let opened = turning.sender.open(clock::now(), 0, Channel::new(opening));
+        assert!(opened.is_ok(), "the only channel");
+        let packet_bytes = cut.packet_bytes();
+        let mut trial = Self { turning, _desk: desk, puts, bell, account, packet_bytes, sent: 0 };
+        let _waited = trial.carry(&mut bells_that_rang());
+        trial.sent = trial.account.snapshot().sent;
+        Ok(trial)
+    }
+
+    /// Sends a message of so many packets, and gives the time from the look at its bell until nothing is
+    /// left to do. `None` if the link or its queue had no room meanwhile: then time was waited, not
+    /// worked.
+    ///
+    /// # Errors
+    /// If it was not sent.
+    pub fn message(&mut self, packets: u32) -> Result<Option<Duration>, TrialError> {
+        let bytes = self.packet_bytes.saturating_mul(packets);
+        let packet_bytes = self.packet_bytes;
+        let not_sent = |lost| TrialError::NotSent { bytes, lost, packet_bytes };
+        let Some(slot) = self.puts.claim()? else {
+            return Err(not_sent("its ring is full"));
+        };
+        slot.push(bytes as usize, 0);
+        if self.puts.publish() == Wake::Ring {
+            self.bell.ring()?;
+        }
+        let mut rung = bells_that_rang();
+        let before = clock::now();
+        let waited = self.carry(&mut rung);
+        let took = clock::now() - before;
+        self.sent += 1;
+        let books = self.account.snapshot();
+        if books.sent != self.sent {
+            let lost = match books.losses {
+                losses if losses.refused > 0 => "no packet of this size is taken",
+                losses if losses.unreachable > 0 => "its destination cannot be reached",
+                _ => "the link takes nothing",
+            };
+            return Err(not_sent(lost));
+        }
+        Ok((!waited).then_some(took))
+    }
+
+    /// Turns until nothing is left to do, or [`PATIENCE`] is over. Whether something had to be waited for.
+    fn carry(&mut self, rung: &mut Vec<epoll::Event>) -> bool {
+        let (mut waited, mut sleep) = (false, Some(Duration::ZERO));
+        let mut given_up = None;
+        while let Some(looked) = self.turning.hear(rung, sleep) {
+            sleep = self.turning.work(looked);
+            let Some(sleep) = sleep else { return waited };
+            if !sleep.is_zero() {
+                waited = true;
+                let until = *given_up.get_or_insert(looked.saturating_add(PATIENCE));
+                if looked > until {
+                    break;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Made anew for each message, before its time begins: it cannot go from thread to thread with a trial.
+fn bells_that_rang() -> Vec<epoll::Event> {
+    Vec::with_capacity(BELLS)
+}
+
+impl fmt::Debug for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trial").field("packet_bytes", &self.packet_bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_linux::net::{Inbox, Readiness, Setup};
+
+    use super::*;
+
+    fn cut(packet_bytes: u32, packets_per_block: u32) -> Packetisation {
+        Packetisation::new(packet_bytes, packets_per_block).expect("valid")
+    }
+
+    #[test]
+    fn messages_to_nowhere_are_carried_whole() {
+        let mut trial = Trial::new(&Destination::Nowhere, cut(100, 1), 8).expect("memory");
+        let sent = trial.sent;
+        for packets in [1, 8, 3] {
+            let took = trial.message(packets).expect("a transport that takes all");
+            assert!(took.is_some_and(|took| !took.is_zero()));
+        }
+        let books = trial.account.snapshot();
+        assert_eq!((books.sent, trial.sent), (sent + 3, sent + 3));
+        assert_eq!(books.sent_bytes, u64::from(SLOTS) + 1_200);
+    }
+
+    #[test]
+    fn messages_to_a_socket_arrive_packet_by_packet() {
+        let at = "127.0.0.1:0".parse().expect("an address");
+        let receiver = UdpSocket::open(&Setup::at(at)).expect("a socket");
+        let here = receiver.local_address().expect("bound");
+        let socket = Arc::new(UdpSocket::open(&Setup::to(here)).expect("a socket"));
+        for (trains, per_block) in [(false, 1), (true, 1), (true, 8)] {
+            let destination = Destination::Network { socket: Arc::clone(&socket), trains };
+            let mut trial = Trial::new(&destination, cut(500, per_block), 8).expect("memory");
+            trial.message(5).expect("the loopback takes it");
+            let mut got = Vec::new();
+            let mut inbox = Inbox::new(64, 2_048);
+            // Those with which the ring was filled, of a byte each, are first.
+            while got.len() < SLOTS as usize + 5 {
+                let soon = clock::now() + Duration::from_secs(10);
+                assert!(receiver.wait(Readiness::Readable, soon).expect("a wait"), "{got:?}");
+                receiver.receive(&mut inbox).expect("received");
+                got.extend(inbox.datagrams().map(|one| one.bytes.len()));
+            }
+            assert_eq!(got[..SLOTS as usize], [33; SLOTS as usize]);
+            assert_eq!(got[SLOTS as usize..], [532; 5]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_told() {
+        let socket = UdpSocket::open(&Setup::to("127.0.0.1:9".parse().expect("an address")));
+        let socket = Arc::new(socket.expect("a socket"));
+        let destination = Destination::Network { socket, trains: false };
+        // Larger than any datagram.
+        let mut trial = Trial::new(&destination, cut(65_500, 1), 1).expect("memory");
+        let why = trial.message(1).expect_err("refused").to_string();
+        assert!(why.contains("65500 bytes was not sent (no packet of this size"), "{why}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Nobody sends more than the contract or the share: not by credits, and not by closing and opening again.
+
+use punctual_broker::want::WantedChannel;
+use punctual_linux::clock;
+use punctual_model::Duration;
+use punctual_model::channel::{Framing, Sensitivity, TooEarly};
+use system_tests::live;
+
+use crate::host::{Broker, CONFIG, alone, arrivals, listener, numbered, open_sending, to};
+
+/// Far beyond its contract, either way: what is lost is told, what waits is sent.
+#[test]
+fn a_channel_is_policed_by_the_credits_that_it_chose() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let mut connection = broker.connect();
+    for too_early in [TooEarly::IsLost, TooEarly::Waits] {
+        let (_socket, address) = listener();
+        let want = to(address, 200, 1_000, Framing::Datagram);
+        let want = WantedChannel { too_early, ..want.with_credits(Sensitivity::Sensitive) };
+        let began = clock::now();
+        let (granted, mut sending) = open_sending(&mut connection, &want);
+        assert_eq!(granted.want(), &want);
+        for number in 0..500 {
+            sending.send(&numbered(number, 200)).expect("a server");
+        }
+        let seen = || broker.channel(&granted).counts.expect("attached");
+        assert!(live::eventually(|| seen().offered == 500), "{:?}", seen());
+        let whole = || seen().done + seen().lost.iter().map(|(_, count)| count).sum::<u64>() == 500;
+        assert!(live::eventually(whole), "{:?}", seen());
+        // Two in each interval of two milliseconds, the one that it ends in and the one before among them.
+        let most = 2 * ((clock::now() - began).as_nanos() / 2_000_000 + 2);
+        let counts = seen();
+        assert!(counts.done <= most, "{counts:?} in {}", clock::now() - began);
+        if too_early == TooEarly::Waits {
+            assert_eq!((counts.done, &counts.lost), (500, &Vec::new()));
+        } else {
+            assert!(counts.lost.iter().any(|(cause, count)| cause == "too early" && *count > 0));
+        }
+        connection.release_channel(granted).expect("ours");
+    }
+}
+
+/// A channel of best effort, closed when its message has left and opened again, sends as one that stays.
+#[test]
+fn best_effort_gets_no_more_by_opening_again() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let mut connection = broker.connect();
+    let (_socket, address) = listener();
+    let want = WantedChannel {
+        delay_bound: None,
+        // A message in three seconds at most.
+        ..WantedChannel::sending("plain", arrivals(200, 3_000_000, 1), None, address)
+    };
+    let books = || broker.channels().totals.expect("channels").channels;
+    let began = clock::now();
+    for opened in 1..=3 {
+        let (granted, mut sending) = open_sending(&mut connection, &want);
+        sending.send(&numbered(opened, 200)).expect("a server");
+        let sent = || broker.channel(&granted).counts.is_some_and(|all| all.done == 1);
+        assert!(live::eventually(sent));
+        connection.release_channel(granted).expect("ours");
+        assert!(live::eventually(|| broker.channels().channels.is_empty()), "it is closed");
+    }
+    // They have their places in the books, and in their user's quota, until the next ones would be due.
+    let kept = books();
+    let in_time = clock::now() - began < Duration::from_secs(3);
+    assert!(kept == 3 || !in_time, "{kept} channels");
+    assert!(live::eventually(|| books() == 0), "{} channels", books());
+}
