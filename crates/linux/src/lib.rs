@@ -12,6 +12,7 @@
 //! [`Duration`]: punctual_model::time::Duration
 //! [`Service`]: punctual_model::time::Service
 
+pub mod awake;
 pub mod bell;
 pub mod cgroup;
 pub mod clock;

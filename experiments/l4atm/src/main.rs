@@ -45,6 +45,9 @@ struct Args {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
+    /// Keep the CPUs from halting (`[channels] awake`)
+    #[arg(long, global = true)]
+    awake: bool,
     /// Also write the tables, and pictures, into this directory
     #[arg(long, global = true, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -125,7 +128,7 @@ fn supervised(args: &Args) -> Result<(), Error> {
 
 fn experiment(args: &Args, folder: &Path, blocked: &Blocked) -> Result<(), Error> {
     let before = host::State::read();
-    let lab = Lab::set_up(folder, blocked)?;
+    let lab = Lab::set_up(folder, blocked, args.awake)?;
     let extent = Extent { seconds: args.seconds, rounds: args.rounds.max(1) };
     let mut page = match &args.experiment {
         Experiment::Pacing => pacing::measure(&lab, extent),

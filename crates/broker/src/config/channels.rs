@@ -67,6 +67,8 @@ pub struct ChannelsConfig {
     /// What discards best effort that comes in; none: the program, where attaching it cannot reset the
     /// interface, else the filter.
     pub early_discard: Option<EarlyDiscard>,
+    /// Whether the CPUs are kept from halting: on a virtual machine those that halt come back late.
+    pub awake: bool,
 }
 
 /// The link is reckoned by so many parts per million slower than it is, so that queues form before it
@@ -93,6 +95,7 @@ impl ChannelsConfig {
             wire: WireKind::Udp,
             interface: None,
             early_discard: None,
+            awake: false,
         }
     }
 
@@ -124,6 +127,7 @@ pub(super) struct RawChannels {
     transport: Option<Spanned<String>>,
     interface: Option<Spanned<String>>,
     early_discard: Option<Spanned<String>>,
+    awake: Option<bool>,
 }
 
 /// The slowest link, in bits a second: a byte takes a millisecond.
@@ -187,5 +191,6 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
             .map_or(Ok(base.wire), |given| choice("transport", given, &WireKind::NAMES))?,
         interface: raw.interface.map(Spanned::into_inner),
         early_discard,
+        awake: raw.awake.unwrap_or(base.awake),
     })
 }

@@ -61,6 +61,7 @@ fn what_is_wrong_is_named_with_its_place() {
             (3, 17),
             "choose xdp or filter",
         ),
+        ("[channels]\nlink = \"1gbit/s\"\nawake = \"yes\"", (3, 9), "boolean"),
         ("[channels]\nlink = \"1gbit/s\"\nearly_discard = \"xdp\"", (3, 17), "`interface`"),
         ("= 1", (1, 1), ""),
     ] {

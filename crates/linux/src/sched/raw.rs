@@ -36,6 +36,11 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 const _: () = assert!(SIZE == 48);
 
 impl SchedAttr {
+    /// SCHED_IDLE: what runs when nothing else wants to.
+    pub(crate) fn idle() -> Self {
+        Self { size: SIZE, policy: IDLE, ..Self::default() }
+    }
+
     /// Checks what the model's types do not: the kernel's ranges of priority and nice.
     pub(crate) fn of(class: Class) -> Result<Self, SchedError> {
         let mut attr = Self { size: SIZE, ..Self::default() };

@@ -57,12 +57,12 @@ impl Config {
         }
     }
 
-    fn to_toml(&self) -> String {
+    fn to_toml(&self, awake: bool) -> String {
         let Self { link, packet, packets_per_block, headers, cpu, per_packet, room, .. } = self;
         format!(
             "[channels]\nlink = \"{link}\"\npacket = {packet}\npackets_per_block = \
              {packets_per_block}\nheaders = {headers}\ncpu = \"{cpu}\"\nper_packet = \
-             \"{per_packet}\"\nroom = {room}\n[default]\nshare = \"60%\"\nlink = \
+             \"{per_packet}\"\nroom = {room}\nawake = {awake}\n[default]\nshare = \"60%\"\nlink = \
              \"100%\"\nmax_grants = 20000\nallow = [\"channels\"]\n"
         )
     }
@@ -77,7 +77,7 @@ pub(crate) struct Broker {
 impl Broker {
     pub(super) fn start(lab: &Lab<'_>, within: &Path, config: &Config) -> Result<Self, Error> {
         let folder = tempfile::Builder::new().prefix("server").tempdir_in(within)?;
-        fs::write(folder.path().join("broker.toml"), config.to_toml())?;
+        fs::write(folder.path().join("broker.toml"), config.to_toml(lab.awake))?;
         let role = Role::Server { folder: folder.path().into() };
         let process = match config.on {
             Some(cpu) => lab.start_on(cpu, &role),

@@ -29,6 +29,8 @@ pub(crate) struct Lab<'a> {
     network: Network,
     folder: &'a Path,
     blocked: &'a Blocked,
+    /// Whether the server keeps the CPUs from halting.
+    awake: bool,
 }
 
 /// The near end of the link.
@@ -36,12 +38,16 @@ pub(crate) const DEVICE: &str = "right";
 
 impl<'a> Lab<'a> {
     /// Makes both, and enters the near one.
-    pub(crate) fn set_up(folder: &'a Path, blocked: &'a Blocked) -> Result<Self, Error> {
+    pub(crate) fn set_up(
+        folder: &'a Path,
+        blocked: &'a Blocked,
+        awake: bool,
+    ) -> Result<Self, Error> {
         // Ten thousand channels have more descriptors than most hosts give a process.
         raise_descriptors();
         let network = Network::line(2).ok_or("no networks to measure on: see above")?;
         network.node(0).namespace().enter()?;
-        Ok(Self { network, folder, blocked })
+        Ok(Self { network, folder, blocked, awake })
     }
 
     /// A port on the far host.

@@ -21,7 +21,8 @@ use std::sync::Arc;
 
 use punctual_channel::account::{Account, ReceivedAccount};
 use punctual_channel::server::sender::thread::Busy;
-use punctual_linux::clock;
+use punctual_linux::awake::Awake;
+use punctual_linux::{clock, thread};
 use punctual_model::channel::{Direction, LinearBounded};
 use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::outlet::{Promise, Terms};
@@ -61,6 +62,8 @@ pub(super) struct Channels {
     refused: u64,
     /// Where what happens to each message goes, if anywhere.
     traced: Option<Traced>,
+    /// Keeps the CPUs from halting, if that is asked for.
+    _awake: Option<Awake>,
 }
 
 /// A channel that is granted.
@@ -91,6 +94,7 @@ impl Channels {
         trace: Option<Box<dyn ChannelTrace>>,
     ) -> io::Result<Self> {
         let (policer, early_discard) = discard.into_parts();
+        let awake = config.awake.then(|| Awake::start(&thread::affinity())).transpose()?;
         let (traced, tellers) = trace.map(Traced::new).unzip();
         Ok(Self {
             books: ChannelBooks::new(config.clone()),
@@ -106,6 +110,7 @@ impl Channels {
             told: (0, 0),
             refused: 0,
             traced,
+            _awake: awake,
         })
     }
 

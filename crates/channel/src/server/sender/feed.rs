@@ -27,8 +27,9 @@ impl<T: Transport<To = u32>> Sender<T> {
         }
         let Opening { terms, takes, recorder, bell, .. } = &mut channel.opening;
         let room = &mut channel.room;
+        let mut came_while_resting = false;
         for _ in 0..LOST_AT_A_GO {
-            let is_known = takes.known() > 0;
+            let is_known = takes.known() > 0 && !std::mem::take(&mut came_while_resting);
             let frame = match takes.take() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => match takes.rest() {
@@ -39,7 +40,11 @@ impl<T: Transport<To = u32>> Sender<T> {
                         channel.rested = true;
                         return;
                     }
-                    Ok(Rest::Work) => continue,
+                    // Known by that look, and seen only now.
+                    Ok(Rest::Work) => {
+                        came_while_resting = true;
+                        continue;
+                    }
                     Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
                 },
                 Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
