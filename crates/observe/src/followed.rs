@@ -114,6 +114,10 @@ mod tests {
     #[test]
     fn who_enforces_is_not_the_work() {
         let mut sleep = Command::new("sleep").arg("100").spawn().expect("sleep");
+        // Its arguments are there a little after the program.
+        while first_argument(sleep.id()).as_deref() != Some("100") {
+            std::thread::yield_now();
+        }
         let exe = fs::read_link(format!("/proc/{}/exe", sleep.id())).expect("it lives");
         let look = |commands| {
             let mut followed = Followed::new();
