@@ -1,8 +1,11 @@
 //! `--trace FILE`: the trace of a run, beside what a command does anyway.
 
+use std::io::Write;
 use std::path::PathBuf;
 
+use punctual_linux::clock;
 use punctual_observe::{Existing, RecordError, Recorder, run_here, run_in_virtual_time};
+use punctual_trace::Event;
 use punctual_trace::file::Run;
 
 use crate::exit::Failure;
@@ -42,6 +45,67 @@ impl TraceArgs {
         let existing = if self.force { Existing::Replace } else { Existing::Keep };
         let create = |path| Recorder::create(path, &run(), existing).map_err(refused);
         self.path.as_deref().map(create).transpose()
+    }
+}
+
+/// A trace beside what matters more: an error of writing ends the trace at once, and is a failure only
+/// when all is over.
+pub(crate) struct Beside {
+    recorder: Option<Recorder>,
+    /// What goes on, in words.
+    others: &'static str,
+    lost: u64,
+    failed: Option<RecordError>,
+}
+
+impl Beside {
+    /// Of a recorder, if a trace is asked for.
+    pub(crate) fn new(recorder: Option<Recorder>, others: &'static str) -> Self {
+        Self { recorder, others, lost: 0, failed: None }
+    }
+
+    /// Whether anything is written.
+    pub(crate) fn is_on(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// What happened since the last call, and how many events were lost since the beginning.
+    pub(crate) fn events(&mut self, events: &[Event], lost: u64) {
+        let more = lost - self.lost;
+        self.lost = lost;
+        if !events.is_empty() || more > 0 {
+            self.write(|recorder| {
+                recorder.events(events)?;
+                recorder.lost(clock::now(), more)
+            });
+        }
+    }
+
+    /// Something else.
+    pub(crate) fn write(&mut self, with: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
+        if let Some(recorder) = &mut self.recorder
+            && let Err(error) = with(recorder)
+        {
+            let stderr = &mut std::io::stderr();
+            let _ = writeln!(stderr, "punctual: {error}; {} go on without a trace", self.others);
+            (self.recorder, self.failed) = (None, Some(error));
+        }
+    }
+
+    /// Fails if something could not be written so far.
+    pub(crate) fn checked(self) -> Result<Self, Failure> {
+        match self.failed {
+            Some(error) => Err(refused(error)),
+            None => Ok(self),
+        }
+    }
+
+    /// All is over.
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
+        if let Some(recorder) = self.recorder.take() {
+            self.failed = recorder.end(clock::now()).err();
+        }
+        self.failed.map_or(Ok(()), |error| Err(refused(error)))
     }
 }
 

@@ -15,11 +15,11 @@ use punctual_softmodem::exchange::{Exchange, Perfect};
 use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
 use super::pty::{Pty, Terminal};
-use super::traced::Traced;
+use super::traced;
 use super::{PERIOD, ending};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use crate::trace_file::TraceArgs;
+use crate::trace_file::{Beside, TraceArgs};
 
 /// What one line is assumed to need of a CPU each 20 ms, its tty included: three times what a line of
 /// a bank of 32 took on average with V.22bis and error control, when it was measured once.
@@ -168,7 +168,7 @@ pub(super) fn main(
         return refused(why);
     }
     let end = ending()?;
-    let mut traced = Traced::new(trace.of_live_run("")?, &subject)?;
+    let mut traced = traced::file_of(trace.of_live_run("")?, &subject)?;
     let start = clock::now() + LEAD_IN;
     let mut running = upcalls.run(start).map_err(Failure::cannot_here)?;
     let last = lines - 1;
@@ -237,7 +237,7 @@ struct Books {
 }
 
 impl Books {
-    fn take(&mut self, running: &mut Running<Driver>, traced: &mut Traced) {
+    fn take(&mut self, running: &mut Running<Driver>, traced: &mut Beside) {
         let events: Vec<Event> = running.drain().collect();
         traced.events(&events, running.events_lost());
         for notice in running.notices() {

@@ -6,60 +6,22 @@ use std::thread::JoinHandle;
 use punctual_linux::park::Park;
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant, JobId};
-use punctual_observe::{RecordError, Recorder};
+use punctual_observe::Recorder;
 use punctual_ring::spsc::{self, Consumer, Producer};
 use punctual_trace::{Event, Kind, Promise, Subject, SubjectKind};
 
 use super::PERIOD;
 use crate::exit::Failure;
-use crate::trace_file::{TraceArgs, refused};
+use crate::trace_file::{Beside, TraceArgs};
 
 /// How often the events of a driver are written.
 const WRITES: Duration = Duration::from_millis(200);
 
-/// The trace file of a driver, if one is asked for. An error of writing ends the trace, not the calls.
-pub(super) struct Traced {
-    recorder: Option<Recorder>,
-    lost: u64,
-    failed: Option<RecordError>,
-}
-
-impl Traced {
-    /// The file is there from here on, with its only subject.
-    pub(super) fn new(recorder: Option<Recorder>, driver: &Subject) -> Result<Self, Failure> {
-        let mut traced = Self { recorder, lost: 0, failed: None };
-        traced.write(|recorder| recorder.subject(0, driver));
-        traced.failed.take().map_or(Ok(traced), |error| Err(refused(error)))
-    }
-
-    /// What the driver did, and how many of its events were lost since it began.
-    pub(super) fn events(&mut self, events: &[Event], lost: u64) {
-        let more = lost - self.lost;
-        self.lost = lost;
-        if !events.is_empty() || more > 0 {
-            self.write(|recorder| {
-                recorder.events(events)?;
-                recorder.lost(clock::now(), more)
-            });
-        }
-    }
-
-    /// The driver has ended.
-    pub(super) fn end(mut self) -> Result<(), Failure> {
-        if let Some(recorder) = self.recorder.take() {
-            self.failed = recorder.end(clock::now()).err();
-        }
-        self.failed.map_or(Ok(()), |error| Err(refused(error)))
-    }
-
-    fn write(&mut self, with: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
-        if let Some(recorder) = &mut self.recorder
-            && let Err(error) = with(recorder)
-        {
-            anstream::eprintln!("punctual: {error}; the modems go on without a trace");
-            (self.recorder, self.failed) = (None, Some(error));
-        }
-    }
+/// The trace file of a driver, if one is asked for: there from here on, with its only subject.
+pub(super) fn file_of(recorder: Option<Recorder>, driver: &Subject) -> Result<Beside, Failure> {
+    let mut traced = Beside::new(recorder, "the modems");
+    traced.write(|recorder| recorder.subject(0, driver));
+    traced.checked()
 }
 
 /// Tells of the services of a driver that is a thread of this process.
@@ -89,7 +51,7 @@ impl Services {
             thread: u32::try_from(thread::current().as_raw()).ok(),
             ..Subject::new(driver, SubjectKind::Upcall)
         };
-        let traced = Traced::new(Some(recorder), &subject)?;
+        let traced = file_of(Some(recorder), &subject)?;
         let (events, told) = spsc::channel(trace.event_room());
         let ends = Arc::new(Park::new());
         let is_over = Arc::clone(&ends);
@@ -156,7 +118,7 @@ impl Drop for Services {
 }
 
 /// Writes what the ring has, until it is told to end.
-fn write(mut traced: Traced, mut told: Consumer<Event>, ends: &Park) -> Result<(), Failure> {
+fn write(mut traced: Beside, mut told: Consumer<Event>, ends: &Park) -> Result<(), Failure> {
     loop {
         // Looked at first: what was put in before it was told is written.
         let is_last = ends.is_woken();

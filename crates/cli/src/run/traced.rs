@@ -2,39 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use punctual_linux::clock;
 use punctual_model::Instant;
 use punctual_model::command::Backend;
-use punctual_observe::{RecordError, Recorder};
+use punctual_observe::Recorder;
 use punctual_runtime::reservation::Reservations;
 use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
 use super::start::Running;
 use crate::exit::Failure;
-use crate::trace_file::refused;
+use crate::trace_file::Beside;
 
-/// Where the events go, if anywhere. An error of writing ends the trace, not the programs.
+/// Where the events go, if anywhere.
 pub(super) struct Traced {
-    recorder: Option<Recorder>,
+    file: Beside,
     timetables: Vec<Reservations>,
-    lost: u64,
     /// Subjects of the file so far.
     subjects: u32,
     /// The subject of each reservation that is told of, by its number there, and since when its program
     /// could use it.
     numbers: BTreeMap<u32, (u32, Instant)>,
-    failed: Option<RecordError>,
 }
 
 impl Traced {
     pub(super) fn new(recorder: Option<Recorder>) -> Self {
         let (timetables, numbers) = (Vec::new(), BTreeMap::new());
-        Self { recorder, timetables, lost: 0, subjects: 0, numbers, failed: None }
+        let file = Beside::new(recorder, "the programs");
+        Self { file, timetables, subjects: 0, numbers }
     }
 
     /// Whether there is anything to do while programs run.
     pub(super) fn is_on(&self) -> bool {
-        self.recorder.is_some()
+        self.file.is_on()
     }
 
     /// This program is held; where the kernel holds it nobody tells how. Returns whether somebody does.
@@ -55,7 +53,7 @@ impl Traced {
             cpu: terms.cpu.and_then(|cpu| u16::try_from(cpu).ok()),
             ..Subject::new(name, SubjectKind::Reservation)
         };
-        self.write(|recorder| recorder.subject(number, &subject));
+        self.file.write(|recorder| recorder.subject(number, &subject));
         told.is_some()
     }
 
@@ -66,7 +64,7 @@ impl Traced {
 
     /// Writes what happened since the last call.
     pub(super) fn turn(&mut self) {
-        if self.recorder.is_none() {
+        if !self.is_on() {
             return;
         }
         let mut events: Vec<Event> = Vec::new();
@@ -82,30 +80,13 @@ impl Traced {
             });
             lost += timetable.events_lost();
         }
-        let more = lost - self.lost;
-        self.lost = lost;
-        self.write(|recorder| {
-            recorder.events(&events)?;
-            recorder.lost(clock::now(), more)
-        });
+        self.file.events(&events, lost);
     }
 
     /// All programs have ended.
     pub(super) fn end(mut self) -> Result<(), Failure> {
         self.turn();
-        if let Some(recorder) = self.recorder.take() {
-            self.failed = recorder.end(clock::now()).err();
-        }
-        self.failed.map_or(Ok(()), |error| Err(refused(error)))
-    }
-
-    fn write(&mut self, with: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
-        if let Some(recorder) = &mut self.recorder
-            && let Err(error) = with(recorder)
-        {
-            super::say(&format!("punctual: {error}; the programs go on without a trace"));
-            (self.recorder, self.failed) = (None, Some(error));
-        }
+        self.file.end()
     }
 }
 

@@ -6,6 +6,11 @@ use super::live::{SHOW_POLICY, alone, groups_of, json, number, policy, run, sign
 const HOGS: [&str; 5] =
     ["timeout", "1.5", "sh", "-c", "for i in 1 2 3; do (while :; do :; done) & done; wait"];
 
+/// A quarter of the slots that were given: a host that takes the CPU away takes a part of the others too.
+fn least(summary: &serde_json::Value) -> u64 {
+    number(summary, "slots") * number(summary, "budget_ns") / 4
+}
+
 #[test]
 fn children_are_held_as_well() {
     let _alone = alone();
@@ -67,8 +72,9 @@ fn a_hard_hog_gets_about_its_share_and_no_more() {
     if summary["inside_ns"].is_null() {
         return println!("skipped: no account in control groups of version 1");
     }
-    let share = number(&summary, "inside_ns") as f64 / number(&summary, "wall_ns") as f64;
-    assert!(share > 0.1 && share < 0.3, "{share}: {summary}");
+    let inside = number(&summary, "inside_ns");
+    let most = number(&summary, "wall_ns") * 3 / 10;
+    assert!(inside > least(&summary) && inside < most, "{summary}");
     assert_eq!(number(&summary, "outside_ns"), 0);
     assert_eq!(number(&summary, "exec_time_ns"), number(&summary, "inside_ns"));
 }
@@ -83,9 +89,9 @@ fn a_soft_hog_uses_its_budget_and_what_is_left_over_is_told_apart() {
     if summary["inside_ns"].is_null() {
         return println!("skipped: no account in control groups of version 1");
     }
-    let used = summary["used_percent"].as_f64().expect("a number");
-    assert!(used > 50.0 && used < 150.0, "{summary}");
-    let both = number(&summary, "inside_ns") + number(&summary, "outside_ns");
+    let (inside, offered) = (number(&summary, "inside_ns"), number(&summary, "offered_ns"));
+    assert!(inside > least(&summary) && inside < offered * 3 / 2, "{summary}");
+    let both = inside + number(&summary, "outside_ns");
     assert_eq!(number(&summary, "exec_time_ns"), both);
 }
 
