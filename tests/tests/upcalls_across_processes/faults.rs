@@ -107,7 +107,7 @@ fn one_that_holds_a_place_and_writes_rubbish_in_it_stops_nobody() {
     alone(|| {
         let start = soon();
         let until = start + millis(1_200);
-        let mut hostile = hostile(until + millis(100));
+        let mut hostile = hostile(until + millis(1_000));
         let mut said = BufReader::new(hostile.stdout.take().expect("not taken before"));
         // The lines before are the test harness's.
         let holds =
