@@ -32,7 +32,7 @@ impl Opens for AtBroker {
         let path = self.0.clone();
         let mut broker = Broker::connect_within(&path, PATIENCE).map_err(|why| words(&why))?;
         let name = program().unwrap_or_else(|| "program".to_owned());
-        let want = WantedChannel::sending(name, asked.traffic, Some(asked.delay_bound), to);
+        let want = WantedChannel::of_line(name, asked, to);
         let granted = broker.open_channel(&want).map_err(|why| words(&why))?;
         let made = Sending::create(granted.want().geometry());
         let (sending, passed) = made.map_err(|why| words(&why))?;

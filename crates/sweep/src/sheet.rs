@@ -1,6 +1,6 @@
 //! Tables of results: one form for a person, the terminal, CSV and JSON.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use punctual_analysis::breakdown::Factor;
 use punctual_model::Duration;
 
@@ -76,6 +76,13 @@ fn time(nanos: u64) -> String {
     Duration::from_nanos(nanos).to_string()
 }
 
+/// Words up to so many characters are not broken.
+const LONGEST_WORD: usize = 24;
+
+fn longest_word(text: &str) -> usize {
+    text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0)
+}
+
 /// A table with a name for its file, and for each column a key for programs and a title for people.
 #[derive(Clone, Debug)]
 pub struct Sheet {
@@ -119,7 +126,8 @@ impl Sheet {
     /// For a terminal.
     pub fn to_table(&self) -> Table {
         let mut table = Table::new();
-        // Reasons are sentences: wrapped, so that the table fits an ordinary terminal.
+        // Reasons are sentences: wrapped, so that the table fits an ordinary terminal if words that stay
+        // whole allow it.
         table.load_style(presets::UTF8_BORDERS_ONLY);
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(100);
         table.set_header(self.columns.iter().map(|(_, title)| title));
@@ -127,10 +135,33 @@ impl Sheet {
             table.add_row(row.iter().map(Value::to_text));
         }
         for (at, column) in table.column_iter_mut().enumerate() {
+            let cells = self.rows.iter().map(|row| row[at].to_text());
+            let longest = cells.map(|cell| longest_word(&cell)).max().unwrap_or(0);
+            let title = longest_word(self.columns[at].1);
+            // The table's own edges and gaps take two columns beside it.
+            let least = u16::try_from(longest.max(title).min(LONGEST_WORD) + 2).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
             if self.rows.first().is_some_and(|row| row[at].is_number()) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_wrapped_and_words_are_not() {
+        static COLUMNS: [(&str, &str); 12] = [("key", "a long deviation"); 12];
+        let mut row: Vec<Value> = (0..11).map(Value::Count).collect();
+        row.push(Value::Text("a reason that is a sentence is wrapped between its words".into()));
+        let sheet = Sheet { name: "wide", columns: &COLUMNS, rows: vec![row] };
+        let text = sheet.to_table().to_string();
+        assert_eq!(text.matches("deviation").count(), 12, "{text}");
+        assert!(text.contains("sentence"), "{text}");
+        assert!(!text.contains("a reason that is a sentence"), "{text}");
     }
 }

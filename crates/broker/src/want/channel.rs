@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use punctual_channel::client::compact::Compact;
 use punctual_model::Duration;
 use punctual_model::channel::{
     Channel, Direction, Framing, LinearBounded, Policing, Sensitivity, TooEarly,
@@ -64,6 +65,16 @@ impl WantedChannel {
             policing: Policing::Gcra,
             number: 0,
             slots: slots_for(arrivals),
+        }
+    }
+
+    /// A channel that sends as a line of text asked for it, to where that leads.
+    pub fn of_line(name: impl Into<String>, asked: &Compact, address: SocketAddr) -> Self {
+        let bound = Some(asked.delay_bound);
+        Self {
+            too_early: asked.too_early,
+            policing: asked.policing,
+            ..Self::sending(name, asked.traffic, bound, address)
         }
     }
 
@@ -297,6 +308,19 @@ mod tests {
         let to = "192.0.2.7:4000".parse().expect("an address");
         let bound = Some(Duration::from_millis(5));
         RawChannel::from(&WantedChannel::sending("video", arrivals, bound, to))
+    }
+
+    #[test]
+    fn a_line_asks_for_what_it_says() {
+        let line = "100/s,delay=5ms,max=160,credits=high,too_early=lose";
+        let asked: Compact = line.parse().expect("good");
+        let to = "192.0.2.7:4000".parse().expect("an address");
+        let want = WantedChannel::of_line("talk", &asked, to);
+        let same = WantedChannel::sending("talk", asked.traffic, Some(asked.delay_bound), to);
+        let same = same.with_credits(Sensitivity::Sensitive);
+        assert_eq!(want, WantedChannel { too_early: TooEarly::IsLost, ..same });
+        let raw = RawChannel::from(&want);
+        assert_eq!(WantedChannel::try_from(raw), Ok(want));
     }
 
     #[test]

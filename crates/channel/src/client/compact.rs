@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use punctual_model::Duration;
 use punctual_model::channel::{
-    BitRate, HostPort, HostPortError, LinearBounded, RateError, TrafficError,
+    BitRate, HostPort, HostPortError, LinearBounded, Policing, RateError, Sensitivity, TooEarly,
+    TrafficError,
 };
 use punctual_model::units::{self, UnitError};
 use thiserror::Error;
@@ -33,6 +34,10 @@ pub struct Compact {
     pub traffic: LinearBounded,
     /// From a message's logical arrival to its end on the link.
     pub delay_bound: Duration,
+    /// Which messages are early: by credits, the burst is the one that these let pass.
+    pub policing: Policing,
+    /// What becomes of those.
+    pub too_early: TooEarly,
     /// Where to; none: not said.
     pub destination: Option<HostPort>,
 }
@@ -47,7 +52,9 @@ pub enum CompactError {
     #[error("begins with \"{0}\", which is no rate; write {FORM}")]
     NoRate(String),
     /// A key that there is not.
-    #[error("has the unknown part \"{0}\"; there are delay, max, min, burst and dest")]
+    #[error(
+        "has the unknown part \"{0}\"; there are delay, max, min, burst, credits, too_early and dest"
+    )]
     Unknown(String),
     /// Twice the same.
     #[error("says {0} twice; keep one")]
@@ -73,6 +80,21 @@ pub enum CompactError {
         /// What it says.
         text: String,
     },
+    /// None of the words that there are.
+    #[error("{key}: there is no \"{text}\"; write one of {choices}")]
+    Choice {
+        /// Of which part.
+        key: &'static str,
+        /// What it says.
+        text: String,
+        /// What it may say.
+        choices: String,
+    },
+    /// A burst beside credits.
+    #[error(
+        "has a burst beside credits, which let {0} messages pass at once; remove one of the two"
+    )]
+    BurstOfCredits(u32),
     /// No rate.
     #[error(transparent)]
     Rate(#[from] RateError),
@@ -103,7 +125,7 @@ impl FromStr for Compact {
         if rate.contains('=') {
             return Err(CompactError::NoRate(rate.to_owned()));
         }
-        let [mut delay, mut max, mut min, mut burst, mut dest] = [None; 5];
+        let [mut delay, mut max, mut min, mut burst, mut dest, mut credits, mut early] = [None; 7];
         for part in parts {
             let (key, value) = match part.split_once('=') {
                 _ if part.is_empty() => return Err(CompactError::Empty),
@@ -116,6 +138,8 @@ impl FromStr for Compact {
                 "min" => ("min", &mut min),
                 "burst" => ("burst", &mut burst),
                 "dest" => ("dest", &mut dest),
+                "credits" => ("credits", &mut credits),
+                "too_early" => ("too_early", &mut early),
                 _ => return Err(CompactError::Unknown(part.to_owned())),
             };
             if place.replace(value).is_some() {
@@ -124,7 +148,18 @@ impl FromStr for Compact {
         }
         let max = bytes("max", max)?.unwrap_or(DATAGRAM);
         let min = bytes("min", min)?.unwrap_or(1);
-        let burst = burst.map(|text| count("burst", text)).transpose()?.unwrap_or(1);
+        let given = burst.map(|text| count("burst", text)).transpose()?;
+        let credits =
+            credits.map(|text| choice("credits", text, &Sensitivity::NAMES)).transpose()?;
+        let (policing, burst) = match (credits, given) {
+            (None, burst) => (Policing::Gcra, burst.unwrap_or(1)),
+            (Some(credits), None) => (Policing::Credits(credits), credits.largest_burst()),
+            (Some(credits), Some(_)) => {
+                return Err(CompactError::BurstOfCredits(credits.largest_burst()));
+            }
+        };
+        let too_early =
+            early.map(|text| choice("too_early", text, &TooEarly::NAMES)).transpose()?;
         let delay = delay.ok_or(CompactError::NoDelay)?;
         let delay_bound = Duration::from_nanos(quantity("delay", delay, units::parse_nanos)?);
         if delay_bound.is_zero() {
@@ -136,6 +171,8 @@ impl FromStr for Compact {
         Ok(Self {
             traffic: LinearBounded::new(min, max, spacing(rate, max)?, burst)?,
             delay_bound,
+            policing,
+            too_early: too_early.unwrap_or_default(),
             destination: destination.transpose()?,
         })
     }
@@ -147,7 +184,14 @@ impl fmt::Display for Compact {
         let (traffic, delay) = (self.traffic, self.delay_bound);
         let (max, min, burst) = (traffic.max_message(), traffic.min_message(), traffic.max_burst());
         write!(f, "{}", traffic.min_inter_arrival())?;
-        write!(f, ",delay={delay},max={max}B,min={min}B,burst={burst}")?;
+        write!(f, ",delay={delay},max={max}B,min={min}B")?;
+        match self.policing {
+            Policing::Gcra => write!(f, ",burst={burst}")?,
+            Policing::Credits(of) => write!(f, ",credits={}", name_of(of, &Sensitivity::NAMES))?,
+        }
+        if self.too_early != TooEarly::default() {
+            write!(f, ",too_early={}", name_of(self.too_early, &TooEarly::NAMES))?;
+        }
         self.destination.as_ref().map_or(Ok(()), |to| write!(f, ",dest={to}"))
     }
 }
@@ -178,6 +222,23 @@ fn count(key: &'static str, text: &str) -> Result<u32, CompactError> {
     count.ok_or_else(|| CompactError::Count { key, text: text.to_owned() })
 }
 
+fn choice<T: Copy>(
+    key: &'static str,
+    text: &str,
+    all: &[(&'static str, T)],
+) -> Result<T, CompactError> {
+    let found = all.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let choices: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        CompactError::Choice { key, text: text.to_owned(), choices: choices.join(", ") }
+    })
+}
+
+/// What the value is called; every value has a name.
+fn name_of<T: PartialEq>(value: T, all: &[(&'static str, T)]) -> &'static str {
+    all.iter().find(|(_, other)| *other == value).map_or("", |(name, _)| *name)
+}
+
 fn quantity(
     key: &'static str,
     text: &str,
@@ -202,6 +263,14 @@ mod tests {
         let spacing = Duration::from_millis(10);
         assert_eq!(asked.traffic, LinearBounded::new(20, 2_000, spacing, 3).expect("valid"));
         assert_eq!(asked.destination.map(|to| to.to_string()), Some("[::1]:9".to_owned()));
+        assert_eq!((asked.policing, asked.too_early), (Policing::Gcra, TooEarly::Waits));
+    }
+
+    #[test]
+    fn credits_bring_the_burst_that_they_let_pass() {
+        let asked: Compact = "100/s,delay=5ms,credits=medium,too_early=lose".parse().expect("good");
+        assert_eq!(asked.policing, Policing::Credits(Sensitivity::Usual));
+        assert_eq!((asked.traffic.max_burst(), asked.too_early), (20, TooEarly::IsLost));
     }
 
     #[test]
@@ -210,6 +279,8 @@ mod tests {
             "40mbit/s,delay=5ms",
             "29.97/s,delay=1s,max=1MiB,burst=7,dest=studio.example:1",
             "1bit/s,delay=3ns,max=1,min=1",
+            "100/s,delay=5ms,credits=high",
+            "100/s,delay=5ms,too_early=lose,credits=low,dest=[::1]:9",
         ] {
             let asked: Compact = line.parse().expect(line);
             assert_eq!(asked.to_string().parse(), Ok(asked), "{line}");
@@ -231,6 +302,9 @@ mod tests {
             ("40mbit/s,delay=5ms,fast", "\"fast\""),
             ("40mbit/s,delay=5ms,to=1.2.3.4:5", "unknown part"),
             ("40mbit/s,delay=5ms,burst=0", "burst"),
+            ("40mbit/s,delay=5ms,credits=2", "one of high, medium, low"),
+            ("40mbit/s,delay=5ms,credits=high,burst=4", "let 4 messages pass at once"),
+            ("40mbit/s,delay=5ms,too_early=dies", "one of wait, lose"),
             ("40mbit/s,delay=5ms,max=4KB", "ambiguous"),
             ("40mbit/s,delay=5ms,max=8GiB", "max"),
             ("40mbit/s,delay=5ms,max=0", "max"),

@@ -63,6 +63,8 @@ pub(super) fn of_command(command: &model::Command, contract: &Contract) -> Optio
     Some(Compact {
         traffic: channel.arrivals(),
         delay_bound: channel.delay_bound(),
+        policing: route.policing,
+        too_early: route.too_early,
         destination: route.address.clone(),
     })
 }
@@ -164,7 +166,7 @@ fn on_trial(
     // As the library names it: short, and of characters that a name may have.
     let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
     let name: String = name.chars().filter(char::is_ascii_graphic).take(32).collect();
-    let want = WantedChannel::sending(name, asked.traffic, Some(asked.delay_bound), to);
+    let want = WantedChannel::of_line(name, asked, to);
     let granted = broker.open_channel(&want).map_err(|why| match why {
         ChannelError::Refused(refused) => NotStarted::Refused(format!("the broker: {refused}")),
         ChannelError::Client(why) => cannot(&why),
