@@ -10,6 +10,8 @@ PUNCTUAL := target/release/punctual
 ARGS ?=
 # How long `make soak` has writers send, at most 3600.
 WRITERS_SECONDS ?= 600
+# What else is passed on, for example: make soak-writers WRITERS_ARGS=--awake
+WRITERS_ARGS ?=
 
 .PHONY: demo test soak soak-systems soak-writers bench fuzz lint models model-ceiling model-frames install deps build
 
@@ -29,7 +31,7 @@ soak-systems: deps
 
 # Live, as root: five writers through the channel server for so long (experiments/l4atm, Figures 7 and 8).
 soak-writers: deps
-	cargo run --release --locked --package l4atm -- writers --rounds 1 --seconds $(WRITERS_SECONDS)
+	cargo run --release --locked --package l4atm -- writers --rounds 1 --seconds $(WRITERS_SECONDS) $(WRITERS_ARGS)
 
 bench: deps
 	@tools/install-packages $(BENCH_PACKAGES)

@@ -2,6 +2,7 @@
 
 mod check;
 mod containment;
+mod idle;
 mod kernel;
 mod machine;
 mod network;
@@ -21,8 +22,10 @@ Example: what would this host need?
   punctual doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
 SCHED_FIFO, SCHED_DEADLINE, its bandwidth and locked memory are really tried, on threads that end \
-at once; for about 5 ms that holds all bandwidth left. \"unknown\" is what could not be looked at. \
-What is below the network's sockets is tried as root, on a network made for it.
+at once; for about 5 ms that holds all bandwidth left. \"unknown\" is what could not be looked at, or \
+not be told. What is below the network's sockets is tried as root, on a network made for it. For a \
+second timers on idle CPUs are measured, in turn as the host is and with the CPUs kept from halting: \
+late ones are laid to halting only if the difference is clear.
 
 Exit codes: 0 able, perhaps with warnings; 3 this host cannot: neither SCHED_FIFO nor \
 SCHED_DEADLINE, or no high-resolution timers.";
@@ -50,6 +53,8 @@ struct Diagnosis {
     /// Whether reservations can be held (SCHED_DEADLINE).
     reservations: bool,
     checks: Vec<Check>,
+    /// Behind the check of that name; null if it could not be measured.
+    idle_cpus: Option<idle::Figures>,
     /// What was seen of the network; no part of `able`.
     network: Vec<Check>,
 }
@@ -90,8 +95,12 @@ fn diagnose(interface: Option<&str>) -> Diagnosis {
     checks.extend(machine::checks());
     checks.extend(containment::checks());
     checks.push(profile::check());
+    // The probes are to be over: what they do is no idling.
+    let network = network.checks();
+    let (idle, idle_cpus) = idle::check();
+    checks.push(idle);
     let able = exact_timers && (upcalls || reservations);
-    Diagnosis { able, upcalls, reservations, checks, network: network.checks() }
+    Diagnosis { able, upcalls, reservations, checks, idle_cpus, network }
 }
 
 impl Diagnosis {

@@ -1,12 +1,13 @@
 //! `punctual run`: unmodified programs under CPU reservations, one by hand or those of a contract.
 //!
 //! Reading order: [`start`] (which back end, and a program in it), [`granted`] (without privilege),
-//! [`waiting`] (signals, ends), [`usage`] (what was used), then the two forms: [`one`], perhaps with a
-//! [`channel`], and [`contract`].
+//! [`halting`] (CPUs that do not halt), [`waiting`] (signals, ends), [`usage`] (what was used), then the
+//! two forms: [`one`], perhaps with a [`channel`], and [`contract`].
 
 mod channel;
 mod contract;
 mod granted;
+mod halting;
 mod not_started;
 mod one;
 mod places;
@@ -45,6 +46,8 @@ Examples:
       the same, and no more than that, with all threads and processes that it makes
   punctual run --channel 2mbit/s,delay=5ms,dest=192.0.2.7:4000 -- ./send
       a program whose datagrams to there leave within 5 ms of their turn (docs/channels.md)
+  punctual run --reserve 2ms/8ms --awake -- aplay song.wav
+      on a virtual machine whose idle CPUs come back late (punctual doctor measures that)
   punctual run commands.toml
       admits the contract, then starts every [[command]] of it under its reservation
   punctual run --dry-run commands.toml
@@ -90,9 +93,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "reserve")]
     cpu: Option<usize>,
     /// A channel for the program's datagrams to dest, or else to where it sends first. Also max=BYTES,
-    /// min=BYTES, burst=N, dest=HOST:PORT.
+    /// min=BYTES, burst=N or credits=high|medium|low, too_early=wait|lose, dest=HOST:PORT.
     #[arg(long, value_name = "RATE,delay=TIME", conflicts_with_all = ["contract", "no_broker"])]
     channel: Option<Compact>,
+    /// Keep the CPUs from halting while the programs run: a thread under SCHED_IDLE spins on each that a
+    /// reservation is on, or on all where that is not known. It costs their whole time.
+    #[arg(long)]
+    awake: bool,
     /// Where the broker listens that is asked for channels, and where we have no privilege.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     broker: PathBuf,

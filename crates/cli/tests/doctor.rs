@@ -29,6 +29,22 @@ fn every_check_has_a_name_a_state_and_what_was_found() {
 }
 
 #[test]
+fn timers_on_idle_cpus_are_counted_as_the_host_is_and_with_its_cpus_awake() {
+    let output = punctual(&["doctor", "--json"]);
+    let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let found = check(&diagnosis, "idle CPUs")["found"].as_str().expect("text").to_owned();
+    let figures = &diagnosis["idle_cpus"];
+    for side in ["free", "awake"] {
+        let number = |key: &str| figures[side][key].as_u64().unwrap_or_else(|| panic!("{figures}"));
+        let (late, timers) = (number("late"), number("timers"));
+        assert!(timers > 0 && late <= timers && number("worst_ns") > 0, "{figures}");
+        assert!(found.contains(&format!("{late} of {timers}")), "{found}, {figures}");
+    }
+    let fifo = check(&diagnosis, "SCHED_FIFO")["state"] == "ok";
+    assert_eq!(figures["class"], if fifo { "SCHED_FIFO" } else { "SCHED_OTHER" });
+}
+
+#[test]
 fn the_table_has_no_colour_when_no_terminal_reads_it() {
     let output = punctual(&["doctor"]);
     let table = text(&output.stdout);
@@ -45,6 +61,7 @@ fn without_privilege_it_says_what_would_give_it() {
     let fifo = check(&diagnosis, "SCHED_FIFO");
     assert_eq!(fifo["state"], "cannot");
     assert!(fifo["remedy"].as_str().expect("text").contains("/etc/security/limits.conf"), "{fifo}");
+    assert_eq!(diagnosis["idle_cpus"]["class"], "SCHED_OTHER", "measured all the same");
     let deadline = check(&diagnosis, "SCHED_DEADLINE");
     assert_eq!(deadline["state"], "cannot");
     assert!(deadline["remedy"].as_str().expect("text").contains("cap_sys_nice"), "{deadline}");

@@ -12,7 +12,7 @@ use punctual_broker::server::{Options, Server};
 use punctual_broker::want::WantedChannel;
 use punctual_broker::wire::{ChannelStatus, ChannelsStatus};
 use punctual_channel::client::{Receiving, Sending};
-use punctual_linux::process::die_with_parent;
+use punctual_linux::process::{Signal, die_with_parent, send};
 use punctual_linux::sched::Class;
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, LinearBounded};
@@ -128,6 +128,17 @@ impl<'a> Broker<'a> {
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("our child");
         self.child.wait().expect("our child");
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As a service manager ends it.
+    pub(crate) fn end(&mut self) {
+        send(&self.child, Signal::TERM).expect("our child");
+        let ended = || self.child.try_wait().expect("our child").is_some();
+        assert!(live::eventually(ended), "it does not end:\n{}", self.log());
     }
 
     pub(crate) fn restart(&mut self) {

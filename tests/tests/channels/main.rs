@@ -5,6 +5,7 @@
 //! check nothing.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
+mod awake;
 mod carried;
 mod deaths;
 mod discarded;

@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 
+use punctual_linux::awake::Below;
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll;
@@ -146,6 +147,8 @@ impl Server {
         let (ledger, records) = Ledger::open(&options.state)?;
         let refusals = ledger.refusals()?.into();
         let discard = Discard::prepare(config.channels.as_ref());
+        let keeps_awake = config.channels.as_ref().is_some_and(|channels| channels.awake);
+        let below = keeps_awake.then(Below::make).flatten();
         let powers = drop_all_but_needed()?;
         let means = means(&config, powers)?;
         let books = Books::new(host_of(&config, &options, &means), means.order);
@@ -192,7 +195,7 @@ impl Server {
             spare,
             buffer: vec![0; MAX_MESSAGE],
         };
-        server.start_channels(discard, trace)?;
+        server.start_channels(discard, below, trace)?;
         server.adopt(records)?;
         // Nothing is carried yet, so nothing can be late beneath them.
         let _ = server.channels_run_below();
@@ -214,10 +217,12 @@ impl Server {
     fn start_channels(
         &mut self,
         discard: Discard,
+        below: Option<Below>,
         trace: Option<Box<dyn ChannelTrace>>,
     ) -> Result<(), ServeError> {
         let Some(config) = &self.config.channels else { return Ok(()) };
-        let channels = Channels::start(config, discard, trace).map_err(ServeError::Channels)?;
+        let started = Channels::start(config, discard, below, trace);
+        let channels = started.map_err(ServeError::Channels)?;
         self.books = self.empty_books().map_err(ServeError::NoRoomForChannels)?;
         self.channels = Some(channels);
         Ok(self.watch_carriers()?)

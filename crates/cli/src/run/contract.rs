@@ -10,6 +10,7 @@ use punctual_model::reservation::Enforcement;
 use punctual_model::{self as model, Contract};
 
 use super::channel::{self, Environment, Trial};
+use super::halting::KeptAwake;
 use super::not_started::NotStarted;
 use super::places::Places;
 use super::start::{Asked, Running, Terms, start, terms};
@@ -71,6 +72,7 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
         say(&format!("punctual: {line}"));
     }
     let mut traced = Traced::new(args.trace.of_live_run(&text)?);
+    let mut awake = KeptAwake::start(args.awake)?;
     let running = match start_all(&all, &args.broker, &mut places, &signals, talk) {
         Ok(running) => running,
         Err((not_started, name, others)) => {
@@ -83,6 +85,11 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
             return not_started.outcome(&format!("command \"{name}\": "), &after);
         }
     };
+    let has_channel = all.iter().any(|chosen| chosen.channel.is_some());
+    awake.keep_for(running.iter().map(Running::cpu), has_channel);
+    if let (Some(line), true) = (awake.text(), talk) {
+        say(&format!("punctual: {line}"));
+    }
     let mut is_told = true;
     for (Chosen { command, .. }, running) in all.iter().zip(&running) {
         is_told &= traced.started(command.name(), running);
@@ -93,10 +100,11 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     traced.follow(places.timetables());
     let ran = waiting::until_all_have_ended(running, &signals, args.manner(), &mut traced)
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the programs: {error}")))?;
+    let awake_cpus = awake.end();
     if let Err(failure) = traced.end() {
         failure.report();
     }
-    report(args, &all, &ran, only_admitted.as_deref());
+    report(args, &all, &ran, only_admitted.as_deref(), &awake_cpus);
     Ok(Exit::OfProgram(code(&ran)))
 }
 
@@ -236,7 +244,13 @@ fn directory(command: &model::Command) -> Result<(), NotStarted> {
     }
 }
 
-fn report(args: &Args, all: &[Chosen<'_>], ran: &[Ran], only_admitted: Option<&str>) {
+fn report(
+    args: &Args,
+    all: &[Chosen<'_>],
+    ran: &[Ran],
+    only_admitted: Option<&str>,
+    awake_cpus: &[usize],
+) {
     let each = || all.iter().zip(ran);
     if args.json {
         let commands: Vec<summary::Json> = each()
@@ -250,6 +264,7 @@ fn report(args: &Args, all: &[Chosen<'_>], ran: &[Ran], only_admitted: Option<&s
             "admitted": true,
             "commands": commands,
             "only_admitted": only_admitted,
+            "awake_cpus": awake_cpus,
         });
         say(&json.to_string());
     } else if !args.quiet {

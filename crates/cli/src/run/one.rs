@@ -4,14 +4,25 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use punctual_linux::process::Blocked;
+use serde::Serialize;
 
 use super::channel;
+use super::halting::KeptAwake;
 use super::not_started::NotStarted;
 use super::places::Places;
 use super::start::{Asked, start, terms};
 use super::traced::{Traced, UNTOLD};
 use super::{Args, code_of, say, summary, waiting};
 use crate::exit::{Exit, Failure, Outcome};
+
+/// The summary, and what was done for the program besides.
+#[derive(Serialize)]
+struct Page {
+    #[serde(flatten)]
+    json: summary::Json,
+    /// Empty: nobody asked for it.
+    awake_cpus: Vec<usize>,
+}
 
 pub(super) fn main(
     args: &Args,
@@ -42,11 +53,16 @@ pub(super) fn main(
         command
     };
     let terms = asked.map(|asked| terms(asked, &mut places, args.broker())).transpose();
-    let started = terms.and_then(|terms| start(&make, terms, &mut places, &signals));
-    let running = match started {
+    let terms = match terms {
+        Ok(terms) => terms,
+        Err(not_started) => return not_started.outcome("", ""),
+    };
+    let mut awake = KeptAwake::start(args.awake)?;
+    let running = match start(&make, terms, &mut places, &signals) {
         Ok(running) => running,
         Err(not_started) => return not_started.outcome("", ""),
     };
+    awake.keep_for([running.cpu()], channel.is_some());
     let talk = !args.json && !args.quiet;
     if traced.is_on() && !traced.started(&named, &running) && !args.quiet {
         say(&format!("punctual: {UNTOLD}"));
@@ -58,8 +74,12 @@ pub(super) fn main(
     if let (Some(asked), true) = (&args.channel, talk) {
         say(&format!("punctual: {}", channel::text(asked, &args.broker)));
     }
+    if let (Some(line), true) = (awake.text(), talk) {
+        say(&format!("punctual: {line}"));
+    }
     let ran = waiting::until_all_have_ended(vec![running], &signals, args.manner(), &mut traced)
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the program: {error}")))?;
+    let awake_cpus = awake.end();
     if let Err(failure) = traced.end() {
         failure.report();
     }
@@ -67,6 +87,7 @@ pub(super) fn main(
     let words = |word: &OsString| word.to_string_lossy().into_owned();
     if args.json {
         let json = summary::json(None, args.command.iter().map(words).collect(), ran);
+        let json = Page { json, awake_cpus };
         // Cannot fail: no map with keys that are not text, no writer.
         say(&serde_json::to_string(&json).unwrap_or_default());
     } else if !args.quiet {

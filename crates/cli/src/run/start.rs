@@ -68,6 +68,13 @@ pub(super) struct Running {
     pub(super) since: Instant,
 }
 
+impl Running {
+    /// The one CPU it runs on; `None`: any.
+    pub(super) fn cpu(&self) -> Option<usize> {
+        self.terms.as_ref().and_then(|terms| terms.cpu)
+    }
+}
+
 /// What the kernel's reservation does not hold.
 const OUTSIDE: &str = "what the first thread starts runs outside";
 

@@ -28,6 +28,9 @@ const CONFIG: &str = r#"
     allow = ["reservations"]
 "#;
 
+/// The host profile in a broker's folder.
+const PROFILE: &str = "host.toml";
+
 /// A broker with a folder of its own that everybody may enter. Killed when dropped.
 pub(crate) struct Serving {
     folder: TempDir,
@@ -36,11 +39,16 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// None where this host lets nobody reserve anything, with the reason printed.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         Self::start_with(CONFIG)
     }
 
     pub(crate) fn start_with(config: &str) -> Option<Self> {
+        Self::start_on(config, None)
+    }
+
+    /// On a host that was measured so; on one of which nothing is known without a profile.
+    pub(crate) fn start_on(config: &str, profile: Option<&str>) -> Option<Self> {
         let reservation = "1ms/100ms".parse().expect("valid");
         if let Err(refused) = sched::try_out(Class::Deadline { reservation, reset_on_fork: true }) {
             println!("skipped: {refused}");
@@ -49,6 +57,9 @@ impl Serving {
         let folder = tempfile::Builder::new().prefix("punctual-run").tempdir().expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         fs::write(folder.path().join("broker.toml"), config).expect("ours");
+        if let Some(profile) = profile {
+            fs::write(folder.path().join(PROFILE), profile).expect("ours");
+        }
         let child = serve(folder.path());
         let serving = Self { folder, child };
         serving.wait();
@@ -79,7 +90,7 @@ impl Serving {
     }
 
     /// `punctual run` as nobody, asking this broker.
-    fn run(&self, arguments: &[&str]) -> Option<Output> {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Option<Output> {
         run(&self.socket(), arguments)
     }
 
@@ -90,7 +101,8 @@ impl Serving {
 
 fn serve(folder: &Path) -> Child {
     let mut command = Command::new(PUNCTUAL);
-    command.arg("serve").env("PUNCTUAL_HOST_PROFILE", "ideal");
+    let profile = Some(folder.join(PROFILE)).filter(|file| file.exists());
+    command.arg("serve").env("PUNCTUAL_HOST_PROFILE", profile.unwrap_or("ideal".into()));
     for (option, file) in
         [("--config", "broker.toml"), ("--socket", "socket"), ("--state", "state")]
     {

@@ -1,6 +1,7 @@
 //! `punctual run` on live programs. Nothing here asserts how long anything takes.
 #![allow(clippy::disallowed_methods, reason = "the patience of a test")]
 
+mod awake;
 mod broker;
 mod channel;
 #[path = "../common/mod.rs"]
@@ -9,5 +10,6 @@ mod contract;
 mod ends;
 mod kernel;
 mod live;
+mod profile;
 mod timetable;
 mod usage;

@@ -8,6 +8,7 @@
 
 mod cache;
 mod calls;
+mod halting;
 mod hand_off;
 mod mapping;
 mod process_switch;
@@ -26,6 +27,7 @@ use crate::thread::AffinityError;
 
 pub use cache::WorkingSets;
 pub use calls::{clock_read, page_fault, priority_change, system_call};
+pub use halting::{Halting, Timers, halting};
 pub use hand_off::hand_off;
 pub use process_switch::process_switch;
 pub use seat::Seat;
@@ -58,6 +60,9 @@ pub enum MeasureError {
     /// fork(2) failed.
     #[error("no process could be made: {0}; raise the limit on processes (ulimit -u)")]
     NoProcess(io::Error),
+    /// CPUs that were to be compared with those that halt halt too.
+    #[error("the CPUs could not be kept from halting: {0}")]
+    Awake(io::Error),
     /// mmap(2) failed.
     #[error("no memory could be mapped: {0}")]
     NoMemory(Errno),

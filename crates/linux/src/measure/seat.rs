@@ -34,7 +34,7 @@ impl Seat {
     }
 
     /// Takes it with the calling thread.
-    fn take(self) -> Result<(), MeasureError> {
+    pub(super) fn take(self) -> Result<(), MeasureError> {
         // The class first: an ordinary thread would have to wait for the CPU that it goes to.
         sched::set(thread::current(), self.class)?;
         Ok(self.cpu.map_or(Ok(()), thread::pin_to)?)
@@ -105,6 +105,8 @@ pub(super) fn spawn<'scope, 'env, T: Send + 'scope>(
 }
 
 /// What a thread came to; its panic is ours.
-fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, MeasureError>>) -> Result<T, MeasureError> {
+pub(super) fn joined<T>(
+    thread: ScopedJoinHandle<'_, Result<T, MeasureError>>,
+) -> Result<T, MeasureError> {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

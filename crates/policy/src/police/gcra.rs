@@ -3,7 +3,7 @@
 use punctual_model::channel::{AtmContract, BitRate};
 use punctual_model::{Duration, Instant};
 
-use super::bucket::{Bucket, Measures, Narrow, Wide};
+use super::bucket::{Fractions, Measures, Tat};
 use super::scale::Scale;
 use super::{Breach, Policer, Verdict};
 
@@ -28,10 +28,13 @@ pub enum Charge {
 /// So a stream of equal PDUs conforms if and only if, from each PDU to the n-th after it, at least
 /// `n·T − τ` goes by.
 ///
-/// `T = bytes · 8·10⁹ / rate` ns is hardly ever whole. What is kept is therefore how far TAT is ahead of
-/// the last PDU, in ticks of which a nanosecond and a byte are both a whole number: exact for ever,
-/// and without a division. With `τ = 0` a sender whose clock has whole nanoseconds comes up to one
-/// after TAT, and loses that much at each PDU; with `τ` of 1 ns it can use all of its rate.
+/// `T = bytes · 8·10⁹ / rate` ns is not always whole. TAT is therefore kept in ticks of which a
+/// nanosecond and a byte are both a whole number: exact for ever, and without a division. It is cheapest
+/// where a byte takes whole nanoseconds (1, 10, 40, 100 Mbit/s, 1 Gbit/s: rates that divide 8·10⁹). With
+/// `τ = 0` a sender whose clock has whole nanoseconds comes up to one after TAT, and loses that much at
+/// each PDU; with `τ` of 1 ns it can use all of its rate.
+///
+/// Time never goes back; if it does, the PDU is held against the same TAT.
 ///
 /// ```
 /// use punctual_model::channel::BitRate;
@@ -54,31 +57,14 @@ pub enum Charge {
 #[derive(Clone, Debug)]
 pub struct Gcra {
     max_sdu: u32,
-    form: Form,
-}
-
-#[derive(Clone, Debug)]
-enum Form {
-    Narrow(Narrow),
-    Wide(Wide),
+    tat: Tat,
 }
 
 impl Gcra {
     /// A sender that has sent nothing yet, of PDUs of at most `max_sdu` bytes, and `tolerance` as τ:
     /// the delay variation tolerance of a peak rate (CDVT), the burst tolerance of a sustained one.
     pub fn new(rate: BitRate, max_sdu: u32, tolerance: Duration, charge: Charge) -> Self {
-        let scale = Scale::new(rate);
-        let (per_pdu, per_byte) = match charge {
-            Charge::PerPdu => (u128::from(max_sdu) * u128::from(scale.per_byte), 0),
-            Charge::PerByte => (0, scale.per_byte),
-        };
-        let tolerance = scale.ticks(tolerance.as_nanos());
-        let measures = Measures { scale, tolerance, per_byte, per_pdu, max_sdu };
-        let form = match Narrow::new(measures) {
-            Some(narrow) => Form::Narrow(narrow),
-            None => Form::Wide(Wide::new(measures)),
-        };
-        Self { max_sdu, form }
+        Self { max_sdu, tat: Tat::new(measures(rate, max_sdu, tolerance, charge)) }
     }
 
     /// The sustained rate of a contract with its delay variation tolerance: all there is to police of
@@ -94,29 +80,24 @@ impl Gcra {
     }
 }
 
-#[inline]
-fn police(bucket: &mut impl Bucket, now: Instant, bytes: u32) -> Verdict {
-    let left = bucket.left(now);
-    if !bucket.may_come(left) {
-        return early(bucket.conforms_at());
-    }
-    bucket.charge(now, left, bytes);
-    Verdict::Conforming
-}
-
-#[inline]
-fn police_both(a: &mut impl Bucket, b: &mut impl Bucket, now: Instant, bytes: u32) -> Verdict {
-    let (of_a, of_b) = (a.left(now), b.left(now));
-    if !(a.may_come(of_a) && b.may_come(of_b)) {
-        return early(a.conforms_at().max(b.conforms_at()));
-    }
-    a.charge(now, of_a, bytes);
-    b.charge(now, of_b, bytes);
-    Verdict::Conforming
+fn measures(rate: BitRate, max_sdu: u32, tolerance: Duration, charge: Charge) -> Measures {
+    let scale = Scale::new(rate);
+    let (per_pdu, per_byte) = match charge {
+        Charge::PerPdu => (u128::from(max_sdu) * u128::from(scale.per_byte), 0),
+        Charge::PerByte => (0, scale.per_byte),
+    };
+    let tolerance = scale.ticks(tolerance.as_nanos());
+    Measures { scale, tolerance, per_byte, per_pdu, max_sdu }
 }
 
 #[cold]
-fn early(conforms_at: Instant) -> Verdict {
+fn early(tat: &Tat) -> Verdict {
+    Verdict::NonConforming(Breach::TooEarly { conforms_at: tat.conforms_at() })
+}
+
+#[cold]
+fn early_of_both(a: &Fractions, b: &Fractions) -> Verdict {
+    let conforms_at = a.conforms_at().max(b.conforms_at());
     Verdict::NonConforming(Breach::TooEarly { conforms_at })
 }
 
@@ -131,10 +112,7 @@ impl Policer for Gcra {
         if bytes > self.max_sdu {
             return too_large(bytes, self.max_sdu);
         }
-        match &mut self.form {
-            Form::Narrow(bucket) => police(bucket, now, bytes),
-            Form::Wide(bucket) => police(bucket, now, bytes),
-        }
+        if self.tat.takes(now, bytes) { Verdict::Conforming } else { early(&self.tat) }
     }
 }
 
@@ -143,8 +121,9 @@ impl Policer for Gcra {
 /// to both, and is charged to both or to none.
 #[derive(Clone, Debug)]
 pub struct DualGcra {
-    sustained: Gcra,
-    peak: Gcra,
+    max_sdu: u32,
+    sustained: Fractions,
+    peak: Fractions,
 }
 
 impl DualGcra {
@@ -152,9 +131,12 @@ impl DualGcra {
     /// `peak_tolerance` (CDVT) is how much earlier than at the peak rate a PDU may come.
     pub fn of(contract: AtmContract, peak_tolerance: Duration, charge: Charge) -> Self {
         let spec = contract.spec();
+        let max_sdu = spec.max_sdu;
+        let of_rate = |rate, tolerance| Fractions::new(measures(rate, max_sdu, tolerance, charge));
         Self {
-            sustained: Gcra::of(contract, charge),
-            peak: Gcra::new(spec.peak_rate, spec.max_sdu, peak_tolerance, charge),
+            max_sdu,
+            sustained: of_rate(spec.sustained_rate, spec.delay_variation_tolerance),
+            peak: of_rate(spec.peak_rate, peak_tolerance),
         }
     }
 }
@@ -162,14 +144,13 @@ impl DualGcra {
 impl Policer for DualGcra {
     #[inline]
     fn police(&mut self, now: Instant, bytes: u32) -> Verdict {
-        if bytes > self.sustained.max_sdu {
-            return too_large(bytes, self.sustained.max_sdu);
+        if bytes > self.max_sdu {
+            return too_large(bytes, self.max_sdu);
         }
-        match (&mut self.sustained.form, &mut self.peak.form) {
-            (Form::Narrow(a), Form::Narrow(b)) => police_both(a, b, now, bytes),
-            (Form::Narrow(a), Form::Wide(b)) => police_both(a, b, now, bytes),
-            (Form::Wide(a), Form::Narrow(b)) => police_both(a, b, now, bytes),
-            (Form::Wide(a), Form::Wide(b)) => police_both(a, b, now, bytes),
+        if self.sustained.both_take(&mut self.peak, now, bytes) {
+            Verdict::Conforming
+        } else {
+            early_of_both(&self.sustained, &self.peak)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Time in fractions of a nanosecond in which every PDU's time is whole.
 
+use punctual_model::Instant;
 use punctual_model::channel::BitRate;
-use punctual_model::{Duration, Instant};
 
 /// Bits in a byte times nanoseconds in a second.
 const BIT_NANOS_PER_BYTE: u64 = 8_000_000_000;
@@ -35,12 +35,6 @@ impl Scale {
     pub(super) fn instant_at_or_after(self, ticks: u128) -> Instant {
         let nanos = ticks.div_ceil(u128::from(self.per_nano));
         u64::try_from(nanos).map_or(Instant::MAX, Instant::from_nanos)
-    }
-
-    /// The first instant that is not before so many ticks after `start`; the last one if it is beyond.
-    pub(super) fn after(self, start: Instant, ticks: u128) -> Instant {
-        let wait = self.instant_at_or_after(ticks).as_nanos();
-        start.saturating_add(Duration::from_nanos(wait))
     }
 }
 

@@ -9,6 +9,33 @@
 //! - [`Running`]: what runs.
 //! - [`Notice`], [`Activity`]: what an owner is told.
 //! - `admission`: what they were promised, together.
+//!
+//! # On a virtual machine
+//!
+//! A virtual CPU that halts between two jobs may be given back milliseconds late by its host, at any
+//! priority: `punctual doctor` measures that. Upcalls need nothing of their own for it: hold an
+//! [`Awake`](punctual_linux::awake::Awake) while they run. It costs the CPU's whole time, as the host sees it.
+//!
+//! ```no_run
+//! use punctual_linux::awake::Awake;
+//! use punctual_linux::thread;
+//! # use punctual_model::{Handler, Instant};
+//! use punctual_runtime::Upcalls;
+//!
+//! # struct Sender;
+//! # impl Handler for Sender {
+//! #     fn iterate(&mut self, _: Instant, pdus: u32) -> u32 { pdus }
+//! # }
+//! # fn example(upcalls: Upcalls<Sender>) -> Result<(), Box<dyn std::error::Error>> {
+//! // Before the first release, and until after the last job.
+//! let awake = Awake::start(&thread::affinity())?;
+//! let running = upcalls.run(punctual_linux::clock::now())?;
+//! // …
+//! running.stop()?;
+//! drop(awake);
+//! # Ok(())
+//! # }
+//! ```
 
 pub(crate) mod admission;
 mod error;

@@ -21,11 +21,12 @@ use std::sync::Arc;
 
 use punctual_channel::account::{Account, ReceivedAccount};
 use punctual_channel::server::sender::thread::Busy;
-use punctual_linux::awake::Awake;
+use punctual_linux::awake::{Awake, Below};
 use punctual_linux::{clock, thread};
 use punctual_model::channel::{Direction, LinearBounded};
 use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::outlet::{Promise, Terms};
+use tracing::warn;
 
 use self::carriers::Carriers;
 pub(super) use self::discard::Discard;
@@ -91,10 +92,17 @@ impl Channels {
     pub(super) fn start(
         config: &ChannelsConfig,
         discard: Discard,
+        below: Option<Below>,
         trace: Option<Box<dyn ChannelTrace>>,
     ) -> io::Result<Self> {
         let (policer, early_discard) = discard.into_parts();
-        let awake = config.awake.then(|| Awake::start(&thread::affinity())).transpose()?;
+        let start = || Awake::start_in(&thread::affinity(), below);
+        let awake = config.awake.then(start).transpose()?;
+        if let Some(awake) = &awake
+            && !awake.gives_way_to_all()
+        {
+            warn!("what keeps the CPUs awake shares them with ordinary threads of other sessions");
+        }
         let (traced, tellers) = trace.map(Traced::new).unzip();
         Ok(Self {
             books: ChannelBooks::new(config.clone()),

@@ -1,0 +1,79 @@
+//! What a host was measured to need decides what its broker promises.
+
+use std::net::SocketAddr;
+
+use punctual_broker::client::{Broker, ChannelError};
+use punctual_broker::want::WantedChannel;
+use punctual_model::Duration;
+use punctual_model::channel::LinearBounded;
+
+use super::broker::Serving;
+use super::live::alone;
+
+/// Half of a CPU for the channels' threads: 500 us in every millisecond.
+const CONFIG: &str = r#"
+    [channels]
+    link = "1gbit/s"
+    cpu = "500us/1ms"
+    [default]
+    share = "60%"
+    link = "90%"
+    allow = ["channels"]
+"#;
+
+/// Of a host on which each step of sending takes so long; a packet that is woken up for is charged four
+/// of them.
+fn profile(step: &str) -> String {
+    format!(
+        r#"
+        format = 1
+        [host]
+        cpu_model = "of a test"
+        kernel_release = "0"
+        cpus = 1
+        [run]
+        at_unix_s = 0
+        duration = "1s"
+        version = "0"
+        [sending]
+        switch = "{step}"
+        cache = "{step}"
+        first_packet = "{step}"
+        packet = "{step}"
+        link_scheduling = "{step}"
+        "#
+    )
+}
+
+/// Four packets in a millisecond.
+fn voice() -> WantedChannel {
+    let to: SocketAddr = "127.0.0.1:9".parse().expect("an address");
+    let arrivals = LinearBounded::new(1, 1_000, Duration::from_micros(250), 1).expect("valid");
+    WantedChannel::sending("voice", arrivals, Some(Duration::from_millis(50)), to)
+}
+
+fn on(profile: &str) -> Option<(Serving, Broker)> {
+    let serving = Serving::start_on(CONFIG, Some(profile))?;
+    let broker = Broker::connect_to(&serving.socket()).expect("it answers");
+    Some((serving, broker))
+}
+
+#[test]
+fn what_a_packet_was_measured_to_cost_decides_which_channels_are_granted() {
+    let _alone = alone();
+    let Some((_serving, mut broker)) = on(&profile("2us")) else { return };
+    let granted = broker.open_channel(&voice()).expect("8 us a packet");
+    broker.release_channel(granted).expect("ours");
+
+    let Some((_serving, mut broker)) = on(&profile("30us")) else { return };
+    let refused = match broker.open_channel(&voice()) {
+        Err(ChannelError::Refused(refused)) => refused,
+        other => panic!("120 us a packet do not fit: {other:?}"),
+    };
+    assert!(!refused.offers.is_empty(), "{refused}");
+    let offered = broker.accept_channel_offer(&refused).expect("as offered");
+    assert_ne!(offered.want(), &voice());
+    broker.release_channel(offered).expect("ours");
+    // What would fit is said in numbers.
+    assert!(refused.to_string().contains("it would be admitted with"), "{refused}");
+}

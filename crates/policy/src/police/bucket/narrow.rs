@@ -1,0 +1,74 @@
+//! All rates, in ticks since an instant that follows the time.
+
+use core::hint::select_unpredictable;
+
+use punctual_model::Instant;
+
+use super::{Bucket, MOST, Measures};
+use crate::police::scale::Scale;
+
+/// TAT in ticks since `epoch`.
+///
+/// It judges instants less than 2⁶² ticks after `epoch`; at a later one it begins anew from there. As with
+/// whole nanoseconds, TAT is below 2⁶³, and nothing wraps.
+#[derive(Clone, Debug)]
+pub(super) struct Narrow {
+    tat: u64,
+    epoch: u64,
+    /// So many nanoseconds from `epoch` on it judges; 0: none.
+    span: u64,
+    tolerance: i64,
+    per_byte: u64,
+    per_pdu: u64,
+    scale: Scale,
+}
+
+impl Narrow {
+    /// From `now` on. It reaches nothing if 64 bits are not enough.
+    pub(super) fn new(measures: Measures, tat: u128, now: Instant) -> Self {
+        let most = measures.most();
+        let Measures { scale, tolerance, per_byte, per_pdu, .. } = measures;
+        let ahead = tat.saturating_sub(scale.ticks(now.as_nanos()));
+        let fits = most <= u128::from(MOST) && ahead < 2 * u128::from(MOST);
+        let span = if fits { MOST / scale.per_nano } else { 0 };
+        // Below 2⁶³, or never looked at.
+        let (tat, tolerance, per_pdu) = (ahead as u64, tolerance as i64, per_pdu as u64);
+        Self { tat, epoch: now.as_nanos(), span, tolerance, per_byte, per_pdu, scale }
+    }
+
+    /// Whether it can judge a PDU at `now`: else one has to begin anew there.
+    #[inline]
+    pub(super) fn reaches(&self, now: Instant) -> bool {
+        // Before `epoch` it is a large number.
+        now.as_nanos().wrapping_sub(self.epoch) < self.span
+    }
+
+    pub(super) fn in_use(&self) -> bool {
+        self.span > 0
+    }
+
+    #[inline]
+    fn ticks(&self, now: Instant) -> u64 {
+        now.as_nanos().wrapping_sub(self.epoch).wrapping_mul(self.scale.per_nano)
+    }
+}
+
+impl Bucket for Narrow {
+    #[inline]
+    fn may_come(&self, now: Instant) -> bool {
+        let ahead = self.tat.wrapping_sub(self.ticks(now)) as i64;
+        ahead <= self.tolerance
+    }
+
+    #[inline]
+    fn charge(&mut self, now: Instant, bytes: u32) {
+        let now = self.ticks(now);
+        let start = select_unpredictable(self.tat > now, self.tat, now);
+        let cost = u64::from(bytes).wrapping_mul(self.per_byte).wrapping_add(self.per_pdu);
+        self.tat = start.wrapping_add(cost);
+    }
+
+    fn tat(&self) -> u128 {
+        self.scale.ticks(self.epoch) + u128::from(self.tat)
+    }
+}

@@ -1,0 +1,135 @@
+use super::*;
+use punctual_model::channel::BitRate;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+fn measures(bits: u64, tolerance: u64, max_sdu: u32) -> Measures {
+    let scale = Scale::new(BitRate::new(bits).expect("valid"));
+    let tolerance = scale.ticks(tolerance);
+    Measures { scale, tolerance, per_byte: scale.per_byte, per_pdu: 7, max_sdu }
+}
+
+/// The wide form, asked as the others are.
+fn wide(measures: Measures) -> Fractions {
+    let narrow = Measures { tolerance: u128::from(u64::MAX), ..measures };
+    let narrow = Narrow::new(narrow, 0, Instant::ZERO);
+    assert!(!narrow.in_use());
+    Fractions { narrow, wide: Wide::new(measures, 0), measures }
+}
+
+/// How often each case came.
+#[derive(Debug, Default)]
+struct Seen {
+    whole: u32,
+    narrow: u32,
+    early: u32,
+    back: u32,
+    begun_anew: u32,
+}
+
+/// Rates at which a byte takes whole nanoseconds and others; instants over all of time, at first far
+/// apart, and now and then one before the last.
+fn compare(seed: u64, seen: &mut Seen) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let fixed = [1_000_000, 8_000_000, 40_000_000, 1_000_000_000, 155_520_000, 999_999_999_989];
+    let bits = match rng.random_range(0..2) {
+        0 => fixed[rng.random_range(0..fixed.len())],
+        _ => rng.random_range(1_000_000..20_000_000_000),
+    };
+    // The time of the largest PDU.
+    let mean = 12_000_000_000_000 / bits;
+    let measures = measures(bits, rng.random_range(0..2 * mean + 2), 1_500);
+    let (mut fast, mut wide) = (Tat::new(measures), wide(measures));
+    let starts = [0, 1 << 40, MOST - 30 * mean, u64::MAX - 60 * mean - 300, u64::MAX / 2];
+    let mut now = starts[rng.random_range(0..starts.len())];
+    for _ in 0..100 {
+        let gap = rng.random_range(0..2 * mean + 2) * u64::from(rng.random_bool(0.8));
+        let before = now;
+        now = match rng.random_range(0..60) {
+            0 => now.saturating_sub(gap),
+            1 => now.saturating_add(gap << rng.random_range(0..24)),
+            _ => now.saturating_add(gap),
+        };
+        seen.back += u32::from(now < before);
+        let (at, bytes) = (Instant::from_nanos(now), rng.random_range(0..=1_500));
+        seen.begun_anew += u32::from(!fast.whole.reaches(at) && !fast.fractions.narrow.reaches(at));
+        assert!(fast.fractions.narrow.in_use(), "64 bits are enough, seed {seed}");
+        let may = wide.may_come(at);
+        assert_eq!((fast.takes(at, bytes), wide.takes(at, bytes)), (may, may), "seed {seed}");
+        if !may {
+            assert_eq!(fast.conforms_at(), wide.conforms_at(), "seed {seed}");
+            seen.early += 1;
+        }
+        assert_eq!(fast.tat(), wide.tat(), "seed {seed}");
+        match fast.whole.in_use() {
+            true => seen.whole += 1,
+            false => seen.narrow += 1,
+        }
+    }
+}
+
+#[test]
+fn both_widths_say_the_same() {
+    let mut seen = Seen::default();
+    (0..2_000).for_each(|seed| compare(seed, &mut seen));
+    let Seen { whole, narrow, early, back, begun_anew } = seen;
+    assert!(whole > 10_000 && narrow > 10_000, "{seen:?}");
+    assert!(early > 1_000 && back > 1_000 && begun_anew > 1_000, "{seen:?}");
+}
+
+#[test]
+fn a_form_is_as_cheap_as_its_measures_allow() {
+    let forms = |bits, tolerance, max_sdu| {
+        let tat = Tat::new(measures(bits, tolerance, max_sdu));
+        (tat.whole.in_use(), tat.fractions.narrow.in_use())
+    };
+    assert_eq!(forms(8_000_000_000, MOST - 1_507, 1_500), (true, true));
+    assert_eq!(forms(8_000_000_000, MOST - 1_506, 1_500), (false, false));
+    assert_eq!(forms(12_000_000_000, 1_000_000_000, 1_500), (false, true));
+    assert_eq!(forms(999_999_999_989, 1_000_000_000, 1_500), (false, false));
+    assert_eq!(forms(1, 0, u32::MAX), (false, false));
+}
+
+/// A sender that was silent for longer than its form reaches, and instants where forms end.
+#[test]
+fn silences_of_any_length_end_exactly() {
+    for bits in [8_000_000_000, 1_000_000_000, 12_000_000_000, 155_520_000, 999_999_999_989] {
+        let measures = measures(bits, 1_000, 1_500);
+        let (mut fast, mut wide) = (Tat::new(measures), wide(measures));
+        let around = (0..64).map(|power| 1_u64 << power).flat_map(|at| [at - 1, at, at + 1]);
+        for now in around.chain([u64::MAX - 1, u64::MAX, u64::MAX]) {
+            let at = Instant::from_nanos(now);
+            assert_eq!(fast.takes(at, 1_500), wide.takes(at, 1_500), "{bits} at {now}");
+            assert_eq!(fast.tat(), wide.tat(), "{bits} at {now}");
+            assert_eq!(fast.conforms_at(), wide.conforms_at(), "{bits} at {now}");
+        }
+    }
+}
+
+/// Two rates at a time, and each of them is charged only if both may come.
+#[test]
+fn both_or_none_in_every_form() {
+    let (mut both, mut one_only) = (0, 0);
+    for seed in 0..400 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut any = || measures(rng.random_range(1_000_000..9_000_000), 3_000_000, 1_500);
+        let (of_a, of_b) = (any(), any());
+        let (mut a, mut b) = (Fractions::new(of_a), Fractions::new(of_b));
+        let (mut wide_a, mut wide_b) = (wide(of_a), wide(of_b));
+        let mut now = 0;
+        for _ in 0..100 {
+            let gap = rng.random_range(0..8_000_000u64);
+            now += if rng.random_range(0..20) == 0 { gap << 36 } else { gap };
+            let at = Instant::from_nanos(now);
+            let (may_a, may_b) = (wide_a.may_come(at), wide_b.may_come(at));
+            assert_eq!(a.both_take(&mut b, at, 1_500), may_a && may_b, "seed {seed}");
+            assert_eq!(wide_a.both_take(&mut wide_b, at, 1_500), may_a && may_b, "seed {seed}");
+            both += u32::from(may_a && may_b);
+            one_only += u32::from(may_a != may_b);
+            if may_a && may_b {
+                assert_eq!((a.tat(), b.tat()), (wide_a.tat(), wide_b.tat()), "seed {seed}");
+            }
+        }
+    }
+    assert!(both > 1_000 && one_only > 1_000, "{both} {one_only}");
+}
