@@ -27,6 +27,9 @@ const PARTS: u64 = 20;
 
 const BIN: Duration = Duration::from_millis(100);
 
+/// How many bins the course over the whole time has at most: those of 100 ms at 20 s, longer ones of a long run.
+const COURSE: u64 = 200;
+
 /// A bin at the edge of a writer's time is a part of it.
 const EDGE: Duration = Duration::from_millis(200);
 
@@ -104,28 +107,30 @@ pub(crate) fn measure(lab: &Lab<'_>, extent: Extent) -> Result<Page, Error> {
             wrote.status.verdict.clone(),
         ]);
     }
+    let width = BIN.max(Duration::from_nanos(length.as_nanos() / COURSE));
     let lines: Vec<(String, Vec<f64>)> = heard
         .iter()
         .zip(&WRITERS)
         .map(|(heard, (mbit, _))| {
             let name = if *mbit == 0 { "what is left".into() } else { format!("{mbit} Mbit/s") };
-            (name, windows(heard, start, at(PARTS), BIN))
+            (name, windows(heard, start, at(PARTS), width))
         })
         .collect();
-    let mut page = Page::new("writers", vec![promises, over_time(&lines)]);
+    let mut page = Page::new("writers", vec![promises, over_time(&lines, width)]);
     page.picture = Some(plot::rates(&lines, seconds(PARTS))?);
     Ok(page)
 }
 
 /// The bins themselves.
-fn over_time(lines: &[(String, Vec<f64>)]) -> Table {
+fn over_time(lines: &[(String, Vec<f64>)], width: Duration) -> Table {
     let head = ["s", "10 Mbit/s", "20 Mbit/s", "30 Mbit/s", "40 Mbit/s", "what is left", "all"];
-    let mut table = Table::new("Mbit/s of message received, in bins of 100 ms", &head);
+    let caption = format!("Mbit/s of message received, in bins of {width}");
+    let mut table = Table::new(caption, &head);
     let bins = lines.first().map_or(0, |(_, rates)| rates.len());
     for bin in 0..bins {
         let rates = lines.iter().map(|(_, rates)| rates.get(bin).copied().unwrap_or(0.0));
         let all: f64 = rates.clone().sum();
-        let mut cells = vec![format!("{:.1}", bin as f64 / 10.0)];
+        let mut cells = vec![format!("{:.1}", bin as f64 * width.as_nanos() as f64 / 1e9)];
         cells.extend(rates.chain([all]).map(|rate| format!("{rate:.2}")));
         table.rows.push(cells);
     }
