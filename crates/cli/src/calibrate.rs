@@ -1,9 +1,13 @@
 //! `punctual calibrate`: what this host's operations cost.
 
 mod burst;
+mod ground;
 mod json;
 mod measuring;
+mod per_packet;
 mod plan;
+mod receiving;
+mod seat;
 mod sending;
 mod text;
 
@@ -26,7 +30,7 @@ use plan::Plan;
 const EXAMPLES: &str = "\
 Examples:
   punctual calibrate
-      everything, in a minute and a half; admit, simulate, explore and serve use it from then on
+      everything, in under two minutes; admit, simulate, explore and serve use it from then on
   punctual calibrate --quick --output -
       in some ten seconds, to standard output: nothing is stored
   punctual calibrate --working-set 1MiB --percentile 99.9
@@ -38,8 +42,8 @@ As root it is the host's profile, /var/lib/punctual/host.toml, for every user; o
 $XDG_STATE_HOME/punctual/host.toml or ~/.local/state/punctual/host.toml. Without the right to
 SCHED_FIFO fewer things can be measured; the profile says which could not, and why.
 
-What sending costs is measured between two network namespaces of its own (as root, with ip(8)), else on
-the loopback. With --send-to packets leave for that address, as fast as the processor makes them, for
+What sending and receiving cost is measured between two network namespaces of its own (as root, with
+ip(8)), else on the loopback. With --send-to packets leave for that address, as fast as the processor makes them, for
 twenty seconds: choose a host and a network that can bear it.
 
 Real-time threads keep a CPU busy for 40 ms at a time, with pauses. Measure on a host that is as busy
@@ -50,12 +54,12 @@ Exit codes: 0 measured, 2 bad usage, 3 nothing could be measured, or the profile
 /// Measures what this host's switches, caches, timers, calls and packets cost
 ///
 /// The result is a host profile: a TOML file with each figure's spread, and with what admission
-/// charges for the two switches of each job and for the steps of sending. What each figure is,
+/// charges for the two switches of each job and for the steps of sending and receiving. What each figure is,
 /// docs/calibrate.md says.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Measure for some ten seconds instead of a minute: fewer samples, same figures
+    /// Measure for some ten seconds instead of a hundred: fewer samples, same figures
     #[arg(long)]
     quick: bool,
     /// The most memory that a task touches between two switches: its refill is charged with each
@@ -64,7 +68,8 @@ pub(crate) struct Args {
     /// The percentile of switch and refill to charge, in percent; 100 charges the maximum
     #[arg(long, value_name = "PERCENT", default_value = "99", value_parser = parse_percentile)]
     percentile: Percentile,
-    /// The largest packet that sending is charged for, without headers; larger ones cost more
+    /// The largest packet that sending and receiving are charged for, without headers; larger ones
+    /// cost more
     #[arg(long, value_name = "SIZE", default_value = "1420B", value_parser = parse_packet)]
     packet: u32,
     /// Send to this address and port by UDP, instead of to a network of our own: packets leave
@@ -141,12 +146,16 @@ fn measure(args: &Args, before: Option<Calibration>) -> Calibration {
     let measured = measuring::run(&plan, args.percentile, args.send_to, &bar);
     bar.finish_and_clear();
     let here = host::identity();
-    let Measured { figures, cache_refill, mut messages, absent, switching, mut sending } = measured;
+    let Measured { figures, cache_refill, mut messages, mut arrivals, absent, .. } = measured;
+    let Measured { switching, mut sending, mut receiving, .. } = measured;
     // What could not be measured this time is as it was; on another host it would be another figure.
-    if sending.is_none()
-        && let Some(before) = before.filter(|before| before.host == here)
-    {
-        (sending, messages) = (before.sending, before.messages);
+    if let Some(before) = before.filter(|before| before.host == here) {
+        if sending.is_none() {
+            (sending, messages) = (before.sending, before.messages);
+        }
+        if receiving.is_none() {
+            (receiving, arrivals) = (before.receiving, before.arrivals);
+        }
     }
     Calibration {
         host: here,
@@ -159,9 +168,11 @@ fn measure(args: &Args, before: Option<Calibration>) -> Calibration {
         },
         switching,
         sending,
+        receiving,
         figures,
         cache_refill,
         messages,
+        arrivals,
         absent,
     }
 }

@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The option that chooses a profile.
 #[derive(clap::Args, Clone)]
 pub(crate) struct ProfileArgs {
-    /// What switches and sending cost: a file of punctual calibrate, or "ideal" for switches that
+    /// What switches, sending and receiving cost: a file of punctual calibrate, or "ideal" for switches that
     /// are free [default: $PUNCTUAL_HOST_PROFILE, else this host's if it was measured, else ideal]
     #[arg(long, value_name = "FILE|ideal")]
     host_profile: Option<PathBuf>,

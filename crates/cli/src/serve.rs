@@ -86,6 +86,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
             let made = costs.first_packet.max(costs.packet).saturating_add(costs.link_scheduling);
             costs.change_of_handler().saturating_add(made)
         }),
+        per_packet_received: chosen.host.receive_costs.map(|costs| costs.per_packet()),
         source: chosen.stamp.line(),
     };
     let options = Options {

@@ -55,6 +55,9 @@ pub struct ChannelsConfig {
     pub per_packet: Service,
     /// Whether the configuration says that; else what this host was measured to need counts.
     pub per_packet_is_said: bool,
+    /// Processor time of a packet that comes in, from its socket to its client's queue. `None`: as of one
+    /// that leaves.
+    pub per_packet_received: Option<Service>,
     /// From the instant at which a channel's thread should run until it does. It is taken off each delay
     /// bound that is asked for.
     pub allowance: Duration,
@@ -90,6 +93,7 @@ impl ChannelsConfig {
             // With a wake-up, or the wait in its place (`sender::thread::SPIN`).
             per_packet: Service::from_micros(40),
             per_packet_is_said: false,
+            per_packet_received: None,
             allowance: Duration::from_micros(300),
             room: 1_024,
             wire: WireKind::Udp,
@@ -97,6 +101,22 @@ impl ChannelsConfig {
             early_discard: None,
             awake: false,
         }
+    }
+
+    /// Takes what this host was measured to need for a packet that leaves, and for one that comes in, for
+    /// what the configuration does not say. A `per_packet` of the configuration goes for both ways, unless
+    /// it says the other too.
+    pub fn take_measured(&mut self, leaving: Option<Service>, coming: Option<Service>) {
+        if self.per_packet_is_said {
+            return;
+        }
+        self.per_packet = leaving.unwrap_or(self.per_packet);
+        self.per_packet_received = self.per_packet_received.or(coming);
+    }
+
+    /// What a packet that comes in is charged.
+    pub fn received_packet(&self) -> Service {
+        self.per_packet_received.unwrap_or(self.per_packet)
     }
 
     /// The link as it is reckoned.
@@ -122,6 +142,7 @@ pub(super) struct RawChannels {
     best_effort: Option<Spanned<String>>,
     cpu: Option<Spanned<String>>,
     per_packet: Option<Spanned<String>>,
+    per_packet_received: Option<Spanned<String>>,
     allowance: Option<Spanned<String>>,
     room: Option<Spanned<i64>>,
     transport: Option<Spanned<String>>,
@@ -159,13 +180,13 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
             .parse::<Reservation>()
             .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))?,
     };
-    let per_packet = match &raw.per_packet {
-        None => base.per_packet,
-        Some(given) => Service::from_nanos(
-            parse_nanos(given.get_ref())
-                .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))?,
-        ),
+    let time = |given: &Spanned<String>| {
+        parse_nanos(given.get_ref())
+            .map(Service::from_nanos)
+            .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))
     };
+    let per_packet = raw.per_packet.as_ref().map_or(Ok(base.per_packet), time)?;
+    let per_packet_received = raw.per_packet_received.as_ref().map(time).transpose()?;
     let early_discard = raw.early_discard.as_ref();
     let early_discard =
         early_discard.map(|it| choice("early_discard", it, &EarlyDiscard::NAMES)).transpose()?;
@@ -183,6 +204,7 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
         cpu,
         per_packet,
         per_packet_is_said: raw.per_packet.is_some(),
+        per_packet_received,
         allowance: within(raw.allowance, base.allowance, Duration::ZERO, Duration::from_secs(1))?,
         room: number(raw.room, base.room, 1, 65_536)?,
         wire: raw

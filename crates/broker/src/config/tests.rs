@@ -61,6 +61,7 @@ fn what_is_wrong_is_named_with_its_place() {
             (3, 17),
             "choose xdp or filter",
         ),
+        ("[channels]\nlink = \"1gbit/s\"\nper_packet_received = \"9\"", (3, 23), "has no unit"),
         ("[channels]\nlink = \"1gbit/s\"\nawake = \"yes\"", (3, 9), "boolean"),
         ("[channels]\nlink = \"1gbit/s\"\nearly_discard = \"xdp\"", (3, 17), "`interface`"),
         ("= 1", (1, 1), ""),
@@ -71,4 +72,24 @@ fn what_is_wrong_is_named_with_its_place() {
     }
     assert!(Config::parse("broker.toml", b"a = \xff").is_err());
     assert!(Config::parse("broker.toml", &vec![b' '; MAX_CONFIG + 1]).is_err());
+}
+
+#[test]
+fn what_a_packet_costs_is_as_configured_else_as_measured_each_way() {
+    let micros = Service::from_micros;
+    let of = |text: &str, leaving: Option<Service>, coming: Option<Service>| {
+        let config = parse(&format!("[channels]\nlink = \"1gbit/s\"\n{text}")).expect("valid");
+        let mut channels = config.channels.expect("channels");
+        channels.take_measured(leaving, coming);
+        (channels.per_packet, channels.received_packet())
+    };
+    let (both, received) = ("per_packet = \"30us\"", "per_packet_received = \"9us\"");
+    let (leaving, coming) = (Some(micros(17)), Some(micros(5)));
+    assert_eq!(of("", None, None), (micros(40), micros(40)));
+    assert_eq!(of("", leaving, None), (micros(17), micros(17)), "as one that leaves");
+    assert_eq!(of("", None, coming), (micros(40), micros(5)));
+    assert_eq!(of("", leaving, coming), (micros(17), micros(5)));
+    assert_eq!(of(both, leaving, coming), (micros(30), micros(30)));
+    assert_eq!(of(received, leaving, coming), (micros(17), micros(9)));
+    assert_eq!(of(&format!("{both}\n{received}"), leaving, coming), (micros(30), micros(9)));
 }

@@ -26,6 +26,8 @@ pub struct Measured {
     pub context_switch: Option<Service>,
     /// Processor time of a packet that the channels' thread wakes up for.
     pub per_packet: Option<Service>,
+    /// Processor time of one that comes in, from its socket to its client's queue.
+    pub per_packet_received: Option<Service>,
     /// Which profile, in words: what status says.
     pub source: String,
 }

@@ -54,17 +54,14 @@ impl Signals {
 }
 
 /// The file; the defaults if nobody named one and there is none. What it does not say of the costs of
-/// sending is as it was measured.
+/// packets is as it was measured.
 pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
     let path = &options.config;
     match fs::read(path) {
         Ok(bytes) => {
             let mut config = Config::parse(&path.display().to_string(), &bytes)?;
-            if let Some(channels) = &mut config.channels
-                && let Some(measured) = options.measured.as_ref().and_then(|all| all.per_packet)
-                && !channels.per_packet_is_said
-            {
-                channels.per_packet = measured;
+            if let (Some(channels), Some(measured)) = (&mut config.channels, &options.measured) {
+                channels.take_measured(measured.per_packet, measured.per_packet_received);
             }
             Ok(config)
         }
@@ -144,11 +141,18 @@ mod tests {
         };
         let nothing_known = per_packet(&options, "");
         let measured = Service::from_micros(17);
-        let of = |per_packet| Measured { context_switch: None, per_packet, source: "p".into() };
+        let of = |per_packet| Measured {
+            context_switch: None,
+            per_packet,
+            per_packet_received: Some(Service::from_micros(7)),
+            source: "p".into(),
+        };
         options.measured = Some(of(None));
         assert_eq!(per_packet(&options, ""), nothing_known);
         options.measured = Some(of(Some(measured)));
         assert_eq!(per_packet(&options, ""), measured);
+        let received = read_config(&options).expect("valid").channels.expect("channels");
+        assert_eq!(received.received_packet(), Service::from_micros(7));
         let by_hand = per_packet(&options, "per_packet = \"30us\"");
         assert_eq!(by_hand, Service::from_micros(30));
         let (switch, _) = context_switch(&read_config(&options).expect("valid"), &options);

@@ -9,7 +9,8 @@ use punctual_model::host::{Operation, Under};
 use punctual_model::{Duration, Reservation, Service};
 
 use super::plan::What;
-use super::sending::{self, Network, Trials};
+use super::receiving::{self, Source};
+use super::sending::{self, Network};
 
 /// The reservation whose wake-ups are measured, 0.2 ms every 2 ms: small, so that it fits beside others,
 /// and long enough for every wake-up here.
@@ -25,20 +26,23 @@ pub(super) struct Bench {
     /// Whether SCHED_FIFO is ours, tried.
     fifo: bool,
     pub(super) network: Network,
+    pub(super) source: Source,
 }
 
 /// What one measurement keeps between its bursts.
 #[derive(Default)]
 pub(super) struct Kept {
     sets: Option<WorkingSets>,
-    trials: Option<Trials>,
+    sent: Option<sending::Trials>,
+    received: Option<receiving::Trials>,
 }
 
 impl Bench {
     /// `to`: where packets are sent.
     pub(super) fn here(to: Option<SocketAddr>) -> Self {
         let fifo = sched::try_out(Class::Fifo { priority: PRIORITY + 1 }).is_ok();
-        Self { cpus: thread::affinity(), fifo, network: Network::new(to) }
+        let source = Source::default();
+        Self { cpus: thread::affinity(), fifo, network: Network::new(to), source }
     }
 
     /// The class that `what` is measured under here.
@@ -72,8 +76,8 @@ impl Bench {
         })
     }
 
-    /// Samples of `what` from about `length`: of messages a list for each of [`sending::SHAPES`], else one
-    /// list.
+    /// Samples of `what` from about `length`: of messages a list for each of [`sending::SHAPES`], of what
+    /// comes for each of [`receiving::SHAPES`], else one list.
     pub(super) fn burst(
         &mut self,
         what: What,
@@ -118,7 +122,10 @@ impl Bench {
                 kept.sets.get_or_insert_with(new).refill(on(last), length)
             }
             What::Messages(bytes) => {
-                return self.network.burst(bytes, &mut kept.trials, class, last, length);
+                return self.network.burst(bytes, &mut kept.sent, class, last, length);
+            }
+            What::Arrivals(bytes) => {
+                return self.source.burst(bytes, &mut kept.received, class, last, length);
             }
         };
         samples.map(|samples| vec![samples]).map_err(|why| why.to_string())

@@ -23,8 +23,11 @@ struct Page<'a> {
     figures: Vec<Figure>,
     /// Null: not measured; a contract with channels must say what sending costs.
     sending: Option<Sending<'a>>,
+    /// Null: not measured; what comes in is charged as what goes out.
+    receiving: Option<Receiving<'a>>,
     cache_refill: Vec<Refill>,
     messages: Vec<Message>,
+    arrivals: Vec<Arrival>,
     absent: Vec<Absent<'a>>,
 }
 
@@ -76,6 +79,30 @@ struct Message {
 }
 
 #[derive(Serialize)]
+struct Receiving<'a> {
+    switch_ns: u64,
+    cache_ns: u64,
+    first_packet_ns: u64,
+    packet_ns: u64,
+    /// What any packet that comes in is charged.
+    per_packet_ns: u64,
+    path: Option<&'a str>,
+    largest_packet_bytes: Option<u32>,
+    percentile_ppm: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Arrival {
+    packet_bytes: u32,
+    framing: &'static str,
+    packets: u32,
+    #[serde(flatten)]
+    sampled: Sampled,
+    /// Content that would be received if the processor alone limited it.
+    bits_per_second: u64,
+}
+
+#[derive(Serialize)]
 struct Sampled {
     under: &'static str,
     samples: u32,
@@ -96,8 +123,8 @@ struct Absent<'a> {
 
 /// One JSON object and a line end.
 pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
-    let Calibration { host, run, switching, sending, figures, cache_refill, messages, absent } =
-        calibration;
+    let Calibration { host, run, switching, sending, receiving, .. } = calibration;
+    let Calibration { figures, cache_refill, messages, arrivals, absent, .. } = calibration;
     let page = Page {
         path: path.display().to_string(),
         cpu_model: &host.cpu_model,
@@ -140,11 +167,31 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
             largest_packet_bytes: charge.largest_packet,
             percentile_ppm: charge.percentile.map(Percentile::as_ppm),
         }),
+        receiving: receiving.as_ref().map(|charge| Receiving {
+            switch_ns: charge.costs.switch.as_nanos(),
+            cache_ns: charge.costs.cache.as_nanos(),
+            first_packet_ns: charge.costs.first_packet.as_nanos(),
+            packet_ns: charge.costs.packet.as_nanos(),
+            per_packet_ns: charge.costs.per_packet().as_nanos(),
+            path: charge.path.as_deref(),
+            largest_packet_bytes: charge.largest_packet,
+            percentile_ppm: charge.percentile.map(Percentile::as_ppm),
+        }),
         messages: messages
             .iter()
             .map(|one| Message {
                 packet_bytes: one.packet_bytes,
                 packets_per_block: one.packets_per_block,
+                packets: one.packets,
+                sampled: sampled(one.under, &one.spread, one.discarded, one.stolen),
+                bits_per_second: one.bits_per_second(),
+            })
+            .collect(),
+        arrivals: arrivals
+            .iter()
+            .map(|one| Arrival {
+                packet_bytes: one.packet_bytes,
+                framing: one.framing_name(),
                 packets: one.packets,
                 sampled: sampled(one.under, &one.spread, one.discarded, one.stolen),
                 bits_per_second: one.bits_per_second(),

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use indicatif::ProgressBar;
 use punctual_linux::{clock, host};
 use punctual_model::host::{
-    Absent, CacheRefill, Figure, MessageCost, Operation, Percentile, SendCharge, Spread,
-    SwitchCharge,
+    Absent, ArrivalCost, CacheRefill, Figure, MessageCost, Operation, Percentile, ReceiveCharge,
+    SendCharge, Spread, SwitchCharge,
 };
 use punctual_model::{Duration, Service};
 
 use super::burst::{Bench, Kept, Why};
 use super::plan::{Plan, What};
-use super::sending::{Charge, SHAPES};
+use super::{receiving, sending};
 
 /// Short enough that nobody waits long, that little is lost to one theft, and that real-time
 /// throttling (95 % of a second) is never met.
@@ -28,9 +28,12 @@ pub(super) struct Measured {
     pub(super) cache_refill: Vec<CacheRefill>,
     /// Empty if `sending` is `None`.
     pub(super) messages: Vec<MessageCost>,
+    /// Empty if `receiving` is `None`.
+    pub(super) arrivals: Vec<ArrivalCost>,
     pub(super) absent: Vec<Absent>,
     pub(super) switching: Option<SwitchCharge>,
     pub(super) sending: Option<SendCharge>,
+    pub(super) receiving: Option<ReceiveCharge>,
 }
 
 /// All samples of one measurement.
@@ -51,14 +54,17 @@ pub(super) fn run(
 ) -> Measured {
     let mut bench = Bench::here(to);
     let (mut switch, mut refill, mut complete) = (None, None, false);
-    let mut sending = Charge::default();
+    let mut sent = sending::Charge::default();
+    let mut received = receiving::Charge::default();
     let mut measured = Measured {
         figures: Vec::new(),
         cache_refill: Vec::new(),
         messages: Vec::new(),
+        arrivals: Vec::new(),
         absent: Vec::new(),
         switching: None,
         sending: None,
+        receiving: None,
     };
     let mut done = Duration::ZERO;
     for &(what, length) in &plan.items {
@@ -85,7 +91,7 @@ pub(super) fn run(
                     let charged = percentile.of(sorted).map(Duration::as_full_service);
                     switch = better(switch, operation, charged);
                     if operation == Operation::LinkScheduling {
-                        sending.picks(charged);
+                        sent.picks(charged);
                     }
                 }
             }
@@ -103,7 +109,9 @@ pub(super) fn run(
                 complete |= working_set == plan.working_set;
             }
             What::Messages(packet_bytes) => {
-                for (((_, spread), discarded), (packets_per_block, packets)) in all().zip(SHAPES) {
+                for (((_, spread), discarded), (packets_per_block, packets)) in
+                    all().zip(sending::SHAPES)
+                {
                     measured.messages.push(MessageCost {
                         packet_bytes,
                         packets_per_block,
@@ -116,7 +124,24 @@ pub(super) fn run(
                 }
                 if packet_bytes <= plan.packet {
                     let sorted: Vec<_> = lists.into_iter().map(|(sorted, _)| sorted).collect();
-                    sending.messages(&sorted, percentile, packet_bytes == plan.packet);
+                    sent.messages(&sorted, percentile, packet_bytes == plan.packet);
+                }
+            }
+            What::Arrivals(packet_bytes) => {
+                for (((_, spread), discarded), (framing, packets)) in all().zip(receiving::SHAPES) {
+                    measured.arrivals.push(ArrivalCost {
+                        packet_bytes,
+                        framing,
+                        packets,
+                        under,
+                        spread: *spread,
+                        discarded,
+                        stolen,
+                    });
+                }
+                if packet_bytes <= plan.packet {
+                    let sorted: Vec<_> = lists.into_iter().map(|(sorted, _)| sorted).collect();
+                    received.packets(&sorted, percentile, packet_bytes == plan.packet);
                 }
             }
         }
@@ -129,11 +154,18 @@ pub(super) fn run(
             working_set: plan.working_set,
             percentile,
         });
-    match sending.of(measured.switching, percentile, bench.network.name(), plan.packet) {
+    match sent.of(measured.switching, percentile, bench.network.name(), plan.packet) {
         Ok(charge) => measured.sending = Some(charge),
         Err(why) => {
             measured.messages.clear();
             measured.absent.push(Absent { what: "sending".into(), why });
+        }
+    }
+    match received.of(measured.switching, percentile, bench.source.name(), plan.packet) {
+        Ok(charge) => measured.receiving = Some(charge),
+        Err(why) => {
+            measured.arrivals.clear();
+            measured.absent.push(Absent { what: "receiving".into(), why });
         }
     }
     measured

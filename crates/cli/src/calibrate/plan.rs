@@ -13,8 +13,8 @@ pub(super) const LARGEST: u64 = 64 << 20;
 const FIRST_SET: u64 = 16 << 10;
 const LAST_SET: u64 = 4 << 20;
 
-/// The packets of which sending is measured, beside those asked for: small ones, and some that only
-/// larger frames than Ethernet's carry.
+/// The packets of which sending and receiving are measured, beside those asked for: small ones, and some
+/// that only larger frames than Ethernet's carry.
 const PACKETS: [u32; 5] = [64, 256, 1_024, 4_096, 8_192];
 
 /// The largest packet that a datagram carries over IPv4, beside our header.
@@ -28,6 +28,8 @@ pub(super) enum What {
     Refill(u64),
     /// Messages with packets of so many bytes.
     Messages(u32),
+    /// Packets of so many bytes that come.
+    Arrivals(u32),
 }
 
 impl What {
@@ -37,6 +39,7 @@ impl What {
             Self::Operation(operation) => operation.name().to_owned(),
             Self::Refill(bytes) => format!("cache refill of {}", size(bytes)),
             Self::Messages(bytes) => format!("packets of {}", size(bytes.into())),
+            Self::Arrivals(bytes) => format!("received packets of {}", size(bytes.into())),
         }
     }
 }
@@ -78,8 +81,9 @@ impl Plan {
         if let Err(at) = packets.binary_search(&packet) {
             packets.insert(at, packet);
         }
-        let messages = packets.into_iter().map(|bytes| (What::Messages(bytes), share * 3));
-        let items = operations.into_iter().chain(refills).chain(messages).collect();
+        let messages = packets.iter().map(|bytes| (What::Messages(*bytes), share * 3));
+        let arrivals = packets.iter().map(|bytes| (What::Arrivals(*bytes), share * 2));
+        let items = operations.into_iter().chain(refills).chain(messages).chain(arrivals).collect();
         Self { items, working_set, packet }
     }
 
@@ -125,7 +129,7 @@ mod tests {
             let plan = Plan::new(true, set, 64);
             let sets = plan.items.iter().filter_map(|(what, _)| match what {
                 What::Refill(bytes) => Some(*bytes),
-                What::Operation(_) | What::Messages(_) => None,
+                What::Operation(_) | What::Messages(_) | What::Arrivals(_) => None,
             });
             let sets: Vec<u64> = sets.collect();
             assert!(sets.is_sorted_by(|a, b| a < b) && sets.contains(&set), "{sets:?}");
@@ -136,12 +140,19 @@ mod tests {
     fn the_packet_size_is_measured_once() {
         for packet in [1, 64, 1_420, 8_192, 60_000] {
             let plan = Plan::new(true, 64, packet);
-            let sizes = plan.items.iter().filter_map(|(what, _)| match what {
+            let sizes = |one: fn(&What) -> Option<u32>| -> Vec<u32> {
+                plan.items.iter().filter_map(|(what, _)| one(what)).collect()
+            };
+            let sent = sizes(|what| match what {
                 What::Messages(bytes) => Some(*bytes),
-                What::Operation(_) | What::Refill(_) => None,
+                _ => None,
             });
-            let sizes: Vec<u32> = sizes.collect();
-            assert!(sizes.is_sorted_by(|a, b| a < b) && sizes.contains(&packet), "{sizes:?}");
+            let received = sizes(|what| match what {
+                What::Arrivals(bytes) => Some(*bytes),
+                _ => None,
+            });
+            assert!(sent.is_sorted_by(|a, b| a < b) && sent.contains(&packet), "{sent:?}");
+            assert_eq!(received, sent);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The figures for a person.
 
+mod receiving;
 mod sending;
 
 use std::fmt::Write;
@@ -24,9 +25,9 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
         let name = size(refill.working_set);
         row(&mut refills, &name, refill.under, &refill.spread, refill.discarded);
     }
-    let messages = sending::table(calibration);
+    let (messages, arrivals) = (sending::table(calibration), receiving::table(calibration));
     // Writing to a string cannot fail.
-    for table in [figures, refills, messages].iter().filter(|table| !table.is_empty()) {
+    for table in [figures, refills, messages, arrivals].iter().filter(|table| !table.is_empty()) {
         let _ = writeln!(page, "{table}\n");
     }
     for absent in &calibration.absent {
@@ -57,6 +58,7 @@ pub(super) fn page(calibration: &Calibration, path: &Path) -> String {
         }
     };
     page.push_str(&sending::charge(calibration));
+    page.push_str(&receiving::charge(calibration));
     let _ = writeln!(page, "written to {}", path.display());
     page
 }

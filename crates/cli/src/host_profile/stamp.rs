@@ -23,6 +23,8 @@ pub(crate) struct Stamp {
     working_set_bytes: Option<u64>,
     /// Whether the profile says what sending costs.
     sending_measured: bool,
+    /// Whether it says what receiving costs.
+    receiving_measured: bool,
 }
 
 impl Stamp {
@@ -35,6 +37,7 @@ impl Stamp {
             percentile_ppm: None,
             working_set_bytes: None,
             sending_measured: false,
+            receiving_measured: false,
         }
     }
 
@@ -49,6 +52,7 @@ impl Stamp {
             percentile_ppm: charge.map(|charge| charge.percentile.as_ppm()),
             working_set_bytes: charge.map(|charge| charge.working_set),
             sending_measured: calibration.sending.is_some(),
+            receiving_measured: calibration.receiving.is_some(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use punctual_broker::client::{Broker, ChannelError};
 use punctual_broker::want::WantedChannel;
 use punctual_model::Duration;
-use punctual_model::channel::LinearBounded;
+use punctual_model::channel::{Direction, LinearBounded};
 
 use super::broker::Serving;
 use super::live::alone;
@@ -45,6 +45,20 @@ fn profile(step: &str) -> String {
     )
 }
 
+/// And on which each of receiving takes so long; a packet that comes in is charged three of them.
+fn with_receiving(step: &str) -> String {
+    let sending = profile("2us");
+    format!(
+        r#"{sending}
+        [receiving]
+        switch = "{step}"
+        cache = "{step}"
+        first_packet = "{step}"
+        packet = "{step}"
+        "#
+    )
+}
+
 /// Four packets in a millisecond.
 fn voice() -> WantedChannel {
     let to: SocketAddr = "127.0.0.1:9".parse().expect("an address");
@@ -75,5 +89,25 @@ fn what_a_packet_was_measured_to_cost_decides_which_channels_are_granted() {
     assert_ne!(offered.want(), &voice());
     broker.release_channel(offered).expect("ours");
     // What would fit is said in numbers.
+    assert!(refused.to_string().contains("it would be admitted with"), "{refused}");
+}
+
+#[test]
+fn what_a_packet_that_comes_in_was_measured_to_cost_decides_which_channels_may_receive() {
+    let _alone = alone();
+    let hear = WantedChannel { direction: Direction::Receive, ..voice() };
+    // As one that leaves, where it was not measured.
+    for cheap in [profile("2us"), with_receiving("2us")] {
+        let Some((_serving, mut broker)) = on(&cheap) else { return };
+        let granted = broker.open_channel(&hear).expect("8 or 6 us a packet");
+        broker.release_channel(granted).expect("ours");
+    }
+    let Some((_serving, mut broker)) = on(&with_receiving("50us")) else { return };
+    let sent = broker.open_channel(&voice()).expect("what leaves costs what it did");
+    broker.release_channel(sent).expect("ours");
+    let refused = match broker.open_channel(&hear) {
+        Err(ChannelError::Refused(refused)) => refused,
+        other => panic!("150 us a packet do not fit: {other:?}"),
+    };
     assert!(refused.to_string().contains("it would be admitted with"), "{refused}");
 }

@@ -4,7 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{DeadlineLimits, HostProfile, MessageCost, Operation, Percentile, SendCharge, Spread};
+use super::{
+    ArrivalCost, DeadlineLimits, HostProfile, MessageCost, Operation, Percentile, ReceiveCharge,
+    SendCharge, Spread,
+};
 use crate::time::{Duration, Service};
 
 /// All figures of one host, from one run. Written by `punctual calibrate`, read by what admits.
@@ -18,12 +21,17 @@ pub struct Calibration {
     pub switching: Option<SwitchCharge>,
     /// What admission charges for sending; `None`: it could not be measured.
     pub sending: Option<SendCharge>,
+    /// What admission charges for receiving; `None`: it could not be measured, and a packet that comes in
+    /// is charged as one that goes out.
+    pub receiving: Option<ReceiveCharge>,
     /// One entry an operation at most.
     pub figures: Vec<Figure>,
     /// The price of a cold cache by working set, ascending.
     pub cache_refill: Vec<CacheRefill>,
     /// What messages cost their sender, ascending by [`MessageCost::key`].
     pub messages: Vec<MessageCost>,
+    /// What packets cost their receiver, ascending by [`ArrivalCost::key`].
+    pub arrivals: Vec<ArrivalCost>,
     /// What could not be measured, and why.
     pub absent: Vec<Absent>,
 }
@@ -238,6 +246,7 @@ impl Calibration {
             reservable_ppm: deadline_limits.reservable_ppm(),
             context_switch: self.switching.map_or(Service::ZERO, |charge| charge.context_switch()),
             send_costs: self.sending.as_ref().map(|charge| charge.costs),
+            receive_costs: self.receiving.as_ref().map(|charge| charge.costs),
             deadline_limits,
             ..HostProfile::ideal(self.host.cpus)
         }
@@ -266,9 +275,11 @@ mod tests {
             },
             switching: None,
             sending: None,
+            receiving: None,
             figures: p99s.iter().map(figure).collect(),
             cache_refill: Vec::new(),
             messages: Vec::new(),
+            arrivals: Vec::new(),
             absent: Vec::new(),
         }
     }

@@ -8,6 +8,7 @@ mod calibration;
 mod file;
 mod limits;
 mod operation;
+mod receiving;
 mod sending;
 mod spread;
 
@@ -20,6 +21,7 @@ pub use calibration::{
 pub use file::MAX_ENTRIES;
 pub use limits::DeadlineLimits;
 pub use operation::Operation;
+pub use receiving::{ArrivalCost, ReceiveCharge, ReceiveCosts};
 pub use sending::{MessageCost, SendCharge};
 pub use spread::{Percentile, Spread, SpreadError};
 
@@ -38,6 +40,8 @@ pub struct HostProfile {
     pub context_switch: Service,
     /// What sending costs; `None`: not measured.
     pub send_costs: Option<SendCosts>,
+    /// What receiving costs; `None`: not measured.
+    pub receive_costs: Option<ReceiveCosts>,
     /// What the kernel asks of reservations.
     pub deadline_limits: DeadlineLimits,
 }
@@ -51,6 +55,7 @@ impl HostProfile {
             reservable_ppm: 900_000,
             context_switch: Service::ZERO,
             send_costs: None,
+            receive_costs: None,
             deadline_limits: DeadlineLimits::DEFAULT,
         }
     }

@@ -48,10 +48,14 @@ impl MessageCost {
     /// The rate at which half of such messages would leave, one after another, if nothing but the
     /// processor limited them (`t_max`; L4ATM, §3.1): bits of content a second, rounded down.
     pub fn bits_per_second(&self) -> u64 {
-        let bits = u128::from(self.packet_bytes) * u128::from(self.packets) * 8 * 1_000_000_000;
-        let took = u128::from(self.spread.p50().as_nanos().max(1));
-        u64::try_from(bits / took).unwrap_or(u64::MAX)
+        content_rate(self.packet_bytes, self.packets, self.spread.p50())
     }
+}
+
+/// Bits a second of so many packets in that time, rounded down.
+pub(super) fn content_rate(packet_bytes: u32, packets: u32, took: Duration) -> u64 {
+    let bits = u128::from(packet_bytes) * u128::from(packets) * 8 * 1_000_000_000;
+    u64::try_from(bits / u128::from(took.as_nanos().max(1))).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ pub(super) struct Processor {
     link: Link,
     cut: Packetisation,
     per_packet: u64,
+    /// Of one that comes in.
+    per_packet_received: u64,
     budget: Reservation,
     best_effort_ppm: u64,
     sums: Sums,
@@ -65,6 +67,7 @@ impl Processor {
             link,
             cut: config.cut,
             per_packet: config.per_packet.as_nanos(),
+            per_packet_received: config.received_packet().as_nanos(),
             budget: config.cpu,
             best_effort_ppm: config.best_effort_ppm.into(),
             sums,
@@ -221,7 +224,7 @@ impl Processor {
 
     fn of_receiving(&self, arrivals: LinearBounded) -> Sums {
         let work = u64::from(self.cut.packets_of(arrivals.max_message()));
-        let work = work.saturating_mul(self.per_packet);
+        let work = work.saturating_mul(self.per_packet_received);
         let at_once = u64::from(arrivals.max_burst()).saturating_add(1);
         Sums {
             work: work.saturating_mul(at_once),

@@ -1,5 +1,6 @@
 use punctual_analysis::channel::outlet::time_of;
 use punctual_model::channel::{Packetisation, TooEarly};
+use punctual_model::host::{Calibration, DeadlineLimits};
 use punctual_model::{Duration, Service};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -49,6 +50,72 @@ fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no()
     let too_many = want(10, 6, 5_000);
     let denied = ChannelBooks::new(config(1_000_000_000)).admit(GrantId(0), &asker(1), &too_many);
     assert_eq!(denied.expect_err("more than eight tenths").test, "processor");
+}
+
+/// A host on which sending takes 8 us a packet.
+const PROFILE: &str = r#"
+    format = 1
+    [host]
+    cpu_model = "of a test"
+    kernel_release = "0"
+    cpus = 1
+    [run]
+    at_unix_s = 0
+    duration = "1s"
+    version = "0"
+    [sending]
+    switch = "2us"
+    cache = "2us"
+    first_packet = "2us"
+    packet = "1us"
+    link_scheduling = "2us"
+    "#;
+
+/// With this on what receiving takes.
+fn on_host(receiving: &str) -> ChannelBooks {
+    let text = format!("{PROFILE}{receiving}");
+    let profile = Calibration::parse("host.toml", text.as_bytes()).expect("valid");
+    let host = profile.profile(DeadlineLimits::DEFAULT);
+    let leaving = host.send_costs.map(|costs| {
+        let made = costs.first_packet.saturating_add(costs.link_scheduling);
+        costs.change_of_handler().saturating_add(made)
+    });
+    let mut config = config(1_000_000_000);
+    config.take_measured(leaving, host.receive_costs.map(|costs| costs.per_packet()));
+    assert_eq!(config.per_packet, Service::from_micros(8));
+    ChannelBooks::new(config)
+}
+
+#[test]
+fn what_receiving_was_measured_to_cost_decides_which_channels_may_receive() {
+    let steps = |step: u32| {
+        format!(
+            "[receiving]\nswitch = \"{step}us\"\ncache = \"{step}us\"\nfirst_packet = \"{step}us\"\n\
+             packet = \"1us\"\n"
+        )
+    };
+    let sends = want(1_000, 250, 5_000);
+    let receives = WantedChannel { direction: Direction::Receive, ..sends.clone() };
+    // 40 packets in 10 ms, one of a burst and one more, of 7.6 ms: at most 180 us each.
+    let mut dear = on_host(&steps(61));
+    let denied = dear.admit(GrantId(0), &asker(1), &receives).expect_err("183 us each");
+    assert_eq!(denied.test, "processor", "{denied}");
+    assert!(denied.why.contains("7.686"), "{denied}");
+    for (text, offer) in dear.offers(GrantId(0), &asker(1), &receives) {
+        assert_eq!(dear.clone().admit(GrantId(1), &asker(1), &offer), Ok(()), "{text}");
+    }
+    assert_eq!(dear.admit(GrantId(0), &asker(1), &sends), Ok(()), "sending costs what it did");
+    let mut cheap = on_host(&steps(60));
+    assert_eq!(cheap.admit(GrantId(0), &asker(1), &receives), Ok(()));
+    // Rounded up.
+    assert_eq!(cheap.cpu_ppm(), 720_001);
+    // Measured before that was measured: as one that leaves.
+    let mut unknown = on_host("");
+    assert_eq!(unknown.admit(GrantId(0), &asker(1), &receives), Ok(()));
+    assert_eq!(unknown.cpu_ppm(), 32_001);
+    let empty = format!("{:?}", on_host(&steps(60)));
+    cheap.release(GrantId(0));
+    assert_eq!(format!("{cheap:?}"), empty);
 }
 
 #[test]

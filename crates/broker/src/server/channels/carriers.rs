@@ -95,7 +95,7 @@ fn explain(what: &str, why: &SchedError) -> String {
 /// Datagrams of channels that are promised nothing: half of what the threads' share of a CPU is good for.
 fn best_effort(config: &ChannelsConfig) -> BestEffort {
     let share = u128::from(config.cpu.utilisation_ppm()) * 1_000;
-    let a_second = share / u128::from(config.per_packet.as_nanos().max(1)) / 2;
+    let a_second = share / u128::from(config.received_packet().as_nanos().max(1)) / 2;
     let a_second = u32::try_from(a_second).unwrap_or(u32::MAX).max(1);
     // A part of what 32 bits hold.
     let burst = (u64::from(a_second) * BURST.as_nanos() / 1_000_000_000) as u32;

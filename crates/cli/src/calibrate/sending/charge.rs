@@ -4,17 +4,13 @@ use punctual_model::channel::SendCosts;
 use punctual_model::host::{Percentile, SendCharge, SwitchCharge};
 use punctual_model::{Duration, Service};
 
+use super::super::per_packet::PerPacket;
 use super::SHAPES;
 
-/// What is to be charged so far: the dearest of all packet sizes.
-///
-/// Charged so, a message of any measured shape and size costs at least its percentile: its first packet is
-/// the percentile of a message of one, and each further one what the message of 2, 4 or 8 that has the
-/// dearest took beyond the shortest of one.
+/// What is to be charged so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::calibrate) struct Charge {
-    first: Service,
-    further: Service,
+    made: PerPacket,
     /// The percentile of picking a packet.
     pick: Option<Service>,
     /// Whether the largest packet that is to be covered was measured.
@@ -35,17 +31,9 @@ impl Charge {
         percentile: Percentile,
         is_largest: bool,
     ) {
-        let of = |times: &[Duration]| percentile.of(times).unwrap_or(Duration::ZERO);
-        let one = sorted.first().map_or(&[][..], Vec::as_slice);
-        let least = one.first().copied().unwrap_or(Duration::ZERO);
-        self.first = self.first.max(of(one).as_full_service());
-        for (times, (per_block, packets)) in sorted.iter().zip(SHAPES) {
-            if per_block == 1 && packets > 1 {
-                let beyond = of(times).saturating_sub(least).as_nanos();
-                let each = beyond.div_ceil(u64::from(packets) - 1);
-                self.further = self.further.max(Service::from_nanos(each));
-            }
-        }
+        let lists = sorted.iter().zip(SHAPES).filter(|(_, (per_block, _))| *per_block == 1);
+        let lists = lists.map(|(times, (_, packets))| (packets, times.as_slice()));
+        self.made.messages(lists, percentile);
         self.complete |= is_largest;
     }
 
@@ -73,8 +61,8 @@ impl Charge {
         let costs = SendCosts {
             switch: switching.switch,
             cache: switching.cache_refill,
-            first_packet: self.first.saturating_sub(link_scheduling),
-            packet: self.further.saturating_sub(link_scheduling),
+            first_packet: self.made.first.saturating_sub(link_scheduling),
+            packet: self.made.further.saturating_sub(link_scheduling),
             link_scheduling,
         };
         let (largest_packet, percentile) = (Some(largest_packet), Some(percentile));
@@ -84,24 +72,13 @@ impl Charge {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::per_packet::tests::drawn as times;
     use super::*;
     use punctual_model::host::Operation;
 
     /// Drawn times of messages of one size, in the order of [`SHAPES`].
     fn drawn(seed: &mut u64) -> Vec<Vec<Duration>> {
-        let mut draw = || {
-            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            *seed >> 33
-        };
-        let of = |(_, packets): (u32, u32)| {
-            let mut times: Vec<_> = (0..300)
-                .map(|_| 3_000 + u64::from(packets) * (1_000 + draw() % 5_000) + draw() % 900)
-                .map(Duration::from_nanos)
-                .collect();
-            times.sort_unstable();
-            times
-        };
-        SHAPES.map(of).into()
+        SHAPES.map(|(_, packets)| times(seed, packets)).into()
     }
 
     #[test]

@@ -4,16 +4,15 @@ mod charge;
 mod path;
 
 use std::net::SocketAddr;
-use std::thread::{Builder, scope};
 
 use punctual_channel::server::sender::thread::trial::{Destination, Trial, TrialError};
-use punctual_linux::measure::MeasureError;
-use punctual_linux::sched::{self, Class};
-use punctual_linux::{clock, thread};
+use punctual_linux::clock;
+use punctual_linux::sched::Class;
 use punctual_model::Duration;
 use punctual_model::channel::Packetisation;
 
 use super::burst::Why;
+use super::seat::on_seat;
 pub(super) use charge::Charge;
 use path::Path;
 
@@ -132,22 +131,4 @@ pub(super) fn picks(class: Class, cpu: usize, length: Duration) -> Result<Vec<Du
 #[allow(clippy::needless_pass_by_value, reason = "what map_err gives")]
 fn told(why: TrialError) -> Why {
     why.to_string()
-}
-
-/// Runs `body` on a thread of its own, of this class, on this CPU.
-fn on_seat<T: Send>(
-    class: Class,
-    cpu: usize,
-    body: impl FnOnce() -> Result<T, Why> + Send,
-) -> Result<T, Why> {
-    scope(|scope| {
-        let thread = Builder::new().name("punctual-send".to_owned()).spawn_scoped(scope, || {
-            // The class first: an ordinary thread would have to wait for the CPU that it goes to.
-            sched::set(thread::current(), class).map_err(|why| why.to_string())?;
-            thread::pin_to(cpu).map_err(|why| why.to_string())?;
-            body()
-        });
-        let thread = thread.map_err(|why| MeasureError::NoThread(why).to_string())?;
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }

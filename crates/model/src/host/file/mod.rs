@@ -2,6 +2,7 @@
 //! `write`, for people to read and for the parser to give back the same.
 
 mod raw;
+mod receiving;
 mod sending;
 #[cfg(test)]
 mod tests;

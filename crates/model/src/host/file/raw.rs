@@ -16,12 +16,15 @@ pub(super) struct RawCalibration {
     pub(super) run: RawRun,
     pub(super) switching: Option<RawSwitching>,
     pub(super) sending: Option<RawSending>,
+    pub(super) receiving: Option<RawReceiving>,
     #[serde(default)]
     pub(super) figure: Vec<Spanned<RawFigure>>,
     #[serde(default)]
     pub(super) cache_refill: Vec<Spanned<RawRefill>>,
     #[serde(default)]
     pub(super) message: Vec<Spanned<RawMessage>>,
+    #[serde(default)]
+    pub(super) arrival: Vec<Spanned<RawArrival>>,
     #[serde(default)]
     pub(super) absent: Vec<Spanned<RawAbsent>>,
 }
@@ -71,6 +74,18 @@ pub(super) struct RawSending {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct RawReceiving {
+    pub(super) switch: Text,
+    pub(super) cache: Text,
+    pub(super) first_packet: Text,
+    pub(super) packet: Text,
+    pub(super) path: Option<Text>,
+    pub(super) largest_packet: Option<Text>,
+    pub(super) percentile: Option<Text>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RawFigure {
     pub(super) operation: Text,
     pub(super) under: Text,
@@ -102,6 +117,22 @@ pub(super) struct RawRefill {
 pub(super) struct RawMessage {
     pub(super) packet: Text,
     pub(super) packets_per_block: Spanned<i64>,
+    pub(super) packets: Spanned<i64>,
+    pub(super) under: Text,
+    pub(super) samples: Spanned<i64>,
+    pub(super) min: Text,
+    pub(super) p50: Text,
+    pub(super) p99: Text,
+    pub(super) max: Text,
+    pub(super) discarded: Option<Spanned<i64>>,
+    pub(super) stolen: Option<Text>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawArrival {
+    pub(super) packet: Text,
+    pub(super) framing: Text,
     pub(super) packets: Spanned<i64>,
     pub(super) under: Text,
     pub(super) samples: Spanned<i64>,

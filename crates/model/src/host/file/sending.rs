@@ -57,14 +57,14 @@ pub(super) fn message(
     Ok(message)
 }
 
-fn packet_bytes(key: &str, raw: &Text) -> Checked<u32> {
+pub(super) fn packet_bytes(key: &str, raw: &Text) -> Checked<u32> {
     match u32::try_from(quantity(key, raw, units::parse_bytes)?) {
         Ok(bytes @ 1..) => Ok(bytes),
         _ => problem(raw, format!("{key} must be from 1B to {}B", u32::MAX)),
     }
 }
 
-fn at_least_one(key: &str, raw: &Spanned<i64>) -> Checked<u32> {
+pub(super) fn at_least_one(key: &str, raw: &Spanned<i64>) -> Checked<u32> {
     match counted(key, raw)? {
         0 => problem(raw, format!("{key} is zero; it must be at least 1")),
         count => Ok(count),

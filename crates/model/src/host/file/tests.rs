@@ -3,10 +3,11 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 
 use super::*;
-use crate::channel::SendCosts;
+use crate::channel::{Framing, SendCosts};
 use crate::host::{
-    Absent, CacheRefill, DeadlineLimits, Figure, HostIdentity, HostProfile, MessageCost, Operation,
-    Percentile, Run, SendCharge, Spread, SwitchCharge, Under,
+    Absent, ArrivalCost, CacheRefill, DeadlineLimits, Figure, HostIdentity, HostProfile,
+    MessageCost, Operation, Percentile, ReceiveCharge, ReceiveCosts, Run, SendCharge, Spread,
+    SwitchCharge, Under,
 };
 use crate::{Duration, Service};
 
@@ -39,6 +40,16 @@ fn full() -> Calibration {
         discarded: packets,
         stolen: Duration::from_millis(20),
     };
+    let arrival = |(packet_bytes, framing, packets)| ArrivalCost {
+        packet_bytes,
+        framing,
+        packets,
+        under: Under::Other,
+        spread: spread(packets.into()),
+        discarded: packets,
+        stolen: Duration::from_millis(10),
+    };
+    let (whole, pieces) = (Framing::Datagram, Framing::Fragments);
     Calibration {
         host: HostIdentity {
             cpu_model: "A \"quoted\" CPU \\ 2.5 GHz é".into(),
@@ -71,9 +82,23 @@ fn full() -> Calibration {
             largest_packet: Some(1_420),
             percentile: Percentile::from_ppm(999_000),
         }),
+        receiving: Some(ReceiveCharge {
+            costs: ReceiveCosts {
+                switch: Service::from_micros(6),
+                cache: Service::from_micros(7),
+                first_packet: Service::from_micros(8),
+                packet: Service::from_micros(9),
+            },
+            path: Some("the other \"path\"".into()),
+            largest_packet: Some(1_421),
+            percentile: Percentile::from_ppm(998_000),
+        }),
         figures: Operation::NAMES.map(figure).into(),
         cache_refill: vec![refill(16_384), refill(32_768)],
         messages: [(64, 1, 1), (64, 1, 8), (64, 8, 8), (1_420, 1, 1)].map(message).into(),
+        arrivals: [(65, whole, 1), (65, whole, 7), (65, pieces, 1), (66, whole, 1)]
+            .map(arrival)
+            .into(),
         absent: vec![Absent { what: "wakeup-deadline".into(), why: "no \"privilege\"".into() }],
     }
 }
@@ -89,9 +114,11 @@ fn what_is_written_is_read_back() {
         run: Run { quick: false, stolen: None, ..full.run.clone() },
         switching: None,
         sending: None,
+        receiving: None,
         figures: vec![],
         cache_refill: vec![],
         messages: vec![],
+        arrivals: vec![],
         absent: vec![],
         ..full.clone()
     };
@@ -101,7 +128,13 @@ fn what_is_written_is_read_back() {
         percentile: None,
         ..charge.clone()
     });
-    let by_hand = Calibration { sending: unsaid, ..bare.clone() };
+    let unsaid_either = full.receiving.as_ref().map(|charge| ReceiveCharge {
+        path: None,
+        largest_packet: None,
+        percentile: None,
+        ..charge.clone()
+    });
+    let by_hand = Calibration { sending: unsaid, receiving: unsaid_either, ..bare.clone() };
     for calibration in [full, bare, by_hand] {
         let text = calibration.to_string();
         let read = Calibration::parse("host.toml", text.as_bytes()).expect("its own text");
@@ -116,7 +149,16 @@ fn admission_gets_the_sum_of_switch_and_refill() {
     assert_eq!(profile.context_switch, Service::from_nanos(7_200));
     let charged = calibration.sending.as_ref().map(|charge| charge.costs);
     assert_eq!((profile.cpus, profile.send_costs), (2, charged));
-    let unmeasured = Calibration { switching: None, sending: None, ..calibration };
+    let received = profile.receive_costs.expect("measured");
+    assert_eq!(received.per_packet(), Service::from_micros(6 + 7 + 9));
+    // As profiles were before there was such a section.
+    let before = Calibration { receiving: None, arrivals: vec![], ..calibration.clone() };
+    let text = before.to_string();
+    assert!(!text.contains("receiving") && !text.contains("arrival"), "{text}");
+    let before = Calibration::parse("host.toml", text.as_bytes()).expect("as it was");
+    let before = before.profile(DeadlineLimits::DEFAULT);
+    assert_eq!(before, HostProfile { receive_costs: None, ..profile });
+    let unmeasured = Calibration { switching: None, sending: None, receiving: None, ..calibration };
     assert_eq!(unmeasured.profile(DeadlineLimits::DEFAULT), HostProfile::ideal(2));
 }
 
@@ -160,6 +202,22 @@ fn what_is_wrong_is_told_with_its_place() {
             "\npacket = \"63B\"",
             "the messages are not in ascending order of",
         ),
+        ("largest_packet = \"1421B\"", "largest_packet = \"0B\"", "largest_packet must be from 1B"),
+        ("percentile = \"99.8%\"", "percentile = \"48%\"", "percentile \"48%\" is below 50%"),
+        ("switch = \"6us\"", "switch = \"6\"", "host.toml:38:10: switch \"6\" has no unit"),
+        (
+            "[receiving]\n",
+            "[receiving]\nlink_scheduling = \"1us\"\n",
+            "unknown field `link_scheduling`",
+        ),
+        ("first_packet = \"8us\"\n", "", "missing field `first_packet`"),
+        ("packets = 7", "packets = 0", "packets is zero; it must be at least 1"),
+        (
+            "framing = \"fragments\"",
+            "framing = \"frames\"",
+            "unknown framing \"frames\"; choose datagram or fragments",
+        ),
+        ("\npacket = \"66B\"", "\npacket = \"65B\"", "the arrivals are not in ascending order of"),
         ("what = \"wakeup-deadline\"", "what = \"\"", "what has from 1 to 512 characters"),
         ("what = \"wakeup-deadline\"", "what = \"a\\u0007\"", "what has no control characters"),
         ("[host]", "[hos", "host.toml:5:"),

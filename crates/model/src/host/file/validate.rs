@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::raw::{
     RawAbsent, RawCalibration, RawFigure, RawHost, RawRefill, RawRun, RawSwitching, Text,
 };
-use super::{FORMAT, MAX_ENTRIES, sending};
+use super::{FORMAT, MAX_ENTRIES, receiving, sending};
 use crate::host::{
     Absent, CacheRefill, Calibration, Figure, HostIdentity, Operation, Percentile, Run, Spread,
     SwitchCharge, Under,
@@ -44,22 +44,26 @@ fn calibration(raw: RawCalibration) -> Checked<Calibration> {
     few(&raw.figure)?;
     few(&raw.cache_refill)?;
     few(&raw.message)?;
+    few(&raw.arrival)?;
     few(&raw.absent)?;
     let mut seen = BTreeSet::new();
     let figures = raw.figure.into_iter().map(|entry| figure(entry, &mut seen));
     let figures = figures.collect::<Checked<Vec<_>>>()?;
     let mut last = 0;
-    let mut before = None;
-    let messages = raw.message.into_iter().map(|entry| sending::message(entry, &mut before));
+    let (mut sent, mut came) = (None, None);
+    let messages = raw.message.into_iter().map(|entry| sending::message(entry, &mut sent));
+    let arrivals = raw.arrival.into_iter().map(|entry| receiving::arrival(entry, &mut came));
     let refills = raw.cache_refill.into_iter().map(|entry| refill(entry, &mut last));
     Ok(Calibration {
         host: host(raw.host)?,
         run: run(raw.run)?,
         switching: raw.switching.map(switching).transpose()?,
         sending: raw.sending.map(sending::charge).transpose()?,
+        receiving: raw.receiving.map(receiving::charge).transpose()?,
         figures,
         cache_refill: refills.collect::<Checked<Vec<_>>>()?,
         messages: messages.collect::<Checked<Vec<_>>>()?,
+        arrivals: arrivals.collect::<Checked<Vec<_>>>()?,
         absent: raw.absent.into_iter().map(absent).collect::<Checked<Vec<_>>>()?,
     })
 }

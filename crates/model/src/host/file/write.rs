@@ -4,11 +4,12 @@ use core::fmt::{self, Formatter};
 
 use super::FORMAT;
 use crate::Duration;
-use crate::host::{Calibration, SendCharge, Spread, Under};
+use crate::host::{Calibration, Percentile, ReceiveCharge, SendCharge, Spread, Under};
 
 impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { host, run, switching, sending, figures, cache_refill, messages, absent } = self;
+        let Self { host, run, switching, sending, receiving, .. } = self;
+        let Self { figures, cache_refill, messages, arrivals, absent, .. } = self;
         writeln!(f, "# What this host's operations cost, measured by punctual calibrate.")?;
         writeln!(f, "# docs/calibrate.md says what each figure is.")?;
         writeln!(f, "format = {FORMAT}\n\n[host]")?;
@@ -32,6 +33,9 @@ impl fmt::Display for Calibration {
         if let Some(charge) = sending {
             self::sending(f, charge)?;
         }
+        if let Some(charge) = receiving {
+            self::receiving(f, charge)?;
+        }
         for figure in figures {
             writeln!(f, "\n[[figure]]\noperation = \"{}\"", figure.operation)?;
             sampled(f, figure.under, &figure.spread, figure.discarded, figure.stolen)?;
@@ -45,6 +49,12 @@ impl fmt::Display for Calibration {
             writeln!(f, "packets_per_block = {}", message.packets_per_block)?;
             writeln!(f, "packets = {}", message.packets)?;
             sampled(f, message.under, &message.spread, message.discarded, message.stolen)?;
+        }
+        for arrival in arrivals {
+            writeln!(f, "\n[[arrival]]\npacket = \"{}B\"", arrival.packet_bytes)?;
+            writeln!(f, "framing = \"{}\"", arrival.framing_name())?;
+            writeln!(f, "packets = {}", arrival.packets)?;
+            sampled(f, arrival.under, &arrival.spread, arrival.discarded, arrival.stolen)?;
         }
         for absent in absent {
             writeln!(f, "\n[[absent]]\nwhat = {}", Quoted(&absent.what))?;
@@ -61,6 +71,24 @@ fn sending(f: &mut Formatter<'_>, charge: &SendCharge) -> fmt::Result {
     writeln!(f, "first_packet = \"{}\"", costs.first_packet)?;
     writeln!(f, "packet = \"{}\"", costs.packet)?;
     writeln!(f, "link_scheduling = \"{}\"", costs.link_scheduling)?;
+    measured_for(f, path.as_deref(), *largest_packet, *percentile)
+}
+
+fn receiving(f: &mut Formatter<'_>, charge: &ReceiveCharge) -> fmt::Result {
+    let ReceiveCharge { costs, path, largest_packet, percentile } = charge;
+    writeln!(f, "\n# What a packet that comes in is charged: {}.", costs.per_packet())?;
+    writeln!(f, "[receiving]\nswitch = \"{}\"\ncache = \"{}\"", costs.switch, costs.cache)?;
+    writeln!(f, "first_packet = \"{}\"", costs.first_packet)?;
+    writeln!(f, "packet = \"{}\"", costs.packet)?;
+    measured_for(f, path.as_deref(), *largest_packet, *percentile)
+}
+
+fn measured_for(
+    f: &mut Formatter<'_>,
+    path: Option<&str>,
+    largest_packet: Option<u32>,
+    percentile: Option<Percentile>,
+) -> fmt::Result {
     if let Some(path) = path {
         writeln!(f, "path = {}", Quoted(path))?;
     }

@@ -1,18 +1,18 @@
 //! `punctual calibrate` on this host, and what the other commands make of its profile. No figure is
 //! held against a magnitude: what they are is the host's business.
 
+mod channels;
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use channels::{receiving_is_charged, sending_is_charged, with_channels};
 use common::{PROFILE, PUNCTUAL, punctual, text, unprivileged};
 use punctual_linux::host;
-use punctual_model::channel::SendCosts;
-use punctual_model::host::{
-    Calibration, HostIdentity, Operation, Percentile, Run, SendCharge, SwitchCharge,
-};
+use punctual_model::host::{Calibration, HostIdentity, Operation, Percentile, Run, SwitchCharge};
 use punctual_model::{Duration, Service};
 use serde_json::{Value, json};
 
@@ -42,41 +42,14 @@ fn profile(host: HostIdentity) -> Calibration {
             percentile: Percentile::P99,
         }),
         sending: None,
+        receiving: None,
         figures: Vec::new(),
         cache_refill: Vec::new(),
         messages: Vec::new(),
+        arrivals: Vec::new(),
         absent: Vec::new(),
     }
 }
-
-/// What a sender wrote by hand.
-fn by_hand() -> SendCharge {
-    SendCharge {
-        costs: SendCosts {
-            switch: Service::from_micros(1),
-            cache: Service::from_micros(2),
-            first_packet: Service::from_micros(3),
-            packet: Service::from_micros(4),
-            link_scheduling: Service::from_micros(5),
-        },
-        path: None,
-        largest_packet: None,
-        percentile: None,
-    }
-}
-
-const CHANNEL: &str = "
-[sending]
-bandwidth = '100mbit/s'
-packet = '1kB'
-
-[[channel]]
-name = 'video'
-max_message = '1kB'
-min_message = '1kB'
-min_inter_arrival = '1s'
-delay_bound = '1s'
-";
 
 fn elsewhere() -> HostIdentity {
     HostIdentity { kernel_release: "0.99".into(), ..host::identity() }
@@ -116,8 +89,7 @@ fn parse(output: &Output) -> Value {
 #[test]
 fn a_quick_run_measures_spreads_in_order_and_is_used() {
     let place = Place::new();
-    let before = Calibration { sending: Some(by_hand()), ..profile(host::identity()) };
-    let path = place.with("host.toml", &before);
+    let path = place.with("host.toml", &with_channels());
     let arguments = ["calibrate", "--quick", "--json", "--working-set", "32KiB", "--output", &path];
     let output = punctual(&arguments);
     assert!(output.stderr.is_empty(), "no progress where there is no terminal");
@@ -135,7 +107,8 @@ fn a_quick_run_measures_spreads_in_order_and_is_used() {
         );
     }
     let messages = page["messages"].as_array().expect("a list");
-    for sampled in figures.iter().chain(refills).chain(messages) {
+    let arrivals = page["arrivals"].as_array().expect("a list");
+    for sampled in figures.iter().chain(refills).chain(messages).chain(arrivals) {
         let number = |key: &str| sampled[key].as_u64().expect("a number");
         let spread = ["min_ns", "p50_ns", "p99_ns", "max_ns"].map(number);
         assert!(spread.is_sorted() && number("samples") > 0, "{sampled}");
@@ -145,59 +118,12 @@ fn a_quick_run_measures_spreads_in_order_and_is_used() {
     assert_eq!(written.host.difference(&host::identity()), None);
     assert_eq!(written.figures.len(), figures.len());
     sending_is_charged(&place, &path, &written, &page);
+    receiving_is_charged(&written, &page);
     let charged = written.switching.map_or(0, |charge| charge.context_switch().as_nanos());
     assert_eq!(page["switching"]["context_switch_ns"].as_u64().unwrap_or(0), charged);
     let stamp = &parse(&place.admit(&["--json", "--host-profile", &path]))["host_profile"];
     assert_eq!(stamp["context_switch_ns"], charged);
     assert_eq!(stamp["path"], path);
-}
-
-/// The profile at `path` was written where one by hand had been.
-fn sending_is_charged(place: &Place, path: &str, written: &Calibration, page: &Value) {
-    let charge = written.sending.as_ref().expect("measured or kept");
-    assert_eq!(page["sending"]["packet_ns"], charge.costs.packet.as_nanos());
-    if written.absent.iter().any(|absent| absent.what == "sending") {
-        assert_eq!((charge, written.messages.len()), (&by_hand(), 0), "kept");
-        println!("sending was not measured: {:?}", written.absent);
-    } else {
-        assert!(charge.path.is_some() && charge.largest_packet == Some(1_420), "{charge:?}");
-        assert_eq!(charge.percentile, Some(Percentile::P99));
-        let switching = written.switching.expect("its switches are those of tasks");
-        assert_eq!(charge.costs.change_of_handler(), switching.context_switch());
-        // Whatever the percentile, a message of each measured shape is covered by its charge.
-        let covered = written.messages.iter().filter(|one| one.packet_bytes <= 1_420);
-        for one in covered.filter(|one| one.packets_per_block == 1) {
-            let each = charge.costs.packet.saturating_add(charge.costs.link_scheduling);
-            let charged = charge.costs.first_packet.as_nanos()
-                + charge.costs.link_scheduling.as_nanos()
-                + u64::from(one.packets - 1) * each.as_nanos();
-            assert!(charged >= one.spread.p99().as_nanos(), "{one:?}: {charge:?}");
-        }
-    }
-    // A contract that says nothing of costs is admitted by those, and by none where there are none.
-    let contract = place.path("channel.toml");
-    fs::write(&contract, CHANNEL).expect("written");
-    let admitted = parse(&punctual(&["admit", "--json", "--host-profile", path, &contract]));
-    assert_eq!(admitted["host_profile"]["sending_measured"], true);
-    let without = punctual(&["admit", "--host-profile", "ideal", &contract]);
-    assert_eq!(without.status.code(), Some(1));
-    assert!(text(&without.stdout).contains("what sending costs"), "{}", text(&without.stdout));
-}
-
-/// To an address to which nothing can be sent, so that nothing is measured, and nothing leaves.
-#[test]
-fn what_cannot_be_measured_of_sending_is_absent_and_stays_as_it_was() {
-    let place = Place::new();
-    let before = Calibration { sending: Some(by_hand()), ..profile(host::identity()) };
-    let path = place.with("host.toml", &before);
-    let nowhere = "255.255.255.255:9";
-    let output = punctual(&["calibrate", "--quick", "--send-to", nowhere, "--output", &path]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let written = Calibration::parse(&path, &fs::read(&path).expect("written")).expect("valid");
-    assert_eq!(written.sending, Some(by_hand()));
-    let absent = |what| written.absent.iter().find(|absent| absent.what == what);
-    assert!(absent("packets of 1420 B").is_some(), "{:?}", written.absent);
-    assert!(absent("sending").is_some() && text(&output.stdout).contains("measured before"));
 }
 
 #[test]
@@ -217,6 +143,7 @@ fn admission_charges_two_switches_a_job_and_says_so() {
             "percentile_ppm": 990_000,
             "working_set_bytes": 65_536,
             "sending_measured": false,
+            "receiving_measured": false,
         })
     );
     let page = parse(&place.admit(&["--json"]));
@@ -357,6 +284,9 @@ fn without_privilege_it_measures_what_it_can_and_says_what_it_could_not() {
     assert!(calibration.figure(Operation::ClockRead).is_some() || for_noise);
     if let Some(charge) = calibration.switching {
         assert_eq!(charge.by, Operation::HandOffSameCpu);
+    }
+    if let Some(charge) = calibration.receiving {
+        assert_eq!(charge.path.as_deref(), Some("loopback"), "no namespaces without privilege");
     }
 }
 

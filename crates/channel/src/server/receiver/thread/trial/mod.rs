@@ -1,0 +1,267 @@
+//! What packets cost their receiver, found by receiving some: from a socket of the channel's own through
+//! the loop of the thread that receives into the client's ring, all as they are.
+//!
+//! The caller's thread is sender, carrier and client in turn, so that it chooses CPU and class, and nothing
+//! is in the time but the carrier's work: not what the kernel did until the packets lay in the socket, not
+//! the switch to the carrier, and not the client's own part. The client's bell is rung as for one that
+//! sleeps; nobody is woken by it.
+
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use punctual_linux::clock;
+use punctual_linux::net::{Outgoing, Place, Readiness, SendError, UdpSocket};
+use punctual_linux::pass::{Bell, PassError};
+use punctual_model::channel::{Framing, LinearBounded, TrafficError};
+use punctual_model::{Duration, Instant};
+use punctual_ring::frames::{Corrupt, Geometry, GeometryError, Rest};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::{Order, Report, Turning, Went};
+use crate::account::{ReceivedAccount, ReceivedSnapshot};
+use crate::fragment::Fragments;
+use crate::rings::{RingError, Takes, client, server};
+use crate::server::orders::{Desk, desk_and_post};
+use crate::server::receiver::{OpenError, Opening, QUANTUM, Receiver, Terms};
+
+/// What the only channel is known by, and the number in its fragments' headers.
+const ID: u64 = 0;
+const NUMBER: u32 = 0;
+
+/// Messages that the ring has room for: as many datagrams as are read in one go.
+const SLOTS: u32 = QUANTUM;
+
+/// The contract: nothing that is sent packet by packet is faster.
+const SPACING: Duration = Duration::from_micros(1);
+const DELAY_BOUND: Duration = Duration::from_millis(5);
+
+/// The smallest fragments that a broker's receiver takes, which says how it keeps account of them.
+const LEAST_FRAGMENT: u16 = 256;
+
+/// For how long packets may be on their way.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why nothing can be received, or nothing was.
+#[derive(Debug, Error)]
+pub enum TrialError {
+    /// The longest message is longer than a ring holds.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Packets of this size make no message.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// No memory, or no descriptors.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// No bell, or it does not ring.
+    #[error(transparent)]
+    Bell(#[from] PassError),
+    /// No descriptors.
+    #[error("no channel can be made to receive by ({0}): are descriptors and memory left?")]
+    Descriptors(#[from] Errno),
+    /// The channel cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Own memory that makes no sense.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// A packet cannot be put into the socket.
+    #[error("no packet can be sent to be received: {0}")]
+    Send(#[from] SendError),
+    /// Packets were to be received, and were not.
+    #[error(
+        "{packets} packets of {packet_bytes} bytes were sent, and not all received ({what}): are the \
+         limits of socket buffers (net.core.rmem_max) large enough for them?"
+    )]
+    NotReceived {
+        /// How many.
+        packets: u32,
+        /// Bytes of each, with no header counted.
+        packet_bytes: u32,
+        /// Where they may be.
+        what: &'static str,
+    },
+}
+
+/// A channel of its own, who sends to it, and what receives.
+#[derive(Debug)]
+pub struct Trial {
+    turning: Turning,
+    // Whose end would end the loop.
+    _desk: Desk<Order, Report>,
+    near: UdpSocket,
+    takes: Takes,
+    bell: Bell,
+    account: Arc<ReceivedAccount>,
+    framing: Framing,
+    packet_bytes: u32,
+    content: Vec<u8>,
+    /// Messages sent.
+    sent: u64,
+}
+
+impl Trial {
+    /// A channel that listens at `far`, to which `near` is connected. Its messages are single packets
+    /// ([`Framing::Datagram`]), or of up to `packets` packets each ([`Framing::Fragments`]); a packet has
+    /// `packet_bytes` beside the header that fragments have. Its contract holds nothing up.
+    ///
+    /// # Errors
+    /// If there is not the memory or the descriptors for it, the messages would be too long, or nothing
+    /// that is sent comes.
+    pub fn new(
+        near: UdpSocket,
+        far: UdpSocket,
+        framing: Framing,
+        packet_bytes: NonZeroU16,
+        packets: u32,
+    ) -> Result<Self, TrialError> {
+        let packet_bytes = u32::from(packet_bytes.get());
+        let most = match framing {
+            Framing::Datagram => packet_bytes,
+            Framing::Fragments => packet_bytes.saturating_mul(packets.max(1)),
+        };
+        let geometry = Geometry::new(SLOTS, most)?;
+        let (takes, memory) = client::receiving(geometry)?;
+        let (bell, passed) = memory.pass()?;
+        let puts = server::puts(passed.frames, passed.page, geometry)?;
+        let least = packet_bytes.min(LEAST_FRAGMENT.into());
+        let terms = Terms {
+            traffic: LinearBounded::new(1, most, SPACING, SLOTS)?.into(),
+            delay_bound: Some(DELAY_BOUND),
+            framing,
+            number: NUMBER,
+            // Of two that are not zero.
+            least_fragment: NonZeroU16::new(least as u16).unwrap_or(NonZeroU16::MIN),
+            unevenness: Duration::ZERO,
+            // Sender and receiver are one host.
+            shared_clock: true,
+        };
+        let opening = Opening::new(terms, far, puts, Bell::of(passed.bell)?)?;
+        let account = Arc::clone(opening.account());
+        let mut receiver = Receiver::new(None)?;
+        receiver.open(clock::now(), ID, opening)?;
+        let (desk, post) = desk_and_post(1, 2)?;
+        let turning = Turning::new(receiver, post)?;
+        let content = vec![0x5a; most as usize];
+        let (sent, _desk) = (0, desk);
+        let mut trial = Self {
+            turning,
+            _desk,
+            near,
+            takes,
+            bell,
+            account,
+            framing,
+            packet_bytes,
+            content,
+            sent,
+        };
+        trial.turn_until_idle();
+        trial.take_all()?;
+        // So that the pages of all slots are there.
+        let longest = if framing == Framing::Datagram { 1 } else { packets.max(1) };
+        for _ in 0..SLOTS {
+            let _first = trial.packets(longest)?;
+        }
+        Ok(trial)
+    }
+
+    /// Sends so many packets, at most 16: as messages, or as one message of at most the packets that the
+    /// trial was made for. Gives the time from the look at the socket in which they wait until they are in
+    /// the client's ring and nothing is left to do. `None` if none waited there yet, or not all were read in
+    /// that time: then time was waited, not worked.
+    ///
+    /// # Errors
+    /// If they cannot be sent, or do not come.
+    pub fn packets(&mut self, packets: u32) -> Result<Option<Duration>, TrialError> {
+        self.send(packets)?;
+        let waits = self.waits();
+        let before = clock::now();
+        self.turn_until_idle();
+        let after = clock::now();
+        let at_once = waits && self.seen().received == self.sent;
+        self.turn_until_received(packets, before.saturating_add(PATIENCE))?;
+        self.take_all()?;
+        Ok(at_once.then(|| after - before))
+    }
+
+    /// Puts packets into the socket.
+    fn send(&mut self, packets: u32) -> Result<(), TrialError> {
+        let packet = self.packet_bytes as usize;
+        if self.framing == Framing::Datagram {
+            let content = &self.content[..packet];
+            for _ in 0..packets {
+                self.near.send(&Outgoing::new(&[Place::of(content)]))?;
+                self.sent += 1;
+            }
+            return Ok(());
+        }
+        let length = (self.content.len() as u32).min(self.packet_bytes.saturating_mul(packets));
+        // As it was given: 16 bits.
+        let fragment_bytes = NonZeroU16::new(packet as u16).unwrap_or(NonZeroU16::MIN);
+        let message = Fragments { fragment_bytes, channel: NUMBER, message: self.sent, length };
+        for piece in message.within(0..length, Some(clock::now())) {
+            let of = piece.bytes.start as usize..piece.bytes.end as usize;
+            let header = piece.header.to_bytes();
+            let parts = [Place::of(&header), Place::of(&self.content[of])];
+            self.near.send(&Outgoing::new(&parts))?;
+        }
+        self.sent += 1;
+        Ok(())
+    }
+
+    /// Whether something waits in the socket.
+    fn waits(&self) -> bool {
+        let channel = self.turning.receiver.get(ID);
+        channel.is_some_and(|it| it.socket().wait(Readiness::Readable, Instant::ZERO) == Ok(true))
+    }
+
+    fn seen(&self) -> ReceivedSnapshot {
+        self.account.snapshot()
+    }
+
+    fn turn_until_idle(&mut self) {
+        while self.turning.go() == Went::On {}
+    }
+
+    fn turn_until_received(&mut self, packets: u32, until: Instant) -> Result<(), TrialError> {
+        while self.seen().received != self.sent {
+            let lost = self.seen().losses;
+            let what = match () {
+                () if self.turning.receiver.get(ID).is_none() => "their channel has ended",
+                () if lost.discarded > 0 => "no packet of this size is taken",
+                () if lost.socket > 0 => "their socket had no room",
+                () if lost.total() > 0 || clock::now() > until => "some are lost",
+                () => {
+                    // It sleeps until something comes, half a second at most.
+                    self.turn_until_idle();
+                    continue;
+                }
+            };
+            let packet_bytes = self.packet_bytes;
+            return Err(TrialError::NotReceived { packets, packet_bytes, what });
+        }
+        Ok(())
+    }
+
+    /// The client's part: it takes all, then waits at its bell.
+    fn take_all(&mut self) -> Result<(), TrialError> {
+        self.takes.rise();
+        loop {
+            let mut taken = 0;
+            while self.takes.take()?.is_some() {
+                taken += 1;
+            }
+            let _ = self.takes.release(taken);
+            self.bell.silence()?;
+            if self.takes.rest()? == Rest::Sleep {
+                return Ok(());
+            }
+            self.takes.rise();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+use punctual_linux::net::Setup;
+
+use super::*;
+
+/// On the loopback; packets of so many bytes.
+fn trial(framing: Framing, packet_bytes: u16) -> Trial {
+    let far = UdpSocket::open(&Setup::at("127.0.0.1:0".parse().expect("an address")));
+    let far = far.expect("a socket");
+    let here = far.local_address().expect("bound");
+    let near = UdpSocket::open(&Setup::to(here)).expect("a socket");
+    let packet_bytes = NonZeroU16::new(packet_bytes).expect("not zero");
+    Trial::new(near, far, framing, packet_bytes, 8).expect("memory")
+}
+
+#[test]
+fn what_is_sent_is_in_the_ring_after_its_time() {
+    for (framing, packet_bytes) in [
+        (Framing::Datagram, 1),
+        (Framing::Datagram, 1_420),
+        (Framing::Fragments, 64),
+        (Framing::Fragments, 1_420),
+    ] {
+        let mut trial = trial(framing, packet_bytes);
+        let before = trial.seen();
+        assert_eq!(before.received, trial.sent, "what warmed it up");
+        for packets in [1, 8, 3, 8] {
+            // The loopback's packets may be on their way on a host that has much to do.
+            let took = trial.packets(packets).expect("it takes all");
+            assert!(took.is_none_or(|took| !took.is_zero()));
+        }
+        let books = trial.seen();
+        let messages = if framing == Framing::Datagram { 20 } else { 4 };
+        assert_eq!(books.received, before.received + messages);
+        let bytes = books.received_bytes - before.received_bytes;
+        assert_eq!(bytes, 20 * u64::from(packet_bytes), "{framing:?}");
+        assert_eq!(books.losses.total(), 0);
+    }
+}
+
+#[test]
+fn a_client_that_waits_is_rung_for_and_has_taken_all() {
+    let mut trial = trial(Framing::Datagram, 100);
+    trial.send(3).expect("the loopback takes it");
+    let until = clock::now().saturating_add(PATIENCE * 10);
+    trial.turn_until_received(3, until).expect("they come");
+    let heard = trial.bell.wait(clock::now().saturating_add(PATIENCE)).expect("a bell");
+    assert_eq!(heard, punctual_linux::pass::Heard::Ring);
+    assert!(trial.takes.take().expect("sound").is_some(), "they are in the ring");
+    trial.take_all().expect("sound");
+    assert!(trial.takes.take().expect("sound").is_none(), "all were taken");
+}
+
+#[test]
+fn what_does_not_come_is_told() {
+    let mut trial = trial(Framing::Datagram, 100);
+    // To a socket that is not the channel's.
+    let other = UdpSocket::open(&Setup::at("127.0.0.1:0".parse().expect("an address")));
+    let other = other.expect("a socket");
+    let there = other.local_address().expect("bound");
+    trial.near = UdpSocket::open(&Setup::to(there)).expect("a socket");
+    let why = trial.packets(2).expect_err("elsewhere").to_string();
+    assert!(why.starts_with("2 packets of 100 bytes were sent, and not all"), "{why}");
+}

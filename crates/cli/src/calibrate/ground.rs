@@ -1,0 +1,111 @@
+//! Where packets disturb nobody: a network of our own.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::process::{Command, Stdio};
+
+use punctual_linux::clock;
+use punctual_linux::net::namespace::Namespace;
+use punctual_linux::net::{Outgoing, Readiness, Setup, UdpSocket};
+use punctual_model::Duration;
+
+use super::burst::Why;
+
+/// Larger packets than Ethernet's, so that what size costs shows.
+const MTU: u32 = 9_000;
+
+/// For how long its two ends may need to find each other.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often that is tried.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Two network namespaces of our own, else the loopback.
+pub(super) struct Ground {
+    /// In words.
+    pub(super) name: &'static str,
+    /// They end with their last descriptor.
+    namespaces: Option<[Namespace; 2]>,
+}
+
+impl Ground {
+    /// The best that there is here.
+    pub(super) fn find() -> Self {
+        match veth() {
+            Ok(namespaces) => Self { name: "veth", namespaces: Some(namespaces) },
+            Err(_) => Self { name: "loopback", namespaces: None },
+        }
+    }
+
+    /// A socket, and one at the far end that it is connected to.
+    pub(super) fn pair(&self) -> Result<(UdpSocket, UdpSocket), Why> {
+        let open = |setup: &Setup| UdpSocket::open(setup).map_err(|why| why.to_string());
+        match &self.namespaces {
+            Some(namespaces) => joined(namespaces),
+            None => {
+                let far = open(&Setup::at(SocketAddr::from(([127, 0, 0, 1], 0))))?;
+                let here = far.local_address().map_err(|why| why.to_string())?;
+                Ok((open(&Setup::to(here))?, far))
+            }
+        }
+    }
+}
+
+/// Two namespaces joined by a pair of interfaces that carries.
+fn veth() -> Result<[Namespace; 2], Why> {
+    let make = || Namespace::make().map_err(|why| why.to_string());
+    let (near, far) = (make()?, make()?);
+    // A path through this process: the namespace has no name. With the same number at both ends the
+    // kernel may tell of their carriers up to a second late.
+    let there = format!("/proc/{}/fd/{}", std::process::id(), far.as_fd().as_raw_fd());
+    ip(
+        &near,
+        &format!(
+            "link add near index 100 mtu {MTU} type veth peer name far mtu {MTU} netns {there}\n\
+             address add 10.0.0.1/24 dev near\nlink set near up\n"
+        ),
+    )?;
+    ip(&far, "address add 10.0.0.2/24 dev far\nlink set far up\n")?;
+    let namespaces = [near, far];
+    let (sender, receiver) = joined(&namespaces)?;
+    let until = clock::now().saturating_add(PATIENCE);
+    while clock::now() < until {
+        // An error tells of an earlier try.
+        let _ = sender.send(&Outgoing::default());
+        let soon = clock::now().saturating_add(AGAIN);
+        if receiver.wait(Readiness::Readable, soon) == Ok(true) {
+            return Ok(namespaces);
+        }
+    }
+    Err(format!("a pair of veth interfaces carried nothing within {PATIENCE}"))
+}
+
+/// A socket in each.
+fn joined([near, far]: &[Namespace; 2]) -> Result<(UdpSocket, UdpSocket), Why> {
+    let inside = |namespace: &Namespace, setup: &Setup| {
+        let opened = namespace.run(|| UdpSocket::open(setup)).map_err(|why| why.to_string())?;
+        opened.map_err(|why| why.to_string())
+    };
+    let receiver = inside(far, &Setup::at(SocketAddr::from(([10, 0, 0, 2], 0))))?;
+    let to = receiver.local_address().map_err(|why| why.to_string())?;
+    Ok((inside(near, &Setup::to(to))?, receiver))
+}
+
+/// Lines for ip(8), inside.
+fn ip(namespace: &Namespace, lines: &str) -> Result<(), Why> {
+    let run = || -> std::io::Result<std::process::Output> {
+        let mut command = Command::new("ip");
+        command.args(["-batch", "-"]).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(lines.as_bytes())?;
+        }
+        child.wait_with_output()
+    };
+    match namespace.run(run).map_err(|why| why.to_string())? {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("ip: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(why) => Err(format!("ip cannot be run: {why}")),
+    }
+}

@@ -1,0 +1,73 @@
+//! From the times of whole messages to what is charged for their packets.
+
+use punctual_model::host::Percentile;
+use punctual_model::{Duration, Service};
+
+/// What packets are to be charged so far: the dearest of all packet sizes.
+///
+/// Charged so, a message of any measured length and size costs at least its percentile: its first packet is
+/// the percentile of a message of one, and each further one what the message of several that has the
+/// dearest took beyond the shortest of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PerPacket {
+    pub(super) first: Service,
+    pub(super) further: Service,
+}
+
+impl PerPacket {
+    /// Messages of one packet size took this long: times for each number of packets, ascending, none
+    /// empty; those of one packet first.
+    pub(super) fn messages<'a>(
+        &mut self,
+        mut sorted: impl Iterator<Item = (u32, &'a [Duration])>,
+        percentile: Percentile,
+    ) {
+        let of = |times: &[Duration]| percentile.of(times).unwrap_or(Duration::ZERO);
+        let Some((_, one)) = sorted.next() else { return };
+        let least = one.first().copied().unwrap_or(Duration::ZERO);
+        self.first = self.first.max(of(one).as_full_service());
+        for (packets, times) in sorted.filter(|(packets, _)| *packets > 1) {
+            let beyond = of(times).saturating_sub(least).as_nanos();
+            let each = beyond.div_ceil(u64::from(packets) - 1);
+            self.further = self.further.max(Service::from_nanos(each));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Drawn times of messages of so many packets.
+    pub(in super::super) fn drawn(seed: &mut u64, packets: u32) -> Vec<Duration> {
+        let mut draw = || {
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *seed >> 33
+        };
+        let mut times: Vec<_> = (0..300)
+            .map(|_| 3_000 + u64::from(packets) * (1_000 + draw() % 5_000) + draw() % 900)
+            .map(Duration::from_nanos)
+            .collect();
+        times.sort_unstable();
+        times
+    }
+
+    #[test]
+    fn the_dearest_of_all_sizes_and_lengths_counts() {
+        let micros = |all: &[u64]| -> Vec<Duration> {
+            all.iter().map(|micros| Duration::from_micros(*micros)).collect()
+        };
+        let sizes = [
+            [(1, micros(&[4, 9])), (2, micros(&[8, 12])), (4, micros(&[14, 40]))],
+            [(1, micros(&[5, 10])), (2, micros(&[9, 13])), (4, micros(&[15, 20]))],
+        ];
+        let mut charge = PerPacket::default();
+        for size in &sizes {
+            let lists = size.iter().map(|(packets, times)| (*packets, times.as_slice()));
+            charge.messages(lists, Percentile::P99);
+        }
+        // 10 of the second size; of the first (40 - 4) / 3.
+        let (first, further) = (Service::from_micros(10), Service::from_micros(12));
+        assert_eq!(charge, PerPacket { first, further });
+    }
+}
