@@ -43,8 +43,8 @@ $XDG_STATE_HOME/punctual/host.toml or ~/.local/state/punctual/host.toml. Without
 SCHED_FIFO fewer things can be measured; the profile says which could not, and why.
 
 What sending and receiving cost is measured between two network namespaces of its own (as root, with
-ip(8)), else on the loopback. With --send-to packets leave for that address, as fast as the processor makes them, for
-twenty seconds: choose a host and a network that can bear it.
+ip(8)), else on the loopback. With --send-to what is sent leaves for that address, as fast as the
+processor makes it, for twenty seconds: choose a host and a network that can bear it.
 
 Real-time threads keep a CPU busy for 40 ms at a time, with pauses. Measure on a host that is as busy
 as it will be, or idler: what others do meanwhile is in the figures, and so is frequency scaling.

@@ -134,13 +134,18 @@ impl Drop for Awake {
 }
 
 impl Below {
-    /// A group that is idle as a whole; none where there is no right to make one, or no such group. What a
-    /// process left that ended without that right goes first.
+    /// A group that is idle as a whole; none where there is no right to make one, or no such group, or where
+    /// it would only be below the groups of a container. What a process left that ended without that right
+    /// is removed.
     pub fn make() -> Option<Self> {
-        let root = Hierarchy::v1("cpu")?.root();
-        sweep(&root, true, |_| {});
+        let root = Hierarchy::v1("cpu").filter(Hierarchy::is_whole)?.root();
         let group = Group::make_threaded(&root, true).ok()?;
+        sweep(&root, true, |_| {});
         group.write("cpu.idle", "1").ok()?;
+        let is_idle = std::fs::read_to_string(group.path().join("cpu.idle")).ok()?;
+        if is_idle.trim() != "1" {
+            return None;
+        }
         let open = |path| File::options().write(true).open(path).ok();
         let (members, others) = (open(group.threads_file())?, open(root.join("tasks"))?);
         Some(Self { group, members, others })

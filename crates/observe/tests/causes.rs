@@ -2,7 +2,7 @@
 //!
 //! The victim is this test program again, in a process of its own: a periodic thread on CPU 0 that is
 //! late each time the trouble strikes. The machine is shared: other causes come between, and so the
-//! cause that was made must be the main one of half of the late jobs, not of all.
+//! cause that was made must be the main one of a quarter of the late jobs, not of all.
 //!
 //! Where the kernel tells nothing to this user the tests say so, and prove nothing.
 

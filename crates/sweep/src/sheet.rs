@@ -135,8 +135,12 @@ impl Sheet {
             table.add_row(row.iter().map(Value::to_text));
         }
         for (at, column) in table.column_iter_mut().enumerate() {
-            let cells = self.rows.iter().map(|row| row[at].to_text());
-            let longest = cells.map(|cell| longest_word(&cell)).max().unwrap_or(0);
+            // A number stays with its unit.
+            let whole = |cell: &Value| match cell.is_number() {
+                true => cell.to_text().chars().count(),
+                false => longest_word(&cell.to_text()),
+            };
+            let longest = self.rows.iter().map(|row| whole(&row[at])).max().unwrap_or(0);
             let title = longest_word(self.columns[at].1);
             // The table's own edges and gaps take two columns beside it.
             let least = u16::try_from(longest.max(title).min(LONGEST_WORD) + 2).unwrap_or(u16::MAX);
@@ -156,12 +160,13 @@ mod tests {
     #[test]
     fn sentences_are_wrapped_and_words_are_not() {
         static COLUMNS: [(&str, &str); 12] = [("key", "a long deviation"); 12];
-        let mut row: Vec<Value> = (0..11).map(Value::Count).collect();
+        let mut row: Vec<Value> = (0..10).map(Value::Count).collect();
+        row.push(Value::Share(Some(35_473)));
         row.push(Value::Text("a reason that is a sentence is wrapped between its words".into()));
         let sheet = Sheet { name: "wide", columns: &COLUMNS, rows: vec![row] };
         let text = sheet.to_table().to_string();
         assert_eq!(text.matches("deviation").count(), 12, "{text}");
-        assert!(text.contains("sentence"), "{text}");
+        assert!(text.contains("sentence") && text.contains("3.5473 %"), "{text}");
         assert!(!text.contains("a reason that is a sentence"), "{text}");
     }
 }

@@ -180,10 +180,10 @@ pub(super) fn validate(raw: RawChannels) -> Checked<ChannelsConfig> {
             .parse::<Reservation>()
             .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))?,
     };
-    let time = |given: &Spanned<String>| {
-        parse_nanos(given.get_ref())
-            .map(Service::from_nanos)
-            .map_err(|why| problem(given, format!("\"{}\" {why}", text(given))))
+    let time = |given: &Spanned<String>| match parse_nanos(given.get_ref()) {
+        Ok(0) => Err(problem(given, "no packet costs nothing; write at least 1ns")),
+        Ok(nanos) => Ok(Service::from_nanos(nanos)),
+        Err(why) => Err(problem(given, format!("\"{}\" {why}", text(given)))),
     };
     let per_packet = raw.per_packet.as_ref().map_or(Ok(base.per_packet), time)?;
     let per_packet_received = raw.per_packet_received.as_ref().map(time).transpose()?;

@@ -62,6 +62,8 @@ fn what_is_wrong_is_named_with_its_place() {
             "choose xdp or filter",
         ),
         ("[channels]\nlink = \"1gbit/s\"\nper_packet_received = \"9\"", (3, 23), "has no unit"),
+        ("[channels]\nlink = \"1gbit/s\"\nper_packet_received = \"0s\"", (3, 23), "at least 1ns"),
+        ("[channels]\nlink = \"1gbit/s\"\nper_packet = \"0s\"", (3, 14), "at least 1ns"),
         ("[channels]\nlink = \"1gbit/s\"\nawake = \"yes\"", (3, 9), "boolean"),
         ("[channels]\nlink = \"1gbit/s\"\nearly_discard = \"xdp\"", (3, 17), "`interface`"),
         ("= 1", (1, 1), ""),

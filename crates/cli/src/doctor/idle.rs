@@ -133,6 +133,9 @@ impl Counts {
 /// the two parts would have at most the variance p/n₁ + p/n₂, with the part p of all that are late, and
 /// would exceed three standard deviations about once in a thousand times.
 fn verdict(free: Counts, awake: Counts) -> Verdict {
+    if free.timers == 0 {
+        return Verdict::Otherwise;
+    }
     if free.late == 0 || free.late * 100 < free.timers {
         return Verdict::InTime;
     }
@@ -181,8 +184,8 @@ mod tests {
         for late in 0..=2 {
             assert_eq!(is((late, 300), (0, 300)), Verdict::InTime);
         }
-        // No timer at all is no late one.
-        assert_eq!(is((0, 0), (0, 0)), Verdict::InTime);
+        // No timer at all says nothing.
+        assert_eq!(is((0, 0), (0, 0)), Verdict::Otherwise);
     }
 
     #[test]

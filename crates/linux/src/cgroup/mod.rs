@@ -203,6 +203,15 @@ impl Group {
             match fs::remove_dir(&self.path) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                // No wait gives a right.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                    ) =>
+                {
+                    return Err(CgroupError::file("removing the group", &self.path)(error));
+                }
                 Err(_) if clock::now() < until => clock::sleep(Duration::from_millis(1)),
                 Err(error) => {
                     return Err(CgroupError::file("removing the group", &self.path)(error));

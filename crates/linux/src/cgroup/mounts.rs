@@ -34,6 +34,11 @@ impl Hierarchy {
         self.mount.clone()
     }
 
+    /// Whether that is the root of all, as far as this process's namespace goes (cgroup_namespaces(7)).
+    pub fn is_whole(&self) -> bool {
+        self.root == "/"
+    }
+
     /// The folder of the group that a process is in; none if it has ended or its group is not shown.
     pub fn group_of(&self, pid: i32) -> Option<PathBuf> {
         let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;

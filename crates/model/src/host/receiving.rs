@@ -22,7 +22,7 @@ pub struct ReceiveCosts {
 }
 
 impl ReceiveCosts {
-    /// A packet that the thread wakes up for, of whichever kind is dearer: what any packet costs at most.
+    /// A packet that the thread wakes up for, of whichever kind is dearer, each at its percentile.
     pub fn per_packet(&self) -> Service {
         let woken = self.switch.saturating_add(self.cache);
         woken.saturating_add(self.first_packet.max(self.packet))

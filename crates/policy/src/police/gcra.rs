@@ -118,7 +118,7 @@ impl Policer for Gcra {
 
 /// Polices rt-VBR: a sustained rate with its burst tolerance, and the peak rate inside a burst with
 /// a tolerance of its own (ATM Forum TM 4.1, §4.4.2: dual leaky bucket). A PDU conforms if it does
-/// to both, and is charged to both or to none.
+/// to both, and is charged to both or to none. Time never goes back.
 #[derive(Clone, Debug)]
 pub struct DualGcra {
     max_sdu: u32,

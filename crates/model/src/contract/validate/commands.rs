@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::super::raw::RawCommand;
 use super::super::{MAX_CPUS, NamedReservation};
 use super::fields::{self, Checked, choice, printable, problem, span_or};
-use crate::channel::{Channel, Direction, Framing, Policing, Route, TooEarly};
+use crate::channel::{Channel, Direction, Framing, Route};
 use crate::command::{Backend, CommandError, Holding};
 use crate::{Command, CommandSpec, Enforcement};
 
@@ -108,12 +108,6 @@ fn channel(named: &Spanned<String>, (promised, routes): Channels<'_>) -> Checked
         Some(_) if route.framing == Framing::Fragments => {
             "sends fragments, and a program's datagrams go as they are; give it framing = \"datagram\", \
              and messages that fit"
-        }
-        Some(_) if route.too_early == TooEarly::IsLost => {
-            "loses what comes early, and a program is not told; leave too_early out"
-        }
-        Some(_) if route.policing != Policing::Gcra => {
-            "is policed by credits, which a program cannot ask for; leave policing out"
         }
         Some(position) => return Ok(position),
     };
