@@ -81,11 +81,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let chosen = args.profile.choose()?;
     let measured = Measured {
         context_switch: chosen.charge.map(|charge| charge.context_switch()),
-        // Each packet as one that is woken up for, and the first of its message.
-        per_packet: chosen.host.send_costs.map(|costs| {
-            let made = costs.first_packet.max(costs.packet).saturating_add(costs.link_scheduling);
-            costs.change_of_handler().saturating_add(made)
-        }),
+        per_packet: chosen.host.send_costs.map(|costs| costs.per_packet()),
         per_packet_received: chosen.host.receive_costs.map(|costs| costs.per_packet()),
         source: chosen.stamp.line(),
     };

@@ -99,6 +99,12 @@ impl SendCosts {
     pub fn change_of_handler(self) -> Service {
         self.switch.saturating_add(self.cache)
     }
+
+    /// A packet that a thread wakes up for and picks, of whichever kind is dearer.
+    pub fn per_packet(self) -> Service {
+        let made = self.first_packet.max(self.packet).saturating_add(self.link_scheduling);
+        self.change_of_handler().saturating_add(made)
+    }
 }
 
 impl Packetisation {

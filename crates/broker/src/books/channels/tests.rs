@@ -76,10 +76,7 @@ fn on_host(receiving: &str) -> ChannelBooks {
     let text = format!("{PROFILE}{receiving}");
     let profile = Calibration::parse("host.toml", text.as_bytes()).expect("valid");
     let host = profile.profile(DeadlineLimits::DEFAULT);
-    let leaving = host.send_costs.map(|costs| {
-        let made = costs.first_packet.saturating_add(costs.link_scheduling);
-        costs.change_of_handler().saturating_add(made)
-    });
+    let leaving = host.send_costs.map(|costs| costs.per_packet());
     let mut config = config(1_000_000_000);
     config.take_measured(leaving, host.receive_costs.map(|costs| costs.per_packet()));
     assert_eq!(config.per_packet, Service::from_micros(8));
