@@ -17,9 +17,11 @@
 pub mod books;
 pub mod client;
 pub mod config;
+pub mod front;
 pub mod grant;
 pub mod kernel;
 pub mod ledger;
+pub mod parts;
 pub mod server;
 pub mod want;
 pub mod wire;

@@ -1,8 +1,10 @@
 //! `punctual serve`: the broker, which gives ordinary users guarantees.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use punctual_broker::config::Config;
+use punctual_broker::parts::Part;
 use punctual_broker::server::{ChannelTrace, Measured, Options, ServeError, Server};
 use punctual_broker::{CONFIG, SOCKET, STATE};
 use punctual_model::Instant;
@@ -65,6 +67,25 @@ pub(crate) struct Args {
     /// Only look whether the configuration is right.
     #[arg(long)]
     check: bool,
+    /// A part of a broker, started by it.
+    #[arg(long, hide = true, value_parser = part_of_name)]
+    part: Option<Part>,
+}
+
+fn part_of_name(name: &str) -> Result<Part, String> {
+    let found = Part::NAMES.into_iter().find(|(known, _)| *known == name);
+    found.map(|(_, part)| part).ok_or_else(|| "no part of a broker has this name".into())
+}
+
+/// This program again, as a part of the broker, with the same logs.
+fn again(part: Part) -> Command {
+    // Also where the file was replaced meanwhile by a later version, it is this one that runs.
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["serve", "--part", part.name()]);
+    if std::env::args_os().any(|argument| argument == "--json") {
+        command.arg("--json");
+    }
+    command
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
@@ -78,6 +99,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
         return Ok(Exit::Kept);
     }
     log(args.json);
+    if let Some(part) = args.part {
+        return part.run().map(|()| Exit::Kept).map_err(Failure::cannot_here);
+    }
     let chosen = args.profile.choose()?;
     let measured = Measured {
         context_switch: chosen.charge.map(|charge| charge.context_switch()),
@@ -91,6 +115,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         socket: args.socket.clone(),
         state: args.state.clone(),
         measured: Some(measured),
+        part: again,
     };
     // Before the broker gives up what it takes to watch jobs.
     let metrics = args.metrics.as_ref().map(|at| child::start(at, &args.socket)).transpose()?;

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
 
 use punctual_broker::client::Broker as Connection;
+use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_broker::wire::Status;
 use punctual_linux::process::{Signal, die_with_parent, send};
@@ -68,6 +69,10 @@ fn other_process() {
             let server = Server::open(options(folder.into())).expect("opens");
             server.run().expect("runs");
         }
+        Some(("part", name)) => {
+            let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
+            part.expect("a part").1.run().expect("runs");
+        }
         Some(("client", socket)) => crate::client::obey(socket.into()),
         _ => panic!("{role}"),
     }
@@ -80,7 +85,12 @@ fn options(folder: PathBuf) -> Options {
         socket: folder.join("socket"),
         state: folder.join("state"),
         measured: None,
+        part,
     }
+}
+
+fn part(part: Part) -> Command {
+    this_program(format!("part {}", part.name()), None)
 }
 
 fn this_program(role: String, shell: Option<&str>) -> Command {

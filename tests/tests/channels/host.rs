@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
 
 use punctual_broker::client::{Broker as Connection, GrantedChannel};
+use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_broker::want::WantedChannel;
 use punctual_broker::wire::{ChannelStatus, ChannelsStatus};
@@ -59,8 +60,13 @@ fn other_process() {
                 socket: folder.join("socket"),
                 state: folder.join("state"),
                 measured: None,
+                part: |part| this_program(format!("part {}", part.name())),
             });
             server.expect("opens").run().expect("runs");
+        }
+        Some(("part", name)) => {
+            let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
+            part.expect("a part").1.run().expect("runs");
         }
         Some(("client", rest)) => crate::deaths::publish_and_wait(rest),
         _ => panic!("{role}"),

@@ -1,8 +1,11 @@
 //! What the broker is told when it starts.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use punctual_model::Service;
+
+use crate::parts::Part;
 
 /// Where everything is.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct Options {
     pub state: PathBuf,
     /// What this host was measured to need, if it was and still is that host.
     pub measured: Option<Measured>,
+    /// Says how this program is run again with a role, in which it calls [`Part::run`].
+    pub part: fn(Part) -> Command,
 }
 
 /// The part of a host profile that admission uses.

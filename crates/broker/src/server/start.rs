@@ -134,6 +134,7 @@ mod tests {
             socket: folder.path().join("socket"),
             state: folder.path().join("state"),
             measured: None,
+            part: |_| unreachable!("nothing is started"),
         };
         let per_packet = |options: &Options, text: &str| {
             fs::write(&config, format!("[channels]\nlink = \"1gbit/s\"\n{text}")).expect("ours");

@@ -1,0 +1,182 @@
+//! The processes that the broker consists of beside itself, and how it speaks with them.
+//!
+//! Each part is this program run again with a role, so that it shares nothing with the broker but
+//! one socket. A part is made before the broker gives up its privileges, gives up its own at once,
+//! and is never made again: when one ends the broker ends, the service manager starts everything
+//! anew, and the ledger says what is granted.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+
+use punctual_linux::pass::{self, PassError};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+/// The longest message between two parts, in bytes: a client's message and what is said about it.
+pub const MAX_LINK: usize = crate::wire::MAX_MESSAGE + 1024;
+
+/// A role of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Touches the sockets of clients, and what comes over them .
+    Front,
+}
+
+impl Part {
+    /// All parts with their names on the command line.
+    pub const NAMES: [(&'static str, Self); 1] = [("front", Self::Front)];
+
+    /// Returns the name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Front => "front",
+        }
+    }
+
+    /// Does the part's work until the broker is gone. To be called by a program that was started with
+    /// this role, while it has one thread.
+    ///
+    /// # Errors
+    /// If the link to the broker fails in another way than by its end.
+    pub fn run(self) -> Result<(), LinkError> {
+        let link = Link::of_parent().map_err(|why| {
+            LinkError::Failed(Errno::from_io_error(&why).unwrap_or(Errno::IO))
+        })?;
+        let ended = match self {
+            Self::Front => crate::front::run(link),
+        };
+        match ended {
+            Err(LinkError::Gone) => Ok(()),
+            ended => ended,
+        }
+    }
+
+    /// Starts the part and returns it with this process's end of the link, which never waits.
+    ///
+    /// # Errors
+    /// Those of socketpair(2), fork(2) and execve(2).
+    pub fn spawn(self, mut command: Command) -> io::Result<(Child, Link)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let child = command.stdin(Stdio::from(theirs)).spawn()?;
+        Ok((child, Link { socket: ours }))
+    }
+}
+
+/// One end of a socket between the broker and a part of it.
+#[derive(Debug)]
+pub struct Link {
+    socket: OwnedFd,
+}
+
+/// Why a link is of no use any more.
+#[derive(Debug, Error)]
+pub enum LinkError {
+    /// The process at the other end has ended.
+    #[error("the process at the other end has ended")]
+    Gone,
+    /// It does not read what it is told.
+    #[error("the process at the other end does not keep up")]
+    Full,
+    /// It says what no version of this program says.
+    #[error("the process at the other end does not make sense: {0}")]
+    Nonsense(postcard::Error),
+    /// The kernel refused.
+    #[error("the link failed: {0}")]
+    Failed(Errno),
+}
+
+impl From<PassError> for LinkError {
+    fn from(error: PassError) -> Self {
+        match error {
+            PassError::Gone => Self::Gone,
+            PassError::WouldWait => Self::Full,
+            PassError::Failed(errno) => Self::Failed(errno),
+            _ => Self::Failed(Errno::MSGSIZE),
+        }
+    }
+}
+
+impl Link {
+    /// Returns the end that this process was started with, as its standard input. It waits.
+    ///
+    /// # Errors
+    /// If no descriptor is left.
+    pub fn of_parent() -> io::Result<Self> {
+        Ok(Self { socket: io::stdin().as_fd().try_clone_to_owned()? })
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// [`LinkError::Full`] if this end does not wait and there is no room.
+    pub fn send(&self, message: &impl Serialize) -> Result<(), LinkError> {
+        self.send_with(message, &[])
+    }
+
+    /// Sends a message with open files, which the sender keeps too.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_with(
+        &self,
+        message: &impl Serialize,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(), LinkError> {
+        let bytes = postcard::to_allocvec(message).map_err(LinkError::Nonsense)?;
+        if !files.is_empty() {
+            return Ok(pass::send(&self.socket, &bytes, files)?);
+        }
+        loop {
+            return match send(&self.socket, &bytes, SendFlags::NOSIGNAL) {
+                Ok(_) => Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(errno) => Err(PassError::from(errno).into()),
+            };
+        }
+    }
+
+    /// Receives the next message; `None` if this end does not wait and nothing is there. Open files
+    /// that come with it are closed by the kernel: only a part that was taken over sends any.
+    ///
+    /// # Errors
+    /// If the other end is gone, or the message makes no sense.
+    pub fn receive<T: DeserializeOwned>(&self, buffer: &mut [u8]) -> Result<Option<T>, LinkError> {
+        let length = loop {
+            match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
+                Ok((0, _)) => return Err(LinkError::Gone),
+                Ok((length, _)) => break length,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(errno) => return Err(PassError::from(errno).into()),
+            }
+        };
+        postcard::from_bytes(&buffer[..length]).map(Some).map_err(LinkError::Nonsense)
+    }
+
+    /// Receives the next message with the open files that came with it.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_with<T: DeserializeOwned>(
+        &self,
+        buffer: &mut [u8],
+    ) -> Result<(T, Vec<OwnedFd>), LinkError> {
+        let (length, files) = pass::receive(&self.socket, buffer, pass::MOST)?;
+        let message = postcard::from_bytes(&buffer[..length]).map_err(LinkError::Nonsense)?;
+        Ok((message, files))
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
