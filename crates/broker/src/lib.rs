@@ -8,7 +8,8 @@
 //! - [`want`]: what can be asked for; [`config`]: who may have how much.
 //! - [`books`]: what fits beside what is granted. Pure: no clock, no system call.
 //! - [`wire`]: the messages. [`client`]: the library for those who ask.
-//! - [`ledger`]: what survives the broker's death. [`kernel`]: giving, taking back, watching use.
+//! - [`ledger`]: what survives the broker's death. [`kernel`]: giving and taking back.
+//! - [`guard`]: the process that looks at what is used.
 //! - [`server`]: the loop that puts them together.
 //!
 //! What is guaranteed and what is not is in `docs/broker.md`.
@@ -19,6 +20,7 @@ pub mod client;
 pub mod config;
 pub mod front;
 pub mod grant;
+pub mod guard;
 pub mod kernel;
 pub mod ledger;
 pub mod parts;

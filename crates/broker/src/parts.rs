@@ -26,16 +26,19 @@ pub const MAX_LINK: usize = crate::wire::MAX_MESSAGE + 1024;
 pub enum Part {
     /// Touches the sockets of clients, and what comes over them .
     Front,
+    /// Looks at what is used, and acts on overuse.
+    Guard,
 }
 
 impl Part {
     /// All parts with their names on the command line.
-    pub const NAMES: [(&'static str, Self); 1] = [("front", Self::Front)];
+    pub const NAMES: [(&'static str, Self); 2] = [("front", Self::Front), ("guard", Self::Guard)];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Front => "front",
+            Self::Guard => "guard",
         }
     }
 
@@ -45,11 +48,11 @@ impl Part {
     /// # Errors
     /// If the link to the broker fails in another way than by its end.
     pub fn run(self) -> Result<(), LinkError> {
-        let link = Link::of_parent().map_err(|why| {
-            LinkError::Failed(Errno::from_io_error(&why).unwrap_or(Errno::IO))
-        })?;
+        let link = Link::of_parent()
+            .map_err(|why| LinkError::Failed(Errno::from_io_error(&why).unwrap_or(Errno::IO)))?;
         let ended = match self {
             Self::Front => crate::front::run(link),
+            Self::Guard => crate::guard::run(link),
         };
         match ended {
             Err(LinkError::Gone) => Ok(()),

@@ -36,12 +36,19 @@ pub struct Powers {
     pub may_limit: bool,
 }
 
-/// Keeps CAP_SYS_NICE (classes and CPUs of others) and CAP_SYS_RESOURCE (their limits), gives up all
-/// other capabilities for good, and forbids itself to gain any by execve(2) (PR_SET_NO_NEW_PRIVS).
+/// Keeps CAP_SYS_NICE (classes and CPUs of others) and CAP_SYS_RESOURCE (their limits), as
+/// [`drop_all_but`].
+pub fn drop_all_but_needed() -> Result<Powers, PrivilegeError> {
+    let kept = drop_all_but(CapabilitySet::SYS_NICE | CapabilitySet::SYS_RESOURCE)?;
+    Ok(Powers { may_limit: kept.contains(CapabilitySet::SYS_RESOURCE) && raising_works() })
+}
+
+/// Keeps the capabilities `needed`, CAP_SYS_NICE among them, as far as they are there, gives up all
+/// others for good, and forbids itself to gain any by execve(2) (PR_SET_NO_NEW_PRIVS). Returns those
+/// that were kept.
 ///
 /// Of the calling thread and those it makes: call it while there is only one.
-pub fn drop_all_but_needed() -> Result<Powers, PrivilegeError> {
-    let needed = CapabilitySet::SYS_NICE | CapabilitySet::SYS_RESOURCE;
+pub fn drop_all_but(needed: CapabilitySet) -> Result<CapabilitySet, PrivilegeError> {
     let has = capabilities(None)?.permitted;
     if !has.contains(CapabilitySet::SYS_NICE) {
         return Err(PrivilegeError::NoSysNice);
@@ -63,7 +70,7 @@ pub fn drop_all_but_needed() -> Result<Powers, PrivilegeError> {
     )?;
     clear_ambient_capability_set()?;
     set_no_new_privs(true)?;
-    Ok(Powers { may_limit: kept.contains(CapabilitySet::SYS_RESOURCE) && raising_works() })
+    Ok(kept)
 }
 
 /// Tried on ourselves: raising a hard limit takes the capability, whoever's it is.
