@@ -79,7 +79,7 @@ impl Server {
             live.broken += 1;
             let times = live.broken;
             warn!(%id, uid = live.record.uid, used_ppm, granted_ppm, times, "more used than granted");
-            self.tell(id, &Event::Broken { used_ppm, granted_ppm, times });
+            self.tell_holder(id, &Event::Broken { used_ppm, granted_ppm, times });
             if times >= PATIENCE {
                 self.punish(id, used_ppm, granted_ppm, now);
             }
@@ -91,13 +91,14 @@ impl Server {
         let tell = near && !live.near;
         live.near = near || (live.near && used_ppm * 10 >= granted_ppm * 8);
         if tell {
-            self.tell(id, &Event::NearLimit { used_ppm, granted_ppm });
+            self.tell_holder(id, &Event::NearLimit { used_ppm, granted_ppm });
         }
     }
 
     fn punish(&mut self, id: GrantId, used_ppm: u64, granted_ppm: u64, now: Instant) {
         let Some(live) = self.grants.get(&id) else { return };
-        self.banned.insert(live.record.uid, now + self.config.penalty);
+        let person = self.persons.of(live.record.uid);
+        self.banned.insert(person, now + self.config.penalty);
         let why =
             format!("it used {used_ppm} parts per million of a CPU and was granted {granted_ppm}");
         self.revoke(id, &why);
@@ -144,8 +145,7 @@ impl Server {
             if let Ok(Want { what: What::Reservation(had), .. }) =
                 Want::try_from(record.want.clone())
             {
-                let quota = self.config.quotas.of(record.uid, &record.gids);
-                let asker = crate::books::Asker { uid: record.uid, quota };
+                let asker = self.asker(record.uid, &record.gids);
                 books.remains(*id, &asker, had, remnant(had), now);
             }
         }
@@ -178,7 +178,7 @@ impl Server {
             self.over.insert(id, until);
             let within_ms = until.saturating_since(now).as_nanos() / 1_000_000;
             let must_free_ppm = denied.short_ppm.unwrap_or(must_free_ppm);
-            self.tell(id, &Event::Choose { must_free_ppm, within_ms, offers });
+            self.tell_holder(id, &Event::Choose { must_free_ppm, within_ms, offers });
         }
         self.pin_again();
     }
