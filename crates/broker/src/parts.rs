@@ -18,6 +18,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::kernel::privileges::PrivilegeError;
+
 /// The longest message between two parts, in bytes: a client's message and what is said about it.
 pub const MAX_LINK: usize = crate::wire::MAX_MESSAGE + 1024;
 
@@ -48,8 +50,7 @@ impl Part {
     /// # Errors
     /// If the link to the broker fails in another way than by its end.
     pub fn run(self) -> Result<(), LinkError> {
-        let link = Link::of_parent()
-            .map_err(|why| LinkError::Failed(Errno::from_io_error(&why).unwrap_or(Errno::IO)))?;
+        let link = Link::of_parent()?;
         let ended = match self {
             Self::Front => crate::front::run(link),
             Self::Guard => crate::guard::run(link),
@@ -88,12 +89,30 @@ pub enum LinkError {
     /// It does not read what it is told.
     #[error("the process at the other end does not keep up")]
     Full,
+    /// It says what is not to be said at that time.
+    #[error("the process at the other end does not keep to the order of messages")]
+    OutOfOrder,
     /// It says what no version of this program says.
     #[error("the process at the other end does not make sense: {0}")]
     Nonsense(postcard::Error),
     /// The kernel refused.
     #[error("the link failed: {0}")]
     Failed(Errno),
+    /// The part cannot do its work here.
+    #[error(transparent)]
+    Privilege(#[from] PrivilegeError),
+}
+
+impl From<Errno> for LinkError {
+    fn from(errno: Errno) -> Self {
+        Self::Failed(errno)
+    }
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
 }
 
 impl From<PassError> for LinkError {

@@ -12,6 +12,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 
 use super::{News, Order};
 use crate::kernel::peer::{Process, start_of};
+use crate::kernel::privileges::Account;
 use crate::ledger::ProcessId;
 use crate::parts::{Link, LinkError, MAX_LINK, Part};
 
@@ -29,10 +30,7 @@ pub(crate) struct Keeper {
     _child: Child,
     id: ProcessId,
     link: Link,
-    sample: Duration,
-    /// How long nothing was heard, in time in which the broker itself was awake.
-    silent: Duration,
-    looked: Instant,
+    silence: Silence,
     lost: Option<String>,
     /// News that came while an answer was waited for.
     early: VecDeque<News>,
@@ -45,7 +43,12 @@ impl Keeper {
     ///
     /// # Errors
     /// If it cannot be started, or may not do its work here.
-    pub(crate) fn start(command: Command, sample: Duration, orphan: Duration) -> io::Result<Self> {
+    pub(crate) fn start(
+        command: Command,
+        account: Option<Account>,
+        sample: Duration,
+        orphan: Duration,
+    ) -> io::Result<Self> {
         let (child, link) = Part::Guard.spawn(command)?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         let start = start_of(pid, pid).ok_or_else(|| io::Error::other("it has ended"))?;
@@ -53,14 +56,13 @@ impl Keeper {
             _child: child,
             id: ProcessId { pid, start },
             link,
-            sample,
-            silent: Duration::ZERO,
-            looked: clock::now(),
+            silence: Silence::new(clock::now(), sample),
             lost: None,
             early: VecDeque::new(),
             synced: 0,
             buffer: vec![0; MAX_LINK],
         };
+        keeper.order(&Order::Begin { account });
         keeper.settings(sample, orphan);
         keeper.sync()?;
         Ok(keeper)
@@ -73,7 +75,7 @@ impl Keeper {
 
     /// Says how often to look, and how long to go on without a broker.
     pub(crate) fn settings(&mut self, sample: Duration, orphan: Duration) {
-        self.sample = sample;
+        self.silence.sample = sample;
         let (sample, orphan) = (sample.as_nanos(), orphan.as_nanos());
         self.order(&Order::Settings { sample, orphan });
     }
@@ -125,7 +127,7 @@ impl Keeper {
         match self.link.receive(&mut self.buffer) {
             Ok(news) => {
                 if news.is_some() {
-                    self.silent = Duration::ZERO;
+                    self.silence.heard();
                 }
                 news
             }
@@ -139,12 +141,8 @@ impl Keeper {
     /// Returns why the guard does not police any more. To be asked at every turn, when all
     /// [news](Self::news) have been read.
     pub(crate) fn is_lost(&mut self, now: Instant) -> Option<&str> {
-        // Only what a broker that is awake would have heard: it may have been stopped itself, or the
-        // whole host.
-        let awake = now.saturating_since(self.looked).min(self.sample * 2);
-        (self.looked, self.silent) = (now, self.silent + awake);
-        if self.silent > SILENCE.max(self.sample * 3) {
-            self.lost.get_or_insert_with(|| format!("it has said nothing for {}", self.silent));
+        if let Some(silent) = self.silence.is_too_long(now) {
+            self.lost.get_or_insert_with(|| format!("it has said nothing for {silent}"));
         }
         self.lost.as_deref()
     }
@@ -153,6 +151,33 @@ impl Keeper {
 impl AsFd for Keeper {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
+    }
+}
+
+/// How long nothing was heard, in time in which the broker itself was awake: it may have been stopped,
+/// or the whole host.
+#[derive(Debug)]
+struct Silence {
+    sample: Duration,
+    silent: Duration,
+    looked: Instant,
+}
+
+impl Silence {
+    fn new(now: Instant, sample: Duration) -> Self {
+        Self { sample, silent: Duration::ZERO, looked: now }
+    }
+
+    fn heard(&mut self) {
+        self.silent = Duration::ZERO;
+    }
+
+    /// Returns how long the silence is if the guard must be lost.
+    fn is_too_long(&mut self, now: Instant) -> Option<Duration> {
+        // A broker that is awake asks once a wake-up or more often.
+        self.silent += now.saturating_since(self.looked).min(self.sample * 2);
+        self.looked = now;
+        (self.silent > SILENCE.max(self.sample * 3)).then_some(self.silent)
     }
 }
 
@@ -175,4 +200,34 @@ pub(crate) fn end(id: ProcessId) -> bool {
         let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left));
     }
     process.has_ended()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_broker_that_was_awake_itself_misses_its_guard() {
+        let sample = Duration::from_millis(100);
+        let mut now = Instant::from_nanos(7);
+        let mut silence = Silence::new(now, sample);
+        // Stopped for a minute, as the guard may have been too.
+        now += Duration::from_secs(60);
+        assert_eq!(silence.is_too_long(now), None);
+        silence.heard();
+        let mut asked = 0;
+        let silent = loop {
+            now += sample;
+            asked += 1;
+            if let Some(silent) = silence.is_too_long(now) {
+                break silent;
+            }
+        };
+        assert_eq!((asked, silent), (11, sample * 11));
+        // One that wakes up seldom is given three times.
+        let mut silence = Silence::new(now, Duration::from_secs(1));
+        assert_eq!(silence.is_too_long(now + Duration::from_secs(2)), None);
+        assert_eq!(silence.is_too_long(now + Duration::from_secs(3)), None);
+        assert!(silence.is_too_long(now + Duration::from_secs(4)).is_some());
+    }
 }

@@ -25,15 +25,14 @@ use punctual_model::{Duration, Instant};
 use punctual_runtime::ceiling;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::thread::CapabilitySet;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info};
 
 pub(crate) use self::keeper::{Keeper, end};
 use self::watch::Watch;
 use crate::grant::GrantId;
-use crate::kernel::peer::Process;
-use crate::kernel::privileges::drop_all_but;
+use crate::kernel::peer::{Process, start_of};
+use crate::kernel::privileges::{self, Account};
 use crate::ledger::ProcessId;
 use crate::parts::{Link, LinkError, MAX_LINK};
 
@@ -52,6 +51,8 @@ const ORDERS_AT_A_GO: usize = 256;
 /// What the broker tells the guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
+    /// Comes first: as whom to run; none: as it is.
+    Begin { account: Option<Account> },
     /// How often to wake up, and how long to go on without a broker, in nanoseconds.
     Settings { sample: u64, orphan: u64 },
     /// Watch a grant, or hold it to other terms.
@@ -66,7 +67,8 @@ pub(crate) enum Order {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Watched {
     pub(crate) grant: GrantId,
-    pub(crate) uid: u32,
+    /// Whose it is, by the id of that person.
+    pub(crate) person: u32,
     pub(crate) process: ProcessId,
     pub(crate) thread: i32,
     /// When the thread started, as [`ProcessId::start`].
@@ -107,6 +109,8 @@ pub(crate) enum News {
     Taken { grant: GrantId, why: Breach },
     /// The thread has ended.
     Ended { grant: GrantId },
+    /// The thread lives, and what it uses cannot be seen: no descriptors are left.
+    Unseen { grant: GrantId },
 }
 
 /// Why a class was taken back.
@@ -126,7 +130,7 @@ impl News {
             Self::Near { grant, .. } => Some((*grant, 0)),
             Self::Over { grant, .. } => Some((*grant, 1)),
             Self::Taken { grant, .. } => Some((*grant, 2)),
-            Self::Ended { grant } => Some((*grant, 3)),
+            Self::Ended { grant } | Self::Unseen { grant } => Some((*grant, 3)),
         }
     }
 }
@@ -134,21 +138,22 @@ impl News {
 /// Polices until the broker is gone and time is up.
 ///
 /// # Errors
-/// If this process may not do what a guard has to.
+/// If this process may not do what a guard has to, or the broker is gone before it says as whom.
 pub(crate) fn run(link: Link) -> Result<(), LinkError> {
-    let begun = || -> Result<(), Box<dyn std::error::Error>> {
-        // Not ended together with the broker by the keys of a terminal.
-        let _ = rustix::process::setsid();
-        drop_all_but(CapabilitySet::SYS_NICE)?;
-        sched::set_resetting(thread::current(), Class::Fifo { priority: PRIORITY })?;
-        Ok(rustix::io::ioctl_fionbio(&link, true)?)
+    let mut buffer = vec![0; MAX_LINK];
+    let Some(Order::Begin { account }) = link.receive(&mut buffer)? else {
+        return Err(LinkError::OutOfOrder);
     };
-    if let Err(why) = begun() {
+    // Not ended together with the broker by the keys of a terminal. An error: it leads its group already.
+    let _ = rustix::process::setsid();
+    privileges::drop_all_but_sys_nice(account)?;
+    if let Err(why) = sched::set_resetting(thread::current(), Class::Fifo { priority: PRIORITY }) {
         error!(%why, "the guard cannot work here");
         return Err(LinkError::Failed(Errno::PERM));
     }
-    let taken = Guard::new(link).run();
-    info!(taken, "the guard ends: no broker came back for its grants");
+    rustix::io::ioctl_fionbio(&link, true)?;
+    let taken = Guard::new(link, buffer).run();
+    info!(taken, "the guard ends: no broker is left, and nothing to police");
     Ok(())
 }
 
@@ -160,7 +165,7 @@ struct Guard {
     orphan_at: Option<Instant>,
     watched: BTreeMap<GrantId, Watch>,
     processes: BTreeMap<ProcessId, Weak<Process>>,
-    /// Until when users would have to rest for what grants owed that have ended.
+    /// Until when persons would have to rest for what grants owed that have ended.
     owed: BTreeMap<u32, Instant>,
     /// Where the next look begins.
     sampled: GrantId,
@@ -171,7 +176,7 @@ struct Guard {
 }
 
 impl Guard {
-    fn new(link: Link) -> Self {
+    fn new(link: Link, buffer: Vec<u8>) -> Self {
         let (watched, processes, owed, untold, answers) = Default::default();
         Self {
             link: Some(link),
@@ -185,7 +190,7 @@ impl Guard {
             next: clock::now(),
             untold,
             answers,
-            buffer: vec![0; MAX_LINK],
+            buffer,
         }
     }
 
@@ -237,6 +242,8 @@ impl Guard {
     fn obey(&mut self, order: Order) {
         let now = clock::now();
         match order {
+            // Done before anything else.
+            Order::Begin { .. } => {}
             Order::Settings { sample, orphan } => {
                 self.sample = Duration::from_nanos(sample);
                 self.orphan = Duration::from_nanos(orphan);
@@ -253,9 +260,12 @@ impl Guard {
         if let Some(watch) = self.watched.get_mut(&grant) {
             return watch.change(watched);
         }
-        let owed =
-            self.owed.get(&watched.uid).map_or(Duration::ZERO, |until| until.saturating_since(now));
-        let id = watched.process;
+        let owed = self
+            .owed
+            .get(&watched.person)
+            .map_or(Duration::ZERO, |until| until.saturating_since(now));
+        let (id, thread) = (watched.process, watched.thread);
+        let lives = start_of(id.pid, thread) == Some(watched.thread_start);
         let process = self.processes.get(&id).and_then(Weak::upgrade);
         let process = process.or_else(|| Process::find(id).map(Rc::new));
         match process.and_then(|process| Watch::open(watched, process, now, owed)) {
@@ -263,6 +273,7 @@ impl Guard {
                 self.processes.insert(id, Rc::downgrade(watch.process()));
                 self.watched.insert(grant, watch);
             }
+            None if lives => self.must_tell(News::Unseen { grant }),
             None => self.must_tell(News::Ended { grant }),
         }
     }
@@ -273,7 +284,7 @@ impl Guard {
         self.owed.retain(|_, until| *until > now);
         let rest = watch.rest_owed(now);
         if !rest.is_zero() {
-            let until = self.owed.entry(watch.uid()).or_insert(now);
+            let until = self.owed.entry(watch.person()).or_insert(now);
             *until = (*until).max(now.saturating_add(rest));
         }
         let id = watch.process().id;

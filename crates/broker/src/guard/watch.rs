@@ -23,7 +23,7 @@ pub(super) struct Watch {
     nearness: Nearness,
     /// Whether the last look found the thread away from its CPU.
     moved: bool,
-    /// The broker knows of nothing to police any more; it has been told so.
+    /// Whether the grant is over, as the broker was or will be told.
     over: bool,
 }
 
@@ -41,7 +41,8 @@ fn terms(watched: &Watched) -> Terms {
 }
 
 impl Watch {
-    /// Begins to watch; `None` if the thread has ended. `owed` is the rest that the user is due.
+    /// Begins to watch; `None` if the thread has ended or cannot be seen. `owed` is the rest that its
+    /// person is due.
     pub(super) fn open(
         watched: Watched,
         process: Rc<Process>,
@@ -74,8 +75,8 @@ impl Watch {
         &self.process
     }
 
-    pub(super) fn uid(&self) -> u32 {
-        self.watched.uid
+    pub(super) fn person(&self) -> u32 {
+        self.watched.person
     }
 
     /// Returns whether nothing but the guard holds the thread to its grant.

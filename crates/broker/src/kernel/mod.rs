@@ -1,6 +1,7 @@
 //! What the kernel is told, and asked, on behalf of others.
 //!
 //! - [`peer`]: who is at the other end of a socket, and whether that is still the same process.
+//! - [`persons`]: which ids are one person's.
 //! - [`give`]: putting a grant in force. [`take`]: taking it back. `limits`: of other processes.
 //! - [`usage`]: what a thread has used.
 //! - [`sweep`]: real-time threads that nobody was granted.
@@ -13,6 +14,7 @@
 pub mod give;
 mod limits;
 pub mod peer;
+pub mod persons;
 pub mod privileges;
 pub mod sweep;
 pub mod take;

@@ -1,13 +1,68 @@
-//! What the broker needs, and getting rid of everything else (capabilities(7)).
+//! What each part of the broker needs, and getting rid of everything else (capabilities(7)).
 
+use nix::unistd::{Uid as NixUid, User};
 use punctual_runtime::ceiling::GUARD;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, getpid, getrlimit, prlimit, setrlimit};
+use rustix::process::{
+    Gid, Pid, Resource, Rlimit, Uid, geteuid, getpid, getrlimit, parent_process_death_signal,
+    prlimit, set_parent_process_death_signal, setrlimit,
+};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities,
+    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+/// As whom the broker runs if there is such a user, whoever started it.
+const USER: &str = "punctual";
+
+/// The ids that service managers give to services without a user of their own (systemd, "Users,
+/// Groups, UIDs and GIDs on systemd Systems").
+const DYNAMIC: std::ops::RangeInclusive<u32> = 61_184..=65_519;
+
+/// A user that is not root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    uid: u32,
+    gid: u32,
+}
+
+impl Account {
+    /// Returns the account that a broker started by root is to run as: the user `punctual`, or where
+    /// there is none an id that no user has. None if root did not start it: it stays who it is.
+    ///
+    /// # Errors
+    /// If all ids are taken.
+    pub fn choose() -> Result<Option<Self>, PrivilegeError> {
+        if !geteuid().is_root() {
+            return Ok(None);
+        }
+        if let Ok(Some(user)) = User::from_name(USER)
+            && !user.uid.is_root()
+        {
+            return Ok(Some(Self { uid: user.uid.as_raw(), gid: user.gid.as_raw() }));
+        }
+        let free = |id: &u32| matches!(User::from_uid(NixUid::from_raw(*id)), Ok(None));
+        let id = DYNAMIC.into_iter().find(free).ok_or(PrivilegeError::NoAccount)?;
+        Ok(Some(Self { uid: id, gid: id }))
+    }
+
+    /// Makes the calling thread run as this user, with the capabilities that it has; no others can be
+    /// had by execve(2) from here on.
+    fn assume(self) -> Result<(), Errno> {
+        // The kernel forgets it when the user changes (prctl(2)).
+        let dies_with_parent = parent_process_death_signal()?;
+        set_keep_capabilities(true)?;
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        set_thread_groups(&[])?;
+        set_thread_res_gid(gid, gid, gid)?;
+        set_thread_res_uid(uid, uid, uid)?;
+        set_keep_capabilities(false)?;
+        set_parent_process_death_signal(dies_with_parent)
+    }
+}
 
 /// Why the broker cannot work with what it has.
 #[derive(Debug, Error)]
@@ -24,6 +79,9 @@ pub enum PrivilegeError {
          broker has not got it: give it (AmbientCapabilities= of the unit), or set upcalls = \"level\""
     )]
     NoSysResource,
+    /// Nobody is left to run as.
+    #[error("every id from 61184 to 65519 is a user's: make a user {USER} for the broker (useradd -r)")]
+    NoAccount,
     /// The kernel refused to take privileges away.
     #[error("privileges cannot be dropped: {0}")]
     NotDropped(#[from] Errno),
@@ -36,24 +94,44 @@ pub struct Powers {
     pub may_limit: bool,
 }
 
-/// Keeps CAP_SYS_NICE (classes and CPUs of others) and CAP_SYS_RESOURCE (their limits), as
-/// [`drop_all_but`].
-pub fn drop_all_but_needed() -> Result<Powers, PrivilegeError> {
-    let kept = drop_all_but(CapabilitySet::SYS_NICE | CapabilitySet::SYS_RESOURCE)?;
+/// Becomes `account` and keeps CAP_SYS_NICE (classes and CPUs of others) and CAP_SYS_RESOURCE (their
+/// limits); gives up all other capabilities for good, and forbids itself to gain any by execve(2)
+/// (PR_SET_NO_NEW_PRIVS).
+///
+/// Of the calling thread and those it makes: call it while there is only one.
+pub fn drop_all_but_needed(account: Option<Account>) -> Result<Powers, PrivilegeError> {
+    let needed = CapabilitySet::SYS_NICE | CapabilitySet::SYS_RESOURCE;
+    needs_sys_nice()?;
+    let kept = keep_only(needed, account)?;
     Ok(Powers { may_limit: kept.contains(CapabilitySet::SYS_RESOURCE) && raising_works() })
 }
 
-/// Keeps the capabilities `needed`, CAP_SYS_NICE among them, as far as they are there, gives up all
-/// others for good, and forbids itself to gain any by execve(2) (PR_SET_NO_NEW_PRIVS). Returns those
-/// that were kept.
+/// Becomes `account` and keeps CAP_SYS_NICE alone, as [`drop_all_but_needed`].
+pub fn drop_all_but_sys_nice(account: Option<Account>) -> Result<(), PrivilegeError> {
+    needs_sys_nice()?;
+    keep_only(CapabilitySet::SYS_NICE, account).map(|_| ())
+}
+
+/// Returns an error if this process has not got CAP_SYS_NICE.
+pub fn needs_sys_nice() -> Result<(), PrivilegeError> {
+    let has = capabilities(None)?.permitted;
+    has.contains(CapabilitySet::SYS_NICE).then_some(()).ok_or(PrivilegeError::NoSysNice)
+}
+
+/// Becomes `account` without any capability, and can never have one again.
 ///
 /// Of the calling thread and those it makes: call it while there is only one.
-pub fn drop_all_but(needed: CapabilitySet) -> Result<CapabilitySet, PrivilegeError> {
-    let has = capabilities(None)?.permitted;
-    if !has.contains(CapabilitySet::SYS_NICE) {
-        return Err(PrivilegeError::NoSysNice);
-    }
+pub fn give_up_all(account: Option<Account>) -> Result<(), PrivilegeError> {
+    keep_only(CapabilitySet::empty(), account).map(|_| ())
+}
+
+/// Returns what is left.
+fn keep_only(
+    needed: CapabilitySet,
+    account: Option<Account>,
+) -> Result<CapabilitySet, PrivilegeError> {
     raise_descriptor_limit();
+    let has = capabilities(None)?.permitted;
     if has.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().difference(needed).iter() {
             // EINVAL: one that this kernel does not know.
@@ -63,12 +141,15 @@ pub fn drop_all_but(needed: CapabilitySet) -> Result<CapabilitySet, PrivilegeErr
             }
         }
     }
+    clear_ambient_capability_set()?;
+    if let Some(account) = account {
+        account.assume()?;
+    }
     let kept = has & needed;
     set_capabilities(
         None,
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() },
     )?;
-    clear_ambient_capability_set()?;
     set_no_new_privs(true)?;
     Ok(kept)
 }

@@ -1,40 +1,30 @@
-//! One client: what it sends in, what waits to be sent out.
+//! One client, as the front tells of it: what it asks, what it is told.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use punctual_channel::rings::Passed;
 use punctual_linux::clock;
 use punctual_model::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::io::Errno;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::refusals::shorten;
-use super::{Server, Source};
+use super::{ServeError, Server};
+use crate::front::{FromFront, ToFront};
 use crate::grant::GrantId;
-use crate::kernel::peer::Peer;
+use crate::kernel::peer::{Peer, Process};
 use crate::ledger::ProcessId;
-use crate::wire::{
-    Answer, Ask, Envelope, Event, ReceiveError, Received, Said, Socket, VERSION, parse_ask,
-    to_bytes,
-};
+use crate::parts::LinkError;
+use crate::wire::{Answer, Ask, Event, Said, VERSION, parse_ask, to_bytes};
 
-/// Messages that wait for a client to read; one more and it is cut off.
-const MOST_WAITING: usize = 64;
-
-/// Connections accepted before others have their turn.
-const ACCEPTED_AT_A_TURN: usize = 32;
+/// Messages of the front that are taken before others have their turn.
+const AT_A_TURN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    socket: Socket,
     /// For whom it speaks: who connected it, or whose grant it resumed.
     pub(super) peer: Rc<Peer>,
-    source: u64,
     greeted: bool,
-    out: VecDeque<Vec<u8>>,
     /// When a request of it was last refused for want of room.
     pub(super) refused: Option<Instant>,
 }
@@ -47,118 +37,49 @@ impl Connection {
 }
 
 impl Server {
-    pub(super) fn accept_some(&mut self) {
-        for _ in 0..ACCEPTED_AT_A_TURN {
-            match self.listener.accept() {
-                Ok(None) => return,
-                Ok(Some(socket)) => self.admit_connection(socket),
-                Err(Errno::MFILE | Errno::NFILE) => {
-                    // Otherwise the client would wait, and we would be woken for it for ever.
-                    drop(self.spare.take());
-                    if let Ok(Some(socket)) = self.listener.accept() {
-                        warn!("no descriptors are left; a client was turned away");
-                        turn_away(&socket, "the broker has no descriptors left; try again later");
-                    }
-                    self.spare = rustix::io::fcntl_dupfd_cloexec(&self.epoll, 0).ok();
-                    return;
-                }
-                Err(why) => {
-                    warn!(%why, "accept(2) failed");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn admit_connection(&mut self, socket: Socket) {
-        let peer = match Peer::of(&socket) {
-            Ok(peer) => Rc::new(peer),
-            Err(why) => {
-                turn_away(&socket, &why.to_string());
-                return debug!(%why, "a client without identity");
-            }
-        };
-        let most = self.config.max_connections as usize;
-        let has = self.connections.values().filter(|other| other.peer.uid == peer.uid).count();
-        // Root is let in to look, whatever happens.
-        if has >= most && peer.uid != 0 {
-            let why = format!("this user has {has} connections, and {most} is the most");
-            return turn_away(&socket, &why);
-        }
-        let id = self.next_source;
-        match self.watch(&socket, Source::Connection(id)) {
-            Err(why) => warn!(%why, "a client cannot be watched"),
-            Ok(source) => {
-                let connection = Connection {
-                    socket,
-                    peer,
-                    source,
-                    greeted: false,
-                    out: VecDeque::new(),
-                    refused: None,
-                };
-                self.connections.insert(id, connection);
-            }
-        }
-    }
-
-    /// The client's turn: what it may send now is sent, what it said is done.
-    pub(super) fn turn(&mut self, id: u64, flags: EventFlags) {
+    /// Takes what the front has to tell.
+    pub(super) fn front_news(&mut self, flags: EventFlags) -> Result<(), ServeError> {
         if flags.contains(EventFlags::OUT) {
-            self.flush(id);
+            self.front.flush()?;
+            self.listen_to_front();
         }
-        // A client that does not take its answers is not asked for more questions.
-        let Some(connection) = self.connections.get(&id).filter(|one| one.out.is_empty()) else {
-            return;
+        for _ in 0..AT_A_TURN {
+            let Some(news) = self.front.news()? else { break };
+            match news {
+                FromFront::Met { connection, process, uid, gids } => {
+                    self.met(connection, process, uid, gids);
+                }
+                FromFront::Said { connection, message } => self.said(connection, &message),
+                FromFront::Left { connection } => self.left(connection),
+                FromFront::Sealed { .. } => {}
+            }
+            // Between any two messages: no crowd of clients delays it by more than one.
+            self.tick_if_due();
+        }
+        match self.front_lost.take() {
+            Some(why) => Err(why.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn met(&mut self, id: u64, process: ProcessId, uid: u32, gids: Vec<u32>) {
+        // It may have ended meanwhile; then the front tells that it left.
+        let Some(process) = Process::find(process) else {
+            debug!(uid, "a client that has ended");
+            return self.tell_front(ToFront::Close { connection: id }, Vec::new());
         };
-        let mut buffer = std::mem::take(&mut self.buffer);
-        // One message, then the others have their turn: the next wait says that there is more.
-        match connection.socket.peek(&mut buffer) {
-            Ok(Received::Message(length)) => match parse_ask(&buffer[..length]) {
-                Ok(envelope) => match self.take(id, &envelope.ask, &mut buffer) {
-                    Ok(files) => self.said(id, envelope, files),
-                    Err(why) => self.give_up(id, envelope.id, &why.to_string()),
-                },
-                Err(why) => self.not_understood(id, &format!("not understood: {}", shorten(&why))),
-            },
-            Ok(Received::Nothing) => {}
-            Ok(Received::Closed) => self.close(id),
-            Err(why) => self.not_understood(id, &why.to_string()),
-        }
-        self.buffer = buffer;
+        let peer = Rc::new(Peer { process, uid, gids });
+        self.connections.insert(id, Connection { peer, greeted: false, refused: None });
     }
 
-    /// Says why, and closes. The message is taken first: a socket that is closed with something in it
-    /// takes its last words back (unix(7)).
-    fn not_understood(&mut self, id: u64, why: &str) {
-        if let Some(connection) = self.connections.get(&id) {
-            let _ = connection.socket.receive(&mut [0; 1], false);
-        }
-        self.give_up(id, 0, why);
-    }
-
-    /// Takes the message that was looked at, with the files that belong to it. Files that come with
-    /// any other are not even received: the kernel drops them.
-    fn take(
-        &mut self,
-        id: u64,
-        ask: &Ask,
-        buffer: &mut [u8],
-    ) -> Result<Vec<OwnedFd>, ReceiveError> {
-        let Some(connection) = self.connections.get(&id) else { return Ok(Vec::new()) };
-        if let Ask::AttachChannel { grant } = ask
-            && connection.greeted
-            && let Some(channels) = &self.channels
-            && channels.waits_for_its_queue(*grant, &connection.peer)
-        {
-            return Ok(connection.socket.receive_with(buffer, Passed::COUNT)?.1);
-        }
-        connection.socket.receive(buffer, false)?;
-        Ok(Vec::new())
-    }
-
-    fn said(&mut self, id: u64, envelope: Envelope, files: Vec<OwnedFd>) {
+    fn said(&mut self, id: u64, message: &[u8]) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        let envelope = match parse_ask(message) {
+            Ok(envelope) => envelope,
+            Err(why) => {
+                return self.give_up(id, 0, &format!("not understood: {}", shorten(&why)));
+            }
+        };
         match &envelope.ask {
             Ask::Hello { version: VERSION } => connection.greeted = true,
             Ask::Hello { version } => {
@@ -166,64 +87,83 @@ impl Server {
                 return self.give_up(id, envelope.id, &why);
             }
             _ if !connection.greeted => {
-                return self.give_up(
-                    id,
-                    envelope.id,
-                    "the first message is {\"hello\":{\"version\":1}}",
-                );
+                let why = "the first message is {\"hello\":{\"version\":1}}";
+                return self.give_up(id, envelope.id, why);
             }
             _ => {}
         }
         let peer = Rc::clone(&connection.peer);
-        let answer = self.answer(id, &peer, envelope.ask, files);
-        self.say(id, &Said::Answer { id: envelope.id, answer });
+        if let Some(answer) = self.answer(id, &peer, envelope.id, envelope.ask) {
+            self.reply(id, envelope.id, answer, Vec::new());
+        }
+    }
+
+    /// Answers what was asked on a connection, which may ask again then.
+    pub(super) fn reply(&mut self, id: u64, of: u32, answer: Answer, files: Vec<OwnedFd>) {
+        self.tell(id, &Said::Answer { id: of, answer }, true, files);
     }
 
     /// Says why, and closes.
     fn give_up(&mut self, id: u64, of: u32, why: &str) {
         if let Some(connection) = self.connections.get(&id) {
-            info!(
-                uid = connection.peer.uid,
-                pid = connection.peer.process.id.pid,
-                why,
-                "client cut off"
-            );
+            let uid = self.persons.of(connection.peer.uid);
+            info!(uid, pid = connection.peer.process.id.pid, why, "client cut off");
         }
-        self.say(id, &Said::Answer { id: of, answer: Answer::Error { problem: why.into() } });
-        self.close(id);
+        self.reply(id, of, Answer::Error { problem: why.into() }, Vec::new());
+        self.tell_front(ToFront::Close { connection: id }, Vec::new());
+        self.left(id);
     }
 
+    /// Says something unasked.
     pub(super) fn say(&mut self, id: u64, said: &Said) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(bytes) = to_bytes(said) else {
-            return self.close(id);
-        };
-        if connection.out.is_empty() {
-            match connection.socket.send(&bytes) {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(_) => return self.close(id),
+        self.tell(id, said, false, Vec::new());
+    }
+
+    fn tell(&mut self, connection: u64, said: &Said, is_answer: bool, files: Vec<OwnedFd>) {
+        match to_bytes(said) {
+            Some(message) => {
+                self.tell_front(ToFront::Say { connection, message, is_answer }, files);
+            }
+            None => self.tell_front(ToFront::Close { connection }, Vec::new()),
+        }
+    }
+
+    /// That the front is lost is noticed when it is asked for news.
+    pub(super) fn tell_front(&mut self, message: ToFront, files: Vec<OwnedFd>) {
+        if self.front_lost.is_none()
+            && let Err(why) = self.front.tell(message, files)
+        {
+            self.front_lost = Some(why);
+        }
+        self.listen_to_front();
+    }
+
+    /// Waits for news of the front, and for room where something waits for that.
+    fn listen_to_front(&mut self) {
+        let waits = self.front.has_more() || self.front_lost.is_some();
+        if std::mem::replace(&mut self.front_waits, waits) != waits {
+            let room = if waits { EventFlags::OUT } else { EventFlags::empty() };
+            let data = EventData::new_u64(self.front_source);
+            let watched = epoll::modify(&self.epoll, &self.front, data, EventFlags::IN | room);
+            if let Err(errno) = watched {
+                self.front_lost = Some(LinkError::Failed(errno));
             }
         }
-        if connection.out.len() >= MOST_WAITING {
-            info!(uid = connection.peer.uid, "client does not read: cut off");
-            return self.close(id);
-        }
-        connection.out.push_back(bytes);
-        self.want(id, EventFlags::OUT);
     }
 
     /// Tells every connection of the process that holds a grant.
-    pub(super) fn tell(&mut self, grant: GrantId, event: &Event) {
+    pub(super) fn tell_holder(&mut self, grant: GrantId, event: &Event) {
         let Some(live) = self.grants.get(&grant) else { return };
-        let process = live.record.process;
-        let of = self
-            .connections
-            .iter()
-            .filter(|(_, one)| one.peer.process.id == process && one.greeted);
+        let said = Said::Event { grant: Some(grant), event: event.clone() };
+        self.tell_process(live.record.process, &said);
+    }
+
+    /// Tells every connection of a process.
+    pub(super) fn tell_process(&mut self, process: ProcessId, said: &Said) {
+        let of = self.connections.iter().filter(|(_, one)| one.speaks_of(process));
         let ids: Vec<u64> = of.map(|(id, _)| *id).collect();
         for id in ids {
-            self.say(id, &Said::Event { grant: Some(grant), event: event.clone() });
+            self.say(id, said);
         }
     }
 
@@ -242,36 +182,9 @@ impl Server {
         }
     }
 
-    fn flush(&mut self, id: u64) {
-        while let Some(connection) = self.connections.get_mut(&id) {
-            let Some(bytes) = connection.out.front() else {
-                return self.want(id, EventFlags::IN);
-            };
-            match connection.socket.send(bytes) {
-                Ok(true) => _ = connection.out.pop_front(),
-                Ok(false) => return,
-                Err(_) => self.close(id),
-            }
-        }
-    }
-
-    fn want(&mut self, id: u64, flags: EventFlags) {
-        let Some(connection) = self.connections.get(&id) else { return };
-        let data = EventData::new_u64(connection.source);
-        if epoll::modify(&self.epoll, &connection.socket, data, flags).is_err() {
-            self.close(id);
-        }
-    }
-
-    pub(super) fn close(&mut self, id: u64) {
+    /// A connection has ended.
+    fn left(&mut self, id: u64) {
         let Some(connection) = self.connections.remove(&id) else { return };
-        self.unwatch(&connection.socket, connection.source);
         self.is_lonely(connection.peer.process.id);
     }
-}
-
-fn turn_away(socket: &Socket, why: &str) {
-    let said = Said::Answer { id: 0, answer: Answer::Error { problem: why.into() } };
-    // Whoever does not get it sees the connection end.
-    let _ = to_bytes(&said).map(|bytes| socket.send(&bytes));
 }

@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::books::Denied;
 use crate::kernel::privileges::PrivilegeError;
 use crate::ledger::LedgerError;
+use crate::parts::LinkError;
 use punctual_model::FileError;
 
 /// Why the broker does not run.
@@ -74,6 +75,15 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// Nobody would speak with clients.
+    #[error("the part of the broker that speaks with clients cannot be started: {0}")]
+    NoFront(io::Error),
+    /// The part that speaks with clients has ended.
+    #[error(
+        "the part of the broker that speaks with clients is lost: {0}; start the broker again, which \
+         goes on where this one was"
+    )]
+    FrontLost(#[from] LinkError),
     /// The wait for events failed.
     #[error("waiting for clients failed: {0}")]
     Wait(#[from] io::Error),

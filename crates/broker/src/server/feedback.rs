@@ -28,7 +28,7 @@ impl Server {
         };
         let watched = Watched {
             grant: record.id,
-            uid: record.uid,
+            person: self.persons.of(record.uid),
             process: record.process,
             thread: want.thread.as_raw(),
             thread_start: record.thread_start,
@@ -62,7 +62,7 @@ impl Server {
                 News::Synced(_) => {}
                 News::Near { grant, used_ppm } => {
                     let granted_ppm = self.granted_to(grant);
-                    self.tell(grant, &Event::NearLimit { used_ppm, granted_ppm });
+                    self.tell_holder(grant, &Event::NearLimit { used_ppm, granted_ppm });
                 }
                 News::Over { grant, used_ppm, owed, most, within } => {
                     let granted_ppm = self.granted_to(grant);
@@ -71,7 +71,7 @@ impl Server {
                     let (owed_ns, most_ns) = (owed, most);
                     let event =
                         Event::Broken { used_ppm, granted_ppm, owed_ns, most_ns, within_ms };
-                    self.tell(grant, &event);
+                    self.tell_holder(grant, &event);
                 }
                 News::Taken { grant, why: Breach::Overuse { used_ppm, owed } } => {
                     self.punish(grant, used_ppm, owed);
@@ -82,6 +82,9 @@ impl Server {
                 ),
                 // With the thread what it was granted has ended; the process may go on.
                 News::Ended { grant } => self.end(grant, "its thread has ended"),
+                News::Unseen { grant } => {
+                    self.revoke(grant, "its use cannot be seen: the guard has no descriptors left");
+                }
             }
         }
     }
@@ -92,7 +95,8 @@ impl Server {
 
     fn punish(&mut self, id: GrantId, used_ppm: u64, owed: u64) {
         let Some(live) = self.grants.get(&id) else { return };
-        self.banned.insert(live.record.uid, clock::now() + self.config.penalty);
+        let person = self.persons.of(live.record.uid);
+        self.banned.insert(person, clock::now() + self.config.penalty);
         let (granted_ppm, owed) = (self.granted_to(id), Duration::from_micros(owed / 1_000));
         let why = format!(
             "it used {used_ppm} parts per million of a CPU, was granted {granted_ppm}, and did not \
@@ -142,8 +146,7 @@ impl Server {
             if let Ok(Want { what: What::Reservation(had), .. }) =
                 Want::try_from(record.want.clone())
             {
-                let quota = self.config.quotas.of(record.uid, &record.gids);
-                let asker = crate::books::Asker { uid: record.uid, quota };
+                let asker = self.asker(record.uid, &record.gids);
                 books.remains(*id, &asker, had, remnant(had), now);
             }
         }
@@ -176,7 +179,7 @@ impl Server {
             self.over.insert(id, until);
             let within_ms = until.saturating_since(now).as_nanos() / 1_000_000;
             let must_free_ppm = denied.short_ppm.unwrap_or(must_free_ppm);
-            self.tell(id, &Event::Choose { must_free_ppm, within_ms, offers });
+            self.tell_holder(id, &Event::Choose { must_free_ppm, within_ms, offers });
         }
         self.pin_again();
     }

@@ -144,7 +144,7 @@ impl Server {
     }
 
     pub(super) fn revoke(&mut self, id: GrantId, why: &str) {
-        self.tell(id, &Event::Revoked { why: why.into() });
+        self.tell_holder(id, &Event::Revoked { why: why.into() });
         self.end(id, why);
     }
 
@@ -251,7 +251,9 @@ impl Server {
         }
     }
 
+    /// Returns whose quota holds for a user: the person's, whatever id it goes by.
     pub(super) fn asker(&self, uid: u32, gids: &[u32]) -> Asker {
+        let uid = self.persons.of(uid);
         Asker { uid, quota: self.config.quotas.of(uid, gids) }
     }
 }

@@ -31,6 +31,7 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::process::Child;
 
 use punctual_linux::awake::Below;
 use punctual_linux::{clock, thread};
@@ -48,21 +49,22 @@ use self::pace::Pace;
 use self::start::{Signals, host_of, means, read_config};
 use crate::books::{Books, Denied};
 use crate::config::Config;
+use crate::front::Front;
 use crate::grant::GrantId;
 use crate::guard::Keeper;
 use crate::kernel::give::Means;
-use crate::kernel::privileges::{Powers, drop_all_but_needed};
+use crate::kernel::persons::Persons;
+use crate::kernel::privileges::{Account, Powers, drop_all_but_needed, needs_sys_nice};
 use crate::kernel::usage::Meter;
 use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
-use crate::parts::Part;
-use crate::wire::{Listener, MAX_MESSAGE, RefusedStatus};
+use crate::parts::{LinkError, Part};
+use crate::wire::{Listener, Name, RefusedStatus};
 
 /// Whose event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    Listener,
+    Front,
     Signals,
-    Connection(u64),
     Process(ProcessId),
     Sender,
     Receiver,
@@ -75,7 +77,16 @@ pub struct Server {
     options: Options,
     config: Config,
     epoll: OwnedFd,
-    listener: Listener,
+    front: Front,
+    front_source: u64,
+    /// Whether something waits for the front to have room.
+    front_waits: bool,
+    front_lost: Option<LinkError>,
+    _name: Option<Name>,
+    /// The process of the front. It ends with its link.
+    _front_process: Child,
+    /// Which ids are one person's.
+    persons: Persons,
     signals: Signals,
     manager: Manager,
     powers: Powers,
@@ -112,15 +123,13 @@ pub struct Server {
     next_tick: Instant,
     last_slow: Instant,
     sweep_now: bool,
-    /// Given up to tell a client that there are no descriptors left.
-    spare: Option<OwnedFd>,
-    buffer: Vec<u8>,
 }
 
 impl Server {
-    /// Opens everything, adopts the grants of the ledger whose processes live, and drops privilege.
+    /// Opens everything, starts the other parts, drops privilege, and adopts the grants of the ledger
+    /// whose processes live. Root's broker runs as a user of its own from then on.
     ///
-    /// Call it while the process has one thread: capabilities are a thread's own.
+    /// Call it while the process has one thread: users and capabilities are a thread's own.
     pub fn open(options: Options) -> Result<Self, ServeError> {
         Self::open_traced(options, None)
     }
@@ -148,29 +157,42 @@ impl Server {
         };
         let (ledger, records) = Ledger::open(&options.state)?;
         let refusals = ledger.refusals()?.into();
+        let account = Account::choose()?;
+        let (process, link) =
+            Part::Front.spawn((options.part)(Part::Front)).map_err(ServeError::NoFront)?;
+        let (socket, name) = listener.into_parts();
+        let front = Front::open(link, socket.as_fd(), account, config.max_connections)?;
+        // The last end is the front's: what lies in it may take long to close.
+        drop(socket);
         let discard = Discard::prepare(config.channels.as_ref());
         let keeps_awake = config.channels.as_ref().is_some_and(|channels| channels.awake);
         let below = keeps_awake.then(Below::make).flatten();
+        needs_sys_nice()?;
         let command = (options.part)(Part::Guard);
-        let guard = Keeper::start(command, config.sample, config.orphan);
+        let guard = Keeper::start(command, account, config.sample, config.orphan);
         let guard = guard.map_err(ServeError::NoGuard)?;
-        let powers = drop_all_but_needed()?;
+        let powers = drop_all_but_needed(account)?;
         let means = means(&config, powers)?;
         let books = Books::new(host_of(&config, &options, &means), means.order);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let spare = Some(rustix::io::fcntl_dupfd_cloexec(&epoll, 0)?);
         let signals = Signals::new()?;
         let input = epoll::EventFlags::IN;
-        epoll::add(&epoll, &listener, epoll::EventData::new_u64(0), input)?;
+        epoll::add(&epoll, &front, epoll::EventData::new_u64(0), input)?;
         epoll::add(&epoll, &signals.wake, epoll::EventData::new_u64(1), input)?;
         epoll::add(&epoll, &guard, epoll::EventData::new_u64(2), input)?;
         let sources =
-            BTreeMap::from([(0, Source::Listener), (1, Source::Signals), (2, Source::Guard)]);
+            BTreeMap::from([(0, Source::Front), (1, Source::Signals), (2, Source::Guard)]);
         let mut server = Self {
             options,
             config,
             epoll,
-            listener,
+            front,
+            front_source: 0,
+            front_waits: false,
+            front_lost: None,
+            _name: name,
+            _front_process: process,
+            persons: Persons::read(),
             signals,
             manager,
             powers,
@@ -199,8 +221,6 @@ impl Server {
             next_tick: clock::now(),
             last_slow: Instant::ZERO,
             sweep_now: true,
-            spare,
-            buffer: vec![0; MAX_MESSAGE],
         };
         server.start_channels(discard, below, trace)?;
         server.relieve_guards(&records)?;

@@ -25,7 +25,7 @@ impl Server {
     ) -> Result<(), Stop> {
         let now = clock::now();
         let (test, why) = if let Some(until) =
-            self.banned.get(&peer.uid).filter(|until| **until > now)
+            self.banned.get(&self.persons.of(peer.uid)).filter(|until| **until > now)
         {
             let left = until.saturating_since(now);
             (
@@ -52,7 +52,7 @@ impl Server {
         if peer.uid == 0 {
             return Ok(());
         }
-        self.pace.ask(peer.uid, clock::now()).map_err(|wait| {
+        self.pace.ask(self.persons.of(peer.uid), clock::now()).map_err(|wait| {
             let why = format!("this user has asked too often; ask again in {wait}");
             Stop::Refused(Refused { test: "pace".into(), why, short_ppm: None, offers: Vec::new() })
         })
@@ -63,7 +63,7 @@ impl Server {
         if peer.uid == 0 {
             return Ok(());
         }
-        self.attached_in_vain.ask(peer.uid, clock::now()).map_err(|wait| {
+        self.attached_in_vain.ask(self.persons.of(peer.uid), clock::now()).map_err(|wait| {
             let why =
                 format!("this user has attached too much that is no queue; ask again in {wait}");
             Stop::Error(why)
@@ -72,7 +72,7 @@ impl Server {
 
     /// A queue was attached.
     pub(super) fn has_attached(&mut self, peer: &Peer) {
-        self.attached_in_vain.take_back(peer.uid);
+        self.attached_in_vain.take_back(self.persons.of(peer.uid));
     }
 
     pub(super) fn denied(

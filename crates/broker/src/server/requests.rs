@@ -1,6 +1,5 @@
 //! What each message does.
 
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,14 +26,14 @@ pub(super) enum Stop {
 }
 
 impl Server {
-    /// `files` are what came with a queue to attach.
+    /// Returns the answer; none where it follows.
     pub(super) fn answer(
         &mut self,
         connection: u64,
         peer: &Rc<Peer>,
+        _of: u32,
         ask: Ask,
-        files: Vec<OwnedFd>,
-    ) -> Answer {
+    ) -> Option<Answer> {
         let outcome = match ask {
             Ask::Hello { .. } => Ok(Answer::Welcome {
                 version: VERSION,
@@ -52,7 +51,7 @@ impl Server {
             Ask::OpenChannel { channel } => {
                 self.at_its_pace(peer).and_then(|()| self.open_channel(peer, channel))
             }
-            Ask::AttachChannel { grant } => self.attach_channel(peer, grant, files),
+            Ask::AttachChannel { grant } => self.attach_channel(peer, grant, Vec::new()),
             Ask::ChangeChannel { grant, channel } => {
                 self.at_its_pace(peer).and_then(|()| self.change_channel(peer, grant, channel))
             }
@@ -61,12 +60,12 @@ impl Server {
             Ask::Resume { grant, token } => self.resume(connection, peer, grant, token),
             Ask::Status { after } => Ok(Answer::Status(self.status(peer, after))),
         };
-        match outcome {
+        Some(match outcome {
             Ok(answer) => answer,
             Err(Stop::Refused(refused)) => Answer::Refused(refused),
             Err(Stop::Channel(refused)) => Answer::ChannelRefused(refused),
             Err(Stop::Error(problem)) => Answer::Error { problem },
-        }
+        })
     }
 
     fn request(&mut self, connection: u64, peer: &Rc<Peer>, raw: RawWant) -> Result<Answer, Stop> {

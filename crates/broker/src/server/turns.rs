@@ -8,6 +8,7 @@ use tracing::{error, info, warn};
 
 use super::start::{means, read_config};
 use super::{ServeError, Server, Source};
+use crate::front::ToFront;
 
 /// How often processes are looked through and the configuration is held against the host.
 const SLOW: Duration = Duration::from_secs(1);
@@ -45,7 +46,7 @@ impl Server {
                 Err(other) => return Err(other.into()),
             }
             for event in events.drain(..) {
-                self.handle(event.data.u64(), event.flags);
+                self.handle(event.data.u64(), event.flags)?;
                 // Between any two messages: no crowd of clients delays it by more than one.
                 self.tick_if_due();
             }
@@ -70,7 +71,7 @@ impl Server {
         }
     }
 
-    fn tick_if_due(&mut self) {
+    pub(super) fn tick_if_due(&mut self) {
         let now = clock::now();
         if now >= self.next_tick {
             self.tick(now);
@@ -79,19 +80,19 @@ impl Server {
         }
     }
 
-    fn handle(&mut self, source: u64, flags: epoll::EventFlags) {
+    fn handle(&mut self, source: u64, flags: epoll::EventFlags) -> Result<(), ServeError> {
         // Something earlier in the same batch may have ended it.
         match self.sources.get(&source).copied() {
             None => {}
-            Some(Source::Listener) => self.accept_some(),
+            Some(Source::Front) => self.front_news(flags)?,
             Some(Source::Signals) if self.signals.reload() => self.reload(),
             Some(Source::Signals) => {}
-            Some(Source::Connection(id)) => self.turn(id, flags),
             Some(Source::Process(id)) => self.process_ended(id),
             Some(Source::Guard) => self.guard_news(),
             Some(Source::Sender) => self.sender_news(),
             Some(Source::Receiver) => self.receiver_news(),
         }
+        Ok(())
     }
 
     fn tick(&mut self, now: Instant) {
@@ -105,6 +106,7 @@ impl Server {
             self.banned.retain(|_, until| *until > now);
             self.pace.forget(now);
             self.attached_in_vain.forget(now);
+            self.persons.refresh();
             self.sweep();
             self.write_refusals();
             self.hold_against_the_host(now);
@@ -136,8 +138,10 @@ impl Server {
             }
             Ok((means, config)) => {
                 info!("configuration reloaded");
+                let max_connections = config.max_connections;
                 (self.means, self.config) = (means, config);
                 self.guard.settings(self.config.sample, self.config.orphan);
+                self.tell_front(ToFront::Limit { max_connections }, Vec::new());
                 self.rebuild(clock::now());
             }
             Err(why) => error!(%why, "the configuration stays as it is"),

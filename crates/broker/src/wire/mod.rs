@@ -18,7 +18,7 @@ pub use channels::{
     ChannelStatus, ChannelTotals, ChannelsStatus, Counts, OfferedChannel, Opened, RefusedChannel,
 };
 pub use message::{Answer, Ask, Envelope, Event, Offered, Refused, Said};
-pub use socket::{Listener, ReceiveError, Received, Socket};
+pub use socket::{Listener, Name, ReceiveError, Received, Socket};
 pub use status::{GrantStatus, RefusedStatus, Status, Totals};
 
 /// The version that this crate speaks.

@@ -29,19 +29,36 @@ fn new_socket(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    /// Removed at the end; none where the service manager made it.
-    path: Option<PathBuf>,
+    /// None where the service manager made it.
+    name: Option<Name>,
 }
+
+/// The name of a socket in the file system, which is removed when this is dropped.
+#[derive(Debug)]
+pub struct Name(PathBuf);
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// How long a broker that is there may take to say so.
+const PATIENCE: Time = Time::from_secs(1);
 
 impl Listener {
     /// Listens at `path`, to which every user may connect: what each may have is decided by quota.
     ///
-    /// A socket that a dead broker left there is replaced. An error if a broker answers there.
+    /// A socket that a dead broker left there is replaced, also where some process of it still holds the
+    /// other end.
+    ///
+    /// # Errors
+    /// If a broker answers there, or the kernel refuses.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         let fd = new_socket(SocketFlags::NONBLOCK)?;
         match bind(&fd, &address) {
-            Err(Errno::ADDRINUSE) if Socket::connect(path).is_err() => {
+            Err(Errno::ADDRINUSE) if !Socket::is_answered(path) => {
                 fs::remove_file(path)?;
                 bind(&fd, &address)?;
             }
@@ -49,18 +66,28 @@ impl Listener {
         }
         fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
         listen(&fd, BACKLOG)?;
-        Ok(Self { fd, path: Some(path.to_owned()) })
+        Ok(Self { fd, name: Some(Name(path.to_owned())) })
+    }
+
+    /// Returns the socket and its name, which lasts as long as that value.
+    pub fn into_parts(self) -> (OwnedFd, Option<Name>) {
+        (self.fd, self.name)
     }
 
     /// Takes a socket that listens already.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd, path: None })
+        Ok(Self { fd, name: None })
     }
 
-    /// The next connection, if one waits.
+    /// Returns the next connection, if one waits.
     pub fn accept(&self) -> rustix::io::Result<Option<Socket>> {
-        match accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Self::accept_from(&self.fd)
+    }
+
+    /// Returns the next connection to a socket that listens, if one waits.
+    pub fn accept_from(listener: impl AsFd) -> rustix::io::Result<Option<Socket>> {
+        match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(fd) => Ok(Some(Socket { fd })),
             Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => Ok(None),
             Err(other) => Err(other),
@@ -71,14 +98,6 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
-        }
     }
 }
 
@@ -120,6 +139,22 @@ pub struct Socket {
 }
 
 impl Socket {
+    /// Returns one that is connected already.
+    pub fn of(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// Returns whether somebody takes a greeting at `path` and answers it.
+    fn is_answered(path: &Path) -> bool {
+        let greeted = || -> io::Result<Received> {
+            let socket = Self::connect_within(path, PATIENCE)?;
+            set_socket_timeout(&socket.fd, Timeout::Recv, Some(PATIENCE))?;
+            socket.send(br#"{"id":1,"ask":{"hello":{"version":1}}}"#)?;
+            socket.receive(&mut vec![0; MAX_MESSAGE], true).map_err(io::Error::other)
+        };
+        matches!(greeted(), Ok(Received::Message(_)))
+    }
+
     /// Connects to the broker at `path`. Sends block from here, until [`Self::receive`]s find room.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;

@@ -1,13 +1,13 @@
 //! What a process rings to wake another.
 
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use punctual_model::time::Instant;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use super::PassError;
+use super::{PassError, refuse_files};
 use crate::clock;
 
 /// Rings that are silenced by one call.
@@ -86,7 +86,7 @@ impl Bell {
     /// If it is no stream socket of the Unix domain, or something was rung before.
     pub fn of_stranger(socket: OwnedFd) -> Result<(Self, bool), PassError> {
         let bell = Self::of(socket)?;
-        let refuses = refuse_files(bell.as_fd());
+        let refuses = refuse_files(&bell);
         // After that: what came before it may be a file.
         if rustix::io::ioctl_fionread(&bell.socket)? > 0 {
             return Err(PassError::Failed(Errno::BUSY));
@@ -159,25 +159,6 @@ impl Bell {
             };
         }
     }
-}
-
-/// Whether this end refuses files from here on.
-#[allow(unsafe_code)]
-fn refuse_files(socket: BorrowedFd<'_>) -> bool {
-    /// Not in libc yet (asm-generic/socket.h).
-    const SO_PASSRIGHTS: i32 = 83;
-    let off: i32 = 0;
-    // SAFETY: the option's value is an `int`, which is read and not kept.
-    let outcome = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PASSRIGHTS,
-            (&raw const off).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    outcome == 0
 }
 
 /// To poll, beside others: readable when it was rung.

@@ -1,8 +1,9 @@
 //! Open files in a message (unix(7), SCM_RIGHTS).
+#![allow(unsafe_code)]
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::cmsg_space;
 use rustix::net::{
@@ -76,4 +77,24 @@ pub fn receive(
         return Err(PassError::Gone);
     }
     Ok((received.bytes, descriptors))
+}
+
+/// Makes `socket`, and all connections that are accepted from it, refuse files: who sends one is told
+/// EPERM. What waits in it already stays. Returns whether the kernel can (SO_PASSRIGHTS, unix(7), from
+/// Linux 6.16 on).
+pub fn refuse_files(socket: impl AsFd) -> bool {
+    /// Not in libc yet (asm-generic/socket.h).
+    const SO_PASSRIGHTS: i32 = 83;
+    let off: i32 = 0;
+    // SAFETY: the option's value is an `int`, which is read and not kept.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const off).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    outcome == 0
 }

@@ -8,5 +8,5 @@ mod error;
 mod tests;
 
 pub use bell::{Bell, Heard};
-pub use descriptors::{MOST, receive, send};
+pub use descriptors::{MOST, receive, refuse_files, send};
 pub use error::PassError;

@@ -215,15 +215,6 @@ impl Server {
         if gone.is_empty() { Ok(()) } else { self.ledger.strike(&gone) }
     }
 
-    /// Tells every connection of a process.
-    fn tell_process(&mut self, process: ProcessId, said: &Said) {
-        let of = self.connections.iter().filter(|(_, one)| one.speaks_of(process));
-        let ids: Vec<u64> = of.map(|(id, _)| *id).collect();
-        for id in ids {
-            self.say(id, said);
-        }
-    }
-
     /// Keeps a process in sight.
     pub(in super::super) fn hold_process(
         &mut self,

@@ -1,0 +1,153 @@
+//! The door: accepts connections and hands each to the thread of its person.
+//!
+//! It is the one thread of the front that all persons depend on, so it closes nothing that a client
+//! may have put a file into.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use punctual_linux::pass;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, IoSliceMut};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg, shutdown};
+use tracing::warn;
+
+use super::person::{Person, Task};
+use super::{Shared, lock, person, spawn};
+use crate::wire::{Listener, Socket};
+
+/// Connections of a person that wait for its thread. Of more, those are closed at once that can be.
+const MOST_WAITING: usize = 256;
+
+/// Accepts until the process ends.
+pub(super) fn keep(shared: &Arc<Shared>, listener: &OwnedFd) {
+    // From Linux 6.16 on no file even comes as far as a queue of ours.
+    let _ = pass::refuse_files(listener);
+    let spare = || rustix::io::fcntl_dupfd_cloexec(listener, 0).ok();
+    let mut kept = spare();
+    let mut next = 0;
+    loop {
+        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], None);
+        match Listener::accept_from(listener) {
+            Ok(None) => {}
+            Ok(Some(socket)) => {
+                next += 1;
+                hand_over(shared, next, socket);
+            }
+            Err(Errno::MFILE | Errno::NFILE) => {
+                // Else the client would wait, and this thread be woken for it for ever.
+                drop(kept.take());
+                if let Ok(Some(socket)) = Listener::accept_from(listener) {
+                    warn!("no descriptors are left; a client was turned away");
+                    person::say_why(&socket, "the broker has no descriptors left; try again later");
+                    leave(shared, socket);
+                }
+                kept = spare();
+            }
+            Err(why) => warn!(%why, "accept(2) failed"),
+        }
+    }
+}
+
+fn hand_over(shared: &Arc<Shared>, connection: u64, socket: Socket) {
+    let Some(uid) = uid_of(&socket) else { return leave(shared, socket) };
+    let id = shared.person_of(uid);
+    let Some(person) = thread_of(shared, id) else {
+        person::say_why(&socket, "the broker cannot make a thread for you; try again later");
+        return leave(shared, socket);
+    };
+    let most = shared.max_connections.load(Ordering::Relaxed) as usize;
+    let inside = person.connections.load(Ordering::Acquire);
+    // Root is let in to look, whatever happens.
+    if inside < most || uid == 0 {
+        person.connections.fetch_add(1, Ordering::AcqRel);
+        lock(&shared.connections).insert(connection, Arc::clone(&person));
+        return person.tell(Task::Serve { connection, socket });
+    }
+    let why = format!("this user has {inside} connections, and {most} is the most");
+    if person.waiting() < MOST_WAITING {
+        return person.tell(Task::TurnAway { socket, why });
+    }
+    person::say_why(&socket, &why);
+    match close_at_once(socket) {
+        Ok(()) => {}
+        // What cannot be closed without waiting is its person's to close.
+        Err(socket) => person.tell(Task::Bury { socket }),
+    }
+}
+
+fn uid_of(socket: &Socket) -> Option<u32> {
+    rustix::net::sockopt::socket_peercred(socket).ok().map(|peer| peer.uid.as_raw())
+}
+
+/// Returns the thread of a person, which is made if there is none.
+fn thread_of(shared: &Arc<Shared>, id: u32) -> Option<Arc<Person>> {
+    let mut threads = lock(&shared.threads);
+    if let Some(person) = threads.get(&id) {
+        return Some(Arc::clone(person));
+    }
+    let person = Arc::new(Person::new().ok()?);
+    let (own, all) = (Arc::clone(&person), Arc::clone(shared));
+    spawn("person", move || person::serve(&all, &own, Some(id))).ok()?;
+    threads.insert(id, Arc::clone(&person));
+    Some(person)
+}
+
+/// Closes a socket whose person has no thread.
+fn leave(shared: &Shared, socket: Socket) {
+    if let Err(socket) = close_at_once(socket) {
+        shared.nobody.tell(Task::Bury { socket });
+    }
+}
+
+/// Closes a socket if nothing in it holds a file; else gives it back.
+fn close_at_once(socket: Socket) -> Result<(), Socket> {
+    // Nothing more comes in from here on.
+    let _ = shutdown(&socket, Shutdown::Both);
+    let mut byte = [0; 1];
+    loop {
+        let mut iov = [IoSliceMut::new(&mut byte)];
+        let mut none = RecvAncillaryBuffer::new(&mut []);
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match recvmsg(&socket, &mut iov, &mut none, flags) {
+            Ok(message) if message.flags.contains(ReturnFlags::CTRUNC) => return Err(socket),
+            Ok(message) if message.bytes > 0 => {
+                let _ = socket.receive(&mut [0; 1], false);
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    fn pair() -> (Socket, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.expect("sockets");
+        (Socket::of(ours), theirs)
+    }
+
+    #[test]
+    fn what_holds_no_file_is_closed_at_once_and_what_does_is_not() {
+        let (empty, _theirs) = pair();
+        assert!(close_at_once(empty).is_ok());
+        let (words, theirs) = pair();
+        for _ in 0..3 {
+            rustix::net::send(&theirs, b"words", rustix::net::SendFlags::NOSIGNAL).expect("room");
+        }
+        assert!(close_at_once(words).is_ok());
+        let (file, theirs) = pair();
+        rustix::net::send(&theirs, b"words", rustix::net::SendFlags::NOSIGNAL).expect("room");
+        let null = std::fs::File::open("/dev/null").expect("there");
+        pass::send(&theirs, b"file", &[null.as_fd()]).expect("room");
+        assert!(close_at_once(file).is_err());
+    }
+}

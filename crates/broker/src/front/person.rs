@@ -1,0 +1,284 @@
+//! The thread of a person: it serves all connections of that person, and of nobody else.
+//!
+//! Whatever a client makes it wait for, it waits here: others have threads of their own.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use punctual_linux::pass::PassError;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::fs::{SealFlags, fcntl_add_seals};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+use tracing::{debug, info};
+
+use super::{FromFront, Shared, lock};
+use crate::kernel::peer::{Peer, PeerError};
+use crate::wire::{Answer, MAX_MESSAGE, Received, Said, Socket, to_bytes};
+
+/// Messages that wait for a client to read; one more and it is cut off.
+const MOST_WAITING: usize = 64;
+
+/// How long a thread without connections stays for the next one.
+const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// No writer but those that have mapped it, no holes, and no further seals (fcntl(2)).
+const FINAL: SealFlags = SealFlags::FUTURE_WRITE.union(SealFlags::SEAL);
+
+/// Events of one wait.
+const BATCH: usize = 64;
+
+/// What the thread of a person is to do.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Serve a connection that was accepted.
+    Serve { connection: u64, socket: Socket },
+    /// Say why not, and close.
+    TurnAway { socket: Socket, why: String },
+    /// Close.
+    Bury { socket: Socket },
+    /// Say this, with these files.
+    Say { connection: u64, message: Vec<u8>, files: Vec<OwnedFd>, is_answer: bool },
+    /// End a connection when what was said to it is taken.
+    Close { connection: u64 },
+    /// Seal memory of a channel.
+    Seal { ticket: u64, files: Vec<OwnedFd> },
+}
+
+/// A person, as the other threads see it.
+#[derive(Debug)]
+pub(super) struct Person {
+    tasks: Mutex<VecDeque<Task>>,
+    wake: OwnedFd,
+    /// Connections that were let in.
+    pub(super) connections: AtomicUsize,
+}
+
+impl Person {
+    pub(super) fn new() -> Result<Self, Errno> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { tasks: Mutex::default(), wake, connections: AtomicUsize::new(0) })
+    }
+
+    /// Gives the thread something to do; never waits for it.
+    pub(super) fn tell(&self, task: Task) {
+        lock(&self.tasks).push_back(task);
+        // Fails only when it was rung 2⁶⁴ times and not heard: then it is heard.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// Returns how many tasks it has not begun.
+    pub(super) fn waiting(&self) -> usize {
+        lock(&self.tasks).len()
+    }
+}
+
+/// A connection that was let in.
+struct Client {
+    socket: Socket,
+    uid: u32,
+    out: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    /// Whether the broker owes it an answer.
+    asked: bool,
+    /// Whether it ends once it has taken what waits for it.
+    ends: bool,
+}
+
+/// The thread's own.
+struct Serving<'a> {
+    shared: &'a Shared,
+    person: &'a Person,
+    epoll: OwnedFd,
+    clients: BTreeMap<u64, Client>,
+    buffer: Vec<u8>,
+}
+
+/// Serves the connections of a person until there are none for a while; for ever without an id.
+pub(super) fn serve(shared: &Shared, person: &Arc<Person>, id: Option<u32>) {
+    let epoll = match epoll::create(CreateFlags::CLOEXEC) {
+        Ok(epoll) => epoll,
+        Err(why) => return debug!(%why, "a person cannot be served"),
+    };
+    let wakes = EventData::new_u64(0);
+    let _ = epoll::add(&epoll, &person.wake, wakes, EventFlags::IN);
+    let buffer = vec![0; MAX_MESSAGE];
+    let mut serving = Serving { shared, person, epoll, clients: BTreeMap::new(), buffer };
+    let mut events = Vec::with_capacity(BATCH);
+    loop {
+        events.clear();
+        let patience = serving.clients.is_empty().then_some(&IDLE);
+        let room = rustix::buffer::spare_capacity(&mut events);
+        let idle = matches!(epoll::wait(&serving.epoll, room, patience), Ok(0));
+        if idle && let Some(id) = id {
+            let mut threads = lock(&shared.threads);
+            // The map has one, this thread has one; a third is of somebody about to tell it something.
+            if Arc::strong_count(person) == 2 && person.waiting() == 0 {
+                threads.remove(&id);
+                return;
+            }
+        }
+        for event in events.drain(..) {
+            match event.data.u64() {
+                0 => serving.do_tasks(),
+                connection => serving.turn(connection, event.flags),
+            }
+        }
+    }
+}
+
+impl Serving<'_> {
+    fn do_tasks(&mut self) {
+        let _ = rustix::io::read(&self.person.wake, &mut [0; 8]);
+        loop {
+            // One at a time: who asks how many wait is told of those that were not begun.
+            let Some(task) = lock(&self.person.tasks).pop_front() else { return };
+            match task {
+                Task::Serve { connection, socket } => self.begin(connection, socket),
+                Task::TurnAway { socket, why } => turn_away(socket, &why),
+                Task::Bury { socket } => drop(socket),
+                Task::Say { connection, message, files, is_answer } => {
+                    self.say(connection, message, files, is_answer);
+                }
+                Task::Close { connection } => {
+                    if let Some(client) = self.clients.get_mut(&connection) {
+                        client.ends = true;
+                        self.flush(connection);
+                    }
+                }
+                Task::Seal { ticket, files } => {
+                    let sealed = files.iter().all(|file| fcntl_add_seals(file, FINAL).is_ok());
+                    self.shared.tell(&FromFront::Sealed { ticket, sealed });
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, connection: u64, socket: Socket) {
+        let flags = EventFlags::IN | EventFlags::ONESHOT;
+        let watched = epoll::add(&self.epoll, &socket, EventData::new_u64(connection), flags);
+        let refused = match (watched, Peer::of(&socket)) {
+            (Ok(()), Ok(peer)) => {
+                let Peer { process, uid, gids } = peer;
+                self.shared.tell(&FromFront::Met { connection, process: process.id, uid, gids });
+                let (out, asked, ends) = (VecDeque::new(), false, false);
+                self.clients.insert(connection, Client { socket, uid, out, asked, ends });
+                return;
+            }
+            (Err(why), _) => PeerError::from(why),
+            (_, Err(why)) => why,
+        };
+        debug!(why = %refused, "a client without identity");
+        lock(&self.shared.connections).remove(&connection);
+        self.person.connections.fetch_sub(1, Ordering::AcqRel);
+        turn_away(socket, &refused.to_string());
+    }
+
+    fn turn(&mut self, connection: u64, flags: EventFlags) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        if !client.out.is_empty() {
+            return self.flush(connection);
+        }
+        if client.asked || !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            return;
+        }
+        match client.socket.receive(&mut self.buffer, false) {
+            Ok(Received::Message(length)) => {
+                client.asked = true;
+                let message = self.buffer[..length].to_vec();
+                self.shared.tell(&FromFront::Said { connection, message });
+            }
+            Ok(Received::Nothing) => self.listen(connection),
+            Ok(Received::Closed) => self.close(connection),
+            Err(why) => {
+                say_why(&client.socket, &why.to_string());
+                self.close(connection);
+            }
+        }
+    }
+
+    fn say(&mut self, connection: u64, message: Vec<u8>, files: Vec<OwnedFd>, is_answer: bool) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        client.asked &= !is_answer;
+        if client.out.len() >= MOST_WAITING {
+            info!(uid = client.uid, "client does not read: cut off");
+            return self.close(connection);
+        }
+        client.out.push_back((message, files));
+        self.flush(connection);
+    }
+
+    /// Sends what waits, as far as the client has room, and listens again when all is sent.
+    fn flush(&mut self, connection: u64) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
+        while let Some((message, files)) = client.out.front() {
+            let sent = if files.is_empty() {
+                client.socket.send(message)
+            } else {
+                let files: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
+                match client.socket.send_with(message, &files) {
+                    Ok(()) => Ok(true),
+                    Err(PassError::WouldWait) => Ok(false),
+                    Err(_) => Err(Errno::PIPE),
+                }
+            };
+            match sent {
+                Ok(true) => _ = client.out.pop_front(),
+                Ok(false) => return self.want(connection, EventFlags::OUT),
+                Err(_) => return self.close(connection),
+            }
+        }
+        if client.ends {
+            self.close(connection);
+        } else if !client.asked {
+            self.listen(connection);
+        }
+    }
+
+    fn listen(&mut self, connection: u64) {
+        self.want(connection, EventFlags::IN);
+    }
+
+    /// Waits for one of these, once.
+    fn want(&mut self, connection: u64, flags: EventFlags) {
+        let Some(client) = self.clients.get(&connection) else { return };
+        let data = EventData::new_u64(connection);
+        let watched = epoll::modify(&self.epoll, &client.socket, data, flags | EventFlags::ONESHOT);
+        if watched.is_err() {
+            self.close(connection);
+        }
+    }
+
+    /// Ends a connection. The broker is told first: closing may take as long as the client likes.
+    fn close(&mut self, connection: u64) {
+        let Some(client) = self.clients.remove(&connection) else { return };
+        lock(&self.shared.connections).remove(&connection);
+        self.shared.tell(&FromFront::Left { connection });
+        let _ = epoll::delete(&self.epoll, &client.socket);
+        hang_up(client.socket);
+        // Only now: what is being closed is still the person's.
+        self.person.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn turn_away(socket: Socket, why: &str) {
+    say_why(&socket, why);
+    hang_up(socket);
+}
+
+/// Closes a connection whose last words are to be read: one that is closed with a message unread in
+/// it takes them back (unix(7)).
+fn hang_up(socket: Socket) {
+    let _ = shutdown(&socket, Shutdown::Read);
+    while let Ok(Received::Message(_)) | Err(crate::wire::ReceiveError::TooLong { .. }) =
+        socket.receive(&mut [0; 1], false)
+    {}
+}
+
+/// Tells a client why it is turned away. A client that does not get it sees the connection end.
+pub(super) fn say_why(socket: &Socket, why: &str) {
+    let said = Said::Answer { id: 0, answer: Answer::Error { problem: why.into() } };
+    let _ = to_bytes(&said).map(|bytes| socket.send(&bytes));
+}
