@@ -15,6 +15,8 @@ use rustix::thread::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::seccomp::{Role, SeccompError, confine};
+
 /// As whom the broker runs if there is such a user, whoever started it.
 const USER: &str = "punctual";
 
@@ -82,6 +84,9 @@ pub enum PrivilegeError {
     /// Nobody is left to run as.
     #[error("every id from 61184 to 65519 is a user's: make a user {USER} for the broker (useradd -r)")]
     NoAccount,
+    /// No filter of system calls.
+    #[error(transparent)]
+    NotConfined(#[from] SeccompError),
     /// The kernel refused to take privileges away.
     #[error("privileges cannot be dropped: {0}")]
     NotDropped(#[from] Errno),
@@ -105,6 +110,7 @@ pub fn drop_all_but_needed(account: Option<Account>) -> Result<Powers, Privilege
         return Err(PrivilegeError::NoSysNice);
     }
     let kept = keep_only(needed, account)?;
+    confine(Role::Broker)?;
     Ok(Powers { may_limit: kept.contains(CapabilitySet::SYS_RESOURCE) && raising_works() })
 }
 
@@ -112,7 +118,8 @@ pub fn drop_all_but_needed(account: Option<Account>) -> Result<Powers, Privilege
 ///
 /// Of the calling thread and those it makes: call it while there is only one.
 pub fn give_up_all(account: Option<Account>) -> Result<(), PrivilegeError> {
-    keep_only(CapabilitySet::empty(), account).map(|_| ())
+    keep_only(CapabilitySet::empty(), account)?;
+    Ok(confine(Role::Front)?)
 }
 
 /// Returns what is left.
