@@ -9,8 +9,9 @@
 //! - [`books`]: what fits beside what is granted. Pure: no clock, no system call.
 //! - [`wire`]: the messages. [`client`]: the library for those who ask.
 //! - [`ledger`]: what survives the broker's death. [`kernel`]: giving and taking back.
-//! - [`guard`]: the process that looks at what is used.
-//! - [`server`]: the loop that puts them together.
+//! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it, of which
+//!   [`front`] touches what clients made, and [`guard`] looks at what is used.
+//! - [`log`]: what is written for people to read.
 //!
 //! What is guaranteed and what is not is in `docs/broker.md`.
 #![forbid(unsafe_code)]
@@ -23,6 +24,8 @@ pub mod grant;
 pub mod guard;
 pub mod kernel;
 pub mod ledger;
+pub mod log;
+mod pace;
 pub mod parts;
 pub mod server;
 pub mod want;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use punctual_broker::config::Config;
+use punctual_broker::log;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{ChannelTrace, Measured, Options, ServeError, Server};
 use punctual_broker::{CONFIG, SOCKET, STATE};
@@ -98,7 +99,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         output::print(&format!("{}: right\n", config.display()))?;
         return Ok(Exit::Kept);
     }
-    log(args.json);
+    log::start(args.json);
     if let Some(part) = args.part {
         return part.run().map(|()| Exit::Kept).map_err(Failure::cannot_here);
     }
@@ -168,20 +169,5 @@ impl ChannelTrace for Traced {
         {
             tracing::error!(%why, "the trace has no end");
         }
-    }
-}
-
-/// To standard error, where the journal takes it from.
-fn log(json: bool) {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let to = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if json {
-        to.json().flatten_event(true).init();
-    } else if std::env::var_os("JOURNAL_STREAM").is_some() {
-        // The journal has its own clock.
-        to.without_time().with_ansi(false).with_target(false).init();
-    } else {
-        to.with_ansi(false).with_target(false).init();
     }
 }

@@ -67,11 +67,12 @@ fn other_process() {
     let Ok(role) = env::var(ROLE) else { return };
     match role.split_once(' ') {
         Some(("broker", folder)) => {
-            tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+            punctual_broker::log::start(false);
             let server = Server::open(options(folder.into())).expect("opens");
             server.run().expect("runs");
         }
         Some(("part", name)) => {
+            punctual_broker::log::start(false);
             let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
             part.expect("a part").1.run().expect("runs");
         }

@@ -53,7 +53,7 @@ fn other_process() {
     match role.split_once(' ') {
         Some(("broker", folder)) => {
             let folder = PathBuf::from(folder);
-            tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+            punctual_broker::log::start(false);
             let server = Server::open(Options {
                 config: folder.join("broker.toml"),
                 config_must_exist: true,
@@ -65,6 +65,7 @@ fn other_process() {
             server.expect("opens").run().expect("runs");
         }
         Some(("part", name)) => {
+            punctual_broker::log::start(false);
             let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
             part.expect("a part").1.run().expect("runs");
         }

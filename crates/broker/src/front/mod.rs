@@ -34,6 +34,7 @@ use self::person::{Person, Task};
 use crate::kernel::persons::Persons;
 use crate::kernel::privileges::{self, Account};
 use crate::ledger::ProcessId;
+use crate::log;
 use crate::parts::{Link, LinkError, MAX_LINK};
 
 /// What the broker tells the front.
@@ -171,7 +172,9 @@ impl Shared {
         loop {
             #[allow(clippy::disallowed_methods, reason = "nothing in time depends on it")]
             thread::sleep(DELEGATIONS);
-            if known.refresh() {
+            let changed = known.refresh();
+            log::tidy(&known);
+            if changed {
                 let mut shared = self.persons.write().unwrap_or_else(PoisonError::into_inner);
                 *shared = known.clone();
             }

@@ -9,11 +9,13 @@ use rustix::process::{
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities,
-    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use super::seccomp::{Role, SeccompError, confine};
 
 /// As whom the broker runs if there is such a user, whoever started it.
 const USER: &str = "punctual";
@@ -80,8 +82,13 @@ pub enum PrivilegeError {
     )]
     NoSysResource,
     /// Nobody is left to run as.
-    #[error("every id from 61184 to 65519 is a user's: make a user {USER} for the broker (useradd -r)")]
+    #[error(
+        "every id from 61184 to 65519 is a user's: make a user {USER} for the broker (useradd -r)"
+    )]
     NoAccount,
+    /// No filter of system calls.
+    #[error(transparent)]
+    NotConfined(#[from] SeccompError),
     /// The kernel refused to take privileges away.
     #[error("privileges cannot be dropped: {0}")]
     NotDropped(#[from] Errno),
@@ -103,13 +110,15 @@ pub fn drop_all_but_needed(account: Option<Account>) -> Result<Powers, Privilege
     let needed = CapabilitySet::SYS_NICE | CapabilitySet::SYS_RESOURCE;
     needs_sys_nice()?;
     let kept = keep_only(needed, account)?;
+    confine(Role::Broker)?;
     Ok(Powers { may_limit: kept.contains(CapabilitySet::SYS_RESOURCE) && raising_works() })
 }
 
 /// Becomes `account` and keeps CAP_SYS_NICE alone, as [`drop_all_but_needed`].
 pub fn drop_all_but_sys_nice(account: Option<Account>) -> Result<(), PrivilegeError> {
     needs_sys_nice()?;
-    keep_only(CapabilitySet::SYS_NICE, account).map(|_| ())
+    keep_only(CapabilitySet::SYS_NICE, account)?;
+    Ok(confine(Role::Guard)?)
 }
 
 /// Returns an error if this process has not got CAP_SYS_NICE.
@@ -122,7 +131,8 @@ pub fn needs_sys_nice() -> Result<(), PrivilegeError> {
 ///
 /// Of the calling thread and those it makes: call it while there is only one.
 pub fn give_up_all(account: Option<Account>) -> Result<(), PrivilegeError> {
-    keep_only(CapabilitySet::empty(), account).map(|_| ())
+    keep_only(CapabilitySet::empty(), account)?;
+    Ok(confine(Role::Front)?)
 }
 
 /// Returns what is left.

@@ -10,7 +10,7 @@
 //!   beyond the end. `adoption`: a broker that goes on where another was killed.
 //! - `channels`: the same of channels, and the threads that carry them.
 //! - `feedback`: use, overuse, and hosts that get tighter. `status`: what is told to those who look.
-//! - `pace`: how often a user may ask. `manager`: the service manager's protocol.
+//! - `manager`: the service manager's protocol.
 
 mod adoption;
 mod channels;
@@ -20,7 +20,6 @@ mod feedback;
 mod lives;
 mod manager;
 mod options;
-mod pace;
 mod refusals;
 mod remnants;
 mod requests;
@@ -45,7 +44,6 @@ pub use self::error::ServeError;
 use self::lives::{Held, Live};
 use self::manager::Manager;
 pub use self::options::{Measured, Options};
-use self::pace::Pace;
 use self::start::{Signals, host_of, means, read_config};
 use crate::books::{Books, Denied};
 use crate::config::Config;
@@ -57,8 +55,15 @@ use crate::kernel::persons::Persons;
 use crate::kernel::privileges::{Account, Powers, drop_all_but_needed, needs_sys_nice};
 use crate::kernel::usage::Meter;
 use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
+use crate::pace::Pace;
 use crate::parts::{LinkError, Part};
 use crate::wire::{Listener, Name, RefusedStatus};
+
+/// Requests of a person in a second, and at once.
+const A_SECOND: u32 = 20;
+
+/// Between two of them, in the long run.
+const APART: Duration = Duration::from_millis(1_000 / A_SECOND as u64);
 
 /// Whose event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,8 +215,8 @@ impl Server {
             remnants: BTreeMap::new(),
             over: BTreeMap::new(),
             banned: BTreeMap::new(),
-            pace: Pace::default(),
-            attached_in_vain: Pace::default(),
+            pace: Pace::new(APART, A_SECOND),
+            attached_in_vain: Pace::new(APART, A_SECOND),
             watched: BTreeSet::new(),
             old_limits: BTreeMap::new(),
             lowered: BTreeSet::new(),

@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 use super::start::{means, read_config};
 use super::{ServeError, Server, Source};
 use crate::front::ToFront;
+use crate::log;
 
 /// How often processes are looked through and the configuration is held against the host.
 const SLOW: Duration = Duration::from_secs(1);
@@ -107,6 +108,7 @@ impl Server {
             self.pace.forget(now);
             self.attached_in_vain.forget(now);
             self.persons.refresh();
+            log::tidy(&self.persons);
             self.sweep();
             self.write_refusals();
             self.hold_against_the_host(now);
