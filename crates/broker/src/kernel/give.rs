@@ -182,14 +182,12 @@ impl Means {
     }
 }
 
-impl Means {
-    /// Returns the SCHED_FIFO priority at which a thread stands that was granted `what`, if it is fixed.
-    pub(crate) fn level_of(&self, what: &What) -> Option<u8> {
-        match what {
-            What::Upcalls(upcalls) if self.order == Order::Level => Some(level(upcalls)),
-            What::Priority { .. } => Some(PRIORITY),
-            _ => None,
-        }
+/// Returns the SCHED_FIFO priority at which a thread stands that was granted `what`, if it is fixed.
+pub(crate) fn level_of_grant(order: Order, what: &What) -> Option<u8> {
+    match what {
+        What::Upcalls(upcalls) if order == Order::Level => Some(level(upcalls)),
+        What::Priority { .. } => Some(PRIORITY),
+        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@ use punctual_model::{Duration, Reservation, Service};
 use rustix::process::Resource;
 use rustix::thread::CpuSet;
 
-use super::give::{Means, pin};
+use super::give::{Means, level_of_grant, pin};
 use super::limits::restore;
 use super::peer::{Process, start_of};
 use crate::ledger::Record;
@@ -63,7 +63,7 @@ impl Means {
             leader_with(process, beside, |now| match want.what {
                 What::Reservation(_) => now.policy_name() == "SCHED_DEADLINE",
                 _ => now.class().is_some_and(|class| {
-                    let fixed = self.level_of(&want.what);
+                    let fixed = level_of_grant(self.order, &want.what);
                     fixed.map(|priority| Class::Fifo { priority }) == Some(class)
                 }),
             })?

@@ -6,38 +6,50 @@ use punctual_linux::clock;
 use punctual_model::Instant;
 use tracing::info;
 
+use super::feedback::watched;
 use super::{ServeError, Server};
-use crate::guard;
+use crate::books::Order;
+use crate::guard::{self, Keeper};
 use crate::kernel::peer::{Peer, Process};
-use crate::ledger::{LedgerError, Record};
+use crate::kernel::persons::Persons;
+use crate::ledger::{Ledger, LedgerError, Record};
 use crate::want::Want;
 
-impl Server {
-    /// Has this broker's own guard watch everything that was granted before, and then ends the guards
-    /// of brokers before this one: at no moment nothing polices, and none of them takes anything back
-    /// that is adopted afterwards.
-    pub(super) fn relieve_guards(&mut self, records: &[Record]) -> Result<(), ServeError> {
-        let mut guards = self.ledger.guards()?;
-        let ours = self.guard.id();
-        // Whoever comes next ends all of them, also if we end in the middle of this.
-        guards.push(ours);
-        self.ledger.set_guards(&guards)?;
-        for record in records.iter().filter(|record| !record.remnant) {
-            if let Ok(want) = Want::try_from(record.want.clone()) {
-                // Where it runs is decided when it is adopted.
-                self.police(record, &want, None);
-            }
+/// Has this broker's own guard watch everything that was granted before, and then ends the guards of
+/// brokers before this one: at no moment nothing polices, and none of them takes anything back that is
+/// adopted afterwards.
+///
+/// To be called while all privileges are there: those guards may run as another user.
+pub(super) fn relieve_guards(
+    guard: &mut Keeper,
+    ledger: &Ledger,
+    records: &[Record],
+    order: Order,
+) -> Result<(), ServeError> {
+    let mut guards = ledger.guards()?;
+    let ours = guard.id();
+    // Whoever comes next ends all of them, also if we end in the middle of this.
+    guards.push(ours);
+    ledger.set_guards(&guards)?;
+    let persons = Persons::read();
+    for record in records.iter().filter(|record| !record.remnant) {
+        if let Ok(want) = Want::try_from(record.want.clone()) {
+            // Where it runs is decided when it is adopted.
+            let watched = watched(record, &want, persons.of(record.uid), order);
+            guard.order(&guard::Order::Watch(watched));
         }
-        self.guard.sync().map_err(ServeError::NoGuard)?;
-        for id in guards.into_iter().filter(|id| *id != ours) {
-            if !guard::end(id) {
-                let why = format!("the guard {} of a broker before cannot be ended", id.pid);
-                return Err(ServeError::GuardLost { why });
-            }
-        }
-        Ok(self.ledger.set_guards(&[ours])?)
     }
+    guard.sync().map_err(ServeError::NoGuard)?;
+    for id in guards.into_iter().filter(|id| *id != ours) {
+        if !guard::end(id) {
+            let why = format!("the guard {} of a broker before cannot be ended", id.pid);
+            return Err(ServeError::GuardLost { why });
+        }
+    }
+    Ok(ledger.set_guards(&[ours])?)
+}
 
+impl Server {
     /// Takes up the grants of a broker before this one.
     pub(super) fn adopt(&mut self, records: Vec<Record>) -> Result<(), LedgerError> {
         let now = clock::now();

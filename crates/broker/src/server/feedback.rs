@@ -6,9 +6,10 @@ use tracing::{info, warn};
 
 use super::Server;
 use super::start::{host_of, promised_cpus};
-use crate::books::Books;
+use crate::books::{self, Books};
 use crate::grant::GrantId;
 use crate::guard::{Breach, HeldBy, News, Order, Watched};
+use crate::kernel::give::level_of_grant;
 use crate::kernel::take::remnant;
 use crate::ledger::Record;
 use crate::want::{Kind, Want, What};
@@ -19,24 +20,10 @@ impl Server {
     /// the thread of some upcalls must not leave; none while it is being moved. Whether the guard
     /// was told.
     pub(super) fn police(&mut self, record: &Record, want: &Want, cpu: Option<u32>) -> bool {
-        let what = &want.what;
-        let held = match (what.kind(), self.means.level_of(what)) {
-            // The kernel holds a reservation to its budget by itself.
-            (Kind::Reservation, _) => HeldBy::Kernel,
-            (_, Some(level)) => HeldBy::Level(level),
-            (_, None) => HeldBy::Ceiling,
-        };
+        let person = self.persons.of(record.uid);
         let watched = Watched {
-            grant: record.id,
-            person: self.persons.of(record.uid),
-            process: record.process,
-            thread: want.thread.as_raw(),
-            thread_start: record.thread_start,
-            share_ppm: what.share_ppm(),
-            burst: what.burst().as_nanos(),
-            longest: longest(want).as_nanos(),
-            held,
             cpu: self.kernel_cpu(cpu),
+            ..watched(record, want, person, self.means.order)
         };
         self.guard.order(&Order::Watch(watched))
     }
@@ -223,6 +210,29 @@ impl Server {
         for id in late {
             self.revoke(id, "the host has no room for it any more");
         }
+    }
+}
+
+/// Returns what the guard is to know of a grant, whichever CPU its thread runs on.
+pub(super) fn watched(record: &Record, want: &Want, person: u32, order: books::Order) -> Watched {
+    let what = &want.what;
+    let held = match (what.kind(), level_of_grant(order, what)) {
+        // The kernel holds a reservation to its budget by itself.
+        (Kind::Reservation, _) => HeldBy::Kernel,
+        (_, Some(level)) => HeldBy::Level(level),
+        (_, None) => HeldBy::Ceiling,
+    };
+    Watched {
+        grant: record.id,
+        person,
+        process: record.process,
+        thread: want.thread.as_raw(),
+        thread_start: record.thread_start,
+        share_ppm: what.share_ppm(),
+        burst: what.burst().as_nanos(),
+        longest: longest(want).as_nanos(),
+        held,
+        cpu: None,
     }
 }
 

@@ -37,6 +37,7 @@ use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll;
 
+use self::adoption::relieve_guards;
 pub use self::channels::ChannelTrace;
 use self::channels::{Channels, Discard};
 use self::connection::Connection;
@@ -44,7 +45,7 @@ pub use self::error::ServeError;
 use self::lives::{Held, Live};
 use self::manager::Manager;
 pub use self::options::{Measured, Options};
-use self::start::{Signals, host_of, means, read_config};
+use self::start::{Signals, host_of, means, order, read_config};
 use crate::books::{Books, Denied};
 use crate::config::Config;
 use crate::front::Front;
@@ -175,7 +176,8 @@ impl Server {
         needs_sys_nice()?;
         let command = (options.part)(Part::Guard);
         let guard = Keeper::start(command, account, config.sample, config.orphan);
-        let guard = guard.map_err(ServeError::NoGuard)?;
+        let mut guard = guard.map_err(ServeError::NoGuard)?;
+        relieve_guards(&mut guard, &ledger, &records, order(&config))?;
         let powers = drop_all_but_needed(account)?;
         let means = means(&config, powers)?;
         let books = Books::new(host_of(&config, &options, &means), means.order);
@@ -228,7 +230,6 @@ impl Server {
             sweep_now: true,
         };
         server.start_channels(discard, below, trace)?;
-        server.relieve_guards(&records)?;
         server.adopt(records)?;
         // Nothing is carried yet, so nothing can be late beneath them.
         let _ = server.channels_run_below();

@@ -72,14 +72,21 @@ pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
     }
 }
 
-pub(super) fn means(config: &Config, powers: Powers) -> Result<Means, PrivilegeError> {
-    let order = match (config.upcalls, powers.may_limit) {
-        (UpcallMode::Ceiling, false) => return Err(PrivilegeError::NoSysResource),
-        (UpcallMode::Ceiling, true) => Order::Ceiling,
+/// How upcall threads come to their priority.
+pub(super) fn order(config: &Config) -> Order {
+    match config.upcalls {
+        UpcallMode::Ceiling => Order::Ceiling,
         // A raised limit is the whole process's, and only the thread of a grant is watched: so
         // whoever wants that has to say so.
-        (UpcallMode::Level | UpcallMode::Auto, _) => Order::Level,
-    };
+        UpcallMode::Level | UpcallMode::Auto => Order::Level,
+    }
+}
+
+pub(super) fn means(config: &Config, powers: Powers) -> Result<Means, PrivilegeError> {
+    let order = order(config);
+    if order == Order::Ceiling && !powers.may_limit {
+        return Err(PrivilegeError::NoSysResource);
+    }
     let cpus = promised_cpus(config);
     Ok(Means { order, may_limit: powers.may_limit, run_limit: config.run_limit, cpus })
 }
