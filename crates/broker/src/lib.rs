@@ -8,9 +8,9 @@
 //! - [`want`]: what can be asked for; [`config`]: who may have how much.
 //! - [`books`]: what fits beside what is granted. Pure: no clock, no system call.
 //! - [`wire`]: the messages. [`client`]: the library for those who ask.
-//! - [`ledger`]: what survives the broker's death. [`kernel`]: giving, taking back, watching use.
+//! - [`ledger`]: what survives the broker's death. [`kernel`]: giving and taking back.
 //! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it, of which
-//!   [`front`] touches what clients made.
+//!   [`front`] touches what clients made, and [`guard`] looks at what is used.
 //! - [`log`]: what is written for people to read.
 //!
 //! What is guaranteed and what is not is in `docs/broker.md`.
@@ -21,6 +21,7 @@ pub mod client;
 pub mod config;
 pub mod front;
 pub mod grant;
+pub mod guard;
 pub mod kernel;
 pub mod ledger;
 pub mod log;

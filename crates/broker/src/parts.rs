@@ -28,16 +28,19 @@ pub const MAX_LINK: usize = crate::wire::MAX_MESSAGE + 1024;
 pub enum Part {
     /// Touches the sockets of clients, and what comes over them .
     Front,
+    /// Looks at what is used, and acts on overuse.
+    Guard,
 }
 
 impl Part {
     /// All parts with their names on the command line.
-    pub const NAMES: [(&'static str, Self); 1] = [("front", Self::Front)];
+    pub const NAMES: [(&'static str, Self); 2] = [("front", Self::Front), ("guard", Self::Guard)];
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Front => "front",
+            Self::Guard => "guard",
         }
     }
 
@@ -50,6 +53,7 @@ impl Part {
         let link = Link::of_parent()?;
         let ended = match self {
             Self::Front => crate::front::run(link),
+            Self::Guard => crate::guard::run(link),
         };
         match ended {
             Err(LinkError::Gone) => Ok(()),

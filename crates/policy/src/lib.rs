@@ -16,6 +16,7 @@
 //! - [`link`]: sending messages of channels over one processor and one link.
 //! - [`outlet`]: the same for a server that makes and sends in one go.
 //! - [`police`]: whether a sender keeps its word, PDU by PDU.
+//! - [`overuse`]: whether a thread uses more than it was granted, whatever its rhythm.
 //! - [`ready`], [`releases`]: the two data structures under them.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod jobs;
 pub mod link;
 mod numbers;
 pub mod outlet;
+pub mod overuse;
 pub mod police;
 pub mod ready;
 pub mod releases;

@@ -126,6 +126,12 @@ impl State {
                 }
                 "worked".into()
             }
+            // Without a pause, for so long.
+            ["spin", ms] => {
+                let until = clock::now() + Duration::from_millis(number(ms));
+                while clock::now() < until {}
+                "spun".into()
+            }
             ["child"] => {
                 let mut command = Command::new("sleep");
                 die_with_parent(command.arg("60"));

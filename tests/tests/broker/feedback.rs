@@ -5,34 +5,13 @@ use punctual_linux::thread;
 use crate::host::{Broker, Client, GENEROUS, alone, eventually};
 
 /// Collects events until they hold `what`.
-fn hears(client: &mut Client, what: &str) -> String {
+pub(crate) fn hears(client: &mut Client, what: &str) -> String {
     let mut all = String::new();
     eventually(what, || {
         all.push_str(&client.ask("events"));
         all.contains(what)
     });
     all
-}
-
-#[test]
-fn who_uses_more_than_granted_is_told_demoted_and_refused_for_a_while() {
-    let Some(_alone) = alone() else { return };
-    let broker = Broker::start(GENEROUS);
-    let mut client = broker.client();
-    client.granted("priority 50000");
-    // 30 % of a CPU, sleeping in between, until it has lost what it had.
-    eventually("the grant is revoked", || {
-        client.ask("work 3 30");
-        broker.granted_ppm() == 0
-    });
-    let heard = hears(&mut client, "Revoked");
-    assert!(heard.contains("Broken") && heard.contains("times: 3"), "{heard}");
-    assert_eq!(client.policy(), "SCHED_OTHER");
-    let refused = client.ask("priority 50000");
-    assert!(refused.contains("conduct"), "{refused}");
-    // The user, not the process: another one is soon made.
-    let refused = broker.client().ask("priority 50000");
-    assert!(refused.contains("conduct"), "{refused}");
 }
 
 #[test]

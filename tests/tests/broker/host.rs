@@ -5,15 +5,17 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
 
 use punctual_broker::client::Broker as Connection;
+use punctual_broker::kernel::peer::{Process, start_of};
+use punctual_broker::ledger::ProcessId;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_broker::wire::Status;
-use punctual_linux::process::{Signal, die_with_parent, send};
+use punctual_linux::process::{Signal, die_with_parent, is_stopped, send};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::Tid;
 use tempfile::TempDir;
@@ -91,10 +93,21 @@ fn options(folder: PathBuf) -> Options {
 }
 
 fn part(part: Part) -> Command {
-    this_program(format!("part {}", part.name()), None)
+    let mut command = again(&format!("part {}", part.name()), None);
+    // The guard outlives its broker. It ends by itself when there is nothing to police any more.
+    if part != Part::Guard {
+        die_with_parent(&mut command);
+    }
+    command
 }
 
 fn this_program(role: String, shell: Option<&str>) -> Command {
+    let mut command = again(&role, shell);
+    die_with_parent(&mut command);
+    command
+}
+
+fn again(role: &str, shell: Option<&str>) -> Command {
     let exe = env::current_exe().expect("this program");
     let mut command = match shell {
         None => Command::new(exe),
@@ -105,7 +118,6 @@ fn this_program(role: String, shell: Option<&str>) -> Command {
         }
     };
     command.args(["--exact", "host::other_process", "--nocapture", "--quiet"]).env(ROLE, role);
-    die_with_parent(&mut command);
     command
 }
 
@@ -172,6 +184,36 @@ impl Broker {
 
     pub(crate) fn signal(&self, signal: Signal) {
         send(&self.child, signal).expect("our child");
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        is_stopped(&self.child).expect("our child")
+    }
+
+    pub(crate) fn id(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Its guard: the child of its that was told to be one.
+    pub(crate) fn guard(&self) -> Process {
+        let is_guard = |pid: &i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split(' ').nth(2));
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let role = format!("{ROLE}=part guard");
+            parent == Some(self.child.id().to_string().as_str())
+                && environ.split(|byte| *byte == 0).any(|entry| entry == role.as_bytes())
+        };
+        let all = fs::read_dir("/proc").expect("it is there");
+        let mut ids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let pid = ids.find(is_guard).expect("the broker has a guard");
+        let start = start_of(pid, pid).expect("it lives");
+        Process::find(ProcessId { pid, start }).expect("it lives")
+    }
+
+    /// Waits until it has ended by itself; how.
+    pub(crate) fn ends(&mut self) -> ExitStatus {
+        self.child.wait().expect("our child")
     }
 
     pub(crate) fn kill(&mut self) {

@@ -10,4 +10,5 @@ mod feedback;
 mod grants;
 mod host;
 mod hostile;
+mod overuse;
 mod upcalls;

@@ -77,6 +77,8 @@ pub struct Config {
     pub run_limit: Duration,
     /// How often a part of the grants is looked at.
     pub sample: Duration,
+    /// How long the guard polices on without a broker, before it takes back what only it polices.
+    pub orphan: Duration,
     /// Connections of one user.
     pub max_connections: u32,
     /// The link that channels share; none: this broker carries no channels.
@@ -129,6 +131,7 @@ impl Default for Config {
             penalty: Duration::from_secs(10),
             run_limit: Duration::from_millis(500),
             sample: Duration::from_millis(100),
+            orphan: Duration::from_secs(10),
             max_connections: 64,
             channels: None,
             quotas: Quotas { default: Quota::default(), users: Vec::new(), groups: Vec::new() },

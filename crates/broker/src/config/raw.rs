@@ -38,6 +38,7 @@ pub(super) struct RawBroker {
     pub(super) penalty: Option<Spanned<String>>,
     pub(super) run_limit: Option<Spanned<String>>,
     pub(super) sample: Option<Spanned<String>>,
+    pub(super) orphan: Option<Spanned<String>>,
     pub(super) max_connections: Option<Spanned<i64>>,
 }
 

@@ -60,6 +60,7 @@ fn validate(raw: RawConfig) -> Checked<Config> {
             Duration::from_millis(10),
             Duration::from_secs(1),
         )?,
+        orphan: within(broker.orphan, base.orphan, Duration::ZERO, minute * 60)?,
         max_connections: number(broker.max_connections, base.max_connections, 1, 4_096)?,
         channels: channels.map(super::channels::validate).transpose()?,
         quotas: Quotas { default, users, groups },

@@ -183,13 +183,11 @@ impl Means {
 }
 
 impl Means {
-    /// The class in which `want` puts its thread, if it is a fixed priority.
-    pub(super) fn fixed(&self, want: &Want) -> Option<Class> {
-        match &want.what {
-            What::Upcalls(upcalls) if self.order == Order::Level => {
-                Some(Class::Fifo { priority: level(upcalls) })
-            }
-            What::Priority { .. } => Some(Class::Fifo { priority: PRIORITY }),
+    /// Returns the SCHED_FIFO priority at which a thread stands that was granted `what`, if it is fixed.
+    pub(crate) fn level_of(&self, what: &What) -> Option<u8> {
+        match what {
+            What::Upcalls(upcalls) if self.order == Order::Level => Some(level(upcalls)),
+            What::Priority { .. } => Some(PRIORITY),
             _ => None,
         }
     }

@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn lines_that_make_no_sense_are_passed_over() {
-        let text = "# a comment\n\nanna\nanna:x:1\nanna:5:0\nnemo:7:1\nanna:4294967295:9\nanna:1:2:3";
+        let text =
+            "# a comment\n\nanna\nanna:x:1\nanna:5:0\nnemo:7:1\nanna:4294967295:9\nanna:1:2:3";
         let persons = parse(text);
         assert_eq!(persons.of(u32::MAX), 1_000);
         assert_eq!((persons.of(1), persons.of(2), persons.of(3)), (1_000, 1_000, 3));
@@ -139,6 +140,9 @@ mod tests {
     #[test]
     fn of_ranges_that_overlap_the_first_holds() {
         let persons = parse("anna:10:10\n1001:15:10\n1001:20:1");
-        assert_eq!((persons.of(15), persons.of(19), persons.of(20), persons.of(21)), (1_000, 1_000, 1_001, 21));
+        assert_eq!(
+            (persons.of(15), persons.of(19), persons.of(20), persons.of(21)),
+            (1_000, 1_000, 1_001, 21)
+        );
     }
 }

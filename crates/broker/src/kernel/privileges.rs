@@ -9,8 +9,8 @@ use rustix::process::{
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities,
-    set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -82,7 +82,9 @@ pub enum PrivilegeError {
     )]
     NoSysResource,
     /// Nobody is left to run as.
-    #[error("every id from 61184 to 65519 is a user's: make a user {USER} for the broker (useradd -r)")]
+    #[error(
+        "every id from 61184 to 65519 is a user's: make a user {USER} for the broker (useradd -r)"
+    )]
     NoAccount,
     /// No filter of system calls.
     #[error(transparent)]
@@ -106,12 +108,23 @@ pub struct Powers {
 /// Of the calling thread and those it makes: call it while there is only one.
 pub fn drop_all_but_needed(account: Option<Account>) -> Result<Powers, PrivilegeError> {
     let needed = CapabilitySet::SYS_NICE | CapabilitySet::SYS_RESOURCE;
-    if !capabilities(None)?.permitted.contains(CapabilitySet::SYS_NICE) {
-        return Err(PrivilegeError::NoSysNice);
-    }
+    needs_sys_nice()?;
     let kept = keep_only(needed, account)?;
     confine(Role::Broker)?;
     Ok(Powers { may_limit: kept.contains(CapabilitySet::SYS_RESOURCE) && raising_works() })
+}
+
+/// Becomes `account` and keeps CAP_SYS_NICE alone, as [`drop_all_but_needed`].
+pub fn drop_all_but_sys_nice(account: Option<Account>) -> Result<(), PrivilegeError> {
+    needs_sys_nice()?;
+    keep_only(CapabilitySet::SYS_NICE, account)?;
+    Ok(confine(Role::Guard)?)
+}
+
+/// Returns an error if this process has not got CAP_SYS_NICE.
+pub fn needs_sys_nice() -> Result<(), PrivilegeError> {
+    let has = capabilities(None)?.permitted;
+    has.contains(CapabilitySet::SYS_NICE).then_some(()).ok_or(PrivilegeError::NoSysNice)
 }
 
 /// Becomes `account` without any capability, and can never have one again.

@@ -18,6 +18,8 @@ pub enum Role {
     Broker,
     /// It touches what clients made ([`crate::front`]).
     Front,
+    /// It looks at what is used, and takes classes back ([`crate::guard`]).
+    Guard,
 }
 
 /// Why no filter is in force.
@@ -112,6 +114,9 @@ const OLDER: &[i64] = &[];
 /// Clients come in, and the memory of their channels is sealed (fcntl(2)).
 const FRONT: &[i64] = &[libc::SYS_accept4, libc::SYS_connect];
 
+/// Classes of others.
+const GUARD: &[i64] = &[libc::SYS_getpriority, libc::SYS_sched_getattr, libc::SYS_sched_setattr];
+
 /// Threads and limits of others; the ledger; channels.
 const BROKER: &[i64] = &[
     libc::SYS_bind,
@@ -165,17 +170,21 @@ fn program(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     let own = match role {
         Role::Broker => BROKER,
         Role::Front => FRONT,
+        Role::Guard => GUARD,
     };
     let free = COMMON.iter().chain(OLDER).chain(own);
     let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> =
         free.map(|call| (*call, Vec::new())).collect();
-    let (call, first) = match role {
+    let special = match role {
         // To ask who a name is (getpwnam_r(3)), and for nothing that leaves the host.
-        Role::Front => (libc::SYS_socket, &[libc::AF_UNIX][..]),
+        Role::Front => Some((libc::SYS_socket, &[libc::AF_UNIX][..])),
         // The table that it shares with the program in an interface's driver: look up, change, remove.
-        Role::Broker => (libc::SYS_bpf, &[1, 2, 3][..]),
+        Role::Broker => Some((libc::SYS_bpf, &[1, 2, 3][..])),
+        Role::Guard => None,
     };
-    rules.insert(call, first.iter().map(|value| first_is(*value)).collect::<Result<_, _>>()?);
+    if let Some((call, first)) = special {
+        rules.insert(call, first.iter().map(|value| first_is(*value)).collect::<Result<_, _>>()?);
+    }
     let arch = std::env::consts::ARCH.try_into()?;
     let (refused, granted) = (SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow);
     SeccompFilter::new(rules, refused, granted, arch)?.try_into()
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn no_part_starts_programs_signals_others_or_mounts() {
-        for role in [Role::Broker, Role::Front] {
+        for role in [Role::Broker, Role::Front, Role::Guard] {
             let (started, signalled, changed) = confined(role, || {
                 let started = std::process::Command::new("true").spawn();
                 let signalled = kill_process(getpid(), Signal::CONT);
@@ -215,6 +224,17 @@ mod tests {
             assert!(started.is_err(), "{role:?}");
             assert_eq!((signalled, changed), (Err(Errno::PERM), Err(Errno::PERM)), "{role:?}");
         }
+    }
+
+    #[test]
+    fn the_guard_sets_classes_and_opens_no_sockets() {
+        use punctual_linux::sched::{Class, set};
+        let tries = || {
+            let family = |family| socket(family, SocketType::STREAM, None).map(|_| ());
+            let class = set(punctual_linux::thread::current(), Class::Other { nice: 1 });
+            (class.is_ok(), family(AddressFamily::INET), family(AddressFamily::UNIX))
+        };
+        assert_eq!(confined(Role::Guard, tries), (true, Err(Errno::PERM), Err(Errno::PERM)));
     }
 
     #[test]

@@ -62,7 +62,10 @@ impl Means {
         } else {
             leader_with(process, beside, |now| match want.what {
                 What::Reservation(_) => now.policy_name() == "SCHED_DEADLINE",
-                _ => now.class().is_some() && now.class() == self.fixed(want),
+                _ => now.class().is_some_and(|class| {
+                    let fixed = self.level_of(&want.what);
+                    fixed.map(|priority| Class::Fifo { priority }) == Some(class)
+                }),
             })?
         };
         // An error: it ended meanwhile.
@@ -76,7 +79,7 @@ impl Means {
 }
 
 /// The first thread of `process`, if nothing else is granted to it and it stands as `as_given` says.
-fn leader_with(
+pub(crate) fn leader_with(
     process: &Process,
     beside: Beside,
     as_given: impl FnOnce(sched::Scheduling) -> bool,
@@ -94,7 +97,7 @@ pub fn moved_to(record: &Record) -> Option<Left> {
 }
 
 /// Makes `thread` an ordinary one, or nearly: then true.
-pub(super) fn take_class(thread: Tid) -> Result<bool, SchedError> {
+pub(crate) fn take_class(thread: Tid) -> Result<bool, SchedError> {
     let now = sched::get(thread)?;
     match (now.policy_name(), now.class()) {
         ("SCHED_DEADLINE", Some(Class::Deadline { reservation, .. })) => {

@@ -29,6 +29,9 @@ const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels
 const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals");
 const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 
+/// The guards in the table of everything else.
+const GUARDS: &str = "guards";
+
 /// Refusals that are remembered.
 pub const MAX_REFUSALS: u64 = 256;
 
@@ -186,6 +189,26 @@ impl Ledger {
             .collect()
     }
 
+    /// Returns the guards that police, or policed, what is granted.
+    pub fn guards(&self) -> Result<Vec<ProcessId>, LedgerError> {
+        let read = || -> Result<Option<String>, Failure> {
+            let table = self.database.begin_read()?.open_table(META)?;
+            Ok(table.get(GUARDS)?.map(|text| text.value().to_owned()))
+        };
+        let text = read().map_err(|source| self.failed(source))?;
+        // What another version wrote is not ours to end.
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+    }
+
+    /// Says which guards police what is granted.
+    pub fn set_guards(&self, guards: &[ProcessId]) -> Result<(), LedgerError> {
+        let text = serde_json::to_string(guards).unwrap_or_default();
+        self.commit(|write| {
+            write.open_table(META)?.insert(GUARDS, text.as_str())?;
+            Ok(())
+        })
+    }
+
     /// Remembers refusals, and forgets all but the last [`MAX_REFUSALS`].
     pub fn refused(&mut self, refusals: &[RefusedStatus]) -> Result<(), LedgerError> {
         let first = self.next_refusal;
@@ -267,6 +290,7 @@ fn begin(database: &Database, boot: &str) -> Result<Begun, Failure> {
             table.retain(|_, _| false)?;
             channels.retain(|_, _| false)?;
             refusals.retain(|_, _| false)?;
+            meta.remove(GUARDS)?;
             meta.insert("boot", boot)?;
         }
         let last = grants.last().map_or(0, |(id, _)| *id);

@@ -80,3 +80,17 @@ fn the_latest_refusals_are_remembered() {
     assert_eq!(refusals.len() as u64, MAX_REFUSALS);
     assert_eq!(refusals[0], refusal(MAX_REFUSALS + 9));
 }
+
+#[test]
+fn guards_are_remembered_until_the_boot_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let guards = [ProcessId { pid: 7, start: 99 }, ProcessId { pid: 8, start: 100 }];
+    let (ledger, _) = Ledger::open(folder.path()).expect("opens");
+    assert_eq!(ledger.guards().expect("read"), []);
+    ledger.set_guards(&guards).expect("written");
+    drop(ledger);
+    let (ledger, _) = Ledger::open(folder.path()).expect("opens");
+    assert_eq!(ledger.guards().expect("read"), guards);
+    let _of_another_boot = begin(&ledger.database, "another boot").map_err(|_| "").expect("begins");
+    assert_eq!(ledger.guards().expect("read"), []);
+}

@@ -6,12 +6,38 @@ use punctual_linux::clock;
 use punctual_model::Instant;
 use tracing::info;
 
-use super::Server;
+use super::{ServeError, Server};
+use crate::guard;
 use crate::kernel::peer::{Peer, Process};
 use crate::ledger::{LedgerError, Record};
 use crate::want::Want;
 
 impl Server {
+    /// Has this broker's own guard watch everything that was granted before, and then ends the guards
+    /// of brokers before this one: at no moment nothing polices, and none of them takes anything back
+    /// that is adopted afterwards.
+    pub(super) fn relieve_guards(&mut self, records: &[Record]) -> Result<(), ServeError> {
+        let mut guards = self.ledger.guards()?;
+        let ours = self.guard.id();
+        // Whoever comes next ends all of them, also if we end in the middle of this.
+        guards.push(ours);
+        self.ledger.set_guards(&guards)?;
+        for record in records.iter().filter(|record| !record.remnant) {
+            if let Ok(want) = Want::try_from(record.want.clone()) {
+                // Where it runs is decided when it is adopted.
+                self.police(record, &want, None);
+            }
+        }
+        self.guard.sync().map_err(ServeError::NoGuard)?;
+        for id in guards.into_iter().filter(|id| *id != ours) {
+            if !guard::end(id) {
+                let why = format!("the guard {} of a broker before cannot be ended", id.pid);
+                return Err(ServeError::GuardLost { why });
+            }
+        }
+        Ok(self.ledger.set_guards(&[ours])?)
+    }
+
     /// Takes up the grants of a broker before this one.
     pub(super) fn adopt(&mut self, records: Vec<Record>) -> Result<(), LedgerError> {
         let now = clock::now();
@@ -29,6 +55,7 @@ impl Server {
             let (id, pid) = (record.id, record.process.pid);
             if let Err(why) = self.adopt_one(record, now) {
                 info!(%id, pid, why, "grant not adopted");
+                self.guard.order(&guard::Order::Forget(id));
                 // What is left of it keeps its place in the ledger.
                 if !self.remnants.contains_key(&id) {
                     gone.push(id);

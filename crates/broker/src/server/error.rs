@@ -52,6 +52,18 @@ pub enum ServeError {
          again, which goes on where this one was, and report it"
     )]
     CarrierLost,
+    /// The guard cannot be started, or may not do its work.
+    #[error("the guard, which polices what is granted, cannot be started: {0}")]
+    NoGuard(io::Error),
+    /// The guard has ended, or hangs.
+    #[error(
+        "the guard, which polices what is granted, is lost: {why}; start the broker again, which goes \
+         on where this one was"
+    )]
+    GuardLost {
+        /// What is wrong with it.
+        why: String,
+    },
     /// Their threads have no room.
     #[error("what [channels] sets aside of the CPUs (cpu) cannot be promised: {0}")]
     NoRoomForChannels(Denied),

@@ -1,6 +1,6 @@
 //! What holders are told unasked: their use, a host that got tighter, room that came free.
 
-use punctual_linux::thread;
+use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -8,99 +8,100 @@ use super::Server;
 use super::start::{host_of, promised_cpus};
 use crate::books::Books;
 use crate::grant::GrantId;
+use crate::guard::{Breach, HeldBy, News, Order, Watched};
 use crate::kernel::take::remnant;
+use crate::ledger::Record;
 use crate::want::{Kind, Want, What};
 use crate::wire::{Event, Said};
 
-/// Grants that are looked at in one go: bounds what looking costs however many there are.
-const AT_A_GO: usize = 128;
-
-/// The shortest window over which use is judged, and it holds at least four periods.
-const WINDOW: Duration = Duration::from_secs(1);
-
-/// Use beyond the share that is not yet a breach: clocks and windows are not exact.
-const TOLERANCE_PPM: u64 = 50_000;
-
-/// Windows in a row with a breach after which the grant is revoked.
-const PATIENCE: u32 = 3;
-
 impl Server {
-    /// Looks at what the next few grants have used.
-    pub(super) fn look_at_use(&mut self, now: Instant) {
-        let after = self
-            .grants
-            .range((std::ops::Bound::Excluded(self.sampled), std::ops::Bound::Unbounded));
-        let mut ids: Vec<GrantId> = after.take(AT_A_GO).map(|(id, _)| *id).collect();
-        if ids.len() < AT_A_GO {
-            let first = self.grants.range(..=self.sampled).take(AT_A_GO - ids.len());
-            ids.extend(first.map(|(id, _)| *id));
-        }
-        let here = thread::affinity();
-        for id in ids {
-            self.sampled = id;
-            if self.has_moved(id, &here) {
-                self.revoke(
-                    id,
-                    "its thread may run on other CPUs than the one where it was admitted",
-                );
-            } else {
-                self.look_at(id, now);
-            }
-        }
-    }
-
-    /// Whether the thread of some upcalls has left its CPU: anybody may change the CPUs of their
-    /// threads (sched_setaffinity(2)). `here` are the CPUs there are: the kernel moves whatever ran on
-    /// one that goes.
-    fn has_moved(&self, id: GrantId, here: &[usize]) -> bool {
-        let Some(live) = self.grants.get(&id) else { return false };
-        let Some(cpu) = self.kernel_cpu(live.cpu).map(|cpu| cpu as usize) else { return false };
-        let now = thread::affinity_of(live.want.thread);
-        // No CPU: it has ended.
-        here.contains(&cpu) && !now.is_empty() && now != [cpu] && !self.over.contains_key(&id)
-    }
-
-    fn look_at(&mut self, id: GrantId, now: Instant) {
-        let Some(live) = self.grants.get_mut(&id) else { return };
-        let what = &live.want.what;
-        let least = what.shortest_period().map_or(WINDOW, |_| WINDOW.max(longest(&live.want) * 4));
-        let window = match live.meter.look(now, least) {
-            Ok(None) => return,
-            Ok(Some(window)) => window,
-            // The thread has ended, and with it what it was granted; the process may go on.
-            Err(_) => return self.end(id, "its thread has ended"),
+    /// Has the guard watch a grant, or hold it to what it is now. `cpu` of the books is the one that
+    /// the thread of some upcalls must not leave; none while it is being moved. Whether the guard
+    /// was told.
+    pub(super) fn police(&mut self, record: &Record, want: &Want, cpu: Option<u32>) -> bool {
+        let what = &want.what;
+        let held = match (what.kind(), self.means.level_of(what)) {
+            // The kernel holds a reservation to its budget by itself.
+            (Kind::Reservation, _) => HeldBy::Kernel,
+            (_, Some(level)) => HeldBy::Level(level),
+            (_, None) => HeldBy::Ceiling,
         };
-        let (used_ppm, granted_ppm) = (window.ppm(), what.share_ppm());
-        // The kernel holds a reservation to its budget by itself.
-        let by_kernel = what.kind() == Kind::Reservation;
-        let broken = !by_kernel
-            && window.exceeds(granted_ppm + granted_ppm * TOLERANCE_PPM / 1_000_000, what.burst());
-        if broken {
-            live.broken += 1;
-            let times = live.broken;
-            warn!(%id, uid = live.record.uid, used_ppm, granted_ppm, times, "more used than granted");
-            self.tell_holder(id, &Event::Broken { used_ppm, granted_ppm, times });
-            if times >= PATIENCE {
-                self.punish(id, used_ppm, granted_ppm, now);
+        let watched = Watched {
+            grant: record.id,
+            person: self.persons.of(record.uid),
+            process: record.process,
+            thread: want.thread.as_raw(),
+            thread_start: record.thread_start,
+            share_ppm: what.share_ppm(),
+            burst: what.burst().as_nanos(),
+            longest: longest(want).as_nanos(),
+            held,
+            cpu: self.kernel_cpu(cpu),
+        };
+        self.guard.order(&Order::Watch(watched))
+    }
+
+    /// The same of a grant that is in force.
+    pub(super) fn police_live(&mut self, id: GrantId) {
+        let Some(live) = self.grants.get(&id) else { return };
+        let (record, want, cpu) = (live.record.clone(), live.want.clone(), live.cpu);
+        self.police(&record, &want, cpu);
+    }
+
+    /// Hears everything that the guard has to say.
+    pub(super) fn guard_news(&mut self) {
+        while let Some(news) = self.guard.news() {
+            match news {
+                News::Alive { used } => {
+                    for (id, ppm) in used {
+                        if let Some(live) = self.grants.get_mut(&id) {
+                            live.used_ppm = Some(ppm);
+                        }
+                    }
+                }
+                News::Synced(_) => {}
+                News::Near { grant, used_ppm } => {
+                    let granted_ppm = self.granted_to(grant);
+                    self.tell_holder(grant, &Event::NearLimit { used_ppm, granted_ppm });
+                }
+                News::Over { grant, used_ppm, owed, most, within } => {
+                    let granted_ppm = self.granted_to(grant);
+                    warn!(id = %grant, used_ppm, granted_ppm, owed, "more used than granted");
+                    let within_ms = within / 1_000_000;
+                    let (owed_ns, most_ns) = (owed, most);
+                    let event =
+                        Event::Broken { used_ppm, granted_ppm, owed_ns, most_ns, within_ms };
+                    self.tell_holder(grant, &event);
+                }
+                News::Taken { grant, why: Breach::Overuse { used_ppm, owed } } => {
+                    self.punish(grant, used_ppm, owed);
+                }
+                News::Taken { grant, why: Breach::Moved } => self.revoke(
+                    grant,
+                    "its thread may run on other CPUs than the one where it was admitted",
+                ),
+                // With the thread what it was granted has ended; the process may go on.
+                News::Ended { grant } => self.end(grant, "its thread has ended"),
+                News::Unseen { grant } => {
+                    self.revoke(grant, "its use cannot be seen: the guard has no descriptors left");
+                }
             }
-            return;
-        }
-        live.broken = 0;
-        let near = used_ppm * 10 >= granted_ppm * 9;
-        // Told once, until it has been well below.
-        let tell = near && !live.near;
-        live.near = near || (live.near && used_ppm * 10 >= granted_ppm * 8);
-        if tell {
-            self.tell_holder(id, &Event::NearLimit { used_ppm, granted_ppm });
         }
     }
 
-    fn punish(&mut self, id: GrantId, used_ppm: u64, granted_ppm: u64, now: Instant) {
+    fn granted_to(&self, id: GrantId) -> u64 {
+        self.grants.get(&id).map_or(0, |live| live.want.what.share_ppm())
+    }
+
+    fn punish(&mut self, id: GrantId, used_ppm: u64, owed: u64) {
         let Some(live) = self.grants.get(&id) else { return };
         let person = self.persons.of(live.record.uid);
-        self.banned.insert(person, now + self.config.penalty);
-        let why =
-            format!("it used {used_ppm} parts per million of a CPU and was granted {granted_ppm}");
+        self.banned.insert(person, clock::now() + self.config.penalty);
+        let (granted_ppm, owed) = (self.granted_to(id), Duration::from_micros(owed / 1_000));
+        let why = format!(
+            "it used {used_ppm} parts per million of a CPU, was granted {granted_ppm}, and did not \
+             pay back {owed} that it had used ahead"
+        );
         self.revoke(id, &why);
     }
 
@@ -185,6 +186,12 @@ impl Server {
 
     /// Whoever was moved to another CPU in the books is moved by the kernel.
     fn pin_again(&mut self) {
+        let all: Vec<GrantId> = self.grants.keys().copied().collect();
+        for id in &all {
+            let Some(live) = self.grants.get(id) else { continue };
+            let (record, want) = (live.record.clone(), live.want.clone());
+            self.police(&record, &want, None);
+        }
         let mut lost = Vec::new();
         for (id, live) in &self.grants {
             let Some(held) = self.held.get(&live.record.process) else { continue };

@@ -5,16 +5,15 @@ use std::rc::Rc;
 
 use punctual_linux::clock;
 use punctual_model::Instant;
-use rustix::io::Errno;
 use tracing::{info, warn};
 
 use super::Server;
 use crate::books::{Asker, Denied, Order};
 use crate::grant::GrantId;
+use crate::guard;
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::sweep::{Allowed, sweep};
 use crate::kernel::take::Beside;
-use crate::kernel::usage::Meter;
 use crate::ledger::{ProcessId, Record};
 use crate::want::{Kind, Want};
 use crate::wire::Event;
@@ -51,11 +50,8 @@ pub(super) struct Live {
     pub(super) record: Record,
     pub(super) want: Want,
     pub(super) cpu: Option<u32>,
-    pub(super) meter: Meter,
-    /// Whether its holder was told that it nears its limit.
-    pub(super) near: bool,
-    /// Windows in a row with more use than granted.
-    pub(super) broken: u32,
+    /// Of a CPU, in the last window that the guard has told of.
+    pub(super) used_ppm: Option<u64>,
 }
 
 impl Server {
@@ -67,16 +63,16 @@ impl Server {
         want: Want,
         cpu: Option<u32>,
     ) -> rustix::io::Result<()> {
-        let process = record.process;
-        // Nothing is granted that cannot be watched.
-        let meter = Meter::open(process.pid, want.thread, clock::now())
-            .map_err(|why| Errno::from_io_error(&why).unwrap_or(Errno::IO))?;
+        // Nothing is granted that is not watched; from here on also where the thread runs.
+        if !self.police(&record, &want, cpu) {
+            return Err(rustix::io::Errno::PIPE);
+        }
         let held = self.hold_process(peer)?;
         held.grants.insert(record.id);
         held.lonely_since = None;
         self.watched.insert(record.uid);
         self.remember_limits(&record);
-        self.grants.insert(record.id, Live { record, want, cpu, meter, near: false, broken: 0 });
+        self.grants.insert(record.id, Live { record, want, cpu, used_ppm: None });
         Ok(())
     }
 
@@ -203,6 +199,7 @@ impl Server {
     fn forget(&mut self, ids: &[GrantId]) {
         let now = clock::now();
         for id in ids {
+            self.guard.order(&guard::Order::Forget(*id));
             self.books.release(*id, now);
             self.over.remove(id);
             let Some(live) = self.grants.remove(id) else { continue };

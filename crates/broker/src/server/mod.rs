@@ -1,5 +1,5 @@
-//! The broker's one thread: it waits for connections, messages, signals and the ends of processes,
-//! and every now and then looks at what is used.
+//! The broker's one thread: it waits for connections, messages, signals, the ends of processes and
+//! the news of its guard, which looks at what is used.
 //!
 //! - [`Server::open`]: opens ledger and socket, takes up what a broker before it granted, and gives
 //!   up all privilege but two capabilities.
@@ -49,9 +49,10 @@ use crate::books::{Books, Denied};
 use crate::config::Config;
 use crate::front::Front;
 use crate::grant::GrantId;
+use crate::guard::Keeper;
 use crate::kernel::give::Means;
 use crate::kernel::persons::Persons;
-use crate::kernel::privileges::{Account, Powers, drop_all_but_needed};
+use crate::kernel::privileges::{Account, Powers, drop_all_but_needed, needs_sys_nice};
 use crate::kernel::usage::Meter;
 use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
 use crate::pace::Pace;
@@ -72,6 +73,7 @@ enum Source {
     Process(ProcessId),
     Sender,
     Receiver,
+    Guard,
 }
 
 /// A running broker.
@@ -94,6 +96,7 @@ pub struct Server {
     manager: Manager,
     powers: Powers,
     means: Means,
+    guard: Keeper,
     books: Books,
     ledger: Ledger,
     sources: BTreeMap<u64, Source>,
@@ -122,8 +125,6 @@ pub struct Server {
     refused: u64,
     /// Refusals that the ledger has not got yet.
     unwritten: Vec<RefusedStatus>,
-    /// Where the next look at what is used begins.
-    sampled: GrantId,
     next_tick: Instant,
     last_slow: Instant,
     sweep_now: bool,
@@ -171,6 +172,10 @@ impl Server {
         let discard = Discard::prepare(config.channels.as_ref());
         let keeps_awake = config.channels.as_ref().is_some_and(|channels| channels.awake);
         let below = keeps_awake.then(Below::make).flatten();
+        needs_sys_nice()?;
+        let command = (options.part)(Part::Guard);
+        let guard = Keeper::start(command, account, config.sample, config.orphan);
+        let guard = guard.map_err(ServeError::NoGuard)?;
         let powers = drop_all_but_needed(account)?;
         let means = means(&config, powers)?;
         let books = Books::new(host_of(&config, &options, &means), means.order);
@@ -179,7 +184,9 @@ impl Server {
         let input = epoll::EventFlags::IN;
         epoll::add(&epoll, &front, epoll::EventData::new_u64(0), input)?;
         epoll::add(&epoll, &signals.wake, epoll::EventData::new_u64(1), input)?;
-        let sources = BTreeMap::from([(0, Source::Front), (1, Source::Signals)]);
+        epoll::add(&epoll, &guard, epoll::EventData::new_u64(2), input)?;
+        let sources =
+            BTreeMap::from([(0, Source::Front), (1, Source::Signals), (2, Source::Guard)]);
         let mut server = Self {
             options,
             config,
@@ -195,6 +202,7 @@ impl Server {
             manager,
             powers,
             means,
+            guard,
             books,
             ledger,
             next_source: sources.len() as u64,
@@ -215,12 +223,12 @@ impl Server {
             refusals,
             refused: 0,
             unwritten: Vec::new(),
-            sampled: GrantId(0),
             next_tick: clock::now(),
             last_slow: Instant::ZERO,
             sweep_now: true,
         };
         server.start_channels(discard, below, trace)?;
+        server.relieve_guards(&records)?;
         server.adopt(records)?;
         // Nothing is carried yet, so nothing can be late beneath them.
         let _ = server.channels_run_below();
@@ -275,8 +283,8 @@ fn use_is_seen() -> Result<(), ServeError> {
     // The account is written at the end of a stretch on the CPU: end one.
     clock::sleep(Duration::from_millis(1));
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    match Meter::open(pid, thread::current(), clock::now()) {
-        Ok(meter) if !meter.is_blind() => Ok(()),
+    match Meter::open(pid, thread::current()).and_then(|meter| meter.used()) {
+        Ok(used) if !used.is_zero() => Ok(()),
         Ok(_) => Err(ServeError::NoUse { why: "it says that this thread has never run".into() }),
         Err(why) => Err(ServeError::NoUse { why: why.to_string() }),
     }

@@ -10,6 +10,7 @@ use super::Server;
 use super::refusals::shorten;
 use crate::books::Order;
 use crate::grant::{GrantId, Token};
+use crate::guard;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
 use crate::ledger::Record;
@@ -102,6 +103,8 @@ impl Server {
             return Err(Stop::Error(why.to_string()));
         }
         let what = shorten(&want.what);
+        // Before it is in force: should we end in between, the guard knows of it.
+        self.police(&record, &want, None);
         let kept = match self.means.give(&peer.process, peer.uid, &want, started, cpu) {
             Ok(()) => self
                 .hold(peer, record.clone(), want.clone(), cpu)
@@ -110,6 +113,7 @@ impl Server {
         };
         if let Err(stop) = kept {
             // As far as it came.
+            self.guard.order(&guard::Order::Forget(id));
             if let Some(remnant) = self.take_from(&peer.process, &record, &want) {
                 self.remain(remnant);
             } else {
@@ -159,6 +163,8 @@ impl Server {
             self.books = before;
             return Err(Stop::Error(why.to_string()));
         }
+        // On its way from one CPU to another it is on neither.
+        self.police(&old_record, &old_want, None);
         if let Err(why) = self.means.give(&peer.process, peer.uid, &want, record.thread_start, cpu)
         {
             self.books = before;
@@ -167,6 +173,7 @@ impl Server {
             }
             let started = record.thread_start;
             let _ = self.means.give(&peer.process, peer.uid, &old_want, started, old_cpu);
+            self.police(&old_record, &old_want, old_cpu);
             return Err(self.not_given(connection, peer, &want, why));
         }
         let (from, to) = (shorten(&old_want.what), shorten(&want.what));
@@ -174,8 +181,8 @@ impl Server {
         let token = record.token;
         if let Some(live) = self.grants.get_mut(&id) {
             (live.want, live.record, live.cpu) = (want, record, cpu);
-            (live.near, live.broken) = (false, 0);
         }
+        self.police_live(id);
         self.over.remove(&id);
         self.is_back(peer);
         self.tell_of_room();

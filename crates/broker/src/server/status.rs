@@ -49,7 +49,7 @@ impl Server {
                 share_ppm: live.want.what.share_ppm(),
                 budget_ns: job.map(|_| live.want.what.burst().as_nanos()),
                 period_ns: job.map(Duration::as_nanos),
-                used_ppm: live.meter.last_ppm(),
+                used_ppm: live.used_ppm,
                 cpu: self.kernel_cpu(live.cpu),
                 since: live.record.since,
                 connected: !lonely,

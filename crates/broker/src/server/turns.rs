@@ -51,6 +51,10 @@ impl Server {
                 // Between any two messages: no crowd of clients delays it by more than one.
                 self.tick_if_due();
             }
+            if let Some(why) = self.guard.is_lost(clock::now()).map(str::to_owned) {
+                // What is granted stays: the next broker goes on, with another guard.
+                return Err(ServeError::GuardLost { why });
+            }
             if self.has_lost_a_carrier() {
                 // What is granted stays: the next broker, which the service manager starts, goes on.
                 return Err(ServeError::CarrierLost);
@@ -85,6 +89,7 @@ impl Server {
             Some(Source::Signals) if self.signals.reload() => self.reload(),
             Some(Source::Signals) => {}
             Some(Source::Process(id)) => self.process_ended(id),
+            Some(Source::Guard) => self.guard_news(),
             Some(Source::Sender) => self.sender_news(),
             Some(Source::Receiver) => self.receiver_news(),
         }
@@ -92,7 +97,7 @@ impl Server {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.look_at_use(now);
+        self.guard_news();
         self.look_at_remnants();
         self.end_the_lonely(now);
         self.revoke_what_is_over(now);
@@ -137,6 +142,7 @@ impl Server {
                 info!("configuration reloaded");
                 let max_connections = config.max_connections;
                 (self.means, self.config) = (means, config);
+                self.guard.settings(self.config.sample, self.config.orphan);
                 self.tell_front(ToFront::Limit { max_connections }, Vec::new());
                 self.rebuild(clock::now());
             }

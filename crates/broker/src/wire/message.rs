@@ -194,14 +194,18 @@ pub enum Event {
         /// Of a CPU.
         granted_ppm: u64,
     },
-    /// More was used than granted. Repeated, it ends the grant.
+    /// More was used than granted. What is owed must be paid back by using less, or the grant ends.
     Broken {
-        /// Of a CPU.
+        /// Of a CPU, over the last second or less.
         used_ppm: u64,
         /// Of a CPU.
         granted_ppm: u64,
-        /// Windows in a row.
-        times: u32,
+        /// Processor time that was used beyond what may be used ahead.
+        owed_ns: u64,
+        /// Owing more than that ends the grant,
+        most_ns: u64,
+        /// and so does not having paid back by then.
+        within_ms: u64,
     },
     /// The grant was taken away; nothing of it is in force any more.
     Revoked {

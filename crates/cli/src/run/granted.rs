@@ -163,10 +163,14 @@ fn words(event: &Event, reservation: Reservation) -> Option<String> {
             percent(used_ppm),
             percent(granted_ppm)
         ),
-        Event::Broken { used_ppm, granted_ppm, times } => format!(
-            "it used {} of a CPU, and {} is granted (times in a row: {times})",
+        Event::Broken { used_ppm, granted_ppm, owed_ns, most_ns, within_ms } => format!(
+            "it used {} of a CPU, and {} is granted: it owes {}, must rest until that is paid back, \
+             within {}, and loses its grant when it owes {}",
             percent(used_ppm),
-            percent(granted_ppm)
+            percent(granted_ppm),
+            Duration::from_nanos(*owed_ns),
+            Duration::from_millis(*within_ms),
+            Duration::from_nanos(*most_ns),
         ),
         Event::Choose { must_free_ppm, within_ms, offers } => {
             let changes: Vec<&str> =
@@ -217,8 +221,14 @@ mod tests {
                 &["19.0 %", "20.0 % is granted"][..],
             ),
             (
-                Event::Broken { used_ppm: 250_000, granted_ppm: 200_000, times: 2 },
-                &["25.0 %", "in a row: 2"],
+                Event::Broken {
+                    used_ppm: 250_000,
+                    granted_ppm: 200_000,
+                    owed_ns: 3_000_000,
+                    most_ns: 840_000_000,
+                    within_ms: 10_000,
+                },
+                &["25.0 %", "owes 3ms", "within 10s", "840ms"],
             ),
             (
                 Event::Choose {

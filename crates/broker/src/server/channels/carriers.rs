@@ -22,8 +22,8 @@ use tracing::{info, warn};
 use super::traced::Tellers;
 use crate::config::{ChannelsConfig, WireKind};
 
-/// Above the guards of upcalls, which are above all upcalls.
-const PRIORITY: u8 = punctual_runtime::ceiling::GUARD + 1;
+/// Above the guard of what is granted, which is above everything that is granted.
+const PRIORITY: u8 = crate::guard::PRIORITY + 1;
 
 /// What the emulated link keeps in front of it: as little as a driver of one packet.
 const NULL_QUEUE: Duration = Duration::from_micros(100);

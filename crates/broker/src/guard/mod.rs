@@ -1,0 +1,341 @@
+//! The guard: the one place where use is looked at and overuse is acted on.
+//!
+//! It is a process of its own, so that policing does not depend on the broker being awake. It runs at
+//! SCHED_FIFO above everything that the broker grants, keeps CAP_SYS_NICE and nothing else, and holds
+//! nothing of clients but files of /proc and descriptors of processes. At each wake-up it looks at a
+//! bounded number of grants (`watch`), takes the class back itself where the policy says so
+//! ([`punctual_policy::overuse`]), and tells the broker afterwards, which does books, ledger, penalty
+//! and events. It writes no log while it works: a log that nobody reads would stop it.
+//!
+//! Guard and broker watch each other. The guard says at each wake-up that it is alive, and the broker
+//! (`keeper`) ends if it hears nothing. When the broker is gone the guard goes on for a while (the
+//! configuration's `orphan`), so that a successor finds its grants policed; then it takes everything
+//! back that only it polices, and ends. A successor starts a guard of its own, and ends the old one
+//! when the new one watches all grants.
+
+mod keeper;
+mod watch;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::{Rc, Weak};
+
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, thread};
+use punctual_model::{Duration, Instant};
+use punctual_runtime::ceiling;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use tracing::{error, info};
+
+pub(crate) use self::keeper::{Keeper, end};
+use self::watch::Watch;
+use crate::grant::GrantId;
+use crate::kernel::peer::{Process, start_of};
+use crate::kernel::privileges::{self, Account};
+use crate::ledger::ProcessId;
+use crate::parts::{Link, LinkError, MAX_LINK};
+
+/// The SCHED_FIFO priority of the guard: above whatever a client can have, which is up to
+/// [`ceiling::GUARD`] where limits are raised, and below the channels' threads. These are the
+/// broker's own and admitted with a delay of 300 µs, which a wake-up of the guard would use up; a
+/// guard that wakes up a few packets later looks as well as before.
+pub const PRIORITY: u8 = ceiling::GUARD + 1;
+
+/// Grants that are looked at in one wake-up: bounds how long one takes, however many there are.
+pub const AT_A_GO: usize = 128;
+
+/// Orders that are carried out before it is time for a look.
+const ORDERS_AT_A_GO: usize = 256;
+
+/// What the broker tells the guard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// Comes first: as whom to run; none: as it is.
+    Begin { account: Option<Account> },
+    /// How often to wake up, and how long to go on without a broker, in nanoseconds.
+    Settings { sample: u64, orphan: u64 },
+    /// Watch a grant, or hold it to other terms.
+    Watch(Watched),
+    /// A grant is over.
+    Forget(GrantId),
+    /// To be answered when everything before it is done.
+    Sync(u64),
+}
+
+/// A grant as the guard knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Watched {
+    pub(crate) grant: GrantId,
+    /// Whose it is, by the id of that person.
+    pub(crate) person: u32,
+    pub(crate) process: ProcessId,
+    pub(crate) thread: i32,
+    /// When the thread started, as [`ProcessId::start`].
+    pub(crate) thread_start: u64,
+    pub(crate) share_ppm: u64,
+    /// In nanoseconds.
+    pub(crate) burst: u64,
+    /// The longest period in nanoseconds; zero if there is none.
+    pub(crate) longest: u64,
+    pub(crate) held: HeldBy,
+    /// The kernel's number of the CPU that the thread must not leave.
+    pub(crate) cpu: Option<u32>,
+}
+
+/// What holds a thread to its grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum HeldBy {
+    /// The kernel (SCHED_DEADLINE): the guard only observes.
+    Kernel,
+    /// The guard: the thread was put at this SCHED_FIFO priority.
+    Level(u8),
+    /// The guard: the thread may rise by itself.
+    Ceiling,
+}
+
+/// What the guard tells the broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum News {
+    /// It has looked; what some grants used in their last window, in parts per million of a CPU.
+    Alive { used: Vec<(GrantId, u64)> },
+    /// Everything before [`Order::Sync`] is done.
+    Synced(u64),
+    /// Use comes near to the grant.
+    Near { grant: GrantId, used_ppm: u64 },
+    /// More was used than granted.
+    Over { grant: GrantId, used_ppm: u64, owed: u64, most: u64, within: u64 },
+    /// The class was taken back.
+    Taken { grant: GrantId, why: Breach },
+    /// The thread has ended.
+    Ended { grant: GrantId },
+    /// The thread lives, and what it uses cannot be seen: no descriptors are left.
+    Unseen { grant: GrantId },
+}
+
+/// Why a class was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Breach {
+    /// Overuse was not paid back: so much, in nanoseconds beyond what may be used ahead.
+    Overuse { used_ppm: u64, owed: u64 },
+    /// The thread may run on other CPUs than the one where its upcalls were admitted.
+    Moved,
+}
+
+impl News {
+    /// Returns what must be told even if there is no room now, and only in its latest form.
+    fn key(&self) -> Option<(GrantId, u8)> {
+        match self {
+            Self::Alive { .. } | Self::Synced(_) => None,
+            Self::Near { grant, .. } => Some((*grant, 0)),
+            Self::Over { grant, .. } => Some((*grant, 1)),
+            Self::Taken { grant, .. } => Some((*grant, 2)),
+            Self::Ended { grant } | Self::Unseen { grant } => Some((*grant, 3)),
+        }
+    }
+}
+
+/// Polices until the broker is gone and time is up.
+///
+/// # Errors
+/// If this process may not do what a guard has to, or the broker is gone before it says as whom.
+pub(crate) fn run(link: Link) -> Result<(), LinkError> {
+    let mut buffer = vec![0; MAX_LINK];
+    let Some(Order::Begin { account }) = link.receive(&mut buffer)? else {
+        return Err(LinkError::OutOfOrder);
+    };
+    // Not ended together with the broker by the keys of a terminal. An error: it leads its group already.
+    let _ = rustix::process::setsid();
+    privileges::drop_all_but_sys_nice(account)?;
+    if let Err(why) = sched::set_resetting(thread::current(), Class::Fifo { priority: PRIORITY }) {
+        error!(%why, "the guard cannot work here");
+        return Err(LinkError::Failed(Errno::PERM));
+    }
+    rustix::io::ioctl_fionbio(&link, true)?;
+    let taken = Guard::new(link, buffer).run();
+    info!(taken, "the guard ends: no broker is left, and nothing to police");
+    Ok(())
+}
+
+struct Guard {
+    /// None: the broker is gone.
+    link: Option<Link>,
+    sample: Duration,
+    orphan: Duration,
+    orphan_at: Option<Instant>,
+    watched: BTreeMap<GrantId, Watch>,
+    processes: BTreeMap<ProcessId, Weak<Process>>,
+    /// Until when persons would have to rest for what grants owed that have ended.
+    owed: BTreeMap<u32, Instant>,
+    /// Where the next look begins.
+    sampled: GrantId,
+    next: Instant,
+    untold: BTreeMap<(GrantId, u8), News>,
+    answers: VecDeque<u64>,
+    buffer: Vec<u8>,
+}
+
+impl Guard {
+    fn new(link: Link, buffer: Vec<u8>) -> Self {
+        let (watched, processes, owed, untold, answers) = Default::default();
+        Self {
+            link: Some(link),
+            sample: Duration::from_millis(100),
+            orphan: Duration::ZERO,
+            orphan_at: None,
+            watched,
+            processes,
+            owed,
+            sampled: GrantId(0),
+            next: clock::now(),
+            untold,
+            answers,
+            buffer,
+        }
+    }
+
+    /// Returns how many classes it took at its end.
+    fn run(mut self) -> usize {
+        loop {
+            self.wait();
+            self.take_orders();
+            let now = clock::now();
+            if now >= self.next {
+                let used = self.look();
+                self.tell_all();
+                self.tell(News::Alive { used });
+                // After a stop it goes on from now on.
+                self.next = (self.next + self.sample).max(now);
+            }
+            if self.link.is_none() {
+                let since = *self.orphan_at.get_or_insert(now);
+                let polices = self.watched.values().any(Watch::is_policed);
+                if !polices || now.saturating_since(since) >= self.orphan {
+                    return self.watched.values().filter(|watch| watch.take()).count();
+                }
+            }
+        }
+    }
+
+    /// Waits for an order, or until it is time to look.
+    fn wait(&self) {
+        let Some(link) = &self.link else { return clock::sleep_until(self.next) };
+        let left = self.next.saturating_since(clock::now());
+        let mut fds = [PollFd::new(link, PollFlags::IN)];
+        // Whatever the error: there is a look to take.
+        let _ = poll(&mut fds, Some(&clock::timespec(left.as_nanos())));
+    }
+
+    fn take_orders(&mut self) {
+        for _ in 0..ORDERS_AT_A_GO {
+            let Some(link) = &self.link else { return };
+            match link.receive(&mut self.buffer) {
+                Ok(Some(order)) => self.obey(order),
+                Ok(None) => break,
+                // Whatever else is wrong with it: nothing more can come.
+                Err(_) => self.link = None,
+            }
+        }
+        self.tell_all();
+    }
+
+    fn obey(&mut self, order: Order) {
+        let now = clock::now();
+        match order {
+            // Done before anything else.
+            Order::Begin { .. } => {}
+            Order::Settings { sample, orphan } => {
+                self.sample = Duration::from_nanos(sample);
+                self.orphan = Duration::from_nanos(orphan);
+                self.next = self.next.min(now.saturating_add(self.sample));
+            }
+            Order::Watch(watched) => self.watch(watched, now),
+            Order::Forget(grant) => self.forget(grant, now),
+            Order::Sync(number) => self.answers.push_back(number),
+        }
+    }
+
+    fn watch(&mut self, watched: Watched, now: Instant) {
+        let grant = watched.grant;
+        if let Some(watch) = self.watched.get_mut(&grant) {
+            return watch.change(watched);
+        }
+        let owed = self
+            .owed
+            .get(&watched.person)
+            .map_or(Duration::ZERO, |until| until.saturating_since(now));
+        let (id, thread) = (watched.process, watched.thread);
+        let lives = start_of(id.pid, thread) == Some(watched.thread_start);
+        let process = self.processes.get(&id).and_then(Weak::upgrade);
+        let process = process.or_else(|| Process::find(id).map(Rc::new));
+        match process.and_then(|process| Watch::open(watched, process, now, owed)) {
+            Some(watch) => {
+                self.processes.insert(id, Rc::downgrade(watch.process()));
+                self.watched.insert(grant, watch);
+            }
+            None if lives => self.must_tell(News::Unseen { grant }),
+            None => self.must_tell(News::Ended { grant }),
+        }
+    }
+
+    fn forget(&mut self, grant: GrantId, now: Instant) {
+        self.untold.retain(|(of, _), _| *of != grant);
+        let Some(mut watch) = self.watched.remove(&grant) else { return };
+        self.owed.retain(|_, until| *until > now);
+        let rest = watch.rest_owed(now);
+        if !rest.is_zero() {
+            let until = self.owed.entry(watch.person()).or_insert(now);
+            *until = (*until).max(now.saturating_add(rest));
+        }
+        let id = watch.process().id;
+        drop(watch);
+        if self.processes.get(&id).is_some_and(|process| process.strong_count() == 0) {
+            self.processes.remove(&id);
+        }
+    }
+
+    /// Looks at the next few grants; what some of them used in the window that ended.
+    fn look(&mut self) -> Vec<(GrantId, u64)> {
+        let after = (std::ops::Bound::Excluded(self.sampled), std::ops::Bound::Unbounded);
+        let mut grants: Vec<GrantId> =
+            self.watched.range(after).take(AT_A_GO).map(|(grant, _)| *grant).collect();
+        let first = self.watched.range(..=self.sampled).take(AT_A_GO - grants.len());
+        grants.extend(first.map(|(grant, _)| *grant));
+        let here = thread::affinity();
+        let mut used = Vec::new();
+        for grant in grants {
+            self.sampled = grant;
+            let Some(watch) = self.watched.get_mut(&grant) else { continue };
+            let looked = watch.look(clock::now(), &here);
+            used.extend(looked.used_ppm.map(|ppm| (grant, ppm)));
+            looked.news.into_iter().for_each(|news| self.must_tell(news));
+        }
+        used
+    }
+
+    fn must_tell(&mut self, news: News) {
+        if let Some(key) = news.key() {
+            self.untold.insert(key, news);
+        }
+    }
+
+    /// Tells what is to be told, as far as there is room; the rest at the next occasion.
+    fn tell_all(&mut self) {
+        while let Some((key, news)) = self.untold.pop_first() {
+            if !self.tell(news.clone()) {
+                self.untold.insert(key, news);
+                return;
+            }
+        }
+        while let Some(number) = self.answers.pop_front() {
+            if !self.tell(News::Synced(number)) {
+                return self.answers.push_front(number);
+            }
+        }
+    }
+
+    /// Whether it was told. A broker that is gone is noticed when its orders are read.
+    fn tell(&self, news: News) -> bool {
+        self.link.as_ref().is_some_and(|link| link.send(&news).is_ok())
+    }
+}
