@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use punctual_broker::client::Broker;
+use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_broker::want::{Want, What};
 use punctual_linux::process::die_with_parent;
@@ -36,6 +37,7 @@ fn main() {
     let role = env::var(ROLE).unwrap_or_default();
     match role.split_once(' ') {
         Some(("broker", folder)) => serve(Path::new(folder)),
+        Some(("part", name)) => Part::of_name(name).expect("a part").run().expect("runs"),
         Some(("holder", folder)) => hold(&Path::new(folder).join("socket")),
         _ => measure(),
     }
@@ -48,6 +50,11 @@ fn serve(folder: &Path) {
         socket: folder.join("socket"),
         state: folder.join("state"),
         measured: None,
+        part: |part| {
+            let mut command = Command::new("/proc/self/exe");
+            command.env(ROLE, format!("part {}", part.name()));
+            command
+        },
     };
     Server::open(options).expect("opens").run().expect("runs");
 }

@@ -36,6 +36,11 @@ impl Part {
     /// All parts with their names on the command line.
     pub const NAMES: [(&'static str, Self); 2] = [("front", Self::Front), ("guard", Self::Guard)];
 
+    /// Returns the part of this name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, part)| part)
+    }
+
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -74,8 +74,7 @@ pub(crate) struct Args {
 }
 
 fn part_of_name(name: &str) -> Result<Part, String> {
-    let found = Part::NAMES.into_iter().find(|(known, _)| *known == name);
-    found.map(|(_, part)| part).ok_or_else(|| "no part of a broker has this name".into())
+    Part::of_name(name).ok_or_else(|| "no part of a broker has this name".into())
 }
 
 /// This program again, as a part of the broker, with the same logs.

@@ -73,8 +73,7 @@ fn other_process() {
         }
         Some(("part", name)) => {
             punctual_broker::log::start(false);
-            let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
-            part.expect("a part").1.run().expect("runs");
+            Part::of_name(name).expect("a part").run().expect("runs");
         }
         Some(("client", socket)) => crate::client::obey(socket.into()),
         _ => panic!("{role}"),

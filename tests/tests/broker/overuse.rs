@@ -157,6 +157,23 @@ fn a_broker_without_its_guard_ends_and_its_successor_goes_on() {
     client_is_policed(&mut fifo);
 }
 
+#[test]
+fn a_guard_that_hangs_is_as_good_as_none() {
+    let Some(_alone) = alone() else { return };
+    let mut broker = Broker::start(&patient());
+    let mut client = broker.client();
+    client.granted("upcalls 20000 2 1 500");
+    let guard = broker.guard();
+    pidfd_send_signal(&guard, Signal::STOP).expect("it lives");
+    assert!(!broker.ends().success());
+    assert!(broker.log().contains("has said nothing for"), "{}", broker.log());
+    assert!(!guard.has_ended());
+    broker.restart();
+    assert!(guard.has_ended(), "by its successor's broker");
+    assert_eq!(client.ask("resume"), "resumed");
+    client_is_policed(&mut client);
+}
+
 /// Until it is an ordinary thread.
 fn client_is_policed(client: &mut Client) {
     eventually("it is an ordinary thread", || {

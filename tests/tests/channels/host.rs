@@ -66,8 +66,7 @@ fn other_process() {
         }
         Some(("part", name)) => {
             punctual_broker::log::start(false);
-            let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
-            part.expect("a part").1.run().expect("runs");
+            Part::of_name(name).expect("a part").run().expect("runs");
         }
         Some(("client", rest)) => crate::deaths::publish_and_wait(rest),
         _ => panic!("{role}"),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use punctual_broker::client::Broker as Connection;
+use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_linux::process::die_with_parent;
 use punctual_linux::{clock, sched};
@@ -13,6 +14,8 @@ use punctual_model::Duration;
 use tempfile::TempDir;
 
 const FOLDER: &str = "PUNCTUAL_TEST_BROKER";
+
+const PART: &str = "PUNCTUAL_TEST_PART";
 
 const CONFIG: &str = "
     [channels]
@@ -79,9 +82,16 @@ impl Broker {
     }
 }
 
-fn spawn(folder: &Path) -> Child {
+/// This program, in which one test does what the environment says.
+fn again() -> Command {
     let mut command = Command::new(env::current_exe().expect("the test has a path"));
-    command.args(["--exact", "broker::serves", "--nocapture"]).env(FOLDER, folder);
+    command.args(["--exact", "broker::serves", "--nocapture"]);
+    command
+}
+
+fn spawn(folder: &Path) -> Child {
+    let mut command = again();
+    command.env(FOLDER, folder);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     die_with_parent(&mut command);
     command.spawn().expect("this program")
@@ -97,6 +107,9 @@ impl Drop for Broker {
 /// Not a test by itself.
 #[test]
 fn serves() {
+    if let Ok(name) = env::var(PART) {
+        return Part::of_name(&name).expect("a part").run().expect("runs");
+    }
     let Some(folder) = env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
     let options = Options {
@@ -105,6 +118,11 @@ fn serves() {
         socket: folder.join("socket"),
         state: folder.join("state"),
         measured: None,
+        part: |part| {
+            let mut command = again();
+            command.env(PART, part.name());
+            command
+        },
     };
     Server::open(options).expect("opens").run().expect("runs");
 }

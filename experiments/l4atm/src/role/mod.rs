@@ -24,6 +24,8 @@ pub(crate) use writer::{Pattern, Writer, Wrote};
 pub(crate) enum Role {
     /// Carries channels until it is killed.
     Server { folder: PathBuf },
+    /// A part of the server.
+    Part { name: String },
     /// Spins until it is killed.
     Hog,
     /// Starts and awaits programs until it is killed, as a build does.
@@ -41,6 +43,7 @@ pub(crate) enum Role {
 pub(crate) fn play(role: &str) -> Result<(), Error> {
     match serde_json::from_str(role)? {
         Role::Server { folder } => server::serve(&folder),
+        Role::Part { name } => server::be_part(&name),
         Role::Hog => load::spin(),
         Role::Forks => load::fork(),
         Role::Work { rounds } => report(&load::work(rounds)),

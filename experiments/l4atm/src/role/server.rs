@@ -1,7 +1,9 @@
 //! The channel server, as `punctual serve` runs it.
 
 use std::path::Path;
+use std::process::Command;
 
+use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -17,6 +19,20 @@ pub(super) fn serve(folder: &Path) -> Result<(), Error> {
         socket: folder.join("socket"),
         state: folder.join("state"),
         measured: None,
+        part: again,
     })?;
     Ok(server.run()?)
+}
+
+/// This program again, as a part of the server.
+fn again(part: Part) -> Command {
+    let role = super::Role::Part { name: part.name().into() };
+    let mut command = Command::new("/proc/self/exe");
+    // Cannot fail: a name is text.
+    command.arg("role").arg(serde_json::to_string(&role).unwrap_or_default());
+    command
+}
+
+pub(super) fn be_part(name: &str) -> Result<(), Error> {
+    Ok(Part::of_name(name).ok_or("no part of a server has this name")?.run()?)
 }
