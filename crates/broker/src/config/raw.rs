@@ -46,6 +46,7 @@ pub(super) struct RawBroker {
 pub(super) struct RawQuota {
     pub(super) share: Option<Spanned<String>>,
     pub(super) link: Option<Spanned<String>>,
+    pub(super) queue_memory: Option<Spanned<String>>,
     pub(super) max_grants: Option<Spanned<i64>>,
     pub(super) shortest_period: Option<Spanned<String>>,
     pub(super) allow: Option<Vec<Spanned<String>>>,
@@ -60,6 +61,7 @@ pub(super) struct RawUser {
     pub(super) uid: Option<Spanned<i64>>,
     share: Option<Spanned<String>>,
     link: Option<Spanned<String>>,
+    queue_memory: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -73,6 +75,7 @@ pub(super) struct RawGroup {
     pub(super) together: Option<Spanned<String>>,
     share: Option<Spanned<String>>,
     link: Option<Spanned<String>>,
+    queue_memory: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -80,14 +83,14 @@ pub(super) struct RawGroup {
 
 impl RawUser {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, link, max_grants, shortest_period, allow }
+        let Self { share, link, queue_memory, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, link, queue_memory, max_grants, shortest_period, allow }
     }
 }
 
 impl RawGroup {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, link, max_grants, shortest_period, allow }
+        let Self { share, link, queue_memory, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, link, queue_memory, max_grants, shortest_period, allow }
     }
 }

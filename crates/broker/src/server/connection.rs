@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use punctual_channel::rings::Passed;
 use punctual_linux::clock;
 use punctual_model::Instant;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -34,7 +33,7 @@ pub(super) struct Connection {
     pub(super) peer: Rc<Peer>,
     source: u64,
     greeted: bool,
-    out: VecDeque<Vec<u8>>,
+    out: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     /// When a request of it was last refused for want of room.
     pub(super) refused: Option<Instant>,
 }
@@ -115,8 +114,8 @@ impl Server {
         // One message, then the others have their turn: the next wait says that there is more.
         match connection.socket.peek(&mut buffer) {
             Ok(Received::Message(length)) => match parse_ask(&buffer[..length]) {
-                Ok(envelope) => match self.take(id, &envelope.ask, &mut buffer) {
-                    Ok(files) => self.said(id, envelope, files),
+                Ok(envelope) => match self.take(id, &mut buffer) {
+                    Ok(()) => self.said(id, envelope),
                     Err(why) => self.give_up(id, envelope.id, &why.to_string()),
                 },
                 Err(why) => self.not_understood(id, &format!("not understood: {}", shorten(&why))),
@@ -137,27 +136,14 @@ impl Server {
         self.give_up(id, 0, why);
     }
 
-    /// Takes the message that was looked at, with the files that belong to it. Files that come with
-    /// any other are not even received: the kernel drops them.
-    fn take(
-        &mut self,
-        id: u64,
-        ask: &Ask,
-        buffer: &mut [u8],
-    ) -> Result<Vec<OwnedFd>, ReceiveError> {
-        let Some(connection) = self.connections.get(&id) else { return Ok(Vec::new()) };
-        if let Ask::AttachChannel { grant } = ask
-            && connection.greeted
-            && let Some(channels) = &self.channels
-            && channels.waits_for_its_queue(*grant, &connection.peer)
-        {
-            return Ok(connection.socket.receive_with(buffer, Passed::COUNT)?.1);
-        }
+    /// Takes the message that was looked at. Files that come with it are not received: the kernel drops them.
+    fn take(&mut self, id: u64, buffer: &mut [u8]) -> Result<(), ReceiveError> {
+        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
         connection.socket.receive(buffer, false)?;
-        Ok(Vec::new())
+        Ok(())
     }
 
-    fn said(&mut self, id: u64, envelope: Envelope, files: Vec<OwnedFd>) {
+    fn said(&mut self, id: u64, envelope: Envelope) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         match &envelope.ask {
             Ask::Hello { version: VERSION } => connection.greeted = true,
@@ -175,8 +161,9 @@ impl Server {
             _ => {}
         }
         let peer = Rc::clone(&connection.peer);
-        let answer = self.answer(id, &peer, envelope.ask, files);
-        self.say(id, &Said::Answer { id: envelope.id, answer });
+        let mut files = Vec::new();
+        let answer = self.answer(id, &peer, envelope.ask, &mut files);
+        self.say_with(id, &Said::Answer { id: envelope.id, answer }, files);
     }
 
     /// Says why, and closes.
@@ -194,12 +181,17 @@ impl Server {
     }
 
     pub(super) fn say(&mut self, id: u64, said: &Said) {
+        self.say_with(id, said, Vec::new());
+    }
+
+    /// The same with open files.
+    fn say_with(&mut self, id: u64, said: &Said, files: Vec<OwnedFd>) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(bytes) = to_bytes(said) else {
             return self.close(id);
         };
         if connection.out.is_empty() {
-            match connection.socket.send(&bytes) {
+            match connection.socket.send_whole(&bytes, &files) {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(_) => return self.close(id),
@@ -209,7 +201,7 @@ impl Server {
             info!(uid = connection.peer.uid, "client does not read: cut off");
             return self.close(id);
         }
-        connection.out.push_back(bytes);
+        connection.out.push_back((bytes, files));
         self.want(id, EventFlags::OUT);
     }
 
@@ -244,10 +236,10 @@ impl Server {
 
     fn flush(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id) {
-            let Some(bytes) = connection.out.front() else {
+            let Some((bytes, files)) = connection.out.front() else {
                 return self.want(id, EventFlags::IN);
             };
-            match connection.socket.send(bytes) {
+            match connection.socket.send_whole(bytes, files) {
                 Ok(true) => _ = connection.out.pop_front(),
                 Ok(false) => return,
                 Err(_) => self.close(id),

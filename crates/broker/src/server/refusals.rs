@@ -58,14 +58,15 @@ impl Server {
         })
     }
 
-    /// Whether a user may try to attach a queue. Each try counts, until it has succeeded.
+    /// Whether a user may have a queue made. Each try counts, until it has succeeded.
     pub(super) fn may_attach(&mut self, peer: &Peer) -> Result<(), Stop> {
         if peer.uid == 0 {
             return Ok(());
         }
         self.attached_in_vain.ask(peer.uid, clock::now()).map_err(|wait| {
-            let why =
-                format!("this user has attached too much that is no queue; ask again in {wait}");
+            let why = format!(
+                "this user has had too many queues made and not attached; ask again in {wait}"
+            );
             Stop::Error(why)
         })
     }

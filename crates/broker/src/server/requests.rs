@@ -26,13 +26,13 @@ pub(super) enum Stop {
 }
 
 impl Server {
-    /// `files` are what came with a queue to attach.
+    /// `files` takes what goes with the answer.
     pub(super) fn answer(
         &mut self,
         connection: u64,
         peer: &Rc<Peer>,
         ask: Ask,
-        files: Vec<OwnedFd>,
+        files: &mut Vec<OwnedFd>,
     ) -> Answer {
         let outcome = match ask {
             Ask::Hello { .. } => Ok(Answer::Welcome {
@@ -51,7 +51,8 @@ impl Server {
             Ask::OpenChannel { channel } => {
                 self.at_its_pace(peer).and_then(|()| self.open_channel(peer, channel))
             }
-            Ask::AttachChannel { grant } => self.attach_channel(peer, grant, files),
+            Ask::AttachChannel { grant, first } => self.attach_channel(peer, grant, first, files),
+            Ask::MappedChannel { grant } => self.mapped_channel(peer, grant),
             Ask::ChangeChannel { grant, channel } => {
                 self.at_its_pace(peer).and_then(|()| self.change_channel(peer, grant, channel))
             }

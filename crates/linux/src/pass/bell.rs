@@ -1,6 +1,6 @@
 //! What a process rings to wake another.
 
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use punctual_model::time::Instant;
 use rustix::event::{PollFd, PollFlags};
@@ -15,12 +15,15 @@ const SILENCED: usize = 64;
 
 /// One end of a pair of bells: to ring is to be heard at the other end.
 ///
-/// A pair of connected Unix sockets, and a byte for each ring. An eventfd(2) would do among friends;
-/// but it is one open file in two hands. Whoever has the other hand can make it wait (fcntl(2),
-/// F_SETFL) and fill or empty it, so that ringing or silencing it never returns; and nobody hears it
-/// when the other side dies between publishing something and ringing for it. Each end of a pair of
-/// sockets has its own flags and is told of the death of the other; and no call here waits, whatever
-/// the flags, but [`Self::wait`].
+/// A pair of connected Unix sockets, and a byte for each ring. Each end has its own flags and is told of
+/// the death of the other, also if that dies between publishing something and ringing for it; and no call
+/// here waits by itself, whatever the flags, but [`Self::wait`].
+///
+/// Between processes that do not trust each other the one that is depended on makes the pair, and rings
+/// its end from a thread on which nobody else depends: the other side can make a ring take long, by what
+/// waits for it (epoll(7)) and by signals that it has asked for (fcntl(2), F_SETOWN). It never receives
+/// from its end, because a byte may come with an open file, and to close that may take as long as whoever
+/// sent it likes. In the other direction there is the [`Doorbell`](super::Doorbell).
 ///
 /// A peer can ring as often as it likes: each time costs one wake-up, silenced 64 at a time.
 #[derive(Debug)]
@@ -75,23 +78,6 @@ impl Bell {
         } else {
             Err(PassError::Failed(Errno::NOTSOCK))
         }
-    }
-
-    /// An end that a stranger made. What waits in it, and what the other end sends from here on, can be no
-    /// files: to take back a ring that came with one would close that, and closing may take as long as the
-    /// file system or the peer of a stranger likes (SO_PASSRIGHTS, unix(7), from Linux 6.16 on). Whether
-    /// the kernel could be told so; before that version the danger stands.
-    ///
-    /// # Errors
-    /// If it is no stream socket of the Unix domain, or something was rung before.
-    pub fn of_stranger(socket: OwnedFd) -> Result<(Self, bool), PassError> {
-        let bell = Self::of(socket)?;
-        let refuses = refuse_files(bell.as_fd());
-        // After that: what came before it may be a file.
-        if rustix::io::ioctl_fionread(&bell.socket)? > 0 {
-            return Err(PassError::Failed(Errno::BUSY));
-        }
-        Ok((bell, refuses))
     }
 
     /// Wakes the other end. Does not wait: if it has not heard many rings, it will hear them.
@@ -159,25 +145,6 @@ impl Bell {
             };
         }
     }
-}
-
-/// Whether this end refuses files from here on.
-#[allow(unsafe_code)]
-fn refuse_files(socket: BorrowedFd<'_>) -> bool {
-    /// Not in libc yet (asm-generic/socket.h).
-    const SO_PASSRIGHTS: i32 = 83;
-    let off: i32 = 0;
-    // SAFETY: the option's value is an `int`, which is read and not kept.
-    let outcome = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PASSRIGHTS,
-            (&raw const off).cast(),
-            size_of::<i32>() as libc::socklen_t,
-        )
-    };
-    outcome == 0
 }
 
 /// To poll, beside others: readable when it was rung.
