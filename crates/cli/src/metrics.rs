@@ -4,14 +4,13 @@
 //! - `address`, `http`: where and how it is asked for. `format`: in which of two formats.
 //! - `source`: where the numbers come from. `tasks`: what watched threads did.
 //! - `page`: the numbers as text.
-//! - `child`, `privileges`: the process beside a broker, and what it gives up.
+//! - `child`: the process beside a broker.
 
 pub(crate) mod address;
 pub(crate) mod child;
 mod format;
 mod http;
 mod page;
-mod privileges;
 mod source;
 mod tasks;
 
@@ -21,6 +20,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual_broker::SOCKET;
+use punctual_broker::kernel::privileges::{self, Account};
+use rustix::thread::CapabilitySet;
 
 use self::address::Address;
 use self::source::Source;
@@ -69,7 +70,12 @@ pub(crate) fn main(args: &Args) -> Outcome {
             Failure::cannot_here(format!("{address}: cannot listen: {why}; choose another address"))
         })?,
     };
-    privileges::drop_all_but_watching().map_err(|why| failed(why.into()))?;
+    // By these jobs are watched. Beside a broker it is the same user.
+    let needed = CapabilitySet::BPF | CapabilitySet::PERFMON;
+    let account = if args.of_parent { Account::choose() } else { Ok(None) };
+    account
+        .and_then(|account| privileges::keep_only(needed, account))
+        .map_err(|why| failed(std::io::Error::other(why)))?;
     let observed = Observed::start();
     let parent = rustix::process::getppid().filter(|_| args.of_parent);
     let parent = parent.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok());

@@ -9,6 +9,7 @@ mod common;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -178,7 +179,7 @@ fn it_serves_until_it_is_told_to_end() {
     assert!(said.contains("another broker"), "{said}");
 
     assert_eq!(serving.terminate(), Some(0));
-    assert!(!socket.exists());
+    // Its name may stay where only root can remove it; nobody listens there.
     assert_eq!(serving.status(&[]).status.code(), Some(3));
 }
 
@@ -242,6 +243,10 @@ fn a_service_manager_is_told_how_it_is() {
     let manager = folder();
     let path = manager.path().join("notify");
     let heard = UnixDatagram::bind(&path).expect("ours");
+    // As a service manager's own: a broker that root starts is another user by then.
+    for (of, mode) in [(manager.path(), 0o755), (&*path, 0o666)] {
+        fs::set_permissions(of, fs::Permissions::from_mode(mode)).expect("ours");
+    }
     heard.set_read_timeout(Some(Duration::from_millis(50))).expect("not zero");
     let hear = |what: &str| {
         eventually(what, || {

@@ -1,5 +1,8 @@
 //! What each part of the broker needs, and getting rid of everything else (capabilities(7)).
 
+use std::io;
+use std::path::Path;
+
 use nix::unistd::{Uid as NixUid, User};
 use punctual_runtime::ceiling::GUARD;
 use rustix::io::Errno;
@@ -49,6 +52,14 @@ impl Account {
         let free = |id: &u32| matches!(User::from_uid(NixUid::from_raw(*id)), Ok(None));
         let id = DYNAMIC.into_iter().find(free).ok_or(PrivilegeError::NoAccount)?;
         Ok(Some(Self { uid: id, gid: id }))
+    }
+
+    /// Gives a file to this user.
+    ///
+    /// # Errors
+    /// Those of chown(2).
+    pub fn owns(self, path: &Path) -> io::Result<()> {
+        std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
     }
 
     /// Makes the calling thread run as this user, with the capabilities that it has; no others can be
@@ -135,8 +146,14 @@ pub fn give_up_all(account: Option<Account>) -> Result<(), PrivilegeError> {
     Ok(confine(Role::Front)?)
 }
 
-/// Returns what is left.
-fn keep_only(
+/// Becomes `account`, gives up all capabilities but those needed for good, and forbids itself to gain any
+/// by execve(2). Returns what is left.
+///
+/// Of the calling thread and those it makes: call it while there is only one.
+///
+/// # Errors
+/// If the kernel refuses to take something away.
+pub fn keep_only(
     needed: CapabilitySet,
     account: Option<Account>,
 ) -> Result<CapabilitySet, PrivilegeError> {

@@ -150,20 +150,24 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let config = read_config(&options)?;
         use_is_seen()?;
+        let account = Account::choose()?;
         let manager = Manager::new();
         let listener = match manager.socket() {
             Some(fd) => Listener::from_fd(fd?)?,
             None => {
                 let failed = |source| ServeError::Listen { path: options.socket.clone(), source };
-                if let Some(folder) = options.socket.parent() {
+                if let Some(folder) = options.socket.parent().filter(|folder| !folder.exists()) {
                     fs::create_dir_all(folder).map_err(failed)?;
+                    // So that it can remove its socket at its end.
+                    if let Some(account) = account {
+                        account.owns(folder).map_err(failed)?;
+                    }
                 }
                 Listener::bind(&options.socket).map_err(failed)?
             }
         };
         let (ledger, records) = Ledger::open(&options.state)?;
         let refusals = ledger.refusals()?.into();
-        let account = Account::choose()?;
         let (process, link) =
             Part::Front.spawn((options.part)(Part::Front)).map_err(ServeError::NoFront)?;
         let (socket, name) = listener.into_parts();
