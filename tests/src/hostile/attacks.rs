@@ -1,25 +1,23 @@
 //! Attacks that are written by hand: in the attacker's process, a line of text each.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Time;
 
 use punctual_linux::clock;
-use punctual_linux::memfd::{Others, Writable};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::{Duration, Service};
 use rustix::fs::FallocateFlags;
-use rustix::net::sockopt::socket_type;
-use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::{Value, json};
 
 use super::calls::{run_only_when_idle, take_files_again};
 use super::files::Lingering;
 use super::person::say;
+use super::queue::Queue;
 use super::raw::Raw;
 
 /// How long the last close of a file takes that an attacker hands over.
@@ -30,23 +28,14 @@ struct Attacker {
     /// What has to stay open for the attack to last.
     kept: Vec<OwnedFd>,
     connections: Vec<Raw>,
-    channels: Vec<Channel>,
+    channels: Vec<Queue>,
     busy: Arc<AtomicBool>,
-}
-
-/// What an attacker still holds of one of its channels.
-struct Channel {
-    slots: u64,
-    /// Frames, page, and its end of the bell; where they are its own the server's end as well.
-    files: Vec<OwnedFd>,
-    frames: Writable,
 }
 
 /// In the attacker's process.
 pub(super) fn obey(socket: &Path) {
     let busy = Arc::new(AtomicBool::new(true));
-    let most = Rlimit { current: Some(900_000), maximum: Some(1_000_000) };
-    let _ = setrlimit(Resource::Rttime, most);
+    super::raw::may_be_real_time();
     let (kept, connections, channels) = Default::default();
     let mut attacker = Attacker { socket: socket.into(), kept, connections, channels, busy };
     say("ready");
@@ -163,43 +152,21 @@ impl Attacker {
         Ok(answer.map_or_else(|| "nothing".into(), |answer| answer.to_string()))
     }
 
-    /// Asks for a channel and opens it, with memory and a bell of its own or with the broker's, as the
-    /// broker will have it. Every descriptor that this end ever had is kept, and so is a mapping of the
-    /// frames.
+    /// Asks for a channel and opens it; returns what the broker says.
     fn open_channel(&mut self, slots: u64, bytes: u64) -> Outcome {
         let mut raw = Raw::greeted(&self.socket)?;
         let id = open(&mut raw, slots, bytes)?;
-        let attach = json!({"attach_channel": {"grant": id, "first": true}});
-        let mut answer = raw.ask(&attach, &[]);
-        let mut files = raw.take_files();
-        let length = length_of(slots, bytes)?;
-        let frames = if let [frames, ..] = files.as_slice() {
-            let frames = writable(frames, length)?;
-            fill_in(&frames, slots, bytes);
-            answer = raw.ask(&json!({"mapped_channel": {"grant": id}}), &[]).or(answer);
-            frames
-        } else {
-            // A broker that wants them from its clients closes the connection for a field that it does not
-            // know. The channel is the process's.
-            raw = Raw::greeted(&self.socket)?;
-            files = own_queue(length)?;
-            let frames = writable(&files[0], length)?;
-            fill_in(&frames, slots, bytes);
-            let own: Vec<BorrowedFd<'_>> = files.iter().take(3).map(|one| one.as_fd()).collect();
-            answer = raw.ask(&json!({"attach_channel": {"grant": id}}), &own);
-            frames
-        };
-        self.channels.push(Channel { slots, files, frames });
+        let (queue, answer) = Queue::attach(&self.socket, &mut raw, id, slots, bytes)?;
+        self.channels.push(queue);
         self.connections.push(raw);
-        Ok(answer.map_or_else(|| "nothing".into(), |answer| answer.to_string()))
+        Ok(answer.to_string())
     }
 
     /// Rings with files whose last close lingers over every socket that it has of a channel, and goes on
     /// ringing until the server takes the rings out.
     fn ring_with_slow_files(&mut self) -> Outcome {
         let mut sent = 0;
-        let files = || self.channels.iter().flat_map(|channel| &channel.files);
-        let bells = || files().filter(|file| socket_type(file).is_ok());
+        let bells = || self.channels.iter().flat_map(Queue::bells);
         bells().for_each(|bell| _ = take_files_again(bell));
         for bell in bells() {
             let (file, peer) = Lingering::new(LINGER)?.into_parts();
@@ -219,10 +186,9 @@ impl Attacker {
     fn punch(&mut self, hogs: u64) -> Outcome {
         let channels = std::mem::take(&mut self.channels);
         let started = channels.len();
-        for Channel { slots, mut files, frames } in channels {
-            let messages = 4_096 + (16 * slots).next_multiple_of(4_096);
-            let length = rustix::fs::fstat(&files[0])?.st_size as u64 - messages;
-            let (page, memory) = (files.remove(1), files.remove(0));
+        for queue in channels {
+            let (memory, messages) = (queue.files[0].try_clone()?, queue.messages());
+            let length = rustix::fs::fstat(&memory)?.st_size as u64 - messages;
             let busy = Arc::clone(&self.busy);
             std::thread::spawn(move || {
                 run_only_when_idle();
@@ -236,13 +202,8 @@ impl Attacker {
             let busy = Arc::clone(&self.busy);
             std::thread::spawn(move || {
                 while busy.load(Ordering::Acquire) {
-                    let mut released = [0; 8];
-                    let _ = rustix::io::pread(&page, &mut released, 0);
-                    let published = u64::from_ne_bytes(released) + slots / 2;
-                    frames.words()[PUSHED].store(published, Ordering::Release);
-                    for bell in &files {
-                        let _ = super::raw::send(bell, &[1], &[]);
-                    }
+                    queue.publish();
+                    queue.bells().for_each(|bell| _ = super::raw::send(bell, &[1], &[]));
                     clock::sleep(Duration::from_millis(100));
                 }
             });
@@ -307,41 +268,4 @@ fn open(raw: &mut Raw, slots: u64, bytes: u64) -> std::io::Result<u64> {
     let answer = raw.ask(&json!({"open_channel": {"channel": channel}}), &[]);
     let id = answer.as_ref().and_then(|answer| answer.pointer("/opened/grant")?.as_u64());
     id.ok_or_else(|| std::io::Error::other(format!("{answer:?}")))
-}
-
-/// The word of the frames that counts published messages, and that with which descriptors begin
-/// (`punctual_ring::frames`).
-const PUSHED: usize = 8;
-const DESCRIPTORS: usize = 512;
-
-/// Makes every slot a message of the longest size.
-fn fill_in(frames: &Writable, slots: u64, bytes: u64) {
-    let words = frames.words();
-    let first = [u64::from_le_bytes(*b"frames 1"), slots, bytes];
-    for (word, value) in words.iter().zip(first) {
-        word.store(value, Ordering::Relaxed);
-    }
-    for slot in 0..slots as usize {
-        words[DESCRIPTORS + 2 * slot].store(bytes, Ordering::Relaxed);
-    }
-}
-
-fn length_of(slots: u64, bytes: u64) -> std::io::Result<usize> {
-    let geometry = punctual_channel::client::Geometry::new(slots as u32, bytes as u32);
-    Ok(geometry.map_err(std::io::Error::other)?.producer_bytes())
-}
-
-fn writable(file: &OwnedFd, length: usize) -> std::io::Result<Writable> {
-    Writable::of(file.try_clone()?, length).map_err(std::io::Error::other)
-}
-
-/// Memory and bells as a client makes them: frames that its maker can still punch holes into, the page of
-/// the consumer, the server's end of the bells, and the client's.
-fn own_queue(length: usize) -> std::io::Result<Vec<OwnedFd>> {
-    let make =
-        |bytes| Writable::create("attack", bytes, Others::Write).map_err(std::io::Error::other);
-    let (_, frames) = make(length)?;
-    let (_, page) = make(4_096)?;
-    let (ours, theirs) = punctual_linux::pass::Bell::pair().map_err(std::io::Error::other)?;
-    Ok(vec![frames, page, theirs.into(), ours.into()])
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use punctual_broker::client::Broker as Connection;
@@ -13,7 +13,7 @@ use punctual_broker::wire::{ChannelsStatus, Status};
 use punctual_linux::process::{Signal, send_to};
 use tempfile::TempDir;
 
-use super::person::this_program;
+use super::person::{person_of, this_program};
 use crate::live;
 
 /// Quotas as an administrator would set them for users who are not known: little for each.
@@ -40,6 +40,9 @@ pub const CONFIG: &str = r#"
 /// What [`CONFIG`] lets one user hold, in parts per million of a CPU.
 pub const QUOTA_PPM: u64 = 100_000;
 
+/// How many grants, and how many channels, it lets one user hold.
+pub const QUOTA_GRANTS: u64 = 16;
+
 /// Serves from `folder` until this process is killed.
 pub(super) fn serve(folder: &Path) {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
@@ -65,16 +68,26 @@ pub struct Broker {
 impl Broker {
     /// Starts one.
     pub fn start(config: &str) -> Self {
-        Self::start_by(&[], config)
+        Self::start_in(new_folder(config), Vec::new())
     }
 
-    /// Starts one by a program that executes its arguments.
-    pub fn start_by(before: &[&str], config: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("punctual-hostile").tempdir();
-        let folder = folder.expect("a folder");
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
-        fs::write(folder.path().join("broker.toml"), config).expect("written");
-        let before: Vec<String> = before.iter().map(|word| (*word).to_owned()).collect();
+    /// Starts one in a mount namespace of its own, in which /etc/subuid gives ordinary users their
+    /// subordinate users; `None` where that cannot be.
+    pub fn start_with_subordinate_users(config: &str) -> Option<Self> {
+        let folder = new_folder(config);
+        let subuid = folder.path().join("subuid");
+        fs::write(&subuid, super::person::subordinate_users()).expect("written");
+        let shell = format!("mount --bind {} /etc/subuid && exec \"$0\" \"$@\"", subuid.display());
+        let before = ["unshare", "--mount", "sh", "-c", &shell].map(str::to_owned).to_vec();
+        let tried = Command::new(&before[0]).args(&before[1..]).arg("true").status();
+        if !tried.is_ok_and(|status| status.success()) {
+            println!("skipped: no mount namespace with another /etc/subuid here");
+            return None;
+        }
+        Some(Self::start_in(folder, before))
+    }
+
+    fn start_in(folder: TempDir, before: Vec<String>) -> Self {
         let child = spawn(&folder, &before);
         let broker = Self { folder, child, before };
         broker.wait_until_it_answers();
@@ -124,11 +137,12 @@ impl Broker {
         self.connect().channels().expect("it answers")
     }
 
-    /// Returns what each user holds, in parts per million of a CPU.
-    pub fn held(&self) -> BTreeMap<u32, u64> {
-        let mut held = BTreeMap::new();
+    /// Returns what each person holds, in parts per million of a CPU, and by how many grants.
+    pub fn held(&self) -> BTreeMap<u32, (u64, u64)> {
+        let mut held: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for grant in self.status().grants {
-            *held.entry(grant.uid).or_default() += grant.share_ppm;
+            let (ppm, grants) = held.entry(person_of(grant.uid)).or_default();
+            (*ppm, *grants) = (*ppm + grant.share_ppm, *grants + 1);
         }
         held
     }
@@ -158,6 +172,14 @@ impl Broker {
         }
     }
 
+    /// Returns what it holds once clients have come and gone.
+    pub fn holds_with_no_client(&self) -> Holds {
+        drop((self.connect(), self.connect()));
+        let mut last = self.holds();
+        live::eventually(|| std::mem::replace(&mut last, self.holds()) == last);
+        last
+    }
+
     /// Returns what all its processes hold together.
     pub fn holds(&self) -> Holds {
         let mut holds = Holds::default();
@@ -169,11 +191,12 @@ impl Broker {
             holds.threads += count("task");
             holds.memory_kb += memory_kb(pid);
         }
+        holds.granted_ppm = self.status().totals.granted_ppm;
         holds
     }
 }
 
-/// What the processes of a broker hold.
+/// What the processes of a broker hold, and what they have promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     /// Open files.
@@ -182,6 +205,8 @@ pub struct Holds {
     pub threads: usize,
     /// Resident memory.
     pub memory_kb: u64,
+    /// What is promised of all CPUs, with what is set aside for channels.
+    pub granted_ppm: u64,
 }
 
 /// Returns the children of all threads of a process (proc(5)).
@@ -200,11 +225,18 @@ fn memory_kb(pid: i32) -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
+fn new_folder(config: &str) -> TempDir {
+    let folder = tempfile::Builder::new().prefix("punctual-hostile").tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+    fs::write(folder.path().join("broker.toml"), config).expect("written");
+    folder
+}
+
 fn spawn(folder: &TempDir, before: &[String]) -> Child {
     let role = format!("broker {}", folder.path().display());
     let mut command = this_program(&role);
     if let [program, rest @ ..] = before {
-        let mut by = std::process::Command::new(program);
+        let mut by = Command::new(program);
         by.args(rest).arg(command.get_program());
         super::person::as_role(&mut by, &role);
         punctual_linux::process::die_with_parent(&mut by);

@@ -1,7 +1,9 @@
 //! System calls that no library has, for hostile clients.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+
+use rustix::mm::{UserfaultfdFlags, userfaultfd};
 
 /// Not in libc yet (asm-generic/socket.h).
 const SO_PASSRIGHTS: i32 = 83;
@@ -27,4 +29,14 @@ pub(super) fn run_only_when_idle() -> bool {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameters are read and not kept; zero is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) == 0 }
+}
+
+/// Makes a descriptor that decides about page faults of this process (userfaultfd(2)), of which an ordinary
+/// user may have those of user space.
+pub(super) fn user_fault() -> rustix::io::Result<OwnedFd> {
+    /// Not in rustix (UFFD_USER_MODE_ONLY).
+    const USER_MODE_ONLY: u32 = 1;
+    let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
+    // SAFETY: no range is ever registered with it, so that it decides about nothing.
+    unsafe { userfaultfd(flags) }
 }

@@ -9,13 +9,16 @@
 //! - [`honest`]: clients that ask and send throughout, and tell what they had to put up with.
 //! - [`files`]: open files whose last close takes seconds, and others that a server may not expect.
 //! - [`attacks`]: the attacks that are written by hand, one for each finding.
+//! - [`model`]: attacks that are drawn from a seed, and what must hold meanwhile and afterwards.
 
 pub mod attacks;
 pub mod broker;
 mod calls;
 pub mod files;
 pub mod honest;
+pub mod model;
 pub mod person;
+mod queue;
 pub mod raw;
 
 use std::env;
@@ -39,6 +42,8 @@ pub fn play() -> bool {
         "asker" => honest::ask_throughout(rest.as_ref()),
         "sender" => honest::send_throughout(rest.as_ref()),
         "attacker" => attacks::obey(rest.as_ref()),
+        "rogue" => model::play(rest.as_ref()),
+        "child" => model::play_child(rest.as_ref()),
         _ => panic!("{role}"),
     }
     true

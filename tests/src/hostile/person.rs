@@ -14,6 +14,38 @@ use super::ROLE;
 /// The first of the ordinary users.
 pub const FIRST_USER: u32 = 60_001;
 
+/// The first subordinate user of [`FIRST_USER`] (subuid(5)); each user has 65,536 of them.
+pub const SUBORDINATE: u32 = 1_200_000;
+
+/// Ordinary users of whom subordinate users are known.
+const USERS: u32 = 100;
+
+/// The lines of /etc/subuid for all of them.
+pub(super) fn subordinate_users() -> String {
+    let line =
+        |number| format!("{}:{}:65536\n", FIRST_USER + number, SUBORDINATE + 65_536 * number);
+    (0..USERS).map(line).collect()
+}
+
+/// The person behind a user, who may be subordinate to another.
+pub fn person_of(uid: u32) -> u32 {
+    match uid.checked_sub(SUBORDINATE).map(|above| above / 65_536) {
+        Some(number) if number < USERS => FIRST_USER + number,
+        _ => uid,
+    }
+}
+
+/// Makes a program in `folder` by which its person can become `uid`, a subordinate user; its path. The
+/// arguments are those of setpriv(1).
+///
+/// # Errors
+/// If there is no setpriv(1), or the folder cannot be written.
+pub fn program_to_become(uid: u32, folder: &Path) -> std::io::Result<std::path::PathBuf> {
+    let program = folder.join(format!("become-{uid}"));
+    setuid_copy("/usr/bin/setpriv".as_ref(), &program, uid)?;
+    Ok(program)
+}
+
 /// Returns the command that starts this program again with a role. It ends with its parent.
 pub fn this_program(role: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("this program"));
@@ -122,7 +154,7 @@ impl Drop for Person {
 }
 
 /// Makes a copy of `program` that runs as `uid` whoever executes it (execve(2), set-user-ID).
-pub fn setuid_copy(program: &Path, copy: &Path, uid: u32) -> std::io::Result<()> {
+fn setuid_copy(program: &Path, copy: &Path, uid: u32) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::copy(program, copy)?;
     std::os::unix::fs::chown(copy, Some(uid), Some(uid))?;

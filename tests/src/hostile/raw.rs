@@ -12,6 +12,7 @@ use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::{Value, json};
 
 /// The most open files that the kernel takes with a message (unix(7), SCM_MAX_FD).
@@ -34,11 +35,18 @@ pub fn send(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)
 }
 
+/// Takes the limit without which nothing real-time is granted (setrlimit(2), RLIMIT_RTTIME).
+pub fn may_be_real_time() {
+    let most = Rlimit { current: Some(900_000), maximum: Some(1_000_000) };
+    let _ = setrlimit(Resource::Rttime, most);
+}
+
 /// A connection that nothing is done on unless it is asked for.
 #[derive(Debug)]
 pub struct Raw {
     socket: Socket,
     next: u64,
+    patience: Duration,
     /// What came with answers.
     files: Vec<OwnedFd>,
 }
@@ -50,7 +58,8 @@ impl Raw {
     /// If there is no broker, or no descriptor.
     pub fn connect(path: &Path) -> std::io::Result<Self> {
         let patience = std::time::Duration::from_millis(500);
-        Ok(Self { socket: Socket::connect_within(path, patience)?, next: 1, files: Vec::new() })
+        let socket = Socket::connect_within(path, patience)?;
+        Ok(Self { socket, next: 1, patience: crate::live::PATIENCE, files: Vec::new() })
     }
 
     /// Connects and says hello.
@@ -58,10 +67,31 @@ impl Raw {
     /// # Errors
     /// As [`connect`](Self::connect); or the broker closes the connection or does not answer.
     pub fn greeted(path: &Path) -> std::io::Result<Self> {
-        let mut raw = Self::connect(path)?;
-        let answer = raw.ask(&json!({"hello": {"version": 1}}), &[]);
+        Self::connect(path)?.greet()
+    }
+
+    /// Another connection, with the same patience.
+    ///
+    /// # Errors
+    /// As [`greeted`](Self::greeted).
+    pub fn again(&self, path: &Path) -> std::io::Result<Self> {
+        Self::connect(path)?.patient(self.patience).greet()
+    }
+
+    /// The same, which waits for no answer longer than that.
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Says hello.
+    ///
+    /// # Errors
+    /// If the broker closes the connection or does not answer.
+    pub fn greet(mut self) -> std::io::Result<Self> {
+        let answer = self.ask(&json!({"hello": {"version": 1}}), &[]);
         match answer.as_ref().and_then(|answer| answer.get("welcome")) {
-            Some(_) => Ok(raw),
+            Some(_) => Ok(self),
             None => Err(std::io::Error::other(format!("no welcome: {answer:?}"))),
         }
     }
@@ -79,10 +109,10 @@ impl Raw {
         self.send(bytes.as_bytes(), files).then_some(id)
     }
 
-    /// Sends a request and waits for its answer; `None` if none comes within [`crate::live::PATIENCE`].
+    /// Sends a request and waits for its answer; `None` if none comes in time.
     pub fn ask(&mut self, ask: &Value, files: &[BorrowedFd<'_>]) -> Option<Value> {
         let id = self.tell(ask, files)?;
-        let until = clock::now() + crate::live::PATIENCE;
+        let until = clock::now() + self.patience;
         while clock::now() < until {
             let said = self.read(Duration::from_millis(100))?;
             let of = said.pointer("/answer/id").and_then(Value::as_u64);

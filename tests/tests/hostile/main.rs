@@ -8,6 +8,7 @@ mod channels;
 mod conduct;
 mod freezes;
 mod logs;
+mod model;
 mod one_person;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
