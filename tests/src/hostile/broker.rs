@@ -95,8 +95,17 @@ impl Broker {
     }
 
     fn wait_until_it_answers(&self) {
-        let answers = || Connection::connect_to(&self.socket()).is_ok();
-        assert!(live::eventually(answers), "no answer:\n{}", self.log());
+        assert!(live::eventually(|| self.answers()), "no answer:\n{}", self.log());
+    }
+
+    /// Whether it greets who connects.
+    pub fn answers(&self) -> bool {
+        Connection::connect_to(&self.socket()).is_ok()
+    }
+
+    /// Whether its first process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
     /// Kills every process of it, and starts it again with the same ledger.

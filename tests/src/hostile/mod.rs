@@ -9,13 +9,16 @@
 //! - [`honest`]: clients that ask and send throughout, and tell what they had to put up with.
 //! - [`files`]: open files whose last close takes seconds, and others that a server may not expect.
 //! - [`attacks`]: the attacks that are written by hand, one for each finding.
+//! - [`kills`]: processes that are killed at any moment, and what is left of them.
 //! - [`model`]: attacks that are drawn from a seed, and what must hold meanwhile and afterwards.
 
 pub mod attacks;
 pub mod broker;
 mod calls;
 pub mod files;
+mod groups;
 pub mod honest;
+pub mod kills;
 pub mod model;
 pub mod person;
 mod queue;
@@ -43,6 +46,7 @@ pub fn play() -> bool {
         "sender" => honest::send_throughout(rest.as_ref()),
         "attacker" => attacks::obey(rest.as_ref()),
         "rogue" => model::play(rest.as_ref()),
+        "upcalls" => kills::run_upcalls(rest),
         "child" => model::play_child(rest.as_ref()),
         _ => panic!("{role}"),
     }
@@ -52,4 +56,15 @@ pub fn play() -> bool {
 /// Returns whether this host lets a broker run, and other users run this program; prints why not.
 pub fn possible() -> bool {
     live::may(Class::Fifo { priority: 82 }) && person::may_be_other_users()
+}
+
+/// Returns what an environment variable says, or what it is without.
+///
+/// # Panics
+/// If it is there and is no number.
+pub fn number_from_environment(name: &str, otherwise: u64) -> u64 {
+    match env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")),
+        Err(_) => otherwise,
+    }
 }

@@ -134,6 +134,13 @@ impl Person {
         self.child.id()
     }
 
+    /// Its threads.
+    pub(super) fn threads(&self) -> Vec<i32> {
+        let entries = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let id = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        entries.into_iter().flatten().flatten().filter_map(id).collect()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         send(&self.child, signal).expect("our child");

@@ -7,6 +7,7 @@
 mod channels;
 mod conduct;
 mod freezes;
+mod kills;
 mod logs;
 mod model;
 mod one_person;

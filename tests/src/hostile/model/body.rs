@@ -75,7 +75,7 @@ pub(super) fn channel(wish: &Wish) -> Value {
         "delay_bound_ns": wish.bound_us.map(|bound| bound.saturating_mul(1_000)),
         "address": format!("127.0.0.1:{}", wish.port),
         "framing": if wish.fragments { "fragments" } else { "datagram" },
-        "too_early": if wish.burst % 2 == 0 { "wait" } else { "lose" },
+        "too_early": if wish.burst.is_multiple_of(2) { "wait" } else { "lose" },
         "slots": wish.slots,
     })
 }

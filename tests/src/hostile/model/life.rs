@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use punctual_linux::clock;
 use punctual_linux::process::Signal;
 use punctual_model::{Duration, Instant};
-use rustix::process::{Pid, kill_process_group};
 
 use super::Round;
 use crate::hostile::broker::Broker;
+use crate::hostile::groups;
 use crate::hostile::person::this_program;
 
 /// Actions that are told of when something did not hold.
@@ -71,7 +71,7 @@ pub(super) fn lives_of(user: u32, round: &Round, broker: &Broker, until: Instant
         lives += 1;
         loop {
             clock::sleep(LOOK);
-            life.signal(Signal::CONT);
+            groups::signal(&life.child, Signal::CONT);
             let told = life.told.lock().unwrap_or_else(PoisonError::into_inner);
             // Who does not come to rest is stuck in a call, and is seen by what it holds.
             let late = clock::now() > until + Duration::from_secs(10);
@@ -104,12 +104,6 @@ impl Life {
         std::thread::spawn(move || listen(BufReader::new(output), &tells));
         Self { child, told }
     }
-
-    fn signal(&self, signal: Signal) {
-        // Not waited for yet: so its id is nobody else's.
-        let _ =
-            Pid::from_raw(self.child.id() as i32).map(|group| kill_process_group(group, signal));
-    }
 }
 
 fn listen(output: impl std::io::BufRead, told: &Mutex<Told>) {
@@ -135,7 +129,7 @@ fn listen(output: impl std::io::BufRead, told: &Mutex<Told>) {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        groups::signal(&self.child, Signal::KILL);
         let _ = self.child.wait();
     }
 }

@@ -1,15 +1,12 @@
 //! What root sees of a broker and its hostile users.
 
-use std::fs;
-
 use punctual_linux::clock;
-use punctual_linux::sched;
-use punctual_linux::thread::Tid;
 use punctual_model::{Duration, Instant};
 
 use super::life::Lives;
 use super::{Bounds, MEMORY_KB};
 use crate::hostile::broker::{Broker, Holds, QUOTA_GRANTS, QUOTA_PPM};
+use crate::hostile::groups;
 use crate::hostile::person::person_of;
 use crate::live;
 
@@ -65,7 +62,8 @@ pub(super) fn rest(users: &[u32], broker: &Broker, lives: &[Lives]) -> Vec<Strin
         problems.push(format!("still held by clients without a connection: {:?}", held()));
     }
     // A thread of a reservation leaves its class by itself alone; these do not.
-    let raised = || lives.iter().flat_map(|one| fifo_threads(one.group())).collect::<Vec<_>>();
+    let fifo = |one: &Lives| groups::of_class(groups::threads_of(one.group()), "SCHED_FIFO");
+    let raised = || lives.iter().flat_map(fifo).collect::<Vec<_>>();
     if !live::eventually(|| raised().is_empty()) {
         for thread in raised() {
             let (log, of_it) = (broker.log(), format!(" thread={thread} "));
@@ -75,32 +73,4 @@ pub(super) fn rest(users: &[u32], broker: &Broker, lives: &[Lives]) -> Vec<Strin
         }
     }
     problems
-}
-
-/// The threads of a process group that run under SCHED_FIFO.
-fn fifo_threads(group: u32) -> Vec<i32> {
-    let ids = |folder: &str| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
-        entries.filter_map(id).collect::<Vec<_>>()
-    };
-    let threads = ids("/proc").into_iter().flat_map(|pid| {
-        let threads = ids(&format!("/proc/{pid}/task"));
-        threads.into_iter().filter(move |thread| is_of(pid, *thread, group))
-    });
-    let is_fifo = |id: &i32| {
-        let class = Tid::from_raw(*id).and_then(|id| sched::get(id).ok());
-        class.is_some_and(|class| class.policy_name() == "SCHED_FIFO")
-    };
-    threads.filter(is_fifo).collect()
-}
-
-/// Whether a thread is of a process group and has not ended: one that was not waited for keeps its class.
-fn is_of(pid: i32, thread: i32, group: u32) -> bool {
-    let path = format!("/proc/{pid}/task/{thread}/stat");
-    let stat = fs::read_to_string(path).unwrap_or_default();
-    // Behind the name in parentheses: state, parent, group (proc(5)).
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let fields: Vec<&str> = fields.split_whitespace().take(3).collect();
-    matches!(fields[..], [state, _, of] if state != "Z" && state != "X" && of == group.to_string())
 }
