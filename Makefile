@@ -10,10 +10,13 @@ PUNCTUAL := target/release/punctual
 ARGS ?=
 # How long `make soak` has writers send, at most 3600.
 WRITERS_SECONDS ?= 600
+# How long `make soak` lets hostile clients act, at least 20, and how often it kills each kind of process.
+HOSTILE_SECONDS ?= 3600
+KILLS ?= 1000
 # What else is passed on, for example: make soak-writers WRITERS_ARGS=--awake
 WRITERS_ARGS ?=
 
-.PHONY: demo test soak soak-systems soak-writers bench fuzz lint models model-ceiling model-frames install deps build
+.PHONY: demo test soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-ceiling model-frames install deps build
 
 demo: build
 	$(PUNCTUAL) demo $(ARGS)
@@ -22,7 +25,7 @@ test: deps
 	-@tools/install-packages $(TEST_PACKAGES)
 	cargo test --workspace --locked
 
-soak: soak-systems soak-writers
+soak: soak-systems soak-writers soak-hostile soak-kills
 
 # A million random systems, admitted and then simulated. SOAK_FROM is the first seed, SOAK_SYSTEMS
 # how many.
@@ -32,6 +35,14 @@ soak-systems: deps
 # Live, as root: five writers through the channel server for so long (experiments/l4atm, Figures 7 and 8).
 soak-writers: deps
 	cargo run --release --locked --package l4atm -- writers --rounds 1 --seconds $(WRITERS_SECONDS) $(WRITERS_ARGS)
+
+# Live, as root: hostile clients that are drawn from seeds, against one broker (docs/hostile.md).
+soak-hostile: deps
+	HOSTILE_SECONDS=$(HOSTILE_SECONDS) cargo run --release --locked --package system-tests --bin soak_hostile
+
+# Live, as root: kill -9 of each kind of process at any moment.
+soak-kills: build
+	KILLS=$(KILLS) cargo run --release --locked --package system-tests --bin soak_kills
 
 bench: deps
 	@tools/install-packages $(BENCH_PACKAGES)

@@ -4,6 +4,7 @@
 //! crates that may not know each other against one another.
 
 pub mod draw;
+pub mod hostile;
 pub mod live;
 pub mod network;
 pub mod promise;

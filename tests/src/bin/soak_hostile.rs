@@ -1,0 +1,70 @@
+//! Hostile clients against one broker for long: `HOSTILE_SECONDS` says how long (3600), `HOSTILE_SEED` is the
+//! first seed (1), `HOSTILE_WITHOUT` leaves out kinds of action.
+//!
+//! Needs root's rights, and a host that does nothing else: honest clients are owed an answer within 50 ms,
+//! and half of them within 5. Exit code 1 if anything did not hold.
+
+use std::process::ExitCode;
+
+use punctual_linux::clock;
+use punctual_model::Duration;
+use system_tests::hostile::broker::{Broker, CONFIG};
+use system_tests::hostile::model::{Bounds, Round};
+use system_tests::hostile::{self, number_from_environment};
+
+/// How long a seed acts.
+const ROUND: Duration = Duration::from_secs(20);
+
+fn main() -> ExitCode {
+    if hostile::play() {
+        return ExitCode::SUCCESS;
+    }
+    if !hostile::possible() {
+        return ExitCode::from(3);
+    }
+    let Some(broker) = Broker::start_with_subordinate_users(CONFIG) else {
+        return ExitCode::from(3);
+    };
+    let before = broker.holds_with_no_client();
+    let seconds = number_from_environment("HOSTILE_SECONDS", 3_600);
+    let first = number_from_environment("HOSTILE_SEED", 1);
+    let until = clock::now() + Duration::from_secs(seconds);
+    let (mut rounds, mut broken, mut answers, mut worst_ms, mut silence_ms) = (0, 0, 0, 0, 0);
+    while clock::now() < until {
+        let round = Round {
+            seed: first + rounds,
+            length: ROUND,
+            users: 4,
+            without: std::env::var("HOSTILE_WITHOUT").unwrap_or_default(),
+            bounds: Bounds::TIGHT,
+        };
+        rounds += 1;
+        match round.run(&broker, before) {
+            Ok(seen) => {
+                answers += seen.asked.answered;
+                worst_ms = seen.asked.worst_ms.max(worst_ms);
+                silence_ms = seen.sent.silence_ms.max(silence_ms);
+                println!(
+                    "seed {}: {} actions of {} processes; {} answers, half within {} us, all within \
+                     {} ms; silent for {} ms at most",
+                    round.seed,
+                    seen.actions,
+                    seen.lives,
+                    seen.asked.answered,
+                    seen.asked.median_us,
+                    seen.asked.worst_ms,
+                    seen.sent.silence_ms,
+                );
+            }
+            Err(problem) => {
+                broken += 1;
+                println!("{problem}");
+            }
+        }
+    }
+    println!(
+        "{rounds} seeds from {first}, {broken} broken; in the others {answers} answers within \
+         {worst_ms} ms, no channel silent for more than {silence_ms} ms"
+    );
+    ExitCode::from(u8::from(broken > 0))
+}

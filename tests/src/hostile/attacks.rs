@@ -1,0 +1,271 @@
+//! Attacks that are written by hand: in the attacker's process, a line of text each.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as Time;
+
+use punctual_linux::clock;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread;
+use punctual_model::{Duration, Service};
+use rustix::fs::FallocateFlags;
+use serde_json::{Value, json};
+
+use super::calls::{run_only_when_idle, take_files_again};
+use super::files::Lingering;
+use super::person::say;
+use super::queue::Queue;
+use super::raw::Raw;
+
+/// How long the last close of a file takes that an attacker hands over.
+pub const LINGER: Time = Time::from_secs(8);
+
+struct Attacker {
+    socket: PathBuf,
+    /// What has to stay open for the attack to last.
+    kept: Vec<OwnedFd>,
+    connections: Vec<Raw>,
+    channels: Vec<Queue>,
+    busy: Arc<AtomicBool>,
+}
+
+/// In the attacker's process.
+pub(super) fn obey(socket: &Path) {
+    let busy = Arc::new(AtomicBool::new(true));
+    super::raw::may_be_real_time();
+    let (kept, connections, channels) = Default::default();
+    let mut attacker = Attacker { socket: socket.into(), kept, connections, channels, busy };
+    say("ready");
+    for line in std::io::stdin().lines() {
+        let line = line.expect("readable");
+        let words: Vec<&str> = line.split(' ').collect();
+        let outcome = attacker.obey(&words);
+        say(&outcome.unwrap_or_else(|why| format!("failed: {why}")));
+    }
+}
+
+type Outcome = std::io::Result<String>;
+
+fn number(word: &str) -> u64 {
+    word.parse().expect("a number")
+}
+
+impl Attacker {
+    fn obey(&mut self, words: &[&str]) -> Outcome {
+        match words {
+            ["hand_over", carriage] => self.hand_over(carriage),
+            ["overuse", ppm, seconds] => self.overuse(number(ppm), number(seconds)),
+            ["upcalls", ppm] => self.ask_for_upcalls(number(ppm)),
+            ["open_channel", slots, bytes] => self.open_channel(number(slots), number(bytes)),
+            ["ring_with_slow_files"] => self.ring_with_slow_files(),
+            ["punch", hogs] => self.punch(number(hogs)),
+            ["chatter", seconds] => self.chatter(number(seconds)),
+            ["rest"] => {
+                self.busy.store(false, Ordering::Release);
+                Ok("resting".into())
+            }
+            _ => panic!("{words:?}"),
+        }
+    }
+
+    /// Hands the broker a socket whose last close lingers, with a message that should bring no files, and
+    /// keeps no copy.
+    fn hand_over(&mut self, carriage: &str) -> Outcome {
+        let (file, peer) = Lingering::new(LINGER)?.into_parts();
+        self.kept.push(peer);
+        // The broker must not have taken it before this end is closed: then this end would linger.
+        let before = vec![br#"{"id":7,"ask":"ping"}"#.as_slice(); 16];
+        let hello = br#"{"id":1,"ask":{"hello":{"version":1}}}"#.as_slice();
+        let (first, message): (Vec<&[u8]>, Vec<u8>) = match carriage {
+            "hello" => (vec![], hello.into()),
+            "garbage" => (vec![], b"{".into()),
+            "too_long" => (vec![], vec![b' '; 65_537]),
+            // The broker closes the connection for the first message, and with it the second.
+            "behind_garbage" => (vec![b"{"], hello.into()),
+            // Both ends may be closed before anything is read.
+            "closed" => (vec![], hello.into()),
+            "ping" => ([vec![hello], before].concat(), br#"{"id":2,"ask":"ping"}"#.into()),
+            "no_channel" => ([vec![hello], before].concat(), attach(1)),
+            "queue" => (before, Vec::new()),
+            other => panic!("{other}"),
+        };
+        let (raw, message) = match carriage {
+            "queue" => {
+                let mut raw = Raw::greeted(&self.socket)?;
+                let id = open(&mut raw, 64, 200)?;
+                (raw, attach(id))
+            }
+            _ => (Raw::connect(&self.socket)?, message),
+        };
+        first.iter().for_each(|bytes| _ = raw.send(bytes, &[]));
+        let sent = raw.send(&message, &[file.as_fd()]);
+        drop(file);
+        if carriage != "closed" {
+            self.connections.push(raw);
+        }
+        if !sent {
+            return Err(std::io::Error::other("not sent"));
+        }
+        Ok("handed over".into())
+    }
+
+    /// Uses nine tenths of a CPU until it is told twice that this is too much, rests for a window, and
+    /// begins again. Returns how many milliseconds of processor time this thread had in SCHED_FIFO.
+    fn overuse(&mut self, ppm: u64, seconds: u64) -> Outcome {
+        let mut raw = Raw::greeted(&self.socket)?;
+        let answer = raw.ask(&request_of(ppm), &[]);
+        if answer.as_ref().and_then(|answer| answer.get("granted")).is_none() {
+            return Err(std::io::Error::other(format!("{answer:?}")));
+        }
+        let mut used = Service::ZERO;
+        let until = clock::now() + Duration::from_secs(seconds);
+        while clock::now() < until {
+            let began = clock::thread_cpu_time();
+            let end = clock::now() + Duration::from_millis(9);
+            while clock::now() < end {}
+            if is_fifo() {
+                used += clock::thread_cpu_time().saturating_sub(began);
+            }
+            clock::sleep(Duration::from_micros(500));
+            while let Some(said) = raw.read(Duration::ZERO) {
+                if said.is_null() {
+                    break;
+                }
+                let times = said.pointer("/event/event/broken/times").and_then(Value::as_u64);
+                if times.is_some_and(|times| times >= 2) {
+                    clock::sleep(Duration::from_millis(1_150));
+                }
+            }
+        }
+        self.connections.push(raw);
+        Ok(format!("{}", used.as_nanos() / 1_000_000))
+    }
+
+    /// Asks for upcalls with a share of a CPU; returns what the broker says.
+    fn ask_for_upcalls(&mut self, ppm: u64) -> Outcome {
+        let mut raw = Raw::greeted(&self.socket)?;
+        let answer = raw.ask(&request_of(ppm), &[]);
+        self.connections.push(raw);
+        Ok(answer.map_or_else(|| "nothing".into(), |answer| answer.to_string()))
+    }
+
+    /// Asks for a channel and opens it; returns what the broker says.
+    fn open_channel(&mut self, slots: u64, bytes: u64) -> Outcome {
+        let mut raw = Raw::greeted(&self.socket)?;
+        let id = open(&mut raw, slots, bytes)?;
+        let (queue, answer) = Queue::attach(&self.socket, &mut raw, id, slots, bytes)?;
+        self.channels.push(queue);
+        self.connections.push(raw);
+        Ok(answer.to_string())
+    }
+
+    /// Rings with files whose last close lingers over every socket that it has of a channel, and goes on
+    /// ringing until the server takes the rings out.
+    fn ring_with_slow_files(&mut self) -> Outcome {
+        let mut sent = 0;
+        let bells = || self.channels.iter().flat_map(Queue::bells);
+        bells().for_each(|bell| _ = take_files_again(bell));
+        for bell in bells() {
+            let (file, peer) = Lingering::new(LINGER)?.into_parts();
+            self.kept.push(peer);
+            sent += u32::from(super::raw::send(bell, &[1], &[file.as_fd()]).is_ok());
+            drop(file);
+            for _ in 0..100 {
+                let _ = super::raw::send(bell, &[1], &[]);
+                clock::sleep(Duration::from_micros(200));
+            }
+        }
+        Ok(format!("{sent} sent"))
+    }
+
+    /// Punches holes into the messages of its channels from threads that hardly ever run (SCHED_IDLE),
+    /// beside threads that always do, and has the server read them.
+    fn punch(&mut self, hogs: u64) -> Outcome {
+        let channels = std::mem::take(&mut self.channels);
+        let started = channels.len();
+        for queue in channels {
+            let (memory, messages) = (queue.files[0].try_clone()?, queue.messages());
+            let length = rustix::fs::fstat(&memory)?.st_size as u64 - messages;
+            let busy = Arc::clone(&self.busy);
+            std::thread::spawn(move || {
+                run_only_when_idle();
+                let (all, hole) = (FallocateFlags::empty(), FallocateFlags::PUNCH_HOLE);
+                while busy.load(Ordering::Acquire) {
+                    for how in [hole | FallocateFlags::KEEP_SIZE, all] {
+                        let _ = rustix::fs::fallocate(&memory, how, messages, length);
+                    }
+                }
+            });
+            let busy = Arc::clone(&self.busy);
+            std::thread::spawn(move || {
+                while busy.load(Ordering::Acquire) {
+                    queue.publish();
+                    queue.bells().for_each(|bell| _ = super::raw::send(bell, &[1], &[]));
+                    clock::sleep(Duration::from_millis(100));
+                }
+            });
+        }
+        for _ in 0..hogs {
+            let busy = Arc::clone(&self.busy);
+            std::thread::spawn(move || while busy.load(Ordering::Acquire) {});
+        }
+        Ok(format!("{started} punch"))
+    }
+
+    /// Does all that a broker may find worth a line in its log, as often as it can.
+    fn chatter(&mut self, seconds: u64) -> Outcome {
+        let until = clock::now() + Duration::from_secs(seconds);
+        let mut rounds = 0;
+        let null = File::open("/dev/null")?;
+        while clock::now() < until {
+            rounds += 1;
+            if let Ok(raw) = Raw::connect(&self.socket) {
+                raw.send(b"{", &[null.as_fd()]);
+            }
+            if rounds % 8 == 0
+                && let Ok(mut raw) = Raw::greeted(&self.socket)
+            {
+                // More than any quota.
+                let _ = raw.ask(&request_of(990_000), &[]);
+                let _ = raw.ask(&json!({"release": {"grant": 1}}), &[]);
+                let _ = raw.ask(&request_of(1_000), &[]);
+            }
+        }
+        Ok(format!("{rounds} rounds"))
+    }
+}
+
+fn attach(id: u64) -> Vec<u8> {
+    json!({"id": 2, "ask": {"attach_channel": {"grant": id}}}).to_string().into()
+}
+
+fn is_fifo() -> bool {
+    let class = sched::get(thread::current()).ok().and_then(|now| now.class());
+    matches!(class, Some(Class::Fifo { .. }))
+}
+
+/// A request for one upcall every 20 ms of this thread, with so much of a CPU.
+fn request_of(ppm: u64) -> Value {
+    json!({"request": {"want": {"upcalls": {
+        "thread": thread::current().as_raw(),
+        "upcalls": [{
+            "name": "u", "period_ns": 20_000_000, "batch": 1, "quantum": 1,
+            "time_per_pdu_ns": ppm * 20,
+        }],
+    }}}})
+}
+
+/// Asks for a channel to a port where nobody listens; its number.
+fn open(raw: &mut Raw, slots: u64, bytes: u64) -> std::io::Result<u64> {
+    let channel = json!({
+        "name": "attacker", "direction": "send", "min_message": 1, "max_message": bytes,
+        "spacing_ns": 20_000_000, "burst": 1, "delay_bound_ns": 100_000_000, "address": "127.0.0.1:9",
+        "framing": "fragments", "too_early": "wait", "slots": slots,
+    });
+    let answer = raw.ask(&json!({"open_channel": {"channel": channel}}), &[]);
+    let id = answer.as_ref().and_then(|answer| answer.pointer("/opened/grant")?.as_u64());
+    id.ok_or_else(|| std::io::Error::other(format!("{answer:?}")))
+}

@@ -1,0 +1,273 @@
+//! A broker with a folder of its own, and what its processes hold.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use punctual_broker::client::Broker as Connection;
+use punctual_broker::server::{Options, Server};
+use punctual_broker::wire::{ChannelsStatus, Status};
+use punctual_linux::process::{Signal, send_to};
+use tempfile::TempDir;
+
+use super::person::{person_of, this_program};
+use crate::live;
+
+/// Quotas as an administrator would set them for users who are not known: little for each.
+pub const CONFIG: &str = r#"
+    [broker]
+    grace = "500ms"
+    choose = "500ms"
+    penalty = "1s"
+    run_limit = "1s"
+    sample = "50ms"
+    [channels]
+    link = "1gbit/s"
+    per_packet = "10us"
+    cpu = "2ms/10ms"
+    room = 64
+    [default]
+    share = "10%"
+    link = "20%"
+    max_grants = 16
+    shortest_period = "1ms"
+    allow = ["upcalls", "reservations", "priority", "channels"]
+"#;
+
+/// What [`CONFIG`] lets one user hold, in parts per million of a CPU.
+pub const QUOTA_PPM: u64 = 100_000;
+
+/// How many grants, and how many channels, it lets one user hold.
+pub const QUOTA_GRANTS: u64 = 16;
+
+/// Serves from `folder` until this process is killed.
+pub(super) fn serve(folder: &Path) {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let server = Server::open(Options {
+        config: folder.join("broker.toml"),
+        config_must_exist: true,
+        socket: folder.join("socket"),
+        state: folder.join("state"),
+        measured: None,
+    });
+    server.expect("opens").run().expect("runs");
+}
+
+/// A broker and all its processes. They are killed when this is dropped.
+#[derive(Debug)]
+pub struct Broker {
+    folder: TempDir,
+    child: Child,
+    /// Executed in place of the broker, with the broker's command line behind it.
+    before: Vec<String>,
+}
+
+impl Broker {
+    /// Starts one.
+    pub fn start(config: &str) -> Self {
+        Self::start_in(new_folder(config), Vec::new())
+    }
+
+    /// Starts one in a mount namespace of its own, in which /etc/subuid gives ordinary users their
+    /// subordinate users; `None` where that cannot be.
+    pub fn start_with_subordinate_users(config: &str) -> Option<Self> {
+        let folder = new_folder(config);
+        let subuid = folder.path().join("subuid");
+        fs::write(&subuid, super::person::subordinate_users()).expect("written");
+        let shell = format!("mount --bind {} /etc/subuid && exec \"$0\" \"$@\"", subuid.display());
+        let before = ["unshare", "--mount", "sh", "-c", &shell].map(str::to_owned).to_vec();
+        let tried = Command::new(&before[0]).args(&before[1..]).arg("true").status();
+        if !tried.is_ok_and(|status| status.success()) {
+            println!("skipped: no mount namespace with another /etc/subuid here");
+            return None;
+        }
+        Some(Self::start_in(folder, before))
+    }
+
+    fn start_in(folder: TempDir, before: Vec<String>) -> Self {
+        let child = spawn(&folder, &before);
+        let broker = Self { folder, child, before };
+        broker.wait_until_it_answers();
+        broker
+    }
+
+    fn wait_until_it_answers(&self) {
+        assert!(live::eventually(|| self.answers()), "no answer:\n{}", self.log());
+    }
+
+    /// Whether it greets who connects.
+    pub fn answers(&self) -> bool {
+        Connection::connect_to(&self.socket()).is_ok()
+    }
+
+    /// Whether its first process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Kills every process of it, and starts it again with the same ledger.
+    pub fn restart(&mut self) {
+        self.kill();
+        self.child = spawn(&self.folder, &self.before);
+        self.wait_until_it_answers();
+    }
+
+    /// Kills its first process, and with it whatever is made to end with that.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// A folder that everybody may look into.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Connects as root.
+    pub fn connect(&self) -> Connection {
+        Connection::connect_to(&self.socket()).expect("it runs")
+    }
+
+    /// Returns what is granted, as root sees it.
+    pub fn status(&self) -> Status {
+        self.connect().status().expect("it answers")
+    }
+
+    /// Returns the channels, as root sees them.
+    pub fn channels(&self) -> ChannelsStatus {
+        self.connect().channels().expect("it answers")
+    }
+
+    /// Returns what each person holds, in parts per million of a CPU, and by how many grants.
+    pub fn held(&self) -> BTreeMap<u32, (u64, u64)> {
+        let mut held: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for grant in self.status().grants {
+            let (ppm, grants) = held.entry(person_of(grant.uid)).or_default();
+            (*ppm, *grants) = (*ppm + grant.share_ppm, *grants + 1);
+        }
+        held
+    }
+
+    /// Returns all it has logged.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.folder.path().join("log")).unwrap_or_default())
+            .into_owned()
+    }
+
+    /// Returns its first process and all that descend from it.
+    pub fn processes(&self) -> Vec<i32> {
+        let mut all = vec![self.child.id() as i32];
+        let mut next = 0;
+        while let Some(pid) = all.get(next).copied() {
+            all.extend(children_of(pid));
+            next += 1;
+        }
+        all
+    }
+
+    /// Sends a signal to every process of it.
+    pub fn signal_all(&self, signal: Signal) {
+        for pid in self.processes() {
+            // One may end meanwhile.
+            let _ = send_to(pid, signal);
+        }
+    }
+
+    /// Returns what it holds once clients have come and gone.
+    pub fn holds_with_no_client(&self) -> Holds {
+        drop((self.connect(), self.connect()));
+        let mut last = self.holds();
+        live::eventually(|| std::mem::replace(&mut last, self.holds()) == last);
+        last
+    }
+
+    /// Returns what all its processes hold together.
+    pub fn holds(&self) -> Holds {
+        let mut holds = Holds::default();
+        for pid in self.processes() {
+            let count = |folder: &str| {
+                fs::read_dir(format!("/proc/{pid}/{folder}")).map_or(0, Iterator::count)
+            };
+            holds.descriptors += count("fd");
+            holds.threads += count("task");
+            holds.memory_kb += memory_kb(pid);
+        }
+        holds.granted_ppm = self.status().totals.granted_ppm;
+        holds
+    }
+}
+
+/// What the processes of a broker hold, and what they have promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holds {
+    /// Open files.
+    pub descriptors: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Resident memory.
+    pub memory_kb: u64,
+    /// What is promised of all CPUs, with what is set aside for channels.
+    pub granted_ppm: u64,
+}
+
+/// Returns the children of all threads of a process (proc(5)).
+fn children_of(pid: i32) -> Vec<i32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+    let texts = tasks.filter_map(|task| of_task(task.ok()?));
+    texts
+        .flat_map(|text| text.split_whitespace().flat_map(str::parse).collect::<Vec<_>>())
+        .collect()
+}
+
+fn memory_kb(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+fn new_folder(config: &str) -> TempDir {
+    let folder = tempfile::Builder::new().prefix("punctual-hostile").tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
+    fs::write(folder.path().join("broker.toml"), config).expect("written");
+    folder
+}
+
+fn spawn(folder: &TempDir, before: &[String]) -> Child {
+    let role = format!("broker {}", folder.path().display());
+    let mut command = this_program(&role);
+    if let [program, rest @ ..] = before {
+        let mut by = Command::new(program);
+        by.args(rest).arg(command.get_program());
+        super::person::as_role(&mut by, &role);
+        punctual_linux::process::die_with_parent(&mut by);
+        command = by;
+    }
+    let log = fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("ours"));
+    command.spawn().expect("this program")
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(20)..];
+            println!("the end of the broker's log:\n{}", last.join("\n"));
+        }
+        let rest = self.processes();
+        self.kill();
+        for pid in rest.into_iter().skip(1) {
+            let _ = send_to(pid, Signal::KILL);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Honest clients, who note how long they wait and what becomes of what they send.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as Time;
+
+use punctual_broker::client::{Broker, RequestError};
+use punctual_broker::want::{Want, WantedChannel};
+use punctual_channel::client::Sending;
+use punctual_linux::clock;
+use punctual_model::channel::LinearBounded;
+use punctual_model::{Duration, Instant, Service, Upcall, UpcallSpec};
+use serde_json::{Value, json};
+
+use super::person::{Person, say, wait_for_word};
+
+/// Longer than any attack of a test, so that a late answer is measured and not given up.
+const PATIENCE: Time = Time::from_secs(60);
+
+/// The same.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Between two pings.
+const PACE: Duration = Duration::from_millis(5);
+
+/// Pings for each request of a grant: with [`PACE`] well below what a user may ask in a second.
+const PINGS_A_REQUEST: u64 = 40;
+
+/// What an honest client that asked throughout has to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Answers.
+    pub answered: u64,
+    /// The longest wait for one, in milliseconds.
+    pub worst_ms: u64,
+    /// Half of all waits were no longer, in microseconds.
+    pub median_us: u64,
+    /// Grants given and taken back.
+    pub granted: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// What else came than an answer.
+    pub problems: Vec<String>,
+}
+
+/// An honest client that asks throughout, and tells at the end.
+#[derive(Debug)]
+pub struct Asker(Person);
+
+impl Asker {
+    /// Starts one as `uid`.
+    pub fn start(uid: u32, socket: &Path) -> Self {
+        Self(Person::start(uid, "asker", socket))
+    }
+
+    /// Ends it once its last question is answered; what it saw.
+    pub fn end(mut self) -> Asked {
+        let told: Value = serde_json::from_str(&self.0.ask("end")).expect("JSON");
+        let number = |name: &str| told[name].as_u64().expect("a number");
+        Asked {
+            answered: number("answered"),
+            worst_ms: number("worst_ms"),
+            median_us: number("median_us"),
+            granted: number("granted"),
+            refused: number("refused"),
+            problems: texts(&told["problems"]),
+        }
+    }
+
+    /// The id of its process.
+    pub fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let all = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    all.iter().filter_map(|one| Some(one.as_str()?.to_owned())).collect()
+}
+
+/// Sets the flag once the process that started this one says anything, or ends.
+fn told_to_end() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    std::thread::spawn(move || {
+        wait_for_word();
+        set.store(true, Ordering::Release);
+    });
+    flag
+}
+
+/// In the client's process.
+pub(super) fn ask_throughout(socket: &Path) {
+    let mut asked = Asked::default();
+    let mut waits = Vec::new();
+    let end = told_to_end();
+    let mut broker = Broker::connect_to(socket).expect("it runs");
+    broker.set_patience(PATIENCE);
+    say("ready");
+    while !end.load(Ordering::Acquire) {
+        let began = clock::now();
+        let is_request = (waits.len() as u64).is_multiple_of(PINGS_A_REQUEST);
+        let outcome = if is_request { request(&mut broker, &mut asked) } else { ping(&mut broker) };
+        waits.push(clock::now().saturating_since(began).as_nanos());
+        match outcome {
+            Ok(()) => asked.answered += 1,
+            Err(problem) => {
+                asked.problems.push(problem);
+                // The next one may do better.
+                if let Ok(mut again) = Broker::connect_to(socket) {
+                    again.set_patience(PATIENCE);
+                    broker = again;
+                }
+            }
+        }
+        clock::sleep(PACE);
+    }
+    waits.sort_unstable();
+    asked.worst_ms = waits.last().map_or(0, |worst| worst / 1_000_000);
+    asked.median_us = waits.get(waits.len() / 2).map_or(0, |median| median / 1_000);
+    asked.problems.truncate(20);
+    let Asked { answered, worst_ms, median_us, granted, refused, problems } = asked;
+    say(&json!({
+        "answered": answered, "worst_ms": worst_ms, "median_us": median_us, "granted": granted,
+        "refused": refused, "problems": problems,
+    })
+    .to_string());
+}
+
+fn ping(broker: &mut Broker) -> Result<(), String> {
+    broker.ping().map_err(|why| format!("ping: {why}"))
+}
+
+/// Asks for a little, and gives it back.
+fn request(broker: &mut Broker, asked: &mut Asked) -> Result<(), String> {
+    let upcall = Upcall::new(UpcallSpec {
+        name: "a little".into(),
+        period: Duration::from_millis(20),
+        batch: 1,
+        quantum: 1,
+        time_per_pdu: Service::from_micros(100),
+    });
+    match broker.request(&Want::upcalls(vec![upcall.expect("valid")])) {
+        Ok(granted) => {
+            asked.granted += 1;
+            granted.release(broker).map_err(|why| format!("release: {why}"))
+        }
+        Err(RequestError::Refused(_)) => {
+            asked.refused += 1;
+            Ok(())
+        }
+        Err(other) => Err(format!("request: {other}")),
+    }
+}
+
+/// The size of an honest message.
+const MESSAGE: usize = 200;
+
+/// Between two messages, as promised.
+const SPACING: Duration = Duration::from_millis(2);
+
+/// Between two messages, as they are sent: the server has nothing to do for the channel in between.
+const APART: Duration = Duration::from_millis(3);
+
+/// What is promised to the honest channel.
+pub const DELAY_BOUND: Duration = Duration::from_millis(100);
+
+/// What an honest sender and its receiver have to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Messages that were put into the queue.
+    pub sent: u64,
+    /// Those that arrived.
+    pub arrived: u64,
+    /// Those that arrived out of order or more than once.
+    pub disordered: u64,
+    /// The longest time between two arrivals, in milliseconds.
+    pub silence_ms: u64,
+    /// What the broker says of the channel.
+    pub verdict: String,
+    /// What else came.
+    pub problems: Vec<String>,
+}
+
+/// An honest client that sends a message every three milliseconds to a socket of its own.
+#[derive(Debug)]
+pub struct Sender(Person);
+
+impl Sender {
+    /// Starts one as `uid`; its channel carries messages when this returns.
+    pub fn start(uid: u32, socket: &Path) -> Self {
+        Self(Person::start(uid, "sender", socket))
+    }
+
+    /// Ends it; what it saw.
+    pub fn end(mut self) -> Sent {
+        let told: Value = serde_json::from_str(&self.0.ask("end")).expect("JSON");
+        let number = |name: &str| told[name].as_u64().expect("a number");
+        Sent {
+            sent: number("sent"),
+            arrived: number("arrived"),
+            disordered: number("disordered"),
+            silence_ms: number("silence_ms"),
+            verdict: told["verdict"].as_str().expect("text").to_owned(),
+            problems: texts(&told["problems"]),
+        }
+    }
+}
+
+/// What the receiving thread saw.
+#[derive(Default)]
+struct Heard {
+    arrived: u64,
+    disordered: u64,
+    silence: Duration,
+}
+
+/// In the client's process.
+pub(super) fn send_throughout(socket: &Path) {
+    let mut broker = Broker::connect_to(socket).expect("it runs");
+    broker.set_patience(PATIENCE);
+    let listener = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    listener.set_read_timeout(Some(Time::from_millis(20))).expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    let arrivals = LinearBounded::fixed(MESSAGE as u32, SPACING, 8).expect("valid");
+    let want = WantedChannel::sending("honest", arrivals, Some(DELAY_BOUND), address);
+    let (granted, mut sending) = open_sending(&mut broker, &want);
+    let done = AtomicBool::new(false);
+    let end = told_to_end();
+    let (mut sent, mut problems) = (0_u64, Vec::new());
+    let heard = std::thread::scope(|scope| {
+        let hearing = scope.spawn(|| hear(&listener, &done));
+        let mut next = clock::now();
+        say("ready");
+        while !end.load(Ordering::Acquire) {
+            let mut message = [0; MESSAGE];
+            message[..8].copy_from_slice(&sent.to_be_bytes());
+            match sending.send_until(&message, clock::now() + LONG) {
+                Ok(()) => sent += 1,
+                Err(why) => {
+                    problems.push(format!("send: {why}"));
+                    break;
+                }
+            }
+            next = (next + APART).max(clock::now());
+            clock::sleep_until(next);
+        }
+        if let Err(why) = sending.drain_until(clock::now() + LONG) {
+            problems.push(format!("drain: {why}"));
+        }
+        clock::sleep(Duration::from_millis(50));
+        done.store(true, Ordering::Release);
+        hearing.join().expect("no panic")
+    });
+    let verdict = match broker.channels() {
+        Ok(all) => {
+            let ours = all.channels.into_iter().find(|one| one.grant == granted.id());
+            ours.map_or_else(|| "no such channel".into(), |ours| ours.verdict)
+        }
+        Err(why) => format!("status: {why}"),
+    };
+    say(&json!({
+        "sent": sent, "arrived": heard.arrived, "disordered": heard.disordered,
+        "silence_ms": heard.silence.as_nanos() / 1_000_000, "verdict": verdict, "problems": problems,
+    })
+    .to_string());
+}
+
+/// Asks for a channel and opens it.
+fn open_sending(
+    broker: &mut Broker,
+    want: &WantedChannel,
+) -> (punctual_broker::client::GrantedChannel, Sending) {
+    let granted = broker.open_channel(want).expect("there is room");
+    let (sending, queue) = Sending::create(want.geometry()).expect("memory");
+    broker.attach_channel(&granted, queue).expect("as granted");
+    (granted, sending)
+}
+
+/// Receives until it is `done`.
+fn hear(socket: &UdpSocket, done: &AtomicBool) -> Heard {
+    let mut heard = Heard::default();
+    let (mut next, mut last): (u64, Option<Instant>) = (0, None);
+    let mut buffer = [0; 2 * MESSAGE];
+    loop {
+        match socket.recv(&mut buffer) {
+            Ok(bytes) if bytes == MESSAGE => {
+                let number = buffer[..8].try_into().map(u64::from_be_bytes).expect("eight bytes");
+                let now = clock::now();
+                if let Some(last) = last {
+                    heard.silence = heard.silence.max(now.saturating_since(last));
+                }
+                last = Some(now);
+                heard.arrived += 1;
+                heard.disordered += u64::from(number < next);
+                next = next.max(number + 1);
+            }
+            Ok(_) => heard.disordered += 1,
+            Err(_) if done.load(Ordering::Acquire) => return heard,
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! kill -9 at any moment, many times, and nothing is left behind: no process, no priority, no bandwidth,
+//! no descriptor, no control group.
+
+mod brokered;
+mod local;
+
+use std::fmt;
+
+use punctual_linux::clock;
+use punctual_linux::sched::{self, Class};
+use punctual_model::Duration;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use crate::live;
+
+pub(super) use local::run_upcalls;
+
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The first process of the broker, which is then started again.
+    Broker,
+    /// Another process of the broker, if it has any.
+    Helper,
+    /// A client with a grant.
+    GrantHolder,
+    /// A client with a channel that sends.
+    Sender,
+    /// A process with upcalls beside another one.
+    Upcalls,
+    /// `punctual run --backend kernel`, which holds a program in SCHED_DEADLINE.
+    Run,
+    /// `punctual run --backend timetable --hard`, which holds it in a timetable.
+    RunHard,
+}
+
+impl Victim {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Broker,
+        Self::Helper,
+        Self::GrantHolder,
+        Self::Sender,
+        Self::Upcalls,
+        Self::Run,
+        Self::RunHard,
+    ];
+}
+
+impl fmt::Display for Victim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Broker => "the broker",
+            Self::Helper => "another process of the broker",
+            Self::GrantHolder => "a client with a grant",
+            Self::Sender => "a client with a channel",
+            Self::Upcalls => "a process with upcalls",
+            Self::Run => "punctual run --backend kernel",
+            Self::RunHard => "punctual run --hard",
+        })
+    }
+}
+
+/// How killing went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing was left behind.
+    Kept {
+        /// How often it was killed.
+        killed: u64,
+        /// How often what it had asked for was in force then.
+        in_force: u64,
+    },
+    /// There is nothing to kill here, and why.
+    Skipped(String),
+}
+
+/// The most by which a victim lives before it is killed.
+const LONGEST_MS: u64 = 40;
+
+/// Kills once; whether what the victim had asked for was known to be in force.
+type Cycle = Box<dyn FnMut(&mut Moments) -> Result<bool, String>>;
+
+/// Draws the moments of death.
+struct Moments {
+    rng: ChaCha8Rng,
+    victims: u64,
+}
+
+impl Moments {
+    /// Whether the next victim lives until what it asked for is in force, at least: every second does.
+    fn waits(&mut self) -> bool {
+        self.victims += 1;
+        self.victims.is_multiple_of(2)
+    }
+
+    /// Sleeps for a part of the next victim's life.
+    fn pass(&mut self) {
+        let micros = self.rng.random_range(0..LONGEST_MS * 1_000);
+        clock::sleep(Duration::from_micros(micros));
+    }
+}
+
+/// Kills a victim `count` times at moments that `seed` draws; `done` hears of each.
+///
+/// # Errors
+/// What was left behind, and after how many times.
+pub fn kill(
+    victim: Victim,
+    count: u64,
+    seed: u64,
+    mut done: impl FnMut(u64),
+) -> Result<Outcome, String> {
+    let mut moments = Moments { rng: ChaCha8Rng::seed_from_u64(seed), victims: 0 };
+    let mut cycle: Cycle = match victim {
+        Victim::Broker => brokered::broker(),
+        Victim::Helper => match brokered::helper() {
+            Some(cycle) => cycle,
+            None => return Ok(Outcome::Skipped("this broker is one process".into())),
+        },
+        Victim::GrantHolder => brokered::grant_holder(),
+        Victim::Sender => brokered::sender(),
+        Victim::Upcalls => local::upcalls()?,
+        Victim::Run | Victim::RunHard => {
+            // A program in a timetable has its class in its slots only.
+            let (how, policy): (&[&str], _) = match victim {
+                Victim::Run => (&["--backend", "kernel"], "SCHED_DEADLINE"),
+                _ => (&["--backend", "timetable", "--hard"], "SCHED_FIFO"),
+            };
+            match local::run(how, policy) {
+                Ok(cycle) => cycle,
+                Err(why) => return Ok(Outcome::Skipped(why)),
+            }
+        }
+    };
+    let mut in_force = 0;
+    for number in 1..=count {
+        let killed = cycle(&mut moments).and_then(|was| bandwidth_is_back().map(|()| was));
+        let left = |left| format!("{victim}, killed {number} times with seed {seed}: {left}");
+        in_force += u64::from(killed.map_err(left)?);
+        done(number);
+    }
+    Ok(Outcome::Kept { killed: count, in_force })
+}
+
+/// Whether a large reservation can be had, which a few lost ones would prevent.
+fn bandwidth_is_back() -> Result<(), String> {
+    let reservation = "50ms/100ms".parse().expect("valid");
+    let mut last = None;
+    let fits = || {
+        let tried = sched::try_out(Class::Deadline { reservation, reset_on_fork: true });
+        tried.map_err(|why| last = Some(why.to_string())).is_ok()
+    };
+    if live::eventually(fits) {
+        Ok(())
+    } else {
+        Err(format!("bandwidth: {}", last.unwrap_or_default()))
+    }
+}
+
+/// Waits for something that must come true, or says what did not.
+fn must(what: &str, holds: impl FnMut() -> bool) -> Result<(), String> {
+    if live::eventually(holds) { Ok(()) } else { Err(what.to_owned()) }
+}

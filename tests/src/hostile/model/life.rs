@@ -1,0 +1,135 @@
+//! The processes of one hostile user, one after the other.
+
+use std::collections::VecDeque;
+use std::io::{BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use punctual_linux::clock;
+use punctual_linux::process::Signal;
+use punctual_model::{Duration, Instant};
+
+use super::Round;
+use crate::hostile::broker::Broker;
+use crate::hostile::groups;
+use crate::hostile::person::this_program;
+
+/// Actions that are told of when something did not hold.
+const LAST: usize = 12;
+
+/// Between two looks; one that has stopped itself goes on then.
+const LOOK: Duration = Duration::from_millis(30);
+
+/// What a user did.
+#[derive(Debug)]
+pub(super) struct Lives {
+    user: u32,
+    pub(super) lives: u64,
+    pub(super) actions: u64,
+    /// The last process, which holds nothing any more; it ends when this is dropped.
+    last: Life,
+}
+
+impl Lives {
+    /// The last actions of the last process.
+    pub(super) fn last_actions(&self) -> String {
+        let told = self.last.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let last: Vec<&str> = told.last.iter().map(String::as_str).collect();
+        format!("user {}, process {}:\n  {}", self.user, self.lives - 1, last.join("\n  "))
+    }
+
+    /// The process group of the last process, unless all of it has ended.
+    pub(super) fn group(&self) -> u32 {
+        self.last.child.id()
+    }
+}
+
+/// What one process has said.
+#[derive(Debug, Default)]
+struct Told {
+    last: VecDeque<String>,
+    actions: u64,
+    /// It has let go of everything.
+    rests: bool,
+    ended: bool,
+}
+
+/// A process and its children. They are killed when this is dropped.
+#[derive(Debug)]
+struct Life {
+    child: Child,
+    told: Arc<Mutex<Told>>,
+}
+
+/// Lets a user act until then.
+pub(super) fn lives_of(user: u32, round: &Round, broker: &Broker, until: Instant) -> Lives {
+    let (mut lives, mut actions) = (0, 0);
+    loop {
+        let stream = u64::from(user) << 32 | lives;
+        let life = Life::start(user, round, stream, broker, until);
+        lives += 1;
+        loop {
+            clock::sleep(LOOK);
+            groups::signal(&life.child, Signal::CONT);
+            let told = life.told.lock().unwrap_or_else(PoisonError::into_inner);
+            // Who does not come to rest is stuck in a call, and is seen by what it holds.
+            let late = clock::now() > until + Duration::from_secs(10);
+            let over = told.rests || late || (told.ended && clock::now() >= until);
+            if over {
+                actions += told.actions;
+                drop(told);
+                return Lives { user, lives, actions, last: life };
+            }
+            if told.ended {
+                actions += told.actions;
+                break;
+            }
+        }
+    }
+}
+
+impl Life {
+    fn start(user: u32, round: &Round, stream: u64, broker: &Broker, until: Instant) -> Self {
+        let mut command = this_program(&format!("rogue {}", broker.socket().display()));
+        command.uid(user).gid(user).current_dir("/").process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("this program");
+        let left_ms = until.saturating_since(clock::now()).as_nanos() / 1_000_000;
+        let begin = format!("{} {stream} {left_ms} {}", round.seed, round.without);
+        // It may have ended.
+        let _ = child.stdin.as_mut().map(|input| writeln!(input, "{begin}"));
+        let told = Arc::new(Mutex::new(Told::default()));
+        let (output, tells) = (child.stdout.take().expect("piped"), Arc::clone(&told));
+        std::thread::spawn(move || listen(BufReader::new(output), &tells));
+        Self { child, told }
+    }
+}
+
+fn listen(output: impl std::io::BufRead, told: &Mutex<Told>) {
+    let lock = || told.lock().unwrap_or_else(PoisonError::into_inner);
+    for line in output.lines() {
+        let Ok(line) = line else { break };
+        let Some((_, said)) = line.split_once("> ") else { continue };
+        let mut told = lock();
+        match said {
+            "ready" => {}
+            "resting" => told.rests = true,
+            action => {
+                told.actions += 1;
+                told.last.push_back(action.to_owned());
+                if told.last.len() > LAST {
+                    told.last.pop_front();
+                }
+            }
+        }
+    }
+    lock().ended = true;
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        groups::signal(&self.child, Signal::KILL);
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,164 @@
+//! Hostile clients that are drawn from a seed, and what must hold while they do what they can.
+//!
+//! Each hostile user has one process at a time that does what is drawn for it; when it ends, by itself
+//! or by the kernel's hand, the next one takes its place. What the `n`th process of a user does depends on
+//! the seed alone. Meanwhile an honest client asks, another one sends, and root looks at what is held.
+
+mod action;
+mod body;
+mod files;
+mod life;
+mod rogue;
+mod watch;
+
+use punctual_linux::clock;
+use punctual_model::Duration;
+
+use super::broker::{Broker, Holds};
+use super::honest::{Asked, Asker, DELAY_BOUND, Sender, Sent};
+use super::person::{FIRST_USER, program_to_become};
+use crate::live;
+
+pub(super) use rogue::{play, play_child};
+
+/// Subordinate users of each hostile user as whom it can run programs.
+const SUBORDINATES: u32 = 3;
+
+/// What is let happen.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// For how long hostile clients act.
+    pub length: Duration,
+    /// How many hostile users.
+    pub users: u32,
+    /// Kinds of action that are left out, separated by commas: to find what breaks an invariant.
+    pub without: String,
+    /// What honest clients are owed.
+    pub bounds: Bounds,
+}
+
+/// The longest that honest clients may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// For any answer.
+    pub worst_ms: u64,
+    /// For half of the answers.
+    pub median_us: u64,
+    /// Between two messages of a channel.
+    pub silence_ms: u64,
+}
+
+impl Bounds {
+    /// Those that only a client exceeds that holds others up, on a busy host too.
+    pub const FUNCTIONAL: Self = Self { worst_ms: 2_000, median_us: 200_000, silence_ms: 1_500 };
+
+    /// Those of a host that does nothing else.
+    pub const TIGHT: Self = Self { worst_ms: 50, median_us: 5_000, silence_ms: 150 };
+}
+
+/// What honest clients saw of a round in which everything held.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Who asked.
+    pub asked: Asked,
+    /// Who sent.
+    pub sent: Sent,
+    /// Processes of hostile clients, and their actions.
+    pub lives: u64,
+    /// How many.
+    pub actions: u64,
+}
+
+/// The memory that a broker may take beyond what it had before, in KiB: while hostile clients hold what
+/// their quotas let them, and when they have gone.
+const MEMORY_KB: (u64, u64) = (512 * 1_024, 32 * 1_024);
+
+impl Round {
+    /// Lets hostile clients act on `broker`, which held `before` with no client.
+    ///
+    /// # Errors
+    /// What did not hold, with the seed and the last actions of each hostile user.
+    pub fn run(&self, broker: &Broker, before: Holds) -> Result<Seen, String> {
+        let users: Vec<u32> = (0..self.users).map(|number| FIRST_USER + number).collect();
+        for user in &users {
+            for number in 0..SUBORDINATES {
+                // Without setpriv(1) nobody becomes anybody else.
+                let _ = program_to_become(rogue::subordinate(*user, number), broker.folder());
+            }
+        }
+        let asker = Asker::start(FIRST_USER + 50, &broker.socket());
+        let sender = Sender::start(FIRST_USER + 51, &broker.socket());
+        let until = clock::now() + self.length;
+        let (acted, mut problems) = std::thread::scope(|scope| {
+            let watching = scope.spawn(|| watch::until(until, broker, before, self.bounds));
+            let start = |user| scope.spawn(move || life::lives_of(user, self, broker, until));
+            let acting: Vec<_> = users.iter().map(|user| start(*user)).collect();
+            let acted: Vec<life::Lives> =
+                acting.into_iter().map(|one| one.join().expect("no panic")).collect();
+            (acted, watching.join().expect("no panic"))
+        });
+        let resting = watch::rest(&users, broker, &acted);
+        problems.extend(resting);
+        let last: Vec<String> = acted.iter().map(life::Lives::last_actions).collect();
+        let (lives, actions) = acted
+            .iter()
+            .fold((0, 0), |(lives, actions), one| (lives + one.lives, actions + one.actions));
+        // They die here, with their children.
+        drop(acted);
+        let (asked, sent) = (asker.end(), sender.end());
+        problems.extend(self.judge(&asked, &sent));
+        problems.extend(left_behind(broker, before));
+        if problems.is_empty() {
+            return Ok(Seen { asked, sent, lives, actions });
+        }
+        Err(format!(
+            "seed {}:\n{}\nwho asked: {asked:?}\nwho sent: {sent:?}\nlast actions:\n{}",
+            self.seed,
+            problems.join("\n"),
+            last.join("\n"),
+        ))
+    }
+
+    fn judge(&self, asked: &Asked, sent: &Sent) -> Vec<String> {
+        let bounds = self.bounds;
+        let mut problems = Vec::new();
+        let mut holds = |is: bool, what: &str| {
+            if !is {
+                problems.push(what.to_owned());
+            }
+        };
+        holds(asked.problems.is_empty(), "an honest request was not answered");
+        holds(asked.worst_ms <= bounds.worst_ms, "an honest request waited too long");
+        holds(asked.median_us <= bounds.median_us, "honest requests waited too long");
+        holds(asked.granted > 0, "no honest request was granted");
+        holds(sent.problems.is_empty(), "an honest channel was closed");
+        holds(sent.arrived == sent.sent && sent.disordered == 0, "an honest channel lost messages");
+        holds(sent.silence_ms <= bounds.silence_ms, "an honest channel was silent");
+        let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;
+        let late = sent.silence_ms > bound_ms + 1_000;
+        holds(!late || sent.verdict.starts_with("broken"), "a silent channel is said to be kept");
+        problems
+    }
+}
+
+/// Returns what the broker still holds that it did not hold before, once it has had time to let go.
+fn left_behind(broker: &Broker, before: Holds) -> Vec<String> {
+    let is_as_before = || {
+        let now = broker.holds();
+        now.descriptors <= before.descriptors
+            && now.threads <= before.threads
+            && now.memory_kb <= before.memory_kb + MEMORY_KB.1
+            && now.granted_ppm <= before.granted_ppm
+    };
+    let mut problems = Vec::new();
+    if !live::eventually(is_as_before) {
+        problems.push(format!("left behind: {:?}, before {before:?}", broker.holds()));
+    }
+    let nothing = || broker.status().grants.is_empty() && broker.channels().channels.is_empty();
+    if !live::eventually(nothing) {
+        problems.push(format!("still granted: {:?} {:?}", broker.held(), broker.channels()));
+    }
+    problems
+}

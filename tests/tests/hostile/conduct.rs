@@ -1,0 +1,29 @@
+//! Who uses more than was granted must lose it, however the excess is spread over windows.
+
+use system_tests::hostile::broker::{Broker, CONFIG};
+use system_tests::hostile::person::{FIRST_USER, Person};
+
+use crate::alone;
+
+/// What is granted, in parts per million of a CPU.
+const GRANTED_PPM: u64 = 75_000;
+
+const SECONDS: u64 = 14;
+
+/// What three windows of overuse in a row come to before a grant is revoked, and as much again while the
+/// broker comes late on a busy host.
+const DEBT_MS: u64 = 4_500;
+
+#[test]
+fn rest_in_every_third_window_does_not_pay_for_overuse_in_the_two_before() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let mut attacker = Person::start(FIRST_USER, "attacker", &broker.socket());
+    let used_ms: u64 = attacker
+        .ask(&format!("overuse {GRANTED_PPM} {SECONDS}"))
+        .parse()
+        .expect("a number of milliseconds");
+    let granted_ms = SECONDS * GRANTED_PPM / 1_000;
+    println!("{used_ms} ms used in real time, of {granted_ms} ms granted in {SECONDS} s");
+    assert!(used_ms < granted_ms + DEBT_MS, "{used_ms} ms of {granted_ms} ms");
+}

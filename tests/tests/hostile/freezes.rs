@@ -1,0 +1,68 @@
+//! One message must not stop the broker: a client hands it a file whose last close takes eight seconds.
+
+use punctual_linux::clock;
+use punctual_model::Duration;
+use system_tests::hostile::attacks::LINGER;
+use system_tests::hostile::broker::{Broker, CONFIG};
+use system_tests::hostile::honest::Asker;
+use system_tests::hostile::person::{FIRST_USER, Person};
+
+use crate::alone;
+
+/// Longer than an answer takes on a busy host, and far shorter than [`LINGER`].
+const MOST_MS: u64 = 2_000;
+
+fn answers_while_a_file_lingers(carriage: &str) {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let victim = Asker::start(FIRST_USER + 1, &broker.socket());
+    let mut attacker = Person::start(FIRST_USER, "attacker", &broker.socket());
+    assert_eq!(attacker.ask(&format!("hand_over {carriage}")), "handed over");
+    // Long enough for every close to have begun.
+    clock::sleep(Duration::from_secs(1));
+    let asked = victim.end();
+    println!("{carriage}: {asked:?}");
+    assert_eq!(asked.problems, Vec::<String>::new());
+    assert!(asked.answered > 0, "{asked:?}");
+    assert!(asked.worst_ms < MOST_MS, "of a file that takes {LINGER:?} to close: {asked:?}");
+}
+
+#[test]
+fn a_ping_with_a_slow_file_holds_up_no_other_client() {
+    answers_while_a_file_lingers("ping");
+}
+
+#[test]
+fn a_hello_with_a_slow_file_holds_up_no_other_client() {
+    answers_while_a_file_lingers("hello");
+}
+
+#[test]
+fn garbage_with_a_slow_file_holds_up_no_other_client() {
+    answers_while_a_file_lingers("garbage");
+}
+
+#[test]
+fn a_message_that_is_too_long_with_a_slow_file_holds_up_no_other_client() {
+    answers_while_a_file_lingers("too_long");
+}
+
+#[test]
+fn a_slow_file_behind_garbage_holds_up_no_other_client() {
+    answers_while_a_file_lingers("behind_garbage");
+}
+
+#[test]
+fn a_slow_file_on_a_connection_that_ended_holds_up_no_other_client() {
+    answers_while_a_file_lingers("closed");
+}
+
+#[test]
+fn a_slow_file_for_no_channel_holds_up_no_other_client() {
+    answers_while_a_file_lingers("no_channel");
+}
+
+#[test]
+fn a_slow_file_in_place_of_a_queue_holds_up_no_other_client() {
+    answers_while_a_file_lingers("queue");
+}
