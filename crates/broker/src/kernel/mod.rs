@@ -1,7 +1,7 @@
 //! What the kernel is told, and asked, on behalf of others.
 //!
 //! - [`peer`]: who is at the other end of a socket, and whether that is still the same process.
-//! - [`give`]: putting a grant in force. [`take`]: taking it back. `limits`: of other processes.
+//! - [`give`]: putting a grant in force. [`take`]: taking it back. [`limits`]: of other processes.
 //! - [`usage`]: what a thread has used.
 //! - [`sweep`]: real-time threads that nobody was granted.
 //! - [`privileges`]: what the broker needs, and getting rid of everything else.
@@ -11,7 +11,7 @@
 //! between, what was done is undone.
 
 pub mod give;
-mod limits;
+pub mod limits;
 pub mod peer;
 pub mod privileges;
 pub mod sweep;
