@@ -1,7 +1,7 @@
 //! `punctual metrics`: what a broker has granted and refused, and how late contracted work was, for
 //! Prometheus. `punctual serve --metrics` starts it as a process beside the broker.
 //!
-//! - `address`, `http`: where and how it is asked for. `format`: in which of two formats.
+//! - `address`, `http`, `request`: where and how it is asked for. `format`: in which of two formats.
 //! - `source`: where the numbers come from. `tasks`: what watched threads did.
 //! - `page`: the numbers as text.
 //! - `child`, `privileges`: the process beside a broker, and what it gives up.
@@ -12,6 +12,7 @@ mod format;
 mod http;
 mod page;
 mod privileges;
+mod request;
 mod source;
 mod tasks;
 
