@@ -28,6 +28,7 @@ fn blocks(file: &[u8]) -> Vec<Block> {
     loop {
         match reader.step(file) {
             Ok(Step::Block(block)) => blocks.push(block),
+            Ok(Step::Missing(_)) => {}
             Ok(Step::End { .. }) => return blocks,
             Err(_) if reader.skip(file).is_some() => {}
             Err(_) => return blocks,

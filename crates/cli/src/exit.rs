@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 /// The codes as `--help` tells them.
 pub(crate) const HELP: &str = "Exit codes: 0 kept, 1 refused or broken promise, \
-                               2 bad usage or bad contract, 3 this host cannot.";
+                               2 bad usage or bad contract, 3 this host cannot, \
+                               4 not judgeable: something is missing.";
 
 /// How a command that ran to its end ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) enum Exit {
     Refused,
     /// This host cannot.
     CannotHere,
+    /// What would tell is missing.
+    NotJudgeable,
     /// The exit code of the program that was run.
     OfProgram(u8),
 }
@@ -26,6 +29,7 @@ impl From<Exit> for ExitCode {
             Exit::Kept => 0,
             Exit::Refused => 1,
             Exit::CannotHere => 3,
+            Exit::NotJudgeable => 4,
             Exit::OfProgram(code) => code,
         })
     }

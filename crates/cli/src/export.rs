@@ -29,7 +29,8 @@ Instants are nanoseconds of CLOCK_MONOTONIC, or of virtual time. What a trace sa
 is in docs/trace.md. A damaged file is exported as far as it can be read; standard error says what is \
 missing.
 
-Exit codes: 0 exported, 2 bad usage or no trace, 3 this host cannot.";
+Exit codes: 0 exported, 2 bad usage or no trace, 3 this host cannot, 4 exported as far as it goes: events \
+were lost, the file is damaged, or it has no end.";
 
 /// Writes a trace file in another format
 #[derive(clap::Args)]
@@ -63,22 +64,25 @@ pub(crate) fn main(args: &Args) -> Outcome {
             let mut out = BufWriter::new(io::stdout().lock());
             match export(args, &mut out) {
                 // Who reads has seen enough.
-                Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                outcome => outcome.map_err(|stopped| stopped.failure(Path::new("-")))?,
+                Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    Ok(Exit::Kept)
+                }
+                outcome => outcome.map_err(|stopped| stopped.failure(Path::new("-"))),
             }
         }
         Some(path) => {
             let mut out = BufWriter::new(output::file_beside(path)?);
-            export(args, &mut out).map_err(|stopped| stopped.failure(path))?;
+            let exit = export(args, &mut out).map_err(|stopped| stopped.failure(path))?;
             let refuse = |error: io::Error| Stopped::Write(error).failure(path);
             let file = out.into_inner().map_err(|error| refuse(error.into_error()))?;
             file.persist(path).map_err(|error| refuse(error.error))?;
+            Ok(exit)
         }
     }
-    Ok(Exit::Kept)
 }
 
-fn export(args: &Args, out: &mut impl Write) -> Result<(), Stopped> {
+/// Writes all that can be read, and says what cannot.
+fn export(args: &Args, out: &mut impl Write) -> Result<Exit, Stopped> {
     let state = match args.format {
         Format::Perfetto => perfetto::export(&args.trace, out)?,
         Format::Hdr => hdr::export(&args.trace, out)?,
@@ -89,7 +93,7 @@ fn export(args: &Args, out: &mut impl Write) -> Result<(), Stopped> {
     for line in state.lines() {
         anstream::eprintln!("punctual: {}: {line}", args.trace.display());
     }
-    Ok(())
+    Ok(if state.is_whole() { Exit::Kept } else { Exit::NotJudgeable })
 }
 
 /// Why nothing more is written.

@@ -1,7 +1,7 @@
 //! `punctual metrics`: what a broker has granted and refused, and how late contracted work was, for
 //! Prometheus. `punctual serve --metrics` starts it as a process beside the broker.
 //!
-//! - `address`, `http`: where and how it is asked for. `format`: in which of two formats.
+//! - `address`, `http`, `request`: where and how it is asked for. `format`: in which of two formats.
 //! - `source`: where the numbers come from. `tasks`: what watched threads did.
 //! - `page`: the numbers as text.
 //! - `child`: the process beside a broker.
@@ -11,6 +11,7 @@ pub(crate) mod child;
 mod format;
 mod http;
 mod page;
+mod request;
 mod source;
 mod tasks;
 

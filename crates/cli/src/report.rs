@@ -26,7 +26,8 @@ The contract is admitted again with this host's profile, because the trace has n
 names that of the host the trace is from.
 
 Exit codes: 0 shown, also where a promise was broken, which punctual why tells by its exit code; 2 bad \
-usage, or the file is no trace; 3 the page cannot be written.";
+usage, or the file is no trace; 3 the page cannot be written; 4 shown as far as it goes: events were lost, \
+the file is damaged, or it has no end.";
 
 /// Shows a trace as one page: timeline, late jobs with causes, histograms, budgets, contract
 #[derive(clap::Args)]
@@ -81,7 +82,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
         let text = serde_json::to_string_pretty(&report.to_json(&name)).unwrap_or_default();
         output::print(&(text + "\n"))?;
     }
-    Ok(Exit::Kept)
+    Ok(if report.is_whole() { Exit::Kept } else { Exit::NotJudgeable })
 }
 
 /// The file's name alone: where it lies is nobody's business.

@@ -8,6 +8,7 @@ mod faults;
 mod options;
 mod perfetto;
 mod report;
+mod steps;
 mod text;
 mod traces;
 mod witness;
@@ -38,6 +39,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if args.witness {
         return witness::main(args, &contract, &text, &answer, stamp, notes);
     }
+    steps::bounded(args, &contract, sender.as_ref())?;
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
     let mut traces = Traces::of(args, &text)?;
     if args.global {

@@ -9,7 +9,7 @@ use std::path::Path;
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::{Spent, Verdict};
 use punctual_trace::constraint::Asked;
-use punctual_trace::file::{Block, Damage, Reader, Run, Step};
+use punctual_trace::file::{Block, Damage, Gap, Reader, Run, Step};
 use punctual_trace::{Event, Subject, SubjectKind};
 
 use crate::exit::Failure;
@@ -22,8 +22,10 @@ pub(crate) enum Told {
     Events(Vec<Event>),
     /// A time constraint; the events of its job follow, if it was granted.
     Asked(Asked),
-    /// So many events are missing, at least.
+    /// So many events were lost before they were written.
     Lost(u64),
+    /// Parts of the file are damaged or not there.
+    Missing(Gap),
     Verdict(Verdict),
     End(Instant),
 }
@@ -35,6 +37,12 @@ pub(crate) struct State {
     pub(crate) damages: Vec<(usize, Damage)>,
     /// Bytes that were passed over.
     pub(crate) damaged_bytes: usize,
+    /// Blocks that are missing, as far as those after them tell.
+    pub(crate) blocks_missing: u64,
+    /// Events in them.
+    pub(crate) events_missing: u64,
+    /// Events that were lost before they were written.
+    pub(crate) events_lost: u64,
     /// Bytes of a block that is not whole, at the end.
     pub(crate) rest: usize,
     /// Whether its writer said that the run is over.
@@ -44,6 +52,13 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Returns whether everything is there that happened: no promise of a file that is not whole is known
+    /// to be kept.
+    pub(crate) fn is_whole(&self) -> bool {
+        let is_missed = self.blocks_missing > 0 || self.events_lost > 0;
+        self.has_end && self.damages.is_empty() && !is_missed
+    }
+
     /// A line each for what a person should know.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -53,6 +68,14 @@ impl State {
                 self.damages.len(),
                 if self.damages.len() == 1 { "" } else { "s" },
                 self.damaged_bytes
+            ));
+        }
+        if self.blocks_missing > 0 {
+            lines.push(format!(
+                "{} block{} missing, with {} events",
+                self.blocks_missing,
+                if self.blocks_missing == 1 { " is" } else { "s are" },
+                self.events_missing
             ));
         }
         if !self.has_end {
@@ -70,8 +93,7 @@ impl State {
     }
 }
 
-/// Reads the file at `path` up to its end as it is; a damaged block is passed over and counts as lost
-/// events.
+/// Reads the file at `path` up to its end as it is. Damaged blocks are passed over.
 ///
 /// # Errors
 /// The file is no trace or cannot be read; what `take` says.
@@ -89,25 +111,33 @@ pub(crate) fn read<E: From<Failure>>(
     loop {
         let block = match reader.step(&file) {
             Ok(Step::Block(block)) => block,
+            Ok(Step::Missing(gap)) => {
+                state.blocks_missing += u64::from(gap.blocks);
+                state.events_missing += u64::from(gap.events);
+                take(Told::Missing(gap))?;
+                continue;
+            }
             Ok(Step::End { bytes }) => {
                 state.rest = bytes;
-                if reader.position() == 0 {
+                if !reader.has_begun() {
                     return Err(refuse(&"empty, or only the first bytes of a trace"));
                 }
                 break;
             }
-            Err(damage) if reader.position() == 0 => return Err(refuse(&damage)),
             Err(damage) => {
                 let at = reader.position();
-                state.damages.push((at, damage));
-                take(Told::Lost(1))?;
-                match reader.skip(&file) {
-                    Some(bytes) => state.damaged_bytes += bytes,
-                    None => {
-                        state.damaged_bytes += file.len() - at;
-                        break;
+                let Some(bytes) = reader.skip(&file) else {
+                    if !reader.has_begun() {
+                        return Err(refuse(&damage));
                     }
-                }
+                    state.damages.push((at, damage));
+                    state.damaged_bytes += file.len() - at;
+                    // No block follows that tells how much it was.
+                    take(Told::Missing(Gap::default()))?;
+                    break;
+                };
+                state.damages.push((at, damage));
+                state.damaged_bytes += bytes;
                 continue;
             }
         };
@@ -127,7 +157,10 @@ pub(crate) fn read<E: From<Failure>>(
                 asked.job = numbers.known(asked.job, &mut take)?;
                 take(Told::Asked(asked))?;
             }
-            Block::Lost(lost) => take(Told::Lost(lost.events))?,
+            Block::Lost(lost) => {
+                state.events_lost = state.events_lost.saturating_add(lost.events);
+                take(Told::Lost(lost.events))?;
+            }
             Block::Verdict(mut verdict) => {
                 verdict.late.job = numbers.known(verdict.late.job, &mut take)?;
                 for share in &mut verdict.shares {

@@ -13,9 +13,7 @@ use punctual_linux::clock;
 use punctual_linux::process::{Blocked, Caught};
 use punctual_model::Duration;
 use punctual_observe::Session;
-use punctual_trace::check::Judged;
-use punctual_trace::check::Verdict::{Kept, NotJudgeable};
-use punctual_trace::check::Why::NoJob;
+use punctual_trace::check::{Verdict, Why};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::options::time;
@@ -46,8 +44,8 @@ causes add up to the tardiness: what the deadline left room for made nothing lat
 
 It takes CAP_BPF and CAP_PERFMON: run it as root.
 
-Exit codes: 0 no job was late, 1 one was, or whether one was cannot be judged, 2 bad usage, 3 this host \
-cannot.";
+Exit codes: 0 no job was late, 1 one was, 2 bad usage, 3 this host cannot, 4 whether one was cannot be \
+judged: something is missing.";
 
 /// Watches a program, or reads a trace, and says why jobs were late
 #[derive(clap::Args)]
@@ -157,12 +155,16 @@ pub(crate) fn main(args: &Args) -> Outcome {
         report.more(&ended.verdicts);
         output::print(&report.text(&ended))?;
     }
-    let is_kept = |judged: &Judged| judged.verdict == Kept || has_no_job(judged);
-    let kept = ended.subjects.iter().all(|(_, judged)| is_kept(judged));
-    Ok(if kept { Exit::Kept } else { Exit::Refused })
+    Ok(exit(ended.subjects.iter().map(|(_, judged)| judged.verdict)))
 }
 
-/// No job was released: nothing was late.
-fn has_no_job(judged: &Judged) -> bool {
-    matches!(judged.verdict, NotJudgeable(NoJob))
+/// Returns 1 for a broken promise, else 4 for one that cannot be judged. Who was promised nothing, or
+/// released no job, breaks no promise.
+fn exit(verdicts: impl Iterator<Item = Verdict>) -> Exit {
+    verdicts.fold(Exit::Kept, |so_far, verdict| match (so_far, verdict) {
+        (_, Verdict::Broken) => Exit::Refused,
+        (so_far, Verdict::Kept | Verdict::NotJudgeable(Why::NoPromise | Why::NoJob)) => so_far,
+        (Exit::Kept, Verdict::NotJudgeable(_)) => Exit::NotJudgeable,
+        (so_far, Verdict::NotJudgeable(_)) => so_far,
+    })
 }

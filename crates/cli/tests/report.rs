@@ -86,7 +86,7 @@ fn what_is_no_trace_is_refused_and_what_is_damaged_is_said() {
     let damaged = folder.path().join("damaged.ptrace");
     std::fs::write(&damaged, &bytes).expect("written");
     let (code, said, complaints) = report(&damaged, &["-o", "-"]);
-    assert_eq!(code, 0, "{complaints}");
+    assert_eq!(code, 4, "{complaints}");
     for words in ["damaged in 1 place", "has no end"] {
         assert!(complaints.contains(words) && said.contains(words), "{words}: {complaints}");
     }

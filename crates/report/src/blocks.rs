@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use punctual_trace::file::{Block, Damage, HEADER, LONGEST, PREAMBLE, Reader, Step};
+use punctual_trace::file::{Block, Damage, Gap, HEADER, LONGEST, Reader, Step};
 
 use crate::ReadError;
 
@@ -17,15 +17,16 @@ pub(crate) enum Came {
     Block(Block),
     /// Something is damaged at this byte of the file, and so many bytes were passed over.
     Damage { at: u64, damage: Damage, bytes: u64 },
+    /// Blocks are missing here; after a damage at the end of the file nobody knows how many.
+    Missing(Gap),
     /// Nothing follows but so many bytes of a block that is not whole.
     End { bytes: u64 },
 }
 
-/// Reads block by block. A block needs none of those before it, so the reader is begun again behind a
-/// preamble wherever the window moves to.
+/// Reads block by block.
 pub(crate) struct Blocks<R> {
     from: R,
-    /// The preamble, and the part of the file that is looked at.
+    /// The part of the file that is looked at.
     window: Vec<u8>,
     reader: Reader,
     /// Bytes of the file that are gone from the window.
@@ -33,55 +34,53 @@ pub(crate) struct Blocks<R> {
     exhausted: bool,
     /// What is being passed over.
     damage: Option<(u64, Damage)>,
+    /// What was read behind a damage, which is told first.
+    after: Option<Step>,
 }
 
 impl<R: Read> Blocks<R> {
     pub(crate) fn new(from: R) -> Self {
         let (window, reader) = (Vec::new(), Reader::new());
-        Self { from, window, reader, gone: 0, exhausted: false, damage: None }
+        Self { from, window, reader, gone: 0, exhausted: false, damage: None, after: None }
     }
 
-    /// The next block, damage, or the end, which then comes again and again.
+    /// The next block, damage, gap, or the end, which then comes again and again.
     pub(crate) fn next(&mut self) -> Result<Came, ReadError> {
+        if let Some(step) = self.after.take() {
+            return Ok(came(step));
+        }
         loop {
             if self.window.is_empty() && !self.exhausted {
                 self.more()?;
             }
             let here = self.at();
             match self.reader.step(&self.window) {
+                Ok(Step::End { .. }) if !self.exhausted => self.more()?,
                 Ok(step) => {
-                    if let Step::End { .. } = step
-                        && !self.exhausted
-                    {
-                        self.more()?;
-                        continue;
-                    }
-                    if let Some((at, damage)) = self.damage.take() {
-                        // The block is whole: it is read again after the damage was told.
-                        self.begin_at(here);
-                        return Ok(Came::Damage { at, damage, bytes: here - at });
-                    }
-                    return Ok(match step {
-                        Step::Block(block) => Came::Block(block),
-                        Step::End { bytes } => Came::End { bytes: bytes as u64 },
+                    let Some((at, damage)) = self.damage.take() else { return Ok(came(step)) };
+                    self.after = Some(match step {
+                        // The damage goes on to the end.
+                        Step::End { .. } => Step::Missing(Gap::default()),
+                        step => step,
                     });
-                }
-                Err(damage) if self.reader.position() == 0 => {
-                    return Err(ReadError::NoTrace(damage));
+                    return Ok(Came::Damage { at, damage, bytes: here - at });
                 }
                 Err(_) if self.ahead() < ENOUGH && !self.exhausted => self.more()?,
                 Err(damage) => {
+                    // Behind the preamble, if that was read just now.
+                    let (here, has_begun) = (self.at(), self.reader.has_begun());
+                    if self.reader.skip(&self.window).is_none() {
+                        if !has_begun {
+                            return Err(ReadError::NoTrace(damage));
+                        }
+                        // No block begins before the last bytes of the window.
+                        let keep = if self.exhausted { 0 } else { ENOUGH.min(self.ahead()) };
+                        self.drop_before(self.window.len() - keep);
+                        if !self.exhausted {
+                            self.more()?;
+                        }
+                    }
                     self.damage.get_or_insert((here, damage));
-                    if self.reader.skip(&self.window).is_some() {
-                        continue;
-                    }
-                    // No block begins before the last bytes of the window.
-                    let keep = if self.exhausted { 0 } else { ENOUGH.min(self.ahead()) };
-                    let from = self.window.len() - keep;
-                    self.drop_before(from);
-                    if !self.exhausted {
-                        self.more()?;
-                    }
                 }
             }
         }
@@ -89,37 +88,35 @@ impl<R: Read> Blocks<R> {
 
     /// The byte of the file that is read next.
     fn at(&self) -> u64 {
-        // A reader that was begun again has not yet seen the preamble.
-        self.gone + self.reader.position().max(PREAMBLE) as u64
+        self.gone + self.reader.position() as u64
     }
 
     fn ahead(&self) -> usize {
         self.window.len().saturating_sub(self.reader.position())
     }
 
-    /// Goes back to a byte of the file that is still in the window.
-    fn begin_at(&mut self, at: u64) {
-        let position = usize::try_from(at - self.gone).unwrap_or(usize::MAX);
-        self.drop_before(position);
-    }
-
-    /// What lies before this byte of the window has been read.
+    /// What lies before this byte of the window has been read, or is passed over.
     fn drop_before(&mut self, position: usize) {
-        let position = position.clamp(PREAMBLE.min(self.window.len()), self.window.len());
-        let dropped = self.window.drain(PREAMBLE.min(position)..position).count();
-        self.gone += dropped as u64;
-        self.reader = Reader::new();
+        self.window.drain(..position);
+        self.gone += position as u64;
+        self.reader.forget(position);
     }
 
     /// Makes room and fills it.
     fn more(&mut self) -> Result<(), ReadError> {
-        if self.reader.position() > 0 {
-            self.drop_before(self.reader.position());
-        }
-        let room = (WINDOW + PREAMBLE).saturating_sub(self.window.len()) as u64;
+        self.drop_before(self.reader.position());
+        let room = WINDOW.saturating_sub(self.window.len()) as u64;
         let read = self.from.by_ref().take(room).read_to_end(&mut self.window)?;
         self.exhausted = (read as u64) < room;
         Ok(())
+    }
+}
+
+fn came(step: Step) -> Came {
+    match step {
+        Step::Block(block) => Came::Block(block),
+        Step::Missing(gap) => Came::Missing(gap),
+        Step::End { bytes } => Came::End { bytes: bytes as u64 },
     }
 }
 
@@ -144,30 +141,42 @@ mod tests {
         writer.take()
     }
 
-    /// All blocks with whatever is said between, by this reader and by the one of the whole file.
-    fn here(bytes: &[u8]) -> (Vec<Block>, Vec<(u64, Damage)>, u64) {
-        let mut blocks = Blocks::new(bytes);
-        let (mut read, mut damaged) = (Vec::new(), Vec::new());
+    /// All blocks with what is said between them, by this reader and by the one of the whole file.
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Said {
+        blocks: Vec<Block>,
+        damaged: Vec<(u64, Damage, u64)>,
+        gaps: Vec<Gap>,
+        rest: u64,
+    }
+
+    fn here(bytes: &[u8]) -> Said {
+        let (mut blocks, mut said) = (Blocks::new(bytes), Said::default());
         loop {
             match blocks.next().expect("a trace") {
-                Came::Block(block) => read.push(block),
-                Came::Damage { at, damage, .. } => damaged.push((at, damage)),
-                Came::End { bytes } => return (read, damaged, bytes),
+                Came::Block(block) => said.blocks.push(block),
+                Came::Damage { at, damage, bytes } => said.damaged.push((at, damage, bytes)),
+                Came::Missing(gap) => said.gaps.push(gap),
+                Came::End { bytes } => return Said { rest: bytes, ..said },
             }
         }
     }
 
-    fn whole(bytes: &[u8]) -> (Vec<Block>, Vec<(u64, Damage)>, u64) {
-        let mut reader = Reader::new();
-        let (mut read, mut damaged) = (Vec::new(), Vec::new());
+    fn whole(bytes: &[u8]) -> Said {
+        let (mut reader, mut said) = (Reader::new(), Said::default());
         loop {
             match reader.step(bytes) {
-                Ok(Step::Block(block)) => read.push(block),
-                Ok(Step::End { bytes }) => return (read, damaged, bytes as u64),
+                Ok(Step::Block(block)) => said.blocks.push(block),
+                Ok(Step::Missing(gap)) => said.gaps.push(gap),
+                Ok(Step::End { bytes }) => return Said { rest: bytes as u64, ..said },
                 Err(damage) => {
-                    damaged.push((reader.position() as u64, damage));
-                    if reader.skip(bytes).is_none() {
-                        return (read, damaged, 0);
+                    let at = reader.position();
+                    let passed = reader.skip(bytes);
+                    let all = passed.unwrap_or(bytes.len() - at);
+                    said.damaged.push((at as u64, damage, all as u64));
+                    if passed.is_none() {
+                        said.gaps.push(Gap::default());
+                        return said;
                     }
                 }
             }
@@ -179,12 +188,17 @@ mod tests {
         let mut bytes = file(120);
         assert!(bytes.len() > 2 * WINDOW, "{}", bytes.len());
         assert_eq!(here(&bytes), whole(&bytes));
+        for at in [3, 20, 40] {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1;
+            assert_eq!(here(&bytes), whole(&bytes), "{at}");
+        }
         // Damage everywhere, also near where windows end.
         for at in (1_000..bytes.len()).step_by(WINDOW / 3) {
             bytes[at] ^= 0x55;
         }
-        let (read, damaged, _) = here(&bytes);
-        assert!(damaged.len() > 4 && read.len() > 100, "{} {}", damaged.len(), read.len());
+        let Said { blocks, damaged, gaps, .. } = here(&bytes);
+        assert!(damaged.len() > 4 && gaps.len() > 4 && blocks.len() > 100, "{damaged:?} {gaps:?}");
         assert_eq!(here(&bytes), whole(&bytes));
         // A hole longer than a window.
         bytes[WINDOW / 2..WINDOW * 2].fill(0);
@@ -198,7 +212,7 @@ mod tests {
         for bytes in [&b"hello, this is no trace"[..], b"x"] {
             assert!(matches!(Blocks::new(bytes).next(), Err(ReadError::NoTrace(_))));
         }
-        for length in 0..PREAMBLE {
+        for length in 0..punctual_trace::file::PREAMBLE {
             let bytes = &file(0)[..length];
             assert!(matches!(Blocks::new(bytes).next(), Ok(Came::End { .. })), "{length}");
         }

@@ -112,6 +112,12 @@ impl Report {
         said
     }
 
+    /// Returns whether everything is there that happened: no promise of a trace that is not whole is known
+    /// to be kept.
+    pub fn is_whole(&self) -> bool {
+        self.survey.end.is_some() && !self.survey.losses.are_there()
+    }
+
     /// The page; `file` is the name of the trace, for its title.
     pub fn to_html(&self, file: &str) -> String {
         page::page(self, file)

@@ -39,7 +39,8 @@ pub(super) fn limits_of(pid: i32) -> Option<OldLimits> {
     parse_limits(&fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)
 }
 
-fn parse_limits(text: &str) -> Option<OldLimits> {
+/// Reads the text of such a file.
+pub fn parse_limits(text: &str) -> Option<OldLimits> {
     let line = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
         let mut words = rest.split_whitespace();

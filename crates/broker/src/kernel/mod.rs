@@ -2,7 +2,7 @@
 //!
 //! - [`peer`]: who is at the other end of a socket, and whether that is still the same process.
 //! - [`persons`]: which ids are one person's.
-//! - [`give`]: putting a grant in force. [`take`]: taking it back. `limits`: of other processes.
+//! - [`give`]: putting a grant in force. [`take`]: taking it back. [`limits`]: of other processes.
 //! - [`usage`]: what a thread has used.
 //! - [`sweep`]: real-time threads that nobody was granted.
 //! - [`privileges`], [`seccomp`]: what each part needs, and getting rid of everything else.
@@ -12,7 +12,7 @@
 //! between, what was done is undone.
 
 pub mod give;
-mod limits;
+pub mod limits;
 pub mod peer;
 pub mod persons;
 pub mod privileges;

@@ -101,14 +101,14 @@ pub(super) fn has_our_users(pid: i32) -> io::Result<bool> {
     Ok(map(&pid.to_string())? == map("self")?)
 }
 
-/// The real, effective, saved and file system user in /proc/PID/status.
-fn users(status: &str) -> Vec<u32> {
+/// Returns the real, effective, saved and file system user in /proc/PID/status.
+pub fn users(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or("");
     line.split_whitespace().filter_map(|uid| uid.parse().ok()).collect()
 }
 
-/// The supplementary groups in /proc/PID/status.
-fn groups(status: &str) -> Vec<u32> {
+/// Returns the supplementary groups in /proc/PID/status.
+pub fn groups(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or("");
     line.split_whitespace().filter_map(|gid| gid.parse().ok()).collect()
 }
@@ -157,8 +157,9 @@ pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
     parse_start(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
 }
 
-/// Field 22. The second is the name in parentheses, in which anything may stand.
-fn parse_start(stat: &str) -> Option<u64> {
+/// Returns field 22 of /proc/PID/task/TID/stat. The second is the name in parentheses, in which anything
+/// may stand.
+pub fn parse_start(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(19)?.parse().ok()
 }

@@ -27,10 +27,14 @@ impl Meter {
     pub fn used(&self) -> io::Result<Service> {
         let mut text = [0; 64];
         let length = self.file.read_at(&mut text, 0)?;
-        let first = text[..length].split(|byte| byte.is_ascii_whitespace()).next();
-        let number = first.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        number.map(Service::from_nanos).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        parse_used(&text[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
+}
+
+/// Reads the first number of such a file: nanoseconds on a CPU.
+pub fn parse_used(schedstat: &[u8]) -> Option<Service> {
+    let first = schedstat.split(|byte| byte.is_ascii_whitespace()).next()?;
+    str::from_utf8(first).ok()?.parse().ok().map(Service::from_nanos)
 }
 
 #[cfg(test)]

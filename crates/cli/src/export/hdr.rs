@@ -47,7 +47,8 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                 let time = event.at.saturating_since(event.release).as_nanos();
                 Some((event.at.as_nanos() / SECOND, event.job.task, measure, time))
             })),
-            Told::Asked(_) | Told::Lost(_) | Told::Verdict(_) | Told::End(_) => {}
+            Told::Asked(_) | Told::Lost(_) | Told::Missing(_) | Told::Verdict(_) | Told::End(_) => {
+            }
         }
         Ok::<(), Stopped>(())
     })?;

@@ -1,5 +1,5 @@
 //! JSON lines: `{"run": …}`, `{"subject": …}`, `{"event": …}`, `{"asked": …}`, `{"late": …}`, `{"lost": …}`,
-//! `{"end": …}`, in the order of the file.
+//! `{"missing": …}`, `{"end": …}`, in the order of the file.
 
 use std::io::Write;
 use std::path::Path;
@@ -48,6 +48,12 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
             )
         }),
         Told::Asked(one) => line(out, &asked(&one)),
+        Told::Missing(gap) => line(
+            out,
+            &json!({ "missing": {
+                    "blocks": gap.blocks, "events": gap.events, "subjects": gap.subjects,
+                } }),
+        ),
         Told::Lost(events) => line(out, &json!({ "lost": { "events": events } })),
         Told::Verdict(verdict) => line(out, &late(&verdict)),
         Told::End(at) => line(out, &json!({ "end": { "at_ns": at.as_nanos() } })),

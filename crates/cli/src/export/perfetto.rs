@@ -15,7 +15,8 @@ use std::path::Path;
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::Verdict;
 use punctual_trace::constraint::{Answer, Asked};
-use punctual_trace::{Event, Kind, Subject};
+use punctual_trace::file::Gap;
+use punctual_trace::{Event, Kind, Promise, Subject};
 use serde_json::{Value, json};
 
 use super::Stopped;
@@ -35,14 +36,24 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
         Told::Subject(number, subject) => page.subject(number, subject),
         Told::Events(events) => events.iter().try_for_each(|event| page.event(event)),
         Told::Asked(asked) => page.asked(&asked),
-        Told::Run(_) | Told::Lost(_) | Told::Verdict(_) | Told::End(_) => Ok(()),
+        Told::Missing(Gap { subjects, .. }) => {
+            page.missing(subjects > 0);
+            Ok(())
+        }
+        Told::Lost(_) => {
+            page.missing(false);
+            Ok(())
+        }
+        Told::Run(_) | Told::Verdict(_) | Told::End(_) => Ok(()),
     })?;
     page.out.write_all(b"\n],\"otherData\":")?;
     let run = of.run.as_ref();
     let about = json!({
         "command": run.map(|run| &*run.command),
         "clock": run.map(|run| if run.live { "CLOCK_MONOTONIC" } else { "virtual" }),
-        "events_lost": of.lost,
+        "events_lost": of.state.events_lost,
+        "events_missing": of.state.events_missing,
+        "is_whole": of.state.is_whole(),
     });
     serde_json::to_writer(&mut *page.out, &about).map_err(std::io::Error::from)?;
     page.out.write_all(b"}\n")?;
@@ -96,6 +107,16 @@ impl<W: Write> Page<'_, W> {
             }
         }
         Ok(())
+    }
+
+    /// What a job did across a gap is not known, nor are promises if some of them are missing.
+    fn missing(&mut self, has_promises: bool) {
+        for tracks in &mut self.subjects {
+            (tracks.since, tracks.flow) = (None, None);
+            if has_promises {
+                tracks.subject.promise = Promise::default();
+            }
+        }
     }
 
     fn event(&mut self, event: &Event) -> Result<(), Stopped> {

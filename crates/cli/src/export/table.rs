@@ -6,7 +6,7 @@ use std::path::Path;
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::constraint::Answer;
-use punctual_trace::{Kind, Subject};
+use punctual_trace::{Kind, Promise, Subject};
 
 use super::Stopped;
 use crate::trace_read::{self, State, Told};
@@ -67,7 +67,16 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
             Told::Asked(asked) if asked.answer == Answer::Granted => {
                 granted.insert(asked.job, asked.deadline);
             }
-            Told::Asked(_) | Told::Run(_) | Told::Lost(_) | Told::Verdict(_) | Told::End(_) => {}
+            // What was promised may be among what is missing.
+            Told::Missing(gap) if gap.subjects > 0 => {
+                subjects.iter_mut().for_each(|subject| subject.promise = Promise::default());
+            }
+            Told::Asked(_)
+            | Told::Run(_)
+            | Told::Lost(_)
+            | Told::Missing(_)
+            | Told::Verdict(_)
+            | Told::End(_) => {}
         }
         Ok::<(), Stopped>(())
     })?;

@@ -1,7 +1,8 @@
 //! As much of HTTP/1.1 as a scraper needs (RFC 9112), and no more: one GET a connection.
 //!
-//! Whoever asks is not trusted. A request has at most [`MOST_BYTES`] and [`TO_ASK`] to come, an answer
-//! [`TO_READ`] to be taken, and [`MOST`] connections are served at a time; more are told to come again.
+//! Whoever asks is not trusted. A request has at most [`MOST_BYTES`](super::request::MOST_BYTES) and
+//! [`TO_ASK`] to come, an answer [`TO_READ`] to be taken, and [`MOST`] connections are served at a time;
+//! more are told to come again.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,9 +18,8 @@ use punctual_model::{Duration, Instant};
 use rustix::net::{AddressFamily, sockopt::socket_domain};
 
 use super::format::Format;
+use super::request::Head;
 
-/// Of a request.
-const MOST_BYTES: usize = 8 << 10;
 /// Connections at a time.
 const MOST: usize = 8;
 /// A request has come by then.
@@ -103,8 +103,8 @@ fn turn_away(stream: &mut dyn Stream) {
 }
 
 fn answer(stream: &mut dyn Stream, page: &Page) -> io::Result<()> {
-    let request = read(stream, clock::now() + TO_ASK)?;
-    let said = match parse(&request) {
+    let head = read(stream, clock::now() + TO_ASK)?;
+    let said = match head.parse() {
         Ok(asked) => {
             let body = page(asked.format);
             response("200 OK", asked.format.content_type(), &body, asked.body)
@@ -114,18 +114,18 @@ fn answer(stream: &mut dyn Stream, page: &Page) -> io::Result<()> {
     write(stream, &said, clock::now() + TO_READ)
 }
 
-/// The head of a request; a body is not read.
-fn read(stream: &mut dyn Stream, until: Instant) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
+/// Reads the head of a request, and no body.
+fn read(stream: &mut dyn Stream, until: Instant) -> io::Result<Head> {
+    let mut head = Head::default();
     let mut part = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() <= MOST_BYTES {
+    while !head.is_over() {
         stream.wait_at_most(left(until)?)?;
         match stream.read(&mut part)? {
             0 => break,
-            length => request.extend_from_slice(&part[..length]),
+            length => head.take(&part[..length]),
         }
     }
-    Ok(request)
+    Ok(head)
 }
 
 fn write(stream: &mut dyn Stream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
@@ -157,44 +157,6 @@ fn response(status: &str, content_type: &str, body: &str, with_body: bool) -> Ve
         body.len()
     );
     [head.as_bytes(), if with_body { body.as_bytes() } else { b"" }].concat()
-}
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
-    format: Format,
-    /// Not with HEAD.
-    body: bool,
-}
-
-/// The request, or the status that refuses it.
-fn parse(request: &[u8]) -> Result<Asked, &'static str> {
-    const BAD: &str = "400 Bad Request";
-    if request.len() > MOST_BYTES {
-        return Err("431 Request Header Fields Too Large");
-    }
-    let text = std::str::from_utf8(request).map_err(|_| BAD)?;
-    let (head, _) = text.split_once("\r\n\r\n").ok_or(BAD)?;
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next().unwrap_or_default().split(' ');
-    let (method, target, version) = (words.next(), words.next(), words.next());
-    let is_http = version.is_some_and(|version| version.starts_with("HTTP/1."));
-    if !is_http || words.next().is_some() {
-        return Err(BAD);
-    }
-    let body = match method {
-        Some("GET") => true,
-        Some("HEAD") => false,
-        _ => return Err("405 Method Not Allowed"),
-    };
-    let path = target.unwrap_or_default().split('?').next();
-    if path != Some("/metrics") {
-        return Err("404 Not Found");
-    }
-    let fields = lines.filter_map(|line| line.split_once(':'));
-    let accepts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
-    let accepts: Vec<&str> = accepts.map(|(_, value)| value).collect();
-    Ok(Asked { format: Format::accepted(&accepts.join(",")), body })
 }
 
 #[cfg(test)]

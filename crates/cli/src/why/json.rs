@@ -131,7 +131,11 @@ struct EndOfFile<'a> {
     threads: Vec<Thread<'a>>,
     events_lost: u64,
     has_end: bool,
+    damaged_places: usize,
     damaged_bytes: usize,
+    blocks_missing: u64,
+    /// In those blocks, as far as the blocks after them tell.
+    events_missing: u64,
     notes: Vec<String>,
 }
 
@@ -154,9 +158,12 @@ pub(super) fn of_trace(of: &OfTrace) -> String {
         command: run.map(|run| run.command.as_str()),
         live: run.map(|run| run.live),
         threads: of.subjects.iter().map(thread).collect(),
-        events_lost: of.lost,
+        events_lost: of.state.events_lost,
         has_end: of.state.has_end,
+        damaged_places: of.state.damages.len(),
         damaged_bytes: of.state.damaged_bytes,
+        blocks_missing: of.state.blocks_missing,
+        events_missing: of.state.events_missing,
         notes: of.state.lines(),
     })
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use punctual_model::{Instant, JobId};
 use punctual_trace::cause::{FromEvents, Verdict, judge};
-use punctual_trace::check::Verdict::{Kept, NotJudgeable};
-use punctual_trace::check::{Checker, Judged, Why};
+use punctual_trace::check::{Checker, Judged};
 use punctual_trace::file::Run;
 use punctual_trace::{Sink, Subject};
 
@@ -22,7 +21,6 @@ pub(crate) struct OfTrace {
     /// Of the late jobs, those that the kernel's evidence explains, and the others.
     pub(crate) by_kernel: Vec<Verdict>,
     pub(crate) by_events: Vec<Verdict>,
-    pub(crate) lost: u64,
     pub(crate) state: State,
     pub(crate) begun: Instant,
 }
@@ -30,18 +28,18 @@ pub(crate) struct OfTrace {
 pub(super) fn main(args: &Args, path: &Path) -> Outcome {
     let of = gather(path)?;
     output::print(&if args.json { json::of_trace(&of) } else { text::of_trace(args.worst, &of) })?;
-    // Who was promised nothing breaks no promise.
-    let is_kept = |(_, judged): &(Subject, Judged)| {
-        matches!(judged.verdict, Kept | NotJudgeable(Why::NoPromise | Why::NoJob))
-    };
-    Ok(if of.subjects.iter().all(is_kept) { Exit::Kept } else { Exit::Refused })
+    Ok(match super::exit(of.subjects.iter().map(|(_, judged)| judged.verdict)) {
+        // What is missing may be a promise, or a job.
+        Exit::Kept if !of.state.is_whole() => Exit::NotJudgeable,
+        exit => exit,
+    })
 }
 
 /// Reads it to its end.
 pub(crate) fn gather(path: &Path) -> Result<OfTrace, Failure> {
     let (mut checker, mut seen) = (Checker::new(), FromEvents::new());
     let (mut run, mut subjects, mut by_kernel) = (None, Vec::<Subject>::new(), Vec::new());
-    let (mut lost, mut first) = (0, None::<Instant>);
+    let mut first = None::<Instant>;
     let state = trace_read::read(path, |told| {
         match told {
             Told::Run(of) => run = Some(of),
@@ -63,8 +61,11 @@ pub(crate) fn gather(path: &Path) -> Result<OfTrace, Failure> {
             }
             Told::Asked(asked) => checker.asked(&asked),
             Told::Lost(events) => {
-                lost += events;
                 checker.lost(events);
+                seen.lost();
+            }
+            Told::Missing(gap) => {
+                checker.missing(gap);
                 seen.lost();
             }
             Told::Verdict(verdict) => by_kernel.push(verdict),
@@ -82,5 +83,5 @@ pub(crate) fn gather(path: &Path) -> Result<OfTrace, Failure> {
     let judged = (0..).map(|number| checker.judge(number));
     let subjects = subjects.into_iter().zip(judged).collect();
     let begun = first.unwrap_or(Instant::ZERO);
-    Ok(OfTrace { run, subjects, by_kernel, by_events, lost, state, begun })
+    Ok(OfTrace { run, subjects, by_kernel, by_events, state, begun })
 }

@@ -230,6 +230,6 @@ pub(super) fn of_trace(worst: usize, of: &OfTrace) -> String {
             if of.by_events.len() == 1 { "" } else { "s" },
         );
     }
-    page += &format!("\n{} events lost.\n", of.lost);
+    page += &format!("\n{} events lost.\n", of.state.events_lost);
     of.state.lines().into_iter().fold(page, |page, line| page + "The file: " + &line + ".\n")
 }

@@ -1,5 +1,6 @@
 //! `punctual simulate`: deterministic, so everything about it can be checked.
 
+mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;

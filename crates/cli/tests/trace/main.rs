@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod constraints;
+mod damage;
 mod perfetto;
 
 use std::collections::BTreeSet;
@@ -35,8 +36,8 @@ wcet = '9ms'
 relative_deadline = '15ms'
 ";
 
-/// A simulated trace of `contract`.
-fn traced(contract: &str) -> (TempDir, PathBuf) {
+/// Writes a trace of `contract`, simulated for so long.
+fn traced(contract: &str, until: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("c.toml"), folder.path().join("a.ptrace"));
     std::fs::write(&from, contract).expect("written");
@@ -44,7 +45,7 @@ fn traced(contract: &str) -> (TempDir, PathBuf) {
         "simulate",
         from.to_str().expect("UTF-8"),
         "--until",
-        "200ms",
+        until,
         "--trace",
         to.to_str().expect("UTF-8"),
     ]);
@@ -68,7 +69,7 @@ fn export(path: &Path, format: &str) -> String {
 #[test]
 fn a_contract_that_is_kept_is_judged_so_and_a_trace_is_not_overwritten_unasked() {
     let contract = std::fs::read_to_string(STUDIO).expect("there");
-    let (folder, path) = traced(&contract);
+    let (folder, path) = traced(&contract, "200ms");
     let (code, lines) = why(&path);
     assert_eq!(code, Some(0), "{lines:?}");
     let end = lines.last().expect("a line");
@@ -92,7 +93,7 @@ fn a_contract_that_is_kept_is_judged_so_and_a_trace_is_not_overwritten_unasked()
 
 #[test]
 fn who_ran_instead_is_told_from_the_events_alone() {
-    let (_folder, path) = traced(LATE);
+    let (_folder, path) = traced(LATE, "200ms");
     let (code, lines) = why(&path);
     assert_eq!(code, Some(1));
     let late: Vec<&Value> = lines.iter().filter(|line| line["late"].is_object()).collect();
@@ -116,7 +117,7 @@ fn who_ran_instead_is_told_from_the_events_alone() {
 
 #[test]
 fn a_damaged_or_truncated_trace_is_read_up_to_the_damage_and_says_so() {
-    let (folder, path) = traced(LATE);
+    let (folder, path) = traced(LATE, "200ms");
     let whole = std::fs::read(&path).expect("there");
     let cut = folder.path().join("cut");
     std::fs::write(&cut, &whole[..whole.len() - 5]).expect("written");
@@ -130,7 +131,7 @@ fn a_damaged_or_truncated_trace_is_read_up_to_the_damage_and_says_so() {
     std::fs::write(&cut, &damaged).expect("written");
     let (_, lines) = why(&cut);
     let end = lines.last().expect("a line");
-    assert!(end["events_lost"].as_u64() >= Some(1), "{end}");
+    assert!(end["events_missing"].as_u64() >= Some(1), "{end}");
     assert!(end["notes"].to_string().contains("damaged at byte"), "{end}");
     for rubbish in [&b"no trace at all"[..], b"", &whole[..9]] {
         std::fs::write(&cut, rubbish).expect("written");
@@ -144,7 +145,7 @@ fn a_damaged_or_truncated_trace_is_read_up_to_the_damage_and_says_so() {
 /// What is in each export is what is in the others.
 #[test]
 fn every_export_reads_back() {
-    let (_folder, path) = traced(LATE);
+    let (_folder, path) = traced(LATE, "200ms");
     let lines: Vec<Value> = export(&path, "json")
         .lines()
         .map(|line| serde_json::from_str(line).expect("a line of JSON"))

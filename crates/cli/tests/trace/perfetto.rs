@@ -94,7 +94,7 @@ impl Imported {
 
 #[test]
 fn perfetto_finds_a_slice_for_each_flow_and_causes_within_late_jobs() {
-    let (_folder, path) = traced(LATE);
+    let (_folder, path) = traced(LATE, "200ms");
     let events: Vec<Value> = export(&path, "json")
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok()?.get("event").cloned())

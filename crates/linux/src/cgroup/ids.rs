@@ -31,21 +31,43 @@ impl IdList {
     pub fn each(&self, buffer: &mut [u8], mut with: impl FnMut(Tid)) -> io::Result<()> {
         rustix::fs::seek(self.file.as_fd(), rustix::fs::SeekFrom::Start(0))?;
         let mut file = &self.file;
-        let mut id = 0i32;
+        let mut ids = Ids::default();
         loop {
             let read = file.read(buffer)?;
             if read == 0 {
                 return Ok(());
             }
-            for byte in &buffer[..read] {
-                match byte {
-                    b'0'..=b'9' => id = id.wrapping_mul(10).wrapping_add(i32::from(byte - b'0')),
-                    _ => {
-                        if let Some(tid) = Tid::from_raw(std::mem::take(&mut id)) {
-                            with(tid);
-                        }
+            ids.take(&buffer[..read], &mut with);
+        }
+    }
+}
+
+/// Reads such a list in pieces of any length.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ids {
+    /// The digits of the present line so far; `None` if that is no id.
+    id: Option<i32>,
+    is_other: bool,
+}
+
+impl Ids {
+    /// Gives the ids of the lines that end in `piece`. What is no id is passed over.
+    pub fn take(&mut self, piece: &[u8], mut with: impl FnMut(Tid)) {
+        for byte in piece {
+            match byte {
+                b'0'..=b'9' => {
+                    let digit = i32::from(byte - b'0');
+                    let id = self.id.unwrap_or(0).checked_mul(10);
+                    self.id = id.and_then(|id| id.checked_add(digit));
+                    self.is_other |= self.id.is_none();
+                }
+                b'\n' => {
+                    let Self { id, is_other } = std::mem::take(self);
+                    if let Some(tid) = id.filter(|_| !is_other).and_then(Tid::from_raw) {
+                        with(tid);
                     }
                 }
+                _ => self.is_other = true,
             }
         }
     }

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use punctual_model::time::Service;
+
 /// Processor time of a group's members, also those that have ended.
 #[derive(Debug)]
 pub struct Meter {
@@ -19,15 +21,17 @@ impl Meter {
 
     /// To a microsecond. What a thread on another CPU uses at this moment counts from its next tick
     /// or switch on. Allocates nothing.
-    pub fn read(&self) -> Option<punctual_model::time::Service> {
+    pub fn read(&self) -> Option<Service> {
         let mut text = [0; 64];
         let read = self.file.read_at(&mut text, 0).ok()?;
-        // The first line, by its documentation (cgroup-v2.rst, cpu.stat) always there.
-        let number = text.get(..read)?.strip_prefix(b"usage_usec ")?;
-        let digits = number.iter().take_while(|byte| byte.is_ascii_digit());
-        let micros = digits.fold(0u64, |so_far, digit| {
-            so_far.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'))
-        });
-        Some(punctual_model::time::Service::from_micros(micros))
+        parse_usage(text.get(..read)?)
     }
+}
+
+/// Reads the first line of cpu.stat, by its documentation (cgroup-v2.rst) always there. Allocates
+/// nothing.
+pub fn parse_usage(stat: &[u8]) -> Option<Service> {
+    let number = stat.strip_prefix(b"usage_usec ")?.split(|&byte| byte == b'\n').next()?;
+    let micros: u64 = str::from_utf8(number).ok()?.trim_ascii_end().parse().ok()?;
+    micros.checked_mul(1_000).map(Service::from_nanos)
 }

@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use punctual_model::time::Duration;
 use thiserror::Error;
 
-pub use ids::IdList;
 use ids::ids;
-pub use meter::Meter;
-pub use mounts::Hierarchy;
+pub use ids::{IdList, Ids};
+pub use meter::{Meter, parse_usage};
+pub use mounts::{Hierarchy, parse_group};
 
 use crate::clock;
 use crate::host::has_cap_sys_nice;
@@ -168,9 +168,7 @@ impl Group {
 
     /// Processor time of its members, also those that have ended; none in version 1.
     pub fn used(&self) -> Option<punctual_model::time::Service> {
-        let text = fs::read_to_string(self.path.join("cpu.stat")).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-        line.trim().parse().ok().map(punctual_model::time::Service::from_micros)
+        parse_usage(&fs::read(self.path.join("cpu.stat")).ok()?)
     }
 
     /// The same read again and again, for the hot path; none in version 1.

@@ -16,12 +16,34 @@ pub struct Hierarchy {
 impl Hierarchy {
     /// Version 2, wherever it is mounted.
     pub fn v2() -> Option<Self> {
-        parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, None)
+        Self::parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, None)
     }
 
     /// The one of version 1 with this controller.
     pub fn v1(controller: &str) -> Option<Self> {
-        parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, Some(controller))
+        Self::parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, Some(controller))
+    }
+
+    /// Finds version 2's hierarchy, or that of a controller of version 1, among the lines of mountinfo:
+    /// `… root mountpoint options … - fstype source superoptions` (proc_pid_mountinfo(5)).
+    pub fn parse(text: &str, controller: Option<&str>) -> Option<Self> {
+        text.lines().find_map(|line| {
+            let (mount, filesystem) = line.split_once(" - ")?;
+            let mut filesystem = filesystem.split(' ');
+            let (kind, _source) = (filesystem.next()?, filesystem.next()?);
+            let options = filesystem.next().unwrap_or_default();
+            let right = match controller {
+                None => kind == "cgroup2",
+                Some(name) => kind == "cgroup" && options.split(',').any(|option| option == name),
+            };
+            let mut mount = mount.split(' ').skip(3);
+            let (root, point) = (mount.next()?, mount.next()?);
+            right.then(|| Self {
+                mount: point.into(),
+                root: root.to_owned(),
+                controller: controller.map(str::to_owned),
+            })
+        })
     }
 
     /// Whether it is version 1.
@@ -49,30 +71,9 @@ impl Hierarchy {
     }
 }
 
-/// A line of mountinfo: `… root mountpoint options … - fstype source superoptions`
-/// (proc_pid_mountinfo(5)).
-fn parse(text: &str, controller: Option<&str>) -> Option<Hierarchy> {
-    text.lines().find_map(|line| {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        let mut filesystem = filesystem.split(' ');
-        let (kind, _source) = (filesystem.next()?, filesystem.next()?);
-        let options = filesystem.next().unwrap_or_default();
-        let right = match controller {
-            None => kind == "cgroup2",
-            Some(name) => kind == "cgroup" && options.split(',').any(|option| option == name),
-        };
-        let mut mount = mount.split(' ').skip(3);
-        let (root, point) = (mount.next()?, mount.next()?);
-        right.then(|| Hierarchy {
-            mount: point.into(),
-            root: root.to_owned(),
-            controller: controller.map(str::to_owned),
-        })
-    })
-}
-
-/// A line of /proc/PID/cgroup: `id:controllers:path`, with no controllers for version 2.
-fn parse_group<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
+/// Returns the path in the line of /proc/PID/cgroup of version 2, or of a controller of version 1:
+/// `id:controllers:path`, with no controllers for version 2 (cgroups(7)).
+pub fn parse_group<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -96,13 +97,13 @@ mod tests {
 
     #[test]
     fn hierarchies_are_found_by_version_and_controller() {
-        let v2 = parse(MOUNTS, None).expect("there");
+        let v2 = Hierarchy::parse(MOUNTS, None).expect("there");
         assert_eq!((v2.root(), v2.is_v1()), ("/sys/fs/cgroup/unified".into(), false));
-        let freezer = parse(MOUNTS, Some("freezer")).expect("there");
+        let freezer = Hierarchy::parse(MOUNTS, Some("freezer")).expect("there");
         assert_eq!((freezer.root.as_str(), freezer.is_v1()), ("/docker/1", true));
-        assert_eq!(parse(MOUNTS, Some("cpu")), None, "cpuset is another");
+        assert_eq!(Hierarchy::parse(MOUNTS, Some("cpu")), None, "cpuset is another");
         for text in ["", " - ", "a b c - cgroup2 x", "1 2 3 / /p rw - cgroup2"] {
-            assert_eq!(parse(text, None), None, "{text:?}");
+            assert_eq!(Hierarchy::parse(text, None), None, "{text:?}");
         }
     }
 

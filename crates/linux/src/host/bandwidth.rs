@@ -147,8 +147,9 @@ fn account() -> Option<u64> {
     parse_account(&text)
 }
 
-/// The first `.dl_bw->total_bw : N` of the scheduler's debug text; N counts 2^20 a CPU.
-fn parse_account(text: &str) -> Option<u64> {
+/// Returns the first `.dl_bw->total_bw : N` of the scheduler's debug text, in parts per million; N
+/// counts 2^20 a CPU.
+pub fn parse_account(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.trim_start().starts_with(".dl_bw->total_bw"))?;
     let total: u64 = line.split_once(':')?.1.trim().parse().ok()?;
     Some(u64::try_from((u128::from(total) * 1_000_000) >> 20).unwrap_or(u64::MAX))

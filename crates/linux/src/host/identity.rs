@@ -21,8 +21,8 @@ pub fn identity() -> HostIdentity {
     }
 }
 
-/// The first processor's; what is not text for a terminal is left out.
-fn cpu_model(cpuinfo: &str) -> Option<String> {
+/// Returns the first processor's model in /proc/cpuinfo, without what is not text for a terminal.
+pub fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key| {
         cpuinfo.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;

@@ -68,15 +68,16 @@ pub fn possible_cpus() -> u32 {
     u32::try_from(highest + 1).unwrap_or(1024)
 }
 
-/// The kernel's list format, `0-3,8` (cpuset(7)).
-fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
+/// Reads the kernel's list format, `0-3,8` (cpuset(7)), whose numbers ascend.
+pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     /// More CPUs than Linux supports: a text that names more is no list of CPUs.
     const MOST: usize = 1 << 16;
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse().ok()?, last.parse::<usize>().ok()?);
-        if first > last || last >= MOST {
+        // Ascending, so that no text is worth more memory than a list of all CPUs.
+        if first > last || last >= MOST || cpus.last().is_some_and(|&before| before >= first) {
             return None;
         }
         cpus.extend(first..=last);
@@ -84,9 +85,9 @@ fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// debugfs shows `none voluntary (full) lazy`; `uname -v` of a kernel that cannot change says
+/// Returns the preemption model. debugfs shows `none voluntary (full) lazy`; `uname -v` of a kernel that cannot change says
 /// `PREEMPT_RT`, `PREEMPT` (full) or nothing (none or voluntary).
-fn preemption(uname_version: &str, debugfs: Option<&str>) -> Option<String> {
+pub fn preemption(uname_version: &str, debugfs: Option<&str>) -> Option<String> {
     let chosen = debugfs.and_then(|text| {
         text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
     });
@@ -128,7 +129,8 @@ fn virtualisation() -> Virtualisation {
     }
 }
 
-fn has_hypervisor_flag(cpuinfo: &str) -> bool {
+/// Returns whether the first processor in /proc/cpuinfo has the flag of a virtual one.
+pub fn has_hypervisor_flag(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
 }
@@ -151,8 +153,8 @@ fn governors() -> Vec<(usize, String)> {
     governors
 }
 
-/// /proc/swaps: a heading, then `file type size used priority` with sizes in KiB (swapon(8)).
-fn parse_swaps(text: &str) -> Option<u64> {
+/// Returns the bytes of swap in /proc/swaps: a heading, then `file type size used priority` with sizes in KiB (swapon(8)).
+pub fn parse_swaps(text: &str) -> Option<u64> {
     text.lines().skip(1).try_fold(0u64, |sum, line| {
         // The file's name may hold anything but a space, which is escaped.
         let kib: u64 = line.split_whitespace().nth(2)?.parse().ok()?;
@@ -171,6 +173,7 @@ mod tests {
         for text in ["", ",", "3-1", "0-", "-1", "x", "0-99999999999999999999", "0-4000000000"] {
             assert_eq!(parse_cpu_list(text), None, "{text:?}");
         }
+        assert_eq!(parse_cpu_list("0,0-65535,0-65535"), None, "a CPU is named once");
         assert!(cpus_online() >= 1);
     }
 

@@ -1,7 +1,7 @@
 //! What this host can promise: probes as plain data, with no opinion about it.
 //!
 //! Nothing here needs privilege to be asked; what cannot be read is `None`, what is measured says
-//! how. The parsers of the kernel's texts are pure functions that refuse rather than panic.
+//! how. [`text`] has the parsers of the kernel's texts.
 
 mod bandwidth;
 mod clocks;
@@ -11,6 +11,15 @@ mod privileges;
 mod realtime;
 mod steal;
 mod user;
+
+/// The parsers of the kernel's texts. They are pure, take any text, and refuse rather than panic.
+pub mod text {
+    pub use super::bandwidth::parse_account;
+    pub use super::identity::cpu_model;
+    pub use super::machine::{has_hypervisor_flag, parse_cpu_list, parse_swaps, preemption};
+    pub use super::realtime::parse_throttling;
+    pub use super::steal::{Ticks, parse_stat};
+}
 
 pub use bandwidth::{Bandwidth, bandwidth_left, largest_budget};
 pub use clocks::{Clocks, clocks};

@@ -7,6 +7,7 @@ use punctual_model::reservation::Reservation;
 use punctual_model::time::{Duration, Service};
 
 use super::{read_number, read_trimmed};
+use crate::cgroup::Hierarchy;
 use crate::sched::KernelLimits;
 
 /// The host-wide cap on real-time classes (kernel.sched_rt_{runtime,period}_us, sched(7)).
@@ -31,7 +32,8 @@ pub fn throttling() -> Option<Throttling> {
     )
 }
 
-fn parse_throttling(runtime_us: &str, period_us: &str) -> Option<Throttling> {
+/// Reads the two sysctls of the cap, each a number of microseconds; a budget of -1 is none.
+pub fn parse_throttling(runtime_us: &str, period_us: &str) -> Option<Throttling> {
     let period = micros(period_us)?;
     match runtime_us.trim().parse::<i64>().ok()? {
         -1 => Some(Throttling::Off),
@@ -58,46 +60,16 @@ pub struct RtGroup {
     pub period: Duration,
 }
 
-/// This process's group in the v1 hierarchy of the `cpu` controller. None if that is not mounted,
-/// or its groups have no real-time budget: then CONFIG_RT_GROUP_SCHED is off, disabled at boot,
+/// Returns this process's group in the v1 hierarchy of the `cpu` controller. None if that is not
+/// mounted, or its groups have no real-time budget: then CONFIG_RT_GROUP_SCHED is off, disabled at boot,
 /// or without effect.
 pub fn rt_group() -> Option<RtGroup> {
-    let group = parse_cpu_group(&fs::read_to_string("/proc/self/cgroup").ok()?)?.to_owned();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let (mount, root) = parse_cpu_mount(&mounts)?;
-    // In a container the mount's root is a group below the host's; paths are relative to it.
-    let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or(&group);
-    let path = format!("{}/{}", mount, below.trim_start_matches('/'));
-    let path = path.trim_end_matches('/').to_owned();
+    let path = Hierarchy::v1("cpu")?.group_of(std::process::id().cast_signed())?;
+    let micros_in = |name| micros(&read_trimmed(path.join(name))?);
     Some(RtGroup {
-        budget: Service::from_nanos(micros(&read_trimmed(format!("{path}/cpu.rt_runtime_us"))?)?),
-        period: Duration::from_nanos(micros(&read_trimmed(format!("{path}/cpu.rt_period_us"))?)?),
-        path,
-    })
-}
-
-/// The group of the v1 `cpu` controller in /proc/PID/cgroup: lines of `id:controllers:path`
-/// (cgroups(7)).
-fn parse_cpu_group(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (_id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        controllers.split(',').any(|name| name == "cpu").then_some(path)
-    })
-}
-
-/// Where the v1 `cpu` controller is mounted and which group the mount shows as its root, from
-/// /proc/PID/mountinfo: `… root mountpoint options … - cgroup source superoptions`
-/// (proc_pid_mountinfo(5)).
-fn parse_cpu_mount(text: &str) -> Option<(&str, &str)> {
-    text.lines().find_map(|line| {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        let mut filesystem = filesystem.split(' ');
-        let (kind, _source) = (filesystem.next()?, filesystem.next()?);
-        let cpu = filesystem.next()?.split(',').any(|option| option == "cpu");
-        let mut mount = mount.split(' ').skip(3);
-        let (root, point) = (mount.next()?, mount.next()?);
-        (kind == "cgroup" && cpu).then_some((point, root))
+        budget: Service::from_nanos(micros_in("cpu.rt_runtime_us")?),
+        period: Duration::from_nanos(micros_in("cpu.rt_period_us")?),
+        path: path.to_string_lossy().into_owned(),
     })
 }
 
@@ -178,29 +150,6 @@ mod tests {
             ("1", "99999999999999999999"),
         ] {
             assert_eq!(parse_throttling(runtime, period), None, "{runtime} of {period}");
-        }
-    }
-
-    #[test]
-    fn the_group_of_the_cpu_controller_is_found() {
-        let text = "9:name=systemd:/\n3:cpuset:/a\n1:cpu,cpuacct:/user.slice/x:y\n0::/u\n";
-        assert_eq!(parse_cpu_group(text), Some("/user.slice/x:y"));
-        assert_eq!(parse_cpu_group("0::/user.slice\n"), None);
-        for text in ["", "::", ":", "\n\n", "1:cpu"] {
-            assert_eq!(parse_cpu_group(text), None, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn the_mount_of_the_cpu_controller_is_found() {
-        let text = "\
-            22 1 0:20 / / rw - ext4 /dev/vda rw\n\
-            31 30 0:27 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
-            32 30 0:28 /docker/1 /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
-            33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(parse_cpu_mount(text), Some(("/sys/fs/cgroup/cpu", "/docker/1")));
-        for text in ["", " - ", "a b c - cgroup x cpu", "1 2 3 / /p rw - cgroup2 c rw,cpu"] {
-            assert_eq!(parse_cpu_mount(text), None, "{text:?}");
         }
     }
 }

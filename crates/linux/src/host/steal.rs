@@ -45,18 +45,21 @@ pub fn steal_over(over: Duration) -> Option<Steal> {
 /// read. Two of these, before and after, are a witness of what a run could not help.
 pub fn stolen() -> Option<Duration> {
     let ticks = parse_stat(&fs::read_to_string("/proc/stat").ok()?)?;
-    Some(Duration::from_millis(ticks.stolen.saturating_mul(10)))
+    Some(Duration::from_nanos(ticks.stolen.saturating_mul(10_000_000)))
 }
 
+/// Ticks of all CPUs since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ticks {
-    total: u64,
-    stolen: u64,
+pub struct Ticks {
+    /// All of them.
+    pub total: u64,
+    /// Those that the hypervisor gave to others.
+    pub stolen: u64,
 }
 
-/// The first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest …`
+/// Reads the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest …`
 /// (proc_stat(5)). Guest time is contained in user time already.
-fn parse_stat(text: &str) -> Option<Ticks> {
+pub fn parse_stat(text: &str) -> Option<Ticks> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> =
         line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;

@@ -48,9 +48,9 @@ impl<const N: usize> Control<N> {
         self.len
     }
 
-    /// The messages in the first `len` bytes, after the kernel wrote them.
-    pub(super) fn written(&self, len: usize) -> Messages<'_> {
-        Messages { rest: &self.bytes[..len.min(N)] }
+    /// The first `len` bytes, after the kernel wrote them.
+    pub(super) fn written(&self, len: usize) -> &[u8] {
+        &self.bytes[..len.min(N)]
     }
 }
 
@@ -80,6 +80,13 @@ pub(super) struct Messages<'a> {
     rest: &'a [u8],
 }
 
+impl<'a> Messages<'a> {
+    /// Of what the kernel wrote.
+    pub(super) fn of(control: &'a [u8]) -> Self {
+        Self { rest: control }
+    }
+}
+
 impl<'a> Iterator for Messages<'a> {
     type Item = Message<'a>;
 
@@ -104,7 +111,7 @@ mod tests {
         let mut control = Control::<64>::EMPTY;
         control.push(1, 2, &[7; 2]);
         control.push(3, 4, &[9; 8]);
-        let read: Vec<_> = control.written(control.len()).collect();
+        let read: Vec<_> = Messages::of(control.written(control.len())).collect();
         assert_eq!(read[0], Message { level: 1, kind: 2, data: &[7; 2] });
         assert_eq!(read[1], Message { level: 3, kind: 4, data: &[9; 8] });
         assert_eq!(read.len(), 2);
@@ -125,7 +132,7 @@ mod tests {
         for byte in [0, 1, 0x10, 0x7f, 0xff] {
             let control = Control::<64> { bytes: [byte; 64], len: 0 };
             for len in 0..=64 {
-                assert!(control.written(len).count() <= 4);
+                assert!(Messages::of(control.written(len)).count() <= 4);
             }
         }
     }

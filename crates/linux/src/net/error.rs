@@ -227,3 +227,12 @@ pub enum ReceiveError {
     #[error("recvmsg(2) failed: {0}")]
     Failed(Errno),
 }
+
+/// Returns the error of a number that the kernel wrote into a message; EPROTO if there is none of that
+/// number.
+pub(super) fn errno_of(raw: i64) -> Errno {
+    match i32::try_from(raw) {
+        Ok(raw @ 1..=4095) => Errno::from_raw_os_error(raw),
+        _ => Errno::PROTO,
+    }
+}

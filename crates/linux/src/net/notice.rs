@@ -6,8 +6,8 @@ use std::os::fd::AsFd as _;
 use rustix::io::Errno;
 
 use super::address::Name;
-use super::control::{Control, Message, ROOM};
-use super::error::ReceiveError;
+use super::control::{Message, Messages};
+use super::error::{ReceiveError, errno_of};
 use super::raw;
 use super::socket::UdpSocket;
 use super::stamps::WallStamp;
@@ -101,7 +101,7 @@ impl UdpSocket {
             raw::receive_error(self.as_fd(), &mut payload).map_err(ReceiveError::Failed)?
         {
             let to = envelope.name.written(outcome.name_len);
-            if let Some(notice) = parse(&envelope.control, outcome.control_len, to) {
+            if let Some(notice) = Notice::parse(envelope.control.written(outcome.control_len), to) {
                 return Ok(Some(notice));
             }
         }
@@ -109,30 +109,34 @@ impl UdpSocket {
     }
 }
 
-fn parse(control: &Control<ROOM>, len: usize, to: Option<SocketAddr>) -> Option<Notice> {
-    let is = |level, kind| move |m: &Message<'_>| m.level == level && m.kind == kind;
-    let messages = || control.written(len);
-    let stamp = messages().find(is(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING));
-    let error = messages().find(|message| {
-        is(libc::SOL_IP, libc::IP_RECVERR)(message)
-            || is(libc::SOL_IPV6, libc::IPV6_RECVERR)(message)
-    })?;
-    let bytes = error.data.get(..EXTENDED)?;
-    let (origin, kind, code) = (bytes[4], bytes[5], bytes[6]);
-    let (info, data) = (error.word(2)?, error.word(3)?);
-    if origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
-        // SCM_TSTAMP_SND and SCM_TSTAMP_SCHED (linux/errqueue.h).
-        let place = match info {
-            0 => StampPlace::Sent,
-            1 => StampPlace::Queued,
-            _ => return None,
-        };
-        return Some(Notice::Sent(SentStamp { number: data, place, at: WallStamp::of(&stamp?)? }));
+impl Notice {
+    /// Reads the control messages (cmsg(3)) of an entry about a datagram that was sent to `to`.
+    pub fn parse(control: &[u8], to: Option<SocketAddr>) -> Option<Self> {
+        let is = |level, kind| move |m: &Message<'_>| m.level == level && m.kind == kind;
+        let messages = || Messages::of(control);
+        let stamp = messages().find(is(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING));
+        let error = messages().find(|message| {
+            is(libc::SOL_IP, libc::IP_RECVERR)(message)
+                || is(libc::SOL_IPV6, libc::IPV6_RECVERR)(message)
+        })?;
+        let bytes = error.data.get(..EXTENDED)?;
+        let (origin, kind, code) = (bytes[4], bytes[5], bytes[6]);
+        let (info, data) = (error.word(2)?, error.word(3)?);
+        if origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
+            // SCM_TSTAMP_SND and SCM_TSTAMP_SCHED (linux/errqueue.h).
+            let place = match info {
+                0 => StampPlace::Sent,
+                1 => StampPlace::Queued,
+                _ => return None,
+            };
+            let at = WallStamp::of(&stamp?)?;
+            return Some(Self::Sent(SentStamp { number: data, place, at }));
+        }
+        let errno = errno_of(error.word(0)?.into());
+        let kind = fault_kind(origin, kind, code, info, errno);
+        let by = Name::parse(&error.data[EXTENDED..]).map(|address| address.ip());
+        Some(Self::Fault(Fault { kind, to, by }))
     }
-    let errno = Errno::from_raw_os_error(error.word(0)?.cast_signed());
-    let kind = fault_kind(origin, kind, code, info, errno);
-    let by = Name::parse(&error.data[EXTENDED..]).map(|address| address.ip());
-    Some(Notice::Fault(Fault { kind, to, by }))
 }
 
 /// The types and codes of RFC 792 and RFC 4443.
@@ -158,5 +162,24 @@ fn fault_kind(origin: u8, kind: u8, code: u8, info: u32, errno: Errno) -> FaultK
         }
         (ORIGIN_DEPARTURE, ..) => FaultKind::DepartureMissed,
         _ => FaultKind::Other { errno, kind, code },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::control::Control;
+
+    #[test]
+    fn an_error_number_that_is_none_is_told_as_one_that_is() {
+        for raw in [0, 1 << 12, 0x1500_0000, u32::MAX] {
+            let mut error = [0; EXTENDED];
+            error[..4].copy_from_slice(&raw.to_ne_bytes());
+            let mut control = Control::<64>::EMPTY;
+            control.push(libc::SOL_IP, libc::IP_RECVERR, &error);
+            let notice = Notice::parse(control.written(control.len()), None);
+            let kind = FaultKind::Other { errno: Errno::PROTO, kind: 0, code: 0 };
+            assert_eq!(notice, Some(Notice::Fault(Fault { kind, to: None, by: None })), "{raw}");
+        }
     }
 }

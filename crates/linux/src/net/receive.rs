@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 
 use rustix::io::Errno;
 
+use super::control::Messages;
 use super::error::ReceiveError;
 use super::memory::Room;
 use super::raw::{self, Envelope, Outcome, RECEIVE_ROOM};
@@ -39,7 +40,7 @@ impl Arrival {
             from: envelope.name.written(outcome.name_len),
             ..Self::default()
         };
-        for message in envelope.control.written(outcome.control_len) {
+        for message in Messages::of(envelope.control.written(outcome.control_len)) {
             match (message.level, message.kind) {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     arrival.segment = message.word(0).and_then(|bytes| u16::try_from(bytes).ok());

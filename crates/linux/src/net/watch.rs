@@ -101,9 +101,7 @@ impl Watch {
         loop {
             match rustix::net::recv(&self.fd, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Ok((len, _)) => {
-                    changes.extend(
-                        Messages::of(&buffer[..len]).filter_map(|(kind, body)| parse(kind, body)),
-                    );
+                    changes.extend(changes_in(&buffer[..len]));
                 }
                 Err(Errno::AGAIN) => return Ok(changes),
                 Err(Errno::INTR) => {}
@@ -118,6 +116,12 @@ impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Returns what the messages of a buffer say that changed. Ends at the first that does not fit, and
+/// passes over those that are about something else.
+pub fn changes_in(buffer: &[u8]) -> impl Iterator<Item = Change> {
+    Messages::of(buffer).filter_map(|(kind, body)| parse(kind, body))
 }
 
 fn parse(kind: u16, body: &[u8]) -> Option<Change> {

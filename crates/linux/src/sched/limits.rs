@@ -31,7 +31,8 @@ impl KernelLimits {
     pub fn read() -> Self {
         let micros = |name: &str, default| {
             let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
-            text.and_then(|text| text.trim().parse().ok()).map_or(default, Duration::from_micros)
+            text.and_then(|text| text.trim().parse::<u32>().ok())
+                .map_or(default, |micros| Duration::from_micros(micros.into()))
         };
         Self {
             shortest_period: micros("sched_deadline_period_min_us", Self::DEFAULT.shortest_period),

@@ -107,8 +107,9 @@ impl Drawn {
                     checker.lost(lost.events.min(MOST_LOST));
                     jobs.lose().for_each(|job| over(&job, &mut lanes, &mut seen));
                 }
-                Came::Damage { .. } => {
-                    checker.lost(1);
+                Came::Damage { .. } => {}
+                Came::Missing(gap) => {
+                    checker.missing(gap);
                     jobs.lose().for_each(|job| over(&job, &mut lanes, &mut seen));
                 }
                 Came::Block(Block::End(at)) => checker.end(at),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::Instant;
-use punctual_trace::file::Damage;
+use punctual_trace::file::{Damage, Gap};
 
 /// Losses and damages told one by one; more are counted only.
 const MOST: usize = 200;
@@ -23,6 +23,9 @@ pub(crate) struct Losses {
     pub(crate) damages: u64,
     /// All bytes.
     pub(crate) damaged_bytes: u64,
+    /// Blocks that are missing, as far as those after them tell, and the events in them.
+    pub(crate) missing_blocks: u64,
+    pub(crate) missing_events: u64,
     /// Blocks of kinds this version does not know: how many, how many bytes.
     pub(crate) unknown: BTreeMap<u8, (u64, u64)>,
     /// At the end of the file, of a block that is not whole.
@@ -48,6 +51,16 @@ impl Losses {
         }
     }
 
+    pub(crate) fn missing(&mut self, gap: Gap) {
+        self.missing_blocks += u64::from(gap.blocks);
+        self.missing_events += u64::from(gap.events);
+    }
+
+    /// Returns whether something is missing that was written, or was to be.
+    pub(crate) fn are_there(&self) -> bool {
+        self.events > 0 || self.damages > 0 || self.missing_blocks > 0
+    }
+
     pub(crate) fn unknown(&mut self, kind: u8, bytes: usize) {
         let (blocks, all) = self.unknown.entry(kind).or_default();
         *blocks += 1;
@@ -63,6 +76,13 @@ impl Losses {
                 "The file is damaged in {}: {} bytes could not be read. The first is at byte {at}: {damage}.",
                 counted(self.damages, "place"),
                 self.damaged_bytes
+            ));
+        }
+        if self.missing_blocks > 0 {
+            said.push(format!(
+                "{} missing, with {}.",
+                counted(self.missing_blocks, "block"),
+                counted(self.missing_events, "event")
             ));
         }
         if self.unfinished_bytes > 0 {

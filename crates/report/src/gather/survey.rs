@@ -59,8 +59,10 @@ impl Survey {
                 Came::Block(block) => survey.block(block, &mut checker, &mut jobs),
                 Came::Damage { at, damage, bytes } => {
                     survey.losses.damage(at, damage, bytes);
-                    // What was in there is lost, however many events that were.
-                    checker.lost(1);
+                }
+                Came::Missing(gap) => {
+                    survey.losses.missing(gap);
+                    checker.missing(gap);
                     survey.lose(&mut jobs);
                 }
                 Came::End { bytes } => {

@@ -32,8 +32,9 @@ fn verdict(survey: &Survey, subject: u32) -> String {
     match survey.judged[subject as usize].verdict {
         // What damage cost is not known in events.
         Verdict::NotJudgeable(Why::Lost { .. }) => {
-            let lost = survey.losses.events;
-            let missing = match (lost, survey.losses.damages) {
+            let losses = &survey.losses;
+            let lost = losses.events.saturating_add(losses.missing_events);
+            let missing = match (lost, losses.damages + losses.missing_blocks) {
                 (lost, 0) => format!("{} lost", counted(lost, "event")),
                 (0, _) => "the file is damaged".into(),
                 (lost, _) => format!("{} lost and the file is damaged", counted(lost, "event")),

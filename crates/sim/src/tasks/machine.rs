@@ -8,7 +8,7 @@ use punctual_model::{Instant, JobId, Service, Task};
 use punctual_policy::jobs::{Jobs, OnRelease};
 use punctual_trace::{Event, Kind, Sink};
 
-use super::yields::{Yields, stretch};
+use super::yields::{Yields, until_yield};
 use super::{Setting, Unfinished};
 use crate::arrivals::{Arrival, Arrivals};
 use crate::overheads::Costs;
@@ -45,8 +45,11 @@ struct Queue {
 
 struct Running {
     task: u32,
-    /// Until the next yield point or completion, or until the end of the switch.
+    /// Until the end of the switch; or until completion, or the next yield point once it was asked to
+    /// yield.
     stretch: Service,
+    /// What it had to do when it got the CPU.
+    whole: Service,
     asked_to_yield: bool,
     /// The processor is still going over to it.
     switching: bool,
@@ -90,7 +93,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
-    /// Moves to the next arrival, yield point or completion, to the end of a switch, or to where the
+    /// Moves to the next arrival, completion, or yield point of a job that was asked to yield, to the end of a switch, or to where the
     /// processor comes or goes. `false`: nothing more will happen.
     #[inline]
     pub(super) fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
@@ -195,13 +198,21 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     fn make_ready(&mut self, task: u32, arrival: Arrival) {
         let deadline = arrival.release + self.tasks[task as usize].relative_deadline();
         let asked = self.policy.ready_since(task, arrival.known, deadline) == OnRelease::AskToYield;
-        if let Some(running) = &mut self.running {
-            running.asked_to_yield |= asked;
+        let Some(running) =
+            self.running.as_mut().filter(|running| asked && !running.asked_to_yield)
+        else {
+            return;
+        };
+        running.asked_to_yield = true;
+        if C::FREE || !running.switching {
+            let eager = !Y::SELDOM && self.setting.yields.eager(running.task);
+            let (task, left) = (running.task as usize, self.queues[running.task as usize].left);
+            running.stretch = until_yield(&self.tasks[task], running.whole, left, eager);
         }
     }
 
     /// At a yield point, or anywhere if its task is preemptible anywhere, the running job gives way
-    /// if it was asked to; else it goes on for another stretch.
+    /// if it was asked to.
     fn give_way_if_due(&mut self, sink: &mut impl Sink) {
         let Some(running) = &mut self.running else { return };
         let at_yield_point = running.stretch.is_zero();
@@ -211,17 +222,15 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             }
             return;
         }
-        if !at_yield_point && !running.asked_to_yield {
+        if !running.asked_to_yield {
             return;
         }
         let task = &self.tasks[running.task as usize];
         let eager = !Y::SELDOM && self.setting.yields.eager(running.task);
         let left = || self.queues[running.task as usize].left;
         let anywhere = || task.quantum().is_zero() || (eager && left() > task.last_segment());
-        if running.asked_to_yield && (at_yield_point || anywhere()) {
+        if at_yield_point || anywhere() {
             self.give_way(sink);
-        } else if at_yield_point {
-            running.stretch = stretch(task, left(), eager);
         }
     }
 
@@ -241,8 +250,13 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             let cost = self.setting.costs.of_a_switch();
             let job = JobId { task, index: self.queues[task as usize].index };
             if self.last != Some(job) && !cost.is_zero() {
-                self.running =
-                    Some(Running { task, stretch: cost, asked_to_yield: false, switching: true });
+                self.running = Some(Running {
+                    task,
+                    stretch: cost,
+                    whole: cost,
+                    asked_to_yield: false,
+                    switching: true,
+                });
                 return;
             }
         }
@@ -265,9 +279,14 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         let queue = &mut self.queues[task as usize];
         let kind = if queue.begun { Kind::Resume } else { Kind::Start };
         queue.begun = true;
-        let eager = !Y::SELDOM && self.setting.yields.eager(task);
-        let stretch = stretch(&self.tasks[task as usize], queue.left, eager);
-        self.running = Some(Running { task, stretch, asked_to_yield: false, switching: false });
+        let left = queue.left;
+        self.running = Some(Running {
+            task,
+            stretch: left,
+            whole: left,
+            asked_to_yield: false,
+            switching: false,
+        });
         self.emit(task, kind, sink);
     }
 

@@ -11,6 +11,8 @@ use crate::subject::Promise;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) promise: Promise,
+    /// The promise is known: none, too.
+    pub(super) is_declared: bool,
     /// The job that has begun and is not over.
     pub(super) begun: Option<Begun>,
     /// The newest release seen.

@@ -18,6 +18,7 @@ use account::{Account, Begun, Due, Granted};
 use crate::cause::LateJob;
 use crate::constraint::{Answer, Asked};
 use crate::event::{Event, Kind, Sink};
+use crate::file::Gap;
 use crate::subject::{Promise, Subject};
 
 /// What became of a promise.
@@ -38,9 +39,10 @@ pub enum Why {
     NoPromise,
     /// No job was released.
     NoJob,
-    /// Events were lost.
+    /// Events were lost, or parts of the file.
     Lost {
-        /// How many.
+        /// How many events; 0 where only those parts are missing that hold other things, or that is not
+        /// known.
         events: u64,
     },
     /// The trace has no end: its writer died, or still writes.
@@ -67,6 +69,7 @@ impl fmt::Display for Why {
         match self {
             Self::NoPromise => f.write_str("no deadline was promised"),
             Self::NoJob => f.write_str("no job was released"),
+            Self::Lost { events: 0 } => f.write_str("parts of the trace were lost"),
             Self::Lost { events } => write!(f, "{events} events were lost"),
             Self::NoEnd => f.write_str("the trace has no end"),
             Self::Contradiction { at } => {
@@ -120,7 +123,8 @@ pub struct Checker {
     // A number may be anything that a file says.
     of: BTreeMap<u32, Account>,
     late: Vec<LateJob>,
-    lost: u64,
+    /// Events that are missing, if something is.
+    lost: Option<u64>,
     end: Option<Instant>,
 }
 
@@ -132,7 +136,8 @@ impl Checker {
 
     /// Events of number `number` are of this subject from here on.
     pub fn subject(&mut self, number: u32, subject: &Subject) {
-        self.account(number).promise = subject.promise;
+        let account = self.account(number);
+        (account.promise, account.is_declared) = (subject.promise, true);
     }
 
     /// A time constraint was asked for, whose deadline comes after its start if it was granted. Of one that was granted the events of its job follow; one of
@@ -150,9 +155,21 @@ impl Checker {
         }
     }
 
-    /// So many events are missing here.
+    /// Tells that parts of the file are missing here. If they told of subjects, no promise is known from
+    /// here on, until it is told again.
+    pub fn missing(&mut self, gap: Gap) {
+        self.lost(gap.events.into());
+        if gap.subjects > 0 {
+            for account in self.of.values_mut() {
+                account.promise = Promise::default();
+                account.is_declared = false;
+            }
+        }
+    }
+
+    /// Tells that events are missing here: so many, or 0 where their number is not known.
     pub fn lost(&mut self, events: u64) {
-        self.lost = self.lost.saturating_add(events);
+        self.lost = Some(self.lost.unwrap_or(0).saturating_add(events));
         for account in self.of.values_mut() {
             account.blind = true;
             account.begun = None;
@@ -199,12 +216,15 @@ impl Checker {
         let account = self.of.get(&number).unwrap_or(&nothing);
         let verdict = if account.late > 0 {
             Verdict::Broken
+        } else if let (Some(events), false) = (self.lost, account.is_declared) {
+            // What was promised to it may be in what is missing.
+            Verdict::NotJudgeable(Why::Lost { events })
         } else if account.promise.relative_deadline.is_none() && !account.was_granted {
             Verdict::NotJudgeable(Why::NoPromise)
         } else if let Some(at) = account.contradiction {
             Verdict::NotJudgeable(Why::Contradiction { at })
-        } else if self.lost > 0 {
-            Verdict::NotJudgeable(Why::Lost { events: self.lost })
+        } else if let Some(events) = self.lost {
+            Verdict::NotJudgeable(Why::Lost { events })
         } else if self.end.is_none() {
             Verdict::NotJudgeable(Why::NoEnd)
         } else if account.released == 0 {

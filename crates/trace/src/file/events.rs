@@ -12,8 +12,10 @@ use punctual_model::{Instant, JobId, Service};
 
 use crate::event::{Event, Kind};
 
-/// Events a block has at most: in the worst case 1 + 10 + 5 + 10 + 10 + 10 bytes each.
-pub(super) const MOST: usize = super::LONGEST / 46;
+/// Bytes at which a block of events is closed: as many are lost where one is damaged.
+const FULL: usize = 2 << 10;
+/// Events that a block may have: three bytes are the fewest of one.
+const MOST: usize = super::LONGEST / 3;
 
 /// The job of a subject that was last spoken of.
 #[derive(Clone, Copy, Default)]
@@ -78,36 +80,44 @@ fn counts(code: u8) -> bool {
     matches!(code, 4 | 5 | 8 | 9)
 }
 
-/// Appends these events.
-pub(super) fn encode(events: &[Event], out: &mut Vec<u8>) {
+/// Returns a payload of the first of these events, and of how many.
+pub(super) fn encode(events: &[Event]) -> (Vec<u8>, usize) {
     let mut newest = Newest::default();
     let mut at = 0;
-    put(out, events.len() as u64);
+    let (mut body, mut count) = (Vec::with_capacity(FULL + 64), 0);
     for event in events {
         let (code, value) = code(event.kind);
         let last = newest.of(event.job.task);
         let new_job = event.job.index != last.index || event.release.as_nanos() != last.release;
-        out.push(code | u8::from(new_job) << 4);
+        body.push(code | u8::from(new_job) << 4);
         let now = event.at.as_nanos();
-        put_signed(out, now.wrapping_sub(at));
-        put(out, u64::from(event.job.task));
+        put_signed(&mut body, now.wrapping_sub(at));
+        put(&mut body, u64::from(event.job.task));
         if new_job {
-            put_signed(out, event.job.index.wrapping_sub(last.index));
-            put_signed(out, event.release.as_nanos().wrapping_sub(last.release));
+            put_signed(&mut body, event.job.index.wrapping_sub(last.index));
+            put_signed(&mut body, event.release.as_nanos().wrapping_sub(last.release));
             *last = Last { index: event.job.index, release: event.release.as_nanos() };
         }
         if let Some(value) = value {
-            put(out, value);
+            put(&mut body, value);
         }
         at = now;
+        count += 1;
+        if body.len() >= FULL {
+            break;
+        }
     }
+    let mut payload = Vec::with_capacity(body.len() + 10);
+    put(&mut payload, count as u64);
+    payload.extend_from_slice(&body);
+    (payload, count)
 }
 
 /// The events of a payload, if it is one.
 pub(super) fn decode(payload: &[u8]) -> Option<Vec<Event>> {
     let mut rest = payload;
     let count = usize::try_from(take(&mut rest)?).ok().filter(|&count| count <= MOST)?;
-    // Three bytes are the fewest of an event, so that a lie about the count costs no memory.
+    // A lie about the count costs no memory.
     let mut events = Vec::with_capacity(count.min(payload.len() / 3));
     let mut newest = Newest::default();
     let mut at: u64 = 0;

@@ -6,18 +6,18 @@ use alloc::vec::Vec;
 use crc::{CRC_32_ISCSI, Crc, Table};
 
 /// The version of the format that is written. Others are refused: a block says nothing of its own
-/// layout.
-pub const VERSION: u16 = 1;
+/// layout. A new version has a new mark too, so that a file whose preamble is damaged can be read.
+pub const VERSION: u16 = 2;
 /// Bytes before the first block.
 pub const PREAMBLE: usize = 16;
 /// Bytes before a block's payload.
-pub const HEADER: usize = 16;
+pub const HEADER: usize = 28;
 /// The longest payload, so that a damaged length asks for no memory.
 pub const LONGEST: usize = 1 << 20;
 
 const MAGIC: [u8; 8] = *b"PUNCTUAL";
 /// Neither text nor a small number, so that it is rare in payloads.
-const MARK: [u8; 4] = [0xB1, 0x0C, 0xF0, 0x9F];
+const MARK: [u8; 4] = [0xB2, 0x0C, 0xF0, 0x9F];
 const CHECK: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
 /// What is wrong with a trace file.
@@ -39,6 +39,8 @@ pub enum Damage {
     },
     /// A block's check sum is not that of its bytes.
     CheckSum,
+    /// A whole block lies where blocks come that were written after it.
+    OutOfOrder,
     /// A whole block makes no sense.
     Senseless {
         /// The kind of block.
@@ -58,6 +60,7 @@ impl fmt::Display for Damage {
                 write!(f, "a block says it has {length} bytes; the most is {LONGEST}")
             }
             Self::CheckSum => f.write_str("a block's bytes are not those that were written"),
+            Self::OutOfOrder => f.write_str("a block lies behind those that were written after it"),
             Self::Senseless { kind } => {
                 write!(f, "a block of kind {kind} is whole and makes no sense")
             }
@@ -69,24 +72,77 @@ impl core::error::Error for Damage {}
 
 /// The bytes a file begins with.
 pub(super) fn preamble() -> [u8; PREAMBLE] {
+    preamble_of(VERSION)
+}
+
+/// The same of another version.
+pub(super) fn preamble_of(version: u16) -> [u8; PREAMBLE] {
     let mut bytes = [0; PREAMBLE];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[8..10].copy_from_slice(&version.to_le_bytes());
     let check = CHECK.checksum(&bytes[..12]);
     bytes[12..].copy_from_slice(&check.to_le_bytes());
     bytes
 }
 
-/// Whether these are the first bytes of a trace that this version reads.
+/// Checks that these are the first bytes of a trace that this version reads.
 pub(super) fn check_preamble(bytes: &[u8; PREAMBLE]) -> Result<(), Damage> {
-    if bytes[..8] != MAGIC {
-        return Err(Damage::NoTrace);
-    }
     let found = u16::from_le_bytes([bytes[8], bytes[9]]);
-    if found != VERSION {
-        return Err(Damage::Version { found });
+    let is_whole = CHECK.checksum(&bytes[..12]).to_le_bytes() == bytes[12..];
+    if bytes[..8] != MAGIC {
+        Err(Damage::NoTrace)
+    } else if is_whole && found != VERSION {
+        Err(Damage::Version { found })
+    } else if *bytes == preamble() {
+        Ok(())
+    } else {
+        Err(Damage::CheckSum)
     }
-    if *bytes == preamble() { Ok(()) } else { Err(Damage::CheckSum) }
+}
+
+/// What lies before a block in its file: says how much is missing where blocks are. All of it counts
+/// modulo 2³².
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    pub(super) blocks: u32,
+    pub(super) events: u32,
+    pub(super) subjects: u32,
+}
+
+impl Before {
+    /// Returns what is missing if `self` was to come and `found` came.
+    pub(super) fn gap_to(self, found: Self) -> Gap {
+        Gap {
+            blocks: found.blocks.wrapping_sub(self.blocks),
+            events: found.events.wrapping_sub(self.events),
+            subjects: found.subjects.wrapping_sub(self.subjects),
+        }
+    }
+
+    /// Returns whether `found` was written before what was to come.
+    pub(super) fn is_behind(self, found: Self) -> bool {
+        found.blocks.wrapping_sub(self.blocks) > u32::MAX / 2
+    }
+
+    /// Returns what lies before the block after this one.
+    pub(super) fn and(self, events: usize, subjects: u32) -> Self {
+        Self {
+            blocks: self.blocks.wrapping_add(1),
+            events: self.events.wrapping_add(events as u32),
+            subjects: self.subjects.wrapping_add(subjects),
+        }
+    }
+}
+
+/// Blocks that were written and are not in the file as they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// How many.
+    pub blocks: u32,
+    /// Events in them.
+    pub events: u32,
+    /// Subjects that they tell of: promises that are not known, or have changed.
+    pub subjects: u32,
 }
 
 /// Appends a block of this kind, whose payload `fill` appends.
@@ -94,70 +150,76 @@ pub(super) fn check_preamble(bytes: &[u8; PREAMBLE]) -> Result<(), Damage> {
 /// # Panics
 ///
 /// If the payload is longer than [`LONGEST`]: writers split before.
-pub(super) fn append(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn append(out: &mut Vec<u8>, kind: u8, before: Before, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
-    out.extend_from_slice(&MARK);
-    out.extend_from_slice(&[kind, 0, 0, 0]);
-    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&[0; HEADER]);
     fill(out);
-    let length = out.len() - start - HEADER;
-    assert!(length <= LONGEST, "a block of {length} bytes");
-    let length = u32::try_from(length).expect("checked above").to_le_bytes();
-    out[start + 8..start + 12].copy_from_slice(&length);
-    let of_header = header_check(kind, length);
-    out[start + 5..start + 8].copy_from_slice(&of_header);
-    let check = CHECK.checksum(&out[start + HEADER..]);
-    out[start + 12..start + 16].copy_from_slice(&check.to_le_bytes());
+    let (header, payload) = out[start..].split_at_mut(HEADER);
+    assert!(payload.len() <= LONGEST, "a block of {} bytes", payload.len());
+    header[..4].copy_from_slice(&MARK);
+    header[8..12].copy_from_slice(&before.blocks.to_le_bytes());
+    header[12..16].copy_from_slice(&before.events.to_le_bytes());
+    header[16..20].copy_from_slice(&before.subjects.to_le_bytes());
+    // At most 2²⁰: three bytes.
+    header[20..24].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    header[23] = kind;
+    header[24..28].copy_from_slice(&CHECK.checksum(payload).to_le_bytes());
+    let check = CHECK.checksum(&header[8..]);
+    header[4..8].copy_from_slice(&check.to_le_bytes());
 }
 
-/// The check sum of kind and length, three bytes of it: a length that was damaged must not make
-/// what follows look like one long block that is still being written.
-fn header_check(kind: u8, length: [u8; 4]) -> [u8; 3] {
-    let mut digest = CHECK.digest();
-    digest.update(&[kind]);
-    digest.update(&length);
-    let [a, b, c, _] = digest.finalize().to_le_bytes();
-    [a, b, c]
-}
-
-/// What lies at the beginning of `bytes`.
+/// What lies at the beginning of some bytes.
 pub(super) enum Found<'a> {
     /// A whole block, and how long it is.
-    Block { kind: u8, payload: &'a [u8], bytes: usize },
+    Block { kind: u8, before: Before, payload: &'a [u8], bytes: usize },
     /// The beginning of one: more bytes may come.
     Beginning,
 }
 
+/// Why no whole block lies at the beginning of some bytes, and how many of them belong to no other.
+pub(super) struct Broken {
+    pub(super) damage: Damage,
+    pub(super) bytes: usize,
+}
+
 /// Reads the block at the beginning of `bytes`.
-pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Damage> {
+pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Broken> {
+    let broken = |damage| Err(Broken { damage, bytes: 1 });
     let known = bytes.len().min(MARK.len());
     if bytes[..known] != MARK[..known] {
-        return Err(Damage::NoBlock);
+        return broken(Damage::NoBlock);
     }
     let Some(header) = bytes.get(..HEADER) else {
         return Ok(Found::Beginning);
     };
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-    let length = word(8);
-    if header_check(header[4], length.to_le_bytes()) != header[5..8] {
-        return Err(Damage::CheckSum);
+    // A length that was damaged must not make what follows look like one long block that is still
+    // being written.
+    if CHECK.checksum(&header[8..]) != word(4) {
+        return broken(Damage::CheckSum);
     }
+    let (kind, length) = (header[23], word(20) & 0x00FF_FFFF);
     let payload_bytes = length as usize;
     if payload_bytes > LONGEST {
-        return Err(Damage::TooLong { length });
+        return broken(Damage::TooLong { length });
     }
-    let Some(block) = bytes.get(..HEADER + payload_bytes) else {
+    let bytes_of_block = HEADER + payload_bytes;
+    let Some(block) = bytes.get(..bytes_of_block) else {
         return Ok(Found::Beginning);
     };
-    if CHECK.checksum(&block[HEADER..]) != word(12) {
-        return Err(Damage::CheckSum);
+    let payload = &block[HEADER..];
+    if CHECK.checksum(payload) != word(24) {
+        // The header is whole: no other block begins within. So also many blocks that are broken on
+        // purpose are read once each.
+        return Err(Broken { damage: Damage::CheckSum, bytes: bytes_of_block });
     }
-    Ok(Found::Block { kind: header[4], payload: &block[HEADER..], bytes: block.len() })
+    let before = Before { blocks: word(8), events: word(12), subjects: word(16) };
+    Ok(Found::Block { kind, before, payload, bytes: bytes_of_block })
 }
 
-/// Where the next mark is, from the second byte on.
+/// Returns where the first mark is, or the beginning of one at the end.
 pub(super) fn next_mark(bytes: &[u8]) -> Option<usize> {
-    (1..bytes.len()).find(|&at| {
+    (0..bytes.len()).find(|&at| {
         let rest = &bytes[at..];
         let known = rest.len().min(MARK.len());
         rest[..known] == MARK[..known]

@@ -1,15 +1,19 @@
 //! Reads a trace file, whole or as it grows.
 
 use super::block::{Block, WireAsked, WireSubject};
-use super::frame::{self, Damage, Found, PREAMBLE};
+use super::frame::{self, Before, Broken, Damage, Found, Gap, PREAMBLE};
 use super::verdict::WireVerdict;
 use super::{events, writer};
 
-/// Where a reader is in a file. The bytes are the caller's: a mapped file, one read into memory, or
-/// one read again because it grew.
+/// Where a reader is in a file. The bytes are the caller's: a mapped file, one read into memory, one
+/// read again because it grew, or a window that moves over it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reader {
     at: usize,
+    /// The preamble was read, or passed over.
+    has_begun: bool,
+    /// What lies before the block that comes next, if none is missing.
+    before: Before,
 }
 
 /// What came.
@@ -17,6 +21,8 @@ pub struct Reader {
 pub enum Step {
     /// The next block.
     Block(Block),
+    /// Blocks are missing here.
+    Missing(Gap),
     /// No whole block is left: the writer may append, or died. `bytes` of one are there.
     End {
         /// Bytes after the last whole block.
@@ -30,9 +36,19 @@ impl Reader {
         Self::default()
     }
 
-    /// Bytes that have been read, from the beginning of the file: where a damage lies.
+    /// Returns how many bytes have been read: where a damage lies.
     pub fn position(&self) -> usize {
         self.at
+    }
+
+    /// Returns whether anything of a trace was seen.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Tells that the first `bytes` bytes, which have been read, are not there in the next call.
+    pub fn forget(&mut self, bytes: usize) {
+        self.at -= bytes.min(self.at);
     }
 
     /// Reads on in `file`, all of it from its first byte. The bytes before
@@ -40,9 +56,9 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// [`Damage`]; [`skip`](Self::skip) goes on behind it, unless this is no trace at all.
+    /// [`Damage`]; [`skip`](Self::skip) goes on behind it.
     pub fn step(&mut self, file: &[u8]) -> Result<Step, Damage> {
-        if self.at == 0 {
+        if !self.has_begun {
             let Some(preamble) = file.first_chunk::<PREAMBLE>() else {
                 let known = file.len().min(8);
                 return if file[..known] == frame::preamble()[..known] {
@@ -52,36 +68,53 @@ impl Reader {
                 };
             };
             frame::check_preamble(preamble)?;
-            self.at = PREAMBLE;
+            (self.at, self.has_begun) = (PREAMBLE, true);
         }
         let rest = file.get(self.at..).unwrap_or_default();
         if rest.is_empty() {
             return Ok(Step::End { bytes: 0 });
         }
-        match frame::find(rest)? {
+        match frame::find(rest).map_err(|broken| broken.damage)? {
             Found::Beginning => Ok(Step::End { bytes: rest.len() }),
-            Found::Block { kind, payload, bytes } => {
+            Found::Block { kind, before, payload, bytes } => {
+                if self.before.is_behind(before) {
+                    return Err(Damage::OutOfOrder);
+                }
+                let gap = self.before.gap_to(before);
+                if gap != Gap::default() {
+                    self.before = before;
+                    return Ok(Step::Missing(gap));
+                }
                 let block = understand(kind, payload).ok_or(Damage::Senseless { kind })?;
+                self.before = match &block {
+                    Block::Events(events) => before.and(events.len(), 0),
+                    Block::Subject(..) => before.and(0, 1),
+                    _ => before.and(0, 0),
+                };
                 self.at += bytes;
                 Ok(Step::Block(block))
             }
         }
     }
 
-    /// After a damage: to the next whole block. How many bytes were passed over; `None` if no whole
-    /// block follows, and then the reader stays where it is.
+    /// Goes on after a damage, at the next whole block. Returns how many bytes were passed over, or
+    /// `None` if no whole block follows, and then the reader stays where it is.
     pub fn skip(&mut self, file: &[u8]) -> Option<usize> {
         let from = self.at;
-        if from == 0 {
-            return None;
-        }
         let mut at = from;
         loop {
+            let passed = match frame::find(file.get(at..).filter(|rest| !rest.is_empty())?) {
+                Ok(Found::Block { kind, before, payload, .. })
+                    if !self.before.is_behind(before) && understand(kind, payload).is_some() =>
+                {
+                    (self.at, self.has_begun) = (at, true);
+                    return Some(at - from);
+                }
+                Ok(Found::Block { bytes, .. }) | Err(Broken { bytes, .. }) => bytes,
+                Ok(Found::Beginning) => 1,
+            };
+            at += passed;
             at += frame::next_mark(file.get(at..)?)?;
-            if matches!(frame::find(&file[at..]), Ok(Found::Block { .. })) {
-                self.at = at;
-                return Some(at - from);
-            }
         }
     }
 }

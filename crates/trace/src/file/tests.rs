@@ -140,28 +140,86 @@ fn sample() -> (Vec<Block>, Vec<u8>) {
     (blocks, writer.take())
 }
 
-/// All blocks that can be read, and what was damaged.
-fn read(file: &[u8]) -> (Vec<Block>, Vec<Damage>) {
-    let (mut blocks, mut damages) = (Vec::new(), Vec::new());
-    let mut reader = Reader::new();
-    loop {
-        match reader.step(file) {
-            Ok(Step::Block(block)) => blocks.push(block),
-            Ok(Step::End { .. }) => return (blocks, damages),
-            Err(damage) => {
-                damages.push(damage);
-                if reader.skip(file).is_none() {
-                    return (blocks, damages);
+/// What can be read of a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Read {
+    blocks: Vec<Block>,
+    damages: Vec<Damage>,
+    gaps: Vec<Gap>,
+}
+
+impl Read {
+    fn of(file: &[u8]) -> Self {
+        let (mut read, mut reader) = (Self::default(), Reader::new());
+        loop {
+            match reader.step(file) {
+                Ok(Step::Block(block)) => read.blocks.push(block),
+                Ok(Step::Missing(gap)) => read.gaps.push(gap),
+                Ok(Step::End { .. }) => return read,
+                Err(damage) => {
+                    read.damages.push(damage);
+                    if reader.skip(file).is_none() {
+                        return read;
+                    }
                 }
             }
         }
     }
+
+    fn missing(&self) -> (u64, u64) {
+        let sum = |of: fn(&Gap) -> u32| self.gaps.iter().map(|gap| u64::from(of(gap))).sum();
+        (sum(|gap| gap.blocks), sum(|gap| gap.events))
+    }
+}
+
+fn events(block: &Block) -> usize {
+    if let Block::Events(events) = block { events.len() } else { 0 }
+}
+
+/// The blocks as they were written: those of events that follow each other as one.
+fn joined(blocks: Vec<Block>) -> Vec<Block> {
+    let mut joined: Vec<Block> = Vec::new();
+    for block in blocks {
+        match (joined.last_mut(), block) {
+            (Some(Block::Events(before)), Block::Events(events)) => before.extend(events),
+            (_, block) => joined.push(block),
+        }
+    }
+    joined
+}
+
+/// Where each block of an undamaged file lies, by its lengths alone.
+fn places(file: &[u8]) -> Vec<(core::ops::Range<usize>, Block)> {
+    let mut at = PREAMBLE;
+    let place = |block| {
+        let length = &file[at + 20..at + 23];
+        let length = length.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        let begin = at;
+        at += HEADER + length;
+        (begin..at, block)
+    };
+    let places: Vec<_> = Read::of(file).blocks.into_iter().map(place).collect();
+    assert_eq!(at, file.len());
+    places
+}
+
+/// A file of about 49 kB, nearly all of it events.
+fn long() -> Vec<u8> {
+    let mut writer = Writer::new(&Run::default());
+    writer.subject(3, &Subject::new("a", SubjectKind::Upcall));
+    writer.events(&draw(&mut ChaCha8Rng::seed_from_u64(5), 4_000));
+    writer.end(Instant::MAX);
+    let file = writer.take();
+    assert!((45_000..53_000).contains(&file.len()), "{}", file.len());
+    file
 }
 
 #[test]
 fn what_was_written_is_read() {
     let (blocks, bytes) = sample();
-    assert_eq!(read(&bytes), (blocks, Vec::new()));
+    let read = Read::of(&bytes);
+    assert_eq!((read.damages, read.gaps), (Vec::new(), Vec::new()));
+    assert_eq!(joined(read.blocks), blocks);
 }
 
 #[test]
@@ -174,25 +232,126 @@ fn a_file_can_be_read_while_it_grows_by_any_number_of_bytes() {
             seen.push(block);
         }
     }
-    assert_eq!(seen, blocks);
+    assert_eq!(joined(seen), blocks);
+}
+
+/// Reads a file whose bytes in `changed` are others than in the file of these places: exactly the blocks
+/// around them come, and what is missing before the last that came is counted.
+fn costs_its_blocks(
+    places: &[(core::ops::Range<usize>, Block)],
+    damaged: &[u8],
+    changed: core::ops::Range<usize>,
+) {
+    let is_hit =
+        |place: &core::ops::Range<usize>| place.start < changed.end && changed.start < place.end;
+    let expected = || places.iter().filter(|(place, _)| !is_hit(place)).map(|(_, block)| block);
+    let read = Read::of(damaged);
+    assert!(read.blocks.iter().eq(expected()), "{changed:?}: {read:?}");
+    assert_eq!(read.damages.len(), 1, "{changed:?}: {:?}", read.damages);
+    let last = places.iter().rposition(|(place, _)| !is_hit(place)).map_or(0, |last| last + 1);
+    let hit = || places[..last].iter().filter(|(place, _)| is_hit(place));
+    let lost_events = hit().map(|(_, block)| events(block) as u64).sum();
+    assert_eq!(read.missing(), (hit().count() as u64, lost_events), "{changed:?}");
 }
 
 #[test]
-fn no_change_of_a_byte_goes_unnoticed_or_costs_more_than_its_block() {
-    let (blocks, bytes) = sample();
-    let mut rng = ChaCha8Rng::seed_from_u64(2);
-    for at in 0..bytes.len() {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= rng.random_range(1..=255u8);
-        let (seen, damages) = read(&damaged);
-        if at < PREAMBLE {
-            assert!(seen.is_empty() && damages.len() == 1, "byte {at}");
-            continue;
-        }
-        let missing = blocks.iter().filter(|block| !seen.contains(block)).count();
-        assert!(seen.iter().all(|block| blocks.contains(block)), "byte {at}: an invented block");
-        assert_eq!((missing, damages.len()), (1, 1), "byte {at}: {damages:?}");
+fn a_flipped_bit_costs_the_block_that_it_is_in_and_no_event_is_altered() {
+    let file = long();
+    let places = places(&file);
+    let all: usize = places.iter().map(|(_, block)| events(block)).sum();
+    let worst = places.iter().map(|(_, block)| events(block)).max().expect("some");
+    assert!(worst * 20 < all, "{worst} of {all} events in one block");
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let ends = 8 * (file.len() - 64)..8 * file.len();
+    let drawn: Vec<usize> = (0..2_000).map(|_| rng.random_range(0..8 * file.len())).collect();
+    for bit in drawn.into_iter().chain(0..8 * 200).chain(ends) {
+        let mut damaged = file.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        costs_its_blocks(&places, &damaged, bit / 8..bit / 8 + 1);
     }
+}
+
+#[test]
+fn any_change_costs_the_blocks_that_it_is_in() {
+    let file = sample().1;
+    let places = places(&file);
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    for at in 0..file.len() {
+        let mut damaged = file.clone();
+        damaged[at] ^= rng.random_range(1..=255u8);
+        costs_its_blocks(&places, &damaged, at..at + 1);
+    }
+    for _ in 0..500 {
+        let at = rng.random_range(0..file.len());
+        let end = (at + rng.random_range(1..3_000)).min(file.len());
+        let mut damaged = file.clone();
+        damaged[at..end].iter_mut().for_each(|byte| *byte = !*byte);
+        costs_its_blocks(&places, &damaged, at..end);
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_short_anywhere_is_read_up_to_there() {
+    let file = sample().1;
+    let places = places(&file);
+    for length in PREAMBLE..file.len() {
+        let read = Read::of(&file[..length]);
+        let whole = places.iter().filter(|(place, _)| place.end <= length).map(|(_, block)| block);
+        assert!(read.blocks.iter().eq(whole), "{length}: {read:?}");
+        assert_eq!((read.damages, read.gaps), (Vec::new(), Vec::new()));
+        assert!(!read.blocks.contains(&Block::End(Instant::MAX)), "{length}");
+    }
+}
+
+#[test]
+fn bytes_taken_out_or_put_in_cost_the_blocks_around_and_are_noticed() {
+    let file = long();
+    let places = places(&file);
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    for _ in 0..500 {
+        let at = rng.random_range(PREAMBLE..file.len() - 100);
+        let length = rng.random_range(1..100);
+        let taken_out = [&file[..at], &file[at + length..]].concat();
+        let put_in = [&file[..at + length], &file[at..]].concat();
+        for damaged in [taken_out, put_in] {
+            let read = Read::of(&damaged);
+            let has_end = matches!(read.blocks.last(), Some(Block::End(_)));
+            assert!(!read.damages.is_empty() || !read.gaps.is_empty() || !has_end, "{at} {length}");
+            let mut rest = places.iter().map(|(_, block)| block);
+            assert!(read.blocks.iter().all(|block| rest.any(|other| other == block)), "in order");
+            // Two where it lies between two, or a block's length reaches over the next one's mark.
+            assert!(read.blocks.len() + 3 >= places.len(), "{at} {length}: {read:?}");
+        }
+    }
+    // A block that is not there at all is missed, though no byte of the others is damaged.
+    let (place, block) = &places[5];
+    let read = Read::of(&[&file[..place.start], &file[place.end..]].concat());
+    assert_eq!(read.damages, []);
+    assert_eq!(read.missing(), (1, events(block) as u64));
+    // One that is there twice counts once.
+    let read = Read::of(&[&file[..place.end], &file[place.start..]].concat());
+    assert_eq!((read.blocks.len(), read.damages), (places.len(), alloc::vec![Damage::OutOfOrder]));
+    assert_eq!(Read::of(&[&file[..], &file[..]].concat()).blocks.len(), places.len());
+}
+
+/// Blocks whose headers are whole and whose payloads are not, each as long as all that follow: read once
+/// each, and not once for each that comes before.
+#[test]
+fn a_file_that_is_damaged_on_purpose_takes_no_longer_than_its_length() {
+    let mut file = Writer::new(&Run::default()).take();
+    let mut block = Vec::new();
+    frame::append(&mut block, 3, frame::Before::default(), |out| out.resize(1 << 20, 0));
+    for _ in 0..1 << 16 {
+        file.extend_from_slice(&block[..HEADER]);
+    }
+    let mut end = Vec::new();
+    frame::append(&mut end, 5, frame::Before { blocks: 9, ..Default::default() }, |out| {
+        out.push(7)
+    });
+    file.resize(4 << 20, 1);
+    file.extend_from_slice(&end);
+    let read = Read::of(&file);
+    assert_eq!(read.blocks.last(), Some(&Block::End(Instant::from_nanos(7))));
 }
 
 #[test]
@@ -201,18 +360,21 @@ fn rubbish_is_refused_and_lies_about_lengths_cost_no_memory() {
     for _ in 0..2_000 {
         let length = rng.random_range(0..400);
         let mut rubbish: Vec<u8> = (0..length).map(|_| rng.random()).collect();
-        let _ = read(&rubbish);
+        let _ = Read::of(&rubbish);
         // Whole blocks of rubbish: the check sum holds, the contents do not.
         rubbish.truncate(300);
         for kind in 0..9 {
             let mut file = Writer::new(&Run::default()).take();
-            frame::append(&mut file, kind, |out| out.extend_from_slice(&rubbish));
-            let _ = read(&file);
+            frame::append(&mut file, kind, frame::Before::default(), |out| {
+                out.extend_from_slice(&rubbish)
+            });
+            let _ = Read::of(&file);
         }
     }
-    let mut other = Writer::new(&Run::default()).take();
-    other[8] = 9;
-    assert_eq!(read(&other), (Vec::new(), alloc::vec![Damage::Version { found: 9 }]));
+    let mut other = frame::preamble_of(9);
+    assert_eq!(Read::of(&other).damages, [Damage::Version { found: 9 }]);
+    other[0] = b'p';
+    assert_eq!(Read::of(&other).damages, [Damage::NoTrace]);
 }
 
 #[test]

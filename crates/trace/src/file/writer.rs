@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use punctual_model::Instant;
 
 use super::block::{Lost, Run, WireAsked, WireSubject};
+use super::frame::Before;
 use super::verdict::WireVerdict;
 use super::{events, frame};
 use crate::cause::Verdict;
@@ -47,13 +48,15 @@ pub(super) const ASKED: u8 = 7;
 #[derive(Clone, Debug)]
 pub struct Writer {
     out: Vec<u8>,
+    /// Of the file, before the next block.
+    before: Before,
 }
 
 impl Writer {
     /// The beginning of a file: preamble and first block. A contract, host facts or command too long
     /// for a block are cut short.
     pub fn new(run: &Run) -> Self {
-        let mut out = Vec::from(frame::preamble());
+        let out = Vec::from(frame::preamble());
         let mut run = run.clone();
         cut(&mut run.contract, frame::LONGEST / 2);
         cut(&mut run.command, 1 << 16);
@@ -63,42 +66,52 @@ impl Writer {
             room = room.saturating_sub(line.len() + 8);
             fits
         });
-        frame::append(&mut out, RUN, |out| put(out, &run));
-        Self { out }
+        let mut writer = Self { out, before: Before::default() };
+        writer.append(RUN, (0, 0), |out| put(out, &run));
+        writer
     }
 
     /// Events of number `number` are of this subject from here on.
     pub fn subject(&mut self, number: u32, subject: &Subject) {
         let mut subject = subject.clone();
         cut(&mut subject.name, 1 << 12);
-        frame::append(&mut self.out, SUBJECT, |out| put(out, &WireSubject::of(number, &subject)));
+        self.append(SUBJECT, (0, 1), |out| put(out, &WireSubject::of(number, &subject)));
     }
 
     /// These events happened. Nothing is written for none.
     pub fn events(&mut self, events: &[Event]) {
-        for some in events.chunks(events::MOST) {
-            frame::append(&mut self.out, EVENTS, |out| events::encode(some, out));
+        let mut rest = events;
+        while !rest.is_empty() {
+            let (payload, count) = events::encode(rest);
+            self.append(EVENTS, (count, 0), |out| out.extend_from_slice(&payload));
+            rest = &rest[count..];
         }
     }
 
     /// So many events were lost since the last block.
     pub fn lost(&mut self, lost: Lost) {
-        frame::append(&mut self.out, LOST, |out| put(out, &lost));
+        self.append(LOST, (0, 0), |out| put(out, &lost));
     }
 
     /// A time constraint was asked for; to be said before the events of its job.
     pub fn asked(&mut self, asked: &Asked) {
-        frame::append(&mut self.out, ASKED, |out| put(out, &WireAsked::of(asked)));
+        self.append(ASKED, (0, 0), |out| put(out, &WireAsked::of(asked)));
     }
 
     /// Why a job of a subject was late. Beyond some thousands the smallest causes are left out.
     pub fn verdict(&mut self, verdict: &Verdict) {
-        frame::append(&mut self.out, VERDICT, |out| put(out, &WireVerdict::of(verdict)));
+        self.append(VERDICT, (0, 0), |out| put(out, &WireVerdict::of(verdict)));
     }
 
     /// The run is over and everything that is known has been written.
     pub fn end(&mut self, at: Instant) {
-        frame::append(&mut self.out, END, |out| put(out, &at.as_nanos()));
+        self.append(END, (0, 0), |out| put(out, &at.as_nanos()));
+    }
+
+    /// Appends a block that tells of so many events and subjects.
+    fn append(&mut self, kind: u8, tells: (usize, u32), fill: impl FnOnce(&mut Vec<u8>)) {
+        frame::append(&mut self.out, kind, self.before, fill);
+        self.before = self.before.and(tells.0, tells.1);
     }
 
     /// What is to be appended to the file now.

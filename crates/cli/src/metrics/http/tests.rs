@@ -1,31 +1,5 @@
 use super::*;
 
-const OPEN: &str = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3";
-
-#[test]
-fn a_scrape_is_understood_and_anything_else_refused() {
-    let of = |text: &str| parse(text.as_bytes());
-    let asked = |format, body| Ok(Asked { format, body });
-    assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), asked(Format::Text, true));
-    let open = format!("GET /metrics?x=1 HTTP/1.1\r\naCCept: {OPEN}\r\n\r\n");
-    assert_eq!(of(&open), asked(Format::OpenMetrics, true));
-    assert_eq!(of("HEAD /metrics HTTP/1.0\r\n\r\n"), asked(Format::Text, false));
-    for (bad, status) in [
-        ("", "400"),
-        ("GET /metrics HTTP/1.1\r\n", "400"),
-        ("GET /metrics\r\n\r\n", "400"),
-        ("GET /metrics HTTP/1.1 x\r\n\r\n", "400"),
-        ("GET /metrics HTTP/2\r\n\r\n", "400"),
-        ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
-        ("GET / HTTP/1.1\r\n\r\n", "404"),
-        ("GET /metrics/.. HTTP/1.1\r\n\r\n", "404"),
-    ] {
-        assert!(of(bad).is_err_and(|said| said.starts_with(status)), "{bad:?}: {:?}", of(bad));
-    }
-    assert!(parse(&[0xff; 100]).is_err());
-    assert!(parse(&[b'a'; MOST_BYTES + 1]).is_err_and(|said| said.starts_with("431")));
-}
-
 /// A server on a socket of its own; its thread ends with the test's process.
 fn serving() -> std::path::PathBuf {
     let folder = tempfile::tempdir().expect("a folder").keep();

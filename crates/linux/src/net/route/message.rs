@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use crate::net::error::errno_of;
+
 /// `nlmsghdr`: length, type, flags, number, port.
 const HEADER: usize = 16;
 /// `nlattr`: length, type.
@@ -94,15 +96,23 @@ impl Request {
         let (len, _) = rustix::io::retry_on_intr(|| {
             rustix::net::recv(&fd, &mut answer[..], RecvFlags::empty())
         })?;
-        // `nlmsgerr` begins with a negative errno, 0 for none.
-        let errors = |(kind, body): (u16, &[u8])| {
-            (i32::from(kind) == libc::NLMSG_ERROR).then(|| int(body, 0)).flatten()
-        };
-        match Messages::of(&answer[..len]).find_map(errors).map(u32::cast_signed) {
-            Some(0) => Ok(()),
-            Some(errno) => Err(Errno::from_raw_os_error(errno.saturating_neg())),
-            None => Err(Errno::PROTO),
-        }
+        answered(&answer[..len])
+    }
+}
+
+/// Returns what the kernel answers to a request.
+///
+/// # Errors
+/// Its error, or EPROTO if there is no acknowledgement.
+pub fn answered(answer: &[u8]) -> Result<(), Errno> {
+    // `nlmsgerr` begins with a negative errno, 0 for none.
+    let errors = |(kind, body): (u16, &[u8])| {
+        (i32::from(kind) == libc::NLMSG_ERROR).then(|| int(body, 0)).flatten()
+    };
+    match Messages::of(answer).find_map(errors).map(u32::cast_signed) {
+        Some(0) => Ok(()),
+        Some(errno) => Err(errno_of(-i64::from(errno))),
+        None => Err(Errno::PROTO),
     }
 }
 
@@ -146,5 +156,19 @@ mod tests {
             assert!(Attributes::of(&[byte; 64]).count() <= 16);
             assert!(Messages::of(&[byte; 64]).count() <= 4);
         }
+    }
+
+    #[test]
+    fn an_answer_is_an_acknowledgement_or_an_error_number() {
+        let answer = |errno: i32| {
+            let (len, kind) = (20_u32.to_ne_bytes(), (libc::NLMSG_ERROR as u16).to_ne_bytes());
+            [&len[..], &kind, &[0; 10], &errno.to_ne_bytes()].concat()
+        };
+        assert_eq!(answered(&answer(0)), Ok(()));
+        assert_eq!(answered(&answer(-libc::ENODEV)), Err(Errno::NODEV));
+        for other in [libc::ENODEV, -4096, i32::MIN, i32::MAX] {
+            assert_eq!(answered(&answer(other)), Err(Errno::PROTO), "{other}");
+        }
+        assert_eq!(answered(&[]), Err(Errno::PROTO));
     }
 }

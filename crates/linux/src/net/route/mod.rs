@@ -5,6 +5,7 @@ pub(super) mod message;
 use rustix::io::Errno;
 use thiserror::Error;
 
+pub use message::answered;
 use message::{Request, nested};
 
 /// TC_H_ROOT (linux/pkt_sched.h).

@@ -1,0 +1,120 @@
+//! How much there is to simulate: told before it is begun, so that each run comes to an end.
+
+use punctual_model::channel::{BestEffort, Sender};
+use punctual_model::{Contract, Duration};
+
+use super::options::Args;
+use crate::exit::Failure;
+
+/// Jobs, messages, packets and thefts of a run, all together: some minutes.
+const MOST: u128 = 500_000_000;
+
+/// What makes so many steps, and what would make fewer.
+struct Part {
+    steps: u128,
+    /// A clause with the number and its place.
+    why: String,
+    instead: &'static str,
+}
+
+/// Refuses a run of which nobody would see the end.
+pub(super) fn bounded(
+    args: &Args,
+    contract: &Contract,
+    sender: Option<&Sender>,
+) -> Result<(), Failure> {
+    let parts = parts(args, contract, sender);
+    let all: u128 = parts.iter().map(|part| part.steps).sum();
+    let Some(most) = parts.iter().max_by_key(|part| part.steps).filter(|_| all > MOST) else {
+        return Ok(());
+    };
+    let shorter = leading_digit(u128::from(args.until.as_nanos()) * MOST / all);
+    Err(Failure::bad_input(format!(
+        "{}; simulating {} would take some {all} steps, and {MOST} are the most: {}, or write \
+         --until {}",
+        most.why,
+        args.until,
+        most.instead,
+        Duration::from_nanos(shorter),
+    )))
+}
+
+fn parts(args: &Args, contract: &Contract, sender: Option<&Sender>) -> Vec<Part> {
+    let times = |length: Duration, apart: Duration| {
+        u128::from(length.as_nanos()) / u128::from(apart.as_nanos().max(1)) + 1
+    };
+    let until = args.until;
+    let released = if args.extra_releases.is_some() { 2 } else { 1 };
+    let mut parts = Vec::new();
+    let mut work = u128::from(until.as_nanos());
+    for task in &contract.tasks {
+        let (name, period) = (task.name(), task.min_inter_arrival());
+        let jobs = times(until, period) * released;
+        let percent = args.overrun.map_or(100, |overrun| u128::from(overrun.percent));
+        work += jobs * u128::from(task.wcet().as_nanos()) * percent / 100;
+        parts.push(Part {
+            steps: jobs,
+            why: format!("[[task]] \"{name}\": a job every {period}"),
+            instead: "give it a longer period",
+        });
+    }
+    for named in &contract.reservations {
+        let (name, period) = (&named.name, named.reservation.period());
+        work += times(until, period) * u128::from(named.reservation.budget().as_nanos());
+        parts.push(Part {
+            steps: times(until, period) * if sender.is_some() { 4 } else { 1 },
+            why: format!("[[reservation]] \"{name}\": a budget every {period}"),
+            instead: "give it a longer period",
+        });
+    }
+    if let Some(sender) = sender {
+        of_sender(contract, sender, until, times, &mut parts);
+    }
+    if let Some(stolen) = args.stolen {
+        let (taken, period) = (stolen.budget().at_full_speed(), stolen.period());
+        // What is left of the CPU takes the longer for the work.
+        let left = u128::from((period - taken).as_nanos().max(1));
+        parts.push(Part {
+            steps: work / left + 1,
+            why: format!("--stolen {stolen}: the CPU is taken away every {period}"),
+            instead: "write a longer one",
+        });
+    }
+    parts
+}
+
+/// Channels are simulated for twice as long, with a handler for each as a task.
+fn of_sender(
+    contract: &Contract,
+    sender: &Sender,
+    until: Duration,
+    times: impl Fn(Duration, Duration) -> u128,
+    parts: &mut Vec<Part>,
+) {
+    let cut = sender.packetisation;
+    for channel in &contract.channels {
+        let (name, arrivals) = (channel.name(), channel.arrivals());
+        let (apart, packets) =
+            (arrivals.min_inter_arrival(), cut.packets_of(arrivals.max_message()));
+        parts.push(Part {
+            steps: times(until, apart) * (2 + u128::from(packets)),
+            why: format!("[[channel]] \"{name}\": a message of {packets} packets every {apart}"),
+            instead: "give it a lower rate or larger packets",
+        });
+    }
+    if let BestEffort::Fixed(bytes) | BestEffort::UpTo(bytes) = sender.best_effort {
+        let packet = sender.link.transmission_time(bytes.min(cut.packet_bytes()));
+        let packet = packet.max(sender.costs.packet.at_full_speed());
+        parts.push(Part {
+            steps: 2 * times(until, packet),
+            why: format!("[sending]: a packet of best effort every {packet}"),
+            instead: "write larger packets or no best_effort",
+        });
+    }
+}
+
+/// Rounds down, so that people can read it: `1900000` becomes `1000000`.
+fn leading_digit(nanos: u128) -> u64 {
+    let unit = 10_u128.pow(nanos.checked_ilog10().unwrap_or(0));
+    u64::try_from(nanos / unit * unit).unwrap_or(u64::MAX).max(1)
+}
