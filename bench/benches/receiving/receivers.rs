@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use punctual_channel::client::{Geometry, ReceiveError, Receiving};
-use punctual_channel::rings::server;
+use punctual_channel::rings::{Puts, both};
 use punctual_channel::server::orders::{Desk, desk_and_post};
 use punctual_channel::server::receiver::thread::{self, Order, Report};
 use punctual_channel::server::receiver::{BestEffort, Opening, Receiver, Terms};
+use punctual_channel::server::ringer::Ringers;
 use punctual_linux::clock;
 use punctual_linux::net::xdp::{Policer, XdpMode};
 use punctual_linux::net::{Inbox, Readiness, Setup, UdpSocket};
-use punctual_linux::pass::Bell;
 use punctual_linux::sched::{self, Class};
 use punctual_model::channel::{Framing, LinearBounded, Traffic};
 use punctual_model::{Duration, Instant};
@@ -148,13 +148,12 @@ impl Receivers {
             sockets.into_iter().zip(all).enumerate()
         {
             let geometry = Geometry::new(1_024, LONGEST).expect("valid");
-            let (receiving, passed) = Receiving::create(geometry).expect("memory");
-            let puts = server::puts(passed.frames, passed.page, geometry).expect("as granted");
-            let bell = Bell::of(passed.bell).expect("a bell");
+            let (client, server) = both::<Puts>(geometry).expect("memory");
+            let bell = Ringers::default().enter(0, server.bell).expect("a thread");
             let opening =
-                Opening::new(terms(arrivals, delay_bound), socket, puts, bell).expect("fits");
+                Opening::new(terms(arrivals, delay_bound), socket, server.end, bell).expect("fits");
             desk.order(Order::Open(id as u64, Box::new(opening))).expect("few are on their way");
-            self.client(at, receiving, class);
+            self.client(at, client.into(), class);
         }
         self.desk = Some(desk);
         Ok(())

@@ -53,8 +53,7 @@ fn send(path: &Path, want: &WantedChannel, packets: u64) -> Result<(), Box<dyn E
         Err(ChannelError::Refused(refused)) => broker.accept_channel_offer(&refused)?,
         answer => answer?,
     };
-    let (mut sending, queue) = Sending::create(granted.want().geometry())?;
-    broker.attach_channel(&granted, queue)?;
+    let mut sending: Sending = broker.attach_channel(&granted)?;
     if let Some(bound) = granted.delay_bound() {
         println!("{}: promised within {bound}", granted.want());
     }
@@ -80,7 +79,7 @@ fn send(path: &Path, want: &WantedChannel, packets: u64) -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// Goes on with the next broker: with the same queue, so that nothing is lost.
+/// Goes on with the next broker: with all that had not left, so that nothing is lost.
 fn rejoin(
     path: &Path,
     granted: &mut GrantedChannel,
@@ -91,7 +90,7 @@ fn rejoin(
         match Broker::connect_to(path) {
             Ok(mut broker) => {
                 broker.resume_channel(granted)?;
-                broker.attach_channel(granted, sending.rejoin()?)?;
+                broker.reattach_channel(granted, sending)?;
                 return Ok(broker);
             }
             Err(why) if clock::now() >= until => return Err(why.into()),

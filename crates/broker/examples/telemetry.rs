@@ -58,8 +58,7 @@ fn publish(path: &Path, to: SocketAddr, seconds: u64) -> Result<(), Box<dyn Erro
     let mut broker = Broker::connect_to(path)?;
     let want = WantedChannel::sending("telemetry", arrivals(), Some(BOUND), to);
     let granted = broker.open_channel(&want)?;
-    let (mut sending, queue) = Sending::create(want.geometry())?;
-    broker.attach_channel(&granted, queue)?;
+    let mut sending: Sending = broker.attach_channel(&granted)?;
     let start = clock::now();
     for number in 0..seconds * 10 {
         clock::sleep_until(start + PERIOD * number);
@@ -81,8 +80,7 @@ fn receive(path: &Path, at: SocketAddr, seconds: u64) -> Result<(), Box<dyn Erro
     let mut broker = Broker::connect_to(path)?;
     let want = WantedChannel::receiving("telemetry", arrivals(), Some(BOUND), at);
     let granted = broker.open_channel(&want)?;
-    let (mut receiving, queue) = Receiving::create(want.geometry())?;
-    broker.attach_channel(&granted, queue)?;
+    let mut receiving: Receiving = broker.attach_channel(&granted)?;
     println!("ready");
     let until = clock::now() + Duration::from_millis(seconds * 1_000);
     let (mut count, mut longest, mut reading) = (0_u64, Duration::ZERO, [0; READING]);

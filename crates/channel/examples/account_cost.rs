@@ -34,7 +34,12 @@ fn main() {
             books.offered(black_box(1_000));
             books.taken(1_000, logical, true);
             let handed_over = Instant::from_nanos(at + black_box(at % 4_096));
-            books.sent(Delivered { bytes: 1_000, logical, handed_over, ends: handed_over });
+            books.sent(Delivered {
+                bytes: 1_000,
+                arrived: logical,
+                handed_over,
+                ends: handed_over,
+            });
         }
     });
     black_box(books.account().snapshot());

@@ -13,10 +13,10 @@ use std::env;
 use std::time::Instant as Stopwatch;
 
 use punctual_channel::account::Recorder;
-use punctual_channel::rings::{Puts, client, server};
+use punctual_channel::rings::{Puts, Side, Takes, both};
+use punctual_channel::server::ringer::Ringers;
 use punctual_channel::server::sender::{Channel, Opening, Sender, Turn};
 use punctual_channel::transport::NullDevice;
-use punctual_linux::pass::Bell;
 use punctual_model::channel::{Framing, LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::link::ServiceOrder;
@@ -33,13 +33,13 @@ fn main() {
     let device = NullDevice::new(link, 65_535, Duration::from_secs(1), ());
     let mut sender = Sender::new(outlet, cut, channels, device);
     let now = Cell::new(0);
-    let mut clients: Vec<(Puts, Bell)> = (0..channels).map(|key| open(&mut sender, key)).collect();
+    let mut clients: Vec<Side<Puts>> = (0..channels).map(|key| open(&mut sender, key)).collect();
     let start = Stopwatch::now();
     for _ in 0..messages {
-        for (key, (puts, _)) in (0..).zip(&mut clients) {
+        for (key, Side { end: puts, .. }) in (0..).zip(&mut clients) {
             puts.claim().expect("sound").expect("room").push(1_440, 0);
-            if puts.publish() == Wake::Ring {
-                sender.look(Instant::from_nanos(now.get()), key, false);
+            if puts.publish_with(|| now.get()) == Wake::Ring {
+                sender.look(Instant::from_nanos(now.get()), key);
             }
         }
         loop {
@@ -56,10 +56,9 @@ fn main() {
     println!("{channels} channels: {each:.0} ns a message, publishing included");
 }
 
-fn open(sender: &mut Sender<NullDevice<()>>, key: u32) -> (Puts, Bell) {
+fn open(sender: &mut Sender<NullDevice<()>>, key: u32) -> Side<Puts> {
     let geometry = Geometry::new(8, 1_440).expect("valid");
-    let (puts, memory) = client::sending(geometry).expect("memory");
-    let (bell, passed) = memory.pass().expect("descriptors");
+    let (client, server) = both::<Takes>(geometry).expect("memory");
     let delay_bound = Duration::from_millis(900);
     let opening = Opening {
         terms: Terms {
@@ -69,10 +68,12 @@ fn open(sender: &mut Sender<NullDevice<()>>, key: u32) -> (Puts, Bell) {
         },
         framing: Framing::Datagram,
         number: key,
-        takes: server::takes(passed.frames, passed.page, geometry).expect("as granted"),
-        bell: Bell::of(passed.bell).expect("a bell"),
+        takes: server.end,
+        bell: Ringers::default().enter(0, server.bell).expect("a thread"),
+        doorbell: server.doorbell,
         recorder: Recorder::new(Some(delay_bound)),
+        believed_from: Instant::ZERO,
     };
     sender.open(Instant::ZERO, key, Channel::new(opening)).expect("room");
-    (puts, bell)
+    client
 }

@@ -301,11 +301,9 @@ fn what_happens_to_each_message_is_in_the_trace() {
         broker.open_channel(&want).expect("fits")
     };
     let granted = open(&mut broker, WantedChannel::receiving("in", arrivals, bound, to));
-    let (mut receiving, queue) = Receiving::create(granted.want().geometry()).expect("memory");
-    broker.attach_channel(&granted, queue).expect("its queue");
+    let mut receiving: Receiving = broker.attach_channel(&granted).expect("its queue");
     let granted = open(&mut broker, WantedChannel::sending("out", arrivals, bound, to));
-    let (mut sending, queue) = Sending::create(granted.want().geometry()).expect("memory");
-    broker.attach_channel(&granted, queue).expect("its queue");
+    let mut sending: Sending = broker.attach_channel(&granted).expect("its queue");
     for number in 0..MESSAGES {
         sending.send(&[number as u8; 500]).expect("sent");
         assert_eq!(receiving.receive(&mut [0; 500]).expect("received").bytes, 500);

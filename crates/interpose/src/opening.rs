@@ -34,9 +34,7 @@ impl Opens for AtBroker {
         let name = program().unwrap_or_else(|| "program".to_owned());
         let want = WantedChannel::of_line(name, asked, to);
         let granted = broker.open_channel(&want).map_err(|why| words(&why))?;
-        let made = Sending::create(granted.want().geometry());
-        let (sending, passed) = made.map_err(|why| words(&why))?;
-        broker.attach_channel(&granted, passed).map_err(|why| words(&why))?;
+        let sending = broker.attach_channel(&granted).map_err(|why| words(&why))?;
         Ok(Opened { sending, held: Box::new(Held { path, broker, granted }) })
     }
 }
@@ -46,8 +44,7 @@ impl Holds for Held {
         let words = |why: &dyn std::fmt::Display| why.to_string();
         let mut broker = Broker::connect_within(&self.path, AGAIN).map_err(|why| words(&why))?;
         broker.resume_channel(&mut self.granted).map_err(|why| words(&why))?;
-        let passed = sending.rejoin().map_err(|why| words(&why))?;
-        broker.attach_channel(&self.granted, passed).map_err(|why| words(&why))?;
+        broker.reattach_channel(&self.granted, sending).map_err(|why| words(&why))?;
         self.broker = broker;
         Ok(())
     }

@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 use punctual_channel::account::{ReceivedAccount, ReceivedSnapshot};
 use punctual_channel::client::{Geometry, ReceiveError, Receiving};
 use punctual_channel::fragment::{Fragment, Fragments};
-use punctual_channel::rings::{Passed, server};
+use punctual_channel::rings::{Puts, Side, both};
 use punctual_channel::server::orders::{Desk, desk_and_post};
 use punctual_channel::server::receiver::thread::{self, Order, Report};
 use punctual_channel::server::receiver::{Channel, Ended, Opening, Receiver, Terms};
+use punctual_channel::server::ringer::Ringers;
 use punctual_linux::clock;
 use punctual_linux::net::{Outgoing, Place, SendError, Setup, UdpSocket};
-use punctual_linux::pass::Bell;
 use punctual_linux::sched::{self, Class};
 use punctual_model::channel::{Framing, LinearBounded, Traffic};
 use punctual_model::{Duration, Instant};
@@ -76,9 +76,9 @@ impl Host {
     /// Opens a channel of the network's higher end, with a ring of so many slots.
     pub(crate) fn open(&mut self, network: &Network, id: u64, terms: Terms, slots: u32) -> Client {
         let geometry = Geometry::new(slots, MAX).expect("valid");
-        let (receiving, passed) = Receiving::create(geometry).expect("memory");
-        let (account, sender) = self.open_with(network, id, terms, geometry, passed);
-        Client { id, receiving, account, sender }
+        let (client, server) = both::<Puts>(geometry).expect("memory");
+        let (account, sender) = self.open_with(network, id, terms, server);
+        Client { id, receiving: client.into(), account, sender }
     }
 
     /// With a ring that somebody else made.
@@ -87,8 +87,7 @@ impl Host {
         network: &Network,
         id: u64,
         terms: Terms,
-        geometry: Geometry,
-        passed: Passed,
+        side: Side<Puts>,
     ) -> (Arc<ReceivedAccount>, UdpSocket) {
         // Both families in turn.
         let v6 = id.is_multiple_of(2);
@@ -96,9 +95,8 @@ impl Host {
         let socket = network.node_of(higher(0)).run(|| UdpSocket::open(&socket)).expect("opens");
         let to = Setup::to(socket.local_address().expect("bound"));
         let sender = network.node_of(lower(0)).run(|| UdpSocket::open(&to)).expect("opens");
-        let puts = server::puts(passed.frames, passed.page, geometry).expect("as granted");
-        let bell = Bell::of(passed.bell).expect("a bell");
-        let opening = Opening::new(terms, socket, puts, bell).expect("fits");
+        let bell = Ringers::default().enter(0, side.bell).expect("a thread");
+        let opening = Opening::new(terms, socket, side.end, bell).expect("fits");
         let account = Arc::clone(opening.account());
         self.order(Order::Open(id, Box::new(opening)));
         match self.report() {

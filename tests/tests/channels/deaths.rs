@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use punctual_broker::client::{Broker as Connection, ChannelError};
-use punctual_channel::client::Sending;
+use punctual_channel::client::{Attach as _, Sending};
 use punctual_model::channel::Framing;
 use rustix::process::Pid;
 use system_tests::live;
@@ -47,7 +47,7 @@ fn what_a_client_had_published_is_sent_although_it_was_killed() {
     is_killed("");
 }
 
-/// Its child holds the other end of the bell and the connection, and the channel is not the child's.
+/// Its child holds its ends of the bells and the connection, and the channel is not the child's.
 #[test]
 fn so_it_is_where_a_child_of_the_client_lives_on() {
     let Some(_alone) = alone() else { return };
@@ -148,8 +148,7 @@ fn closing_and_opening_again_is_no_way_to_send_more() {
             opened.is_some()
         }));
         let granted = opened.expect("just now");
-        let (_sending, queue) = Sending::create(want.geometry()).expect("memory");
-        connection.attach_channel(&granted, queue).expect("as granted");
+        let _sending: Sending = connection.attach_channel(&granted).expect("as granted");
         let mut again = granted.clone();
         connection.release_channel(granted).expect("ours");
         connection.resume_channel(&mut again).expect_err("it ends");
@@ -160,8 +159,7 @@ fn closing_and_opening_again_is_no_way_to_send_more() {
         opened.is_some()
     }));
     let granted = opened.expect("just now");
-    let (mut sending, queue) = Sending::create(want.geometry()).expect("memory");
-    connection.attach_channel(&granted, queue).expect("as granted");
+    let mut sending: Sending = connection.attach_channel(&granted).expect("as granted");
     sending.send(&numbered(1, 500)).expect("room");
     socket.recv(&mut [0; 2_000]).expect("sent");
     connection.release_channel(granted).expect("ours");
@@ -170,17 +168,37 @@ fn closing_and_opening_again_is_no_way_to_send_more() {
     assert!(matches!(&refused, ChannelError::Refused(why) if why.test == "quota"), "{refused}");
 }
 
+/// Queues that are made and never attached, and made anew, leave nothing behind.
 #[test]
-fn a_bell_that_nobody_holds_when_it_is_passed_ends_its_channel() {
+fn queues_that_are_never_attached_leave_nothing() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();
-    for _ in 0..20 {
-        let want = to(listener().1, 500, 1_000, Framing::Datagram);
+    let want = to(listener().1, 500, 1_000, Framing::Datagram);
+    let mut before = (0, 0);
+    for round in 0..60 {
         let granted = connection.open_channel(&want).expect("room");
-        let (sending, queue) = Sending::create(want.geometry()).expect("memory");
-        drop(sending);
-        connection.attach_channel(&granted, queue).expect("as granted");
+        for first in 0..3 {
+            let queue = connection.make_queue(&granted, first).expect("made");
+            if first == 2 {
+                let sending = Sending::map(queue, want.geometry()).expect("as made");
+                // Told, and not waited for; or not told at all.
+                if round % 2 == 0 {
+                    let _ = connection.say_mapped(&granted);
+                }
+                drop(sending);
+            }
+        }
+        connection.release_channel(granted).expect("ours");
+        if round == 19 {
+            assert!(live::eventually(|| broker.channels().channels.is_empty()));
+            before = (broker.descriptors(), broker.mappings());
+        }
     }
-    assert!(live::eventually(|| broker.channels().channels.is_empty()), "{:?}", broker.channels());
+    let settled = || (broker.descriptors(), broker.mappings());
+    let is_as_before = || {
+        let (descriptors, mappings) = settled();
+        descriptors <= before.0 && mappings <= before.1 + 4
+    };
+    assert!(live::eventually(is_as_before), "{before:?}, then {:?}", settled());
 }

@@ -43,6 +43,7 @@ pub(crate) const CONFIG: &str = r#"
     share = "60%"
     link = "100%"
     max_grants = 2000
+    queue_memory = "1GiB"
     allow = ["channels"]
 "#;
 
@@ -212,8 +213,7 @@ pub(crate) fn open_sending(
     want: &WantedChannel,
 ) -> (GrantedChannel, Sending) {
     let granted = broker.open_channel(want).expect("there is room");
-    let (sending, queue) = Sending::create(want.geometry()).expect("memory");
-    broker.attach_channel(&granted, queue).expect("as granted");
+    let sending = broker.attach_channel(&granted).expect("as granted");
     (granted, sending)
 }
 
@@ -222,8 +222,7 @@ pub(crate) fn open_receiving(
     want: &WantedChannel,
 ) -> (GrantedChannel, Receiving) {
     let granted = broker.open_channel(want).expect("there is room");
-    let (receiving, queue) = Receiving::create(want.geometry()).expect("memory");
-    broker.attach_channel(&granted, queue).expect("as granted");
+    let receiving = broker.attach_channel(&granted).expect("as granted");
     (granted, receiving)
 }
 

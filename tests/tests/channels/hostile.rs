@@ -1,58 +1,208 @@
 //! Clients that cheat: each harms itself alone.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use punctual_broker::client::{Broker as Connection, GrantedChannel};
+use punctual_broker::want::WantedChannel;
 use punctual_broker::wire::Event;
-use punctual_channel::client::Sending;
-use punctual_channel::rings::{Passed, client};
-use punctual_linux::memfd::{Others, Writable};
-use punctual_linux::pass::Bell;
+use punctual_channel::client::{Geometry, Sending};
+use punctual_channel::rings::client::map;
+use punctual_channel::rings::{Puts, Side, server};
+use punctual_linux::memfd::Writable;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{pass, thread};
 use punctual_model::channel::Framing;
+use punctual_ring::frames::Wake;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rustix::event::epoll;
+use rustix::fs::{FallocateFlags, OFlags, SealFlags, fallocate};
+use rustix::io::Errno;
 use system_tests::live;
 
 use crate::host::{Broker, CONFIG, alone, listener, number_of, numbered, open_sending, to};
 
-fn null() -> OwnedFd {
-    File::open("/dev/null").expect("there").into()
+/// The client's part of a queue as a stranger has it: the memory that it writes, to do with as it likes.
+fn stranger(
+    connection: &mut Connection,
+    granted: &GrantedChannel,
+) -> (Side<Puts>, OwnedFd, OwnedFd) {
+    let queue = connection.make_queue(granted, 0).expect("made");
+    let frames = queue.frames.try_clone().expect("a descriptor");
+    let page = queue.page.try_clone().expect("a descriptor");
+    let side = map(queue, granted.want().geometry(), 0).expect("as made");
+    (side, frames, page)
 }
 
 #[test]
-fn files_that_are_no_queue_are_refused() {
+fn a_queue_that_is_not_what_was_granted_is_not_attached() {
     let Some(_alone) = alone() else { return };
     let broker = Broker::start(CONFIG);
     let mut connection = broker.connect();
     let want = to(listener().1, 500, 1_000, Framing::Datagram);
     let granted = connection.open_channel(&want).expect("room");
-    let before = broker.descriptors();
-    let memory =
-        |bytes| -> OwnedFd { Writable::create("test", bytes, Others::Write).expect("memory").1 };
-    let bell = || -> OwnedFd { Bell::pair().expect("descriptors").0.into() };
-    let frames = want.geometry().producer_bytes();
-    let queues = [
-        Passed { frames: null(), page: null(), bell: null() },
-        Passed { frames: memory(frames), page: memory(4_096), bell: null() },
-        Passed { frames: memory(4_096), page: memory(4_096), bell: bell() },
-        // Of zeroes: no producer has set it up.
-        Passed { frames: memory(frames), page: memory(4_096), bell: bell() },
-        Passed { frames: memory(frames), page: memory(8_192), bell: bell() },
-    ];
-    for queue in queues {
-        let why = connection.attach_channel(&granted, queue).expect_err("no queue").to_string();
-        assert!(why.len() > 20, "{why}");
+    let why = connection.say_mapped(&granted).expect_err("none was made").to_string();
+    assert!(why.contains("no queue"), "{why}");
+    // Mapped by nobody: it is of zeroes.
+    connection.make_queue(&granted, 0).expect("made");
+    let why = connection.say_mapped(&granted).expect_err("no queue").to_string();
+    assert!(why.contains("no queue of this version"), "{why}");
+    // Another geometry, as many bytes.
+    let (slots, bytes) = (want.geometry().slots(), want.geometry().max_message());
+    let other = Geometry::new(slots, bytes - 1).expect("valid");
+    assert_eq!(other.producer_bytes(), want.geometry().producer_bytes());
+    let queue = connection.make_queue(&granted, 0).expect("made");
+    let _side: Side<Puts> = map(queue, other, 0).expect("as large");
+    let why = connection.say_mapped(&granted).expect_err("other messages").to_string();
+    assert!(why.contains("that were granted"), "{why}");
+    // Sealed by the client first, so that it can punch holes for ever.
+    let (_side, frames, _) = stranger(&mut connection, &granted);
+    rustix::fs::fcntl_add_seals(&frames, SealFlags::SEAL).expect("nothing forbids it");
+    let why = connection.say_mapped(&granted).expect_err("not sealed").to_string();
+    assert!(why.contains("sealed against all but writing"), "{why}");
+    let _sending: Sending = connection.attach_channel(&granted).expect("a true one is taken");
+    connection.make_queue(&granted, 0).expect_err("it has one");
+}
+
+/// After its queue is attached a client can write to its part, and do nothing else with it. A thread of its
+/// own tries all the while, at the lowest priority there is; another channel loses nothing.
+#[test]
+fn a_client_that_punches_holes_holds_nobody_up() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let (socket, address) = listener();
+    let mut connection = broker.connect();
+    let (good, mut sending) =
+        open_sending(&mut connection, &to(address, 500, 500, Framing::Datagram));
+    // A queue of some megabytes: a hole in it takes a while.
+    let large = WantedChannel {
+        slots: 2_048,
+        ..to("127.0.0.1:9".parse().expect("valid"), 1_400, 1_000, Framing::Datagram)
+    };
+    let granted = connection.open_channel(&large).expect("room");
+    let (mut side, frames, page) = stranger(&mut connection, &granted);
+    let done = AtomicBool::new(false);
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let bytes = large.geometry().producer_bytes() as u64;
+    std::thread::scope(|scope| {
+        let punching = scope.spawn(|| {
+            // As little as a thread can have that the kernel preempts for any other.
+            let class = Class::Other { nice: 19 };
+            sched::set(thread::current(), class).expect("anybody may");
+            let (mut punched, mut refused) = (0_u64, 0_u64);
+            while !done.load(Ordering::Relaxed) {
+                match fallocate(&frames, hole, 4_096, bytes - 4_096) {
+                    Ok(()) => punched += 1,
+                    Err(_) => refused += 1,
+                }
+            }
+            (punched, refused)
+        });
+        // Before it is sealed, too: it is sealed in the midst of that.
+        connection.say_mapped(&granted).expect("as granted");
+        let mut buffer = [0; 2_000];
+        for number in 0..400 {
+            if let Ok(Some(slot)) = side.end.claim() {
+                slot.push(100, 0);
+                if side.end.publish() == Wake::Ring {
+                    side.doorbell.ring().expect("an eventfd");
+                }
+            }
+            sending.send(&numbered(number, 500)).expect("a server");
+            let bytes = socket.recv(&mut buffer).expect("sent");
+            assert_eq!(number_of(&buffer[..bytes]), number);
+        }
+        done.store(true, Ordering::Relaxed);
+        let (punched, refused) = punching.join().expect("no panic");
+        println!("{punched} holes before it was sealed, {refused} refused after");
+        assert!(refused > 0);
+    });
+    for file in [&frames, &page] {
+        assert_eq!(fallocate(file, hole, 0, 4_096), Err(Errno::PERM));
+        assert_eq!(rustix::fs::ftruncate(file, 0), Err(Errno::PERM));
+        assert_eq!(rustix::io::pwrite(file, &[0], 0), Err(Errno::PERM));
+        assert!(Writable::of(file.try_clone().expect("a descriptor"), 4_096).is_err());
     }
-    let other = to(listener().1, 400, 1_000, Framing::Datagram);
-    let (_sending, queue) = Sending::create(other.geometry()).expect("memory");
-    connection.attach_channel(&granted, queue).expect_err("of other messages");
-    // Every file is closed, and a true queue is taken all the same.
-    assert!(live::eventually(|| broker.descriptors() <= before), "{}", broker.descriptors());
-    let (_sending, queue) = Sending::create(want.geometry()).expect("memory");
-    connection.attach_channel(&granted, queue).expect("as granted");
-    let (_sending, queue) = Sending::create(want.geometry()).expect("memory");
-    connection.attach_channel(&granted, queue).expect_err("it has one");
+    let counts = broker.channel(&good).counts.expect("attached");
+    assert_eq!((counts.lost, counts.taken), (Vec::new(), counts.offered));
+}
+
+/// What a client does with its ends of the bells is its own affair: it never listens, keeps copies, changes
+/// flags, fills what it rings, has it watched in many places, and passes files that are slow to close.
+#[test]
+fn a_client_that_misuses_its_bells_holds_nobody_up() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let (socket, address) = listener();
+    let mut connection = broker.connect();
+    let (good, mut sending) =
+        open_sending(&mut connection, &to(address, 500, 500, Framing::Datagram));
+    let nowhere = to("127.0.0.1:9".parse().expect("valid"), 100, 200, Framing::Datagram);
+    let granted = connection.open_channel(&nowhere).expect("room");
+    let queue = connection.make_queue(&granted, 0).expect("made");
+    let bell = queue.bell.try_clone().expect("a descriptor");
+    let doorbell = queue.doorbell.try_clone().expect("a descriptor");
+    let mut side: Side<Puts> = map(queue, nowhere.geometry(), 0).expect("as made");
+    connection.say_mapped(&granted).expect("as granted");
+    let sets: Vec<OwnedFd> = (0..200)
+        .map(|_| {
+            let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a descriptor");
+            for one in [&bell, &doorbell] {
+                let data = epoll::EventData::new_u64(0);
+                epoll::add(&set, one, data, epoll::EventFlags::IN).expect("added");
+            }
+            set
+        })
+        .collect();
+    let mut buffer = [0; 2_000];
+    for number in 0..400_u32 {
+        let flags = if number % 2 == 0 { OFlags::empty() } else { OFlags::NONBLOCK };
+        rustix::fs::fcntl_setfl(&doorbell, flags).expect("open");
+        rustix::fs::fcntl_setfl(&bell, flags).expect("open");
+        if number == 200 {
+            // Full: nothing of it is heard any more. Its own calls would wait, so it stays away.
+            rustix::fs::fcntl_setfl(&doorbell, OFlags::NONBLOCK).expect("open");
+            let _ = rustix::io::write(&doorbell, &(u64::MAX - 500).to_ne_bytes());
+        }
+        // A file over the bell, which nobody takes.
+        let _ = pass::send(&bell, &[1], &[doorbell.as_fd()]);
+        while let Ok(Some(slot)) = side.end.claim() {
+            slot.push(100, 0);
+        }
+        // It sleeps for room, and never hears that there is some.
+        if side.end.publish() == Wake::Ring && number < 200 {
+            side.doorbell.ring().expect("an eventfd");
+        }
+        let _ = side.end.rest();
+        sending.send(&numbered(number, 500)).expect("a server");
+        let bytes = socket.recv(&mut buffer).expect("sent");
+        assert_eq!(number_of(&buffer[..bytes]), number);
+    }
+    drop(sets);
+    let counts = broker.channel(&good).counts.expect("attached");
+    assert_eq!((counts.lost, counts.taken), (Vec::new(), counts.offered));
+}
+
+/// The memory of a user's queues has a limit, which a refusal tells with its numbers.
+#[test]
+fn the_memory_of_queues_has_a_quota() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(&CONFIG.replace("1GiB", "64KiB"));
+    let mut connection = broker.connect();
+    let want = to(listener().1, 500, 1_000, Framing::Datagram);
+    let each = server::bytes(want.geometry());
+    let mut granted = Vec::new();
+    let refused = loop {
+        match connection.open_channel(&want) {
+            Ok(one) => granted.push(one),
+            Err(why) => break why.to_string(),
+        }
+    };
+    assert_eq!(granted.len() as u64, 65_536 / each);
+    assert!(refused.contains("quota") && refused.contains("65536 bytes"), "{refused}");
+    connection.release_channel(granted.pop().expect("some")).expect("ours");
+    assert!(live::eventually(|| connection.open_channel(&want).is_ok()), "given back");
 }
 
 /// Scribbles over all of its own memory while the server reads; another channel loses nothing.
@@ -71,9 +221,8 @@ fn a_client_that_scribbles_over_its_queue_ends_its_own_channel() {
         // To a port where nobody listens.
         let want = to("127.0.0.1:9".parse().expect("valid"), 500, 100, Framing::Datagram);
         let granted = connection.open_channel(&want).expect("room");
-        let (mut puts, memory) = client::sending(want.geometry()).expect("memory");
-        let (bell, queue) = memory.pass().expect("descriptors");
-        connection.attach_channel(&granted, queue).expect("as granted");
+        let (Side { end: mut puts, doorbell: bell, .. }, ..) = stranger(&mut connection, &granted);
+        connection.say_mapped(&granted).expect("as granted");
         let words: Vec<u64> = (0..2_000).map(|_| rng.random_range(0..600)).collect();
         for (round, word) in words.into_iter().enumerate() {
             if let Ok(Some(slot)) = puts.claim() {
@@ -115,9 +264,8 @@ fn a_bell_that_rings_for_nothing_keeps_nobody_from_sending() {
     let mut connection = broker.connect();
     let want = to("127.0.0.1:9".parse().expect("valid"), 500, 100, Framing::Datagram);
     let granted = connection.open_channel(&want).expect("room");
-    let (_puts, memory) = client::sending(want.geometry()).expect("memory");
-    let (bell, queue) = memory.pass().expect("descriptors");
-    connection.attach_channel(&granted, queue).expect("as granted");
+    let (Side { doorbell: bell, .. }, ..) = stranger(&mut connection, &granted);
+    connection.say_mapped(&granted).expect("as granted");
     let (socket, address) = listener();
     let (_honest, mut sending) =
         open_sending(&mut connection, &to(address, 500, 1_000, Framing::Datagram));

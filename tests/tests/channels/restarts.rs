@@ -58,8 +58,7 @@ fn a_server_that_is_killed_under_load_is_followed_by_one_that_goes_on() {
             broker.restart();
             connection = broker.connect();
             connection.resume_channel(&mut granted).expect("the ledger has it");
-            let queue = sending.rejoin().expect("descriptors");
-            connection.attach_channel(&granted, queue).expect("the same queue");
+            connection.reattach_channel(&granted, &mut sending).expect("what is left goes on");
         }
         assert!(live::eventually(|| heard.load(Ordering::Relaxed) == number), "{number}");
         done.store(true, Ordering::Relaxed);

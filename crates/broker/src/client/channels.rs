@@ -1,7 +1,8 @@
 //! Asking for channels.
 
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration as Time;
 
+use punctual_channel::client::{Attach, RejoinError};
 use punctual_channel::rings::Passed;
 use punctual_model::Duration;
 use thiserror::Error;
@@ -86,18 +87,63 @@ impl Broker {
         self.open_channel(&want)
     }
 
-    /// Hands over the queue of a channel (`punctual_channel::client`), made with the
-    /// [geometry](WantedChannel::geometry) of what was granted.
-    pub fn attach_channel(
+    /// Opens a channel that was granted: its queue is made, mapped and attached. `E` is this process's end,
+    /// `punctual_channel::client::Sending` or `Receiving`.
+    pub fn attach_channel<E: Attach>(
         &mut self,
         granted: &GrantedChannel,
-        queue: Passed,
+    ) -> Result<E, ClientError> {
+        let queue = self.make_queue(granted, 0)?;
+        let end = E::map(queue, granted.want.geometry())?;
+        self.say_mapped(granted)?;
+        Ok(end)
+    }
+
+    /// Goes on with a channel after the broker was replaced, once it was
+    /// [resumed](Self::resume_channel): what had not left, or was not received, is not lost.
+    pub fn reattach_channel(
+        &mut self,
+        granted: &GrantedChannel,
+        end: &mut impl Attach,
     ) -> Result<(), ClientError> {
-        let descriptors = queue.into_descriptors();
-        let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(|one| one.as_fd()).collect();
-        match self.ask_with(Ask::AttachChannel { grant: granted.id }, &descriptors)? {
-            Answer::Attached => Ok(()),
+        let first = end.next_number().map_err(RejoinError::from)?;
+        let queue = self.make_queue(granted, first)?;
+        end.rejoin(queue, first)?;
+        self.say_mapped(granted)
+    }
+
+    /// The first step of [`Self::attach_channel`]: has the broker make a queue whose first message has this
+    /// number. For clients that map it themselves.
+    pub fn make_queue(
+        &mut self,
+        granted: &GrantedChannel,
+        first: u64,
+    ) -> Result<Passed, ClientError> {
+        self.files.clear();
+        match self.ask(Ask::AttachChannel { grant: granted.id, first })? {
+            Answer::Queue { .. } => Passed::of(std::mem::take(&mut self.files)).map_err(|files| {
+                let what = format!("a queue of {} descriptors", files.len());
+                ClientError::NotUnderstood(what)
+            }),
             other => Err(super::unexpected(other)),
+        }
+    }
+
+    /// The last step of [`Self::attach_channel`]: the queue is mapped, and is sealed and attached now.
+    pub fn say_mapped(&mut self, granted: &GrantedChannel) -> Result<(), ClientError> {
+        let (mut pause, longest) = (Time::from_micros(50), Time::from_millis(10));
+        let mut waited = Time::ZERO;
+        loop {
+            match self.ask(Ask::MappedChannel { grant: granted.id })? {
+                Answer::Attached => return Ok(()),
+                Answer::Sealing if waited <= self.patience => {
+                    std::thread::sleep(pause);
+                    waited += pause;
+                    pause = longest.min(pause + pause);
+                }
+                Answer::Sealing => return Err(ClientError::NoAnswer { waited }),
+                other => return Err(super::unexpected(other)),
+            }
         }
     }
 

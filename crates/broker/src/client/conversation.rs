@@ -1,9 +1,9 @@
 //! Questions, answers, and what comes in between.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::time::{Duration as Time, Instant as Clock};
 
+use punctual_channel::rings::Passed;
 use punctual_linux::pass::PassError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -17,26 +17,12 @@ const MAX_EVENTS: usize = 1_024;
 impl Broker {
     /// One question, one answer.
     pub(super) fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
-        self.ask_with(ask, &[])
-    }
-
-    /// The same with open files.
-    pub(super) fn ask_with(
-        &mut self,
-        ask: Ask,
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Result<Answer, ClientError> {
         let id = self.next;
         // 0 is the broker's for messages that it could not read.
         self.next = self.next.checked_add(1).unwrap_or(1);
         let bytes = to_bytes(&Envelope { id, ask }).ok_or(ClientError::TooLong)?;
-        let sent = if descriptors.is_empty() {
-            self.socket.send(&bytes).map(|_| ()).map_err(PassError::from)
-        } else {
-            self.socket.send_with(&bytes, descriptors)
-        };
-        match sent {
-            Ok(()) => {}
+        match self.socket.send(&bytes).map_err(PassError::from) {
+            Ok(_) => {}
             // What it said before it closed comes first: it may say why.
             Err(PassError::Gone) => return Err(self.last_words()),
             Err(PassError::Failed(errno)) => return Err(ClientError::Socket(errno.into())),
@@ -75,7 +61,17 @@ impl Broker {
     }
 
     pub(super) fn receive(&mut self) -> Result<Option<Said>, ClientError> {
-        match self.socket.receive(&mut self.buffer, false)? {
+        // A client's socket waits, and receiving open files has no flag against that here.
+        match self.socket.peek(&mut self.buffer)? {
+            Received::Nothing => return Ok(None),
+            Received::Closed => return Err(ClientError::Closed),
+            Received::Message(_) => {}
+        }
+        let (received, files) = self.socket.receive_with(&mut self.buffer, Passed::COUNT)?;
+        if !files.is_empty() {
+            self.files = files;
+        }
+        match received {
             Received::Nothing => Ok(None),
             Received::Closed => Err(ClientError::Closed),
             Received::Message(length) => parse_said(&self.buffer[..length])

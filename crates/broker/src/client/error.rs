@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration as Time;
 
+use punctual_channel::client::RejoinError;
+use punctual_channel::rings::RingError;
 use thiserror::Error;
 
 use crate::wire::{MAX_MESSAGE, ReceiveError, Refused};
@@ -38,9 +40,18 @@ pub enum ClientError {
     /// The request does not fit in a message.
     #[error("the request is longer than {MAX_MESSAGE} bytes")]
     TooLong,
+    /// The broker's queue cannot be mapped, or what was left cannot go on in it.
+    #[error(transparent)]
+    Queue(#[from] RejoinError),
     /// Sending or receiving failed.
     #[error("the connection failed: {0}")]
     Socket(#[from] io::Error),
+}
+
+impl From<RingError> for ClientError {
+    fn from(error: RingError) -> Self {
+        Self::Queue(error.into())
+    }
 }
 
 impl From<ReceiveError> for ClientError {

@@ -38,7 +38,7 @@ mod spawn;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration as Time;
 
@@ -84,6 +84,8 @@ pub struct Broker {
     socket: Socket,
     next: u32,
     buffer: Vec<u8>,
+    /// What came with the last message that brought open files.
+    files: Vec<OwnedFd>,
     events: VecDeque<(Option<GrantId>, Event)>,
     ceiling: bool,
     rttime_us: Option<u64>,
@@ -114,6 +116,7 @@ impl Broker {
             socket,
             next: 1,
             buffer: vec![0; MAX_MESSAGE],
+            files: Vec::new(),
             events: VecDeque::new(),
             ceiling: false,
             rttime_us: None,

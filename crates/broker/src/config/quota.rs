@@ -14,6 +14,8 @@ pub struct Quota {
     pub share_ppm: u64,
     /// Of the link, in parts per million: what is promised to all channels of the user together.
     pub link_ppm: u64,
+    /// Bytes of the queues of all channels of the user together: memory that the broker makes.
+    pub queue_memory: u64,
     /// As `share_ppm`, for all members of a group together; none: no such limit.
     pub together_ppm: Option<u64>,
     /// Grants at a time; and as many channels.
@@ -29,6 +31,7 @@ impl Default for Quota {
         Self {
             share_ppm: 100_000,
             link_ppm: 100_000,
+            queue_memory: 64 << 20,
             together_ppm: None,
             max_grants: 16,
             shortest_period: Duration::from_millis(1),

@@ -47,6 +47,7 @@ pub(super) struct RawBroker {
 pub(super) struct RawQuota {
     pub(super) share: Option<Spanned<String>>,
     pub(super) link: Option<Spanned<String>>,
+    pub(super) queue_memory: Option<Spanned<String>>,
     pub(super) max_grants: Option<Spanned<i64>>,
     pub(super) shortest_period: Option<Spanned<String>>,
     pub(super) allow: Option<Vec<Spanned<String>>>,
@@ -61,6 +62,7 @@ pub(super) struct RawUser {
     pub(super) uid: Option<Spanned<i64>>,
     share: Option<Spanned<String>>,
     link: Option<Spanned<String>>,
+    queue_memory: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -74,6 +76,7 @@ pub(super) struct RawGroup {
     pub(super) together: Option<Spanned<String>>,
     share: Option<Spanned<String>>,
     link: Option<Spanned<String>>,
+    queue_memory: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -81,14 +84,14 @@ pub(super) struct RawGroup {
 
 impl RawUser {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, link, max_grants, shortest_period, allow }
+        let Self { share, link, queue_memory, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, link, queue_memory, max_grants, shortest_period, allow }
     }
 }
 
 impl RawGroup {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, link, max_grants, shortest_period, allow }
+        let Self { share, link, queue_memory, max_grants, shortest_period, allow, .. } = self;
+        RawQuota { share, link, queue_memory, max_grants, shortest_period, allow }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use nix::unistd::{Group, User};
 use punctual_model::contract::MAX_CPUS;
 use punctual_model::text_file::{self, Checked, Problem, choice, closest, printable};
-use punctual_model::units::{parse_nanos, parse_ppm};
+use punctual_model::units::{parse_bytes, parse_nanos, parse_ppm};
 use punctual_model::{Duration, FileError, Service};
 use toml::Spanned;
 
@@ -112,6 +112,11 @@ fn quota(raw: RawQuota, base: &Quota) -> Checked<Quota> {
     Ok(Quota {
         link_ppm: raw.link.as_ref().map_or(Ok(base.link_ppm), share)?,
         share_ppm: raw.share.as_ref().map_or(Ok(base.share_ppm), share)?,
+        queue_memory: match &raw.queue_memory {
+            None => base.queue_memory,
+            Some(text) => parse_bytes(text.get_ref())
+                .map_err(|why| problem(text, format!("\"{}\" {why}", printable(text.get_ref()))))?,
+        },
         together_ppm: None,
         max_grants: number(raw.max_grants, base.max_grants, 0, 100_000)?,
         shortest_period: within(

@@ -1,9 +1,9 @@
 //! The part of the broker that touches what clients made: their connections, and what comes over them.
 //!
-//! To take a message, to close a socket, or to seal memory can last as long as the client likes: a
-//! message may carry a file whose last close waits for its peer (a socket with SO_LINGER, a file of
-//! a FUSE server), and a lock may be held by an idle thread. So none of it is done in a thread that
-//! another person depends on. Here each person has a thread, which may sleep for ever.
+//! To take a message or to close a socket can last as long as the client likes: a message may carry a
+//! file whose last close waits for its peer (a socket with SO_LINGER, a file of a FUSE server). So it
+//! is not done in a thread that another person depends on. Here each person has a thread, which may
+//! sleep for ever.
 //!
 //! ```text
 //! clients ──▶ door: accept, whose is it ──▶ a thread for each person ──▶ link ──▶ broker
@@ -61,8 +61,6 @@ pub(crate) enum ToFront {
     },
     /// The connection ends when the client has taken what it was told.
     Close { connection: u64 },
-    /// Comes with the memory of a channel of this client, to be sealed against new writers and holes.
-    Seal { connection: u64, ticket: u64 },
 }
 
 /// What the front tells the broker.
@@ -81,8 +79,6 @@ pub(crate) enum FromFront {
     Said { connection: u64, message: Vec<u8> },
     /// It is gone, or was cut off.
     Left { connection: u64 },
-    /// What was to be sealed is, or the kernel refused.
-    Sealed { ticket: u64, sealed: bool },
 }
 
 /// What the threads of the front share. Its locks are held for moments, never while waiting for anyone.
@@ -153,16 +149,11 @@ impl Shared {
                 (connection, Task::Say { connection, message, files, is_answer })
             }
             ToFront::Close { connection } => (connection, Task::Close { connection }),
-            ToFront::Seal { connection, ticket } => (connection, Task::Seal { ticket, files }),
         };
         let person = lock(&self.connections).get(&connection).cloned();
-        match (person, task) {
-            (Some(person), task) => person.tell(task),
-            // It left meanwhile. Nobody but us has this memory to write to, so nothing waits.
-            (None, Task::Seal { ticket, .. }) => {
-                self.link.send(&FromFront::Sealed { ticket, sealed: false })?;
-            }
-            (None, _) => {}
+        // None: it left meanwhile.
+        if let Some(person) = person {
+            person.tell(task);
         }
         Ok(())
     }

@@ -3,14 +3,12 @@
 //! Whatever a client makes it wait for, it waits here: others have threads of their own.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use punctual_linux::pass::PassError;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use rustix::fs::{SealFlags, fcntl_add_seals};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use tracing::{debug, info};
@@ -24,9 +22,6 @@ const MOST_WAITING: usize = 64;
 
 /// How long a thread without connections stays for the next one.
 const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
-/// No writer but those that have mapped it, no holes, and no further seals (fcntl(2)).
-const FINAL: SealFlags = SealFlags::FUTURE_WRITE.union(SealFlags::SEAL);
 
 /// Events of one wait.
 const BATCH: usize = 64;
@@ -44,8 +39,6 @@ pub(super) enum Task {
     Say { connection: u64, message: Vec<u8>, files: Vec<OwnedFd>, is_answer: bool },
     /// End a connection when what was said to it is taken.
     Close { connection: u64 },
-    /// Seal memory of a channel.
-    Seal { ticket: u64, files: Vec<OwnedFd> },
 }
 
 /// A person, as the other threads see it.
@@ -148,10 +141,6 @@ impl Serving<'_> {
                         self.flush(connection);
                     }
                 }
-                Task::Seal { ticket, files } => {
-                    let sealed = files.iter().all(|file| fcntl_add_seals(file, FINAL).is_ok());
-                    self.shared.tell(&FromFront::Sealed { ticket, sealed });
-                }
             }
         }
     }
@@ -214,17 +203,7 @@ impl Serving<'_> {
     fn flush(&mut self, connection: u64) {
         let Some(client) = self.clients.get_mut(&connection) else { return };
         while let Some((message, files)) = client.out.front() {
-            let sent = if files.is_empty() {
-                client.socket.send(message)
-            } else {
-                let files: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
-                match client.socket.send_with(message, &files) {
-                    Ok(()) => Ok(true),
-                    Err(PassError::WouldWait) => Ok(false),
-                    Err(_) => Err(Errno::PIPE),
-                }
-            };
-            match sent {
+            match client.socket.send_whole(message, files) {
                 Ok(true) => _ = client.out.pop_front(),
                 Ok(false) => return self.want(connection, EventFlags::OUT),
                 Err(_) => return self.close(connection),

@@ -51,7 +51,6 @@ impl Server {
                 }
                 FromFront::Said { connection, message } => self.said(connection, &message),
                 FromFront::Left { connection } => self.left(connection),
-                FromFront::Sealed { .. } => {}
             }
             // Between any two messages: no crowd of clients delays it by more than one.
             self.tick_if_due();
@@ -93,13 +92,13 @@ impl Server {
             _ => {}
         }
         let peer = Rc::clone(&connection.peer);
-        if let Some(answer) = self.answer(id, &peer, envelope.id, envelope.ask) {
-            self.reply(id, envelope.id, answer, Vec::new());
-        }
+        let mut files = Vec::new();
+        let answer = self.answer(id, &peer, envelope.ask, &mut files);
+        self.reply(id, envelope.id, answer, files);
     }
 
     /// Answers what was asked on a connection, which may ask again then.
-    pub(super) fn reply(&mut self, id: u64, of: u32, answer: Answer, files: Vec<OwnedFd>) {
+    fn reply(&mut self, id: u64, of: u32, answer: Answer, files: Vec<OwnedFd>) {
         self.tell(id, &Said::Answer { id: of, answer }, true, files);
     }
 

@@ -64,8 +64,9 @@ impl Server {
             return Ok(());
         }
         self.attached_in_vain.ask(self.persons.of(peer.uid), clock::now()).map_err(|wait| {
-            let why =
-                format!("this user has attached too much that is no queue; ask again in {wait}");
+            let why = format!(
+                "this user has had too many queues made and not attached; ask again in {wait}"
+            );
             Stop::Error(why)
         })
     }

@@ -1,5 +1,6 @@
 //! What each message does.
 
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,14 +27,14 @@ pub(super) enum Stop {
 }
 
 impl Server {
-    /// Returns the answer; none where it follows.
+    /// Returns the answer; `files` takes what goes with it.
     pub(super) fn answer(
         &mut self,
         connection: u64,
         peer: &Rc<Peer>,
-        _of: u32,
         ask: Ask,
-    ) -> Option<Answer> {
+        files: &mut Vec<OwnedFd>,
+    ) -> Answer {
         let outcome = match ask {
             Ask::Hello { .. } => Ok(Answer::Welcome {
                 version: VERSION,
@@ -51,7 +52,8 @@ impl Server {
             Ask::OpenChannel { channel } => {
                 self.at_its_pace(peer).and_then(|()| self.open_channel(peer, channel))
             }
-            Ask::AttachChannel { grant } => self.attach_channel(peer, grant, Vec::new()),
+            Ask::AttachChannel { grant, first } => self.attach_channel(peer, grant, first, files),
+            Ask::MappedChannel { grant } => self.mapped_channel(peer, grant),
             Ask::ChangeChannel { grant, channel } => {
                 self.at_its_pace(peer).and_then(|()| self.change_channel(peer, grant, channel))
             }
@@ -60,12 +62,12 @@ impl Server {
             Ask::Resume { grant, token } => self.resume(connection, peer, grant, token),
             Ask::Status { after } => Ok(Answer::Status(self.status(peer, after))),
         };
-        Some(match outcome {
+        match outcome {
             Ok(answer) => answer,
             Err(Stop::Refused(refused)) => Answer::Refused(refused),
             Err(Stop::Channel(refused)) => Answer::ChannelRefused(refused),
             Err(Stop::Error(problem)) => Answer::Error { problem },
-        })
+        }
     }
 
     fn request(&mut self, connection: u64, peer: &Rc<Peer>, raw: RawWant) -> Result<Answer, Stop> {

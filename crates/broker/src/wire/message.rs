@@ -45,9 +45,18 @@ pub enum Ask {
         /// Which.
         channel: RawChannel,
     },
-    /// The queue of a channel, whose three descriptors come with this message
-    /// (`punctual_channel::rings::Passed`). Again after the broker was replaced.
+    /// A queue for a channel, made by the broker and answered with [`Answer::Queue`]. Again after the broker
+    /// was replaced. One that was made before and is not attached is dropped for it.
     AttachChannel {
+        /// Which.
+        grant: GrantId,
+        /// The number of the first message that the queue carries: 0 for a new channel, and after the
+        /// broker was replaced that of the oldest one that has not left, or was not received.
+        first: u64,
+    },
+    /// The queue of a channel is mapped: it is to be sealed and attached. Answered with
+    /// [`Answer::Sealing`] while that takes its time; then it is to be asked again.
+    MappedChannel {
         /// Which.
         grant: GrantId,
     },
@@ -131,6 +140,18 @@ pub enum Answer {
     },
     /// A channel was admitted, changed or resumed.
     Opened(Opened),
+    /// To [`Ask::AttachChannel`]: a queue, whose four descriptors come with this message, in the order of
+    /// `punctual_channel::rings::Passed`: frames, page, bell, doorbell.
+    Queue {
+        /// Messages that it holds.
+        slots: u32,
+        /// The longest of them, in bytes.
+        max_message: u32,
+        /// The number of its first message, as it was asked for.
+        first: u64,
+    },
+    /// To [`Ask::MappedChannel`]: not yet.
+    Sealing,
     /// Its queue is attached: it carries messages.
     Attached,
     /// A channel was not admitted.

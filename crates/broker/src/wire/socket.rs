@@ -189,13 +189,17 @@ impl Socket {
         }
     }
 
-    /// The same with open files; waits if the socket does.
-    pub fn send_with(
-        &self,
-        message: &[u8],
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), PassError> {
-        pass::send(&self.fd, message, descriptors)
+    /// The same with open files, if there are any.
+    pub fn send_whole(&self, message: &[u8], files: &[OwnedFd]) -> Result<bool, PassError> {
+        if files.is_empty() {
+            return Ok(self.send(message)?);
+        }
+        let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        match pass::send(&self.fd, message, &files) {
+            Ok(()) => Ok(true),
+            Err(PassError::WouldWait) => Ok(false),
+            Err(other) => Err(other),
+        }
     }
 
     /// The next message, which stays where it is. Never waits.

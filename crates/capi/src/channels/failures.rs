@@ -1,7 +1,6 @@
 //! An error number and its sentence, from what channels and the broker say.
 
 use ::punctual_channel::client::{DrainError, ReceiveError, SendError};
-use ::punctual_channel::rings::RingError;
 use punctual_broker::client::{ChannelError, ClientError};
 use punctual_ring::frames::Corrupt;
 
@@ -57,12 +56,6 @@ impl From<ChannelError> for Failure {
             ChannelError::Client(_) => PUNCTUAL_EHOST,
         };
         Self::new(error, why.to_string())
-    }
-}
-
-impl From<RingError> for Failure {
-    fn from(why: RingError) -> Self {
-        Self::new(PUNCTUAL_EHOST, why.to_string())
     }
 }
 

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::punctual_channel::client::{Receiving, Sending};
-use ::punctual_channel::rings::{Passed, RingError};
 use punctual_broker::SOCKET;
-use punctual_broker::client::{Broker, ChannelError, GrantedChannel};
+use punctual_broker::client::{Broker, ChannelError, ClientError, GrantedChannel};
 use punctual_model::Duration;
 use punctual_model::channel::Direction;
 
@@ -33,10 +32,10 @@ pub(super) enum End {
 }
 
 impl End {
-    fn rejoin(&mut self) -> Result<Passed, RingError> {
+    fn rejoin(&mut self, broker: &mut Broker, granted: &GrantedChannel) -> Result<(), ClientError> {
         match self {
-            Self::Sends(sending) => sending.rejoin(),
-            Self::Receives(receiving) => receiving.rejoin(),
+            Self::Sends(sending) => broker.reattach_channel(granted, sending),
+            Self::Receives(receiving) => broker.reattach_channel(granted, receiving),
         }
     }
 
@@ -81,14 +80,11 @@ pub unsafe extern "C" fn punctual_channel_open(
         let path = PathBuf::from(if path.is_empty() { SOCKET.into() } else { path });
         let mut broker = Broker::connect_to(&path).map_err(ChannelError::from)?;
         let granted = broker.open_channel(&want)?;
-        let geometry = want.geometry();
-        let (end, passed) = match want.direction {
-            Direction::Send => Sending::create(geometry).map(|(end, to)| (End::Sends(end), to)),
-            Direction::Receive => {
-                Receiving::create(geometry).map(|(end, to)| (End::Receives(end), to))
-            }
-        }?;
-        broker.attach_channel(&granted, passed).map_err(ChannelError::from)?;
+        let end = match want.direction {
+            Direction::Send => broker.attach_channel(&granted).map(End::Sends),
+            Direction::Receive => broker.attach_channel(&granted).map(End::Receives),
+        };
+        let end = end.map_err(ChannelError::from)?;
         let opened = punctual_channel(Mutex::new(Channel { end, path, broker, granted }));
         to.write(Box::into_raw(Box::new(opened)));
         Ok(())
@@ -106,7 +102,7 @@ pub unsafe extern "C" fn punctual_channel_rejoin(channel: *mut punctual_channel)
         let Channel { end, path, broker, granted } = &mut *channel;
         let mut next = Broker::connect_to(path).map_err(ChannelError::from)?;
         next.resume_channel(granted)?;
-        next.attach_channel(granted, end.rejoin()?).map_err(ChannelError::from)?;
+        end.rejoin(&mut next, granted).map_err(ChannelError::from)?;
         *broker = next;
         Ok(())
     })

@@ -8,6 +8,7 @@
 //! An event costs some nanoseconds, an account less than 1 KiB.
 
 mod delays;
+mod judge;
 mod receipts;
 mod recorder;
 mod snapshot;
@@ -16,6 +17,7 @@ mod tests;
 mod verdict;
 
 pub use delays::{DelayCounts, FINEST, LONGEST};
+pub use judge::Judge;
 pub use receipts::{
     Datagrams, Outcome, Receipts, ReceivedAccount, ReceivedLosses, ReceivedSnapshot,
 };

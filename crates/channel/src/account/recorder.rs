@@ -59,8 +59,8 @@ pub enum Loss {
 pub struct Delivered {
     /// Its bytes.
     pub bytes: u32,
-    /// When it counted as arrived.
-    pub logical: Instant,
+    /// When it counted as arrived ([`Judge`](super::Judge)).
+    pub arrived: Instant,
     /// When its last packet had been handed over.
     pub handed_over: Instant,
     /// When its last packet has left the link, as that is reckoned; this is what was promised.
@@ -130,7 +130,7 @@ impl Account {
 /// let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
 /// books.offered(100);
 /// books.taken(100, at(10), true);
-/// books.sent(Delivered { bytes: 100, logical: at(10), handed_over: at(12), ends: at(13) });
+/// books.sent(Delivered { bytes: 100, arrived: at(10), handed_over: at(12), ends: at(13) });
 /// let account = std::sync::Arc::clone(books.account());
 /// let seen = std::thread::spawn(move || account.snapshot()).join().expect("no panic");
 /// assert_eq!((seen.sent, seen.worst_delay), (1, Duration::from_millis(2)));
@@ -189,15 +189,15 @@ impl Recorder {
         add(&self.account.offered, 1);
     }
 
-    /// The message that came last is on its way since `logical`.
+    /// The message that came last counts as arrived at `arrived` ([`Judge`](super::Judge)) and is on its way.
     #[inline]
-    pub fn taken(&mut self, bytes: u32, logical: Instant, conforming: bool) {
+    pub fn taken(&mut self, bytes: u32, arrived: Instant, conforming: bool) {
         let account = &*self.account;
         add(&account.not_conforming, u64::from(!conforming));
         add(&account.taken_bytes, bytes.into());
         add(&account.taken, 1);
         let due =
-            self.delay_bound.map_or(u64::MAX, |bound| logical.saturating_add(bound).as_nanos());
+            self.delay_bound.map_or(u64::MAX, |bound| arrived.saturating_add(bound).as_nanos());
         account.due.store(due, Ordering::Release);
     }
 
@@ -221,16 +221,16 @@ impl Recorder {
     #[inline]
     pub fn sent(&mut self, message: Delivered) {
         let account = &*self.account;
-        let Delivered { bytes, logical, handed_over, ends } = message;
-        let delay = handed_over.saturating_since(logical);
+        let Delivered { bytes, arrived, handed_over, ends } = message;
+        let delay = handed_over.saturating_since(arrived);
         account.delays.record(delay);
         raise(&account.worst_delay, delay.as_nanos());
         if let Some(last) = self.last_delay.replace(delay) {
-            // Of two messages, gap less logical gap is delay less delay.
+            // Of two messages, gap less gap of arrivals is delay less delay.
             raise(&account.worst_jitter, delay.as_nanos().abs_diff(last.as_nanos()));
         }
         if let Some(bound) = self.delay_bound {
-            let (took, most) = (ends.saturating_since(logical).as_nanos(), bound.as_nanos());
+            let (took, most) = (ends.saturating_since(arrived).as_nanos(), bound.as_nanos());
             let lateness = took.cast_signed().saturating_sub_unsigned(most);
             if lateness > account.worst_lateness.load(Ordering::Relaxed).cast_signed() {
                 account.worst_lateness.store(lateness.cast_unsigned(), Ordering::Relaxed);

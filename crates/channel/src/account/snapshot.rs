@@ -27,13 +27,13 @@ pub struct Snapshot {
     pub sent_bytes: u64,
     /// Those of them that left after their delay bound.
     pub late: u64,
-    /// From logical arrival to the end of the hand-over, the longest.
+    /// From arrival to the end of the hand-over, the longest.
     pub worst_delay: Duration,
     /// From the absolute deadline to the end of the transmission, the largest: negative where every
     /// message was early. `None` before the first message, and of best effort.
     pub worst_lateness_nanos: Option<i64>,
     /// Of two successive messages, by how much the gap between their hand-overs differed from the gap
-    /// between their logical arrivals; the most.
+    /// between their arrivals; the most.
     pub worst_jitter: Duration,
     /// When the message that was on its way must have left.
     pub due: Option<Instant>,

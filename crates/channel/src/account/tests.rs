@@ -18,8 +18,8 @@ fn bound(n: u64) -> Option<Duration> {
 fn send(books: &mut Recorder, logical: u64, handed_over: u64, ends: u64) {
     books.offered(10);
     books.taken(10, ns(logical), true);
-    let (logical, handed_over, ends) = (ns(logical), ns(handed_over), ns(ends));
-    books.sent(Delivered { bytes: 10, logical, handed_over, ends });
+    let (arrived, handed_over, ends) = (ns(logical), ns(handed_over), ns(ends));
+    books.sent(Delivered { bytes: 10, arrived, handed_over, ends });
 }
 
 #[test]
@@ -52,6 +52,24 @@ fn a_message_that_does_not_leave_is_overdue() {
     assert_eq!(seen.verdict(ns(1_101)), Verdict::Broken(overdue));
     books.lost(Loss::Closed);
     assert_eq!(books.account().snapshot().verdict(ns(1_101)), nothing);
+}
+
+#[test]
+fn what_was_not_looked_at_is_not_called_kept() {
+    let mut books = Recorder::new(bound(100));
+    send(&mut books, 0, 1, 2);
+    let seen = books.account().snapshot();
+    let after = |nanos| seen.verdict_unheard(ns(1_000), Duration::from_nanos(nanos));
+    assert_eq!((after(0), after(100)), (Verdict::Kept, Verdict::Kept));
+    let since = Duration::from_nanos(101);
+    assert_eq!(after(101), Verdict::NotJudgeable(Unknown::NotLooked { since }));
+    // What is known to be broken is.
+    send(&mut books, 1_000, 1_200, 1_200);
+    let seen = books.account().snapshot();
+    assert!(matches!(seen.verdict_unheard(ns(2_000), since), Verdict::Broken(_)));
+    // Nothing is promised to best effort.
+    let free = Recorder::new(None).account().snapshot();
+    assert_eq!(free.verdict_unheard(ns(1), since), Verdict::NotJudgeable(Unknown::BestEffort));
 }
 
 #[test]

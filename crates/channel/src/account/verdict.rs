@@ -50,12 +50,24 @@ pub enum Unknown {
     BestEffort,
     /// No message has left yet, and none is overdue.
     NothingSent,
+    /// The thread that sends has not looked for messages for longer than the delay bound, although
+    /// something waits for it: what lies in the queue may be overdue.
+    NotLooked {
+        /// For how long at least.
+        since: Duration,
+    },
 }
 
 impl Snapshot {
     /// Whether what was promised was kept up to `now`. What a sender lost by its own fault is no
     /// broken promise; nor are messages lost because their channel was closed.
     pub fn verdict(&self, now: Instant) -> Verdict {
+        self.verdict_unheard(now, Duration::ZERO)
+    }
+
+    /// The same where something has waited for the thread that sends for `unheard` without being looked at
+    /// (`SenderThread::unheard`): what the books do not show yet may be overdue then.
+    pub fn verdict_unheard(&self, now: Instant, unheard: Duration) -> Verdict {
         if self.delay_bound.is_none() {
             return Verdict::NotJudgeable(Unknown::BestEffort);
         }
@@ -70,6 +82,9 @@ impl Snapshot {
         }
         match self.due {
             Some(due) if now > due => Verdict::Broken(Broken::Overdue { since: now - due }),
+            _ if self.delay_bound.is_some_and(|bound| unheard > bound) => {
+                Verdict::NotJudgeable(Unknown::NotLooked { since: unheard })
+            }
             _ if self.sent == 0 => Verdict::NotJudgeable(Unknown::NothingSent),
             _ => Verdict::Kept,
         }
@@ -90,6 +105,9 @@ impl fmt::Display for Verdict {
                 write!(f, "broken: a message is overdue for {since}")
             }
             Self::NotJudgeable(Unknown::BestEffort) => f.write_str("nothing was promised"),
+            Self::NotJudgeable(Unknown::NotLooked { since }) => {
+                write!(f, "unknown: the sender has not looked for messages for {since}")
+            }
             Self::NotJudgeable(Unknown::NothingSent) => f.write_str("nothing was sent yet"),
         }
     }

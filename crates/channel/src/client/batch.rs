@@ -1,5 +1,6 @@
 //! Messages written where they are to lie.
 
+use punctual_linux::clock;
 use punctual_linux::memfd::Writable;
 use punctual_ring::frames;
 
@@ -9,8 +10,11 @@ use crate::rings::View;
 /// Several messages, which the server is shown together, and woken for once.
 ///
 /// ```
-/// # use punctual_channel::client::{Geometry, Sending};
-/// # let (mut sending, passed) = Sending::create(Geometry::new(8, 1_472)?)?;
+/// # use punctual_channel::client::{Attach as _, Geometry, Sending};
+/// # let geometry = Geometry::new(8, 1_472)?;
+/// # let (_made, passed) =
+/// #     punctual_channel::rings::server::Made::<punctual_channel::rings::Takes>::new(geometry, 0)?;
+/// # let mut sending = Sending::map(passed, geometry)?;
 /// let mut batch = sending.batch();
 /// for line in [&b"INVITE "[..], b"ACK"] {
 ///     let Some(mut slot) = batch.claim()? else { break };
@@ -53,7 +57,8 @@ impl<'a> Batch<'a> {
 impl Drop for Batch<'_> {
     #[inline]
     fn drop(&mut self) {
-        let wake = self.sending.puts.publish();
+        // With when it was published: by that it is judged whether it left in time.
+        let wake = self.sending.puts.publish_with(|| clock::now().as_nanos());
         self.sending.peer.ring(wake);
     }
 }
@@ -91,7 +96,7 @@ impl Slot<'_> {
     /// If it has not as many bytes.
     #[inline]
     pub fn push(self, length: usize) {
-        // The word is the server's of a channel that receives; nothing is asked of a client's.
+        // The word is given when it is published.
         self.0.push(length, 0);
     }
 }

@@ -4,6 +4,8 @@ use punctual_linux::pass::PassError;
 use punctual_ring::frames::Corrupt;
 use thiserror::Error;
 
+use crate::rings::RingError;
+
 /// Why a message is not in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
@@ -77,6 +79,17 @@ pub enum ReceiveError {
     /// The bell cannot be waited for.
     #[error("the server's bell cannot be heard: {0}")]
     Bell(PassError),
+}
+
+/// Why an end does not go on with another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RejoinError {
+    /// What the next server has made is no such queue.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The last server's part of the memory makes no sense.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
 }
 
 /// Why messages are left in the queue.

@@ -53,7 +53,7 @@ impl<'a> Message<'a> {
     /// Which message, counted from the first that the server put in, modulo 2⁶⁴.
     pub fn number(&self) -> u64 {
         // The oldest held is the first that was not released.
-        self.receiving.takes.released()
+        self.receiving.source().released()
     }
 
     /// When it had come to this host, in CLOCK_MONOTONIC, as the server says.
@@ -68,7 +68,7 @@ impl<'a> Message<'a> {
     pub fn read(&self, at: usize, mut into: &mut [u8]) {
         let Lies { word, bytes, .. } = self.lies;
         assert!(at <= bytes && into.len() <= bytes - at, "beyond the message");
-        let memory = self.receiving.takes.memory();
+        let memory = self.receiving.source().memory();
         let (mut word, mut first) = (word + at / WORD, at % WORD);
         let mut copied = [0; COPIED];
         while !into.is_empty() {
@@ -88,14 +88,11 @@ impl<'a> Message<'a> {
     /// Where its [`Self::len`] bytes lie, for the kernel to read (as in write(2)) while it is borrowed.
     /// Not for a `&[u8]`: the server may write at any time.
     pub fn address(&self) -> *const u8 {
-        self.receiving.takes.memory().address(self.lies.word)
+        self.receiving.source().memory().address(self.lies.word)
     }
 
     /// Gives its place back to the server: the message was received.
     pub fn release(self) {
-        let Receiving { takes, peer, oldest } = self.receiving;
-        *oldest = None;
-        let wake = takes.release(1);
-        peer.ring(wake);
+        self.receiving.release();
     }
 }

@@ -1,33 +1,22 @@
-//! The server as an end knows it: a bell, which sounds its last when the server ends.
+//! The server as an end knows it: a bell, which sounds its last when the server ends, and a doorbell.
 
-use punctual_linux::pass::{Bell, Heard, PassError};
+use punctual_linux::pass::{Bell, Doorbell, Heard, PassError};
 use punctual_model::Instant;
 use punctual_ring::frames::Wake;
 
-use crate::rings::client::Memory;
-use crate::rings::{Passed, RingError};
-
-/// The bell of an end, the memory behind it, and what is known of who has the other end.
+/// The bells of an end, and what is known of the server.
 #[derive(Debug)]
 pub(super) struct Peer {
-    memory: Memory,
     bell: Bell,
+    doorbell: Doorbell,
     gone: bool,
     /// Between `before_poll` and `after_poll`.
     pub(super) polled: bool,
 }
 
 impl Peer {
-    pub(super) fn meet(memory: Memory) -> Result<(Self, Passed), RingError> {
-        let (bell, passed) = memory.pass()?;
-        Ok((Self { memory, bell, gone: false, polled: false }, passed))
-    }
-
-    /// A new bell, for the next server. The old one stays if there is none.
-    pub(super) fn meet_the_next(&mut self) -> Result<Passed, RingError> {
-        let (bell, passed) = self.memory.pass()?;
-        (self.bell, self.gone) = (bell, false);
-        Ok(passed)
+    pub(super) fn new(bell: Bell, doorbell: Doorbell) -> Self {
+        Self { bell, doorbell, gone: false, polled: false }
     }
 
     pub(super) fn bell(&self) -> &Bell {
@@ -42,7 +31,16 @@ impl Peer {
     /// call, which would else put in a message twice.
     #[inline]
     pub(super) fn ring(&mut self, wake: Wake) {
-        if wake == Wake::Ring && self.bell.ring().is_err() {
+        if wake == Wake::Ring {
+            self.ring_now();
+        }
+    }
+
+    #[cold]
+    fn ring_now(&mut self) {
+        // A doorbell does not say whether anybody hears it; the bell does. This side is awake, so no ring
+        // for a sleep is taken back.
+        if self.doorbell.ring().is_err() || self.bell.silence() == Err(PassError::Gone) {
             self.gone = true;
         }
     }

@@ -1,15 +1,16 @@
 //! The end that receives.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use punctual_linux::pass::Heard;
 use punctual_model::Instant;
-use punctual_ring::frames::{Geometry, Rest};
+use punctual_ring::frames::{Corrupt, Geometry, Rest};
 
 use super::message::Lies;
 use super::peer::Peer;
-use super::{Message, ReceiveError};
-use crate::rings::{Passed, RingError, Takes, client};
+use super::{Attach, Message, ReceiveError, RejoinError};
+use crate::rings::{Passed, RingError, Side, Takes, client};
 
 /// A message that was copied out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,56 +26,70 @@ pub struct Received {
 /// A channel's end in the process that receives.
 ///
 /// ```
-/// use punctual_channel::client::{Geometry, ReceiveError, Receiving};
-/// use punctual_channel::rings::server;
+/// use punctual_channel::client::{Attach as _, Geometry, ReceiveError, Receiving};
+/// use punctual_channel::rings::{Puts, server::Made};
 ///
+/// // What the broker does; here that is us.
 /// let geometry = Geometry::new(8, 1_472)?;
-/// let (mut receiving, passed) = Receiving::create(geometry)?;
-/// // What the broker hands to the server; here that is us.
-/// let mut server = server::puts(passed.frames, passed.page, geometry)?;
+/// let (made, passed) = Made::<Puts>::new(geometry, 0)?;
+/// let mut receiving = Receiving::map(passed, geometry)?;
+/// made.unsealed()?.seal()?;
+/// let mut server = made.freeze()?;
 /// assert_eq!(receiving.try_receive(&mut []), Err(ReceiveError::Empty));
 ///
-/// let mut slot = server.claim()?.expect("it is empty");
+/// let mut slot = server.end.claim()?.expect("it is empty");
 /// slot.write(0, b"hello");
 /// slot.push(5, 1_000_000);
-/// let _ = server.publish();
+/// let _ = server.end.publish();
 ///
 /// let mut bytes = [0; 1_472];
 /// let received = receiving.receive(&mut bytes)?;
 /// assert_eq!(&bytes[..received.bytes], b"hello");
 /// assert_eq!((received.number, received.arrived.as_nanos()), (0, 1_000_000));
-/// # drop(passed.bell);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Receiving {
     pub(super) takes: Takes,
+    /// The queues of servers before this one that are not empty yet, the oldest first.
+    pub(super) earlier: VecDeque<Takes>,
     pub(super) peer: Peer,
     /// The oldest message, taken and not released: the one held at most.
     pub(super) oldest: Option<Lies>,
 }
 
-impl Receiving {
-    /// An empty queue, and what a server is to be handed of it.
-    ///
-    /// # Errors
-    /// If there is no memory, or no descriptor is left.
-    pub fn create(geometry: Geometry) -> Result<(Self, Passed), RingError> {
-        let (takes, memory) = client::receiving(geometry)?;
-        let (peer, passed) = Peer::meet(memory)?;
-        Ok((Self { takes, peer, oldest: None }, passed))
+impl Attach for Receiving {
+    fn map(queue: Passed, geometry: Geometry) -> Result<Self, RingError> {
+        Ok(client::map(queue, geometry, 0)?.into())
     }
 
-    /// What the next server is to be handed, after one that is gone: the same queue with all that was
-    /// not received, and a new bell. To a server that is still there this end is gone from here on.
-    ///
-    /// # Errors
-    /// If no descriptors are left. Then all is as it was.
-    pub fn rejoin(&mut self) -> Result<Passed, RingError> {
+    fn next_number(&mut self) -> Result<u64, Corrupt> {
+        self.takes.refresh()?;
+        Ok(self.takes.pushed())
+    }
+
+    fn rejoin(&mut self, queue: Passed, first: u64) -> Result<(), RejoinError> {
         self.rise();
-        self.peer.meet_the_next()
+        self.takes.refresh()?;
+        let Side { end, bell, doorbell } = client::map::<Takes>(queue, self.geometry(), first)?;
+        let last = std::mem::replace(&mut self.takes, end);
+        // What lies there is received first.
+        if last.released() != last.pushed() {
+            self.earlier.push_back(last);
+        }
+        self.peer = Peer::new(bell, doorbell);
+        Ok(())
     }
+}
 
+impl From<Side<Takes>> for Receiving {
+    fn from(Side { end, bell, doorbell }: Side<Takes>) -> Self {
+        let peer = Peer::new(bell, doorbell);
+        Self { takes: end, earlier: VecDeque::new(), peer, oldest: None }
+    }
+}
+
+impl Receiving {
     /// How many messages of which size the queue holds.
     pub fn geometry(&self) -> Geometry {
         self.takes.geometry()
@@ -189,10 +204,35 @@ impl Receiving {
 
     /// Whether there is a message; then it is `oldest`.
     fn look(&mut self) -> Result<bool, ReceiveError> {
-        if self.oldest.is_none() {
-            self.oldest = self.takes.take()?.map(Lies::of);
+        while self.oldest.is_none() {
+            let Some(earlier) = self.earlier.front() else {
+                self.oldest = self.takes.take()?.map(Lies::of);
+                break;
+            };
+            self.oldest = earlier.take()?.map(Lies::of);
+            if self.oldest.is_none() {
+                self.earlier.pop_front();
+            }
         }
         Ok(self.oldest.is_some())
+    }
+
+    /// The queue in which the oldest message lies.
+    pub(super) fn source(&self) -> &Takes {
+        self.earlier.front().unwrap_or(&self.takes)
+    }
+
+    /// The oldest message was received.
+    pub(super) fn release(&mut self) {
+        self.oldest = None;
+        match self.earlier.front_mut() {
+            // Nobody is left to be told.
+            Some(earlier) => _ = earlier.release(1),
+            None => {
+                let wake = self.takes.release(1);
+                self.peer.ring(wake);
+            }
+        }
     }
 
     /// Awake, whatever was said before a poll.

@@ -8,8 +8,8 @@ use punctual_model::{Duration, Instant};
 use punctual_ring::frames::{Corrupt, Geometry, Rest};
 
 use super::peer::Peer;
-use super::{Batch, DrainError, SendError};
-use crate::rings::{Passed, Puts, RingError, client};
+use super::{Attach, Batch, DrainError, RejoinError, SendError};
+use crate::rings::{Passed, Puts, RingError, Side, client};
 
 /// How long it is waited before the queue is looked at again while it is drained: the server wakes
 /// who waits for room, and not who waits for emptiness.
@@ -18,18 +18,19 @@ const LOOKS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 /// A channel's end in the process that sends.
 ///
 /// ```
-/// use punctual_channel::client::{Geometry, Sending};
-/// use punctual_channel::rings::server;
+/// use punctual_channel::client::{Attach as _, Geometry, Sending};
+/// use punctual_channel::rings::{Takes, server::Made};
 ///
+/// // What the broker does; here that is us.
 /// let geometry = Geometry::new(8, 1_472)?;
-/// let (mut sending, passed) = Sending::create(geometry)?;
-/// // What the broker hands to the server; here that is us.
-/// let mut server = server::takes(passed.frames, passed.page, geometry)?;
+/// let (made, passed) = Made::<Takes>::new(geometry, 0)?;
+/// let mut sending = Sending::map(passed, geometry)?;
+/// made.unsealed()?.seal()?;
+/// let server = made.freeze()?;
 ///
 /// sending.send(b"hello")?;
-/// let frame = server.take()?.expect("it is there");
+/// let frame = server.end.take()?.expect("it is there");
 /// assert_eq!((frame.len(), sending.unreleased()?), (5, 1));
-/// # drop(passed.bell);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -38,28 +39,35 @@ pub struct Sending {
     pub(super) peer: Peer,
 }
 
-impl Sending {
-    /// An empty queue, and what a server is to be handed of it. Until one takes messages out there is
-    /// room for [`Geometry::slots`].
-    ///
-    /// # Errors
-    /// If there is no memory, or no descriptor is left.
-    pub fn create(geometry: Geometry) -> Result<(Self, Passed), RingError> {
-        let (puts, memory) = client::sending(geometry)?;
-        let (peer, passed) = Peer::meet(memory)?;
-        Ok((Self { puts, peer }, passed))
+impl Attach for Sending {
+    fn map(queue: Passed, geometry: Geometry) -> Result<Self, RingError> {
+        Ok(client::map(queue, geometry, 0)?.into())
     }
 
-    /// What the next server is to be handed, after one that is gone: the same queue with all that has
-    /// not left, and a new bell. To a server that is still there this end is gone from here on.
-    ///
-    /// # Errors
-    /// If no descriptors are left. Then all is as it was.
-    pub fn rejoin(&mut self) -> Result<Passed, RingError> {
+    fn next_number(&mut self) -> Result<u64, Corrupt> {
+        self.puts.unreleased()?;
+        Ok(self.puts.released())
+    }
+
+    fn rejoin(&mut self, queue: Passed, first: u64) -> Result<(), RejoinError> {
         self.rise();
-        self.peer.meet_the_next()
+        // What a batch that was leaked left unpublished goes on too.
+        drop(self.batch());
+        let Side { end: mut puts, bell, doorbell } =
+            client::map::<Puts>(queue, self.geometry(), first)?;
+        puts.carry_over(&mut self.puts)?;
+        (self.puts, self.peer) = (puts, Peer::new(bell, doorbell));
+        Ok(())
     }
+}
 
+impl From<Side<Puts>> for Sending {
+    fn from(Side { end, bell, doorbell }: Side<Puts>) -> Self {
+        Self { puts: end, peer: Peer::new(bell, doorbell) }
+    }
+}
+
+impl Sending {
     /// How many messages of which size the queue holds.
     pub fn geometry(&self) -> Geometry {
         self.puts.geometry()

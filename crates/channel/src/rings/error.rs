@@ -21,20 +21,10 @@ pub enum RingError {
     /// No descriptor is left.
     #[error("a descriptor cannot be duplicated: {0}; raise the limit on open files (ulimit -n)")]
     Descriptors(Errno),
-    /// The client has not taken all the memory.
-    #[error(
-        "only {has} of {bytes} bytes of the queue are there: write to all of it before passing it"
-    )]
-    Sparse {
-        /// Bytes that are there.
-        has: u64,
-        /// Bytes that the queue needs.
-        bytes: usize,
-    },
     /// Of other messages than were granted.
     #[error(
         "the queue has {slots} slots of {bytes} bytes instead of the {expected_slots} of \
-         {expected_bytes} that were granted: make it as granted"
+         {expected_bytes} that were granted: map it as granted"
     )]
     OtherGeometry {
         /// What it has.

@@ -1,18 +1,26 @@
-//! What client and server share for one channel: a queue of messages, and a bell.
+//! What client and server share for one channel: a queue of messages, and a bell each way.
 //!
 //! ```text
 //! who makes it    who writes      what
-//! client          the producer    frames: descriptors and messages
-//! client          the consumer    page: how many were released
-//! client          both            a pair of bells, one end each
+//! server          the producer    frames: descriptors and messages
+//! server          the consumer    page: how many were released
+//! server          the server      bell: a pair of sockets, wakes the client and tells of the server's end
+//! server          the client      doorbell: an eventfd, wakes the server
 //! ```
-//! The client makes all of it, in both directions, so that the memory is accounted to the client, and
-//! so that it can hand the same queue to the next server. Of a channel that sends, the client is the
-//! producer; of one that receives, the server is. The descriptors are passed in the order of
-//! [`Passed`].
+//! The server makes all of it, because a thread on which others depend touches only memory, descriptors
+//! and bells that were made on its own side. Of a channel that sends, the client is the producer; of one
+//! that receives, the server is. Each side writes the part that is its own in that direction and maps the
+//! other for reading. What the other side writes is believed only as far as `punctual_ring::frames`
+//! checks it.
 //!
-//! Each side writes the part that is its own in that direction and maps the other for reading. What
-//! the other side writes is believed only as far as `punctual_ring::frames` checks it.
+//! # The order of things
+//! 1. The server [makes](server::Made) both memories and both bells, maps both memories, seals the part
+//!    that it writes itself, and passes a descriptor of each ([`Passed`]).
+//! 2. The client [maps](client::map) both, writes the beginning of its part, and says that it has.
+//! 3. The part that the client writes is [sealed](server::Unsealed): from then on the client can write
+//!    it, and do nothing else with it. This may take as long as the client likes.
+//! 4. The server [freezes](server::Made::freeze) the queue: it looks at the seals and puts every page in
+//!    place. This may wait for the client, too. Only then a thread on which others depend sees it.
 
 pub mod client;
 mod error;
@@ -21,11 +29,11 @@ pub mod server;
 mod tests;
 mod view;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use punctual_linux::memfd::Writable;
-use punctual_ring::frames::{Consumer, Producer};
-use rustix::net::{AddressFamily, SocketType};
+use punctual_linux::pass::{Bell, Doorbell};
+use punctual_ring::frames::{AttachError, Consumer, Geometry, Producer};
 
 pub use error::RingError;
 pub use view::View;
@@ -36,43 +44,137 @@ pub type Puts = Producer<Writable, View>;
 /// Takes messages out of a queue that the other process puts them into.
 pub type Takes = Consumer<Writable, View>;
 
-/// The three descriptors of a channel, as the client passes them to the server.
+/// One side's end of a queue: [`Puts`] or [`Takes`].
+pub trait End: Sized {
+    /// The end at the other side.
+    type Other: End;
+
+    /// Bytes of the memory that this end writes.
+    fn bytes(geometry: Geometry) -> usize;
+
+    /// Writes what makes `own` this end's part of an empty queue whose first message is number `first`.
+    ///
+    /// # Errors
+    /// If it has another size.
+    fn prepare(geometry: Geometry, first: u64, own: &Writable) -> Result<(), AttachError>;
+
+    /// Attaches to a queue.
+    ///
+    /// # Errors
+    /// If it is none.
+    fn attach(own: Writable, other: View) -> Result<Self, AttachError>;
+
+    /// Returns how many messages of which size the queue holds.
+    fn geometry(&self) -> Geometry;
+
+    /// Returns of two things, one for the frames and one for the page, first the one for the part that
+    /// this end writes.
+    fn own_first<T>(frames: T, page: T) -> (T, T);
+}
+
+impl End for Puts {
+    type Other = Takes;
+
+    fn bytes(geometry: Geometry) -> usize {
+        geometry.producer_bytes()
+    }
+
+    fn prepare(geometry: Geometry, first: u64, own: &Writable) -> Result<(), AttachError> {
+        Self::prepare(geometry, first, own)
+    }
+
+    fn attach(own: Writable, other: View) -> Result<Self, AttachError> {
+        Self::attach(own, other)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry()
+    }
+
+    fn own_first<T>(frames: T, page: T) -> (T, T) {
+        (frames, page)
+    }
+}
+
+impl End for Takes {
+    type Other = Puts;
+
+    fn bytes(_: Geometry) -> usize {
+        Geometry::CONSUMER_BYTES
+    }
+
+    fn prepare(_: Geometry, first: u64, own: &Writable) -> Result<(), AttachError> {
+        Self::prepare(first, own)
+    }
+
+    fn attach(own: Writable, other: View) -> Result<Self, AttachError> {
+        Self::attach(own, other)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry()
+    }
+
+    fn own_first<T>(frames: T, page: T) -> (T, T) {
+        (page, frames)
+    }
+}
+
+/// What one side has of a channel.
+#[derive(Debug)]
+pub struct Side<E> {
+    /// Its end of the queue.
+    pub end: E,
+    /// Rung by the server, heard by the client.
+    pub bell: Bell,
+    /// Rung by the client, watched by the server.
+    pub doorbell: Doorbell,
+}
+
+/// The descriptors of a channel, as the server passes them to the client.
 #[derive(Debug)]
 pub struct Passed {
     /// The producer's memory.
     pub frames: OwnedFd,
     /// The consumer's page.
     pub page: OwnedFd,
-    /// The server's end of the bells.
+    /// The client's end of the pair of sockets.
     pub bell: OwnedFd,
+    /// The eventfd.
+    pub doorbell: OwnedFd,
 }
 
 impl Passed {
     /// How many descriptors those are.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 4;
 
-    /// In the order in which they are passed.
+    /// Takes them in the order in which they are passed.
     ///
     /// # Errors
     /// If there are not [`Self::COUNT`], they come back.
     pub fn of(descriptors: Vec<OwnedFd>) -> Result<Self, Vec<OwnedFd>> {
-        let [frames, page, bell] = <[OwnedFd; Self::COUNT]>::try_from(descriptors)?;
-        Ok(Self { frames, page, bell })
+        let [frames, page, bell, doorbell] = <[OwnedFd; Self::COUNT]>::try_from(descriptors)?;
+        Ok(Self { frames, page, bell, doorbell })
     }
 
-    /// Whether these are memory and a socket, as far as that can be told without the help of whatever
-    /// file system else they are from: so that closing them, too, takes none.
-    pub fn are_memory_and_bell(&self) -> bool {
-        let is_memory = |one: &OwnedFd| rustix::fs::fcntl_get_seals(one).is_ok();
-        let domain = rustix::net::sockopt::socket_domain(&self.bell);
-        let kind = rustix::net::sockopt::socket_type(&self.bell);
-        // Others may linger when they are closed.
-        let is_bell = domain == Ok(AddressFamily::UNIX) && kind == Ok(SocketType::STREAM);
-        is_memory(&self.frames) && is_memory(&self.page) && is_bell
-    }
-
-    /// In the order in which they are passed.
+    /// Returns them in the order in which they are passed.
     pub fn into_descriptors(self) -> [OwnedFd; Self::COUNT] {
-        [self.frames, self.page, self.bell]
+        [self.frames, self.page, self.bell, self.doorbell]
     }
+
+    /// Returns them in the order in which they are passed.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; Self::COUNT] {
+        [self.frames.as_fd(), self.page.as_fd(), self.bell.as_fd(), self.doorbell.as_fd()]
+    }
+}
+
+/// Makes both sides of a queue in one process, the server's with the end `E`: for measurements and tests.
+///
+/// # Errors
+/// If there is no memory, or no descriptor is left.
+pub fn both<E: End>(geometry: Geometry) -> Result<(Side<E::Other>, Side<E>), RingError> {
+    let (made, passed) = server::Made::<E>::new(geometry, 0)?;
+    let client = client::map(passed, geometry, 0)?;
+    made.unsealed()?.seal()?;
+    Ok((client, made.freeze()?))
 }

@@ -1,56 +1,107 @@
-//! The server's half of a queue: it attaches to what the client made, as far as that is as granted.
+//! The server's half of a queue: it makes both.
 
+use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 
-use punctual_linux::memfd::{Readable, Writable};
+use punctual_linux::memfd::{self, Lent, Others, Writable};
+use punctual_linux::pass::{Bell, Doorbell};
 use punctual_ring::frames::Geometry;
 
-use super::{Puts, RingError, Takes, View};
+use super::{End, Passed, RingError, Side, View};
 
-/// The end of a queue from a client. It goes on after what the server before released.
+/// A queue whose client has not mapped its part yet, or whose part is not sealed yet. `E` is the server's
+/// end of it.
+#[derive(Debug)]
+pub struct Made<E> {
+    own: Writable,
+    lent: Lent,
+    file: OwnedFd,
+    geometry: Geometry,
+    bell: Bell,
+    doorbell: Doorbell,
+    end: PhantomData<fn() -> E>,
+}
+
+/// The part of a queue that its client writes, to be sealed once the client has mapped it.
 ///
-/// # Errors
-/// If the memory could hurt this process, or is no such queue.
-pub fn takes(frames: OwnedFd, page: OwnedFd, granted: Geometry) -> Result<Takes, RingError> {
-    is_there(&frames, granted.producer_bytes())?;
-    is_there(&page, Geometry::CONSUMER_BYTES)?;
-    let frames = View(Readable::of(frames, granted.producer_bytes())?);
-    let page = Writable::of(page, Geometry::CONSUMER_BYTES)?;
-    let takes = Takes::attach(page, frames)?;
-    is_as_granted(takes.geometry(), granted)?;
-    Ok(takes)
+/// Nothing else belongs to it, so that another process can do it, on descriptors that it was passed.
+#[derive(Debug)]
+pub struct Unsealed {
+    /// The memories.
+    pub files: Vec<OwnedFd>,
 }
 
-/// The end of a queue to a client. It goes on after what the server before published.
-///
-/// # Errors
-/// If the memory could hurt this process, or is no such queue.
-pub fn puts(frames: OwnedFd, page: OwnedFd, granted: Geometry) -> Result<Puts, RingError> {
-    is_there(&frames, granted.producer_bytes())?;
-    is_there(&page, Geometry::CONSUMER_BYTES)?;
-    let frames = Writable::of(frames, granted.producer_bytes())?;
-    let page = View(Readable::of(page, Geometry::CONSUMER_BYTES)?);
-    let puts = Puts::attach(frames, page)?;
-    is_as_granted(puts.geometry(), granted)?;
-    Ok(puts)
-}
-
-/// Every page is the client's already: else it would be ours when we map it.
-fn is_there(memory: &OwnedFd, bytes: usize) -> Result<(), RingError> {
-    let status = rustix::fs::fstat(memory).map_err(RingError::Descriptors)?;
-    // In units of 512 bytes (stat(3type)).
-    let has = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
-    if has >= bytes as u64 { Ok(()) } else { Err(RingError::Sparse { has, bytes }) }
-}
-
-fn is_as_granted(has: Geometry, granted: Geometry) -> Result<(), RingError> {
-    if has == granted {
-        return Ok(());
+impl Unsealed {
+    /// Takes from the client everything but to write where it has mapped. May wait for as long as the
+    /// client likes, which can hold the lock of the file: to be called by a thread or a process on which
+    /// nobody but that client depends.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn seal(self) -> Result<(), RingError> {
+        Ok(self.files.iter().try_for_each(memfd::seal)?)
     }
-    Err(RingError::OtherGeometry {
-        slots: has.slots(),
-        bytes: has.max_message(),
-        expected_slots: granted.slots(),
-        expected_bytes: granted.max_message(),
-    })
+}
+
+impl<E: End> Made<E> {
+    /// Makes a queue whose first message has the number `first`, and what its client is to be passed.
+    ///
+    /// Only the first page of what this side writes is there yet: the others are charged to the client if
+    /// that maps them first.
+    ///
+    /// # Errors
+    /// If there is no memory, or no descriptor is left.
+    pub fn new(geometry: Geometry, first: u64) -> Result<(Self, Passed), RingError> {
+        let (name, others_name) = E::own_first("punctual frames", "punctual page");
+        let (own, own_file) = Writable::create_sparse(name, E::bytes(geometry), Others::Read)?;
+        E::prepare(geometry, first, &own)?;
+        let (lent, file) = memfd::lend(others_name, E::Other::bytes(geometry))?;
+        let copied = rustix::io::fcntl_dupfd_cloexec(&file, 0).map_err(RingError::Descriptors)?;
+        let (bell, theirs) = Bell::pair()?;
+        bell.only_ring()?;
+        let doorbell = Doorbell::new()?;
+        // Which of two is whose is the same question both ways.
+        let (frames, page) = E::own_first(own_file, copied);
+        let passed = Passed { frames, page, bell: theirs.into(), doorbell: doorbell.copy()? };
+        Ok((Self { own, lent, file, geometry, bell, doorbell, end: PhantomData }, passed))
+    }
+
+    /// Returns what is to be sealed when the client has mapped it.
+    ///
+    /// # Errors
+    /// If no descriptor is left.
+    pub fn unsealed(&self) -> Result<Unsealed, RingError> {
+        let copy = rustix::io::fcntl_dupfd_cloexec(&self.file, 0);
+        Ok(Unsealed { files: vec![copy.map_err(RingError::Descriptors)?] })
+    }
+
+    /// Makes it a queue that can be used without waiting for anybody: looks at the seals, puts every page
+    /// in place, and attaches. May wait for the client, which can hold the lock of a page: to be called by
+    /// a thread on which nobody but that client depends.
+    ///
+    /// # Errors
+    /// If it is not [sealed](Unsealed::seal), not all memory can be had, or the client's part is not that
+    /// of a queue of this geometry.
+    pub fn freeze(self) -> Result<Side<E>, RingError> {
+        let Self { own, lent, file, geometry, bell, doorbell, .. } = self;
+        let other = lent.freeze(&file)?;
+        own.populate()?;
+        let end = E::attach(own, View(other))?;
+        let has = end.geometry();
+        if has != geometry {
+            return Err(RingError::OtherGeometry {
+                slots: has.slots(),
+                bytes: has.max_message(),
+                expected_slots: geometry.slots(),
+                expected_bytes: geometry.max_message(),
+            });
+        }
+        Ok(Side { end, bell, doorbell })
+    }
+}
+
+/// Returns how many bytes the memory of a queue has, both parts together.
+pub fn bytes(geometry: Geometry) -> u64 {
+    // Each is at most a few gigabytes.
+    (geometry.producer_bytes() + Geometry::CONSUMER_BYTES) as u64
 }

@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 
 use punctual_channel::account::{Account, Recorder, Verdict};
 use punctual_channel::client::{Geometry, Sending};
-use punctual_channel::rings::server;
+use punctual_channel::rings::{Takes, both};
 use punctual_channel::server::events::Events;
+use punctual_channel::server::ringer::Ringers;
 use punctual_channel::server::sender::Opening;
 use punctual_channel::server::sender::thread::{SenderThread, Setup};
 use punctual_channel::transport::{NullDevice, Wire};
 use punctual_linux::clock;
-use punctual_linux::pass::Bell;
 use punctual_linux::sched::{self, Class};
 use punctual_model::channel::{Channel, Framing, SenderSpec};
 use punctual_model::{Contract, Duration, Instant, Rank};
@@ -203,8 +203,8 @@ fn attach(
     let slots = u64::from(arrivals.max_burst()).saturating_add(inside).next_power_of_two();
     let slots = u32::try_from(slots.min(u64::from(Geometry::MAX_SLOTS))).unwrap_or(1);
     let geometry = Geometry::new(slots, arrivals.max_message()).map_err(|why| why.to_string())?;
-    let (sending, passed) = Sending::create(geometry).map_err(|why| why.to_string())?;
-    let takes = server::takes(passed.frames, passed.page, geometry);
+    let (client, server) = both::<Takes>(geometry).map_err(|why| why.to_string())?;
+    let bell = Ringers::default().enter(0, server.bell).map_err(|why| why.to_string())?;
     let recorder = Recorder::new(Some(delay_bound));
     let account = Arc::clone(recorder.account());
     let opening = Opening {
@@ -216,13 +216,15 @@ fn attach(
         },
         framing,
         number: key,
-        takes: takes.map_err(|why| why.to_string())?,
-        bell: Bell::of(passed.bell).map_err(|why| why.to_string())?,
+        takes: server.end,
+        bell,
+        doorbell: server.doorbell,
         recorder,
+        believed_from: clock::now(),
     };
     let policing = route.map(|route| route.policing).unwrap_or_default();
     thread.open_policed(key, opening, policing, None).map_err(|why| why.to_string())?;
-    Ok((sending, account))
+    Ok((client.into(), account))
 }
 
 /// By the channel's own books.

@@ -74,8 +74,7 @@ fn send(broker: &mut Broker, stop: &AtomicBool) {
     let to = "127.0.0.1:9".parse().expect("an address");
     let want = WantedChannel::sending("voice", arrivals, Some(bound), to);
     let granted = broker.open_channel(&want).expect("there is room");
-    let (mut sending, queue) = Sending::create(want.geometry()).expect("memory");
-    broker.attach_channel(&granted, queue).expect("attached");
+    let mut sending: Sending = broker.attach_channel(&granted).expect("attached");
     while !stop.load(Ordering::Relaxed) {
         sending.send(&[0; 160]).expect("it is carried");
         clock::sleep(spacing);

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_channel::client::Sending;
 use punctual_channel::client::compact::Compact;
-use punctual_channel::rings::{Passed, Takes, server};
+use punctual_channel::rings::server::Made;
+use punctual_channel::rings::{Side, Takes, both};
 use punctual_linux::pass::Bell;
 use punctual_ring::frames::Geometry;
 
@@ -27,22 +28,21 @@ fn geometry() -> Geometry {
 
 /// What was opened and rejoined, as a server gets it.
 #[derive(Clone, Default)]
-struct Handed(Arc<Mutex<Vec<Passed>>>);
+struct Handed(Arc<Mutex<Vec<Side<Takes>>>>);
 
 impl Handed {
-    fn push(&self, passed: Passed) {
+    fn push(&self, passed: Side<Takes>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(passed);
     }
 
-    fn pop(&self) -> Option<Passed> {
+    fn pop(&self) -> Option<Side<Takes>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     /// The other end of what was opened last.
     fn server(&self) -> Server {
-        let passed = self.pop().expect("opened");
-        let takes = server::takes(passed.frames, passed.page, geometry()).expect("as granted");
-        Server { takes, _bell: Bell::of(passed.bell).expect("a bell") }
+        let side = self.pop().expect("opened");
+        Server { takes: side.end, _bell: side.bell }
     }
 }
 
@@ -72,9 +72,9 @@ impl Opens for Fake {
         if self.refuses {
             return Err("refused by the test".to_owned());
         }
-        let (sending, passed) = Sending::create(geometry()).expect("memory");
-        self.handed.push(passed);
-        Ok(Opened { sending, held: Box::new(Kept(self.handed.clone())) })
+        let (client, server) = both::<Takes>(geometry()).expect("memory");
+        self.handed.push(server);
+        Ok(Opened { sending: client.into(), held: Box::new(Kept(self.handed.clone())) })
     }
 }
 
@@ -82,7 +82,11 @@ struct Kept(Handed);
 
 impl Holds for Kept {
     fn rejoin(&mut self, sending: &mut Sending) -> Result<(), String> {
-        self.0.push(sending.rejoin().map_err(|why| why.to_string())?);
+        let first = sending.next_number().map_err(|why| why.to_string())?;
+        let (made, passed) = Made::<Takes>::new(geometry(), first).expect("memory");
+        sending.rejoin(passed, first).map_err(|why| why.to_string())?;
+        made.unsealed().expect("a descriptor").seal().expect("ours");
+        self.0.push(made.freeze().expect("as made"));
         Ok(())
     }
 

@@ -43,6 +43,15 @@ pub enum MemfdError {
         /// What it is sealed with.
         seals: SealFlags,
     },
+    /// Whoever writes it could take its pages away while it is read.
+    #[error(
+        "the memory is sealed with {seals:?} and must be sealed against all but writing through the \
+         mappings that there are: seal it once the other side has mapped it"
+    )]
+    NotFrozen {
+        /// What it is sealed with.
+        seals: SealFlags,
+    },
     /// Of another size than agreed upon.
     #[error("the memory has {bytes} bytes instead of {expected}: agree on one size")]
     OtherSize {

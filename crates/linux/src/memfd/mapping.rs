@@ -3,10 +3,13 @@
 use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// Of the smallest page that there is.
+const WORDS_OF_A_PAGE: usize = 4096 / size_of::<AtomicU64>();
 
 /// Until it is dropped.
 #[derive(Debug)]
@@ -24,14 +27,47 @@ impl Mapping {
     /// Maps all `bytes` of the file, which is as long and can become no shorter, and has every page
     /// put in place.
     pub(super) fn new(file: &OwnedFd, bytes: usize, writable: bool) -> Result<Self, Errno> {
+        let mapping = Self::reserve(file, bytes, writable)?;
+        mapping.populate(writable)?;
+        Ok(mapping)
+    }
+
+    /// The same, and leaves the pages for later.
+    pub(super) fn reserve(file: &OwnedFd, bytes: usize, writable: bool) -> Result<Self, Errno> {
         let protection =
             if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping where the kernel likes; nothing of ours lies there.
-        let at = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, protection, flags, file, 0)? };
+        let at = unsafe {
+            rustix::mm::mmap(ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)?
+        };
         // The kernel puts nothing at address zero unless told to (MAP_FIXED).
         let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
         Ok(Self { at, bytes })
+    }
+
+    /// Puts every page in place, for writing if it is mapped for that.
+    pub(super) fn populate(&self, writable: bool) -> Result<(), Errno> {
+        let advice = if writable { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
+        loop {
+            // SAFETY: pages that are mapped until drop are put in place; nothing in them changes.
+            match unsafe { rustix::mm::madvise(self.at.as_ptr().cast(), self.bytes, advice) } {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                // Before Linux 5.14.
+                Err(Errno::INVAL) => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        // SAFETY: if it was not mapped for writing it is only read, relaxed.
+        let words = unsafe { self.words() };
+        for word in words.iter().step_by(WORDS_OF_A_PAGE) {
+            if writable {
+                word.fetch_or(0, Ordering::Relaxed);
+            } else {
+                std::hint::black_box(word.load(Ordering::Relaxed));
+            }
+        }
+        Ok(())
     }
 
     #[inline]

@@ -4,7 +4,9 @@
 //! - Nobody can change its size, so nobody is killed by touching what is not there any more.
 //! - Its maker may keep it from being written by others, whatever descriptor they hold; nobody can
 //!   punch holes into it then either.
-//! - The set of seals is final, so that a peer can add none.
+//! - The set of seals is final before the other side's memory is used, so that a peer can add none.
+//! - Memory that its maker lends to another process to write ([`lend`]) is sealed once that has mapped it
+//!   ([`seal`]); from then on nobody punches holes into it, and only then it is read.
 //! - All pages are there before it is used: no page fault later. What the kernel swaps out or
 //!   migrates is not held back by this; `memory::lock_all` does that.
 //!
@@ -17,6 +19,7 @@
 
 mod error;
 mod mapping;
+mod seals;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +31,7 @@ use rustix::io::Errno;
 
 pub use error::MemfdError;
 use mapping::Mapping;
+pub use seals::{Lent, lend, seal};
 
 /// The magic number of the file system behind memfd_create(2) (statfs(2), TMPFS_MAGIC). That of huge
 /// pages is another: touching one kills where none is left.
@@ -78,11 +82,26 @@ impl Writable {
     /// # Errors
     /// If the size is none, or the kernel refuses.
     pub fn create(name: &str, bytes: usize, others: Others) -> Result<(Self, OwnedFd), MemfdError> {
+        let (made, file) = Self::create_sparse(name, bytes, others)?;
+        made.populate()?;
+        Ok((made, file))
+    }
+
+    /// The same, with pages that come when they are touched, at the expense of the process that touches
+    /// them first: [`Self::populate`] has the others come.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_sparse(
+        name: &str,
+        bytes: usize,
+        others: Others,
+    ) -> Result<(Self, OwnedFd), MemfdError> {
         are_pages(bytes)?;
         let failed = |call| move |errno| MemfdError::Failed { call, bytes, errno };
         let file = make(name).map_err(failed("memfd_create(2)"))?;
         rustix::fs::ftruncate(&file, bytes as u64).map_err(failed("ftruncate(2)"))?;
-        let mapping = Mapping::new(&file, bytes, true).map_err(failed("mmap(2)"))?;
+        let mapping = Mapping::reserve(&file, bytes, true).map_err(failed("mmap(2)"))?;
         let seals = match others {
             Others::Read => SEALED | SealFlags::FUTURE_WRITE,
             Others::Write => SEALED,
@@ -90,6 +109,16 @@ impl Writable {
         let sealed = rustix::fs::fcntl_add_seals(&file, seals | SealFlags::SEAL);
         sealed.map_err(failed("fcntl(2), F_ADD_SEALS"))?;
         Ok((Self { mapping }, file))
+    }
+
+    /// Puts every page in place, so that none is missing later.
+    ///
+    /// # Errors
+    /// If not all can be had.
+    pub fn populate(&self) -> Result<(), MemfdError> {
+        let bytes = self.mapping.count() * size_of::<AtomicU64>();
+        let populated = self.mapping.populate(true);
+        populated.map_err(|errno| MemfdError::Failed { call: "madvise(2)", bytes, errno })
     }
 
     /// Memory that somebody else made, of `bytes` bytes, to be written.

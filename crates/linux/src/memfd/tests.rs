@@ -112,3 +112,64 @@ fn a_descriptor_for_reading_does_not_do_for_writing() {
     let theirs = File::open(path).expect("ours");
     assert_eq!(Writable::of(theirs.into(), BYTES).err(), Some(MemfdError::ReadOnly));
 }
+
+const HOLE: rustix::fs::FallocateFlags =
+    rustix::fs::FallocateFlags::PUNCH_HOLE.union(rustix::fs::FallocateFlags::KEEP_SIZE);
+
+/// Pages of the file that are there.
+fn pages(file: &OwnedFd) -> i64 {
+    // In units of 512 bytes (stat(3type)).
+    rustix::fs::fstat(file).expect("ours").st_blocks / 8
+}
+
+/// After it is sealed its writer can do nothing but write.
+#[test]
+fn who_was_lent_memory_cannot_take_it_back() {
+    let (lent, file) = lend("test", BYTES).expect("memory");
+    let theirs = Writable::of(copy(&file), BYTES).expect("it is theirs to write");
+    seal(&file).expect("ours");
+    seal(&file).expect("again is no error");
+    let seen = lent.freeze(&file).expect("sealed");
+    assert_eq!(rustix::fs::fallocate(&file, HOLE, 0, 4096), Err(Errno::PERM));
+    assert_eq!(rustix::fs::ftruncate(&file, 0), Err(Errno::PERM));
+    assert_eq!(rustix::io::pwrite(&file, b"x", 0), Err(Errno::PERM));
+    assert_eq!(rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE), Err(Errno::PERM));
+    assert!(Mapping::new(&file, BYTES, true).is_err(), "a new mapping for writing");
+    // By the mapping that they have (madvise(2), MADV_REMOVE).
+    let at = theirs.words().as_ptr().cast_mut().cast();
+    // SAFETY: the kernel refuses; if it did not, zeroes would be read below, and the test fail.
+    let removed = unsafe { rustix::mm::madvise(at, 4096, rustix::mm::Advice::LinuxRemove) };
+    assert_eq!(removed, Err(Errno::PERM));
+    theirs.words()[3].store(7, Ordering::Relaxed);
+    assert_eq!(seen.load(3), 7);
+}
+
+#[test]
+fn memory_that_is_not_sealed_is_not_read() {
+    let (lent, file) = lend("test", BYTES).expect("memory");
+    let refused = lent.freeze(&file).expect_err("it is not sealed");
+    assert!(matches!(refused, MemfdError::NotFrozen { .. }), "{refused}");
+    // A writer that is first with a seal of its own keeps the right ones from being set.
+    let (lent, file) = lend("test", BYTES).expect("memory");
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL).expect("nothing forbids it");
+    seal(&file).expect("found out below");
+    assert!(matches!(lent.freeze(&file), Err(MemfdError::NotFrozen { .. })));
+}
+
+/// What was punched between mapping and sealing is there again before it is read, and is of zeroes.
+#[test]
+fn holes_are_filled_before_memory_is_read() {
+    let (lent, file) = lend("test", 4 * BYTES).expect("memory");
+    assert_eq!(pages(&file), 0);
+    let theirs = Writable::of(copy(&file), 4 * BYTES).expect("it is theirs to write");
+    assert_eq!(pages(&file), 8);
+    for word in theirs.words() {
+        word.store(u64::MAX, Ordering::Relaxed);
+    }
+    rustix::fs::fallocate(&file, HOLE, 4096, 3 * 4096).expect("not sealed yet");
+    assert_eq!(pages(&file), 5);
+    seal(&file).expect("ours");
+    let seen = lent.freeze(&file).expect("sealed");
+    assert_eq!(pages(&file), 8);
+    assert_eq!((seen.load(0), seen.load(512), seen.load(4 * 512)), (u64::MAX, 0, u64::MAX));
+}

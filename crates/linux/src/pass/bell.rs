@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-use super::{PassError, refuse_files};
+use super::PassError;
 use crate::clock;
 
 /// Rings that are silenced by one call.
@@ -15,12 +15,15 @@ const SILENCED: usize = 64;
 
 /// One end of a pair of bells: to ring is to be heard at the other end.
 ///
-/// A pair of connected Unix sockets, and a byte for each ring. An eventfd(2) would do among friends;
-/// but it is one open file in two hands. Whoever has the other hand can make it wait (fcntl(2),
-/// F_SETFL) and fill or empty it, so that ringing or silencing it never returns; and nobody hears it
-/// when the other side dies between publishing something and ringing for it. Each end of a pair of
-/// sockets has its own flags and is told of the death of the other; and no call here waits, whatever
-/// the flags, but [`Self::wait`].
+/// A pair of connected Unix sockets, and a byte for each ring. Each end has its own flags and is told of
+/// the death of the other, also if that dies between publishing something and ringing for it; and no call
+/// here waits by itself, whatever the flags, but [`Self::wait`].
+///
+/// Between processes that do not trust each other the one that is depended on makes the pair, and rings
+/// its end from a thread on which nobody else depends: the other side can make a ring take long, by what
+/// waits for it (epoll(7)) and by signals that it has asked for (fcntl(2), F_SETOWN). It never receives
+/// from its end, because a byte may come with an open file, and to close that may take as long as whoever
+/// sent it likes. In the other direction there is the [`Doorbell`](super::Doorbell).
 ///
 /// A peer can ring as often as it likes: each time costs one wake-up, silenced 64 at a time.
 #[derive(Debug)]
@@ -63,6 +66,27 @@ impl Bell {
         Ok((Self { socket: a }, Self { socket: b }))
     }
 
+    /// Makes this end ring only. What the other end sends from here on is refused (EPIPE, shutdown(2)), so
+    /// that no file of a stranger waits in here to be closed.
+    ///
+    /// ```
+    /// use punctual_linux::pass::{Bell, Heard, PassError};
+    /// use punctual_model::time::Instant;
+    ///
+    /// let (ours, theirs) = Bell::pair()?;
+    /// ours.only_ring()?;
+    /// assert_eq!(theirs.ring(), Err(PassError::Gone));
+    /// ours.ring()?;
+    /// assert_eq!(theirs.wait(Instant::MAX)?, Heard::Ring);
+    /// # Ok::<(), PassError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of shutdown(2).
+    pub fn only_ring(&self) -> Result<(), PassError> {
+        Ok(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read)?)
+    }
+
     /// An end that was received. If it is something else than the end of a bell, its calls fail, or
     /// ring something else; they wait no longer for it.
     ///
@@ -75,23 +99,6 @@ impl Bell {
         } else {
             Err(PassError::Failed(Errno::NOTSOCK))
         }
-    }
-
-    /// An end that a stranger made. What waits in it, and what the other end sends from here on, can be no
-    /// files: to take back a ring that came with one would close that, and closing may take as long as the
-    /// file system or the peer of a stranger likes (SO_PASSRIGHTS, unix(7), from Linux 6.16 on). Whether
-    /// the kernel could be told so; before that version the danger stands.
-    ///
-    /// # Errors
-    /// If it is no stream socket of the Unix domain, or something was rung before.
-    pub fn of_stranger(socket: OwnedFd) -> Result<(Self, bool), PassError> {
-        let bell = Self::of(socket)?;
-        let refuses = refuse_files(&bell);
-        // After that: what came before it may be a file.
-        if rustix::io::ioctl_fionread(&bell.socket)? > 0 {
-            return Err(PassError::Failed(Errno::BUSY));
-        }
-        Ok((bell, refuses))
     }
 
     /// Wakes the other end. Does not wait: if it has not heard many rings, it will hear them.

@@ -3,10 +3,12 @@
 
 mod bell;
 mod descriptors;
+mod doorbell;
 mod error;
 #[cfg(test)]
 mod tests;
 
 pub use bell::{Bell, Heard};
 pub use descriptors::{MOST, receive, refuse_files, send};
+pub use doorbell::Doorbell;
 pub use error::PassError;

@@ -3,6 +3,8 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use punctual_model::time::{Duration, Instant};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData};
 use rustix::fs::OFlags;
 
 use super::*;
@@ -130,20 +132,72 @@ fn what_is_no_bell_is_refused() {
     assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
 }
 
+/// How many events wait in the set at this moment.
+fn told(epoll: &OwnedFd) -> usize {
+    let mut events = Vec::with_capacity(8);
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&at_once))
+        .expect("an epoll")
+}
+
+fn watched() -> (OwnedFd, Doorbell, Doorbell) {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a descriptor");
+    let bell = Doorbell::new().expect("a descriptor");
+    bell.watch(&epoll, EventData::new_u64(7)).expect("an eventfd");
+    let theirs = Doorbell::of(bell.copy().expect("a descriptor"));
+    (epoll, bell, theirs)
+}
+
+/// Nobody reads in between: this is what lets the watcher leave the eventfd alone.
 #[test]
-fn files_are_refused_over_the_bell_of_a_stranger() {
-    let (ours, theirs) = Bell::pair().expect("sockets");
-    let ours = OwnedFd::from(ours);
-    let (ours, refuses) = Bell::of_stranger(ours).expect("a bell");
-    if refuses {
-        let file = theirs.as_fd();
-        assert!(send(&theirs, &[1], &[file]).is_err(), "the kernel said that it refuses");
-    } else {
-        println!("skipped: this kernel has no SO_PASSRIGHTS");
+fn each_ring_of_a_doorbell_is_told_once() {
+    let (epoll, bell, theirs) = watched();
+    for _ in 0..1_000 {
+        assert_eq!(told(&epoll), 0);
+        theirs.ring().expect("room");
+        assert_eq!(told(&epoll), 1);
     }
-    theirs.ring().expect("somebody is there");
-    assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
-    let (rung, stranger) = Bell::pair().expect("sockets");
-    stranger.ring().expect("somebody is there");
-    assert!(Bell::of_stranger(rung.into()).is_err(), "what was rung before may be a file");
+    // Those between two looks are told together.
+    for _ in 0..3 {
+        theirs.ring().expect("room");
+    }
+    assert_eq!((told(&epoll), told(&epoll)), (1, 0));
+    bell.unwatch(&epoll).expect("watched");
+    theirs.ring().expect("room");
+    assert_eq!(told(&epoll), 0);
+}
+
+/// Whatever another holder does with a doorbell, it delays nobody who watches it.
+#[test]
+fn a_hostile_holder_of_a_doorbell_harms_only_its_own_rings() {
+    let (epoll, _bell, theirs) = watched();
+    let event = OwnedFd::from(theirs);
+    // It waits, in its own calls: the flags are of the open file, and so of every holder.
+    rustix::fs::fcntl_setfl(&event, OFlags::empty()).expect("open");
+    rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
+    assert_eq!(told(&epoll), 1);
+    rustix::fs::fcntl_setfl(&event, OFlags::NONBLOCK).expect("open");
+    // It is full: nothing more is told, and to look takes no time.
+    let all = u64::MAX - 2;
+    rustix::io::write(&event, &all.to_ne_bytes()).expect("room");
+    assert_eq!(told(&epoll), 1);
+    Doorbell::of(event.try_clone().expect("a descriptor")).ring().expect("does not wait");
+    assert_eq!(told(&epoll), 0);
+    // It takes its own ring back before anybody has looked: then there was none.
+    rustix::io::read(&event, &mut [0; 8]).expect("full");
+    rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
+    rustix::io::read(&event, &mut [0; 8]).expect("rung");
+    assert_eq!(told(&epoll), 0);
+    // It waits for it in many places, and keeps copies.
+    let sets: Vec<OwnedFd> = (0..200)
+        .map(|_| {
+            let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a descriptor");
+            epoll::add(&set, &event, EventData::new_u64(0), epoll::EventFlags::IN).expect("added");
+            set
+        })
+        .collect();
+    rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
+    assert_eq!(told(&epoll), 1);
+    drop((sets, event));
+    assert_eq!(told(&epoll), 0, "that another holder is gone is no ring");
 }

@@ -54,6 +54,16 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         Ok(consumer)
     }
 
+    /// Writes what makes a page of zeroes that of a queue whose first message has the number `first`.
+    ///
+    /// # Errors
+    /// If it has not the size of a consumer's page.
+    pub fn prepare(first: u64, own: &O) -> Result<(), AttachError> {
+        super::is_consumers(own)?;
+        own.publish(consumer::RELEASED, first);
+        Ok(())
+    }
+
     /// How many messages of which size it holds.
     pub fn geometry(&self) -> Geometry {
         self.geometry
@@ -97,6 +107,19 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         self.taken.set(index.wrapping_add(1));
         let at = self.messages + slot * self.geometry.stride();
         Ok(Some(Frame { memory: &self.other, at, length: length as usize, user }))
+    }
+
+    /// Looks at what was published.
+    ///
+    /// # Errors
+    /// If the producer's index is impossible; then for ever.
+    pub fn refresh(&self) -> Result<(), Corrupt> {
+        self.look()
+    }
+
+    /// The number of the next message that was not published yet, when that was looked at last.
+    pub fn pushed(&self) -> u64 {
+        self.pushed.get()
     }
 
     /// How many messages were published and not taken, when that was looked at last. With none, the

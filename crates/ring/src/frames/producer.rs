@@ -57,16 +57,73 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     /// # Errors
     /// If the memory has another size, or the consumer's is not of zeroes.
     pub fn create(geometry: Geometry, own: O, other: R) -> Result<Self, AttachError> {
-        geometry.is_held_by(own.count())?;
-        own.store(producer::SLOTS, geometry.slots().into());
-        own.store(producer::MAX_MESSAGE, geometry.max_message().into());
-        own.store(producer::PUSHED, 0);
-        own.publish(producer::MAGIC, MAGIC);
+        Self::prepare(geometry, 0, &own)?;
         let producer = Self::attach(own, other)?;
         match producer.released {
             0 => Ok(producer),
             released => Err(Corrupt::Released { released, least: 0, most: 0 }.into()),
         }
+    }
+
+    /// Writes what makes a producer's memory an empty queue that begins with message `first`, so that a
+    /// queue can follow another one. From then on both sides may attach, in either order; the consumer's
+    /// page must have been [prepared](super::Consumer::prepare) for the same number by then.
+    ///
+    /// # Errors
+    /// If the memory has another size.
+    pub fn prepare(geometry: Geometry, first: u64, own: &O) -> Result<(), AttachError> {
+        geometry.is_held_by(own.count())?;
+        own.store(producer::SLOTS, geometry.slots().into());
+        own.store(producer::MAX_MESSAGE, geometry.max_message().into());
+        own.store(producer::PUSHED, first);
+        own.publish(producer::MAGIC, MAGIC);
+        Ok(())
+    }
+
+    /// Copies every message of `old` that was published and not released, with its word of the user,
+    /// and publishes the copies. Returns how many there were. `old` is not changed.
+    ///
+    /// ```
+    /// use punctual_ring::frames::{Consumer, Geometry, Producer, Wake};
+    /// use std::sync::atomic::AtomicU64;
+    ///
+    /// let zeroes = |bytes| -> Vec<AtomicU64> { (0..bytes / 8).map(|_| AtomicU64::new(0)).collect() };
+    /// let geometry = Geometry::new(4, 100)?;
+    /// let (own, other) = (zeroes(geometry.producer_bytes()), zeroes(Geometry::CONSUMER_BYTES));
+    /// let mut old = Producer::create(geometry, &own, &other)?;
+    /// old.claim()?.expect("it is empty").push(5, 42);
+    /// assert_eq!(old.publish(), Wake::Nobody);
+    ///
+    /// let (own, other) = (zeroes(geometry.producer_bytes()), zeroes(Geometry::CONSUMER_BYTES));
+    /// let mut new = Producer::create(geometry, &own, &other)?;
+    /// assert_eq!(new.carry_over(&mut old)?, 1);
+    /// let consumer = Consumer::attach(&other, &own)?;
+    /// assert_eq!(consumer.take()?.expect("it was carried over").user(), 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the consumer's index of `old` is impossible.
+    ///
+    /// # Panics
+    /// If this queue has not the room for them: its geometry must be that of `old`, and it must be empty.
+    pub fn carry_over(&mut self, old: &mut Self) -> Result<u64, Corrupt> {
+        let count = old.unreleased()?;
+        assert_eq!(self.geometry, old.geometry, "queues of different geometry");
+        let room = self.free(self.geometry.slots())?;
+        assert!(count <= u64::from(room), "{count} messages and room for {room}");
+        for number in (0..count).map(|n| old.released.wrapping_add(n)) {
+            let descriptor = DESCRIPTORS + DESCRIPTOR * old.geometry.slot(number);
+            let length = old.own.load(descriptor) as usize;
+            let (from, to) = (old.word_of(number), self.word_of(self.pushed));
+            for word in 0..length.div_ceil(WORD) {
+                self.own.store(to + word, old.own.load(from + word));
+            }
+            self.put(length, old.own.load(descriptor + 1));
+        }
+        // The consumer of a new queue looks at all of it when it attaches.
+        let _ = self.publish();
+        Ok(count)
     }
 
     /// Goes on where the last producer of this queue ended, after what it published last.
@@ -120,6 +177,30 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         self.own.publish(producer::PUSHED, self.pushed);
         self.published = self.pushed;
         self.waker.look(&self.other)
+    }
+
+    /// The same, and gives all of them the word that `user` returns in place of the one with which they
+    /// were pushed: such as when they were published. `user` is called once, or not at all if there is
+    /// nothing to show.
+    #[inline]
+    pub fn publish_with(&mut self, user: impl FnOnce() -> u64) -> Wake {
+        if self.published == self.pushed {
+            return Wake::Nobody;
+        }
+        let user = user();
+        let mut number = self.published;
+        while number != self.pushed {
+            let descriptor = DESCRIPTORS + DESCRIPTOR * self.geometry.slot(number);
+            self.own.store(descriptor + 1, user);
+            number = number.wrapping_add(1);
+        }
+        self.publish()
+    }
+
+    /// The number of the oldest message that the consumer had not released when its page was last looked
+    /// at ([`Self::unreleased`] does).
+    pub fn released(&self) -> u64 {
+        self.released
     }
 
     /// Says that this side is going to sleep until there is room, unless there is.

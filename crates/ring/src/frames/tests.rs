@@ -295,3 +295,54 @@ fn between_two_threads_every_message_arrives_once_whole_and_in_order() {
     sender.join().expect("no panic");
     assert!(consumer.take().expect("honest").is_none());
 }
+
+/// A queue may begin at any number, and what the one before it had left goes on in it.
+#[test]
+fn a_queue_follows_another_with_all_that_had_not_left() {
+    for first in [0, 1, 7, u64::MAX - 2] {
+        let geometry = Geometry::new(4, 20).expect("a good one");
+        let begin = |first| {
+            let (own, other) = memories(geometry);
+            Consumer::<Memory, Memory>::prepare(first, &other).expect("a page");
+            Producer::<Memory, Memory>::prepare(geometry, first, &own).expect("memory");
+            let producer = Producer::attach(Arc::clone(&own), Arc::clone(&other));
+            (producer.expect("prepared"), Consumer::attach(other, own).expect("just made"))
+        };
+        let (mut old, mut consumer) = begin(first);
+        for n in 0..4_u8 {
+            assert!(push(&mut old, &vec![n; usize::from(n) * 6], u64::from(n)));
+        }
+        assert_eq!(old.publish(), Wake::Nobody);
+        for _ in 0..3 {
+            consumer.take().expect("honest").expect("there are four");
+        }
+        // Taken is not released: two are carried over, of which one was being worked on.
+        assert_eq!(consumer.release(2), Wake::Nobody);
+        assert_eq!(old.unreleased(), Ok(2));
+        let next = first.wrapping_add(2);
+        assert_eq!((old.released(), consumer.released()), (next, next));
+
+        let (mut new, consumer) = begin(next);
+        assert_eq!(new.carry_over(&mut old), Ok(2));
+        assert_eq!(consumer.released(), next);
+        for n in 2..4_u8 {
+            let frame = consumer.take().expect("honest").expect("carried over");
+            assert_eq!(frame.user(), u64::from(n), "the user's word stays");
+            assert_eq!(bytes_of(frame), vec![n; usize::from(n) * 6]);
+        }
+        assert!(consumer.take().expect("honest").is_none());
+        assert_eq!(consumer.pushed(), next.wrapping_add(2));
+    }
+}
+
+/// What is published together carries the word that is given then.
+#[test]
+fn a_word_can_be_given_when_messages_are_published() {
+    let (mut producer, consumer) = queue(4, 8);
+    assert_eq!(producer.publish_with(|| panic!("there is nothing to show")), Wake::Nobody);
+    assert!(push(&mut producer, b"a", 1) && push(&mut producer, b"b", 2));
+    assert_eq!(producer.publish_with(|| 77), Wake::Nobody);
+    for _ in 0..2 {
+        assert_eq!(consumer.take().expect("honest").expect("two").user(), 77);
+    }
+}

@@ -149,9 +149,10 @@ fn one(
     let began = clock::now();
     let granted = broker.open_channel(want)?;
     let asked = clock::now();
-    let (sending, queue) = Sending::create(want.geometry())?;
+    let queue = broker.make_queue(&granted, 0)?;
+    let sending = Sending::map(queue, want.geometry())?;
     let made = clock::now();
-    broker.attach_channel(&granted, queue)?;
+    broker.say_mapped(&granted)?;
     let attached = clock::now();
     let times = [asked - began, made - asked, attached - made].map(|time| time.as_nanos());
     Ok((granted, sending, times))

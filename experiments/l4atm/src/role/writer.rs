@@ -93,8 +93,7 @@ impl Writer {
         let mut broker = Broker::connect_to(&self.socket)?;
         let want = self.want()?;
         let granted = broker.open_channel(&want)?;
-        let (mut sending, queue) = Sending::create(want.geometry())?;
-        broker.attach_channel(&granted, queue)?;
+        let mut sending: Sending = broker.attach_channel(&granted)?;
         let until = Instant::from_nanos(self.until_ns);
         let (cpu, slept) = (clock::thread_cpu_time(), sleeps());
         let (messages, no_room) = match self.pattern {

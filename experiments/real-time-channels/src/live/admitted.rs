@@ -7,11 +7,11 @@ use std::sync::Arc;
 use punctual_analysis::Steps;
 use punctual_analysis::channel::{edf, outlet};
 use punctual_channel::account::{Account, Recorder, Verdict};
-use punctual_channel::rings::{Passed, server};
+use punctual_channel::rings::{Side, Takes};
+use punctual_channel::server::ringer::Ringers;
 use punctual_channel::server::sender::thread::{SenderThread, Setup};
 use punctual_channel::server::sender::{Channel, Opening, Sender, Turn};
 use punctual_channel::transport::{NullDevice, Wire};
-use punctual_linux::pass::Bell;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, host};
 use punctual_model::channel::{
@@ -108,14 +108,16 @@ fn terms() -> Terms {
     Terms { arrivals: arrivals(), promise, too_early: TooEarly::Waits }
 }
 
-fn opening(key: u32, passed: Passed) -> Opening {
+fn opening(key: u32, side: Side<Takes>, believed_from: Instant) -> Opening {
     Opening {
         terms: terms(),
         framing: Framing::Fragments,
         number: key,
-        takes: server::takes(passed.frames, passed.page, geometry()).expect("as made"),
-        bell: Bell::of(passed.bell).expect("a bell"),
+        takes: side.end,
+        bell: Ringers::default().enter(0, side.bell).expect("a thread"),
+        doorbell: side.doorbell,
         recorder: Recorder::new(Some(PERIOD)),
+        believed_from,
     }
 }
 
@@ -129,8 +131,8 @@ fn virtually(link: Link, cut: Packetisation, count: usize) -> Run {
     let mut clients = Vec::new();
     let mut accounts = Vec::new();
     for key in 0..room {
-        let (client, passed) = Client::new();
-        let opening = opening(key, passed);
+        let (client, side) = Client::new();
+        let opening = opening(key, side, Instant::ZERO);
         accounts.push(Arc::clone(opening.recorder.account()));
         sender.open(Instant::ZERO, key, Channel::new(opening)).expect("room");
         clients.push(client);
@@ -150,7 +152,7 @@ fn virtually(link: Link, cut: Packetisation, count: usize) -> Run {
         now.set(now.get().max(release));
         for (key, client) in (0..).zip(&mut clients) {
             client.put();
-            sender.look(Instant::from_nanos(now.get()), key, false);
+            sender.look(Instant::from_nanos(now.get()), key);
         }
     }
     outcome(&accounts, Instant::from_nanos(now.get()))
@@ -178,8 +180,8 @@ fn run(link: Link, cut: Packetisation, count: usize, length: Duration) -> Run {
     let mut clients = Vec::new();
     let mut accounts: Vec<Arc<Account>> = Vec::new();
     for key in 0..room {
-        let (client, passed) = Client::new();
-        let opening = opening(key, passed);
+        let (client, side) = Client::new();
+        let opening = opening(key, side, clock::now());
         accounts.push(Arc::clone(opening.recorder.account()));
         thread.open(key, opening, None).expect("it keeps up");
         clients.push(client);

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use punctual_channel::rings::{Passed, Puts, client};
+use punctual_channel::rings::client::map;
+use punctual_channel::rings::server::Made;
+use punctual_channel::rings::{Puts, Side, Takes, both};
 use punctual_linux::clock;
-use punctual_linux::pass::Bell;
+use punctual_linux::memfd::Readable;
 use punctual_model::Duration;
 use punctual_ring::frames::{Geometry, Wake};
 
@@ -21,23 +23,32 @@ pub(super) fn geometry() -> Geometry {
 }
 
 pub(super) struct Client {
-    puts: Puts,
-    bell: Bell,
+    side: Side<Puts>,
 }
 
 impl Client {
-    pub(super) fn new() -> (Self, Passed) {
-        let (puts, memory) = client::sending(geometry()).expect("memory");
-        let (bell, passed) = memory.pass().expect("descriptors");
-        (Self { puts, bell }, passed)
+    pub(super) fn new() -> (Self, Side<Takes>) {
+        let (side, server) = both::<Takes>(geometry()).expect("memory");
+        (Self { side }, server)
+    }
+
+    /// The same, and its messages as another thread can read them.
+    pub(super) fn seen_twice() -> (Self, Side<Takes>, Readable) {
+        let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
+        let frames = passed.frames.try_clone().expect("a descriptor");
+        let side = map(passed, geometry(), 0).expect("as made");
+        made.unsealed().expect("a descriptor").seal().expect("ours");
+        let seen = Readable::of(frames, geometry().producer_bytes()).expect("as made");
+        (Self { side }, made.freeze().expect("as made"), seen)
     }
 
     /// Publishes a message, if there is room. Whether there was.
     pub(super) fn put(&mut self) -> bool {
-        let Ok(Some(slot)) = self.puts.claim() else { return false };
+        let Side { end: puts, doorbell, .. } = &mut self.side;
+        let Ok(Some(slot)) = puts.claim() else { return false };
         slot.push(MESSAGE as usize, 0);
-        if self.puts.publish() == Wake::Ring {
-            let _ = self.bell.ring();
+        if puts.publish_with(|| clock::now().as_nanos()) == Wake::Ring {
+            let _ = doorbell.ring();
         }
         true
     }

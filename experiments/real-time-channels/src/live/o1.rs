@@ -3,24 +3,23 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_channel::account::Recorder;
-use punctual_channel::rings::server;
+use punctual_channel::server::ringer::Ringers;
 use punctual_channel::server::sender::thread::SPIN;
 use punctual_channel::server::sender::{Channel, Opening, Sender, Turn};
 use punctual_channel::transport::NullDevice;
 use punctual_linux::clock::{self, thread_cpu_time};
-use punctual_linux::pass::Bell;
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, LinearBounded, TooEarly};
 use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Promise, Terms};
 
-use super::clients::{Client, SENDERS, geometry, keep_full};
+use super::clients::{Client, SENDERS, keep_full};
 use super::{MESSAGE, Point, Sent, at, to_the_front};
 
 pub(super) fn run(point: Point) -> Sent {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (clients, passed): (Vec<_>, Vec<_>) = (0..SENDERS).map(|_| Client::new()).unzip();
+        let (clients, sides): (Vec<_>, Vec<_>) = (0..SENDERS).map(|_| Client::new()).unzip();
         let filling = scope.spawn(|| keep_full(clients, &stop));
         let carrying = scope.spawn(|| {
             let outlet = Outlet::new(point.link, point.cut, ServiceOrder::Deadline, SENDERS);
@@ -28,15 +27,16 @@ pub(super) fn run(point: Point) -> Sent {
             let ahead = point.block_time() * 2;
             let device = NullDevice::new(point.link, 1 << 20, ahead, ());
             let mut sender = Sender::new(outlet, point.cut, SENDERS, device);
-            for (key, passed) in (0..).zip(passed) {
-                let takes = server::takes(passed.frames, passed.page, geometry());
+            for (key, side) in (0..).zip(sides) {
                 let opening = Opening {
                     terms: backlogged(),
                     framing: Framing::Fragments,
                     number: key,
-                    takes: takes.expect("as made"),
-                    bell: Bell::of(passed.bell).expect("a bell"),
+                    takes: side.end,
+                    bell: Ringers::default().enter(0, side.bell).expect("a thread"),
+                    doorbell: side.doorbell,
                     recorder: Recorder::new(None),
+                    believed_from: clock::now(),
                 };
                 sender.open(clock::now(), key, Channel::new(opening)).expect("room");
             }
@@ -72,7 +72,7 @@ fn carry(sender: &mut Sender<NullDevice<()>>, length: Duration) -> Sent {
             Turn::Idle => {
                 // Nobody listens to the bells here: the rings are looked at when there is nothing else.
                 clock::sleep(Duration::from_micros(20));
-                (0..SENDERS).for_each(|key| sender.look(clock::now(), key, false));
+                (0..SENDERS).for_each(|key| sender.look(clock::now(), key));
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_channel::fragment::{Fragments, HEADER_BYTES};
-use punctual_channel::rings::{Passed, Takes, server};
+use punctual_channel::rings::Takes;
 use punctual_channel::server::sender::thread::SPIN;
 use punctual_channel::transport::{NullDevice, Packet, Piece, Transport as _};
 use punctual_linux::bell::Bell;
@@ -14,7 +14,7 @@ use punctual_linux::net::Place;
 use punctual_model::{Duration, Instant, Service};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::clients::{Client, SENDERS, geometry, keep_full};
+use super::clients::{Client, SENDERS, keep_full};
 use super::{MESSAGE, Point, Sent, at, to_the_front};
 
 /// A packet that was made.
@@ -35,17 +35,20 @@ pub(super) fn run(point: Point) -> Sent {
     let (made, to_send) = RingBuffer::new(room as usize);
     let (sent, released) = RingBuffer::new(room as usize);
     std::thread::scope(|scope| {
-        let (clients, passed): (Vec<_>, Vec<_>) = (0..SENDERS).map(|_| Client::new()).unzip();
-        let memory: Vec<Readable> = passed.iter().map(view).collect();
+        let (mut clients, mut takes, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..SENDERS {
+            let (client, side, seen) = Client::seen_twice();
+            clients.push(client);
+            takes.push(side);
+            memory.push(seen);
+        }
         let filling = scope.spawn(|| keep_full(clients, &stop));
         let linking = scope.spawn(|| {
             to_the_front(1);
             Link { point, memory, to_send, sent }.run(&bell, &has_room, end)
         });
         let making = scope.spawn(|| {
-            let takes = passed
-                .into_iter()
-                .map(|one| server::takes(one.frames, one.page, geometry()).expect("as made"));
+            let takes = takes.into_iter().map(|one| one.end);
             let maker = Maker { point, takes: takes.collect(), made, released, numbers: [0; 4] };
             to_the_front(0);
             maker.run(&bell, &has_room, end)
@@ -56,12 +59,6 @@ pub(super) fn run(point: Point) -> Sent {
         filling.join().expect("no panic");
         Sent { messages, within, cpu: of_link + of_maker }
     })
-}
-
-/// The same memory, for the other thread.
-fn view(passed: &Passed) -> Readable {
-    let frames = passed.frames.try_clone().expect("a descriptor");
-    Readable::of(frames, geometry().producer_bytes()).expect("as made")
 }
 
 struct Maker {

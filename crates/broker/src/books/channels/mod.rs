@@ -9,7 +9,8 @@
 //! 5. `delay-bound`: every message of all channels in time, in deadline order, under the reservations
 //!    of the host (`analysis::channel::{outlet, edf}`).
 //!
-//! Buffers are the client's own memory, as many as it asks for up to `want::MAX_QUEUE`.
+//! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as each
+//! user's quota allows.
 
 mod best_effort;
 mod offers;
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 
 use punctual_analysis::Steps;
 use punctual_analysis::channel::outlet::{Density, sender_of};
+use punctual_channel::rings::server;
 use punctual_model::Reservation;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded, Sender};
 use punctual_policy::link::BestEffortShare;
@@ -53,6 +55,8 @@ struct Entry {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     bps: u64,
+    /// Of their queues.
+    bytes: u64,
     channels: u32,
 }
 
@@ -163,6 +167,7 @@ impl ChannelBooks {
         }
         let sum = self.users.entry(asker.uid).or_default();
         sum.channels += 1;
+        sum.bytes += server::bytes(want.geometry());
         sum.bps += entry.rate.map_or(0, BitRate::bits_per_second);
         self.entries.insert(id, entry);
         Ok(())
@@ -207,6 +212,7 @@ impl ChannelBooks {
         }
         if let Some(sum) = self.users.get_mut(&entry.uid) {
             sum.channels -= 1;
+            sum.bytes -= server::bytes(entry.want.geometry());
             sum.bps -= entry.rate.map_or(0, BitRate::bits_per_second);
             if sum.channels == 0 {
                 self.users.remove(&entry.uid);

@@ -1,5 +1,6 @@
 //! How much of all that a user may have.
 
+use punctual_channel::rings::server;
 use punctual_model::channel::{BitRate, Direction};
 
 use super::super::terms::{Asker, Denied};
@@ -17,6 +18,16 @@ impl ChannelBooks {
         if has.channels >= quota.max_grants {
             let most = quota.max_grants;
             let why = format!("this user has {} channels and may have {most}", has.channels);
+            return Err(denied("quota", why, None));
+        }
+        let wanted = server::bytes(want.geometry());
+        let most = quota.queue_memory;
+        if has.bytes.saturating_add(wanted) > most {
+            let why = format!(
+                "a queue of {wanted} bytes beside the {} that this user has is more than its {most} bytes \
+                 of queue memory",
+                has.bytes
+            );
             return Err(denied("quota", why, None));
         }
         if want.direction == Direction::Receive || want.delay_bound.is_none() {

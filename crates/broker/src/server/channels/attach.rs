@@ -1,56 +1,141 @@
 //! A channel's queue, and everything else that its thread needs. Made here, because it takes time.
 
 use std::num::NonZeroU16;
-use std::os::fd::OwnedFd;
+use std::sync::mpsc::{TryRecvError, sync_channel};
 
 use punctual_channel::account::Recorder;
-use punctual_channel::rings::{Passed, server};
+use punctual_channel::client::Geometry;
+use punctual_channel::rings::server::Made;
+use punctual_channel::rings::{Passed, Puts, RingError, Side, Takes};
 use punctual_channel::server::receiver::{self, thread::Order};
 use punctual_channel::server::sender::Opening;
+use punctual_linux::clock;
 use punctual_linux::net::{Setup, UdpSocket};
-use punctual_linux::pass::Bell;
-use punctual_model::Duration;
 use punctual_model::channel::Direction;
+use punctual_model::{Duration, Instant};
 
+use super::super::requests::since_1970;
 use super::{Carried, Channels};
 use crate::config::WireKind;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
+use crate::wire::Answer;
 
 /// By how much more than their senders a network in one building bunches messages.
 const UNEVENNESS: Duration = Duration::from_millis(2);
 
-impl Channels {
-    /// Takes the queue of a channel that has none yet. Files that are not needed are closed elsewhere.
-    pub(super) fn attach(&mut self, id: GrantId, files: Vec<OwnedFd>) -> Result<(), String> {
-        let Some(live) = self.live.get(&id) else { return Err(format!("no channel {id}")) };
-        let (uid, want) = (live.record.uid, live.want.clone());
-        let passed = Passed::of(files);
-        let passed = match (passed, &live.carried) {
-            (Ok(passed), Carried::Not) => passed,
-            (Ok(passed), _) => {
-                self.disposal.take(uid, passed.into_descriptors().into());
-                return Err(format!("channel {id} has its queue already"));
+/// A queue that was made and is not attached. Its parts that the client can write are not touched by the
+/// broker's own thread.
+#[derive(Debug)]
+pub(super) enum Queue {
+    Takes(Made<Takes>),
+    Puts(Made<Puts>),
+}
+
+/// A queue that can be attached.
+#[derive(Debug)]
+pub(super) enum Frozen {
+    Takes(Side<Takes>),
+    Puts(Side<Puts>),
+}
+
+impl Queue {
+    fn new(
+        direction: Direction,
+        geometry: Geometry,
+        first: u64,
+    ) -> Result<(Self, Passed), RingError> {
+        Ok(match direction {
+            Direction::Send => {
+                let (made, passed) = Made::new(geometry, first)?;
+                (Self::Takes(made), passed)
             }
-            (Err(files), _) if files.is_empty() && !self.disposal.has_room(uid) => {
-                return Err(
-                    "what this user has closed is still being taken apart: try again".into()
-                );
+            Direction::Receive => {
+                let (made, passed) = Made::new(geometry, first)?;
+                (Self::Puts(made), passed)
             }
-            (Err(files), _) => {
-                let count = files.len();
-                self.disposal.take(uid, files);
-                let wanted = Passed::COUNT;
-                return Err(format!("the queue of a channel is {wanted} descriptors, not {count}"));
+        })
+    }
+
+    /// May wait for as long as the client likes.
+    fn seal_and_freeze(self) -> Result<Frozen, RingError> {
+        match self {
+            Self::Takes(made) => {
+                made.unsealed()?.seal()?;
+                made.freeze().map(Frozen::Takes)
             }
-        };
-        if !passed.are_memory_and_bell() {
-            self.disposal.take(uid, passed.into_descriptors().into());
-            return Err("a queue is two memories of memfd_create(2) and a socket".into());
+            Self::Puts(made) => {
+                made.unsealed()?.seal()?;
+                made.freeze().map(Frozen::Puts)
+            }
         }
-        let carried = match want.direction {
-            Direction::Send => self.attach_sending(uid, &want, passed)?,
-            Direction::Receive => self.attach_receiving(id, &want, passed)?,
+    }
+}
+
+impl Channels {
+    /// Makes a queue for a channel that has none, in place of one that was made before and is not attached.
+    pub(super) fn make(&mut self, id: GrantId, first: u64) -> Result<(Answer, Passed), String> {
+        let Some(live) = self.live.get(&id) else { return Err(format!("no channel {id}")) };
+        if live.carried.is_carried() {
+            return Err(format!("channel {id} has its queue already"));
+        }
+        let (uid, geometry) = (live.record.uid, live.want.geometry());
+        if !self.disposal.has_room(uid) {
+            return Err("what this user has closed is still being taken apart: try again".into());
+        }
+        let made = Queue::new(live.want.direction, geometry, first);
+        let (queue, passed) = made.map_err(|why| why.to_string())?;
+        self.replace(id, Carried::Made(queue));
+        let (slots, max_message) = (geometry.slots(), geometry.max_message());
+        Ok((Answer::Queue { slots, max_message, first }, passed))
+    }
+
+    /// Attaches the queue of a channel, which its client has mapped; false if that is not sealed yet.
+    pub(super) fn attach(&mut self, id: GrantId) -> Result<bool, String> {
+        let Some(live) = self.live.get_mut(&id) else { return Err(format!("no channel {id}")) };
+        let uid = live.record.uid;
+        if let Carried::Sealing(sealed) = &live.carried {
+            return match sealed.try_recv() {
+                Err(TryRecvError::Empty) => Ok(false),
+                Ok(Ok(frozen)) => self.attach_frozen(id, frozen).map(|()| true),
+                Ok(Err(why)) => {
+                    self.replace(id, Carried::Not);
+                    Err(why.to_string())
+                }
+                Err(TryRecvError::Disconnected) => {
+                    self.replace(id, Carried::Not);
+                    Err("the queue cannot be sealed: have another made".into())
+                }
+            };
+        }
+        match std::mem::replace(&mut live.carried, Carried::Not) {
+            Carried::Made(queue) => {
+                let (to, sealed) = sync_channel(1);
+                live.carried = Carried::Sealing(sealed);
+                // Nobody is told if the channel is gone by then: it is taken apart there.
+                let job = move || drop(to.try_send(queue.seal_and_freeze()));
+                self.disposal.run(uid, job).map_err(|why| why.to_string())?;
+                Ok(false)
+            }
+            Carried::Not => Err(format!("channel {id} has no queue that could be mapped")),
+            carried => {
+                live.carried = carried;
+                Err(format!("channel {id} has its queue already"))
+            }
+        }
+    }
+
+    fn attach_frozen(&mut self, id: GrantId, frozen: Frozen) -> Result<(), String> {
+        let Some(live) = self.live.get_mut(&id) else { return Err(format!("no channel {id}")) };
+        let (uid, want, since) = (live.record.uid, live.want.clone(), live.record.since);
+        // In whole seconds, and so of up to one more.
+        let age = Duration::from_secs(since_1970().saturating_sub(since).saturating_add(1));
+        let granted_at =
+            Instant::from_nanos(clock::now().as_nanos().saturating_sub(age.as_nanos()));
+        live.carried = Carried::Not;
+        let carried = match frozen {
+            Frozen::Takes(side) => self.attach_sending(uid, &want, side, granted_at)?,
+            Frozen::Puts(side) => self.attach_receiving(id, uid, &want, side)?,
         };
         if let Carried::Sent { key, .. } = &carried {
             self.keys[*key as usize] = Some(id);
@@ -64,15 +149,25 @@ impl Channels {
         Ok(())
     }
 
+    /// Puts something in place of what is not carried yet, which is taken apart elsewhere.
+    pub(super) fn replace(&mut self, id: GrantId, by: Carried) {
+        let Some(live) = self.live.get_mut(&id) else { return };
+        let uid = live.record.uid;
+        match std::mem::replace(&mut live.carried, by) {
+            Carried::Not => {}
+            before => self.disposal.take_apart(uid, before),
+        }
+    }
+
     fn attach_sending(
         &mut self,
         uid: u32,
         want: &WantedChannel,
-        passed: Passed,
+        side: Side<Takes>,
+        believed_from: Instant,
     ) -> Result<Carried, String> {
-        let bell = bell(passed.bell)?;
-        let takes = server::takes(passed.frames, passed.page, want.geometry())
-            .map_err(|why| why.to_string())?;
+        let Side { end: takes, bell, doorbell } = side;
+        let bell = self.ringers.enter(uid, bell).map_err(|why| why.to_string())?;
         let socket = match self.books.config().wire {
             WireKind::Null => None,
             WireKind::Udp => {
@@ -88,7 +183,9 @@ impl Channels {
         let account = recorder.account().clone();
         let terms = self.terms(want);
         let framing = want.framing;
-        let opening = Opening { terms, framing, number: want.number, takes, bell, recorder };
+        let number = want.number;
+        let opening =
+            Opening { terms, framing, number, takes, bell, doorbell, recorder, believed_from };
         let Some(key) = self.free.pop() else {
             return Err("the channels that were closed last are still leaving: try again".into());
         };
@@ -104,12 +201,12 @@ impl Channels {
     fn attach_receiving(
         &mut self,
         id: GrantId,
+        uid: u32,
         want: &WantedChannel,
-        passed: Passed,
+        side: Side<Puts>,
     ) -> Result<Carried, String> {
-        let bell = bell(passed.bell)?;
-        let puts = server::puts(passed.frames, passed.page, want.geometry())
-            .map_err(|why| why.to_string())?;
+        let Side { end: puts, bell, .. } = side;
+        let bell = self.ringers.enter(uid, bell).map_err(|why| why.to_string())?;
         let setup = Setup::at(want.address);
         let setup = match &self.books.config().interface {
             Some(interface) => setup.on(interface),
@@ -134,12 +231,4 @@ impl Channels {
             Err("the channels' receiver does not keep up with its orders: try again".into())
         }
     }
-}
-
-fn bell(passed: OwnedFd) -> Result<Bell, String> {
-    let (bell, refuses_files) = Bell::of_stranger(passed).map_err(|why| why.to_string())?;
-    if !refuses_files {
-        tracing::warn!("before Linux 6.16 a client can hold the channels' threads up by its bell");
-    }
-    Ok(bell)
 }

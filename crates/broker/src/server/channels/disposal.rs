@@ -1,15 +1,17 @@
-//! Threads that close files of strangers, and channels that had them: that may take as long as their
-//! file systems like. One for each user, so that who passes files that never close waits for them alone.
+//! Threads that do what may take as long as a client likes: seal memory that it writes, and take apart
+//! channels that share memory with it. One for each user, so that a client that holds one up harms that
+//! user alone.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// Messages of a user whose files may wait to be closed. Of more, none are received.
+/// What may wait for a user's thread. Beyond that, no queue is made for that user.
 const WAITING: usize = 64;
+
+type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug)]
 pub(super) struct Disposal {
@@ -23,7 +25,7 @@ impl Disposal {
         Ok(Self { users: BTreeMap::new(), common: Closer::start()? })
     }
 
-    /// Whether files may be received from a user.
+    /// Whether a queue may be made for a user.
     pub(super) fn has_room(&self, uid: u32) -> bool {
         self.users.get(&uid).is_none_or(|closer| closer.waiting() < WAITING)
             && self.common.waiting() < WAITING
@@ -31,19 +33,28 @@ impl Disposal {
 
     /// Takes a channel apart sometime.
     pub(super) fn take_apart(&mut self, uid: u32, channel: impl Send + 'static) {
-        let closer = match self.users.entry(uid) {
-            std::collections::btree_map::Entry::Occupied(own) => own.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => match Closer::start() {
-                Ok(own) => place.insert(own),
-                Err(_) => &mut self.common,
-            },
-        };
-        closer.take(Box::new(channel));
+        let closer = Self::of(&mut self.users, uid).unwrap_or(&self.common);
+        closer.run(Box::new(move || drop(channel)));
     }
 
-    /// Closes them sometime.
-    pub(super) fn take(&mut self, uid: u32, files: Vec<OwnedFd>) {
-        self.take_apart(uid, files);
+    /// Does something that may wait for a client of this user.
+    ///
+    /// # Errors
+    /// If no thread can be had for it.
+    pub(super) fn run(&mut self, uid: u32, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        match Self::of(&mut self.users, uid) {
+            Some(closer) => Ok(closer.run(Box::new(job))),
+            None => Err(io::Error::other("no thread is left")),
+        }
+    }
+
+    fn of(users: &mut BTreeMap<u32, Closer>, uid: u32) -> Option<&Closer> {
+        match users.entry(uid) {
+            std::collections::btree_map::Entry::Occupied(own) => Some(own.into_mut()),
+            std::collections::btree_map::Entry::Vacant(place) => {
+                Closer::start().ok().map(|own| &*place.insert(own))
+            }
+        }
     }
 
     /// Ends the threads that have nothing to do.
@@ -55,18 +66,18 @@ impl Disposal {
 /// A thread. It ends when this was dropped and all is closed.
 #[derive(Debug)]
 struct Closer {
-    to: Sender<Box<dyn Send>>,
+    to: Sender<Job>,
     waiting: Arc<AtomicUsize>,
 }
 
 impl Closer {
     fn start() -> io::Result<Self> {
-        let (to, from) = channel::<Box<dyn Send>>();
+        let (to, from) = channel::<Job>();
         let waiting = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&waiting);
         let close = move || {
             for one in from {
-                drop(one);
+                one();
                 count.fetch_sub(1, Ordering::Relaxed);
             }
         };
@@ -78,7 +89,7 @@ impl Closer {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    fn take(&self, what: Box<dyn Send>) {
+    fn run(&self, what: Job) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         // Its thread ends when this is dropped, not before.
         let _ = self.to.send(what);
@@ -112,11 +123,11 @@ mod tests {
         disposal.take_apart(1, Stuck(stuck));
         for _ in 1..WAITING {
             assert!(disposal.has_room(1));
-            disposal.take(1, Vec::new());
+            disposal.take_apart(1, ());
         }
         assert!(!disposal.has_room(1) && disposal.has_room(2));
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
-        disposal.take(2, vec![theirs.into()]);
+        disposal.take_apart(2, theirs);
         ours.set_nonblocking(true).expect("a socket");
         let closed = || matches!(std::io::Read::read(&mut &ours, &mut [0]), Ok(0));
         assert!(eventually(closed), "it waits behind another user");

@@ -3,7 +3,7 @@
 //!
 //! - `requests`: what each message about channels does. `attach`: the queue, and what is made for it.
 //! - `news`: what the threads report; processes that end or come back.
-//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: files of strangers. `status`: what is told to those who look. `traced`: the trace.
+//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: what may wait for a client. `status`: what is told to those who look. `traced`: the trace.
 
 mod attach;
 mod carriers;
@@ -18,8 +18,11 @@ mod traced;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use punctual_channel::account::{Account, ReceivedAccount};
+use punctual_channel::rings::RingError;
+use punctual_channel::server::ringer::Ringers;
 use punctual_channel::server::sender::thread::Busy;
 use punctual_linux::awake::{Awake, Below};
 use punctual_linux::{clock, thread};
@@ -28,6 +31,7 @@ use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::outlet::{Promise, Terms};
 use tracing::warn;
 
+use self::attach::{Frozen, Queue};
 use self::carriers::Carriers;
 pub(super) use self::discard::Discard;
 use self::disposal::Disposal;
@@ -37,7 +41,6 @@ use self::traced::Traced;
 use crate::books::channels::ChannelBooks;
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
-use crate::kernel::peer::Peer;
 use crate::ledger::ChannelRecord;
 use crate::want::WantedChannel;
 
@@ -47,6 +50,7 @@ pub(super) struct Channels {
     pub(super) books: ChannelBooks,
     carriers: Carriers,
     disposal: Disposal,
+    ringers: Ringers,
     /// What discards best effort that comes in too fast, in words.
     early_discard: String,
     sockets: Sockets,
@@ -82,10 +86,21 @@ pub(super) struct LiveChannel {
 enum Carried {
     /// Not before its queue is attached.
     Not,
+    /// Not before its client has mapped this queue.
+    Made(Queue),
+    /// Not before this says that its queue is sealed.
+    Sealing(Receiver<Result<Frozen, RingError>>),
     /// By the sender, which knows it by this number.
     Sent { key: u32, account: Arc<Account> },
     /// By the receiver, which knows it by the number of the grant.
     Received { account: Arc<ReceivedAccount> },
+}
+
+impl Carried {
+    /// Whether one of the threads has it.
+    fn is_carried(&self) -> bool {
+        matches!(self, Self::Sent { .. } | Self::Received { .. })
+    }
 }
 
 impl Channels {
@@ -108,6 +123,7 @@ impl Channels {
             books: ChannelBooks::new(config.clone()),
             carriers: Carriers::start(config, policer, tellers)?,
             disposal: Disposal::start()?,
+            ringers: Ringers::default(),
             early_discard,
             sockets: Sockets::default(),
             spent: BTreeSet::new(),
@@ -134,17 +150,6 @@ impl Channels {
         if let Some(traced) = &mut self.traced {
             traced.end(&self.keys);
         }
-    }
-
-    /// Whether files may be received with a message of `peer` about this channel.
-    pub(super) fn waits_for_its_queue(&self, id: GrantId, peer: &Peer) -> bool {
-        let waits = |live: &LiveChannel| {
-            live.record.process == peer.process.id
-                && live.record.uid == peer.uid
-                && live.ends_at.is_none()
-                && matches!(live.carried, Carried::Not)
-        };
-        self.disposal.has_room(peer.uid) && self.live.get(&id).is_some_and(waits)
     }
 
     /// What the sender is told of a channel.
@@ -185,7 +190,10 @@ impl Channels {
     fn stop(&mut self, id: GrantId) {
         let Some(live) = self.live.get(&id) else { return };
         let told = match &live.carried {
-            Carried::Not => return self.forget(id, Instant::ZERO),
+            Carried::Not | Carried::Made(_) | Carried::Sealing(_) => {
+                self.replace(id, Carried::Not);
+                return self.forget(id, Instant::ZERO);
+            }
             Carried::Sent { key, .. } => self.carriers.sender.close(*key).is_ok(),
             Carried::Received { .. } => {
                 use punctual_channel::server::receiver::thread::Order;
@@ -198,9 +206,9 @@ impl Channels {
         }
     }
 
-    /// Has what was carried taken apart elsewhere, as a file of its user's.
+    /// Has what was carried taken apart elsewhere: it shares memory with its client.
     fn take_apart(&mut self, id: GrantId, channel: impl Send + 'static) {
-        // Nobody's: as root's, who has no files that never close.
+        // Nobody's: as root's.
         let uid = self.live.get(&id).map_or(0, |live| live.record.uid);
         self.disposal.take_apart(uid, channel);
     }
@@ -250,7 +258,7 @@ impl LiveChannel {
     fn sent_as(&self) -> Option<u32> {
         match self.carried {
             Carried::Sent { key, .. } => Some(key),
-            Carried::Not | Carried::Received { .. } => None,
+            _ => None,
         }
     }
 }

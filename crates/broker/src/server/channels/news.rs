@@ -17,8 +17,7 @@ use crate::ledger::{LedgerError, ProcessId};
 use crate::want::WantedChannel;
 use crate::wire::{Event, Said};
 
-/// How long what a process had published when it ended may take to leave, where its bell does not say
-/// that nobody is left.
+/// How long what a process had published when it ended may take to leave.
 const LAST: Duration = Duration::from_secs(2);
 
 impl Server {
@@ -108,7 +107,7 @@ impl Server {
         let Some(live) = channels.live.get_mut(&id) else { return };
         info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "channel ends");
         live.ends_at = Some(clock::now());
-        let gone = matches!(live.carried, Carried::Not);
+        let gone = !live.carried.is_carried();
         let process = live.record.process;
         channels.stop(id);
         self.strike(&[id]);
@@ -143,9 +142,10 @@ impl Server {
         if let Some(channels) = &mut self.channels {
             for id in ids {
                 match channels.live.get_mut(id) {
-                    // Its thread hears by its bell that nobody is left, if nobody is.
-                    Some(live) if live.sends() && !matches!(live.carried, Carried::Not) => {
-                        live.ends_at = Some(now.saturating_add(LAST));
+                    Some(LiveChannel { carried: Carried::Sent { key, .. }, ends_at, .. }) => {
+                        // If it does not keep up the time decides.
+                        let _ = channels.carriers.sender.finish(*key);
+                        *ends_at = Some(now.saturating_add(LAST));
                     }
                     _ => over.push(*id),
                 }
@@ -162,6 +162,8 @@ impl Server {
     pub(in super::super) fn end_channels(&mut self, now: Instant) {
         let Some(channels) = &mut self.channels else { return };
         channels.disposal.tidy();
+        channels.ringers.tidy();
+        let _ = channels.carriers.sender.unheard(now);
         channels.write_trace();
         channels.release_what_is_spent(now);
         let due = |live: &LiveChannel| live.ends_at.is_some_and(|at| at <= now);

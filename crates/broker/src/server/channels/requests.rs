@@ -69,20 +69,32 @@ impl Server {
         opened.map(Answer::Opened)
     }
 
+    /// Makes the queue of a channel; `files` takes what its client is passed.
     pub(in super::super) fn attach_channel(
         &mut self,
         peer: &Rc<Peer>,
         id: GrantId,
-        files: Vec<OwnedFd>,
+        first: u64,
+        files: &mut Vec<OwnedFd>,
     ) -> Result<Answer, Stop> {
-        // What is no queue may take long to look at: not more often than other requests.
-        let own = self.own_channel(peer, id).and_then(|()| self.may_attach(peer));
-        let channels = self.channels_mut()?;
-        if let Err(stop) = own {
-            channels.disposal.take(peer.uid, files);
-            return Err(stop);
+        self.own_channel(peer, id)?;
+        // To make a queue that nobody attaches costs memory: not more often than other requests.
+        self.may_attach(peer)?;
+        let (answer, passed) = self.channels_mut()?.make(id, first).map_err(Stop::Error)?;
+        files.extend(passed.into_descriptors());
+        Ok(answer)
+    }
+
+    /// Attaches the queue of a channel, whose client has mapped it, once it is sealed.
+    pub(in super::super) fn mapped_channel(
+        &mut self,
+        peer: &Rc<Peer>,
+        id: GrantId,
+    ) -> Result<Answer, Stop> {
+        self.own_channel(peer, id)?;
+        if !self.channels_mut()?.attach(id).map_err(Stop::Error)? {
+            return Ok(Answer::Sealing);
         }
-        channels.attach(id, files).map_err(Stop::Error)?;
         self.has_attached(peer);
         info!(%id, uid = peer.uid, pid = peer.process.id.pid, "channel attached");
         Ok(Answer::Attached)

@@ -27,6 +27,8 @@ impl Server {
         let first = after.map_or(GrantId(0), |after| GrantId(after.0.saturating_add(1)));
         let mut channels = Vec::new();
         let mut more = false;
+        // What a thread that stands still has not seen is in no books.
+        let unheard = all.carriers.sender.unheard(clock::now());
         for (id, live) in all.live.range(first..).filter(|(_, live)| sees(live.record.uid)) {
             if channels.len() == PAGE {
                 more = true;
@@ -34,7 +36,7 @@ impl Server {
             }
             let held = self.held.get(&live.record.process);
             let connected = held.is_some_and(|held| held.lonely_since.is_none());
-            channels.push(of_channel(*id, live, connected));
+            channels.push(of_channel(*id, live, connected, unheard));
         }
         let (kept, promised, _) = all.books.link_bps();
         let config = all.books.config();
@@ -61,11 +63,18 @@ impl Server {
     }
 }
 
-fn of_channel(id: GrantId, live: &LiveChannel, connected: bool) -> ChannelStatus {
+fn of_channel(
+    id: GrantId,
+    live: &LiveChannel,
+    connected: bool,
+    unheard: Duration,
+) -> ChannelStatus {
     let (verdict, broken, counts) = match &live.carried {
-        Carried::Not => ("no queue is attached".into(), false, None),
+        Carried::Not | Carried::Made(_) | Carried::Sealing(_) => {
+            ("no queue is attached".into(), false, None)
+        }
         Carried::Sent { account, .. } => {
-            let verdict = account.snapshot().verdict(clock::now());
+            let verdict = account.snapshot().verdict_unheard(clock::now(), unheard);
             let broken = matches!(verdict, Verdict::Broken(_));
             (verdict.to_string(), broken, Some(sent(account)))
         }

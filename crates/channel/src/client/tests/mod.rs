@@ -7,11 +7,14 @@ mod sending;
 mod threads;
 
 use punctual_linux::clock;
-use punctual_linux::pass::{Bell, Heard};
+use punctual_linux::pass::{Bell, Doorbell};
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::{Geometry, Rest, Wake};
+use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::rings::{Passed, Puts, Takes, server};
+use super::{Attach, Receiving, Sending};
+use crate::rings::server::Made;
+use crate::rings::{End, Passed, Puts, Side, Takes};
 
 /// Long enough for any machine.
 fn patience() -> Instant {
@@ -28,22 +31,62 @@ fn content(n: u64, geometry: Geometry) -> Vec<u8> {
     (0..length).map(|at| (n + at) as u8).collect()
 }
 
+/// The server's side of a queue, made for whoever `meets` it, and what that has become.
+fn met<E: End, C>(geometry: Geometry, first: u64, meets: impl FnOnce(Passed) -> C) -> (C, Side<E>) {
+    let (made, passed) = Made::<E>::new(geometry, first).expect("memory");
+    let client = meets(passed);
+    made.unsealed().expect("a descriptor").seal().expect("ours");
+    (client, made.freeze().expect("as made"))
+}
+
+/// A channel that sends, and its server.
+fn sends(geometry: Geometry) -> (Sending, Taker) {
+    let map = |passed| Sending::map(passed, geometry).expect("as made");
+    let (sending, side) = met(geometry, 0, map);
+    (sending, Taker::of(side))
+}
+
+/// A channel that receives, and its server.
+fn receives(geometry: Geometry) -> (Receiving, Putter) {
+    let map = |passed| Receiving::map(passed, geometry).expect("as made");
+    let (receiving, side) = met(geometry, 0, map);
+    (receiving, Putter::of(side))
+}
+
+/// The next server of an end.
+fn rejoined<E: End>(end: &mut impl Attach, geometry: Geometry) -> Side<E> {
+    let first = end.next_number().expect("sound");
+    met(geometry, first, |passed| end.rejoin(passed, first).expect("as made")).1
+}
+
+/// Waits for the client's ring; false if none comes within the time.
+fn is_rung(doorbell: &Doorbell, until: Instant) -> bool {
+    let left = punctual_linux::clock::timespec(until.saturating_since(clock::now()).as_nanos());
+    let mut fds = [PollFd::new(doorbell, PollFlags::IN)];
+    let rung = poll(&mut fds, Some(&left)).expect("an eventfd") == 1;
+    if rung {
+        // A true server never reads it: it is told by edges.
+        rustix::io::read(doorbell, &mut [0; 8]).expect("rung");
+    }
+    rung
+}
+
 /// The server of a channel that sends.
 struct Taker {
     takes: Takes,
     bell: Bell,
+    doorbell: Doorbell,
 }
 
 impl Taker {
-    fn of(passed: Passed, geometry: Geometry) -> Self {
-        let takes = server::takes(passed.frames, passed.page, geometry).expect("as granted");
-        Self { takes, bell: Bell::of(passed.bell).expect("a bell") }
+    fn of(side: Side<Takes>) -> Self {
+        Self { takes: side.end, bell: side.bell, doorbell: side.doorbell }
     }
 
     /// The next message, if it is there.
     fn take(&mut self) -> Option<Vec<u8>> {
         let frame = self.takes.take().expect("honest")?;
-        assert_eq!(frame.user(), 0, "nothing is asked of a client's word");
+        assert!(frame.user() <= clock::now().as_nanos(), "published before it is seen");
         let mut bytes = vec![0; frame.len()];
         frame.read(0, &mut bytes);
         Some(bytes)
@@ -55,22 +98,16 @@ impl Taker {
         }
     }
 
-    /// The next message, waited for and given back; none if the client has ended.
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let mut ended = false;
+    /// The next message, waited for and given back.
+    fn next(&mut self) -> Vec<u8> {
         loop {
             if let Some(message) = self.take() {
                 self.release(1);
-                return Some(message);
-            }
-            if ended {
-                return None;
+                return message;
             }
             if self.takes.rest().expect("honest") == Rest::Sleep {
-                let heard = self.bell.wait(patience()).expect("a bell");
-                assert_ne!(heard, Heard::Nothing, "a wake-up was lost");
+                assert!(is_rung(&self.doorbell, patience()), "a wake-up was lost");
                 self.takes.rise();
-                ended = heard == Heard::Gone;
             }
         }
     }
@@ -80,12 +117,12 @@ impl Taker {
 struct Putter {
     puts: Puts,
     bell: Bell,
+    doorbell: Doorbell,
 }
 
 impl Putter {
-    fn of(passed: Passed, geometry: Geometry) -> Self {
-        let puts = server::puts(passed.frames, passed.page, geometry).expect("as granted");
-        Self { puts, bell: Bell::of(passed.bell).expect("a bell") }
+    fn of(side: Side<Puts>) -> Self {
+        Self { puts: side.end, bell: side.bell, doorbell: side.doorbell }
     }
 
     /// Whether there was room.
@@ -103,8 +140,7 @@ impl Putter {
     fn put_waiting(&mut self, message: &[u8], arrived: u64) {
         while !self.put(message, arrived) {
             if self.puts.rest().expect("honest") == Rest::Sleep {
-                let heard = self.bell.wait(patience()).expect("a bell");
-                assert_eq!(heard, Heard::Ring, "a wake-up was lost");
+                assert!(is_rung(&self.doorbell, patience()), "a wake-up was lost");
                 self.puts.rise();
             }
         }

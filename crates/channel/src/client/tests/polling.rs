@@ -1,9 +1,9 @@
 //! In the order of an event loop.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
 
 use super::*;
-use crate::client::{ReceiveError, Receiving, SendError, Sending};
+use crate::client::{ReceiveError, SendError};
 
 /// Whether it was readable within so many milliseconds.
 fn readable(of: &impl std::os::fd::AsFd, milliseconds: i64) -> bool {
@@ -13,8 +13,7 @@ fn readable(of: &impl std::os::fd::AsFd, milliseconds: i64) -> bool {
 
 #[test]
 fn a_receiver_that_polls_is_rung_for() {
-    let (mut receiving, passed) = Receiving::create(geometry()).expect("memory");
-    let mut putter = Putter::of(passed, geometry());
+    let (mut receiving, mut putter) = receives(geometry());
     for n in 0..10 {
         assert_eq!(receiving.before_poll(), Ok(Rest::Sleep));
         assert!(!readable(&receiving, 0));
@@ -36,8 +35,7 @@ fn a_receiver_that_polls_is_rung_for() {
 
 #[test]
 fn a_sender_that_polls_is_rung_for_when_there_is_room() {
-    let (mut sending, passed) = Sending::create(geometry()).expect("memory");
-    let mut taker = Taker::of(passed, geometry());
+    let (mut sending, mut taker) = sends(geometry());
     assert_eq!(sending.before_poll(), Ok(Rest::Work));
     for n in 0..4 {
         sending.try_send(&[n]).expect("room");
@@ -56,19 +54,19 @@ fn a_sender_that_polls_is_rung_for_when_there_is_room() {
 
 #[test]
 fn who_polls_hears_of_the_servers_end() {
-    let (mut sending, passed) = Sending::create(geometry()).expect("memory");
+    let (mut sending, taker) = sends(geometry());
     for n in 0..4 {
         sending.try_send(&[n]).expect("room");
     }
     assert_eq!(sending.before_poll(), Ok(Rest::Sleep));
-    drop(passed);
+    drop(taker);
     assert!(readable(&sending, 20_000));
     sending.after_poll().expect("a bell");
     assert_eq!(sending.before_poll(), Err(SendError::ServerGone));
 
-    let (mut receiving, passed) = Receiving::create(geometry()).expect("memory");
+    let (mut receiving, putter) = receives(geometry());
     assert_eq!(receiving.before_poll(), Ok(Rest::Sleep));
-    drop(passed);
+    drop(putter);
     assert!(readable(&receiving, 20_000));
     receiving.after_poll().expect("a bell");
     assert_eq!(receiving.before_poll(), Err(ReceiveError::ServerGone));

@@ -1,14 +1,14 @@
-use punctual_linux::memfd::Writable;
-use punctual_linux::{clock, memfd};
+use std::sync::atomic::Ordering;
+
+use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
-use punctual_ring::frames::{Corrupt, OwnWords as _};
+use punctual_ring::frames::Corrupt;
 
 use super::*;
-use crate::client::{ReceiveError, Received, Receiving};
+use crate::client::{ReceiveError, Received};
 
 fn pair() -> (Receiving, Putter) {
-    let (receiving, passed) = Receiving::create(geometry()).expect("memory");
-    (receiving, Putter::of(passed, geometry()))
+    receives(geometry())
 }
 
 fn received(bytes: usize, number: u64, arrived: u64) -> Received {
@@ -31,8 +31,7 @@ fn messages_of_every_length_come_as_they_were_put_in() {
 #[test]
 fn any_part_of_a_message_can_be_read_where_it_lies() {
     let geometry = Geometry::new(4, 1_000).expect("valid");
-    let (mut receiving, passed) = Receiving::create(geometry).expect("memory");
-    let mut putter = Putter::of(passed, geometry);
+    let (mut receiving, mut putter) = receives(geometry);
     // The second slot, so that a message does not begin where the memory does.
     assert!(putter.put(b"first", 0));
     receiving.message().expect("sound").expect("there").release();
@@ -120,15 +119,16 @@ fn what_a_server_put_in_before_its_end_is_received_first() {
 
 #[test]
 fn memory_that_makes_no_sense_ends_the_channel() {
-    let (mut receiving, passed) = Receiving::create(geometry()).expect("memory");
-    let bytes = geometry().producer_bytes();
-    let frames: memfd::Writable = Writable::of(passed.frames, bytes).expect("the frames");
+    let (mut receiving, mut putter) = pair();
     // Published, says the ninth word: more than there are slots.
-    frames.store(8, 5);
+    let scribble = |putter: &mut Putter, pushed| {
+        let slot = putter.puts.claim().expect("honest").expect("room");
+        slot.memory().words()[8].store(pushed, Ordering::Relaxed);
+    };
+    scribble(&mut putter, 5);
     let corrupt = Corrupt::Pushed { pushed: 5, least: 0, most: 4 };
     assert_eq!(receiving.try_receive(&mut []), Err(corrupt.into()));
-    frames.store(8, 1);
+    scribble(&mut putter, 1);
     assert_eq!(receiving.receive(&mut []), Err(corrupt.into()), "for ever");
     assert_eq!(receiving.before_poll(), Err(corrupt.into()));
-    drop(passed.bell);
 }

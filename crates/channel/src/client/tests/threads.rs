@@ -4,7 +4,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::client::{ReceiveError, Receiving, Sending};
+use crate::client::ReceiveError;
 
 const MESSAGES: u64 = 3_000;
 
@@ -21,8 +21,7 @@ fn dawdle(random: &mut ChaCha8Rng) {
 fn all_that_is_sent_comes_in_order_and_once() {
     for (seed, slots) in [1, 2, 4, 16].into_iter().enumerate() {
         let geometry = Geometry::new(slots, 100).expect("valid");
-        let (mut sending, passed) = Sending::create(geometry).expect("memory");
-        let mut taker = Taker::of(passed, geometry);
+        let (mut sending, mut taker) = sends(geometry);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut random = ChaCha8Rng::seed_from_u64(seed as u64);
@@ -36,9 +35,9 @@ fn all_that_is_sent_comes_in_order_and_once() {
             let mut random = ChaCha8Rng::seed_from_u64(1_000 + seed as u64);
             for n in 0..MESSAGES {
                 dawdle(&mut random);
-                assert_eq!(taker.next(), Some(content(n, geometry)), "seed {seed}, message {n}");
+                assert_eq!(taker.next(), content(n, geometry), "seed {seed}, message {n}");
             }
-            assert_eq!(taker.next(), None);
+            assert_eq!(taker.take(), None);
         });
     }
 }
@@ -47,8 +46,7 @@ fn all_that_is_sent_comes_in_order_and_once() {
 fn all_that_is_put_in_is_received_in_order_and_once() {
     for (seed, slots) in [1, 2, 4, 16].into_iter().enumerate() {
         let geometry = Geometry::new(slots, 100).expect("valid");
-        let (mut receiving, passed) = Receiving::create(geometry).expect("memory");
-        let mut putter = Putter::of(passed, geometry);
+        let (mut receiving, mut putter) = receives(geometry);
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let mut random = ChaCha8Rng::seed_from_u64(2_000 + seed as u64);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use punctual_linux::net::xdp::Policer;
 use punctual_linux::net::{Arrival, Stamps, UdpSocket, WallOffset};
-use punctual_linux::pass::Bell;
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::Wake;
@@ -19,6 +18,7 @@ use super::watch::Telling;
 use crate::account::{Receipts, ReceivedAccount};
 use crate::fragment::Reassembly;
 use crate::rings::Puts;
+use crate::server::ringer::Notifier;
 
 /// Everything that a receiver needs to receive on a channel. Made by the side that decides, for it
 /// takes time: memory for fragments, and the socket's options.
@@ -28,7 +28,7 @@ pub struct Opening {
     pub(super) arrivals: LinearBounded,
     pub(super) socket: UdpSocket,
     pub(super) puts: Puts,
-    pub(super) bell: Bell,
+    pub(super) bell: Notifier,
     pub(super) receipts: Receipts,
     /// Of fragments.
     pub(super) reassembly: Option<Reassembly>,
@@ -41,7 +41,12 @@ impl Opening {
     /// # Errors
     /// If the traffic cannot be policed, the ring's slots are too small, or the socket has not what is
     /// needed (SO_MEMINFO: Linux 4.12).
-    pub fn new(terms: Terms, socket: UdpSocket, puts: Puts, bell: Bell) -> Result<Self, OpenError> {
+    pub fn new(
+        terms: Terms,
+        socket: UdpSocket,
+        puts: Puts,
+        bell: Notifier,
+    ) -> Result<Self, OpenError> {
         let arrivals = terms.arrivals()?;
         let (bytes, wanted) = (puts.geometry().max_message(), arrivals.max_message());
         if bytes < wanted {
@@ -273,10 +278,9 @@ impl Channel {
     }
 
     /// Shows the client what was put into its ring, and wakes it if it sleeps.
-    pub(super) fn publish(&mut self) -> Result<(), Ended> {
-        match self.opening.puts.publish() {
-            Wake::Nobody => Ok(()),
-            Wake::Ring => self.opening.bell.ring().map_err(|_| Ended::ClientGone),
+    pub(super) fn publish(&mut self) {
+        if self.opening.puts.publish() == Wake::Ring {
+            self.opening.bell.ring();
         }
     }
 

@@ -43,9 +43,6 @@ pub enum OpenError {
 /// Why a channel ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Ended {
-    /// Its client is gone.
-    #[error("its client is gone")]
-    ClientGone,
     /// Its ring makes no sense.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),

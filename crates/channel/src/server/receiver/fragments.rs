@@ -41,9 +41,7 @@ pub(super) fn serve(
     if let Some(reassembly) = &opening.reassembly {
         opening.receipts.reassembly(reassembly.counts(), reassembly.open());
     }
-    if let Err(ended) = channel.publish() {
-        served.ended = served.ended.or(Some(ended));
-    }
+    channel.publish();
     served
 }
 

@@ -74,7 +74,6 @@ pub struct Receiver {
     tending: BinaryHeap<Reverse<(Instant, Seat)>>,
     /// Those that are looked at again at an instant.
     pauses: BinaryHeap<Reverse<(Instant, Seat)>>,
-    gone: Vec<Seat>,
     told: Vec<Told>,
     best_effort: Option<(BestEffort, Share)>,
     /// Open channels that are promised nothing.
@@ -107,7 +106,6 @@ impl Receiver {
             order: Order::default(),
             tending: BinaryHeap::new(),
             pauses: BinaryHeap::new(),
-            gone: Vec::new(),
             told: Vec::new(),
             best_effort: best_effort.map(|share| (share, Share::new(share))),
             unpromised: 0,
@@ -150,7 +148,7 @@ impl Receiver {
         let place = &mut self.places[at as usize];
         let seat = Seat { at, generation: place.generation };
         let telling = opening.telling();
-        if let Err(errno) = self.watch.add(seat, &opening.socket, telling, &opening.bell) {
+        if let Err(errno) = self.watch.add(seat, &opening.socket, telling) {
             self.free.push(at);
             return Err(OpenError::Watch(errno));
         }
@@ -167,7 +165,6 @@ impl Receiver {
         self.order.reserve(channels);
         self.tending.reserve(channels.saturating_sub(self.tending.len()));
         self.pauses.reserve(channels.saturating_sub(self.pauses.len()));
-        self.gone.reserve(channels.saturating_sub(self.gone.len()));
         // What came between binding the socket and this instant.
         self.came(now, seat);
         Ok(())
@@ -181,7 +178,7 @@ impl Receiver {
         // As many as an event has room for.
         place.generation = (place.generation + 1) & (u32::MAX >> 1);
         let mut channel = place.channel.take()?;
-        self.watch.remove(&channel.opening.socket, &channel.opening.bell);
+        self.watch.remove(&channel.opening.socket);
         self.unpromised -= u64::from(channel.opening.terms.delay_bound.is_none());
         self.free.push(seat.at);
         channel.settle(now, self.policer.as_ref());

@@ -42,7 +42,6 @@ impl Receiver {
         for told in told.drain(..) {
             match told {
                 Told::Readable(seat) => self.told_of(now, seat),
-                Told::Gone(seat) => self.gone.push(seat),
                 Told::Called => called = true,
             }
         }
@@ -52,12 +51,6 @@ impl Receiver {
 
     /// Does the most urgent thing at `now`, which never goes back.
     pub fn turn(&mut self, now: Instant) -> Turn {
-        while let Some(seat) = self.gone.pop() {
-            let Some(id) = self.channel(seat).map(|channel| channel.id) else { continue };
-            if let Some(channel) = self.close(now, id) {
-                return Turn::Ended(id, channel, Ended::ClientGone);
-            }
-        }
         self.tend(now);
         self.end_pauses(now);
         while let Some(seat) = self.order.next_urgent() {

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use punctual_linux::clock;
 use punctual_linux::net::UdpSocket;
-use punctual_linux::pass::Bell;
 use punctual_model::{Duration, Instant};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags};
@@ -19,9 +18,6 @@ use super::order::Seat;
 
 /// Events taken at a time; the others are taken the next time.
 const EVENTS: usize = 64;
-
-/// The highest bit of what an event says: it is about a bell.
-const BELL: u64 = 1 << 63;
 
 /// What no seat says.
 const CALL: u64 = u64::MAX;
@@ -62,8 +58,6 @@ pub(super) struct Watch {
 pub(super) enum Told {
     /// A socket has something.
     Readable(Seat),
-    /// Nobody is left at the other end of a bell.
-    Gone(Seat),
     /// Somebody else's descriptor is readable.
     Called,
 }
@@ -73,28 +67,20 @@ impl Watch {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    /// Tells of a socket, and of the death of who is behind a bell. Not of its rings: a receiver waits
-    /// for no client.
+    /// Tells of a socket. A receiver waits for no client, and so hears no bell.
     pub(super) fn add(
         &self,
         seat: Seat,
         socket: &UdpSocket,
         telling: Telling,
-        bell: &Bell,
     ) -> Result<(), Errno> {
-        let seat = word(seat);
-        let data = EventData::new_u64;
-        epoll::add(&self.epoll, socket, data(seat), telling.flags())?;
-        let gone = EventFlags::RDHUP | EventFlags::ET;
-        epoll::add(&self.epoll, bell, data(seat | BELL), gone).inspect_err(|_| {
-            let _ = epoll::delete(&self.epoll, socket);
-        })
+        let data = EventData::new_u64(word(seat));
+        epoll::add(&self.epoll, socket, data, telling.flags())
     }
 
-    /// Both are removed: their descriptors may be open elsewhere, so that closing them is not enough.
-    pub(super) fn remove(&self, socket: &UdpSocket, bell: &Bell) {
+    /// Tells of it no more: its descriptor may be open elsewhere, so that closing it is not enough.
+    pub(super) fn remove(&self, socket: &UdpSocket) {
         let _ = epoll::delete(&self.epoll, socket);
-        let _ = epoll::delete(&self.epoll, bell);
     }
 
     /// Tells [`Told::Called`] as long as it is readable.
@@ -145,6 +131,5 @@ fn told(word: u64) -> Told {
     if word == CALL {
         return Told::Called;
     }
-    let seat = Seat { at: word as u32, generation: ((word & !BELL) >> 32) as u32 };
-    if word & BELL == 0 { Told::Readable(seat) } else { Told::Gone(seat) }
+    Told::Readable(Seat { at: word as u32, generation: (word >> 32) as u32 })
 }

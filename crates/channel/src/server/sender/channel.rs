@@ -1,14 +1,15 @@
 //! One channel, as its sender knows it.
 
-use punctual_linux::pass::Bell;
+use punctual_linux::pass::Doorbell;
 use punctual_model::channel::{Framing, Sensitivity};
 use punctual_model::{Duration, Instant};
 use punctual_policy::outlet::{Promise, Terms};
 
 use super::credits::Credits;
 use super::room::Room;
-use crate::account::Recorder;
+use crate::account::{Judge, Recorder};
 use crate::rings::Takes;
+use crate::server::ringer::Notifier;
 
 /// Everything that a sender needs to carry a channel.
 #[derive(Debug)]
@@ -21,10 +22,14 @@ pub struct Opening {
     pub number: u32,
     /// Where its messages come from.
     pub takes: Takes,
-    /// What its client hears, and rings.
-    pub bell: Bell,
+    /// Has its client woken.
+    pub bell: Notifier,
+    /// Rung by its client.
+    pub doorbell: Doorbell,
     /// Its books.
     pub recorder: Recorder,
+    /// What lies in the ring when it is opened was not published before this, whatever its client says.
+    pub believed_from: Instant,
 }
 
 /// What an [`Opening`] has become. It is given back when the channel is closed, because to take it
@@ -40,15 +45,19 @@ pub struct Channel {
     pub(super) seen: Instant,
     /// When they may have come, at the earliest.
     pub(super) since: Instant,
+    /// When the ring was looked at last.
+    pub(super) looked: Instant,
+    /// When it was looked at last and did not have the messages that are known.
+    pub(super) absent: Instant,
+    /// What counts as a message's arrival in the books.
+    pub(super) judge: Judge,
     /// Whether the ring was found empty, or left alone, since messages were seen last.
     pub(super) rested: bool,
     /// Rings that were for nothing, since the last message.
     pub(super) vain: u32,
-    /// Rings since they were last silenced.
-    pub(super) rings: u32,
     /// Whether it is to be looked at again at some instant.
     pub(super) again: bool,
-    /// Whether nobody is left who could ring.
+    /// Whether nothing more comes.
     pub(super) gone: bool,
     /// Nothing of it is carried any more.
     pub(super) ended: bool,
@@ -68,7 +77,10 @@ pub(super) struct Head {
     pub(super) bytes: u32,
     /// Counted from the channel's first.
     pub(super) number: u64,
+    /// When it counts as arrived for the link.
     pub(super) logical: Instant,
+    /// When it counts as arrived for the books.
+    pub(super) arrived: Instant,
     /// Whether a part of it is on the link.
     pub(super) begun: bool,
 }
@@ -76,15 +88,18 @@ pub(super) struct Head {
 impl Channel {
     /// To be opened. Boxed here, because the thread that carries channels asks for no memory.
     pub fn new(opening: Opening) -> Box<Self> {
+        let believed_from = opening.believed_from;
         Box::new(Self {
             opening,
+            looked: believed_from,
+            absent: believed_from,
+            judge: Judge::default(),
             outlet: 0,
             head: None,
             seen: Instant::ZERO,
             since: Instant::ZERO,
             rested: true,
             vain: 0,
-            rings: 0,
             again: false,
             gone: false,
             ended: false,
@@ -108,10 +123,6 @@ impl Channel {
     /// the next one could count as arrived. The beginning of time where nothing was sent.
     pub fn spent_until(&self) -> Instant {
         self.next
-    }
-
-    pub(super) fn bell(&self) -> &Bell {
-        &self.opening.bell
     }
 
     /// What was promised to it and what became of it.

@@ -32,31 +32,39 @@ impl<T: Transport<To = u32>> Sender<T> {
             let is_known = takes.known() > 0 && !std::mem::take(&mut came_while_resting);
             let frame = match takes.take() {
                 Ok(Some(frame)) => frame,
-                Ok(None) => match takes.rest() {
-                    // What came before the end is sent before it.
-                    Ok(Rest::Sleep) if channel.gone => return self.end(key, Ended::ClientGone),
-                    Ok(Rest::Sleep) => {
-                        room.tell(now, bell);
-                        channel.rested = true;
-                        return;
+                Ok(None) => {
+                    channel.looked = now;
+                    match takes.rest() {
+                        // What came before the end is sent before it.
+                        Ok(Rest::Sleep) if channel.gone => {
+                            return self.end(key, Ended::ClientGone);
+                        }
+                        Ok(Rest::Sleep) => {
+                            room.tell(now, bell);
+                            channel.rested = true;
+                            return;
+                        }
+                        // Known by that look, and seen only now.
+                        Ok(Rest::Work) => {
+                            came_while_resting = true;
+                            continue;
+                        }
+                        Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
                     }
-                    // Known by that look, and seen only now.
-                    Ok(Rest::Work) => {
-                        came_while_resting = true;
-                        continue;
-                    }
-                    Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
-                },
+                }
                 Err(corrupt) => return self.end(key, Ended::Corrupt(corrupt)),
             };
             if !is_known {
                 // What came while the message before it was on its way may have come at any time in it.
                 channel.since = if channel.rested { now } else { channel.seen };
                 (channel.seen, channel.rested) = (now, false);
+                channel.absent = std::mem::replace(&mut channel.looked, now);
             }
             // At most `Geometry::MAX_MESSAGE`.
             let (position, bytes) = (frame.position(), frame.len() as u32);
             let number = takes.released();
+            // As its client says.
+            let published = Instant::from_nanos(frame.user());
             recorder.offered(bytes);
             let (since, seen) = (channel.since, channel.seen);
             let is_sized =
@@ -74,9 +82,12 @@ impl<T: Transport<To = u32>> Sender<T> {
                 Offered::Taken { logical, conforming } => {
                     channel.vain = 0;
                     let conforming = conforming && credited == Credited::Conforming;
-                    recorder.taken(bytes, logical, conforming);
-                    channel.next = logical.saturating_add(terms.arrivals.min_inter_arrival());
-                    channel.head = Some(Head { position, bytes, number, logical, begun: false });
+                    let spacing = terms.arrivals.min_inter_arrival();
+                    let arrived = channel.judge.arrival(spacing, channel.absent, seen, published);
+                    recorder.taken(bytes, arrived, conforming);
+                    channel.next = logical.saturating_add(spacing);
+                    let begun = false;
+                    channel.head = Some(Head { position, bytes, number, logical, arrived, begun });
                     return;
                 }
                 Offered::TooEarly { conforms_at } => {

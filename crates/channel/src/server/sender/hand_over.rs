@@ -84,8 +84,8 @@ impl<T: Transport<To = u32>> Sender<T> {
                 return;
             }
             Outcome::Sent { leaves_by: ends } => {
-                let (bytes, logical, handed_over) = (head.bytes, head.logical, clock());
-                recorder.sent(Delivered { bytes, logical, handed_over, ends });
+                let (bytes, arrived, handed_over) = (head.bytes, head.arrived, clock());
+                recorder.sent(Delivered { bytes, arrived, handed_over, ends });
                 event(handed_over, Kind::Complete);
                 handed_over
             }

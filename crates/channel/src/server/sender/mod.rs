@@ -7,7 +7,7 @@
 //!                   └────────────────────── the next message ◀─────────────────────┘
 //! ```
 //! It takes the time from its caller, allocates nothing once a channel is open, and makes the system
-//! calls of its transport and of the bells it rings. [`thread`] turns it on Linux.
+//! calls of its transport alone: who wakes clients is [another thread](crate::server::ringer). [`thread`] turns it on Linux.
 //!
 //! # What a hostile client can make it do
 //! A look at its ring for each ring of its bell, and to lose what its ring holds each `I_min`, or
@@ -41,9 +41,6 @@ pub use channel::{Channel, Opening};
 /// Rings for nothing between two messages, after which a channel is ended. An honest client rings at
 /// most twice: its server may have seen the message before it heard the bell.
 pub const MOST_VAIN: u32 = 256;
-
-/// After so many rings the bell is silenced, before it is full and rings no more.
-const RINGS: u32 = 64;
 
 /// Why a channel ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +144,8 @@ impl<T: Transport<To = u32>> Sender<T> {
             return Err(NoRoom);
         }
         channel.outlet = self.outlet.open(terms)?;
+        // What was found in the ring when it was attached is seen now.
+        (channel.since, channel.seen) = (now, now);
         self.of_outlet[channel.outlet as usize] = key;
         *place = Some(channel);
         self.feed(now, key);
@@ -189,20 +188,28 @@ impl<T: Transport<To = u32>> Sender<T> {
         self.ended.pop()
     }
 
-    /// The bell of a channel rang; `gone` if nobody is left who could ring it.
-    pub fn look(&mut self, now: Instant, key: u32, gone: bool) {
+    /// Nothing more will come for a channel: when what its ring has is sent, it ends
+    /// ([`Ended::ClientGone`]).
+    pub fn finish(&mut self, now: Instant, key: u32) {
+        let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        channel.gone = true;
+        // What it has on its way, or waits for, comes to its end by itself.
+        if !channel.ended && channel.head.is_none() && !channel.again {
+            channel.opening.takes.rise();
+            self.feed(now, key);
+        }
+    }
+
+    /// The bell of a channel rang.
+    pub fn look(&mut self, now: Instant, key: u32) {
         let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
             return;
         };
         if channel.ended {
             return;
         }
-        channel.rings += 1;
-        if channel.rings >= RINGS {
-            channel.rings = 0;
-            let _ = channel.opening.bell.silence();
-        }
-        channel.gone |= gone;
         channel.vain += 1;
         if channel.vain > MOST_VAIN {
             return self.end(key, Ended::RingsInVain);

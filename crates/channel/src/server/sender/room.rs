@@ -1,10 +1,10 @@
 //! When a client that waits for room is woken.
 
-use punctual_linux::pass::Bell;
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::Wake;
 
 use crate::rings::Takes;
+use crate::server::ringer::Notifier;
 
 /// Part of the slots that are free when it is woken, however soon after the last time.
 const PART: u64 = 4;
@@ -28,7 +28,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Gives slots back, and wakes the client if that is due.
-    pub(super) fn release(&mut self, now: Instant, takes: &mut Takes, bell: &Bell, count: u64) {
+    pub(super) fn release(&mut self, now: Instant, takes: &mut Takes, bell: &Notifier, count: u64) {
         // Whoever is found asleep is told of once.
         if takes.release(count) == Wake::Ring {
             (self.owed, self.freed) = (true, 0);
@@ -41,13 +41,10 @@ impl Room {
     }
 
     /// Wakes the client if it is still to be woken: nothing more is given back for now.
-    ///
-    /// That it is gone is seen by its bell, and not here; else the kernel refuses only for want of
-    /// memory, and the client hears the next ring.
-    pub(super) fn tell(&mut self, now: Instant, bell: &Bell) {
+    pub(super) fn tell(&mut self, now: Instant, bell: &Notifier) {
         if std::mem::take(&mut self.owed) {
             self.woken = now;
-            let _ = bell.ring();
+            bell.ring();
         }
     }
 }

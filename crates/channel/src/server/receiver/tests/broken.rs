@@ -71,17 +71,6 @@ fn a_ring_that_makes_no_sense_ends_its_channel_alone() {
 }
 
 #[test]
-fn a_client_that_is_gone_ends_its_channel() {
-    let mut rig = Rig::new(None);
-    let mut client = rig.open(1, promised(Framing::Datagram), 4);
-    rig.turn();
-    drop(client.bell.take());
-    rig.until(|rig| !rig.ended.is_empty());
-    assert_eq!((rig.ended[0].0, rig.ended[0].2), (1, Ended::ClientGone));
-    assert!(rig.receiver.get(1).is_none());
-}
-
-#[test]
 fn what_is_no_message_of_the_contract_is_discarded_and_counted() {
     let mut rig = Rig::new(None);
     let mut client = rig.open(1, promised(Framing::Datagram), 16);

@@ -2,20 +2,21 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
-use std::os::fd::OwnedFd;
 
 use punctual_linux::clock;
-use punctual_linux::memfd::{Others, Readable, Writable};
+use punctual_linux::memfd::Writable;
 use punctual_linux::net::{Outgoing, Place, Setup, UdpSocket, WallOffset};
 use punctual_linux::pass::Bell;
 use punctual_model::channel::{Framing, LinearBounded, Traffic};
 use punctual_model::{Duration, Instant};
-use punctual_ring::frames::{Geometry, Producer};
+use punctual_ring::frames::Geometry;
 
 use crate::account::ReceivedSnapshot;
 use crate::fragment::Fragments;
-use crate::rings::{Takes, View, server};
+use crate::rings::server::Made;
+use crate::rings::{Puts, Side, Takes, client};
 use crate::server::receiver::{BestEffort, Channel, Ended, Opening, Receiver, Terms, Turn};
+use crate::server::ringer::Ringers;
 
 /// The longest message.
 pub(super) const MAX: u32 = 1_000;
@@ -36,7 +37,7 @@ pub(super) struct Client {
     pub(super) takes: Takes,
     /// Its own page, to scribble over.
     pub(super) page: Writable,
-    pub(super) bell: Option<Bell>,
+    pub(super) bell: Bell,
     pub(super) sender: UdpSocket,
     pub(super) listens: SocketAddr,
 }
@@ -74,31 +75,21 @@ impl Rig {
     /// Opens a channel with a ring of so many slots.
     pub(super) fn open(&mut self, id: u64, terms: Terms, slots: u32) -> Client {
         let geometry = Geometry::new(slots, MAX).expect("valid");
-        let bytes = geometry.producer_bytes();
-        let copy = |memory: &OwnedFd| memory.try_clone().expect("descriptors");
-        let (page, page_passed) =
-            Writable::create("page", Geometry::CONSUMER_BYTES, Others::Write).expect("memory");
-        let (frames, frames_passed) =
-            Writable::create("frames", bytes, Others::Write).expect("memory");
-        let view =
-            |memory: &OwnedFd, bytes| View(Readable::of(copy(memory), bytes).expect("pages"));
-        let takes = {
-            let seen = view(&frames_passed, bytes);
-            Producer::create(geometry, frames, view(&page_passed, Geometry::CONSUMER_BYTES))
-                .expect("zeroes");
-            let own = copy(&page_passed);
-            let own = Writable::of(own, Geometry::CONSUMER_BYTES).expect("writable");
-            Takes::attach(own, seen).expect("a queue")
-        };
-        let puts = server::puts(frames_passed, page_passed, geometry).expect("as made");
+        let bytes = Geometry::CONSUMER_BYTES;
+        let (made, passed) = Made::<Puts>::new(geometry, 0).expect("memory");
+        let page = passed.page.try_clone().expect("descriptors");
+        let page = Writable::of(page, bytes).expect("the client's to write");
+        let client: Side<Takes> = client::map(passed, geometry, 0).expect("as made");
+        made.unsealed().expect("descriptors").seal().expect("ours");
+        let server = made.freeze().expect("as made");
         let socket = Setup::at("127.0.0.1:0".parse().expect("valid"));
         let socket = UdpSocket::open(&socket).expect("opens");
         let listens = socket.local_address().expect("bound");
         let sender = UdpSocket::open(&Setup::to(listens)).expect("opens");
-        let (bell, theirs) = Bell::pair().expect("descriptors");
-        let opening = Opening::new(terms, socket, puts, theirs).expect("fits");
+        let bell = Ringers::default().enter(0, server.bell).expect("a thread");
+        let opening = Opening::new(terms, socket, server.end, bell).expect("fits");
         self.receiver.open(clock::now(), id, opening).expect("opens");
-        Client { id, takes, page, bell: Some(bell), sender, listens }
+        Client { id, takes: client.end, page, bell: client.bell, sender, listens }
     }
 
     /// Turns until there is nothing to do; until when.

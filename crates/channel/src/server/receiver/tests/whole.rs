@@ -9,7 +9,9 @@ use punctual_model::{Duration, Instant};
 use punctual_ring::frames::Rest;
 
 use super::rig::{Client, MAX, Rig, content, promised, spaced, terms};
+use crate::rings::{Puts, both};
 use crate::server::receiver::{OpenError, Opening};
+use crate::server::ringer::Ringers;
 
 #[test]
 fn messages_of_both_framings_come_whole_in_order_and_stamped() {
@@ -57,11 +59,10 @@ fn a_client_that_sleeps_is_woken_once() {
     client.send(b"one");
     client.send(b"two");
     rig.settle(&client, 2);
-    let bell = client.bell.take().expect("there");
-    assert_eq!(bell.wait(Instant::MAX), Ok(punctual_linux::pass::Heard::Ring));
+    assert_eq!(client.bell.wait(Instant::MAX), Ok(punctual_linux::pass::Heard::Ring));
     client.takes.rise();
     assert_eq!(client.take().len(), 2);
-    assert_eq!(bell.wait(Instant::ZERO), Ok(punctual_linux::pass::Heard::Nothing));
+    assert_eq!(client.bell.wait(Instant::ZERO), Ok(punctual_linux::pass::Heard::Nothing));
 }
 
 /// A receiver that comes late does not take what waited for it for a burst.
@@ -151,14 +152,11 @@ fn what_cannot_be_opened_is_told_why() {
     let mut rig = Rig::new(None);
     let _client = rig.open(1, promised(Framing::Datagram), 16);
     let opening = |max| {
-        use crate::rings::{client, server};
         let geometry = punctual_ring::frames::Geometry::new(4, max).expect("valid");
-        let (_takes, memory) = client::receiving(geometry).expect("memory");
-        let (_bell, passed) = memory.pass().expect("descriptors");
-        let puts = server::puts(passed.frames, passed.page, geometry).expect("as granted");
+        let (_client, server) = both::<Puts>(geometry).expect("memory");
         let socket = UdpSocket::open(&Setup::at("127.0.0.1:0".parse().expect("valid")));
-        let bell = punctual_linux::pass::Bell::of(passed.bell).expect("a bell");
-        Opening::new(promised(Framing::Datagram), socket.expect("opens"), puts, bell)
+        let bell = Ringers::default().enter(0, server.bell).expect("a thread");
+        Opening::new(promised(Framing::Datagram), socket.expect("opens"), server.end, bell)
     };
     let small = OpenError::SlotsTooSmall { bytes: MAX - 1, wanted: MAX };
     assert_eq!(opening(MAX - 1).err(), Some(small));

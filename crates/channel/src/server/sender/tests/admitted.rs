@@ -52,9 +52,9 @@ impl Writer {
         };
         for _ in 0..most {
             let Ok(Some(slot)) = self.client.puts.claim() else { break };
-            slot.push(self.bytes as usize, 0);
+            slot.push(self.bytes as usize, self.next);
             if self.client.puts.publish() == Wake::Ring {
-                sender.look(ns(self.next), self.key, false);
+                sender.look(ns(self.next), self.key);
             }
         }
         (self.turn, self.next) = (self.turn + 1, next);

@@ -11,7 +11,7 @@ fn a_message_goes_from_the_ring_to_the_link_in_pieces_and_its_slot_comes_back() 
     assert_eq!(sender.turn(ns(5), || ns(5)), Turn::Idle);
     // It sleeps, so it is to be woken; and only once.
     assert_eq!((client.put(250), client.put(10)), (Wake::Ring, Wake::Nobody));
-    sender.look(ns(10), 0, false);
+    sender.look(ns(10), 0);
     let now = Cell::new(10);
     run(&mut sender, &now, 100_000);
     let log = &sender.transport.inner().far_end().0;
@@ -42,7 +42,7 @@ fn what_the_link_does_not_take_waits_or_is_lost_and_counted() {
     for at in [100, 1_100, 2_100, 3_100, 4_100] {
         now.set(now.get().max(at));
         let _ = client.put(50);
-        sender.look(ns(now.get()), 0, false);
+        sender.look(ns(now.get()), 0);
         run(&mut sender, &now, at + 950);
     }
     run(&mut sender, &now, 10_000);
@@ -62,10 +62,11 @@ fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
     let (mut corrupt, channel) = Client::new(contract, Framing::Fragments);
     sender.open(ns(0), 2, channel).expect("room");
     let _ = (gone.put(100), gone.put(100));
-    sender.look(ns(1), 0, true);
+    sender.look(ns(1), 0);
+    sender.finish(ns(1), 0);
     for _ in 0..=MOST_VAIN {
         assert!(sender.ended().is_none());
-        sender.look(ns(2), 1, false);
+        sender.look(ns(2), 1);
     }
     assert_eq!(sender.ended(), Some((1, Ended::RingsInVain)));
     // A message longer than its slot, as no honest producer can push it.
@@ -73,7 +74,7 @@ fn a_client_that_is_gone_has_its_messages_sent_and_one_that_cheats_is_ended() {
     let descriptor = 4096 / 8;
     let slot = corrupt.puts.claim().expect("sound").expect("room");
     slot.memory().words()[descriptor].store(1_001, std::sync::atomic::Ordering::Relaxed);
-    sender.look(ns(3), 2, false);
+    sender.look(ns(3), 2);
     assert!(matches!(sender.ended(), Some((2, Ended::Corrupt(Corrupt::Length { .. })))));
     let now = Cell::new(3);
     run(&mut sender, &now, 10_000);
@@ -112,7 +113,7 @@ fn what_was_taken_of_a_message_that_is_lost_keeps_the_link_busy() {
         Client::new(terms(1_000, 1, 900, TooEarly::Waits), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");
     let _ = client.put(200);
-    sender.look(ns(50), 0, false);
+    sender.look(ns(50), 0);
     let now = Cell::new(50);
     run(&mut sender, &now, 10_000);
     assert_eq!(sender.transport.0, [(50, 132)]);
@@ -136,7 +137,7 @@ fn a_channel_that_is_closed_says_until_when_its_last_message_counts() {
         let now = Cell::new(10);
         for _ in 0..messages {
             if client.put(50) == Wake::Ring {
-                sender.look(ns(10), key, false);
+                sender.look(ns(10), key);
             }
         }
         run(&mut sender, &now, 5_000);

@@ -14,10 +14,10 @@ fn a_channel_that_loses_what_is_early_passes_one_message_a_spacing() {
     let now = Cell::new(0);
     for _ in 0..1_000 {
         while let Ok(Some(slot)) = client.puts.claim() {
-            slot.push(50, 0);
+            slot.push(50, HONEST);
             let _ = client.puts.publish();
         }
-        sender.look(ns(now.get()), 0, false);
+        sender.look(ns(now.get()), 0);
         run(&mut sender, &now, now.get() + 100);
         now.set(now.get() + 100);
     }
@@ -40,7 +40,7 @@ fn messages_of_another_size_than_declared_are_lost_and_the_others_go() {
     for bytes in [0, 5, 0, 7] {
         let _ = client.put(bytes);
     }
-    sender.look(ns(1), 0, false);
+    sender.look(ns(1), 0);
     let now = Cell::new(1);
     run(&mut sender, &now, 10_000);
     let books = client.books();
@@ -59,9 +59,9 @@ fn a_writer_in_a_tight_loop_that_loses_gets_its_contract() {
     for at in 0..10_000 {
         now.set(now.get().max(at * 100));
         while let Ok(Some(slot)) = client.puts.claim() {
-            slot.push(50, 0);
+            slot.push(50, HONEST);
             if client.puts.publish() == Wake::Ring {
-                sender.look(ns(now.get()), 0, false);
+                sender.look(ns(now.get()), 0);
             }
         }
         run(&mut sender, &now, at * 100);
@@ -91,10 +91,10 @@ fn who_keeps_to_the_contract_loses_nothing_while_a_message_waits() {
             // Blocks of two packets take 200 of a link that 50 of each 100 are wanted of.
             if n % 8 == 0 {
                 let _ = other.put(200);
-                sender.look(ns(now.get()), 0, false);
+                sender.look(ns(now.get()), 0);
             }
             if client.put(50) == Wake::Ring {
-                sender.look(ns(now.get()), 1, false);
+                sender.look(ns(now.get()), 1);
             }
         }
         run(&mut sender, &now, 10_000);

@@ -17,9 +17,9 @@ fn credited(too_early: TooEarly, sensitivity: Sensitivity) -> (Client, Box<Chann
 fn fill(sender: &mut Sender<impl Transport<To = u32>>, client: &mut Client, at: u64, most: u32) {
     for _ in 0..most {
         let Ok(Some(slot)) = client.puts.claim() else { return };
-        slot.push(50, 0);
+        slot.push(50, HONEST);
         if client.puts.publish() == Wake::Ring {
-            sender.look(ns(at), 0, false);
+            sender.look(ns(at), 0);
         }
     }
 }

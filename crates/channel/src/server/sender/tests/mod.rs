@@ -4,6 +4,7 @@ mod admitted;
 mod carrying;
 mod contracts;
 mod credits;
+mod judged;
 mod random;
 mod room;
 
@@ -18,8 +19,13 @@ use punctual_ring::frames::{Geometry, Rest, Wake};
 
 use super::*;
 use crate::account::{Recorder, Snapshot, Verdict};
-use crate::rings::{Puts, client, server};
+use crate::rings::{Puts, Side, Takes, both};
+use crate::server::ringer::Ringers;
 use crate::transport::{FarEnd, Fault, Faulty, HandedOver, NotTaken, NullDevice, Packet};
+
+/// What a client says of when it published that does not want to seem late: it is believed to have done it
+/// when it was seen.
+const HONEST: u64 = u64::MAX;
 
 fn ns(n: u64) -> Instant {
     Instant::from_nanos(n)
@@ -80,24 +86,27 @@ impl Client {
 
     fn with_slots(slots: u32, terms: Terms, framing: Framing) -> (Self, Box<Channel>) {
         let geometry = Geometry::new(slots, 1_000).expect("valid");
-        let (puts, memory) = client::sending(geometry).expect("memory");
-        let (bell, passed) = memory.pass().expect("descriptors");
+        let (client, server) = both::<Takes>(geometry).expect("memory");
+        let Side { end: puts, bell, .. } = client;
+        let bell_of = |bell| Ringers::default().enter(0, bell).expect("a thread");
         let recorder = Recorder::new(promised(terms));
         let books = std::sync::Arc::clone(recorder.account());
         let channel = Channel::new(Opening {
             terms,
             framing,
             number: 7,
-            takes: server::takes(passed.frames, passed.page, geometry).expect("as granted"),
-            bell: Bell::of(passed.bell).expect("a bell"),
+            takes: server.end,
+            bell: bell_of(server.bell),
+            doorbell: server.doorbell,
             recorder,
+            believed_from: Instant::ZERO,
         });
         (Self { puts, bell, books }, channel)
     }
 
     /// Publishes; whether the server is to be woken.
     fn put(&mut self, bytes: usize) -> Wake {
-        self.puts.claim().expect("sound").expect("room").push(bytes, 0);
+        self.puts.claim().expect("sound").expect("room").push(bytes, HONEST);
         self.puts.publish()
     }
 

@@ -40,11 +40,11 @@ fn everything_offered_is_accounted_for() {
                 (Some(open), _) => {
                     for _ in 0..rng.random_range(0..4) {
                         if let Ok(Some(slot)) = open.puts.claim() {
-                            slot.push(rng.random_range(1..400), 0);
+                            slot.push(rng.random_range(1..400), rng.random());
                         }
                     }
                     if open.puts.publish() == Wake::Ring {
-                        sender.look(at, key, false);
+                        sender.look(at, key);
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! Clients that wait for room.
 
 use super::*;
+use crate::server::ringer::Notifier;
 
 /// A client that writes whenever there is room sleeps in between; how often it is woken.
 fn wakes_of_a_tight_writer(spacing: u64, messages: u64) -> u64 {
@@ -9,18 +10,24 @@ fn wakes_of_a_tight_writer(spacing: u64, messages: u64) -> u64 {
         Client::new(terms(spacing, 1, 1_000_000_000, TooEarly::Waits), Framing::Fragments);
     // A while after the beginning of time, as on a running machine.
     let now = Cell::new(1_000_000_000);
+    let mut channel = channel;
+    channel.opening.bell = Notifier::without_a_thread();
     sender.open(ns(now.get()), 0, channel).expect("room");
+    let is_rung = |sender: &Sender<_>| {
+        let channel: &Option<Box<Channel>> = &sender.channels[0];
+        channel.as_ref().is_some_and(|channel| channel.opening.bell.was_rung())
+    };
     let (mut woken, mut sent) = (0, 0);
     let end = now.get() + messages * spacing;
     loop {
         while let Ok(Some(slot)) = client.puts.claim() {
-            slot.push(50, 0);
+            slot.push(50, HONEST);
             if client.puts.publish() == Wake::Ring {
-                sender.look(ns(now.get()), 0, false);
+                sender.look(ns(now.get()), 0);
             }
         }
         assert_eq!(client.puts.rest(), Ok(Rest::Sleep));
-        while client.bell.wait(Instant::ZERO) != Ok(Heard::Ring) {
+        while !is_rung(&sender) {
             assert!(client.puts.unreleased().expect("honest") > 0, "asleep beside an empty queue");
             let Turn::At(at) = sender.turn(ns(now.get()), || ns(now.get())) else { continue };
             now.set(at.as_nanos());

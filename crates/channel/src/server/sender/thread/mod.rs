@@ -5,19 +5,22 @@
 pub mod trial;
 mod turning;
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use punctual_linux::clock;
 use punctual_linux::net::UdpSocket;
 use punctual_linux::thread::{self, Tid};
-use punctual_model::Duration;
 use punctual_model::channel::{Link, Packetisation, Policing};
+use punctual_model::{Duration, Instant};
 use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Terms};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::{Channel, Ended, Opening, Sender};
 use crate::server::events::Events;
@@ -25,9 +28,6 @@ use crate::server::orders::{Desk, desk_and_post};
 use crate::transport::Wire;
 use turning::Turning;
 pub use turning::{LOOKS_EVERY, SPIN};
-
-/// What is heard of a bell. Edges only: a ring costs one wake-up and no call to silence it.
-const BELL: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// Orders that may wait.
 const ORDERS: usize = 1024;
@@ -57,6 +57,7 @@ enum Order {
     Open { key: u32, channel: Box<Channel>, socket: Option<Arc<UdpSocket>> },
     Change { key: u32, terms: Terms },
     Close { key: u32 },
+    Finish { key: u32 },
 }
 
 #[derive(Debug)]
@@ -97,6 +98,9 @@ pub enum News {
 pub struct SenderThread {
     desk: Option<Desk<Order, Report>>,
     bells: Arc<OwnedFd>,
+    looked: Arc<AtomicU64>,
+    /// When something was first seen to wait for the thread, and when the thread had looked last then.
+    unheard: Cell<Option<(Instant, u64)>>,
     tid: Tid,
     thread: Option<JoinHandle<()>>,
 }
@@ -116,6 +120,7 @@ impl SenderThread {
         // An end and a close of each channel may wait to be read.
         let (desk, post) = desk_and_post(ORDERS, 2 * room as usize + ORDERS)?;
         let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+        let looked = Arc::new(AtomicU64::new(0));
         epoll::add(&*bells, post.as_fd(), EventData::new_u64(POST), EventFlags::IN)?;
         let mut sender = Sender::new(Outlet::new(link, cut, order, room), cut, room, wire);
         if let Some(events) = events {
@@ -123,16 +128,23 @@ impl SenderThread {
         }
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let thread = {
-            let bells = Arc::clone(&bells);
+            let (bells, looked) = (Arc::clone(&bells), Arc::clone(&looked));
             std::thread::Builder::new().name("sender".into()).spawn(move || {
                 // Of ordinary threads timers are late by this much, on purpose (prctl(2)).
                 thread::set_timer_slack(Duration::from_nanos(1));
                 let _ = tell.send(thread::current());
-                Turning { sender, post, bells }.run();
+                Turning { sender, post, bells, looked }.run();
             })?
         };
         let tid = told.recv().map_err(|_| io::Error::other("the sender's thread did not start"))?;
-        Ok(Self { desk: Some(desk), bells, tid, thread: Some(thread) })
+        Ok(Self {
+            desk: Some(desk),
+            bells,
+            looked,
+            unheard: Cell::new(None),
+            tid,
+            thread: Some(thread),
+        })
     }
 
     /// The thread.
@@ -167,7 +179,7 @@ impl SenderThread {
     ) -> Result<(), Busy> {
         // Here, because it can fail.
         let data = EventData::new_u64(key.into());
-        epoll::add(&*self.bells, &opening.bell, data, BELL).map_err(|_| Busy)?;
+        opening.doorbell.watch(&*self.bells, data).map_err(|_| Busy)?;
         let channel = Channel::new(opening);
         let channel = match policing {
             Policing::Gcra => channel,
@@ -176,7 +188,7 @@ impl SenderThread {
         let order = Order::Open { key, channel, socket };
         self.order(order).map_err(|order| {
             if let Order::Open { channel, .. } = order {
-                let _ = epoll::delete(&*self.bells, &channel.opening.bell);
+                let _ = channel.opening.doorbell.unwatch(&*self.bells);
             }
             Busy
         })
@@ -198,6 +210,32 @@ impl SenderThread {
         self.order(Order::Close { key }).map_err(|_| Busy)
     }
 
+    /// Says that nothing more comes for a channel: what its ring has is sent, then it ends, which
+    /// [`News::Ended`] tells.
+    ///
+    /// # Errors
+    /// If the thread does not keep up.
+    pub fn finish(&mut self, key: u32) -> Result<(), Busy> {
+        self.order(Order::Finish { key }).map_err(|_| Busy)
+    }
+
+    /// Returns for how long at least something has waited for this thread that it has not looked at: a bell
+    /// that was rung, or an order. To be asked now and then: the time counts from the first call that
+    /// finds the thread so. A thread that sleeps because there is nothing to do is found with nothing.
+    pub fn unheard(&self, now: Instant) -> Duration {
+        let looked = self.looked.load(Ordering::Relaxed);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut bells = [PollFd::new(&*self.bells, PollFlags::IN)];
+        let waits = rustix::event::poll(&mut bells, Some(&at_once)) == Ok(1);
+        let unheard = match self.unheard.get() {
+            _ if !waits => None,
+            Some((since, then)) if then == looked => Some((since, then)),
+            _ => Some((now, looked)),
+        };
+        self.unheard.set(unheard);
+        unheard.map_or(Duration::ZERO, |(since, _)| now.saturating_since(since))
+    }
+
     /// Whether it has ended, which it does only when it panics: nothing is sent any more.
     pub fn has_ended(&self) -> bool {
         self.desk.as_ref().is_none_or(Desk::is_abandoned)
@@ -209,7 +247,7 @@ impl SenderThread {
             Report::Ended { key, why } => Some(News::Ended { key, why }),
             Report::Closed { key, channel, socket } => {
                 drop(socket);
-                let _ = epoll::delete(&*self.bells, &channel.opening.bell);
+                let _ = channel.opening.doorbell.unwatch(&*self.bells);
                 Some(News::Closed { key, channel })
             }
         }

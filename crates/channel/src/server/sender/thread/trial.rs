@@ -4,14 +4,14 @@
 //! The caller's thread is client and carrier in turn, so that it chooses CPU and class, and nothing is
 //! in the time but the carrier's work: not the switch to it, and not the client's own part.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use punctual_linux::clock;
 use punctual_linux::net::UdpSocket;
-use punctual_linux::pass::{Bell, PassError};
+use punctual_linux::pass::{Doorbell, PassError};
 use punctual_model::channel::{CostError, Framing, LinearBounded, Link, Packetisation, TooEarly};
-use punctual_model::{Duration, Rank};
+use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Promise, Terms};
 use punctual_ring::frames::{Corrupt, Geometry, GeometryError, Wake};
@@ -20,9 +20,10 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use super::turning::{BELLS, Turning};
-use super::{BELL, Channel, Desk, Opening, Order, Report, Sender, desk_and_post};
+use super::{Channel, Desk, Opening, Order, Report, Sender, desk_and_post};
 use crate::account::{Account, Recorder};
-use crate::rings::{Puts, RingError, client, server};
+use crate::rings::{Puts, RingError, Takes, both};
+use crate::server::ringer::Ringers;
 use crate::transport::{NullDevice, Udp, Wire};
 
 /// Messages that the ring has room for. Each is sent before the next is put in.
@@ -63,6 +64,9 @@ pub enum TrialError {
     /// No descriptors.
     #[error("no channel can be made to send by ({0}): are descriptors and memory left?")]
     Descriptors(Errno),
+    /// No thread.
+    #[error("no thread can be made to wake a client by: {0}")]
+    Ringer(io::Error),
     /// Own memory that makes no sense.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
@@ -87,7 +91,7 @@ pub struct Trial {
     // Whose end would end the loop.
     _desk: Desk<Order, Report>,
     puts: Puts,
-    bell: Bell,
+    doorbell: Doorbell,
     account: Arc<Account>,
     packet_bytes: u32,
     sent: u64,
@@ -115,7 +119,8 @@ impl Trial {
             }
             Destination::Nowhere => Wire::Null(NullDevice::new(link, u32::MAX, Duration::MAX, ())),
         };
-        let (mut puts, memory) = client::sending(geometry)?;
+        let (client, server) = both::<Takes>(geometry)?;
+        let (mut puts, rings) = (client.end, client.doorbell);
         let content = vec![0x5a; geometry.max_message() as usize];
         for _ in 0..SLOTS {
             // Written once, as a client writes it: its pages are there and not all the same one.
@@ -126,12 +131,15 @@ impl Trial {
         }
         // They are sent when the channel is opened.
         let _ = puts.publish();
-        let (bell, passed) = memory.pass()?;
         let bells = epoll::create(CreateFlags::CLOEXEC).map_err(TrialError::Descriptors)?;
         let (desk, post) = desk_and_post(1, 2).map_err(TrialError::Descriptors)?;
         let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, 1);
-        let mut turning =
-            Turning { sender: Sender::new(outlet, cut, 1, wire), post, bells: Arc::new(bells) };
+        let mut turning = Turning {
+            sender: Sender::new(outlet, cut, 1, wire),
+            post,
+            bells: Arc::new(bells),
+            looked: Arc::default(),
+        };
         let terms = Terms {
             // As often as there are nanoseconds. What is not 0 is in the range.
             arrivals: LinearBounded::new(1, most.max(1), Duration::from_nanos(1), SLOTS)
@@ -145,16 +153,18 @@ impl Trial {
             terms,
             framing: Framing::Fragments,
             number: 0,
-            takes: server::takes(passed.frames, passed.page, geometry)?,
-            bell: Bell::of(passed.bell)?,
+            takes: server.end,
+            bell: Ringers::default().enter(0, server.bell).map_err(TrialError::Ringer)?,
+            doorbell: server.doorbell,
             recorder,
+            believed_from: Instant::ZERO,
         };
-        epoll::add(&*turning.bells, &opening.bell, EventData::new_u64(0), BELL)
-            .map_err(TrialError::Descriptors)?;
+        opening.doorbell.watch(&*turning.bells, EventData::new_u64(0))?;
         let opened = turning.sender.open(clock::now(), 0, Channel::new(opening));
         assert!(opened.is_ok(), "the only channel");
         let packet_bytes = cut.packet_bytes();
-        let mut trial = Self { turning, _desk: desk, puts, bell, account, packet_bytes, sent: 0 };
+        let mut trial =
+            Self { turning, _desk: desk, puts, doorbell: rings, account, packet_bytes, sent: 0 };
         let _waited = trial.carry(&mut bells_that_rang());
         trial.sent = trial.account.snapshot().sent;
         Ok(trial)
@@ -174,8 +184,8 @@ impl Trial {
             return Err(not_sent("its ring is full"));
         };
         slot.push(bytes as usize, 0);
-        if self.puts.publish() == Wake::Ring {
-            self.bell.ring()?;
+        if self.puts.publish_with(|| clock::now().as_nanos()) == Wake::Ring {
+            self.doorbell.ring()?;
         }
         let mut rung = bells_that_rang();
         let before = clock::now();

@@ -2,15 +2,16 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::super::{Sender, Turn};
-use super::{BELL, Order, POST, Report};
+use super::{Order, POST, Report};
 use crate::server::orders::Post;
 use crate::transport::Wire;
 
@@ -33,6 +34,8 @@ pub(super) struct Turning {
     pub(super) sender: Sender<Wire>,
     pub(super) post: Post<Order, Report>,
     pub(super) bells: Arc<OwnedFd>,
+    /// When the bells were looked at last, for others to see.
+    pub(super) looked: Arc<AtomicU64>,
 }
 
 impl Turning {
@@ -75,17 +78,15 @@ impl Turning {
     ) -> Option<Instant> {
         let heard = wait(&self.bells, rung, sleep);
         let looked = clock::now();
+        self.looked.store(looked.as_nanos(), Ordering::Relaxed);
         heard.ok()?;
         let mut ordered = false;
         for event in rung.drain(..) {
             if event.data.u64() == POST {
                 ordered = true;
             } else {
-                let flags = event.flags;
-                let ends = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-                let gone = flags.intersects(ends);
                 // The number that it was registered with.
-                self.sender.look(clock::now(), event.data.u64() as u32, gone);
+                self.sender.look(clock::now(), event.data.u64() as u32);
             }
         }
         // After the bells: those that rang are of the channels that have the numbers until here.
@@ -115,9 +116,8 @@ impl Turning {
                 if let (Wire::Udp(udp), Some(socket)) = (self.sender.transport_mut(), socket) {
                     udp.attach(key, socket);
                 }
-                // Its bell is in the set already: an edge that came before the channel is shown again.
-                let data = EventData::new_u64(key.into());
-                let _ = epoll::modify(&*self.bells, channel.bell(), data, BELL);
+                // Its bell is in the set already. What was rung for before is in its ring, which is looked at
+                // here.
                 let opened = self.sender.open(clock::now(), key, channel);
                 debug_assert!(opened.is_ok(), "a number that is free");
             }
@@ -125,6 +125,7 @@ impl Turning {
                 // It may have ended by itself meanwhile.
                 let _there = self.sender.change(key, terms);
             }
+            Order::Finish { key } => self.sender.finish(clock::now(), key),
             Order::Close { key } => {
                 let Some(channel) = self.sender.close(key) else { return };
                 let socket = match self.sender.transport_mut() {

@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -24,9 +25,10 @@ use thiserror::Error;
 use super::{Order, Report, Turning, Went};
 use crate::account::{ReceivedAccount, ReceivedSnapshot};
 use crate::fragment::Fragments;
-use crate::rings::{RingError, Takes, client, server};
+use crate::rings::{Puts, RingError, Takes, both};
 use crate::server::orders::{Desk, desk_and_post};
 use crate::server::receiver::{OpenError, Opening, QUANTUM, Receiver, Terms};
+use crate::server::ringer::Ringers;
 
 /// What the only channel is known by, and the number in its fragments' headers.
 const ID: u64 = 0;
@@ -63,6 +65,9 @@ pub enum TrialError {
     /// No descriptors.
     #[error("no channel can be made to receive by ({0}): are descriptors and memory left?")]
     Descriptors(#[from] Errno),
+    /// No thread.
+    #[error("no thread can be made to wake a client by: {0}")]
+    Ringer(io::Error),
     /// The channel cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -126,9 +131,7 @@ impl Trial {
             Framing::Fragments => packet_bytes.saturating_mul(packets.max(1)),
         };
         let geometry = Geometry::new(SLOTS, most)?;
-        let (takes, memory) = client::receiving(geometry)?;
-        let (bell, passed) = memory.pass()?;
-        let puts = server::puts(passed.frames, passed.page, geometry)?;
+        let (client, server) = both::<Puts>(geometry)?;
         let least = packet_bytes.min(LEAST_FRAGMENT.into());
         let terms = Terms {
             traffic: LinearBounded::new(1, most, SPACING, SLOTS)?.into(),
@@ -141,7 +144,8 @@ impl Trial {
             // Sender and receiver are one host.
             shared_clock: true,
         };
-        let opening = Opening::new(terms, far, puts, Bell::of(passed.bell)?)?;
+        let bell = Ringers::default().enter(0, server.bell).map_err(TrialError::Ringer)?;
+        let opening = Opening::new(terms, far, server.end, bell)?;
         let account = Arc::clone(opening.account());
         let mut receiver = Receiver::new(None)?;
         receiver.open(clock::now(), ID, opening)?;
@@ -153,8 +157,8 @@ impl Trial {
             turning,
             _desk,
             near,
-            takes,
-            bell,
+            takes: client.end,
+            bell: client.bell,
             account,
             framing,
             packet_bytes,

@@ -1,0 +1,323 @@
+//! Threads that wake clients, one for each user, so that the threads that carry messages do not.
+//!
+//! To wake a process is not for a thread on which others depend: who is woken can make that take long, by
+//! all that waits for its end of the bell (epoll(7)) and all that it wants to be told by (fcntl(2),
+//! F_SETOWN). So such a thread only leaves a mark, which takes a few atomic steps and, if the ringer
+//! sleeps, one wake-up of a thread of our own. A slow ringer harms its own user.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, Thread};
+
+use punctual_linux::pass::Bell;
+
+/// Bells that one ringer has, at most.
+const PLACES: usize = 1024;
+
+/// Places of a word.
+const WORD: usize = u64::BITS as usize;
+
+/// What a ringer's thread shares with those that it works for.
+#[derive(Debug)]
+struct Marks {
+    /// Bells to be rung, a bit each.
+    due: [AtomicU64; PLACES / WORD],
+    /// Places that are taken, a bit each.
+    taken: [AtomicU64; PLACES / WORD],
+}
+
+#[derive(Debug)]
+enum Change {
+    Enter(usize, Bell),
+    Leave(usize),
+}
+
+/// A thread that rings up to 1024 bells. It ends when this and all its notifiers are dropped, and closes
+/// what it has itself.
+#[derive(Debug)]
+struct Ringer {
+    marks: Arc<Marks>,
+    thread: Thread,
+    /// None while it is dropped.
+    to: Option<Sender<Change>>,
+}
+
+/// Has the bell of one client rung. Dropped, it has the bell closed.
+#[derive(Debug)]
+pub struct Notifier {
+    marks: Arc<Marks>,
+    thread: Thread,
+    at: usize,
+    /// None while it is dropped.
+    to: Option<Sender<Change>>,
+}
+
+impl Notifier {
+    /// Has the bell rung soon. Neither waits nor allocates; rings that come together may be heard as one.
+    pub fn ring(&self) {
+        let bit = 1 << (self.at % WORD);
+        // What was published before is seen by the ringer, and so by whom it wakes.
+        let before = self.marks.due[self.at / WORD].fetch_or(bit, Ordering::AcqRel);
+        if before & bit == 0 {
+            self.thread.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+impl Notifier {
+    /// Marks, and has nothing rung: for what is checked step by step.
+    pub(in crate::server) fn without_a_thread() -> Self {
+        let zeroes = || [const { AtomicU64::new(0) }; PLACES / WORD];
+        let marks = Arc::new(Marks { due: zeroes(), taken: zeroes() });
+        Self { marks, thread: thread::current(), at: 0, to: None }
+    }
+
+    /// Whether it was rung since this was asked last.
+    pub(in crate::server) fn was_rung(&self) -> bool {
+        self.marks.due[0].swap(0, Ordering::AcqRel) != 0
+    }
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        if let Some(to) = self.to.take() {
+            // Fails only if the thread has panicked.
+            let _ = to.send(Change::Leave(self.at));
+        }
+        self.thread.unpark();
+    }
+}
+
+impl Ringer {
+    fn start() -> io::Result<Self> {
+        let zeroes = || [const { AtomicU64::new(0) }; PLACES / WORD];
+        let marks = Arc::new(Marks { due: zeroes(), taken: zeroes() });
+        let (to, changes) = channel();
+        let own = Arc::clone(&marks);
+        let run = move || ring_all(&own, &changes);
+        let thread = thread::Builder::new().name("ringer".into()).spawn(run)?.thread().clone();
+        Ok(Self { marks, thread, to: Some(to) })
+    }
+
+    /// Rings this bell from here on.
+    ///
+    /// # Errors
+    /// If it has as many as it can; the bell comes back.
+    fn enter(&mut self, bell: Bell) -> Result<Notifier, Bell> {
+        let free = |word: &AtomicU64| word.load(Ordering::Acquire) != u64::MAX;
+        let Some(word) = self.marks.taken.iter().position(free) else { return Err(bell) };
+        let taken = &self.marks.taken[word];
+        // Nobody else takes places; others give them back.
+        let bit = taken.load(Ordering::Acquire).trailing_ones();
+        taken.fetch_or(1 << bit, Ordering::AcqRel);
+        let at = word * WORD + bit as usize;
+        if let Some(to) = &self.to {
+            // Fails only if the thread has panicked.
+            let _ = to.send(Change::Enter(at, bell));
+        }
+        self.thread.unpark();
+        let (marks, thread) = (Arc::clone(&self.marks), self.thread.clone());
+        Ok(Notifier { marks, thread, at, to: self.to.clone() })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.marks.taken.iter().all(|word| word.load(Ordering::Acquire) == 0)
+    }
+}
+
+impl Drop for Ringer {
+    fn drop(&mut self) {
+        drop(self.to.take());
+        // Which ends it if nobody is left.
+        self.thread.unpark();
+    }
+}
+
+/// The thread.
+fn ring_all(marks: &Marks, changes: &Receiver<Change>) {
+    let mut bells: BTreeMap<usize, Bell> = BTreeMap::new();
+    loop {
+        let mut rang = false;
+        for (at, word) in marks.due.iter().enumerate() {
+            let mut due = word.swap(0, Ordering::AcqRel);
+            if due == 0 {
+                continue;
+            }
+            rang = true;
+            // After the marks: whose mark is seen has been entered before.
+            if take_changes(marks, changes, &mut bells) {
+                return;
+            }
+            while due != 0 {
+                let place = at * WORD + due.trailing_zeros() as usize;
+                due &= due - 1;
+                // Of a client that is gone nothing more is heard; its end closes its channel elsewhere.
+                if bells.get(&place).is_some_and(|bell| bell.ring().is_err()) {
+                    bells.remove(&place);
+                }
+            }
+        }
+        if take_changes(marks, changes, &mut bells) {
+            return;
+        }
+        if !rang {
+            thread::park();
+        }
+    }
+}
+
+/// Takes what has changed; whether nobody is left to ring for.
+fn take_changes(
+    marks: &Marks,
+    changes: &Receiver<Change>,
+    bells: &mut BTreeMap<usize, Bell>,
+) -> bool {
+    loop {
+        match changes.try_recv() {
+            Ok(Change::Enter(at, bell)) => _ = bells.insert(at, bell),
+            Ok(Change::Leave(at)) => {
+                bells.remove(&at);
+                marks.taken[at / WORD].fetch_and(!(1 << (at % WORD)), Ordering::AcqRel);
+            }
+            Err(TryRecvError::Empty) => return false,
+            Err(TryRecvError::Disconnected) => return true,
+        }
+    }
+}
+
+/// The ringers of all users.
+#[derive(Debug, Default)]
+pub struct Ringers {
+    users: BTreeMap<u32, Vec<Ringer>>,
+}
+
+impl Ringers {
+    /// Has a bell of a user's rung, by a thread of that user's.
+    ///
+    /// # Errors
+    /// If no thread can be had.
+    pub fn enter(&mut self, user: u32, mut bell: Bell) -> io::Result<Notifier> {
+        let own = self.users.entry(user).or_default();
+        for ringer in &mut *own {
+            match ringer.enter(bell) {
+                Ok(notifier) => return Ok(notifier),
+                Err(back) => bell = back,
+            }
+        }
+        let mut ringer = Ringer::start()?;
+        let notifier = ringer.enter(bell).map_err(|_| io::Error::other("a ringer without room"));
+        own.push(ringer);
+        notifier
+    }
+
+    /// Ends the threads that have nothing to ring.
+    pub fn tidy(&mut self) {
+        self.users.retain(|_, own| {
+            own.retain(|ringer| !ringer.is_idle());
+            !own.is_empty()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_linux::clock;
+    use punctual_linux::pass::Heard;
+    use punctual_model::{Duration, Instant};
+
+    use super::*;
+
+    fn patience() -> Instant {
+        clock::now() + Duration::from_secs(20)
+    }
+
+    fn entered(ringers: &mut Ringers, user: u32) -> (Notifier, Bell) {
+        let (ours, theirs) = Bell::pair().expect("descriptors");
+        (ringers.enter(user, ours).expect("a thread"), theirs)
+    }
+
+    #[test]
+    fn each_ring_is_heard_by_whom_it_is_for() {
+        let mut ringers = Ringers::default();
+        let all: Vec<_> = (0..100).map(|n| entered(&mut ringers, n % 3)).collect();
+        for (notifier, client) in &all {
+            notifier.ring();
+            assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+        }
+        for (_, client) in &all {
+            assert_eq!(client.wait(Instant::ZERO), Ok(Heard::Nothing), "another's");
+        }
+        assert_eq!(ringers.users.len(), 3);
+    }
+
+    /// Each ring is asked for only when the one before was heard: one that is lost ends this.
+    #[test]
+    fn no_ring_is_lost_while_the_ringer_falls_asleep() {
+        let mut ringers = Ringers::default();
+        let (notifier, client) = entered(&mut ringers, 1);
+        for round in 0..5_000 {
+            notifier.ring();
+            assert_eq!(client.wait(patience()), Ok(Heard::Ring), "round {round}");
+            if round % 7 == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn a_bell_is_closed_with_its_notifier_and_a_thread_with_its_last() {
+        let mut ringers = Ringers::default();
+        let (one, first) = entered(&mut ringers, 1);
+        let (two, second) = entered(&mut ringers, 1);
+        drop(one);
+        assert_eq!(first.wait(patience()), Ok(Heard::Gone));
+        two.ring();
+        assert_eq!(second.wait(patience()), Ok(Heard::Ring));
+        ringers.tidy();
+        assert_eq!(ringers.users.len(), 1, "one is left");
+        drop(ringers);
+        two.ring();
+        assert_eq!(second.wait(patience()), Ok(Heard::Ring), "its notifier keeps it alive");
+        drop(two);
+        assert_eq!(second.wait(patience()), Ok(Heard::Gone));
+    }
+
+    #[test]
+    fn places_are_used_again_and_a_user_may_have_more_than_a_thread_rings() {
+        let mut ringers = Ringers::default();
+        let all: Vec<_> = (0..PLACES + 1).map(|_| entered(&mut ringers, 7)).collect();
+        assert_eq!(ringers.users[&7].len(), 2);
+        let (last, client) = &all[PLACES];
+        last.ring();
+        assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+        drop(all);
+        while !ringers.users.is_empty() {
+            assert!(clock::now() < patience());
+            ringers.tidy();
+            std::thread::yield_now();
+        }
+        let (again, client) = entered(&mut ringers, 7);
+        again.ring();
+        assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+    }
+
+    /// Who never listens, or is gone, keeps nobody else from being rung for.
+    #[test]
+    fn a_client_that_never_listens_keeps_no_other_waiting() {
+        let mut ringers = Ringers::default();
+        let (deaf, _never_heard) = entered(&mut ringers, 1);
+        let (gone, end) = entered(&mut ringers, 1);
+        drop(end);
+        let (notifier, client) = entered(&mut ringers, 1);
+        for _ in 0..2_000 {
+            deaf.ring();
+            gone.ring();
+            notifier.ring();
+            assert_eq!(client.wait(patience()), Ok(Heard::Ring));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Memory that one side makes and the other writes: how the maker takes back what a writer could do to it
+//! besides writing.
+//!
+//! The writer must map the memory before it is sealed, because the seal denies new mappings for writing;
+//! and the maker may trust it only after, because without the seal the writer could punch a hole under
+//! its feet and hold it in a page fault. So it goes: [`create`], pass on, the other side maps, [`seal`],
+//! [`Lent::freeze`].
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, SealFlags};
+
+use super::mapping::Mapping;
+use super::{MemfdError, Readable, SEALED, are_pages, check, make};
+
+/// What denies a writer everything but to write through the mappings that it has: new mappings for
+/// writing, fallocate(2) with FALLOC_FL_PUNCH_HOLE, MADV_REMOVE, write(2), and other seals.
+const FROZEN: SealFlags = SEALED.union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// Memory that this process made for another one to write, which it can read once that is sealed.
+#[derive(Debug)]
+pub struct Lent {
+    mapping: Mapping,
+    bytes: usize,
+}
+
+/// Makes `bytes` bytes of zero, a multiple of the page size, that whoever gets the descriptor can write, and
+/// maps them for reading: a mapping made later could wait for a lock that the other side holds. No page
+/// is there yet. `name` is what /proc shows.
+///
+/// ```
+/// use punctual_linux::memfd::{self, Writable};
+/// use std::sync::atomic::Ordering;
+///
+/// let (lent, file) = memfd::lend("example", 4096)?;
+/// let theirs = Writable::of(file.try_clone().expect("a descriptor"), 4096)?;
+/// memfd::seal(&file)?;
+/// let seen = lent.freeze(&file)?;
+/// theirs.words()[7].store(42, Ordering::Relaxed);
+/// assert_eq!(seen.load(7), 42);
+/// assert!(Writable::of(file, 4096).is_err(), "nobody maps it for writing again");
+/// # Ok::<(), punctual_linux::memfd::MemfdError>(())
+/// ```
+///
+/// # Errors
+/// If the size is none, or the kernel refuses.
+pub fn lend(name: &str, bytes: usize) -> Result<(Lent, OwnedFd), MemfdError> {
+    are_pages(bytes)?;
+    let failed = |call| move |errno| MemfdError::Failed { call, bytes, errno };
+    let file = make(name).map_err(failed("memfd_create(2)"))?;
+    rustix::fs::ftruncate(&file, bytes as u64).map_err(failed("ftruncate(2)"))?;
+    // Opened anew through /proc it is its maker's alone.
+    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed("fchmod(2)"))?;
+    rustix::fs::fcntl_add_seals(&file, SEALED).map_err(failed("fcntl(2), F_ADD_SEALS"))?;
+    let mapping = Mapping::reserve(&file, bytes, false).map_err(failed("mmap(2)"))?;
+    Ok((Lent { mapping, bytes }, file))
+}
+
+/// Takes from everybody what could hurt a reader of [lent](lend) memory. May wait for as long as a writer
+/// likes, who can hold the lock of the file: to be called by a thread on which nobody else depends.
+///
+/// # Errors
+/// If the kernel refuses. Memory that is sealed already is none.
+pub fn seal(file: &OwnedFd) -> Result<(), MemfdError> {
+    match rustix::fs::fcntl_add_seals(file, FROZEN) {
+        Ok(()) => Ok(()),
+        // No more can be added: they are there already, or are found missing by whoever freezes it.
+        Err(rustix::io::Errno::PERM) => Ok(()),
+        Err(errno) => Err(MemfdError::Failed { call: "fcntl(2), F_ADD_SEALS", bytes: 0, errno }),
+    }
+}
+
+impl Lent {
+    /// Makes it memory that can be read without a fault. The seals are looked at, which takes no lock; then
+    /// every page is put in place, which may wait for whoever holds one: to be called by a thread on which
+    /// nobody else depends.
+    ///
+    /// # Errors
+    /// If it is not [sealed](seal), or not all pages can be had.
+    pub fn freeze(self, file: &OwnedFd) -> Result<Readable, MemfdError> {
+        let seals = check(file, self.bytes)?;
+        if !seals.contains(FROZEN) {
+            return Err(MemfdError::NotFrozen { seals });
+        }
+        let bytes = self.bytes;
+        let populated = self.mapping.populate(false);
+        populated.map_err(|errno| MemfdError::Failed { call: "madvise(2)", bytes, errno })?;
+        Ok(Readable { mapping: self.mapping })
+    }
+}
