@@ -70,7 +70,10 @@ fn a_debt_is_not_lost_with_the_grant() {
     let revoked = |client: &mut Client| client.ask("events").contains("Revoked");
     while rounds < 40 && !revoked(&mut client) {
         let answer = client.ask("priority 50000");
-        let Some(id) = answer.strip_prefix("granted ") else { break };
+        let Some(id) = answer.strip_prefix("granted ") else {
+            assert!(answer.contains("conduct"), "{answer}");
+            break;
+        };
         client.ask("spin 150");
         client.ask(&format!("release {id}"));
         rounds += 1;
