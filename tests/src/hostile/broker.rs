@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use punctual_broker::client::Broker as Connection;
+use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_broker::wire::{ChannelsStatus, Status};
 use punctual_linux::process::{Signal, send_to};
@@ -45,15 +46,23 @@ pub const QUOTA_GRANTS: u64 = 16;
 
 /// Serves from `folder` until this process is killed.
 pub(super) fn serve(folder: &Path) {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    punctual_broker::log::start(false);
     let server = Server::open(Options {
         config: folder.join("broker.toml"),
         config_must_exist: true,
         socket: folder.join("socket"),
         state: folder.join("state"),
         measured: None,
+        part: |part| this_program(&format!("part {}", part.name())),
     });
     server.expect("opens").run().expect("runs");
+}
+
+/// Serves as a part of a broker.
+pub(super) fn serve_part(name: &str) {
+    punctual_broker::log::start(false);
+    let part = Part::NAMES.into_iter().find(|(known, _)| *known == name);
+    part.expect("a part").1.run().expect("runs");
 }
 
 /// A broker and all its processes. They are killed when this is dropped.

@@ -274,8 +274,7 @@ fn open_sending(
     want: &WantedChannel,
 ) -> (punctual_broker::client::GrantedChannel, Sending) {
     let granted = broker.open_channel(want).expect("there is room");
-    let (sending, queue) = Sending::create(want.geometry()).expect("memory");
-    broker.attach_channel(&granted, queue).expect("as granted");
+    let sending = broker.attach_channel(&granted).expect("as granted");
     (granted, sending)
 }
 

@@ -42,6 +42,7 @@ pub fn play() -> bool {
     let (kind, rest) = role.split_once(' ').expect("a role and what it is for");
     match kind {
         "broker" => broker::serve(rest.as_ref()),
+        "part" => broker::serve_part(rest),
         "asker" => honest::ask_throughout(rest.as_ref()),
         "sender" => honest::send_throughout(rest.as_ref()),
         "attacker" => attacks::obey(rest.as_ref()),
