@@ -1235,7 +1235,7 @@ enum punctual_error punctual_channel_open(const struct punctual_channel_request 
                                           struct punctual_channel **channel);
 
 /**
- * After PUNCTUAL_EGONE: looks for the next broker and hands it the same queue, with all that was in it.
+ * After PUNCTUAL_EGONE: looks for the next broker and goes on there, with all that was in the queue.
  * PUNCTUAL_EHOST while there is none: try again within the broker's grace period. PUNCTUAL_EENDED if
  * the channel was taken back.
  */

@@ -4,6 +4,7 @@ use std::time::Duration as Time;
 
 use punctual_channel::client::{Attach, RejoinError};
 use punctual_channel::rings::Passed;
+use punctual_linux::clock;
 use punctual_model::Duration;
 use thiserror::Error;
 
@@ -131,17 +132,20 @@ impl Broker {
 
     /// The last step of [`Self::attach_channel`]: the queue is mapped, and is sealed and attached now.
     pub fn say_mapped(&mut self, granted: &GrantedChannel) -> Result<(), ClientError> {
-        let (mut pause, longest) = (Time::from_micros(50), Time::from_millis(10));
-        let mut waited = Time::ZERO;
+        let (mut pause, longest) = (Duration::from_micros(50), Duration::from_millis(10));
+        let mut waited = Duration::ZERO;
         loop {
             match self.ask(Ask::MappedChannel { grant: granted.id })? {
                 Answer::Attached => return Ok(()),
-                Answer::Sealing if waited <= self.patience => {
-                    std::thread::sleep(pause);
+                Answer::Sealing if u128::from(waited.as_nanos()) < self.patience.as_nanos() => {
+                    clock::sleep(pause);
                     waited += pause;
                     pause = longest.min(pause + pause);
                 }
-                Answer::Sealing => return Err(ClientError::NoAnswer { waited }),
+                Answer::Sealing => {
+                    let waited = Time::from_nanos(waited.as_nanos());
+                    return Err(ClientError::NoAnswer { waited });
+                }
                 other => return Err(super::unexpected(other)),
             }
         }

@@ -22,6 +22,7 @@ fn the_users_own_quota_comes_before_that_of_a_group_and_the_default() {
         [[user]]
         name = "root"
         share = "150%"
+        queue_memory = "2MiB"
         allow = ["reservations"]
         [[group]]
         gid = 29
@@ -33,10 +34,11 @@ fn the_users_own_quota_comes_before_that_of_a_group_and_the_default() {
     assert_eq!((config.cpus, config.reservable_ppm), (Some(2), Some(800_000)));
     let root = config.quotas.of(0, &[29]).quota;
     assert_eq!((root.share_ppm, root.max_grants), (1_500_000, 16));
+    assert_eq!(root.queue_memory, 2 << 20);
     assert_eq!(root.allow, [Kind::Reservation].into());
     let audio = config.quotas.of(1_000, &[1_000, 29]);
     assert_eq!((audio.quota.share_ppm, audio.quota.together_ppm), (200_000, Some(400_000)));
-    assert_eq!(audio.group, Some(29));
+    assert_eq!((audio.group, audio.quota.queue_memory), (Some(29), 64 << 20));
     assert_eq!(config.quotas.of(1_000, &[1_000]).quota.share_ppm, 50_000);
 }
 
@@ -45,6 +47,7 @@ fn what_is_wrong_is_named_with_its_place() {
     for (text, place, says) in [
         ("[default]\nshar = \"5%\"", (2, 1), "did you mean `share`?"),
         ("[default]\nshare = \"5\"", (2, 9), "%"),
+        ("[default]\nqueue_memory = \"5\"", (2, 16), "MiB"),
         ("[default]\nallow = [\"upcall\"]", (2, 10), "did you mean \"upcalls\"?"),
         ("[host]\nreservable = \"100%\"", (2, 14), "95 %"),
         ("[host]\ncontext_switch = \"5ms\"", (2, 18), "more than 1ms"),

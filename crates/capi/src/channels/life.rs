@@ -91,7 +91,7 @@ pub unsafe extern "C" fn punctual_channel_open(
     })
 }
 
-/// After PUNCTUAL_EGONE: looks for the next broker and hands it the same queue, with all that was in it.
+/// After PUNCTUAL_EGONE: looks for the next broker and goes on there, with all that was in the queue.
 /// PUNCTUAL_EHOST while there is none: try again within the broker's grace period. PUNCTUAL_EENDED if
 /// the channel was taken back.
 #[unsafe(no_mangle)]

@@ -63,7 +63,7 @@ impl Config {
             "[channels]\nlink = \"{link}\"\npacket = {packet}\npackets_per_block = \
              {packets_per_block}\nheaders = {headers}\ncpu = \"{cpu}\"\nper_packet = \
              \"{per_packet}\"\nroom = {room}\nawake = {awake}\n[default]\nshare = \"60%\"\nlink = \
-             \"100%\"\nmax_grants = 20000\nallow = [\"channels\"]\n"
+             \"100%\"\nmax_grants = 20000\nqueue_memory = \"4GiB\"\nallow = [\"channels\"]\n"
         )
     }
 }

@@ -16,7 +16,12 @@ fn config(bits: u64) -> ChannelsConfig {
 }
 
 fn asker(uid: u32) -> Asker {
-    let quota = Quota { link_ppm: 1_000_000, max_grants: 100_000, ..Quota::default() };
+    let quota = Quota {
+        link_ppm: 1_000_000,
+        max_grants: 100_000,
+        queue_memory: u64::MAX,
+        ..Quota::default()
+    };
     Asker { uid, quota: QuotaOf { quota, group: None } }
 }
 

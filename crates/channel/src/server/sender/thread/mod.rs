@@ -276,3 +276,39 @@ impl Drop for SenderThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_linux::pass::Doorbell;
+
+    use super::*;
+
+    /// A thread that never has a turn: what waits for it is found, and for how long.
+    #[test]
+    fn what_a_thread_does_not_hear_is_found_from_outside() {
+        let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC).expect("a descriptor"));
+        let doorbell = Doorbell::new().expect("a descriptor");
+        doorbell.watch(&*bells, EventData::new_u64(0)).expect("watched");
+        let thread = SenderThread {
+            desk: None,
+            bells: Arc::clone(&bells),
+            looked: Arc::default(),
+            unheard: Cell::new(None),
+            tid: thread::current(),
+            thread: None,
+        };
+        let unheard = |at| thread.unheard(Instant::from_nanos(at)).as_nanos();
+        assert_eq!((unheard(5), unheard(1_000)), (0, 0), "nothing waits for it");
+        doorbell.ring().expect("an eventfd");
+        assert_eq!((unheard(2_000), unheard(2_400), unheard(2_500)), (0, 400, 500));
+        // It has looked, and something waits again, or another thing does.
+        thread.looked.store(2_600, Ordering::Relaxed);
+        assert_eq!((unheard(2_700), unheard(2_800)), (0, 100));
+        // It has heard it.
+        let mut rung = Vec::with_capacity(4);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        epoll::wait(&*bells, rustix::buffer::spare_capacity(&mut rung), Some(&at_once))
+            .expect("an epoll");
+        assert_eq!((rung.len(), unheard(2_900), unheard(9_000)), (1, 0, 0));
+    }
+}
