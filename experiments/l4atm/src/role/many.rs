@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use punctual_broker::client::{Broker, GrantedChannel};
 use punctual_broker::want::WantedChannel;
-use punctual_channel::client::Sending;
+use punctual_channel::client::{Attach as _, Sending};
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, LinearBounded};
