@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_channel::client::{Attach as _, Sending};
 use punctual_channel::client::compact::Compact;
+use punctual_channel::client::{Attach as _, Sending};
 use punctual_channel::rings::server::Made;
 use punctual_channel::rings::{Side, Takes, both};
 use punctual_linux::pass::Bell;

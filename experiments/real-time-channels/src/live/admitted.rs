@@ -21,7 +21,7 @@ use punctual_model::{Duration, Instant, Rank, Service};
 use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Promise, Terms};
 
-use super::clients::{Client, geometry};
+use super::clients::Client;
 use super::{MESSAGE, PRIORITY, stolen_since};
 use crate::host::{KB, PERIOD};
 use crate::table::Table;

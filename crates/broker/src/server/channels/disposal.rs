@@ -43,7 +43,10 @@ impl Disposal {
     /// If no thread can be had for it.
     pub(super) fn run(&mut self, uid: u32, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
         match Self::of(&mut self.users, uid) {
-            Some(closer) => Ok(closer.run(Box::new(job))),
+            Some(closer) => {
+                closer.run(Box::new(job));
+                Ok(())
+            }
             None => Err(io::Error::other("no thread is left")),
         }
     }
