@@ -42,6 +42,7 @@ soak-hostile: deps
 
 # Live, as root: kill -9 of each kind of process at any moment.
 soak-kills: build
+	cargo build --release --locked --package punctual-capi
 	KILLS=$(KILLS) cargo run --release --locked --package system-tests --bin soak_kills
 
 bench: deps

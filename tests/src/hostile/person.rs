@@ -82,7 +82,8 @@ pub(super) fn wait_for_word() {
 #[derive(Debug)]
 pub struct Person {
     child: Child,
-    input: ChildStdin,
+    /// None once it is to end.
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -98,7 +99,7 @@ impl Person {
     pub fn start_as(mut command: Command) -> Self {
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this program");
-        let input = child.stdin.take().expect("piped");
+        let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let mut person = Self { child, input, output };
         assert_eq!(person.read().as_deref(), Some("ready"));
@@ -107,7 +108,7 @@ impl Person {
 
     /// Says something without waiting; it may have ended.
     pub fn tell(&mut self, what: &str) {
-        let _ = writeln!(self.input, "{what}");
+        let _ = self.input.as_mut().map(|input| writeln!(input, "{what}"));
     }
 
     /// Returns what it says next, without the lines of the harness; `None` once it has ended.
@@ -144,6 +145,12 @@ impl Person {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         send(&self.child, signal).expect("our child");
+    }
+
+    /// Waits until it ends by itself, once nobody can say anything to it any more.
+    pub(super) fn end(&mut self) {
+        drop(self.input.take());
+        while self.read().is_some() {}
     }
 
     /// Kills it, and waits until it is gone.

@@ -42,6 +42,11 @@ fn killed_processes_with_upcalls_leave_nothing_behind() {
 }
 
 #[test]
+fn killed_programs_in_c_leave_nothing_behind() {
+    leave_nothing_behind(Victim::CUpcalls, 20);
+}
+
+#[test]
 fn killed_programs_under_reservations_leave_nothing_behind() {
     leave_nothing_behind(Victim::Run, 20);
 }

@@ -67,12 +67,12 @@ pub(super) fn broker() -> Cycle {
     })
 }
 
-pub(super) fn helper() -> Option<Cycle> {
+pub(super) fn helper() -> Result<Cycle, String> {
     let (mut broker, before) = start();
     if broker.processes().len() < 2 {
-        return None;
+        return Err("this broker is one process".into());
     }
-    Some(Box::new(move |moments| {
+    Ok(Box::new(move |moments| {
         let (holder, sender, in_force) = clients(&broker, moments);
         let helpers = broker.processes();
         let helper = helpers[moments.rng.random_range(1..helpers.len())];

@@ -2,18 +2,19 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_linux::cgroup::Hierarchy;
 use punctual_linux::process::{Signal, die_with_parent};
-use punctual_linux::sched::Class;
+use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, shm, thread};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
 use punctual_runtime::ceiling::{CEILING, set_table};
 use punctual_runtime::{Placement, Upcalls};
+use tempfile::TempDir;
 
 use super::{Cycle, must};
 use crate::hostile::groups;
@@ -57,10 +58,13 @@ pub(crate) fn run_upcalls(table: &str) {
     say("stopped");
 }
 
-/// A process that goes on whatever happens to the others.
+/// A process with upcalls that goes on whatever happens to the others.
 struct Beside {
     person: Person,
-    table: String,
+    /// A table that no other program has, and that is gone when this one has ended in order.
+    table: Option<PathBuf>,
+    /// Where its program is.
+    _built: Option<TempDir>,
 }
 
 impl Beside {
@@ -71,26 +75,51 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        self.person.tell("stop");
-        while self.person.read().is_some() {}
-        // The last one that ends in order takes the table with it, whoever was killed before.
-        let path = shm::path(&self.table);
-        let is_left = path.exists();
-        let _ = shm::remove_left_over(&path);
-        assert!(!is_left || std::thread::panicking(), "{} is left", path.display());
+        self.person.end();
+        let Some(table) = &self.table else { return };
+        let is_left = table.exists();
+        let _ = shm::remove_left_over(table);
+        assert!(!is_left || std::thread::panicking(), "{} is left", table.display());
     }
 }
 
+/// Processes with upcalls in Rust.
 pub(super) fn upcalls() -> Result<Cycle, String> {
-    if !live::may(Class::Fifo { priority: CEILING }) {
-        return Err("no real-time priority here".into());
-    }
     let table = format!("kills-{}", std::process::id());
-    let start = {
-        let table = table.clone();
-        move || Person::start_as(this_program(&format!("upcalls {table}")))
+    let path = shm::path(&table);
+    let start = move || Person::start_as(this_program(&format!("upcalls {table}")));
+    beside_each_other(start, Some(path), None)
+}
+
+/// Processes with upcalls in C, with the library that was built with this program.
+pub(super) fn c_upcalls() -> Result<Cycle, String> {
+    let library = built("libpunctual.a")?;
+    let folder = tempfile::tempdir().map_err(|why| why.to_string())?;
+    let (source, program) = (folder.path().join("upcalls.c"), folder.path().join("upcalls"));
+    fs::write(&source, include_str!("upcalls.c")).map_err(|why| why.to_string())?;
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-I", concat!(env!("CARGO_MANIFEST_DIR"), "/../include")]);
+    compile.arg(&source).arg("-o").arg(&program).arg(&library);
+    compile.args(["-lgcc_s", "-lpthread", "-lm", "-ldl"]);
+    let output = compile.output().map_err(|why| format!("no C compiler: {why}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let start = move || {
+        let mut command = Command::new(&program);
+        die_with_parent(&mut command);
+        Person::start_as(command)
     };
-    let mut beside = Beside { person: start(), table };
+    beside_each_other(start, None, Some(folder))
+}
+
+fn beside_each_other(
+    start: impl Fn() -> Person + 'static,
+    table: Option<PathBuf>,
+    built: Option<TempDir>,
+) -> Result<Cycle, String> {
+    sched::try_out(Class::Fifo { priority: CEILING }).map_err(|why| why.to_string())?;
+    let mut beside = Beside { person: start(), table, _built: built };
     Ok(Box::new(move |moments| {
         let victim = start();
         moments.pass();
@@ -100,17 +129,15 @@ pub(super) fn upcalls() -> Result<Cycle, String> {
     }))
 }
 
-/// Where the program is that was built with this one.
-fn program() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("PUNCTUAL") {
-        return Ok(path.into());
-    }
+/// Where a file is that was built with this program: beside it, or a folder above.
+fn built(name: &str) -> Result<PathBuf, String> {
     let this = std::env::current_exe().expect("this program");
-    let found = this.ancestors().skip(1).take(2).map(|folder| folder.join("punctual"));
-    let mut found = found.filter(|path| path.is_file());
-    found
-        .next()
-        .ok_or_else(|| "punctual was not built, and PUNCTUAL does not say where it is".into())
+    let mut places = this
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .flat_map(|folder| [folder.join(name), folder.join("deps").join(name)]);
+    places.find(|path| path.is_file()).ok_or_else(|| format!("{name} was not built"))
 }
 
 /// A program under `punctual run`, and all that belongs to it. It is killed when this is dropped.
@@ -125,7 +152,7 @@ impl Drop for Run {
 
 /// Not all of its processes die with `punctual run`: a program may start others, which are left alone.
 pub(super) fn run(how: &'static [&'static str], policy: &'static str) -> Result<Cycle, String> {
-    let program = program()?;
+    let program = built("punctual")?;
     let start = move || {
         let mut command = Command::new(&program);
         command.args(["run", "--reserve", "1ms/10ms"]).args(how);
@@ -142,18 +169,34 @@ pub(super) fn run(how: &'static [&'static str], policy: &'static str) -> Result<
         return Err("punctual run holds no program here".into());
     }
     drop(first);
+    let mut swept_by_the_next = Vec::new();
     Ok(Box::new(move |moments| {
         let mut run = start();
         let in_force = moments.waits() && live::eventually(|| holds(&run, policy));
+        if in_force {
+            let left = |groups: &[PathBuf]| groups.iter().any(|group| group.exists());
+            if left(&swept_by_the_next) {
+                return Err(format!("the next one has not removed {swept_by_the_next:?}"));
+            }
+            swept_by_the_next.clear();
+        }
         moments.pass();
         run.0.kill().map_err(|why| why.to_string())?;
         let group = run.0.id();
         let threads = || groups::threads_of(group);
         must("", || threads().is_empty()).map_err(|_| format!("processes: {:?}", threads()))?;
-        must("", || control_groups_of(group).is_empty())
+        must("", || control_groups_of(group).iter().all(|left| is_empty(left)))
             .map_err(|_| format!("control groups: {:?}", control_groups_of(group)))?;
+        // One that it was making when it died was in nobody's care yet.
+        swept_by_the_next.extend(control_groups_of(group));
         Ok(in_force)
     }))
+}
+
+/// Whether a control group has no members, or is gone.
+fn is_empty(group: &Path) -> bool {
+    let members = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
+    members("cgroup.procs").is_empty() && members("tasks").is_empty()
 }
 
 /// Whether a program is there that runs in this class.

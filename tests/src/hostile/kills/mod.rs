@@ -29,6 +29,8 @@ pub enum Victim {
     Sender,
     /// A process with upcalls beside another one.
     Upcalls,
+    /// A program in C with upcalls beside another one.
+    CUpcalls,
     /// `punctual run --backend kernel`, which holds a program in SCHED_DEADLINE.
     Run,
     /// `punctual run --backend timetable --hard`, which holds it in a timetable.
@@ -37,12 +39,13 @@ pub enum Victim {
 
 impl Victim {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Broker,
         Self::Helper,
         Self::GrantHolder,
         Self::Sender,
         Self::Upcalls,
+        Self::CUpcalls,
         Self::Run,
         Self::RunHard,
     ];
@@ -56,6 +59,7 @@ impl fmt::Display for Victim {
             Self::GrantHolder => "a client with a grant",
             Self::Sender => "a client with a channel",
             Self::Upcalls => "a process with upcalls",
+            Self::CUpcalls => "a program in C with upcalls",
             Self::Run => "punctual run --backend kernel",
             Self::RunHard => "punctual run --hard",
         })
@@ -113,26 +117,21 @@ pub fn kill(
     mut done: impl FnMut(u64),
 ) -> Result<Outcome, String> {
     let mut moments = Moments { rng: ChaCha8Rng::seed_from_u64(seed), victims: 0 };
-    let mut cycle: Cycle = match victim {
-        Victim::Broker => brokered::broker(),
-        Victim::Helper => match brokered::helper() {
-            Some(cycle) => cycle,
-            None => return Ok(Outcome::Skipped("this broker is one process".into())),
-        },
-        Victim::GrantHolder => brokered::grant_holder(),
-        Victim::Sender => brokered::sender(),
-        Victim::Upcalls => local::upcalls()?,
-        Victim::Run | Victim::RunHard => {
-            // A program in a timetable has its class in its slots only.
-            let (how, policy): (&[&str], _) = match victim {
-                Victim::Run => (&["--backend", "kernel"], "SCHED_DEADLINE"),
-                _ => (&["--backend", "timetable", "--hard"], "SCHED_FIFO"),
-            };
-            match local::run(how, policy) {
-                Ok(cycle) => cycle,
-                Err(why) => return Ok(Outcome::Skipped(why)),
-            }
-        }
+    // A program in a timetable has its class in its slots only.
+    let timetable = || local::run(&["--backend", "timetable", "--hard"], "SCHED_FIFO");
+    let prepared = match victim {
+        Victim::Broker => Ok(brokered::broker()),
+        Victim::Helper => brokered::helper(),
+        Victim::GrantHolder => Ok(brokered::grant_holder()),
+        Victim::Sender => Ok(brokered::sender()),
+        Victim::Upcalls => local::upcalls(),
+        Victim::CUpcalls => local::c_upcalls(),
+        Victim::Run => local::run(&["--backend", "kernel"], "SCHED_DEADLINE"),
+        Victim::RunHard => timetable(),
+    };
+    let mut cycle = match prepared {
+        Ok(cycle) => cycle,
+        Err(why) => return Ok(Outcome::Skipped(why)),
     };
     let mut in_force = 0;
     for number in 1..=count {
