@@ -12,6 +12,10 @@ use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
 use punctual_broker::wire::{ChannelsStatus, Status};
 use punctual_linux::process::{Signal, send_to};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 use tempfile::TempDir;
 
 use super::person::{person_of, this_program};
@@ -44,8 +48,27 @@ pub const QUOTA_PPM: u64 = 100_000;
 /// How many grants, and how many channels, it lets one user hold.
 pub const QUOTA_GRANTS: u64 = 16;
 
+/// A file in the folder of a broker that is not to know what later kernels can do.
+const OLD_KERNEL: &str = "old-kernel";
+
+/// Has the kernel say to this process, and to all that it makes, that it has no SO_PASSRIGHTS (unix(7)).
+fn be_on_an_older_kernel() {
+    const SO_PASSRIGHTS: u64 = 83;
+    let (other, action) = (SeccompAction::Allow, SeccompAction::Errno(libc::ENOPROTOOPT as u32));
+    let option = SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, SO_PASSRIGHTS);
+    let rule = SeccompRule::new(vec![option.expect("valid")]).expect("valid");
+    let rules = BTreeMap::from([(libc::SYS_setsockopt, vec![rule])]);
+    let arch = std::env::consts::ARCH.try_into().expect("known");
+    let filter = SeccompFilter::new(rules, other, action, arch).expect("valid");
+    let program: BpfProgram = filter.try_into().expect("valid");
+    seccompiler::apply_filter(&program).expect("filters are there");
+}
+
 /// Serves from `folder` until this process is killed.
 pub(super) fn serve(folder: &Path) {
+    if folder.join(OLD_KERNEL).exists() {
+        be_on_an_older_kernel();
+    }
     punctual_broker::log::start(false);
     let server = Server::open(Options {
         config: folder.join("broker.toml"),
@@ -94,6 +117,13 @@ impl Broker {
             return None;
         }
         Some(Self::start_in(folder, before))
+    }
+
+    /// Starts one for which no socket can be made to refuse files, as before Linux 6.16.
+    pub fn start_as_before_refusals(config: &str) -> Self {
+        let folder = new_folder(config);
+        fs::write(folder.path().join(OLD_KERNEL), "").expect("written");
+        Self::start_in(folder, Vec::new())
     }
 
     fn start_in(folder: TempDir, before: Vec<String>) -> Self {

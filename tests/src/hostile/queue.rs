@@ -1,12 +1,13 @@
-//! What a hostile client holds of a channel: memory and bells, its own or the server's.
+//! What a hostile client holds of a channel: memory and bells of the server, or what it makes up.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use punctual_channel::client::Geometry;
+use punctual_linux::clock;
 use punctual_linux::memfd::{Others, Writable};
 use punctual_linux::pass::Bell;
+use punctual_model::Duration;
 use rustix::net::sockopt::socket_type;
 use serde_json::{Value, json};
 
@@ -16,6 +17,9 @@ use super::raw::Raw;
 /// (`punctual_ring::frames`).
 const PUSHED: usize = 8;
 const DESCRIPTORS: usize = 512;
+
+/// How long it is waited for a queue to be sealed.
+const SEALING: Duration = Duration::from_secs(20);
 
 /// A channel that carries what its memory says.
 #[derive(Debug)]
@@ -27,41 +31,40 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Opens a channel that was granted to this process, with memory and bells of the broker, or of its own
-    /// if the broker will have it so. Keeps every descriptor, and a mapping of the frames. Returns what the
-    /// broker said at last.
+    /// Opens a channel that was granted to this process, with memory and bells of the broker. Keeps every
+    /// descriptor, and a mapping of the frames. Returns what the broker said at last.
     ///
     /// # Errors
-    /// If there is no such geometry, or no descriptor, memory or broker.
+    /// If there is no such geometry, or no descriptor or memory.
     pub(super) fn attach(
-        socket: &Path,
         raw: &mut Raw,
         id: u64,
         slots: u64,
         bytes: u64,
     ) -> std::io::Result<(Self, Value)> {
         let length = length_of(slots, bytes)?;
-        let mut answer = raw.ask(&json!({"attach_channel": {"grant": id, "first": true}}), &[]);
-        let mut files = raw.take_files();
-        let frames = if let [frames, ..] = files.as_slice() {
-            let frames = writable(frames, length);
-            if let Ok(frames) = &frames {
-                fill_in(frames, slots, bytes);
+        let mut answer = raw.ask(&json!({"attach_channel": {"grant": id, "first": 0}}), &[]);
+        let files = raw.take_files();
+        let frames = files.first().and_then(|frames| writable(frames, length).ok());
+        if let Some(frames) = &frames {
+            fill_in(frames, slots, bytes);
+            let until = clock::now() + SEALING;
+            loop {
+                answer = raw.ask(&json!({"mapped_channel": {"grant": id}}), &[]);
+                if answer.as_ref().is_none_or(|said| said != "sealing") || clock::now() >= until {
+                    break;
+                }
+                clock::sleep(Duration::from_millis(1));
             }
-            answer = raw.ask(&json!({"mapped_channel": {"grant": id}}), &[]).or(answer);
-            frames.ok()
-        } else {
-            // A broker that wants them from its clients closes the connection for a field that it does not
-            // know. The channel is the process's.
-            *raw = raw.again(socket)?;
-            files = own(length, 4_096)?;
-            let frames = writable(&files[0], length)?;
-            fill_in(&frames, slots, bytes);
-            let own: Vec<BorrowedFd<'_>> = files.iter().take(3).map(|one| one.as_fd()).collect();
-            answer = raw.ask(&json!({"attach_channel": {"grant": id}}), &own);
-            Some(frames)
-        };
+        }
         Ok((Self { slots, files, frames }, answer.unwrap_or(Value::Null)))
+    }
+
+    /// Rings for the server, which watches the last of the descriptors.
+    pub(super) fn ring(&self) {
+        if let Some(doorbell) = self.files.get(3) {
+            let _ = rustix::io::write(doorbell, &1_u64.to_ne_bytes());
+        }
     }
 
     /// The sockets among its files.

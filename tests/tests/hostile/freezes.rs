@@ -12,12 +12,20 @@ use crate::alone;
 /// Longer than an answer takes on a busy host, and far shorter than [`LINGER`].
 const MOST_MS: u64 = 2_000;
 
+/// Here, and as on a kernel before Linux 6.16, where a client can make any socket take a file.
 fn answers_while_a_file_lingers(carriage: &str) {
     let Some(_alone) = alone() else { return };
-    let broker = Broker::start(CONFIG);
+    let here = answers_while(carriage, &Broker::start(CONFIG));
+    let before = answers_while(carriage, &Broker::start_as_before_refusals(CONFIG));
+    assert_eq!(before, "handed over", "{carriage}");
+    assert!(["handed over", "refused"].contains(&&*here), "{carriage}: {here}");
+}
+
+/// Returns what became of the file.
+fn answers_while(carriage: &str, broker: &Broker) -> String {
     let victim = Asker::start(FIRST_USER + 1, &broker.socket());
     let mut attacker = Person::start(FIRST_USER, "attacker", &broker.socket());
-    assert_eq!(attacker.ask(&format!("hand_over {carriage}")), "handed over");
+    let handed = attacker.ask(&format!("hand_over {carriage}"));
     // Long enough for every close to have begun.
     clock::sleep(Duration::from_secs(1));
     let asked = victim.end();
@@ -25,6 +33,7 @@ fn answers_while_a_file_lingers(carriage: &str) {
     assert_eq!(asked.problems, Vec::<String>::new());
     assert!(asked.answered > 0, "{asked:?}");
     assert!(asked.worst_ms < MOST_MS, "of a file that takes {LINGER:?} to close: {asked:?}");
+    handed
 }
 
 #[test]

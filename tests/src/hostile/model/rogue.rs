@@ -151,7 +151,7 @@ impl Rogue {
                 for _ in 0..times {
                     punch(queue.files.first(), queue.messages());
                     queue.publish();
-                    queue.bells().for_each(|bell| _ = raw::send(bell, &[1], &[]));
+                    queue.ring();
                 }
             }
             Action::DropChannels => {
@@ -248,10 +248,10 @@ impl Rogue {
             return Ok(());
         };
         let (slots, bytes) = (u64::from(wish.slots), u64::from(wish.bytes));
-        let attach = json!({"attach_channel": {"grant": id}});
+        let attach = json!({"attach_channel": {"grant": id, "first": 0}});
         match queue {
             Passed::True => {
-                let (queue, _) = Queue::attach(&self.socket, &mut raw, id, slots, bytes)?;
+                let (queue, _) = Queue::attach(&mut raw, id, slots, bytes)?;
                 self.channels.push_back(queue);
                 if self.channels.len() > MOST_CHANNELS
                     && let Some(oldest) = self.channels.pop_front()
