@@ -218,7 +218,7 @@ fn most_ahead(terms: Terms, rhythm: &Rhythm, mut gap: impl FnMut() -> u64, end: 
     // The least and the greatest rise of use over rate.
     let (mut least, mut most) = (0i128, 0i128);
     for (at_segment, length) in rhythm.iter().cycle().enumerate() {
-        let runs = at_segment % rhythm.len() % 2 == 0;
+        let runs = (at_segment % rhythm.len()).is_multiple_of(2);
         let mut left = *length;
         while left > 0 {
             let step = left.min(next_look - now);
