@@ -59,6 +59,7 @@ impl Attacker {
             ["hand_over", carriage] => self.hand_over(carriage),
             ["overuse", ppm, seconds] => self.overuse(number(ppm), number(seconds)),
             ["upcalls", ppm] => self.ask_for_upcalls(number(ppm)),
+            ["renege", ppm] => self.renege(number(ppm)),
             ["open_channel", slots, bytes] => self.open_channel(number(slots), number(bytes)),
             ["ring_with_slow_files"] => self.ring_with_slow_files(),
             ["punch", hogs] => self.punch(number(hogs)),
@@ -150,6 +151,21 @@ impl Attacker {
         let answer = raw.ask(&request_of(ppm), &[]);
         self.connections.push(raw);
         Ok(answer.map_or_else(|| "nothing".into(), |answer| answer.to_string()))
+    }
+
+    /// Gives a reservation back without leaving its class, and asks for upcalls of the same thread; returns
+    /// what the broker says.
+    fn renege(&mut self, ppm: u64) -> Outcome {
+        let mut raw = Raw::greeted(&self.socket)?;
+        let this = thread::current().as_raw();
+        let reservation = json!({"reservation": {"thread": this, "budget_ns": 1_000_000, "period_ns": 50_000_000}});
+        let answer = raw.ask(&json!({"request": {"want": reservation}}), &[]);
+        let id = answer.as_ref().and_then(|answer| answer.pointer("/granted/grant")?.as_u64());
+        let id = id.ok_or_else(|| std::io::Error::other(format!("{answer:?}")))?;
+        let released = raw.ask(&json!({"release": {"grant": id}}), &[]);
+        let answer = raw.ask(&request_of(ppm), &[]);
+        self.connections.push(raw);
+        Ok(format!("{released:?}, then {answer:?}"))
     }
 
     /// Asks for a channel and opens it; returns what the broker says.
