@@ -20,11 +20,16 @@ use super::person::say;
 use super::queue::Queue;
 use super::raw::Raw;
 
+/// What one user may have of them (`max_connections`), one of which is taken.
+const MOST_CONNECTIONS: usize = 63;
+
 /// How long the last close of a file takes that an attacker hands over.
 pub const LINGER: Time = Time::from_secs(8);
 
 struct Attacker {
     socket: PathBuf,
+    /// Keeps the broker busy for a moment.
+    distraction: Raw,
     /// What has to stay open for the attack to last.
     kept: Vec<OwnedFd>,
     connections: Vec<Raw>,
@@ -37,7 +42,9 @@ pub(super) fn obey(socket: &Path) {
     let busy = Arc::new(AtomicBool::new(true));
     super::raw::may_be_real_time();
     let (kept, connections, channels) = Default::default();
-    let mut attacker = Attacker { socket: socket.into(), kept, connections, channels, busy };
+    let distraction = Raw::greeted(socket).expect("it runs");
+    let socket = socket.into();
+    let mut attacker = Attacker { socket, distraction, kept, connections, channels, busy };
     say("ready");
     for line in std::io::stdin().lines() {
         let line = line.expect("readable");
@@ -59,6 +66,7 @@ impl Attacker {
             ["hand_over", carriage] => self.hand_over(carriage),
             ["overuse", ppm, seconds] => self.overuse(number(ppm), number(seconds)),
             ["upcalls", ppm] => self.ask_for_upcalls(number(ppm)),
+            ["renege", ppm] => self.renege(number(ppm)),
             ["open_channel", slots, bytes] => self.open_channel(number(slots), number(bytes)),
             ["ring_with_slow_files"] => self.ring_with_slow_files(),
             ["punch", hogs] => self.punch(number(hogs)),
@@ -76,7 +84,6 @@ impl Attacker {
     fn hand_over(&mut self, carriage: &str) -> Outcome {
         let (file, peer) = Lingering::new(LINGER)?.into_parts();
         self.kept.push(peer);
-        // The broker must not have taken it before this end is closed: then this end would linger.
         let before = vec![br#"{"id":7,"ask":"ping"}"#.as_slice(); 16];
         let hello = br#"{"id":1,"ask":{"hello":{"version":1}}}"#.as_slice();
         let (first, message): (Vec<&[u8]>, Vec<u8>) = match carriage {
@@ -85,20 +92,34 @@ impl Attacker {
             "too_long" => (vec![], vec![b' '; 65_537]),
             // The broker closes the connection for the first message, and with it the second.
             "behind_garbage" => (vec![b"{"], hello.into()),
-            // Both ends may be closed before anything is read.
-            "closed" => (vec![], hello.into()),
+            // Both ends may be closed before anything is read; or the broker turns the client away.
+            "closed" | "turned_away" => (vec![], hello.into()),
             "ping" => ([vec![hello], before].concat(), br#"{"id":2,"ask":"ping"}"#.into()),
             "no_channel" => ([vec![hello], before].concat(), attach(1)),
             "queue" => (before, Vec::new()),
             other => panic!("{other}"),
         };
-        let (raw, message) = match carriage {
-            "queue" => {
-                let mut raw = Raw::greeted(&self.socket)?;
-                let id = open(&mut raw, 64, 200)?;
-                (raw, attach(id))
+        let waits_for_its_queue = if carriage == "queue" {
+            let mut raw = Raw::greeted(&self.socket)?;
+            let id = open(&mut raw, 64, 200)?;
+            Some((raw, attach(id)))
+        } else {
+            None
+        };
+        if carriage == "turned_away" {
+            // As many as one user may have.
+            for _ in 0..MOST_CONNECTIONS {
+                self.connections.push(Raw::connect(&self.socket)?);
             }
-            _ => (Raw::connect(&self.socket)?, message),
+        }
+        // The broker must not have taken it before this end is closed: then this end would linger. It serves
+        // an earlier connection of this client first.
+        for _ in 0..50 {
+            self.distraction.tell(&json!({"status": {"after": null}}), &[]);
+        }
+        let (raw, message) = match waits_for_its_queue {
+            Some(both) => both,
+            None => (Raw::connect(&self.socket)?, message),
         };
         first.iter().for_each(|bytes| _ = raw.send(bytes, &[]));
         let sent = raw.send(&message, &[file.as_fd()]);
@@ -146,6 +167,21 @@ impl Attacker {
         let answer = raw.ask(&request_of(ppm), &[]);
         self.connections.push(raw);
         Ok(answer.map_or_else(|| "nothing".into(), |answer| answer.to_string()))
+    }
+
+    /// Gives a reservation back without leaving its class, and asks for upcalls of the same thread; returns
+    /// what the broker says.
+    fn renege(&mut self, ppm: u64) -> Outcome {
+        let mut raw = Raw::greeted(&self.socket)?;
+        let this = thread::current().as_raw();
+        let reservation = json!({"reservation": {"thread": this, "budget_ns": 1_000_000, "period_ns": 50_000_000}});
+        let answer = raw.ask(&json!({"request": {"want": reservation}}), &[]);
+        let id = answer.as_ref().and_then(|answer| answer.pointer("/granted/grant")?.as_u64());
+        let id = id.ok_or_else(|| std::io::Error::other(format!("{answer:?}")))?;
+        let released = raw.ask(&json!({"release": {"grant": id}}), &[]);
+        let answer = raw.ask(&request_of(ppm), &[]);
+        self.connections.push(raw);
+        Ok(format!("{released:?}, then {answer:?}"))
     }
 
     /// Asks for a channel and opens it; returns what the broker says.

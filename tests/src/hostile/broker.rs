@@ -220,6 +220,29 @@ impl Broker {
         }
     }
 
+    /// Returns what the open files of all its processes are, for people to read.
+    pub fn open_files(&self) -> Vec<String> {
+        let links = |pid| {
+            let folder = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            folder.filter_map(move |entry| {
+                let link = fs::read_link(entry.path()).ok()?.display().to_string();
+                let info = fs::read_to_string(format!(
+                    "/proc/{pid}/fdinfo/{}",
+                    entry.file_name().to_str()?
+                ));
+                let of = info
+                    .ok()?
+                    .lines()
+                    .find_map(|line| line.strip_prefix("Pid:\t").map(str::to_owned));
+                Some(match of {
+                    Some(process) => format!("{link} of {process}"),
+                    None => link,
+                })
+            })
+        };
+        self.processes().into_iter().flat_map(links).collect()
+    }
+
     /// Returns what it holds once clients have come and gone.
     pub fn holds_with_no_client(&self) -> Holds {
         drop((self.connect(), self.connect()));

@@ -67,6 +67,11 @@ fn a_slow_file_on_a_connection_that_ended_holds_up_no_other_client() {
 }
 
 #[test]
+fn a_client_with_a_slow_file_that_is_turned_away_holds_up_no_other_client() {
+    answers_while_a_file_lingers("turned_away");
+}
+
+#[test]
 fn a_slow_file_for_no_channel_holds_up_no_other_client() {
     answers_while_a_file_lingers("no_channel");
 }

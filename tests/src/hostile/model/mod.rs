@@ -154,7 +154,12 @@ fn left_behind(broker: &Broker, before: Holds) -> Vec<String> {
     };
     let mut problems = Vec::new();
     if !live::eventually(is_as_before) {
-        problems.push(format!("left behind: {:?}, before {before:?}", broker.holds()));
+        problems.push(format!(
+            "left behind: {:?}, before {before:?}; {:?}; open: {:?}",
+            broker.holds(),
+            broker.status().totals,
+            broker.open_files(),
+        ));
     }
     let nothing = || broker.status().grants.is_empty() && broker.channels().channels.is_empty();
     if !live::eventually(nothing) {
