@@ -74,7 +74,8 @@ impl Means {
             let every: Vec<usize> = (0..CpuSet::MAX_CPU).collect();
             let _ = pin(left.thread, record.old_cpus.as_deref().unwrap_or(&every));
         }
-        remains.then_some(left)
+        // What stands under SCHED_DEADLINE and was not granted that is left of another grant, and known.
+        (remains && matches!(want.what, What::Reservation(_))).then_some(left)
     }
 }
 

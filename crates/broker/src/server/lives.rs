@@ -126,9 +126,7 @@ impl Server {
             .filter(late)
             .flat_map(|held| held.channels.iter().copied())
             .collect();
-        for id in ids {
-            self.end_channel(id, "no connection within the grace period");
-        }
+        self.end_all_channels(&ids, "no connection within the grace period");
     }
 
     /// Takes a grant back from a process that may live.
@@ -189,6 +187,9 @@ impl Server {
     }
 
     pub(super) fn strike(&self, ids: &[GrantId]) {
+        if ids.is_empty() {
+            return;
+        }
         if let Err(why) = self.ledger.strike(ids) {
             // It will be found dead, or taken back, at the next start.
             warn!(%why, "grants stay in the ledger");

@@ -258,8 +258,13 @@ fn misses_of_granted_work_are_counted_by_cause() {
 fn the_broker_goes_on_without_what_answers_for_metrics() {
     let Some(serving) = Serving::start() else { return };
     let children = format!("/proc/{0}/task/{0}/children", serving.child.id());
-    let child = fs::read_to_string(children).expect("it lives").trim().to_owned();
-    let status = Command::new("kill").args(["-KILL", &child]).status().expect("kill");
+    let children = fs::read_to_string(children).expect("it lives");
+    let answers = |child: &&str| {
+        let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == b"metrics")
+    };
+    let child = children.split_whitespace().find(answers).expect("it answers");
+    let status = Command::new("kill").args(["-KILL", child]).status().expect("kill");
     assert!(status.success());
     eventually("the log says so", || {
         serving.log().contains("what answers for metrics has ended").then_some(())

@@ -101,17 +101,21 @@ impl Server {
         }
     }
 
-    /// Ends a channel whose process may live. It is out of the books when its thread has closed it.
-    pub(in super::super) fn end_channel(&mut self, id: GrantId, why: &str) {
-        let Some(channels) = &mut self.channels else { return };
-        let Some(live) = channels.live.get_mut(&id) else { return };
-        info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "channel ends");
-        live.ends_at = Some(clock::now());
-        let gone = !live.carried.is_carried();
-        let process = live.record.process;
-        channels.stop(id);
-        self.strike(&[id]);
-        self.let_go(process, id);
+    /// Ends channels whose process may live. Each is out of the books when its thread has closed it.
+    pub(in super::super) fn end_all_channels(&mut self, ids: &[GrantId], why: &str) {
+        let mut gone = false;
+        for id in ids {
+            let Some(channels) = &mut self.channels else { return };
+            let Some(live) = channels.live.get_mut(id) else { continue };
+            info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "channel ends");
+            live.ends_at = Some(clock::now());
+            gone |= !live.carried.is_carried();
+            let process = live.record.process;
+            channels.stop(*id);
+            self.let_go(process, *id);
+        }
+        // Together: a person may have thousands, and each commit takes time that others wait for.
+        self.strike(ids);
         if gone {
             self.divide();
         }
@@ -153,9 +157,7 @@ impl Server {
         }
         let ids: Vec<GrantId> = ids.iter().copied().collect();
         self.strike(&ids);
-        for id in over {
-            self.end_channel(id, "its process has ended");
-        }
+        self.end_all_channels(&over, "its process has ended");
     }
 
     /// Ends what has had its time.

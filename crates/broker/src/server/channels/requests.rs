@@ -180,7 +180,7 @@ impl Server {
             return Ok(false);
         }
         self.own_channel(peer, id)?;
-        self.end_channel(id, "released");
+        self.end_all_channels(&[id], "released");
         Ok(true)
     }
 
