@@ -31,7 +31,7 @@ use rustix::io::Errno;
 
 pub use error::MemfdError;
 use mapping::Mapping;
-pub use seals::{Lent, lend, seal};
+pub use seals::{Lent, can_be_collapsed, lend, seal};
 
 /// The magic number of the file system behind memfd_create(2) (statfs(2), TMPFS_MAGIC). That of huge
 /// pages is another: touching one kills where none is left.

@@ -25,7 +25,7 @@ use punctual_channel::rings::RingError;
 use punctual_channel::server::ringer::Ringers;
 use punctual_channel::server::sender::thread::Busy;
 use punctual_linux::awake::{Awake, Below};
-use punctual_linux::{clock, thread};
+use punctual_linux::{clock, memfd, thread};
 use punctual_model::channel::{Direction, LinearBounded};
 use punctual_model::{Duration, Instant, Rank};
 use punctual_policy::outlet::{Promise, Terms};
@@ -117,6 +117,12 @@ impl Channels {
             && !awake.gives_way_to_all()
         {
             warn!("what keeps the CPUs awake shares them with ordinary threads of other sessions");
+        }
+        if memfd::can_be_collapsed() {
+            warn!(
+                "a client can delay the channels of others for moments: \
+                 echo deny > /sys/kernel/mm/transparent_hugepage/shmem_enabled forbids it"
+            );
         }
         let (traced, tellers) = trace.map(Traced::new).unzip();
         Ok(Self {
