@@ -111,6 +111,8 @@ pub(crate) fn run(link: Link) -> Result<(), LinkError> {
         return Err(LinkError::OutOfOrder);
     };
     let listener = files.pop().ok_or(LinkError::OutOfOrder)?;
+    // Not ended beside the broker by the keys of a terminal. An error: it leads its group already.
+    let _ = rustix::process::setsid();
     privileges::give_up_all(account)?;
     let shared = Arc::new(Shared {
         link,
