@@ -223,7 +223,7 @@ fn a_guard_to_which_no_broker_comes_back_takes_everything_and_ends() {
 }
 
 #[test]
-fn fifty_deaths_of_guards_and_brokers_leave_nothing_behind() {
+fn sixteen_deaths_of_guards_and_brokers_leave_nothing_behind() {
     let Some(_alone) = alone() else { return };
     let mut broker = Broker::start(&patient().replace("grace = \"2s\"", "grace = \"20s\""));
     let mut clients = [broker.client(), broker.client()];
@@ -231,7 +231,7 @@ fn fifty_deaths_of_guards_and_brokers_leave_nothing_behind() {
     let descriptors = |pid: i32| fs::read_dir(format!("/proc/{pid}/fd")).expect("lives").count();
     let mut open = None;
     let mut guards = Vec::new();
-    for cycle in 0..50 {
+    for cycle in 0..16 {
         let guard = broker.guard();
         for client in &mut clients {
             assert_eq!(client.ask("resume"), "resumed", "cycle {cycle}");

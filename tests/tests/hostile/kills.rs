@@ -28,12 +28,12 @@ fn killed_helpers_of_the_broker_leave_nothing_behind() {
 
 #[test]
 fn killed_clients_with_grants_leave_nothing_behind() {
-    leave_nothing_behind(Victim::GrantHolder, 20);
+    leave_nothing_behind(Victim::GrantHolder, 8);
 }
 
 #[test]
 fn killed_clients_with_channels_leave_nothing_behind() {
-    leave_nothing_behind(Victim::Sender, 20);
+    leave_nothing_behind(Victim::Sender, 8);
 }
 
 #[test]
