@@ -58,6 +58,11 @@ impl Drop for Locked {
     }
 }
 
+/// Held for writing by the test that locks the memory of the whole process, and for reading by tests that
+/// tell pages that are there from pages that are not.
+#[cfg(test)]
+pub(crate) static LOCKED_BY_A_TEST: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +75,7 @@ mod tests {
 
     #[test]
     fn memory_is_locked_until_the_guard_drops() {
+        let _alone = LOCKED_BY_A_TEST.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         match lock_all() {
             Ok(guard) => {
                 assert!(locked_kib() > 0);

@@ -1,5 +1,8 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::PoisonError;
+
+use crate::memory::LOCKED_BY_A_TEST;
 
 use super::*;
 
@@ -106,6 +109,7 @@ fn what_could_hurt_us_is_refused() {
 
 #[test]
 fn a_descriptor_for_reading_does_not_do_for_writing() {
+    let _pages_come_when_touched = LOCKED_BY_A_TEST.read().unwrap_or_else(PoisonError::into_inner);
     use std::os::fd::AsRawFd as _;
     let (_, memory) = Writable::create("test", BYTES, Others::Write).expect("memory");
     let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
@@ -125,6 +129,7 @@ fn pages(file: &OwnedFd) -> i64 {
 /// After it is sealed its writer can do nothing but write.
 #[test]
 fn who_was_lent_memory_cannot_take_it_back() {
+    let _pages_come_when_touched = LOCKED_BY_A_TEST.read().unwrap_or_else(PoisonError::into_inner);
     let (lent, file) = lend("test", BYTES).expect("memory");
     let theirs = Writable::of(copy(&file), BYTES).expect("it is theirs to write");
     seal(&file).expect("ours");
@@ -146,6 +151,7 @@ fn who_was_lent_memory_cannot_take_it_back() {
 
 #[test]
 fn memory_that_is_not_sealed_is_not_read() {
+    let _pages_come_when_touched = LOCKED_BY_A_TEST.read().unwrap_or_else(PoisonError::into_inner);
     let (lent, file) = lend("test", BYTES).expect("memory");
     let refused = lent.freeze(&file).expect_err("it is not sealed");
     assert!(matches!(refused, MemfdError::NotFrozen { .. }), "{refused}");
@@ -159,6 +165,7 @@ fn memory_that_is_not_sealed_is_not_read() {
 /// What was punched between mapping and sealing is there again before it is read, and is of zeroes.
 #[test]
 fn holes_are_filled_before_memory_is_read() {
+    let _pages_come_when_touched = LOCKED_BY_A_TEST.read().unwrap_or_else(PoisonError::into_inner);
     let (lent, file) = lend("test", 4 * BYTES).expect("memory");
     assert_eq!(pages(&file), 0);
     let theirs = Writable::of(copy(&file), 4 * BYTES).expect("it is theirs to write");
