@@ -25,7 +25,7 @@ fn ring(geometry: Geometry) -> (Writable, Side<Takes>, Side<Puts>) {
     let page = passed.page.try_clone().expect("descriptors");
     let page = Writable::of(page, Geometry::CONSUMER_BYTES).expect("the client's to write");
     let client = map(passed, geometry, 0).expect("as made");
-    made.unsealed().expect("descriptors").seal().expect("ours");
+    made.seal().expect("ours");
     (page, client, made.freeze().expect("as made"))
 }
 

@@ -3,13 +3,16 @@
 //! It is the one thread of the front that all persons depend on, so it closes nothing that a client
 //! may have put a file into.
 
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_linux::pass;
+use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, IoSliceMut};
+use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg, shutdown};
 use tracing::warn;
 
@@ -22,12 +25,13 @@ const MOST_WAITING: usize = 256;
 
 /// Accepts until the process ends.
 pub(super) fn keep(shared: &Arc<Shared>, listener: &OwnedFd) {
-    // From Linux 6.16 on no file even comes as far as a queue of ours.
-    let _ = pass::refuse_files(listener);
+    // From Linux 6.16 on no file even comes as far as a queue of ours; before, `false` changes nothing.
+    let _refuses = pass::refuse_files(listener);
     let spare = || rustix::io::fcntl_dupfd_cloexec(listener, 0).ok();
     let mut kept = spare();
     let mut next = 0;
     loop {
+        // Whatever the error: to accept says more.
         let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], None);
         match Listener::accept_from(listener) {
             Ok(None) => {}
@@ -103,19 +107,23 @@ fn leave(shared: &Shared, socket: Socket) {
 
 /// Closes a socket if nothing in it holds a file; else gives it back.
 fn close_at_once(socket: Socket) -> Result<(), Socket> {
-    // Nothing more comes in from here on.
-    let _ = shutdown(&socket, Shutdown::Both);
-    let mut byte = [0; 1];
+    // Nothing more comes in from here on; and each message, also one without bytes, is told from the end
+    // by its credentials (unix(7)).
+    let is_frozen = shutdown(&socket, Shutdown::Both).is_ok();
+    if !is_frozen || set_socket_passcred(&socket, true).is_err() {
+        return Err(socket);
+    }
     loop {
-        let mut iov = [IoSliceMut::new(&mut byte)];
-        let mut none = RecvAncillaryBuffer::new(&mut []);
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match recvmsg(&socket, &mut iov, &mut none, flags) {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1))];
+        let mut credentials = RecvAncillaryBuffer::new(&mut space);
+        let (mut byte, flags) = ([0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        match recvmsg(&socket, &mut [IoSliceMut::new(&mut byte)], &mut credentials, flags) {
+            // There was no room for files.
             Ok(message) if message.flags.contains(ReturnFlags::CTRUNC) => return Err(socket),
-            Ok(message) if message.bytes > 0 => {
-                let _ = socket.receive(&mut [0; 1], false);
-            }
-            _ => return Ok(()),
+            Ok(_) if credentials.drain().next().is_none() => return Ok(()),
+            Ok(_) => _ = socket.receive(&mut [0; 1], false),
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(socket),
         }
     }
 }
@@ -147,6 +155,11 @@ mod tests {
         let (file, theirs) = pair();
         rustix::net::send(&theirs, b"words", rustix::net::SendFlags::NOSIGNAL).expect("room");
         let null = std::fs::File::open("/dev/null").expect("there");
+        pass::send(&theirs, b"file", &[null.as_fd()]).expect("room");
+        assert!(close_at_once(file).is_err());
+        // Behind a message without bytes, which is not the end.
+        let (file, theirs) = pair();
+        rustix::net::send(&theirs, b"", rustix::net::SendFlags::NOSIGNAL).expect("room");
         pass::send(&theirs, b"file", &[null.as_fd()]).expect("room");
         assert!(close_at_once(file).is_err());
     }

@@ -46,6 +46,8 @@ pub(super) enum Task {
 pub(super) struct Person {
     tasks: Mutex<VecDeque<Task>>,
     wake: OwnedFd,
+    /// What its thread waits by: the connections, and `wake`.
+    epoll: OwnedFd,
     /// Connections that were let in.
     pub(super) connections: AtomicUsize,
 }
@@ -53,7 +55,9 @@ pub(super) struct Person {
 impl Person {
     pub(super) fn new() -> Result<Self, Errno> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { tasks: Mutex::default(), wake, connections: AtomicUsize::new(0) })
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &wake, EventData::new_u64(0), EventFlags::IN)?;
+        Ok(Self { tasks: Mutex::default(), wake, epoll, connections: AtomicUsize::new(0) })
     }
 
     /// Gives the thread something to do; never waits for it.
@@ -84,27 +88,20 @@ struct Client {
 struct Serving<'a> {
     shared: &'a Shared,
     person: &'a Person,
-    epoll: OwnedFd,
     clients: BTreeMap<u64, Client>,
     buffer: Vec<u8>,
 }
 
 /// Serves the connections of a person until there are none for a while; for ever without an id.
 pub(super) fn serve(shared: &Shared, person: &Arc<Person>, id: Option<u32>) {
-    let epoll = match epoll::create(CreateFlags::CLOEXEC) {
-        Ok(epoll) => epoll,
-        Err(why) => return debug!(%why, "a person cannot be served"),
-    };
-    let wakes = EventData::new_u64(0);
-    let _ = epoll::add(&epoll, &person.wake, wakes, EventFlags::IN);
     let buffer = vec![0; MAX_MESSAGE];
-    let mut serving = Serving { shared, person, epoll, clients: BTreeMap::new(), buffer };
+    let mut serving = Serving { shared, person, clients: BTreeMap::new(), buffer };
     let mut events = Vec::with_capacity(BATCH);
     loop {
         events.clear();
         let patience = serving.clients.is_empty().then_some(&IDLE);
         let room = rustix::buffer::spare_capacity(&mut events);
-        let idle = matches!(epoll::wait(&serving.epoll, room, patience), Ok(0));
+        let idle = matches!(epoll::wait(&person.epoll, room, patience), Ok(0));
         if idle && let Some(id) = id {
             let mut threads = lock(&shared.threads);
             // The map has one, this thread has one; a third is of somebody about to tell it something.
@@ -147,7 +144,8 @@ impl Serving<'_> {
 
     fn begin(&mut self, connection: u64, socket: Socket) {
         let flags = EventFlags::IN | EventFlags::ONESHOT;
-        let watched = epoll::add(&self.epoll, &socket, EventData::new_u64(connection), flags);
+        let watched =
+            epoll::add(&self.person.epoll, &socket, EventData::new_u64(connection), flags);
         let refused = match (watched, Peer::of(&socket)) {
             (Ok(()), Ok(peer)) => {
                 let Peer { process, uid, gids } = peer;
@@ -224,7 +222,8 @@ impl Serving<'_> {
     fn want(&mut self, connection: u64, flags: EventFlags) {
         let Some(client) = self.clients.get(&connection) else { return };
         let data = EventData::new_u64(connection);
-        let watched = epoll::modify(&self.epoll, &client.socket, data, flags | EventFlags::ONESHOT);
+        let watched =
+            epoll::modify(&self.person.epoll, &client.socket, data, flags | EventFlags::ONESHOT);
         if watched.is_err() {
             self.close(connection);
         }
@@ -235,7 +234,7 @@ impl Serving<'_> {
         let Some(client) = self.clients.remove(&connection) else { return };
         lock(&self.shared.connections).remove(&connection);
         self.shared.tell(&FromFront::Left { connection });
-        let _ = epoll::delete(&self.epoll, &client.socket);
+        let _ = epoll::delete(&self.person.epoll, &client.socket);
         hang_up(client.socket);
         // Only now: what is being closed is still the person's.
         self.person.connections.fetch_sub(1, Ordering::AcqRel);

@@ -24,6 +24,7 @@ pub(super) fn relieve_guards(
     guard: &mut Keeper,
     ledger: &Ledger,
     records: &[Record],
+    persons: &Persons,
     order: Order,
 ) -> Result<(), ServeError> {
     let mut guards = ledger.guards()?;
@@ -31,7 +32,6 @@ pub(super) fn relieve_guards(
     // Whoever comes next ends all of them, also if we end in the middle of this.
     guards.push(ours);
     ledger.set_guards(&guards)?;
-    let persons = Persons::read();
     for record in records.iter().filter(|record| !record.remnant) {
         if let Ok(want) = Want::try_from(record.want.clone()) {
             // Where it runs is decided when it is adopted.

@@ -9,7 +9,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use tracing::{debug, info};
 
 use super::refusals::shorten;
-use super::{ServeError, Server};
+use super::{FRONT, ServeError, Server};
 use crate::front::{FromFront, ToFront};
 use crate::grant::GrantId;
 use crate::kernel::peer::{Peer, Process};
@@ -142,7 +142,7 @@ impl Server {
         let waits = self.front.has_more() || self.front_lost.is_some();
         if std::mem::replace(&mut self.front_waits, waits) != waits {
             let room = if waits { EventFlags::OUT } else { EventFlags::empty() };
-            let data = EventData::new_u64(self.front_source);
+            let data = EventData::new_u64(FRONT);
             let watched = epoll::modify(&self.epoll, &self.front, data, EventFlags::IN | room);
             if let Err(errno) = watched {
                 self.front_lost = Some(LinkError::Failed(errno));

@@ -66,6 +66,9 @@ const A_SECOND: u32 = 20;
 /// Between two of them, in the long run.
 const APART: Duration = Duration::from_millis(1_000 / A_SECOND as u64);
 
+/// The number of the front among the sources of events.
+const FRONT: u64 = 0;
+
 /// Whose event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
@@ -84,7 +87,6 @@ pub struct Server {
     config: Config,
     epoll: OwnedFd,
     front: Front,
-    front_source: u64,
     /// Whether something waits for the front to have room.
     front_waits: bool,
     front_lost: Option<LinkError>,
@@ -181,29 +183,29 @@ impl Server {
         let command = (options.part)(Part::Guard);
         let guard = Keeper::start(command, account, config.sample, config.orphan);
         let mut guard = guard.map_err(ServeError::NoGuard)?;
-        relieve_guards(&mut guard, &ledger, &records, order(&config))?;
+        let persons = Persons::read();
+        relieve_guards(&mut guard, &ledger, &records, &persons, order(&config))?;
         let powers = drop_all_but_needed(account)?;
         let means = means(&config, powers)?;
         let books = Books::new(host_of(&config, &options, &means), means.order);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let signals = Signals::new()?;
         let input = epoll::EventFlags::IN;
-        epoll::add(&epoll, &front, epoll::EventData::new_u64(0), input)?;
+        epoll::add(&epoll, &front, epoll::EventData::new_u64(FRONT), input)?;
         epoll::add(&epoll, &signals.wake, epoll::EventData::new_u64(1), input)?;
         epoll::add(&epoll, &guard, epoll::EventData::new_u64(2), input)?;
         let sources =
-            BTreeMap::from([(0, Source::Front), (1, Source::Signals), (2, Source::Guard)]);
+            BTreeMap::from([(FRONT, Source::Front), (1, Source::Signals), (2, Source::Guard)]);
         let mut server = Self {
             options,
             config,
             epoll,
             front,
-            front_source: 0,
             front_waits: false,
             front_lost: None,
             _name: name,
             _front_process: process,
-            persons: Persons::read(),
+            persons,
             signals,
             manager,
             powers,

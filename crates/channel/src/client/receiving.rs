@@ -33,7 +33,7 @@ pub struct Received {
 /// let geometry = Geometry::new(8, 1_472)?;
 /// let (made, passed) = Made::<Puts>::new(geometry, 0)?;
 /// let mut receiving = Receiving::map(passed, geometry)?;
-/// made.unsealed()?.seal()?;
+/// made.seal()?;
 /// let mut server = made.freeze()?;
 /// assert_eq!(receiving.try_receive(&mut []), Err(ReceiveError::Empty));
 ///

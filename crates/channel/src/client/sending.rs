@@ -25,7 +25,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 /// let geometry = Geometry::new(8, 1_472)?;
 /// let (made, passed) = Made::<Takes>::new(geometry, 0)?;
 /// let mut sending = Sending::map(passed, geometry)?;
-/// made.unsealed()?.seal()?;
+/// made.seal()?;
 /// let server = made.freeze()?;
 ///
 /// sending.send(b"hello")?;

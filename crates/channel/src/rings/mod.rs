@@ -17,7 +17,7 @@
 //! 1. The server [makes](server::Made) both memories and both bells, maps both memories, seals the part
 //!    that it writes itself, and passes a descriptor of each ([`Passed`]).
 //! 2. The client [maps](client::map) both, writes the beginning of its part, and says that it has.
-//! 3. The part that the client writes is [sealed](server::Unsealed): from then on the client can write
+//! 3. The part that the client writes is [sealed](server::Made::seal): from then on the client can write
 //!    it, and do nothing else with it. This may take as long as the client likes.
 //! 4. The server [freezes](server::Made::freeze) the queue: it looks at the seals and puts every page in
 //!    place. This may wait for the client, too. Only then a thread on which others depend sees it.
@@ -175,6 +175,6 @@ impl Passed {
 pub fn both<E: End>(geometry: Geometry) -> Result<(Side<E::Other>, Side<E>), RingError> {
     let (made, passed) = server::Made::<E>::new(geometry, 0)?;
     let client = client::map(passed, geometry, 0)?;
-    made.unsealed()?.seal()?;
+    made.seal()?;
     Ok((client, made.freeze()?))
 }

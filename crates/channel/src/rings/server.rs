@@ -22,27 +22,6 @@ pub struct Made<E> {
     end: PhantomData<fn() -> E>,
 }
 
-/// The part of a queue that its client writes, to be sealed once the client has mapped it.
-///
-/// Nothing else belongs to it, so that another process can do it, on descriptors that it was passed.
-#[derive(Debug)]
-pub struct Unsealed {
-    /// The memories.
-    pub files: Vec<OwnedFd>,
-}
-
-impl Unsealed {
-    /// Takes from the client everything but to write where it has mapped. May wait for as long as the
-    /// client likes, which can hold the lock of the file: to be called by a thread or a process on which
-    /// nobody but that client depends.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn seal(self) -> Result<(), RingError> {
-        Ok(self.files.iter().try_for_each(memfd::seal)?)
-    }
-}
-
 impl<E: End> Made<E> {
     /// Makes a queue whose first message has the number `first`, and what its client is to be passed.
     ///
@@ -66,13 +45,14 @@ impl<E: End> Made<E> {
         Ok((Self { own, lent, file, geometry, bell, doorbell, end: PhantomData }, passed))
     }
 
-    /// Returns what is to be sealed when the client has mapped it.
+    /// Takes from the client everything but to write where it has mapped. May wait for as long as the
+    /// client likes, which can hold the lock of the file: to be called by a thread on which nobody but that
+    /// client depends.
     ///
     /// # Errors
-    /// If no descriptor is left.
-    pub fn unsealed(&self) -> Result<Unsealed, RingError> {
-        let copy = rustix::io::fcntl_dupfd_cloexec(&self.file, 0);
-        Ok(Unsealed { files: vec![copy.map_err(RingError::Descriptors)?] })
+    /// If the kernel refuses.
+    pub fn seal(&self) -> Result<(), RingError> {
+        Ok(memfd::seal(&self.file)?)
     }
 
     /// Makes it a queue that can be used without waiting for anybody: looks at the seals, puts every page
@@ -80,7 +60,7 @@ impl<E: End> Made<E> {
     /// a thread on which nobody but that client depends.
     ///
     /// # Errors
-    /// If it is not [sealed](Unsealed::seal), not all memory can be had, or the client's part is not that
+    /// If it is not [sealed](Self::seal), not all memory can be had, or the client's part is not that
     /// of a queue of this geometry.
     pub fn freeze(self) -> Result<Side<E>, RingError> {
         let Self { own, lent, file, geometry, bell, doorbell, .. } = self;

@@ -26,7 +26,7 @@ fn a_queue_to_the_server_may_begin_at_any_number() {
         let (made, passed) = Made::<Takes>::new(geometry(), first).expect("memory");
         let mut client: Side<Puts> = client::map(passed, geometry(), first).expect("as made");
         is_put(&mut client.end, 7);
-        made.unsealed().expect("a descriptor").seal().expect("ours");
+        made.seal().expect("ours");
         let server = made.freeze().expect("sealed");
         // What was put in before the server could look is there.
         let frame = server.end.take().expect("sound").expect("published");
@@ -43,7 +43,7 @@ fn a_queue_to_the_client_may_begin_at_any_number() {
         let (made, passed) = Made::<Puts>::new(geometry(), first).expect("memory");
         let client: Side<Takes> = client::map(passed, geometry(), first).expect("as made");
         assert!(client.end.take().expect("sound").is_none(), "before there is a server");
-        made.unsealed().expect("a descriptor").seal().expect("ours");
+        made.seal().expect("ours");
         let mut server = made.freeze().expect("sealed");
         is_put(&mut server.end, 9);
         assert_eq!(client.end.released(), first);
@@ -62,13 +62,13 @@ fn what_is_not_as_made_is_refused() {
     assert!(matches!(refused, RingError::Memory(MemfdError::NotFrozen { .. })), "{refused}");
     // Never written by the client.
     let (made, _passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
-    made.unsealed().expect("a descriptor").seal().expect("ours");
+    made.seal().expect("ours");
     assert!(matches!(made.freeze().expect_err("of zeroes"), RingError::Queue(_)));
     // As many bytes, cut otherwise.
     let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
     let other = Geometry::new(4, 101).expect("valid");
     let _client: Side<Puts> = client::map(passed, other, 0).expect("as many bytes");
-    made.unsealed().expect("a descriptor").seal().expect("ours");
+    made.seal().expect("ours");
     let refused = made.freeze().expect_err("of other messages");
     assert!(matches!(refused, RingError::OtherGeometry { bytes: 101, .. }), "{refused}");
     // The server's own part is not for the client to write.
@@ -94,7 +94,7 @@ fn an_impossible_beginning_is_refused() {
     let _client: Side<Puts> = client::map(passed, geometry(), 10).expect("as made");
     // Published, says the ninth word.
     frames.words()[8].store(15, Ordering::Relaxed);
-    made.unsealed().expect("a descriptor").seal().expect("ours");
+    made.seal().expect("ours");
     let refused = made.freeze().expect_err("five of four");
     let corrupt = Corrupt::Pushed { pushed: 15, least: 10, most: 14 };
     assert_eq!(refused, RingError::Queue(corrupt.into()));
@@ -114,7 +114,7 @@ fn holes_that_were_punched_before_sealing_are_filled() {
     fallocate(&frames, hole, 8_192, bytes - 8_192).expect("not sealed yet");
     let there = || rustix::fs::fstat(&frames).expect("memory").st_blocks * 512;
     assert_eq!(there(), 8_192);
-    made.unsealed().expect("a descriptor").seal().expect("ours");
+    made.seal().expect("ours");
     let server = made.freeze().expect("sealed");
     assert_eq!(there() as u64, bytes);
     let mut byte = [1];

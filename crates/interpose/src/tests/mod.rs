@@ -85,7 +85,7 @@ impl Holds for Kept {
         let first = sending.next_number().map_err(|why| why.to_string())?;
         let (made, passed) = Made::<Takes>::new(geometry(), first).expect("memory");
         sending.rejoin(passed, first).map_err(|why| why.to_string())?;
-        made.unsealed().expect("a descriptor").seal().expect("ours");
+        made.seal().expect("ours");
         self.0.push(made.freeze().expect("as made"));
         Ok(())
     }

@@ -37,7 +37,7 @@ impl Client {
         let (made, passed) = Made::<Takes>::new(geometry(), 0).expect("memory");
         let frames = passed.frames.try_clone().expect("a descriptor");
         let side = map(passed, geometry(), 0).expect("as made");
-        made.unsealed().expect("a descriptor").seal().expect("ours");
+        made.seal().expect("ours");
         let seen = Readable::of(frames, geometry().producer_bytes()).expect("as made");
         (Self { side }, made.freeze().expect("as made"), seen)
     }

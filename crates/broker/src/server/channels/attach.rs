@@ -61,11 +61,11 @@ impl Queue {
     fn seal_and_freeze(self) -> Result<Frozen, RingError> {
         match self {
             Self::Takes(made) => {
-                made.unsealed()?.seal()?;
+                made.seal()?;
                 made.freeze().map(Frozen::Takes)
             }
             Self::Puts(made) => {
-                made.unsealed()?.seal()?;
+                made.seal()?;
                 made.freeze().map(Frozen::Puts)
             }
         }

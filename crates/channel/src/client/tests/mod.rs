@@ -35,7 +35,7 @@ fn content(n: u64, geometry: Geometry) -> Vec<u8> {
 fn met<E: End, C>(geometry: Geometry, first: u64, meets: impl FnOnce(Passed) -> C) -> (C, Side<E>) {
     let (made, passed) = Made::<E>::new(geometry, first).expect("memory");
     let client = meets(passed);
-    made.unsealed().expect("a descriptor").seal().expect("ours");
+    made.seal().expect("ours");
     (client, made.freeze().expect("as made"))
 }
 

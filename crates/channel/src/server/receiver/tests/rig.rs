@@ -80,7 +80,7 @@ impl Rig {
         let page = passed.page.try_clone().expect("descriptors");
         let page = Writable::of(page, bytes).expect("the client's to write");
         let client: Side<Takes> = client::map(passed, geometry, 0).expect("as made");
-        made.unsealed().expect("descriptors").seal().expect("ours");
+        made.seal().expect("ours");
         let server = made.freeze().expect("as made");
         let socket = Setup::at("127.0.0.1:0".parse().expect("valid"));
         let socket = UdpSocket::open(&socket).expect("opens");
