@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Why an object was not loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// EPERM or EACCES.
+    /// EPERM.
     #[error(
         "the kernel lets this user load no programs ({object}): it takes CAP_BPF and CAP_PERFMON; \
          run as root"

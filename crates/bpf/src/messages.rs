@@ -5,6 +5,8 @@ use std::sync::Once;
 
 use libbpf_rs::PrintLevel;
 
+/// What libbpf writes below what the kernel's check of a program said; bpf(2): EACCES.
+pub(super) const CHECKED: &str = "END PROG LOAD LOG";
 /// Of a check that failed, the end says why.
 const KEPT: usize = 12;
 

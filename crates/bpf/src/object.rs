@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use libbpf_rs::{ErrorKind, Link, MapCore, ObjectBuilder, ProgramInput, ProgramMut};
+use libbpf_rs::{
+    ErrorKind, Link, MapCore, ObjectBuilder, OpenProgramMut, ProgramInput, ProgramMut,
+};
 use punctual_model::time::Duration;
 
 use super::{
@@ -41,6 +43,19 @@ impl Object {
         bytes: &[u8],
         sizes: &[(&str, u32)],
     ) -> Result<Self, LoadError> {
+        Self::load_without(&[], name, bytes, sizes)
+    }
+
+    /// The same without some of its programs: those that are not needed and that not every kernel takes.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_without(
+        programs: &[&str],
+        name: &'static str,
+        bytes: &[u8],
+        sizes: &[(&str, u32)],
+    ) -> Result<Self, LoadError> {
         messages::listen();
         let mut open = ObjectBuilder::default()
             .open_memory(bytes)
@@ -56,12 +71,19 @@ impl Object {
                 .set_max_entries(entries)
                 .map_err(|why| refuse(why.to_string()))?;
         }
-        open.load().map(Self).map_err(|why| match why.kind() {
-            ErrorKind::PermissionDenied => LoadError::Privilege { object: name },
+        let is_unwanted = |program: &OpenProgramMut<'_>| {
+            programs.iter().any(|unwanted| program.name() == *unwanted)
+        };
+        open.progs_mut().filter(is_unwanted).for_each(|mut program| program.set_autoload(false));
+        open.load().map(Self).map_err(|why| match (why.kind(), messages::last()) {
+            // The kernel's check refuses programs with EACCES too, and then says why.
+            (ErrorKind::PermissionDenied, log) if !log.contains(messages::CHECKED) => {
+                LoadError::Privilege { object: name }
+            }
             _ if !Path::new("/sys/kernel/btf/vmlinux").exists() => {
                 LoadError::NoBtf { object: name }
             }
-            _ => LoadError::Refused { object: name, why: why.to_string(), log: messages::last() },
+            (_, log) => LoadError::Refused { object: name, why: why.to_string(), log },
         })
     }
 

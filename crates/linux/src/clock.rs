@@ -3,7 +3,7 @@
 use punctual_model::time::{Duration, Instant, Service};
 use rustix::io::Errno;
 use rustix::thread::ClockId as SleepClock;
-use rustix::time::{ClockId, Timespec};
+use rustix::time::{ClockId, DynamicClockId, Timespec};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
@@ -11,6 +11,13 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// the same for every process of the host, never set back, standing still while suspended.
 pub fn now() -> Instant {
     Instant::from_nanos(nanos(rustix::time::clock_gettime(ClockId::Monotonic)))
+}
+
+/// The same moment on CLOCK_TAI, which is CLOCK_REALTIME where nobody has told the kernel of leap seconds.
+pub(crate) fn tai() -> Instant {
+    let tai = rustix::time::clock_gettime_dynamic(DynamicClockId::Tai);
+    // Refused by kernels before Linux 3.10 alone.
+    tai.map_or(Instant::ZERO, |tai| Instant::from_nanos(nanos(tai)))
 }
 
 /// Sleeps until [`now`] is at least `until`; returns at once if it already is.

@@ -70,6 +70,11 @@ fn hint(error: &io::Error) -> &'static str {
             "; run as root, or have the group delegated to this user (systemd: Delegate=yes)"
         }
         io::ErrorKind::ReadOnlyFilesystem => "; the hierarchy is mounted read-only (a container?)",
+        // cgroups(7), "Cgroups v2 thread mode"; the root is exempt.
+        _ if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            "; below one group version 2 holds single threads or whole processes, not both: start one \
+             of the two in a group of its own (systemd-run --scope)"
+        }
         _ => "",
     }
 }

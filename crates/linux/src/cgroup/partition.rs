@@ -16,7 +16,9 @@ use thiserror::Error;
 
 use super::{CgroupError, Group, Hierarchy, sweep};
 use crate::host;
+use crate::process::process_of;
 use crate::sched::SchedError;
+use crate::thread::Tid;
 
 /// Why CPUs cannot be set apart, or not be given back.
 #[derive(Debug, Error)]
@@ -68,6 +70,8 @@ pub struct Partition {
     /// The parent's load balancing before; version 1 only.
     balanced: bool,
     before_ppm: u64,
+    /// Where each process was before it was moved in; version 2 only.
+    homes: Vec<(i32, PathBuf)>,
 }
 
 impl Partition {
@@ -93,7 +97,8 @@ impl Partition {
         }
         let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         let group = Group::make(&root, v1)?;
-        let mut partition = Self { group: Some(group), v1, balanced: false, before_ppm };
+        let homes = Vec::new();
+        let mut partition = Self { group: Some(group), v1, balanced: false, before_ppm, homes };
         partition.set_up(&root, &list)?;
         Ok(partition)
     }
@@ -121,13 +126,22 @@ impl Partition {
         Ok(())
     }
 
-    /// Moves a process or (version 1) a single thread in. Version 2 takes whole processes.
-    pub fn add(&self, id: i32) -> Result<(), PartitionError> {
+    /// Moves a process or (version 1) a single thread in. Version 2 takes whole processes, and has one
+    /// hierarchy for everything: meanwhile the limits and accounts of the group that the process was in
+    /// do not hold for it. It is put back there when the partition is removed.
+    ///
+    /// # Errors
+    /// [`PartitionError::Removed`], or what the kernel said.
+    pub fn add(&mut self, id: i32) -> Result<(), PartitionError> {
         let group = self.group.as_ref().ok_or(PartitionError::Removed)?;
         if self.v1 {
             group.write("tasks", &id.to_string())?
         } else {
-            group.add(id)?
+            // The kernel moves the whole process of a thread.
+            let process = Tid::from_raw(id).and_then(process_of).unwrap_or(id);
+            let home = Hierarchy::v2().and_then(|v2| v2.group_of(process));
+            group.add(process)?;
+            self.homes.extend(home.map(|home| (process, home)));
         }
         Ok(())
     }
@@ -152,12 +166,21 @@ impl Partition {
     fn take_down(&mut self) -> Result<(), PartitionError> {
         let Some(group) = self.group.take() else { return Ok(()) };
         let root = group.parent().to_owned();
+        let mut put_back = Ok(());
         if self.v1 {
             // Threads may have been added one by one.
             for thread in group.threads() {
                 let _ = write(&root, "tasks", &thread.to_string());
             }
         } else {
+            let members = group.members();
+            for (id, home) in self.homes.drain(..).filter(|(id, _)| members.contains(id)) {
+                let outcome = write(&home, "cgroup.procs", &id.to_string());
+                // A group that is gone, or a process that has ended since: the root takes what is left.
+                if home.is_dir() && group.members().contains(&id) {
+                    put_back = outcome;
+                }
+            }
             let _ = group.write("cpuset.cpus.partition", "member");
         }
         let removed = group.remove();
@@ -167,6 +190,7 @@ impl Partition {
             write(&root, "cpuset.sched_load_balance", "1")?;
         }
         removed?;
+        put_back?;
         // What a thread had lingers until its deadline, so look more than once.
         let mut after_ppm = 0;
         for attempt in 0..20 {

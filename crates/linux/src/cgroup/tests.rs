@@ -14,6 +14,14 @@ impl Drop for Killed {
     }
 }
 
+/// One at a time: below a group other than the root version 2 has groups of threads or of processes, not
+/// both.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 fn sleeper() -> (Killed, i32) {
     let mut command = Command::new("sh");
     command.args(["-c", "while :; do :; done"]);
@@ -39,6 +47,7 @@ fn eventually(holds: impl Fn() -> bool) -> bool {
 
 #[test]
 fn a_frozen_process_stands_still_and_goes_on_and_nothing_is_left() {
+    let _alone = alone();
     let (_killed, pid) = sleeper();
     let before = Hierarchy::v2().or_else(|| Hierarchy::v1("freezer"));
     let home = before.as_ref().and_then(|hierarchy| hierarchy.group_of(pid));
@@ -67,6 +76,7 @@ fn a_frozen_process_stands_still_and_goes_on_and_nothing_is_left() {
 
 #[test]
 fn one_thread_is_frozen_and_its_process_is_not() {
+    let _alone = alone();
     let (tell, told) = std::sync::mpsc::channel();
     let ends = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (count, end) = (std::sync::Arc::new(AtomicU32::new(0)), std::sync::Arc::clone(&ends));
@@ -97,6 +107,7 @@ fn one_thread_is_frozen_and_its_process_is_not() {
 
 #[test]
 fn the_guard_puts_back_what_its_process_left() {
+    let _alone = alone();
     let (_killed, pid) = sleeper();
     let freezer = match Freezer::of_process(pid) {
         Ok(freezer) => freezer,
@@ -122,6 +133,7 @@ fn the_guard_puts_back_what_its_process_left() {
 
 #[test]
 fn the_guard_lets_go_on_when_the_dispatcher_is_overdue() {
+    let _alone = alone();
     let (_killed, pid) = sleeper();
     let freezer = match Freezer::of_process(pid) {
         Ok(freezer) => freezer,

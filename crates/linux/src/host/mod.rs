@@ -17,7 +17,7 @@ pub mod text {
     pub use super::bandwidth::parse_account;
     pub use super::identity::cpu_model;
     pub use super::machine::{has_hypervisor_flag, parse_cpu_list, parse_swaps, preemption};
-    pub use super::realtime::parse_throttling;
+    pub use super::realtime::{parse_hrtick, parse_throttling};
     pub use super::steal::{Ticks, parse_stat};
 }
 
@@ -27,7 +27,8 @@ pub use identity::identity;
 pub use machine::{Machine, Virtualisation, cpus_online, machine, possible_cpus};
 pub use privileges::{Capabilities, Privileges, has_cap_sys_nice, privileges};
 pub use realtime::{
-    FairServer, RtGroup, Throttling, deadline_limits, fair_servers, rt_group, throttling,
+    FairServer, RtGroup, Throttling, deadline_limits, ends_budgets_on_time, fair_servers, rt_group,
+    throttling,
 };
 pub use steal::{Steal, steal_over, stolen};
 pub use user::is_root;

@@ -44,6 +44,22 @@ pub fn parse_throttling(runtime_us: &str, period_us: &str) -> Option<Throttling>
     }
 }
 
+/// Whether the kernel ends the budgets of SCHED_DEADLINE threads with a timer of their own (HRTICK_DL
+/// among the scheduler's features), not at its next tick. `None` if it does not say: debugfs is not
+/// mounted, this user may not read it, or the kernel was built without CONFIG_SCHED_HRTICK.
+pub fn ends_budgets_on_time() -> Option<bool> {
+    parse_hrtick(&read_trimmed("/sys/kernel/debug/sched/features")?)
+}
+
+/// Finds HRTICK_DL among the scheduler's features, each a word, with NO_ before it if it is off.
+pub fn parse_hrtick(features: &str) -> Option<bool> {
+    features.split_whitespace().find_map(|word| match word {
+        "HRTICK_DL" => Some(true),
+        "NO_HRTICK_DL" => Some(false),
+        _ => None,
+    })
+}
+
 /// Nanoseconds from a text of microseconds.
 fn micros(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok()?.checked_mul(1_000)
@@ -151,5 +167,13 @@ mod tests {
         ] {
             assert_eq!(parse_throttling(runtime, period), None, "{runtime} of {period}");
         }
+    }
+
+    #[test]
+    fn budgets_end_on_time_only_where_the_feature_is_on() {
+        let features = |dl| format!("GENTLE_FAIR_SLEEPERS HRTICK {dl} NO_DOUBLE_TICK\n");
+        assert_eq!(parse_hrtick(&features("HRTICK_DL")), Some(true));
+        assert_eq!(parse_hrtick(&features("NO_HRTICK_DL")), Some(false));
+        assert_eq!(parse_hrtick(&features("")), None, "HRTICK alone is the fair class's");
     }
 }

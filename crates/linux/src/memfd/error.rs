@@ -60,6 +60,15 @@ pub enum MemfdError {
         /// What it should have.
         expected: usize,
     },
+    /// Nobody would say when it is gone.
+    #[error(
+        "it cannot be seen when shared memory is gone: {errno}; raise fs.inotify.max_user_watches or \
+         fs.inotify.max_user_instances (sysctl(8))"
+    )]
+    NotWatched {
+        /// The error of inotify_init1(2) or inotify_add_watch(2).
+        errno: Errno,
+    },
     /// Its maker keeps it to himself.
     #[error("the memory is sealed against being written by anybody but its maker")]
     ReadOnly,

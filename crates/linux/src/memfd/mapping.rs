@@ -70,6 +70,13 @@ impl Mapping {
         Ok(())
     }
 
+    /// Returns where it begins, and where after each `run` bytes.
+    pub(super) fn pages_at(&self, run: usize) -> impl Iterator<Item = *const u8> {
+        let first = self.at.as_ptr().cast_const().cast::<u8>();
+        // Never beyond the end of the mapping.
+        (0..self.bytes).step_by(run).map(move |at| first.wrapping_add(at))
+    }
+
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.bytes / size_of::<AtomicU64>()

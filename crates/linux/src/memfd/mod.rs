@@ -7,8 +7,9 @@
 //! - The set of seals is final before the other side's memory is used, so that a peer can add none.
 //! - Memory that its maker lends to another process to write ([`lend`]) is sealed once that has mapped it
 //!   ([`seal`]); from then on nobody punches holes into it, and only then it is read.
-//! - All pages are there before it is used: no page fault later. What the kernel swaps out or
-//!   migrates is not held back by this; `memory::lock_all` does that.
+//! - All pages are there before it is used: no page fault later. A maker who [holds](Writable::hold) them
+//!   keeps others from having them replaced by huge ones. What the kernel swaps out is not held back by
+//!   this; `memory::lock_all` does that.
 //!
 //! A mapping keeps the memory, and the size is sealed, so a descriptor is needed only to pass the memory
 //! on: whoever makes it is given that, and what is mapped holds none.
@@ -19,6 +20,8 @@
 
 mod error;
 mod mapping;
+mod pins;
+mod presence;
 mod seals;
 #[cfg(test)]
 mod tests;
@@ -31,7 +34,10 @@ use rustix::io::Errno;
 
 pub use error::MemfdError;
 use mapping::Mapping;
-pub use seals::{Lent, can_be_collapsed, lend, seal};
+use pins::Pins;
+pub use pins::{can_be_collapsed, collapses};
+pub use presence::{Presence, Watched};
+pub use seals::{Lent, lend, seal};
 
 /// The magic number of the file system behind memfd_create(2) (statfs(2), TMPFS_MAGIC). That of huge
 /// pages is another: touching one kills where none is left.
@@ -54,6 +60,7 @@ pub enum Others {
 #[derive(Debug)]
 pub struct Writable {
     mapping: Mapping,
+    pins: Pins,
 }
 
 /// Memory that this process only reads.
@@ -108,7 +115,7 @@ impl Writable {
         };
         let sealed = rustix::fs::fcntl_add_seals(&file, seals | SealFlags::SEAL);
         sealed.map_err(failed("fcntl(2), F_ADD_SEALS"))?;
-        Ok((Self { mapping }, file))
+        Ok((Self { mapping, pins: Pins::default() }, file))
     }
 
     /// Puts every page in place, so that none is missing later.
@@ -119,6 +126,20 @@ impl Writable {
         let bytes = self.mapping.count() * size_of::<AtomicU64>();
         let populated = self.mapping.populate(true);
         populated.map_err(|errno| MemfdError::Failed { call: "madvise(2)", bytes, errno })
+    }
+
+    /// Keeps the pages of this memory and of `other`, which are all in place, from being replaced by huge
+    /// ones for as long as this lives, whoever asks for that: so that no page is missing meanwhile. Takes a
+    /// descriptor.
+    ///
+    /// # Errors
+    /// If no descriptor is left, or the kernel refuses.
+    pub fn hold(&mut self, other: &Readable) -> Result<(), MemfdError> {
+        let bytes = self.mapping.count() * size_of::<AtomicU64>();
+        let pins = Pins::of([&self.mapping, &other.mapping]);
+        self.pins =
+            pins.map_err(|errno| MemfdError::Failed { call: "vmsplice(2)", bytes, errno })?;
+        Ok(())
     }
 
     /// Memory that somebody else made, of `bytes` bytes, to be written.
@@ -137,7 +158,7 @@ impl Writable {
             Errno::ACCESS | Errno::PERM => MemfdError::ReadOnly,
             errno => MemfdError::Failed { call: "mmap(2)", bytes, errno },
         })?;
-        Ok(Self { mapping })
+        Ok(Self { mapping, pins: Pins::default() })
     }
 
     /// Its words, which others may change too.

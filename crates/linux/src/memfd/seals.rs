@@ -24,14 +24,6 @@ pub struct Lent {
     bytes: usize,
 }
 
-/// Returns whether a writer can have its pages replaced by a huge one while the maker reads them
-/// (MADV_COLLAPSE, madvise(2), Linux 6.1): no seal forbids it, and the maker faults then. The host's
-/// administrator can, with `deny` in this file.
-pub fn can_be_collapsed() -> bool {
-    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-    setting.is_ok_and(|choices| !choices.contains("[deny]"))
-}
-
 /// Makes `bytes` bytes of zero, a multiple of the page size, that whoever gets the descriptor can write, and
 /// maps them for reading: a mapping made later could wait for a lock that the other side holds. No page
 /// is there yet. `name` is what /proc shows.

@@ -91,7 +91,14 @@ fn what_could_hurt_us_is_refused() {
     }
     let file = tempfile::tempfile().expect("a file");
     file.set_len(bytes).expect("longer");
-    assert_eq!(refused(file.into()), MemfdError::NotMemory);
+    // Where /tmp is in memory a file has seals, and can get no others.
+    let in_memory = rustix::fs::fcntl_get_seals(&file).is_ok();
+    let expected = if in_memory {
+        MemfdError::NotSealed { seals: SealFlags::SEAL }
+    } else {
+        MemfdError::NotMemory
+    };
+    assert_eq!(refused(file.into()), expected);
     assert_eq!(
         refused(File::open("/dev/zero").expect("always there").into()),
         MemfdError::NotMemory
@@ -179,4 +186,88 @@ fn holes_are_filled_before_memory_is_read() {
     let seen = lent.freeze(&file).expect("sealed");
     assert_eq!(pages(&file), 8);
     assert_eq!((seen.load(0), seen.load(512), seen.load(4 * 512)), (u64::MAX, 0, u64::MAX));
+}
+
+/// No seal forbids it: whoever has the memory mapped may, for reading too (Linux 6.1).
+#[test]
+fn pages_that_are_held_are_not_replaced() {
+    let memory = |bytes| {
+        let (lent, file) = lend("test", bytes).expect("memory");
+        let theirs = Writable::of(copy(&file), bytes).expect("it is theirs to write");
+        seal(&file).expect("ours");
+        (lent.freeze(&file).expect("sealed"), file, theirs)
+    };
+    // Less and more than a run, and more runs than a pipe has buffers for at first.
+    for bytes in [4_096, 65_536, (2 << 20) + 4_096, 40 << 20] {
+        let (other, file, _theirs) = memory(bytes);
+        let (mut own, own_file) = Writable::create("test", 4_096, Others::Read).expect("memory");
+        own.hold(&other).expect("pipes");
+        let last = (bytes as u64 - 1) & !((2 << 20) - 1);
+        for (file, from) in [(&file, 0), (&file, last), (&own_file, 0)] {
+            assert_ne!(pins::collapses(file, from), Some(true), "{bytes} from {from}");
+        }
+        let before = minor_faults();
+        (0..other.count()).step_by(512).for_each(|word| assert_eq!(other.load(word), 0));
+        let faults = minor_faults() - before;
+        assert!(faults < 8, "{faults} at {bytes}");
+        drop(own);
+        println!("{bytes} bytes that nobody holds: {:?}", pins::collapses(&file, last));
+    }
+    assert_ne!(can_be_collapsed(), Some(true));
+}
+
+/// Of this thread.
+fn minor_faults() -> i64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("always there");
+    // The tenth field; the second may have spaces (proc_pid_stat(5)).
+    let (_, after) = stat.rsplit_once(") ").expect("a name");
+    after.split(' ').nth(7).and_then(|faults| faults.parse().ok()).expect("a number")
+}
+
+#[test]
+fn memory_is_there_as_long_as_anybody_has_it_in_any_way() {
+    use std::os::fd::{AsFd as _, AsRawFd as _};
+
+    let mut presence = Presence::new().expect("inotify");
+    let (lent, file) = lend("test", BYTES).expect("memory");
+    let (other, other_file) = Writable::create("test", BYTES, Others::Read).expect("memory");
+    let watched = presence.watch(&file).expect("watched");
+    let other_watched = presence.watch(&other_file).expect("watched");
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let by_path = rustix::fs::open(path, rustix::fs::OFlags::PATH, rustix::fs::Mode::empty());
+    let (from, to) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    crate::pass::send(&from, b"x", &[file.as_fd()]).expect("room");
+    let mapped = Writable::of(file, BYTES).expect("it is theirs to write");
+    drop((lent, other));
+    assert_eq!(presence.gone(), []);
+    drop(other_file);
+    assert_eq!(presence.gone(), [other_watched]);
+    drop(mapped);
+    assert_eq!(presence.gone(), []);
+    drop(by_path.expect("a descriptor"));
+    assert_eq!(presence.gone(), [], "it lies in a socket");
+    drop(to);
+    assert_eq!(presence.gone(), [watched]);
+    assert_eq!(presence.gone(), []);
+}
+
+/// More than the kernel has room for between two looks are found all the same.
+#[test]
+fn what_is_gone_is_found_when_too_much_was_gone_at_once() {
+    let most = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events");
+    let most: u64 = most.expect("readable").trim().parse().expect("a number");
+    let mut presence = Presence::new().expect("inotify");
+    let (_mapped, kept) = Writable::create("test", 4_096, Others::Read).expect("memory");
+    let kept = presence.watch(&kept).expect("watched");
+    // Each tells twice.
+    let count = most / 2 + 10;
+    for done in 0..count {
+        let file = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).expect("memory");
+        if let Err(why) = presence.watch(&file) {
+            return println!("skipped: after {done} watches: {why}");
+        }
+    }
+    let gone = presence.gone();
+    assert_eq!(gone.len() as u64, count);
+    assert!(!gone.contains(&kept));
 }

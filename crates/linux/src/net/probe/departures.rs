@@ -22,6 +22,9 @@ use crate::net::{
 const AHEAD: Duration = Duration::from_millis(30);
 /// fq(8) rounds departures to its timer slack of 10 µs; stamps and conversion add less.
 const EARLY: Duration = Duration::from_micros(50);
+/// How long before its departure etf(8) hands a packet to the driver. One for which it is woken later than
+/// that it drops.
+const ETF_DELTA: Duration = Duration::from_millis(10);
 /// Ten datagrams of 500 bytes with headers at this many bytes a second take 100 ms. Below fq's
 /// `low_rate_threshold`, from which on each packet waits for its own time.
 const PACE: u32 = 50_000;
@@ -48,7 +51,7 @@ pub struct Pacing {
 /// # Errors
 /// What was seen instead.
 pub fn departure_times(device: &str, to: SocketAddr) -> Result<DepartureTimes, Seen> {
-    match super::attempt(|| kept(&UdpSocket::open(&Setup::to(to).on(device))?)) {
+    match super::attempt(|| kept(&UdpSocket::open(&Setup::to(to).on(device))?, By::Fq)) {
         Seen::Works(_) => Ok(DepartureTimes { device: device.to_owned() }),
         other => Err(other),
     }
@@ -115,8 +118,15 @@ fn set_pace(socket: &UdpSocket, bytes_per_s: u32) -> Result<(), OptionError> {
 /// default.
 pub(super) fn with_fq() -> Attempt {
     let fq = Set::on_loopback(Discipline::Fq);
-    let seen = kept(&Loop::open()?.sender)?;
+    let seen = kept(&Loop::open()?.sender, By::Fq)?;
     Ok(without(&fq, seen))
+}
+
+/// Departure times on the loopback with etf, which takes those of CLOCK_TAI only.
+pub(super) fn with_etf() -> Attempt {
+    let delta = u32::try_from(ETF_DELTA.as_nanos())?;
+    let _set = Set::on_loopback(Discipline::Etf { delta })?;
+    kept(&Loop::open()?.sender, By::Etf)
 }
 
 /// As [`with_fq`], of a pacing rate.
@@ -134,16 +144,39 @@ fn without<E: std::fmt::Display>(fq: &Result<Set, E>, seen: Seen) -> Seen {
     }
 }
 
-fn kept(socket: &UdpSocket) -> Attempt {
-    set_departures(socket)?;
+/// Which discipline is to keep a departure.
+#[derive(Clone, Copy)]
+enum By {
+    Fq,
+    Etf,
+}
+
+fn kept(socket: &UdpSocket, by: By) -> Attempt {
+    match by {
+        By::Fq => set_departures(socket)?,
+        By::Etf => {
+            // `sock_txtime`: clock, flags.
+            let wish = [libc::CLOCK_TAI.cast_unsigned(), 0].map(u32::to_ne_bytes).concat();
+            raw::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TXTIME, &wish)?;
+        }
+    }
     let departure = clock::now().saturating_add(AHEAD);
-    let sent = stamps(socket, 1, |_| Outgoing::default().not_before(departure))?;
+    let (asked, early) = match by {
+        By::Fq => (departure, EARLY),
+        By::Etf => (clock::tai().saturating_add(AHEAD), ETF_DELTA.saturating_add(EARLY)),
+    };
+    let sent = stamps(socket, 1, |_| Outgoing::default().not_before(asked))?;
     Ok(match sent.first() {
         None => Seen::Ignored("a datagram with a departure time never left".to_owned()),
-        Some(&left) if left.saturating_add(EARLY) >= departure => {
-            let late = left.saturating_since(departure);
-            Seen::Works(format!("a datagram left {late} after the time asked for"))
-        }
+        Some(&left) if left.saturating_add(early) >= departure => Seen::Works(match by {
+            By::Fq => {
+                format!(
+                    "a datagram left {} after the time asked for",
+                    left.saturating_since(departure)
+                )
+            }
+            By::Etf => format!("a datagram left within {ETF_DELTA} before the time asked for"),
+        }),
         Some(&left) => {
             let early = departure.saturating_since(left).as_nanos() / 1_000_000;
             Seen::Ignored(format!("accepted, and a datagram left {early} ms early"))

@@ -155,7 +155,7 @@ pub fn disciplines() -> Vec<Finding> {
         (Feature::Htb, || attempt(shaping::htb)),
         (Feature::DepartureTimes, || attempt(departures::with_fq)),
         (Feature::Pacing, || attempt(departures::paced_with_fq)),
-        (Feature::Etf, || attempt(shaping::etf)),
+        (Feature::Etf, || attempt(departures::with_etf)),
         (Feature::XdpGeneric, || attempt(xdp::generic_drops)),
     ];
     let run = |network: &Namespace| {

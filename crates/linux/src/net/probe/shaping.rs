@@ -39,12 +39,6 @@ fn shapes(discipline: Discipline) -> Attempt {
     Ok(if got == DATAGRAMS && took >= LEAST { Seen::Works(seen) } else { Seen::Ignored(seen) })
 }
 
-/// Whether there is one; what it does takes CLOCK_TAI, which few hosts have set.
-pub(super) fn etf() -> Attempt {
-    let _set = Set::on_loopback(Discipline::Etf { delta: 200_000 })?;
-    Ok(Seen::Untried("the kernel has it; it was not seen at work".to_owned()))
-}
-
 /// A discipline of the loopback, until it is dropped.
 pub(super) struct Set {
     index: u32,

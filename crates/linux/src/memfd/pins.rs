@@ -1,0 +1,105 @@
+//! References to pages, so that the kernel does not replace them.
+//!
+//! Whoever maps shared memory can have its pages replaced by a huge one (MADV_COLLAPSE, madvise(2), Linux 6.1),
+//! and so can the kernel by itself (khugepaged). No seal forbids it, and everybody else who has it mapped
+//! faults then. But a page that somebody refers to otherwise than by mapping it is not moved, and then none of
+//! its run is; so one in each run is enough.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+
+use super::mapping::Mapping;
+use super::{Others, Readable, Writable};
+
+/// A huge page takes the place of so many bytes, or of a multiple, that begin at a multiple of it.
+const RUN: usize = 2 << 20;
+
+/// References to the first page of each run of some mappings, in the buffers of pipes (vmsplice(2)). Pages in
+/// pipes are let go of when these are closed.
+#[derive(Debug, Default)]
+pub(super) struct Pins {
+    _pipes: Vec<OwnedFd>,
+}
+
+impl Pins {
+    /// Refers to pages that are all in place.
+    pub(super) fn of(mappings: [&Mapping; 2]) -> Result<Self, Errno> {
+        let firsts = mappings.into_iter().flat_map(|mapping| mapping.pages_at(RUN));
+        let firsts: Vec<*const u8> = firsts.collect();
+        let mut left = firsts.as_slice();
+        let mut pipes = Vec::new();
+        while !left.is_empty() {
+            let before = left.len();
+            let (from, to) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+            // A page of the size is a buffer, and holds one reference. If the kernel gives no more, there are
+            // more pipes.
+            let _ = fcntl_setpipe_size(&to, before.saturating_mul(rustix::param::page_size()));
+            while let Some((first, rest)) = left.split_first() {
+                match refer(&to, *first) {
+                    Ok(()) => left = rest,
+                    Err(Errno::INTR) => {}
+                    Err(Errno::AGAIN) if left.len() < before => break,
+                    Err(errno) => return Err(errno),
+                }
+            }
+            pipes.push(from);
+        }
+        Ok(Self { _pipes: pipes })
+    }
+}
+
+/// Puts a reference to the page of this byte into a pipe.
+fn refer(pipe: &OwnedFd, byte: *const u8) -> Result<(), Errno> {
+    let byte = libc::iovec { iov_base: byte.cast_mut().cast(), iov_len: 1 };
+    // SAFETY: the byte is mapped, and the kernel only takes a reference to its page.
+    let taken =
+        unsafe { libc::vmsplice(pipe.as_raw_fd(), &raw const byte, 1, libc::SPLICE_F_NONBLOCK) };
+    if taken == 1 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Returns whether somebody who has memory of ours mapped can have its pages replaced by a huge one although
+/// they are [held](Writable::hold): tried. `None` if that cannot be tried.
+pub fn can_be_collapsed() -> Option<bool> {
+    let page = rustix::param::page_size();
+    let (mut own, file) = Writable::create("punctual probe", page, Others::Read).ok()?;
+    let seen = Readable::of(file.try_clone().ok()?, page).ok()?;
+    own.hold(&seen).ok()?;
+    collapses(&file, 0)
+}
+
+/// Has the run of a file that begins at `from` replaced by a huge page, as anybody can who may map it. Returns
+/// whether that was done; `None` if it cannot be tried here.
+pub fn collapses(file: &OwnedFd, from: u64) -> Option<bool> {
+    // Twice as much as needed, so that a run lies within.
+    let (whole, inaccessible) = (2 * RUN, ProtFlags::empty());
+    // SAFETY: a new mapping where the kernel likes.
+    let area = unsafe {
+        rustix::mm::mmap_anonymous(ptr::null_mut(), whole, inaccessible, MapFlags::PRIVATE)
+    };
+    let area = NonNull::new(area.ok()?)?;
+    let to_border = area.as_ptr().addr().next_multiple_of(RUN) - area.as_ptr().addr();
+    // SAFETY: within the area, which is twice as long.
+    let at = unsafe { area.as_ptr().byte_add(to_border) };
+    let flags = MapFlags::SHARED | MapFlags::FIXED;
+    // SAFETY: over a part of the area that was just mapped, in which nothing is.
+    let mapped = unsafe { rustix::mm::mmap(at, RUN, ProtFlags::READ, flags, file, from) };
+    let collapsed = mapped.ok().and_then(|at| {
+        // SAFETY: nothing that is in the pages changes, and nobody else knows this mapping.
+        if unsafe { libc::madvise(at, RUN, libc::MADV_COLLAPSE) } == 0 {
+            return Some(true);
+        }
+        // Unless no huge page was to be had.
+        (std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM)).then_some(false)
+    });
+    // SAFETY: all that was mapped above, and nothing of it is used any more.
+    let _ = unsafe { rustix::mm::munmap(area.as_ptr(), whole) };
+    collapsed
+}
