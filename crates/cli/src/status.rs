@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use comfy_table::{CellAlignment, Table, presets};
 use punctual_broker::SOCKET;
 use punctual_broker::client::Broker;
-use punctual_broker::wire::{ChannelsStatus, GrantStatus, Status};
-use punctual_model::Service;
+use punctual_broker::wire::{ChannelsStatus, GrantStatus, GuardStatus, Status};
+use punctual_model::{Duration, Service};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -78,12 +78,23 @@ fn text(status: &Status) -> String {
     );
     let switch = Service::from_nanos(totals.context_switch_ns);
     page += &format!("A switch is charged {switch}: {}.\n", totals.context_switch_from);
+    page += &guard(&totals.guard);
     for refused in status.refusals.iter().take(8) {
         let (uid, pid) = (refused.uid, refused.pid);
         page +=
             &format!("refused: {} (user {uid}, process {pid}): {}\n", refused.what, refused.why);
     }
     page
+}
+
+fn guard(looks: &GuardStatus) -> String {
+    format!(
+        "The guard has looked {} times at what is used, {} times more than {} late, at worst {}.\n",
+        looks.looks,
+        looks.late,
+        GuardStatus::LATE,
+        Duration::from_nanos(looks.worst_ns),
+    )
 }
 
 fn table(grants: &[GrantStatus]) -> Table {

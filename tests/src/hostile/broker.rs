@@ -154,6 +154,31 @@ impl Broker {
         self.wait_until_it_answers();
     }
 
+    /// Kills every process of it, and starts it again with the same ledger, by a shell that stops itself before it
+    /// becomes the broker. Returns its first process.
+    pub(super) fn restart_held(&mut self) -> u32 {
+        self.kill();
+        let shell = "kill -STOP $$; exec \"$0\" \"$@\"";
+        self.child = spawn(&self.folder, &["sh", "-c", shell].map(str::to_owned));
+        self.child.id()
+    }
+
+    /// Returns the process that plays this part of it.
+    pub(super) fn part(&self, name: &str) -> Result<u32, String> {
+        let role = format!("{}=part {name}", super::ROLE);
+        let plays = |pid: &i32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == role.as_bytes())
+        };
+        let found = self.processes().into_iter().skip(1).find(plays);
+        found.map(|pid| pid as u32).ok_or_else(|| format!("this broker has no {name}"))
+    }
+
+    /// Returns what is granted, as root sees it, if it answers.
+    pub(super) fn try_status(&self) -> Option<Status> {
+        Connection::connect_to(&self.socket()).ok()?.status().ok()
+    }
+
     /// Kills its first process, and with it whatever is made to end with that.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

@@ -130,6 +130,17 @@ impl Person {
         self.read().unwrap_or_else(|| panic!("{what}: the client has ended"))
     }
 
+    /// Says something and returns the answer; `None` if it has ended.
+    pub(super) fn try_ask(&mut self, what: &str) -> Option<String> {
+        self.tell(what);
+        self.read()
+    }
+
+    /// Whether its process has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
     /// The id of its process.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -141,6 +141,22 @@ impl<'a> Broker<'a> {
         self.child.id()
     }
 
+    /// Of its own process, not of its front and guard.
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.child, signal).expect("our child");
+    }
+
+    /// Returns when none of its threads runs any more: each stops by itself when it hears of it.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        let stands = |thread: fs::DirEntry| {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+        };
+        let threads = || fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it lives");
+        assert!(live::eventually(|| threads().flatten().all(stands)), "it does not stop");
+    }
+
     /// As a service manager ends it.
     pub(crate) fn end(&mut self) {
         send(&self.child, Signal::TERM).expect("our child");

@@ -1,6 +1,6 @@
 //! Clients that cheat: each harms itself alone.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use punctual_broker::client::{Broker as Connection, GrantedChannel};
@@ -9,7 +9,7 @@ use punctual_broker::wire::Event;
 use punctual_channel::client::{Geometry, Sending};
 use punctual_channel::rings::client::map;
 use punctual_channel::rings::{Puts, Side, server};
-use punctual_linux::memfd::Writable;
+use punctual_linux::memfd::{self, Writable};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{pass, thread};
 use punctual_model::channel::Framing;
@@ -17,7 +17,7 @@ use punctual_ring::frames::Wake;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::event::epoll;
-use rustix::fs::{FallocateFlags, OFlags, SealFlags, fallocate};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SealFlags, fallocate};
 use rustix::io::Errno;
 use system_tests::live;
 
@@ -124,6 +124,7 @@ fn a_client_that_punches_holes_holds_nobody_up() {
         assert_eq!(rustix::fs::ftruncate(file, 0), Err(Errno::PERM));
         assert_eq!(rustix::io::pwrite(file, &[0], 0), Err(Errno::PERM));
         assert!(Writable::of(file.try_clone().expect("a descriptor"), 4_096).is_err());
+        assert_ne!(memfd::collapses(file, 0), Some(true), "pages replaced by a huge one");
     }
     let counts = broker.channel(&good).counts.expect("attached");
     assert_eq!((counts.lost, counts.taken), (Vec::new(), counts.offered));
@@ -206,6 +207,58 @@ fn the_memory_of_queues_has_a_quota() {
     assert!(refused.contains("quota") && refused.contains("65536 bytes"), "{refused}");
     connection.release_channel(granted.pop().expect("some")).expect("ours");
     assert!(live::eventually(|| connection.open_channel(&want).is_ok()), "given back");
+}
+
+/// What a client keeps of queues counts until it is gone, also when it keeps no more than a path.
+#[test]
+fn what_is_kept_of_closed_channels_counts_in_the_quota() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(&CONFIG.replace("1GiB", "1MiB"));
+    let mut connection = broker.connect();
+    let want = WantedChannel { slots: 128, ..to(listener().1, 500, 1_000, Framing::Datagram) };
+    // Of the other piece, a page, nothing is kept.
+    let room = (1 << 20) / want.geometry().producer_bytes();
+    let mut kept: Vec<OwnedFd> = Vec::new();
+    let (refused, made) = loop {
+        let granted = connection.open_channel(&want).expect("what is closed has left the books");
+        match connection.make_queue(&granted, 0) {
+            Ok(queue) => {
+                let path = format!("/proc/self/fd/{}", queue.frames.as_raw_fd());
+                kept.push(rustix::fs::open(path, OFlags::PATH, Mode::empty()).expect("ours"));
+            }
+            Err(why) => break (why.to_string(), granted),
+        }
+        connection.release_channel(granted).expect("ours");
+        assert!(kept.len() <= room, "{} queues are kept, and {room} are the most", kept.len());
+    };
+    println!("{} queues: {refused}", kept.len());
+    assert!(refused.contains("bytes of queues"), "{refused}");
+    assert!(kept.len() + 2 > room, "{} of {room}", kept.len());
+    // One less is room for one more, and the channel is as it was.
+    kept.pop();
+    let _sending: Sending = connection.attach_channel(&made).expect("there is room");
+}
+
+/// Whoever closes a channel properly can have as large a one at once.
+#[test]
+fn a_quota_that_is_used_up_is_free_again_at_once() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(&CONFIG.replace("1GiB", "128KiB"));
+    let mut connection = broker.connect();
+    let want = WantedChannel { slots: 128, ..to(listener().1, 500, 1_000, Framing::Datagram) };
+    assert!(2 * server::bytes(want.geometry()) > 128 << 10, "there is room for one");
+    for _ in 0..50 {
+        // A channel that was used stays in the books until its last message would be due.
+        let mut granted = None;
+        assert!(live::eventually(|| {
+            granted = connection.open_channel(&want).ok();
+            granted.is_some()
+        }));
+        let granted = granted.expect("just seen");
+        let sending: Sending = connection.attach_channel(&granted).expect("room");
+        drop(sending);
+        connection.release_channel(granted).expect("ours");
+    }
 }
 
 /// Scribbles over all of its own memory while the server reads; another channel loses nothing.

@@ -11,6 +11,7 @@ mod deaths;
 mod discarded;
 mod host;
 mod hostile;
+mod judged;
 mod many;
 mod network;
 mod restarts;

@@ -15,8 +15,9 @@ use crate::host::{Broker, alone, arrivals, listener, number_of, numbered, open_s
 /// Where there are descriptors enough.
 const MANY: u64 = 10_000;
 
-/// Of a channel at the server, which has more of it than the client: a bell, a doorbell and a socket.
-const DESCRIPTORS: u64 = 3;
+/// Of a channel at the server, which has more of it than the client: a bell, a doorbell, a socket,
+/// and what holds its pages.
+const DESCRIPTORS: u64 = 4;
 const OF_SERVER: usize = DESCRIPTORS as usize;
 
 const CONFIG: &str = r#"

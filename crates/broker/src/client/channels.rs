@@ -13,6 +13,9 @@ use crate::grant::{GrantId, Token};
 use crate::want::{RawChannel, WantedChannel};
 use crate::wire::{Answer, Ask, ChannelsStatus, Opened, RefusedChannel};
 
+/// The longest pause before a queue is asked for again; each is twice as long as the one before.
+const LONGEST_PAUSE: Duration = Duration::from_millis(512);
+
 /// Why there is no channel.
 #[derive(Debug, Error)]
 pub enum ChannelError {
@@ -120,13 +123,24 @@ impl Broker {
         granted: &GrantedChannel,
         first: u64,
     ) -> Result<Passed, ClientError> {
-        self.files.clear();
-        match self.ask(Ask::AttachChannel { grant: granted.id, first })? {
-            Answer::Queue { .. } => Passed::of(std::mem::take(&mut self.files)).map_err(|files| {
-                let what = format!("a queue of {} descriptors", files.len());
-                ClientError::NotUnderstood(what)
-            }),
-            other => Err(super::unexpected(other)),
+        let mut pause = Duration::from_millis(1);
+        loop {
+            self.files.clear();
+            match self.ask(Ask::AttachChannel { grant: granted.id, first })? {
+                Answer::Queue { .. } => {
+                    return Passed::of(std::mem::take(&mut self.files)).map_err(|files| {
+                        let what = format!("a queue of {} descriptors", files.len());
+                        ClientError::NotUnderstood(what)
+                    });
+                }
+                // The broker may have to let go of some itself: it does that soon.
+                Answer::Kept { .. } if pause <= LONGEST_PAUSE => {
+                    clock::sleep(pause);
+                    pause = pause + pause;
+                }
+                Answer::Kept { bytes } => return Err(ClientError::Kept { bytes }),
+                other => return Err(super::unexpected(other)),
+            }
         }
     }
 

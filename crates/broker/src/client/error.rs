@@ -40,6 +40,15 @@ pub enum ClientError {
     /// The request does not fit in a message.
     #[error("the request is longer than {MAX_MESSAGE} bytes")]
     TooLong,
+    /// Queues of channels that are closed take the room.
+    #[error(
+        "this user has {bytes} bytes of queues, and one more is beyond its quota (queue_memory): let go of \
+         those of channels that are closed, or ask for a larger quota"
+    )]
+    Kept {
+        /// Of all queues.
+        bytes: u64,
+    },
     /// The broker's queue cannot be mapped, or what was left cannot go on in it.
     #[error(transparent)]
     Queue(#[from] RejoinError),

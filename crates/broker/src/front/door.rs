@@ -8,7 +8,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_linux::pass;
+use punctual_linux::{clock, pass};
+use punctual_model::Duration;
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, IoSliceMut};
@@ -27,30 +28,76 @@ const MOST_WAITING: usize = 256;
 pub(super) fn keep(shared: &Arc<Shared>, listener: &OwnedFd) {
     // From Linux 6.16 on no file even comes as far as a queue of ours; before, `false` changes nothing.
     let _refuses = pass::refuse_files(listener);
-    let spare = || rustix::io::fcntl_dupfd_cloexec(listener, 0).ok();
-    let mut kept = spare();
+    let mut door = Door::new(listener);
     let mut next = 0;
     loop {
-        // Whatever the error: to accept says more.
-        let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], None);
-        match Listener::accept_from(listener) {
-            Ok(None) => {}
-            Ok(Some(socket)) => {
+        match door.next() {
+            Some(Came::In(socket)) => {
                 next += 1;
                 hand_over(shared, next, socket);
             }
-            Err(Errno::MFILE | Errno::NFILE) => {
-                // Else the client would wait, and this thread be woken for it for ever.
-                drop(kept.take());
-                if let Ok(Some(socket)) = Listener::accept_from(listener) {
-                    warn!("no descriptors are left; a client was turned away");
-                    person::say_why(&socket, "the broker has no descriptors left; try again later");
-                    leave(shared, socket);
-                }
-                kept = spare();
+            Some(Came::InVain(socket)) => {
+                person::say_why(&socket, "the broker has no descriptors left; try again later");
+                leave(shared, socket);
             }
-            Err(why) => warn!(%why, "accept(2) failed"),
+            None => {}
         }
+    }
+}
+
+/// The pause after a failure of accept(2), which would fail again at once for as long as a client waits.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A socket that listens.
+struct Door<'a> {
+    listener: &'a OwnedFd,
+    /// Given up to turn a client away where no other is left.
+    spare: Option<OwnedFd>,
+    /// What the log was told last.
+    failing: Option<Errno>,
+}
+
+/// A connection.
+#[derive(Debug)]
+enum Came {
+    In(Socket),
+    /// It is to be closed at once: it has the last descriptor.
+    InVain(Socket),
+}
+
+impl<'a> Door<'a> {
+    fn new(listener: &'a OwnedFd) -> Self {
+        let spare = rustix::io::fcntl_dupfd_cloexec(listener, 0).ok();
+        Self { listener, spare, failing: None }
+    }
+
+    /// Waits for a connection, or for a failure to pass.
+    fn next(&mut self) -> Option<Came> {
+        if self.spare.is_none() {
+            self.spare = rustix::io::fcntl_dupfd_cloexec(self.listener, 0).ok();
+        }
+        // Whatever the error: to accept says more.
+        let _ = poll(&mut [PollFd::new(self.listener, PollFlags::IN)], None);
+        let why = match Listener::accept_from(self.listener) {
+            Ok(socket) => {
+                self.failing = None;
+                return socket.map(Came::In);
+            }
+            Err(why) => why,
+        };
+        if self.failing != Some(why) {
+            warn!(%why, "accept(2) failed; clients are turned away or wait until it succeeds");
+            self.failing = Some(why);
+        }
+        // Else the client would wait, and this thread be woken for it for ever.
+        if matches!(why, Errno::MFILE | Errno::NFILE)
+            && self.spare.take().is_some()
+            && let Ok(Some(socket)) = Listener::accept_from(self.listener)
+        {
+            return Some(Came::InVain(socket));
+        }
+        clock::sleep(PAUSE);
+        None
     }
 }
 
@@ -141,6 +188,20 @@ mod tests {
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.expect("sockets");
         (Socket::of(ours), theirs)
+    }
+
+    /// Of what does not listen and has no other end: accept(2) fails, and poll(2) says that it is ready.
+    #[test]
+    fn what_fails_again_and_again_is_tried_with_pauses() {
+        let (ours, socket) = pair();
+        drop(ours);
+        let mut door = Door::new(&socket);
+        let begun = clock::now();
+        for _ in 0..5 {
+            assert!(door.next().is_none());
+            assert!(door.failing.is_some());
+        }
+        assert!(clock::now().saturating_since(begun) >= PAUSE * 5);
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::kernel::peer::{Process, start_of};
 use crate::kernel::privileges::{self, Account};
 use crate::ledger::ProcessId;
 use crate::parts::{Link, LinkError, MAX_LINK};
+use crate::wire::GuardStatus;
 
 /// The SCHED_FIFO priority of the guard: above whatever a client can have, which is up to
 /// [`ceiling::GUARD`] where limits are raised, and below the channels' threads. These are the
@@ -97,8 +98,9 @@ pub(crate) enum HeldBy {
 /// What the guard tells the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum News {
-    /// It has looked; what some grants used in their last window, in parts per million of a CPU.
-    Alive { used: Vec<(GrantId, u64)> },
+    /// It has looked; what some grants used in their last window, in parts per million of a CPU; and how late
+    /// its looks were until now.
+    Alive { used: Vec<(GrantId, u64)>, looks: GuardStatus },
     /// Everything before [`Order::Sync`] is done.
     Synced(u64),
     /// Use comes near to the grant.
@@ -170,6 +172,7 @@ struct Guard {
     /// Where the next look begins.
     sampled: GrantId,
     next: Instant,
+    looks: GuardStatus,
     untold: BTreeMap<(GrantId, u8), News>,
     answers: VecDeque<u64>,
     buffer: Vec<u8>,
@@ -188,6 +191,7 @@ impl Guard {
             owed,
             sampled: GrantId(0),
             next: clock::now(),
+            looks: GuardStatus::default(),
             untold,
             answers,
             buffer,
@@ -202,8 +206,9 @@ impl Guard {
             let now = clock::now();
             if now >= self.next {
                 let used = self.look();
+                self.looks.count(clock::now().saturating_since(self.next));
                 self.tell_all();
-                self.tell(News::Alive { used });
+                self.tell(News::Alive { used, looks: self.looks });
                 // After a stop it goes on from now on.
                 self.next = (self.next + self.sample).max(now);
             }

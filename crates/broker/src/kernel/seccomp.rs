@@ -131,6 +131,8 @@ const BROKER: &[i64] = &[
     libc::SYS_getpeername,
     libc::SYS_getpriority,
     libc::SYS_getrusage,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_inotify_init1,
     libc::SYS_memfd_create,
     libc::SYS_mlock,
     libc::SYS_mlock2,
@@ -151,6 +153,7 @@ const BROKER: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_unlinkat,
+    libc::SYS_vmsplice,
     libc::SYS_wait4,
     libc::SYS_waitid,
 ];

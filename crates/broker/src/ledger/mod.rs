@@ -13,7 +13,8 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
+use std::cell::RefCell;
+use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableTable as _, TableDefinition};
@@ -80,7 +81,10 @@ pub enum LedgerError {
 /// The open ledger. One process at a time can hold it.
 pub struct Ledger {
     path: PathBuf,
-    database: Database,
+    /// Where the database lies: a broker that has given up its privilege may not open the path again.
+    file: File,
+    /// None once the file could not be written, or read: it is opened anew when it is next needed.
+    database: RefCell<Option<Database>>,
     next: u64,
     next_refusal: u64,
 }
@@ -104,7 +108,10 @@ impl Ledger {
         let path = folder.join("ledger.redb");
         let failed =
             |Failure(source): Failure| LedgerError::Database { path: path.clone(), source };
-        let database = Database::create(&path).map_err(|error| failed(error.into()))?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(|source| LedgerError::File { path: path.clone(), source })?;
+        let database = open_in(&file).map_err(failed)?;
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let (grants, next, next_refusal) = begin(&database, boot.trim()).map_err(failed)?;
         let mut records = Vec::with_capacity(grants.len());
@@ -116,7 +123,8 @@ impl Ledger {
             })?;
             records.push(record);
         }
-        Ok((Self { path, database, next, next_refusal }, records))
+        let database = RefCell::new(Some(database));
+        Ok((Self { path, file, database, next, next_refusal }, records))
     }
 
     /// The number of the next grant, once.
@@ -146,12 +154,22 @@ impl Ledger {
 
     /// Strikes grants and channels out.
     pub fn strike(&self, ids: &[GrantId]) -> Result<(), LedgerError> {
+        self.strike_and_keep(ids, &[])
+    }
+
+    /// Strikes grants and channels out, and enters what is left of others in their place, at one moment.
+    pub fn strike_and_keep(&self, ids: &[GrantId], left: &[Record]) -> Result<(), LedgerError> {
         self.commit(|write| {
             let mut grants = write.open_table(GRANTS)?;
             let mut channels = write.open_table(CHANNELS)?;
             for id in ids {
                 grants.remove(id.0)?;
                 channels.remove(id.0)?;
+            }
+            for record in left {
+                // Cannot fail: no map with keys that are not text.
+                let bytes = serde_json::to_vec(record).unwrap_or_default();
+                grants.insert(record.id.0, bytes.as_slice())?;
             }
             Ok(())
         })
@@ -168,8 +186,8 @@ impl Ledger {
 
     /// All channels.
     pub fn channels(&self) -> Result<Vec<ChannelRecord>, LedgerError> {
-        let read = || -> Result<Vec<(u64, Vec<u8>)>, Failure> {
-            let table = self.database.begin_read()?.open_table(CHANNELS)?;
+        let read = |database: &Database| -> Result<Vec<(u64, Vec<u8>)>, Failure> {
+            let table = database.begin_read()?.open_table(CHANNELS)?;
             let mut all = Vec::new();
             for entry in table.iter()? {
                 let (id, bytes) = entry?;
@@ -177,7 +195,7 @@ impl Ledger {
             }
             Ok(all)
         };
-        let all = read().map_err(|source| self.failed(source))?;
+        let all = self.with(read)?;
         all.into_iter()
             .map(|(id, bytes)| {
                 serde_json::from_slice(&bytes).map_err(|why| LedgerError::Unreadable {
@@ -191,11 +209,11 @@ impl Ledger {
 
     /// Returns the guards that police, or policed, what is granted.
     pub fn guards(&self) -> Result<Vec<ProcessId>, LedgerError> {
-        let read = || -> Result<Option<String>, Failure> {
-            let table = self.database.begin_read()?.open_table(META)?;
+        let read = |database: &Database| -> Result<Option<String>, Failure> {
+            let table = database.begin_read()?.open_table(META)?;
             Ok(table.get(GUARDS)?.map(|text| text.value().to_owned()))
         };
-        let text = read().map_err(|source| self.failed(source))?;
+        let text = self.with(read)?;
         // What another version wrote is not ours to end.
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
@@ -228,8 +246,8 @@ impl Ledger {
 
     /// The refusals that are remembered, the newest first.
     pub fn refusals(&self) -> Result<Vec<RefusedStatus>, LedgerError> {
-        let read = || -> Result<Vec<RefusedStatus>, Failure> {
-            let table = self.database.begin_read()?.open_table(REFUSALS)?;
+        let read = |database: &Database| -> Result<Vec<RefusedStatus>, Failure> {
+            let table = database.begin_read()?.open_table(REFUSALS)?;
             let mut all = Vec::new();
             for entry in table.iter()?.rev() {
                 // One of another version is only history.
@@ -237,34 +255,59 @@ impl Ledger {
             }
             Ok(all)
         };
-        read().map_err(|source| self.failed(source))
+        self.with(read)
     }
 
     fn commit(
         &self,
         change: impl FnOnce(&redb::WriteTransaction) -> Result<(), Failure>,
     ) -> Result<(), LedgerError> {
-        let run = || -> Result<(), Failure> {
-            let write = self.database.begin_write()?;
+        self.with(|database| {
+            let write = database.begin_write()?;
             change(&write)?;
             write.commit()?;
             Ok(())
-        };
-        run().map_err(|source| self.failed(source))
+        })
     }
 
-    fn failed(&self, Failure(source): Failure) -> LedgerError {
-        LedgerError::Database { path: self.path.clone(), source }
+    /// Acts on the database. One that could not write or read its file, such as on a full disk, refuses
+    /// everything until it is opened again: so it is closed then, and opened by whoever comes next.
+    fn with<T>(&self, act: impl FnOnce(&Database) -> Result<T, Failure>) -> Result<T, LedgerError> {
+        let mut open = self.database.borrow_mut();
+        let database = match open.take() {
+            Some(database) => Ok(database),
+            None => open_in(&self.file),
+        };
+        let outcome = database.and_then(|database| {
+            let outcome = act(&database);
+            if !outcome.as_ref().is_err_and(Failure::is_of_the_file) {
+                *open = Some(database);
+            }
+            outcome
+        });
+        outcome.map_err(|Failure(source)| LedgerError::Database { path: self.path.clone(), source })
     }
 }
 
 /// Any of the database's errors, of the size of a pointer.
 struct Failure(Box<redb::Error>);
 
+impl Failure {
+    fn is_of_the_file(&self) -> bool {
+        matches!(*self.0, redb::Error::Io(_) | redb::Error::PreviousIo)
+    }
+}
+
 impl<E: Into<redb::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self(Box::new(error.into()))
     }
+}
+
+/// Opens the database in a file, as its last commit has left it.
+fn open_in(file: &File) -> Result<Database, Failure> {
+    let file = file.try_clone().map_err(redb::Error::Io)?;
+    Ok(Database::builder().create_file(file)?)
 }
 
 type Begun = (Vec<(u64, Vec<u8>)>, u64, u64);

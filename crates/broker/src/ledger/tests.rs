@@ -45,6 +45,20 @@ fn what_was_entered_is_there_after_a_reopening_and_numbers_are_never_given_twice
 }
 
 #[test]
+fn what_is_left_of_some_is_entered_when_others_are_struck_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ledger, _) = Ledger::open(folder.path()).expect("opens");
+    let all = [1, 2, 3, 4].map(|id| record(GrantId(id)));
+    all.iter().for_each(|record| ledger.enter(record).expect("entered"));
+    let thread = punctual_linux::thread::Tid::from_raw(8).expect("positive");
+    let left = all[2].left_by(thread, 100);
+    ledger.strike_and_keep(&[all[0].id, all[1].id], std::slice::from_ref(&left)).expect("done");
+    drop(ledger);
+    let (_, records) = Ledger::open(folder.path()).expect("opens");
+    assert_eq!(records, [left, all[3].clone()]);
+}
+
+#[test]
 fn a_second_broker_cannot_open_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_first, _) = Ledger::open(folder.path()).expect("opens");
@@ -91,6 +105,9 @@ fn guards_are_remembered_until_the_boot_ends() {
     drop(ledger);
     let (ledger, _) = Ledger::open(folder.path()).expect("opens");
     assert_eq!(ledger.guards().expect("read"), guards);
-    let _of_another_boot = begin(&ledger.database, "another boot").map_err(|_| "").expect("begins");
+    let open = ledger.database.borrow();
+    let begun = begin(open.as_ref().expect("open"), "another boot");
+    assert!(begun.is_ok());
+    drop(open);
     assert_eq!(ledger.guards().expect("read"), []);
 }

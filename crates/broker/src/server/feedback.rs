@@ -39,7 +39,8 @@ impl Server {
     pub(super) fn guard_news(&mut self) {
         while let Some(news) = self.guard.news() {
             match news {
-                News::Alive { used } => {
+                News::Alive { used, looks } => {
+                    self.guard_looks = looks;
                     for (id, ppm) in used {
                         if let Some(live) = self.grants.get_mut(&id) {
                             live.used_ppm = Some(ppm);

@@ -114,9 +114,7 @@ impl Server {
         };
         let ids: Vec<GrantId> =
             self.held.values().filter(late).flat_map(|held| held.grants.iter().copied()).collect();
-        for id in ids {
-            self.end(id, "no connection within the grace period");
-        }
+        self.end_all(&ids, "no connection within the grace period");
         let late = |held: &&Held| {
             held.lonely_since.is_some_and(|since| now.saturating_since(since) >= grace)
         };
@@ -131,14 +129,34 @@ impl Server {
 
     /// Takes a grant back from a process that may live.
     pub(super) fn end(&mut self, id: GrantId, why: &str) {
-        let Some(live) = self.grants.get(&id) else { return };
-        info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "grant ends");
-        match self.take_back(id) {
-            // In place of the grant: at no moment the ledger has neither.
-            Some(record) => self.remain(record),
-            None => self.strike(&[id]),
+        self.end_all(&[id], why);
+    }
+
+    /// Takes grants back from processes that may live.
+    fn end_all(&mut self, ids: &[GrantId], why: &str) {
+        let (mut struck, mut left) = (Vec::new(), Vec::new());
+        for id in ids {
+            let Some(live) = self.grants.get(id) else { continue };
+            info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "grant ends");
+            match self.take_back(*id) {
+                Some(record) => {
+                    self.keep_remnant(record.clone());
+                    left.push(record);
+                }
+                None => struck.push(*id),
+            }
+            // Before the next one is taken back: what this one stood on may be the next one's last.
+            self.forget_one(*id);
         }
-        self.forget(&[id]);
+        if struck.is_empty() && left.is_empty() {
+            return;
+        }
+        // Together: each commit takes time that others wait for. And at no moment the ledger has neither a
+        // grant nor what is left of it.
+        if let Err(why) = self.ledger.strike_and_keep(&struck, &left) {
+            warn!(%why, "grants stay in the ledger");
+        }
+        self.has_forgotten();
     }
 
     pub(super) fn revoke(&mut self, id: GrantId, why: &str) {
@@ -198,17 +216,23 @@ impl Server {
 
     /// Takes out of the books what is in force no longer.
     fn forget(&mut self, ids: &[GrantId]) {
-        let now = clock::now();
-        for id in ids {
-            self.guard.order(&guard::Order::Forget(*id));
-            self.books.release(*id, now);
-            self.over.remove(id);
-            let Some(live) = self.grants.remove(id) else { continue };
-            let process = live.record.process;
-            let Some(held) = self.held.get_mut(&process) else { continue };
-            held.grants.remove(id);
-            self.forget_process_if_idle(process);
-        }
+        ids.iter().for_each(|id| self.forget_one(*id));
+        self.has_forgotten();
+    }
+
+    fn forget_one(&mut self, id: GrantId) {
+        self.guard.order(&guard::Order::Forget(id));
+        self.books.release(id, clock::now());
+        self.over.remove(&id);
+        let Some(live) = self.grants.remove(&id) else { return };
+        let process = live.record.process;
+        let Some(held) = self.held.get_mut(&process) else { return };
+        held.grants.remove(&id);
+        self.forget_process_if_idle(process);
+    }
+
+    /// There may be room for what was refused.
+    fn has_forgotten(&mut self) {
         // Fewer reservations before them make no channel late.
         let _ = self.channels_run_below();
         self.sweep_now = true;

@@ -58,7 +58,7 @@ use crate::kernel::usage::Meter;
 use crate::ledger::{Ledger, OldLimits, ProcessId, Record};
 use crate::pace::Pace;
 use crate::parts::{LinkError, Part};
-use crate::wire::{Listener, Name, RefusedStatus};
+use crate::wire::{GuardStatus, Listener, Name, RefusedStatus};
 
 /// Requests of a person in a second, and at once.
 const A_SECOND: u32 = 20;
@@ -100,6 +100,8 @@ pub struct Server {
     powers: Powers,
     means: Means,
     guard: Keeper,
+    /// As it told last.
+    guard_looks: GuardStatus,
     books: Books,
     ledger: Ledger,
     sources: BTreeMap<u64, Source>,
@@ -211,6 +213,7 @@ impl Server {
             powers,
             means,
             guard,
+            guard_looks: GuardStatus::default(),
             books,
             ledger,
             next_source: sources.len() as u64,

@@ -68,6 +68,7 @@ impl Server {
             quota_ppm: self.asker(peer.uid, &peer.gids).quota.quota.share_ppm,
             yours_ppm: books.of_user(peer.uid),
             refused: self.refused,
+            guard: self.guard_looks,
         };
         // Only on the first page.
         let refusals: Vec<RefusedStatus> = match after {

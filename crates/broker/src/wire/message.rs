@@ -150,6 +150,13 @@ pub enum Answer {
         /// The number of its first message, as it was asked for.
         first: u64,
     },
+    /// To [`Ask::AttachChannel`]: not now. This user has so many bytes of queues, of channels that are closed
+    /// too, and a queue more is too much: the channel stays, and is to be attached when some are unmapped and
+    /// their descriptors closed.
+    Kept {
+        /// Of all queues of which this user has anything.
+        bytes: u64,
+    },
     /// To [`Ask::MappedChannel`]: not yet.
     Sealing,
     /// Its queue is attached: it carries messages.

@@ -19,7 +19,7 @@ pub use channels::{
 };
 pub use message::{Answer, Ask, Envelope, Event, Offered, Refused, Said};
 pub use socket::{Listener, Name, ReceiveError, Received, Socket};
-pub use status::{GrantStatus, RefusedStatus, Status, Totals};
+pub use status::{GrantStatus, GuardStatus, RefusedStatus, Status, Totals};
 
 /// The version that this crate speaks.
 pub const VERSION: u32 = 1;

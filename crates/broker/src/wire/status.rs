@@ -1,5 +1,6 @@
 //! What those are told who look.
 
+use punctual_model::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::grant::GrantId;
@@ -41,6 +42,32 @@ pub struct Totals {
     pub yours_ppm: u64,
     /// Refused since the broker started.
     pub refused: u64,
+    /// How late the guard was.
+    pub guard: GuardStatus,
+}
+
+/// How late the looks of the guard at what is used were, since it started: each from when it was due until it was
+/// over. The bound on overuse ([`punctual_policy::overuse`]) is longer by as much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardStatus {
+    /// How many there were.
+    pub looks: u64,
+    /// How many were more than [`LATE`](Self::LATE) late.
+    pub late: u64,
+    /// The latest of all.
+    pub worst_ns: u64,
+}
+
+impl GuardStatus {
+    /// A look that ends later than that is counted.
+    pub const LATE: Duration = Duration::from_millis(1);
+
+    /// Counts a look that was over so long after it was due.
+    pub(crate) fn count(&mut self, lateness: Duration) {
+        self.looks += 1;
+        self.late += u64::from(lateness > Self::LATE);
+        self.worst_ns = self.worst_ns.max(lateness.as_nanos());
+    }
 }
 
 /// One grant.

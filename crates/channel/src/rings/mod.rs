@@ -162,6 +162,13 @@ impl Passed {
         [self.frames, self.page, self.bell, self.doorbell]
     }
 
+    /// Returns the descriptors of its memory, each with its bytes.
+    pub fn memory(&self, geometry: Geometry) -> [(BorrowedFd<'_>, u64); 2] {
+        // Each is at most a few gigabytes.
+        let frames = (self.frames.as_fd(), geometry.producer_bytes() as u64);
+        [frames, (self.page.as_fd(), Geometry::CONSUMER_BYTES as u64)]
+    }
+
     /// Returns them in the order in which they are passed.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; Self::COUNT] {
         [self.frames.as_fd(), self.page.as_fd(), self.bell.as_fd(), self.doorbell.as_fd()]

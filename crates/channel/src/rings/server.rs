@@ -56,16 +56,17 @@ impl<E: End> Made<E> {
     }
 
     /// Makes it a queue that can be used without waiting for anybody: looks at the seals, puts every page
-    /// in place, and attaches. May wait for the client, which can hold the lock of a page: to be called by
-    /// a thread on which nobody but that client depends.
+    /// in place and holds it there, and attaches. May wait for the client, which can hold the lock of a page:
+    /// to be called by a thread on which nobody but that client depends.
     ///
     /// # Errors
     /// If it is not [sealed](Self::seal), not all memory can be had, or the client's part is not that
     /// of a queue of this geometry.
     pub fn freeze(self) -> Result<Side<E>, RingError> {
-        let Self { own, lent, file, geometry, bell, doorbell, .. } = self;
+        let Self { mut own, lent, file, geometry, bell, doorbell, .. } = self;
         let other = lent.freeze(&file)?;
         own.populate()?;
+        own.hold(&other)?;
         let end = E::attach(own, View(other))?;
         let has = end.geometry();
         if has != geometry {

@@ -97,7 +97,16 @@ fn broker(to: &mut Families, status: &Status, channels: &ChannelsStatus) -> fmt:
     let refused = [Some(("cpu", totals.refused)), of_channels].into_iter().flatten();
     let help = "Requests refused since the broker started.";
     let refused = refused.map(|(of, count)| ([("of", of.to_owned())], count));
-    to.counters("punctual_refusals", help, refused)
+    to.counters("punctual_refusals", help, refused)?;
+    let looks = &totals.guard;
+    let help = "Looks of the guard at what is used, since it started.";
+    to.counters("punctual_guard_looks", help, [([], looks.looks)])?;
+    let help = "Looks of the guard that were over more than a millisecond after they were due.";
+    to.counters("punctual_guard_late_looks", help, [([], looks.late)])?;
+    let help =
+        "The longest from when a look of the guard was due until it was over, since it started.";
+    let worst = [([], seconds(looks.worst_ns))];
+    to.gauges("punctual_guard_lateness", help, Some(&Unit::Seconds), worst)
 }
 
 fn grants(to: &mut Families, grants: &[GrantStatus]) -> fmt::Result {

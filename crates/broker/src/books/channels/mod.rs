@@ -220,6 +220,11 @@ impl ChannelBooks {
         }
     }
 
+    /// Returns how many channels a user has, and the bytes of their queues.
+    pub fn of_user(&self, uid: u32) -> (u32, u64) {
+        self.users.get(&uid).map_or((0, 0), |has| (has.channels, has.bytes))
+    }
+
     /// What is kept for best effort, promised, and left to promise, in bits a second.
     pub fn link_bps(&self) -> (u64, u64, u64) {
         let link = self.config.link.bits_per_second();

@@ -5,7 +5,7 @@ use std::sync::mpsc::{TryRecvError, sync_channel};
 
 use punctual_channel::account::Recorder;
 use punctual_channel::client::Geometry;
-use punctual_channel::rings::server::Made;
+use punctual_channel::rings::server::{self, Made};
 use punctual_channel::rings::{Passed, Puts, RingError, Side, Takes};
 use punctual_channel::server::receiver::{self, thread::Order};
 use punctual_channel::server::sender::Opening;
@@ -16,6 +16,7 @@ use punctual_model::{Duration, Instant};
 
 use super::super::requests::since_1970;
 use super::{Carried, Channels};
+use crate::books::Asker;
 use crate::config::WireKind;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
@@ -73,8 +74,24 @@ impl Queue {
 }
 
 impl Channels {
+    /// Returns how many bytes of queues a person has that it must let go of before another one is made for this
+    /// channel; `None` if there is room for it.
+    pub(super) fn kept(&mut self, id: GrantId, asker: &Asker) -> Option<u64> {
+        let geometry = self.live.get(&id)?.want.geometry();
+        let (channels, entered) = self.books.of_user(asker.uid);
+        // What was granted before has room, whatever the quota says today.
+        let most = asker.quota.quota.queue_memory.max(entered);
+        self.memory.look();
+        self.memory.exceeds(asker.uid, server::bytes(geometry), most, channels.into())
+    }
+
     /// Makes a queue for a channel that has none, in place of one that was made before and is not attached.
-    pub(super) fn make(&mut self, id: GrantId, first: u64) -> Result<(Answer, Passed), String> {
+    pub(super) fn make(
+        &mut self,
+        id: GrantId,
+        person: u32,
+        first: u64,
+    ) -> Result<(Answer, Passed), String> {
         let Some(live) = self.live.get(&id) else { return Err(format!("no channel {id}")) };
         if live.carried.is_carried() {
             return Err(format!("channel {id} has its queue already"));
@@ -85,6 +102,8 @@ impl Channels {
         }
         let made = Queue::new(live.want.direction, geometry, first);
         let (queue, passed) = made.map_err(|why| why.to_string())?;
+        let counted = self.memory.enter(person, &passed, geometry);
+        counted.map_err(|why| why.to_string())?;
         self.replace(id, Carried::Made(queue));
         let (slots, max_message) = (geometry.slots(), geometry.max_message());
         Ok((Answer::Queue { slots, max_message, first }, passed))

@@ -3,12 +3,13 @@
 //!
 //! - `requests`: what each message about channels does. `attach`: the queue, and what is made for it.
 //! - `news`: what the threads report; processes that end or come back.
-//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: what may wait for a client. `status`: what is told to those who look. `traced`: the trace.
+//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: what may wait for a client. `memory`: what clients keep. `status`: what is told to those who look. `traced`: the trace.
 
 mod attach;
 mod carriers;
 mod discard;
 mod disposal;
+mod memory;
 mod news;
 mod requests;
 mod sockets;
@@ -35,6 +36,7 @@ use self::attach::{Frozen, Queue};
 use self::carriers::Carriers;
 pub(super) use self::discard::Discard;
 use self::disposal::Disposal;
+use self::memory::Memory;
 use self::sockets::Sockets;
 pub use self::traced::ChannelTrace;
 use self::traced::Traced;
@@ -50,6 +52,7 @@ pub(super) struct Channels {
     pub(super) books: ChannelBooks,
     carriers: Carriers,
     disposal: Disposal,
+    memory: Memory,
     ringers: Ringers,
     /// What discards best effort that comes in too fast, in words.
     early_discard: String,
@@ -118,9 +121,9 @@ impl Channels {
         {
             warn!("what keeps the CPUs awake shares them with ordinary threads of other sessions");
         }
-        if memfd::can_be_collapsed() {
+        if memfd::can_be_collapsed() == Some(true) {
             warn!(
-                "a client can delay the channels of others for moments: \
+                "this kernel replaces pages that are held: a client can delay the channels of others for moments: \
                  echo deny > /sys/kernel/mm/transparent_hugepage/shmem_enabled forbids it"
             );
         }
@@ -129,6 +132,7 @@ impl Channels {
             books: ChannelBooks::new(config.clone()),
             carriers: Carriers::start(config, policer, tellers)?,
             disposal: Disposal::start()?,
+            memory: Memory::new().map_err(io::Error::other)?,
             ringers: Ringers::default(),
             early_discard,
             sockets: Sockets::default(),

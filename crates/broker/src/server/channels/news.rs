@@ -164,6 +164,7 @@ impl Server {
     pub(in super::super) fn end_channels(&mut self, now: Instant) {
         let Some(channels) = &mut self.channels else { return };
         channels.disposal.tidy();
+        channels.memory.look();
         channels.ringers.tidy();
         let _ = channels.carriers.sender.unheard(now);
         channels.write_trace();

@@ -78,9 +78,14 @@ impl Server {
         files: &mut Vec<OwnedFd>,
     ) -> Result<Answer, Stop> {
         self.own_channel(peer, id)?;
+        let asker = self.asker(peer.uid, &peer.gids);
+        if let Some(bytes) = self.channels_mut()?.kept(id, &asker) {
+            return Ok(Answer::Kept { bytes });
+        }
         // To make a queue that nobody attaches costs memory: not more often than other requests.
         self.may_attach(peer)?;
-        let (answer, passed) = self.channels_mut()?.make(id, first).map_err(Stop::Error)?;
+        let made = self.channels_mut()?.make(id, asker.uid, first);
+        let (answer, passed) = made.map_err(Stop::Error)?;
         files.extend(passed.into_descriptors());
         Ok(answer)
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::watch::observed::Happening;
 use punctual_broker::grant::GrantId;
-use punctual_broker::wire::Totals;
+use punctual_broker::wire::{GuardStatus, Totals};
 use punctual_model::Duration;
 
 fn status(grants: Vec<GrantStatus>) -> Status {
@@ -18,6 +18,7 @@ fn status(grants: Vec<GrantStatus>) -> Status {
         quota_ppm: 0,
         yours_ppm: 0,
         refused: 7,
+        guard: GuardStatus { looks: 40, late: 3, worst_ns: 2_500_000 },
     };
     Status { totals, grants, more: false, refusals: Vec::new() }
 }
@@ -54,6 +55,9 @@ fn what_the_broker_says_is_told() {
         "punctual_granted_cpus 0.25",
         "punctual_grants 2.0",
         "punctual_refusals_total{of=\"cpu\"} 7",
+        "punctual_guard_looks_total 40",
+        "punctual_guard_late_looks_total 3",
+        "punctual_guard_lateness_seconds 0.0025",
         "punctual_grant_budget_cpus{grant=\"5\",kind=\"reservation\",user=\"1000\"} 0.25",
         "punctual_grant_used_cpus{grant=\"4\",kind=\"reservation\",user=\"1000\"} 0.2",
         "punctual_observer_up 0.0",
