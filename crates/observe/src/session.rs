@@ -52,6 +52,8 @@ pub struct Session {
     subjects: Vec<Subject>,
     /// Threads that were gone at the last look: their last records may still come.
     gone: Vec<u32>,
+    /// Why last jobs of threads that have ended were late, until the next turn.
+    last: Vec<Verdict>,
     /// For a trace file, if one is written.
     keeper: Option<Keeper>,
 }
@@ -84,6 +86,7 @@ impl Session {
             threads: Vec::new(),
             subjects: Vec::new(),
             gone: Vec::new(),
+            last: Vec::new(),
             keeper: None,
         })
     }
@@ -155,7 +158,8 @@ impl Session {
     /// Why each job that turned out late since the last turn was so.
     pub fn turn(&mut self) -> Vec<Verdict> {
         self.take_records();
-        let verdicts = self.judge_late();
+        let mut verdicts = std::mem::take(&mut self.last);
+        verdicts.extend(self.judge_late());
         self.keep_throttled(SETTLED);
         self.look();
         verdicts
@@ -180,7 +184,8 @@ impl Session {
             keeper.end();
         }
         self.checker.end(clock::now());
-        let verdicts = self.judge_late();
+        let mut verdicts = std::mem::take(&mut self.last);
+        verdicts.extend(self.judge_late());
         let watched: Vec<u32> = self.numbers.keys().copied().collect();
         watched.into_iter().for_each(|tid| self.rename(tid));
         let judged = (0..).map(|number| self.checker.judge(number));
@@ -238,12 +243,18 @@ impl Session {
     /// A thread has ended, and all its records have come.
     fn forget(&mut self, tid: u32) {
         self.rename(tid);
-        match (self.watched.forget(tid), self.numbers.get(&tid)) {
-            (Some(event), _) => self.event(event),
+        match (self.watched.ended(tid), self.numbers.get(&tid)) {
+            (Some(event), _) => {
+                self.event(event);
+                // As long as it is known where its time went.
+                let late = self.judge_late();
+                self.last.extend(late);
+            }
             // Whether its last job was complete nobody can say.
             (None, Some(&number)) => self.checker.forget(number),
             (None, None) => {}
         }
+        self.watched.forget(tid);
         self.numbers.remove(&tid);
     }
 
@@ -349,5 +360,37 @@ mod tests {
             one(70, 90, Spent::Own),
         ];
         assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn why_the_last_job_of_a_process_was_late_is_known_after_its_end() {
+        let mut session = match Session::start(Duration::from_millis(1), None) {
+            Ok(session) => session,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let script = "sleep 0.2; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done";
+        let mut child =
+            std::process::Command::new("sh").args(["-c", script]).spawn().expect("sh is there");
+        session.follow(child.id());
+        let mut verdicts = Vec::new();
+        let tid = child.id();
+        let of_child = |session: &Session, verdict: &Verdict| {
+            let subject = session.subject(verdict.late.job.task);
+            subject.is_some_and(|subject| subject.thread == Some(tid))
+        };
+        while session.is_alive() {
+            clock::sleep(Duration::from_millis(20));
+            let late = session.turn();
+            verdicts.extend(late.into_iter().filter(|late| of_child(&session, late)));
+            let _ = child.try_wait();
+        }
+        child.wait().expect("ended");
+        for _ in 0..3 {
+            let late = session.turn();
+            verdicts.extend(late.into_iter().filter(|late| of_child(&session, late)));
+        }
+        let last = verdicts.last().expect("its last job was late");
+        let own = last.shares.iter().find(|share| share.cause == Spent::Own);
+        assert!(own.is_some(), "{last:#?}");
     }
 }

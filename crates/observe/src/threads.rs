@@ -35,6 +35,8 @@ pub struct Threads {
     collector: Collector,
     observer: Observer,
     jobs: ThreadJobs,
+    /// Up to here records have been taken.
+    taken: Instant,
 }
 
 impl Threads {
@@ -45,7 +47,9 @@ impl Threads {
     /// [`CollectError`]: the kernel does not tell, and what to do.
     pub fn start(remembered: usize) -> Result<Self, CollectError> {
         let (observer, jobs) = (Observer::new(remembered), ThreadJobs::new());
-        Ok(Self { collector: Collector::start()?, observer, jobs })
+        // Before the first record.
+        let taken = clock::now();
+        Ok(Self { collector: Collector::start()?, observer, jobs, taken })
     }
 
     /// Watches a thread, whose jobs are of subject `number`.
@@ -56,7 +60,8 @@ impl Threads {
 
     /// Watches where the time of a thread goes, whose jobs somebody else tells.
     pub fn watch_time(&mut self, tid: u32) {
-        self.observer.watch(tid, clock::now());
+        // Records that wait to be taken begin jobs too, so the time is accounted for from the first of them.
+        self.observer.watch(tid, self.taken);
         self.collector.watch_faults(tid);
     }
 
@@ -65,17 +70,25 @@ impl Threads {
         self.observer.enforcer(tid);
     }
 
-    /// A thread is watched no more. Its last job, if that is complete; nothing if nobody can say.
-    pub fn forget(&mut self, tid: u32) -> Option<Event> {
+    /// Ends the jobs of a thread that has ended, and returns the last, if that is complete; nothing if nobody can
+    /// say. Where its time went is known until it is [forgotten](Self::forget).
+    pub fn ended(&mut self, tid: u32) -> Option<Event> {
+        self.jobs.forget(tid)
+    }
+
+    /// Watches a thread no more: its jobs, and where its time went, are forgotten.
+    pub fn forget(&mut self, tid: u32) {
+        // Who wants its last job asks for it before.
+        let _last = self.jobs.forget(tid);
         self.observer.forget(tid);
         self.collector.forget_faults(tid);
-        self.jobs.forget(tid)
     }
 
     /// What came since the last call, in order.
     pub fn drain(&mut self, mut take: impl FnMut(Came)) {
         for record in self.collector.drain() {
             let Record { at, what, .. } = record;
+            self.taken = self.taken.max(at);
             if let What::Gap { records } = what {
                 self.jobs.gap();
                 take(Came::Gap { at, records });
@@ -118,5 +131,56 @@ impl Threads {
 
     pub(crate) fn observer(&self) -> &Observer {
         &self.observer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use punctual_linux::thread;
+    use punctual_model::Duration;
+    use punctual_trace::Kind;
+    use punctual_trace::cause::Spent;
+
+    use super::*;
+
+    /// A thread is found some time after it began, and the records since the last turn are still there.
+    #[test]
+    fn of_a_job_from_before_a_thread_was_found_it_is_known_where_its_time_went() {
+        let mut threads = match Threads::start(4096) {
+            Ok(threads) => threads,
+            Err(why) => return println!("skipped: {why}"),
+        };
+        let (tell, told) = mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            tell.send(thread::current().as_raw()).expect("the test waits");
+            for _ in 0..10 {
+                clock::sleep(Duration::from_millis(5));
+            }
+        });
+        let tid = told.recv().expect("it tells").cast_unsigned();
+        sleeper.join().expect("no panic");
+        threads.watch(tid, 7);
+        let mut ends = Vec::new();
+        let end = clock::now() + Duration::from_secs(20);
+        while ends.len() < 5 && clock::now() < end {
+            threads.drain(|came| {
+                if let Came::Event(Event { at, kind: Kind::Complete, .. }) = came {
+                    ends.push(at);
+                }
+            });
+            clock::sleep(Duration::from_millis(5));
+        }
+        let [first, .., last] = *ends else { panic!("{ends:?}") };
+        let spent = threads.stretches(tid, first, last);
+        let unknown: Duration = spent
+            .iter()
+            .filter(|stretch| stretch.spent == Spent::Unknown)
+            .map(Stretch::length)
+            .fold(Duration::ZERO, Duration::saturating_add);
+        // Why an idle CPU took longer than a switch to come back is rightly not known.
+        let whole = last.saturating_since(first);
+        assert!(unknown < whole / 2, "{unknown} of {whole}: {spent:?}");
     }
 }

@@ -28,8 +28,8 @@ struct Loaded {
     until: Instant,
 }
 
-fn load(plan: Plan) -> Result<Loaded, InjectError> {
-    let object = Object::load("the injector", OBJECT, &[])?;
+fn load(plan: Plan, without: &str) -> Result<Loaded, InjectError> {
+    let object = Object::load_without(&[without], "the injector", OBJECT, &[])?;
     let array = object.array("plans")?;
     let until = clock::now() + plan.length;
     let words =
@@ -41,7 +41,8 @@ fn load(plan: Plan) -> Result<Loaded, InjectError> {
 }
 
 pub(super) fn interrupt(plan: Plan, goes_on: impl Fn() -> bool) -> Result<Injected, InjectError> {
-    let loaded = load(plan)?;
+    // Kernels with PREEMPT_RT take no programs with timers.
+    let loaded = load(plan, "arm")?;
     let clock = loaded.object.on_cpu_clock("in_interrupt", plan.cpu, plan.period)?;
     let advice = "some virtual CPUs do not tick when idle; put load there, or take another CPU";
     let done = watch(&loaded, plan, goes_on, "a hard interrupt", advice);
@@ -50,7 +51,7 @@ pub(super) fn interrupt(plan: Plan, goes_on: impl Fn() -> bool) -> Result<Inject
 }
 
 pub(super) fn softirq(plan: Plan, goes_on: impl Fn() -> bool) -> Result<Injected, InjectError> {
-    let loaded = load(plan)?;
+    let loaded = load(plan, "in_interrupt")?;
     // The timer stays where it was armed; a thread of its own, so that nobody else is moved.
     let armed = std::thread::scope(|scope| {
         let arm = || {
