@@ -88,9 +88,11 @@ fn diagnose(interface: Option<&str>) -> Diagnosis {
         kernel::throttling(),
         kernel::group(),
         kernel::fair_server(),
+        kernel::budgets(),
         kernel::clock_source(),
         kernel::timer_slack(),
         kernel::autogroup(),
+        kernel::shared_pages(),
     ]);
     checks.extend(machine::checks());
     checks.extend(containment::checks());

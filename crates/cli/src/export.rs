@@ -75,6 +75,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
             let exit = export(args, &mut out).map_err(|stopped| stopped.failure(path))?;
             let refuse = |error: io::Error| Stopped::Write(error).failure(path);
             let file = out.into_inner().map_err(|error| refuse(error.into_error()))?;
+            output::settle(&file).map_err(refuse)?;
             file.persist(path).map_err(|error| refuse(error.error))?;
             Ok(exit)
         }

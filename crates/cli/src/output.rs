@@ -41,10 +41,17 @@ impl JsonFile {
         serde_json::to_writer_pretty(&mut self.file, value)
             .map_err(io::Error::from)
             .and_then(|()| self.file.write_all(b"\n"))
+            .and_then(|()| settle(&self.file))
             .map_err(|error| refuse(&self.path, &error))?;
         self.file.persist(&self.path).map_err(|error| refuse(&self.path, &error))?;
         Ok(())
     }
+}
+
+/// Waits until a file's contents are on the disk, before it takes its place. Else its name could be there
+/// first, and nothing behind it if power fails.
+pub(crate) fn settle(file: &NamedTempFile) -> io::Result<()> {
+    file.as_file().sync_all()
 }
 
 /// A file in the folder of `path`, to take its place later.

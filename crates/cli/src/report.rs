@@ -114,7 +114,8 @@ fn write(args: &Args, path: &Path, page: &str) -> Result<(), Failure> {
         Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
     };
     let mut file = output::file_beside(path)?;
-    file.write_all(page.as_bytes()).map_err(|error| refuse(&error))?;
+    let written = file.write_all(page.as_bytes()).and_then(|()| output::settle(&file));
+    written.map_err(|error| refuse(&error))?;
     let placed = if args.force { file.persist(path) } else { file.persist_noclobber(path) };
     placed.map(drop).map_err(|error| refuse(&error.error))
 }

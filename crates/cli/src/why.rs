@@ -106,6 +106,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if let Ok(this) = std::env::current_exe() {
         session.enforced_by(this, ENFORCERS);
     }
+    // Before the program's first job.
+    let begun = clock::now();
     let mut program = match (args.pid, args.command.split_first()) {
         (Some(pid), _) if !watched::is_there(pid) => {
             return Err(Failure::bad_input(format!("there is no process {pid}")));
@@ -125,9 +127,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
             ));
         }
     };
-    let begun = clock::now();
     let mut report = text::Report::new(args.worst, begun);
-    let until = args.length.map(|length| begun + length);
+    let until = args.length.map(|length| clock::now() + length);
     loop {
         let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
         let late = session.turn();

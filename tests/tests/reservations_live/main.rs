@@ -206,13 +206,13 @@ fn what_does_not_fit_is_refused_with_an_offer_that_fits() {
     let mut all = Vec::new();
     let mut refused = None;
     while refused.is_none() && all.len() < 16 {
-        match reservations.spawn(&mut hog(HOG), ms(4, 10), Hard) {
+        match reservations.spawn(&mut hog(HOG), ms(5, 10), Hard) {
             Ok((child, held)) => all.push((held, Killed(child))),
             Err(error) => refused = Some(error),
         }
     }
-    // Two on each CPU, or fewer CPUs than there are.
-    assert!(all.len() >= 2 && all.len() <= 2 * host::cpus_online(), "{}", all.len());
+    // One on each CPU, or fewer CPUs than there are.
+    assert!(!all.is_empty() && all.len() <= host::cpus_online(), "{}", all.len());
     let Some(Refused::DoesNotFit { refusal, .. }) = refused else { panic!("{refused:?}") };
     let offer = refusal.offer.expect("a CPU has at least ten percent left");
     assert!(refusal.to_string().contains(&offer.to_string()), "{refusal}");

@@ -1,12 +1,15 @@
 //! What the kernel refuses for want of bandwidth comes with what it would take.
 
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, host, thread};
-use punctual_model::Duration;
 use punctual_model::reservation::Enforcement::Hard;
-use punctual_runtime::reservation::{Backend, Refused, Reserved};
+use punctual_model::{Duration, Service};
+use punctual_runtime::reservation::{
+    Backend, Refused, Reservations, Reserved, Settings, Unsuitable,
+};
 use system_tests::live::{PATIENCE, eventually, may};
 
 use super::{alone, ms, reservations};
@@ -18,6 +21,27 @@ impl Drop for LetGo<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
+}
+
+#[test]
+fn a_hard_budget_that_slots_would_exceed_by_a_tenth_is_refused() {
+    let _alone = alone();
+    if reservations().is_none() {
+        return;
+    }
+    let settings = Settings { context_switch: Service::from_micros(100), ..Settings::default() };
+    let reservations = Reservations::with(settings).expect("forks");
+    let asked = "999us/10ms".parse().expect("valid");
+    let refused = reservations.spawn(&mut Command::new("true"), asked, Hard).map(drop);
+    let Err(Refused::Unsuitable(Unsuitable::TooCoarse { least, .. })) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(least, Service::from_millis(1));
+    let offered = format!("{least}/10ms").parse().expect("valid");
+    let (mut child, held) =
+        reservations.spawn(&mut Command::new("true"), offered, Hard).expect("as it was offered");
+    child.wait().expect("ours");
+    drop(held);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! CPUs set apart and given back. Alone in its program, because it measures the bandwidth of the whole
 //! host; short, because meanwhile that CPU is nobody else's.
 
+use punctual_linux::cgroup::Hierarchy;
 use punctual_linux::cgroup::partition::{Partition, PartitionError};
 use punctual_linux::sched::{self, Class, Restore, SchedError};
 use punctual_linux::{host, thread};
@@ -15,6 +16,8 @@ fn a_pinned_thread_is_reserved_in_a_partition_and_the_account_is_right_afterward
     let Some(cpu) = thread::affinity().into_iter().rfind(|cpu| *cpu > 0) else {
         return println!("skipped: there is no CPU besides the first");
     };
+    let home = || Hierarchy::v2().and_then(|v2| v2.group_of(std::process::id().cast_signed()));
+    let before = home();
     let partition = match Partition::make(&[cpu]) {
         Ok(partition) => partition,
         Err(PartitionError::Group(why)) => return println!("skipped: {why}"),
@@ -38,6 +41,7 @@ fn a_pinned_thread_is_reserved_in_a_partition_and_the_account_is_right_afterward
     };
     let mut partition = std::thread::spawn(body).join().expect("no panic");
     partition.remove().expect("in order, and checked");
+    assert_eq!(home(), before, "in the group that it was in");
     // And a thread that is not pinned may be reserved as before.
     match sched::try_out(class) {
         Ok(()) => {}

@@ -1,6 +1,7 @@
 //! What this kernel is set to.
 
 use punctual_linux::host::{self, Clocks, Throttling};
+use punctual_linux::memfd;
 use punctual_model::time::Duration;
 
 use super::check::{Check, percent};
@@ -90,6 +91,25 @@ pub(super) fn fair_server() -> Check {
     }
 }
 
+/// When SCHED_DEADLINE ends a budget.
+pub(super) fn budgets() -> Check {
+    const NAME: &str = "ends of budgets";
+    match host::ends_budgets_on_time() {
+        Some(true) => Check::ok(NAME, "SCHED_DEADLINE has a timer for each (HRTICK_DL)"),
+        Some(false) => Check::warning(
+            NAME,
+            "SCHED_DEADLINE looks at its ticks only: a thread that does not stop by itself runs on to \
+             the next or the one after",
+            "echo HRTICK_DL > /sys/kernel/debug/sched/features; until the next boot",
+        ),
+        None => Check::unknown(
+            NAME,
+            "the kernel does not say: then SCHED_DEADLINE looks at its ticks only",
+            "mount -t debugfs none /sys/kernel/debug, as root; a kernel with CONFIG_SCHED_HRTICK",
+        ),
+    }
+}
+
 /// What the clock is made of.
 pub(super) fn clock_source() -> Check {
     const NAME: &str = "clock source";
@@ -141,6 +161,26 @@ pub(super) fn autogroup() -> Check {
         ),
         Some(false) => Check::ok(NAME, "off"),
         None => Check::ok(NAME, "not in this kernel"),
+    }
+}
+
+/// Whether a client of the broker can have the pages of a channel's queue replaced while they are used.
+pub(super) fn shared_pages() -> Check {
+    const NAME: &str = "shared pages";
+    match memfd::can_be_collapsed() {
+        Some(false) => {
+            Check::ok(NAME, "a queue's pages are not replaced by huge ones while it is used, tried")
+        }
+        Some(true) => Check::warning(
+            NAME,
+            "a client can have a queue's pages replaced by huge ones, which delays all channels",
+            "echo deny > /sys/kernel/mm/transparent_hugepage/shmem_enabled",
+        ),
+        None => Check::unknown(
+            NAME,
+            "there was no memory to try whether a queue's pages can be replaced by huge ones",
+            "look at the limits on memory and on open files (ulimit -n)",
+        ),
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
-use crate::output::file_beside;
+use crate::output::{file_beside, settle};
 
 /// A folder that results will be written into.
 pub(super) struct Folder {
@@ -51,7 +51,8 @@ impl Folder {
         for (name, bytes) in files {
             let path = self.path.join(name);
             let mut file = file_beside(&path)?;
-            file.write_all(bytes).map_err(|error| refuse(&path, &error))?;
+            let written = file.write_all(bytes).and_then(|()| settle(&file));
+            written.map_err(|error| refuse(&path, &error))?;
             whole.push((path, file));
         }
         for (path, file) in whole {

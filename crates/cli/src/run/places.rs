@@ -36,7 +36,7 @@ impl Places {
 
     /// What this host can do, found out once.
     pub(super) fn facts(&mut self) -> &Facts {
-        self.facts.get_or_insert_with(Facts::probe)
+        self.facts.get_or_insert_with(|| Facts::probe(&self.settings))
     }
 
     /// Keeps room on `cpu` for somebody who can only be there.

@@ -102,6 +102,7 @@ impl Slices {
             return Err(refuse(&error));
         }
         let file = file.into_inner().map_err(|error| refuse(&error))?;
+        output::settle(&file).map_err(|error| refuse(&error))?;
         file.persist(&path).map_err(|error| refuse(&error))?;
         Ok(())
     }

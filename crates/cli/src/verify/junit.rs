@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use super::promises::{Became, Promised};
 use super::report::Report;
 use crate::exit::Failure;
-use crate::output::file_beside;
+use crate::output::{file_beside, settle};
 
 /// A file to be: what is at its path stays until the verdicts are there.
 pub(super) struct File {
@@ -27,7 +27,8 @@ impl File {
             Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
         };
         let text = of(report).map_err(|error| refuse(&self.path, &error))?;
-        self.file.write_all(text.as_bytes()).map_err(|error| refuse(&self.path, &error))?;
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| settle(&self.file));
+        written.map_err(|error| refuse(&self.path, &error))?;
         self.file.persist(&self.path).map_err(|error| refuse(&self.path, &error))?;
         Ok(())
     }

@@ -156,7 +156,7 @@ impl Observed {
     fn forget(&mut self, thread: u32) {
         self.threads.remove(&thread);
         // Its last job ends with the thread: nothing is said of it.
-        let _ = self.watched.forget(thread);
+        self.watched.forget(thread);
     }
 }
 

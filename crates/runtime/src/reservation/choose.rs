@@ -7,10 +7,11 @@ use punctual_linux::process;
 use punctual_linux::sched::{self, Class, KernelLimits};
 use punctual_linux::{clock, thread};
 use punctual_model::reservation::Enforcement;
-use punctual_model::{Duration, Reservation};
+use punctual_model::{Duration, Reservation, Service};
 use thiserror::Error;
 
 use super::owner::DISPATCHER;
+use super::settings::Settings;
 
 /// What holds a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +73,13 @@ pub struct Facts {
     pub freezer: Result<(), String>,
     /// Timers fire at any nanosecond.
     pub high_resolution: bool,
+    /// How much longer than its budget a slot of a timetable is ([`Settings::context_switch`]).
+    pub allowance: Service,
 }
 
 impl Facts {
-    /// Finds out by trying. Some milliseconds.
-    pub fn probe() -> Self {
+    /// Finds out by trying, for timetables with these settings. Some milliseconds.
+    pub fn probe(settings: &Settings) -> Self {
         let reservation =
             Reservation::new(punctual_model::Service::from_millis(1), Duration::from_millis(100));
         let deadline = match reservation {
@@ -96,6 +99,7 @@ impl Facts {
                 .map_err(|error| words(&error)),
             freezer,
             high_resolution: clock::resolution() < Duration::from_micros(100),
+            allowance: settings.context_switch,
         }
     }
 }
@@ -117,6 +121,20 @@ pub enum Unsuitable {
          possible here: {0}; ask for a soft one, or for SCHED_DEADLINE for one thread"
     )]
     NoFreezer(String),
+    /// A hard reservation may not give a tenth more than its budget.
+    #[error(
+        "{reservation} cannot be held hard: each slot is up to {allowance} longer than the budget, for the \
+         dispatcher's wake-up, and a tenth of the budget is the most; a budget of at least {least} can be, \
+         or ask for a soft one; `punctual calibrate` measures what the wake-up takes here"
+    )]
+    TooCoarse {
+        /// What was asked for.
+        reservation: Reservation,
+        /// What each slot is made longer by.
+        allowance: Service,
+        /// The least budget that can be held.
+        least: Service,
+    },
     /// Members of a process are found by its group.
     #[error("a whole process is held in a control group, and that is not possible here: {0}")]
     NoGroup(String),
@@ -165,7 +183,22 @@ pub fn choose(wish: Wish, facts: &Facts) -> Result<Choice, Unsuitable> {
             Enforcement::Soft => Unsuitable::NoGroup(why.clone()),
         });
     }
+    held_to_a_tenth(wish.reservation, wish.enforcement, facts.allowance)?;
     Ok(Choice { backend: Backend::Timetable, because })
+}
+
+/// Refuses a hard reservation whose slots, longer than its budget by `allowance`, could give more than a tenth
+/// above it.
+pub(super) fn held_to_a_tenth(
+    reservation: Reservation,
+    enforcement: Enforcement,
+    allowance: Service,
+) -> Result<(), Unsuitable> {
+    let least = allowance * 10;
+    if enforcement == Enforcement::Soft || reservation.budget() >= least {
+        return Ok(());
+    }
+    Err(Unsuitable::TooCoarse { reservation, allowance, least })
 }
 
 /// Why SCHED_DEADLINE does not do.
@@ -228,6 +261,7 @@ mod tests {
             fifo: Ok(()),
             freezer: Ok(()),
             high_resolution: true,
+            allowance: Service::from_micros(100),
         }
     }
 
@@ -264,6 +298,20 @@ mod tests {
         let denied = Facts { deadline: Err("no right".into()), ..facts() };
         let choice = choose(wish(), &denied).expect("the timetable does it");
         assert!(choice.because.contains("no right"));
+    }
+
+    #[test]
+    fn a_hard_budget_is_at_least_ten_times_what_slots_are_longer() {
+        let of = |text: &str| Wish {
+            reservation: text.parse().expect("valid"),
+            kind: Kind::Command,
+            ..wish()
+        };
+        assert!(choose(of("1ms/10ms"), &facts()).is_ok());
+        let small = of("999us/10ms");
+        let refused = choose(small, &facts()).expect_err("a slot of 1099 us");
+        assert!(refused.to_string().contains("at least 1ms"), "{refused}");
+        assert!(choose(Wish { enforcement: Enforcement::Soft, ..small }, &facts()).is_ok());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use punctual_linux::{clock, host, sched};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, Reservation, Service};
 
-use super::choose::{Backend, Choice};
+use super::choose::{Backend, Choice, held_to_a_tenth};
 use super::error::Refused;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, Owner};
@@ -171,7 +171,11 @@ impl Held {
     /// A [`Refused`].
     pub fn change(&mut self, reservation: Reservation) -> Result<(), Refused> {
         let name = self.name.ok_or(Refused::Gone)?;
-        self.since = locked(&self.lane).change(name, reservation)?;
+        let mut lane = locked(&self.lane);
+        if let Hold::Group { enforcement, .. } = self.owner.hold() {
+            held_to_a_tenth(reservation, *enforcement, lane.allowance())?;
+        }
+        self.since = lane.change(name, reservation)?;
         self.reservation = Some(reservation);
         Ok(())
     }

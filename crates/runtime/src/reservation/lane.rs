@@ -43,6 +43,7 @@ struct Standing {
 /// The CPU.
 pub(super) struct Lane {
     cpu: usize,
+    allowance: Service,
     roster: Roster,
     once: Vec<Standing>,
     next_once: u32,
@@ -87,6 +88,7 @@ impl Lane {
         let limits = Limits { context_switch, ..Limits::default() };
         Ok(Self {
             cpu,
+            allowance: context_switch,
             roster: Roster::new(Rules { limits, most_ppm }),
             once: Vec::new(),
             next_once: 0,
@@ -101,6 +103,11 @@ impl Lane {
 
     pub(super) fn cpu(&self) -> usize {
         self.cpu
+    }
+
+    /// Returns how much longer than its budget a slot is.
+    pub(super) fn allowance(&self) -> Service {
+        self.allowance
     }
 
     pub(super) fn taken_ppm(&self) -> u64 {

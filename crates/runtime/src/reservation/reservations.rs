@@ -74,8 +74,8 @@ impl Reservations {
     pub fn with(settings: Settings) -> Result<Self, StartError> {
         Ok(Self {
             asked: Log::new(settings.event_room),
+            facts: Arc::new(Facts::probe(&settings)),
             settings: Arc::new(settings),
-            facts: Arc::new(Facts::probe()),
             guard: Arc::new(Guard::start()?),
             lanes: Arc::default(),
         })
