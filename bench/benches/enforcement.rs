@@ -19,7 +19,8 @@ use punctual_linux::sched::{self, Class, Restore};
 use punctual_linux::{clock, host, process, thread};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, Reservation, Service};
-use punctual_runtime::reservation::{Reservations, Reserved};
+use punctual_runtime::reservation::{Reservations, Reserved, Settings};
+use system_tests::strict::bursts::{Bursts, spin};
 
 const HOG: &str = "PUNCTUAL_BENCH_HOG";
 
@@ -30,7 +31,9 @@ fn main() {
     if let Some(argument) = std::env::var_os(HOG) {
         return hog_process(&argument.to_string_lossy());
     }
-    let reservations = match Reservations::new() {
+    // With more a hard 100us/1ms is refused.
+    let settings = Settings { context_switch: Service::from_micros(10), ..Settings::default() };
+    let reservations = match Reservations::with(settings) {
         Ok(reservations) => reservations,
         Err(refused) => return println!("enforcement: skipped: {refused}"),
     };
@@ -59,46 +62,23 @@ fn main() {
     }
 }
 
-/// When it ran, from and to.
-type Stretches = Vec<(Instant, Instant)>;
-
-fn observe(
-    reservation: Reservation,
-    until: Instant,
-    mut goes_on: impl FnMut() -> bool,
-) -> Stretches {
+fn observe(reservation: Reservation, goes_on: impl FnMut() -> bool) -> Bursts {
     let gap = Duration::from_nanos(reservation.budget().as_nanos() / 10);
-    let mut stretches = Vec::with_capacity(1 << 14);
-    let mut from = clock::now();
-    let mut last = from;
-    while last < until {
-        let now = clock::now();
-        if now.saturating_since(last) > gap {
-            stretches.push((from, last));
-            from = now;
-        }
-        last = now;
-        if !goes_on() {
-            stretches.push((from, now));
-            from = clock::now();
-            last = from;
-        }
-    }
-    stretches
+    spin(clock::now() + LENGTH, gap, goes_on)
 }
 
-fn by_kernel(reservation: Reservation) -> Stretches {
+fn by_kernel(reservation: Reservation) -> Bursts {
     let body = move || {
         let _restore = Restore::current().expect("our own");
         let class = Class::Deadline { reservation, reset_on_fork: true };
         sched::set(thread::current(), class).expect("probed");
-        observe(reservation, clock::now() + LENGTH, || true)
+        observe(reservation, || true)
     };
     std::thread::spawn(body).join().expect("no panic")
 }
 
 /// In a process of its own: the recorder must not hold locks of this one while it is frozen.
-fn by_timetable(reservations: &Reservations, reservation: Reservation) -> Stretches {
+fn by_timetable(reservations: &Reservations, reservation: Reservation) -> Bursts {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.env(HOG, reservation.to_string()).stdout(std::process::Stdio::piped());
     process::die_with_parent(&mut command);
@@ -117,18 +97,18 @@ fn by_timetable(reservations: &Reservations, reservation: Reservation) -> Stretc
 
 fn hog_process(reservation: &str) {
     let reservation = reservation.parse().expect("from ourselves");
-    for (from, to) in observe(reservation, clock::now() + LENGTH, || true) {
+    for (from, to) in observe(reservation, || true) {
         println!("{} {}", from.as_nanos(), to.as_nanos());
     }
 }
 
-fn cooperating(reservations: &Reservations, reservation: Reservation) -> Stretches {
+fn cooperating(reservations: &Reservations, reservation: Reservation) -> Bursts {
     let reservations = reservations.clone();
     let body = move || {
         let reserved = Reserved::current(&reservations, reservation, Enforcement::Soft, true);
         let mut reserved = reserved.expect("probed, and nothing else is reserved");
         reserved.wait_for_next_period();
-        observe(reservation, clock::now() + LENGTH, || {
+        observe(reservation, || {
             let goes_on = !reserved.left().is_zero();
             if !goes_on {
                 reserved.wait_for_next_period();
@@ -139,7 +119,7 @@ fn cooperating(reservations: &Reservations, reservation: Reservation) -> Stretch
     std::thread::spawn(body).join().expect("no panic")
 }
 
-fn print(name: &str, reservation: Reservation, stretches: &Stretches) {
+fn print(name: &str, reservation: Reservation, stretches: &Bursts) {
     // The first is the start-up.
     let Some((&(start, _), rest)) = stretches.get(1..).and_then(|all| all.split_first()) else {
         return println!("{name}: it hardly ran");

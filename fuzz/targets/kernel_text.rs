@@ -81,4 +81,5 @@ fn of_the_host(text: &str) {
     }
     let (budget, period) = text.split_once(' ').unwrap_or((text, "1000000"));
     let _ = text::parse_throttling(budget, period);
+    let _ = text::parse_hrtick(text);
 }

@@ -4,6 +4,7 @@
 //! crates that may not know each other against one another.
 
 pub mod draw;
+pub mod held;
 pub mod hostile;
 pub mod live;
 pub mod network;
@@ -11,5 +12,6 @@ pub mod promise;
 pub mod seeds;
 pub mod soak;
 pub mod stalls;
+pub mod strict;
 pub mod together;
 pub mod upcalls;

@@ -188,8 +188,11 @@ fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weig
     is_contained_and_rejoins(pair);
     let fifo = |priority| Some(Class::Fifo { priority });
     // Later jobs run at the ceiling, and end at once.
-    let classes = classes.lock().expect("whole");
-    assert_eq!(classes[..3], [fifo(CEILING), fifo(LOWEST - 1), least]);
+    let mut classes = classes.lock().expect("whole").clone();
+    classes.truncate(3);
+    let all = [fifo(CEILING), fifo(LOWEST - 1), least];
+    // A virtual CPU that stands still all the while at one of them shows the others.
+    assert!(classes == all || classes[..2] == [all[0], all[2]], "{classes:?}");
 }
 
 #[test]

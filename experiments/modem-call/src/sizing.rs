@@ -20,7 +20,7 @@ const LEAD_TIME: Duration = Duration::from_millis(1_500);
 /// How long one measurement lasts.
 const MEASURE: Duration = Duration::from_millis(1_500);
 
-/// The bank measured first.
+/// The bank measured first, unless this host is too slow for its lead.
 const FIRST_GUESS: u32 = 64;
 
 /// The most lines we would make: some 100 KiB each.
@@ -38,8 +38,12 @@ pub struct Sizing {
 /// Finds the bank: measures a small one, and again the one that follows from it, because a larger
 /// bank has colder caches.
 pub fn find(options: &Options) -> Result<Sizing, Error> {
-    let mut lines = FIRST_GUESS;
-    let mut time_per_line = measure(lines, options)?;
+    let (mut lines, mut time_per_line) = (FIRST_GUESS, measure(FIRST_GUESS, options));
+    while matches!(time_per_line, Err(Error::TooSlow { .. })) && lines > 1 {
+        lines /= 4;
+        time_per_line = measure(lines, options);
+    }
+    let mut time_per_line = time_per_line?;
     for _ in 0..2 {
         lines = lines_for(time_per_line);
         time_per_line = measure(lines, options)?;

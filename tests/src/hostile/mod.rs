@@ -9,12 +9,14 @@
 //! - [`honest`]: clients that ask and send throughout, and tell what they had to put up with.
 //! - [`files`]: open files whose last close takes seconds, and others that a server may not expect.
 //! - [`attacks`]: the attacks that are written by hand, one for each finding.
+//! - [`cuts`]: processes that are cut at each of their system calls, and what is left of them.
 //! - [`kills`]: processes that are killed at any moment, and what is left of them.
 //! - [`model`]: attacks that are drawn from a seed, and what must hold meanwhile and afterwards.
 
 pub mod attacks;
 pub mod broker;
 mod calls;
+pub mod cuts;
 pub mod files;
 mod groups;
 pub mod honest;
@@ -48,6 +50,8 @@ pub fn play() -> bool {
         "attacker" => attacks::obey(rest.as_ref()),
         "rogue" => model::play(rest.as_ref()),
         "upcalls" => kills::run_upcalls(rest),
+        "cutter" => cuts::cut(),
+        "holder" => cuts::hold(rest.as_ref()),
         "child" => model::play_child(rest.as_ref()),
         _ => panic!("{role}"),
     }

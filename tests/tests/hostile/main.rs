@@ -6,6 +6,7 @@
 
 mod channels;
 mod conduct;
+mod cuts;
 mod freezes;
 mod kills;
 mod logs;

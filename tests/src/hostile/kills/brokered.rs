@@ -34,7 +34,7 @@ fn says(client: &mut Person, what: &str) -> bool {
     client.read().is_some_and(|said| said.contains(what))
 }
 
-fn nothing_is_left(broker: &Broker, before: Holds) -> Result<(), String> {
+pub(in crate::hostile) fn nothing_is_left(broker: &Broker, before: Holds) -> Result<(), String> {
     let mut last = before;
     let is_as_before = || {
         last = broker.holds();
@@ -49,7 +49,7 @@ fn nothing_is_left(broker: &Broker, before: Holds) -> Result<(), String> {
 }
 
 /// Nothing of what a client was given outlives its connection and the grace period.
-fn is_ordinary_again(client: &Person) -> Result<(), String> {
+pub(in crate::hostile) fn is_ordinary_again(client: &Person) -> Result<(), String> {
     let raised = || groups::of_class(client.threads(), "SCHED_FIFO");
     must("", || raised().is_empty())
         .map_err(|_| format!("still above ordinary work: {:?}", raised()))

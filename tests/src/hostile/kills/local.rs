@@ -59,7 +59,7 @@ pub(crate) fn run_upcalls(table: &str) {
 }
 
 /// A process with upcalls that goes on whatever happens to the others.
-struct Beside {
+pub(in crate::hostile) struct Beside {
     person: Person,
     /// A table that no other program has, and that is gone when this one has ended in order.
     table: Option<PathBuf>,
@@ -68,6 +68,29 @@ struct Beside {
 }
 
 impl Beside {
+    /// Starts one, with a table that only those have that are started [beside it](Self::another).
+    pub(in crate::hostile) fn start() -> Result<Self, String> {
+        sched::try_out(Class::Fifo { priority: CEILING }).map_err(|why| why.to_string())?;
+        let table = Some(shm::path(&table_name()));
+        Ok(Self { person: Person::start_as(upcalls_command()), table, _built: None })
+    }
+
+    /// Starts another process with upcalls and the same table.
+    pub(in crate::hostile) fn another(&self) -> Person {
+        Person::start_as(upcalls_command())
+    }
+
+    /// What its table is called.
+    pub(in crate::hostile) fn table_name(&self) -> String {
+        table_name()
+    }
+
+    /// Whether jobs are done, whatever has happened to the others.
+    pub(in crate::hostile) fn goes_on(&mut self) -> Result<(), String> {
+        let before = self.jobs();
+        must("the process beside it stands still", || self.jobs() > before + 2)
+    }
+
     fn jobs(&mut self) -> u64 {
         self.person.ask("jobs").parse().expect("a number")
     }
@@ -85,10 +108,17 @@ impl Drop for Beside {
 
 /// Processes with upcalls in Rust.
 pub(super) fn upcalls() -> Result<Cycle, String> {
-    let table = format!("kills-{}", std::process::id());
-    let path = shm::path(&table);
-    let start = move || Person::start_as(this_program(&format!("upcalls {table}")));
-    beside_each_other(start, Some(path), None)
+    let start = || Person::start_as(upcalls_command());
+    beside_each_other(start, Some(shm::path(&table_name())), None)
+}
+
+/// The table of the processes with upcalls that this one starts.
+fn table_name() -> String {
+    format!("kills-{}", std::process::id())
+}
+
+fn upcalls_command() -> Command {
+    this_program(&format!("upcalls {}", table_name()))
 }
 
 /// Processes with upcalls in C, with the library that was built with this program.
@@ -124,13 +154,12 @@ fn beside_each_other(
         let victim = start();
         moments.pass();
         victim.kill();
-        let before = beside.jobs();
-        must("the process beside it stands still", || beside.jobs() > before + 2).map(|()| true)
+        beside.goes_on().map(|()| true)
     }))
 }
 
 /// Where a file is that was built with this program: beside it, or a folder above.
-fn built(name: &str) -> Result<PathBuf, String> {
+pub(in crate::hostile) fn built(name: &str) -> Result<PathBuf, String> {
     let this = std::env::current_exe().expect("this program");
     let mut places = this
         .ancestors()
@@ -194,7 +223,7 @@ pub(super) fn run(how: &'static [&'static str], policy: &'static str) -> Result<
 }
 
 /// Whether a control group has no members, or is gone.
-fn is_empty(group: &Path) -> bool {
+pub(in crate::hostile) fn is_empty(group: &Path) -> bool {
     let members = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
     members("cgroup.procs").is_empty() && members("tasks").is_empty()
 }
@@ -207,7 +236,7 @@ fn holds(run: &Run, policy: &str) -> bool {
 }
 
 /// The control groups that a process has made for itself.
-fn control_groups_of(pid: u32) -> Vec<PathBuf> {
+pub(in crate::hostile) fn control_groups_of(pid: u32) -> Vec<PathBuf> {
     let me = i32::try_from(std::process::id()).expect("positive");
     let name = format!("punctual-{pid}-");
     let hierarchies = [Hierarchy::v2(), Hierarchy::v1("freezer")].into_iter().flatten();

@@ -14,7 +14,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::live;
 
-pub(super) use local::run_upcalls;
+pub(super) use brokered::{is_ordinary_again, nothing_is_left};
+pub(super) use local::{Beside, built, control_groups_of, is_empty, run_upcalls};
 
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +145,7 @@ pub fn kill(
 }
 
 /// Whether a large reservation can be had, which a few lost ones would prevent.
-fn bandwidth_is_back() -> Result<(), String> {
+pub(super) fn bandwidth_is_back() -> Result<(), String> {
     let reservation = "50ms/100ms".parse().expect("valid");
     let mut last = None;
     let fits = || {
@@ -159,6 +160,6 @@ fn bandwidth_is_back() -> Result<(), String> {
 }
 
 /// Waits for something that must come true, or says what did not.
-fn must(what: &str, holds: impl FnMut() -> bool) -> Result<(), String> {
+pub(super) fn must(what: &str, holds: impl FnMut() -> bool) -> Result<(), String> {
     if live::eventually(holds) { Ok(()) } else { Err(what.to_owned()) }
 }

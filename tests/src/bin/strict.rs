@@ -1,0 +1,81 @@
+//! Runs what is admitted live and judges it strictly, in a machine whose time is counted in instructions.
+//!
+//! `strict upcalls PROFILE FIRST SETS` runs sets of upcalls. `strict spin BUDGET/PERIOD SECONDS` is a program to be
+//! held by a reservation, and tells how exactly it was. Exit code 1 if a promise was broken, 2 for bad usage, 3 in a
+//! machine with another clock.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use punctual_linux::clock;
+use punctual_model::Duration;
+use punctual_model::reservation::Reservation;
+use system_tests::strict::{self, bursts, upcalls};
+
+/// The longest interrupt within a burst.
+const PAUSE: Duration = Duration::from_micros(80);
+
+fn main() -> ExitCode {
+    if !strict::is_possible() {
+        eprintln!("strict: this machine's time is not counted in instructions");
+        return ExitCode::from(3);
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let kept = match arguments[..] {
+        ["upcalls", profile, first, sets] => run_upcalls(profile, first, sets),
+        ["spin", reservation, seconds] => spin(reservation, seconds),
+        _ => Err("one of: upcalls PROFILE FIRST SETS, spin BUDGET/PERIOD SECONDS".into()),
+    };
+    match kept {
+        Ok(kept) => ExitCode::from(u8::from(!kept)),
+        Err(error) => {
+            eprintln!("strict: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run_upcalls(profile: &str, first: &str, sets: &str) -> Result<bool, Box<dyn Error>> {
+    let host = strict::profile(profile.as_ref())?;
+    let interrupts = strict::Interrupts::measure()?;
+    println!("a switch costs {}; {interrupts}", host.context_switch);
+    let (first, sets): (u64, u64) = (first.parse()?, sets.parse()?);
+    let (mut admitted, mut jobs, mut worst, mut broken) = (0, 0, 0, 0);
+    for seed in first..first + sets {
+        match upcalls::holds(seed, host, interrupts) {
+            Ok(None) => {}
+            Ok(Some(kept)) => {
+                admitted += 1;
+                jobs += kept.jobs;
+                worst = worst.max(kept.worst_permille);
+                println!(
+                    "set {seed}: {} jobs, worst {} of 1000 of its bound",
+                    kept.jobs, kept.worst_permille
+                );
+            }
+            Err(why) => {
+                broken += 1;
+                println!("BROKEN: {why}");
+            }
+        }
+    }
+    println!(
+        "{sets} sets, {admitted} kept, {broken} broken, {jobs} jobs, worst {worst} of 1000 of its bound"
+    );
+    Ok(broken == 0)
+}
+
+fn spin(reservation: &str, seconds: &str) -> Result<bool, Box<dyn Error>> {
+    let reservation: Reservation = reservation.parse()?;
+    let until = clock::now() + Duration::from_secs(seconds.parse()?);
+    let bursts = bursts::spin(until, PAUSE, || true);
+    let Some(seen) = bursts::Enforcement::of(&bursts, reservation) else {
+        println!("{reservation}: it was never held: {} bursts", bursts.len());
+        return Ok(false);
+    };
+    let budget = Duration::from_nanos(reservation.budget().as_nanos());
+    let (error, most) = (seen.error(budget), Duration::from_micros(100).min(budget / 10));
+    println!("{reservation}: {seen}; error {error}, at most {most}");
+    Ok(error <= most)
+}

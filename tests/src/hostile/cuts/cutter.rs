@@ -1,0 +1,431 @@
+//! The process that cuts: it follows the system calls of another one and acts at the n-th.
+//!
+//! It is a process of its own, since whoever traces takes stops for ends when it waits for its children.
+//! It is told `arm ACTION AT PID [exec]` and answers `armed`; then `done`, and answers `cut CALLS NAME` or
+//! `whole CALLS`. With the action `hold` it says `held` in between, and is told `go`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use libc::{c_long, pid_t};
+use punctual_linux::clock;
+use punctual_model::Duration;
+
+use super::ptrace::{self, Call, Stop};
+use crate::hostile::person::{Person, say, this_program};
+
+/// How long a process stands still that is stopped.
+const STOPPED: Duration = Duration::from_millis(30);
+
+/// What is done to a process at its n-th system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// SIGKILL before the call, which is not made.
+    Kill,
+    /// SIGKILL before the n-th instruction.
+    KillAtInstruction,
+    /// SIGSTOP behind the call; SIGCONT a while later.
+    Stop,
+    /// From the n-th call on that takes room on a disk, none is left; of that call itself half is written.
+    Full,
+    /// The thread is held before the call until something else was done.
+    Hold,
+}
+
+impl Action {
+    /// All of them, with their names on the command line.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Kill, "kill"),
+        (Self::KillAtInstruction, "kill-instruction"),
+        (Self::Stop, "stop"),
+        (Self::Full, "full"),
+        (Self::Hold, "hold"),
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(action, _)| *action == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// Whether the victim was cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// At this call.
+    Cut(String),
+    /// It made fewer calls than that.
+    Whole(u64),
+}
+
+/// The process that cuts, as the one that sweeps sees it.
+#[derive(Debug)]
+pub(super) struct Cutter(Person);
+
+impl Cutter {
+    pub(super) fn start() -> Self {
+        Self(Person::start_as(this_program("cutter -")))
+    }
+
+    /// Follows a process from here on. With `from_exec` it stands still, and calls count from its next
+    /// execve(2) on, after which it is let go.
+    pub(super) fn arm(
+        &mut self,
+        action: Action,
+        at: u64,
+        process: u32,
+        from_exec: bool,
+    ) -> Result<(), String> {
+        let exec = if from_exec { " exec" } else { "" };
+        let said = self.0.ask(&format!("arm {} {at} {process}{exec}", action.name()));
+        if said == "armed" { Ok(()) } else { Err(said) }
+    }
+
+    /// Waits until the victim is held; whether it is, and not at its end.
+    pub(super) fn is_held(&mut self) -> bool {
+        self.0.ask("held?") == "held"
+    }
+
+    /// Lets a victim go on that is held.
+    pub(super) fn go(&mut self) {
+        self.0.ask("go");
+    }
+
+    /// Ends the pursuit.
+    pub(super) fn done(&mut self) -> Ended {
+        let said = self.0.ask("done");
+        match said.split(' ').collect::<Vec<_>>()[..] {
+            ["cut", calls, name] => Ended::Cut(format!("{name} ({calls})")),
+            ["whole", calls] => Ended::Whole(calls.parse().expect("a number")),
+            _ => panic!("{said}"),
+        }
+    }
+}
+
+/// In the cutter's process.
+pub(in crate::hostile) fn obey() {
+    ptrace::be_interruptible();
+    say("ready");
+    let mut pursuit: Option<Pursuit> = None;
+    for line in std::io::stdin().lines() {
+        let line = line.expect("readable");
+        let words: Vec<&str> = line.split(' ').collect();
+        let said = match (&words[..], &mut pursuit) {
+            (["arm", action, at, process, rest @ ..], place) => {
+                let number = |word: &str| word.parse::<u64>().expect("a number");
+                let action =
+                    Action::ALL.into_iter().find(|(_, name)| name == action).expect("an action").0;
+                match Pursuit::start(action, number(at), number(process) as pid_t, rest == ["exec"])
+                {
+                    Ok(started) => {
+                        *place = Some(started);
+                        "armed".to_owned()
+                    }
+                    Err(why) => format!("failed: {why}"),
+                }
+            }
+            (["held?"], Some(pursuit)) => {
+                if pursuit.held.recv().is_ok() { "held" } else { "ended" }.to_owned()
+            }
+            (["go"], Some(pursuit)) => {
+                let _ = pursuit.go.send(());
+                "gone".to_owned()
+            }
+            (["done"], place) => place.take().map_or_else(|| "whole 0".into(), Pursuit::end),
+            _ => panic!("{line}"),
+        };
+        say(&said);
+    }
+}
+
+/// A thread that follows a process: whatever it traces goes on when it ends.
+struct Pursuit {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+    held: Receiver<()>,
+    go: Sender<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    tracer: AtomicI32,
+    is_over: AtomicBool,
+    calls: AtomicU64,
+    cut: Mutex<Option<String>>,
+}
+
+impl Pursuit {
+    fn start(action: Action, at: u64, process: pid_t, from_exec: bool) -> Result<Self, String> {
+        let shared = Arc::new(Shared::default());
+        let (say_held, held) = channel();
+        let (go, may_go) = channel();
+        let (say_ready, ready) = channel();
+        let with = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            with.tracer.store(punctual_linux::thread::current().as_raw(), Ordering::Release);
+            let mut chase = Chase {
+                action,
+                at,
+                process,
+                counts: !from_exec,
+                threads: BTreeSet::new(),
+                failing: BTreeSet::new(),
+                shared: with,
+                say_held: Some(say_held),
+                may_go,
+            };
+            let begun = chase.begin();
+            let is_begun = begun.is_ok();
+            let _ = say_ready.send(begun);
+            if is_begun {
+                chase.follow();
+            }
+        });
+        ready.recv().expect("the thread lives").map_err(|why| why.to_string())?;
+        Ok(Self { shared, thread, held, go })
+    }
+
+    /// Lets everything go that is traced.
+    fn end(self) -> String {
+        drop(self.go);
+        self.shared.is_over.store(true, Ordering::Release);
+        while !self.thread.is_finished() {
+            ptrace::wake(self.shared.tracer.load(Ordering::Acquire));
+            clock::sleep(Duration::from_micros(200));
+        }
+        let _ = self.thread.join();
+        let calls = self.shared.calls.load(Ordering::Acquire);
+        let cut = self.shared.cut.lock().expect("no panic").take();
+        cut.map_or_else(|| format!("whole {calls}"), |name| format!("cut {calls} {name}"))
+    }
+}
+
+/// The pursuit, in its thread.
+struct Chase {
+    action: Action,
+    at: u64,
+    process: pid_t,
+    /// Whether calls count already.
+    counts: bool,
+    threads: BTreeSet<pid_t>,
+    /// Threads whose call was skipped and has to fail.
+    failing: BTreeSet<pid_t>,
+    shared: Arc<Shared>,
+    say_held: Option<Sender<()>>,
+    may_go: Receiver<()>,
+}
+
+impl Chase {
+    fn begin(&mut self) -> std::io::Result<()> {
+        // It stops itself, and is let go only then.
+        while !self.counts && !is_stopped(self.process)? {
+            clock::sleep(Duration::from_micros(200));
+        }
+        // Until there is none that is not traced: a thread that is not yet may start another.
+        loop {
+            let found: Vec<pid_t> = fs::read_dir(format!("/proc/{}/task", self.process))?
+                .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+                .filter(|thread| !self.threads.contains(thread))
+                .collect();
+            if found.is_empty() {
+                break;
+            }
+            for thread in found {
+                match ptrace::seize(thread) {
+                    Ok(()) => ptrace::interrupt(thread),
+                    // It has ended, or is traced as the child of one that is.
+                    Err(_) if self.process != thread => {}
+                    Err(why) => return Err(why),
+                }
+                self.threads.insert(thread);
+            }
+        }
+        if !self.counts {
+            ptrace::kill(self.process, libc::SIGCONT);
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self) {
+        while !self.shared.is_over.load(Ordering::Acquire) {
+            match ptrace::wait() {
+                Some((thread, stop)) => self.react(thread, stop),
+                None if self.shared.is_over.load(Ordering::Acquire) => {}
+                // Nothing is left to follow.
+                None => clock::sleep(Duration::from_micros(100)),
+            }
+        }
+    }
+
+    fn react(&mut self, thread: pid_t, stop: Stop) {
+        let mut signal = 0;
+        match stop {
+            Stop::Gone => {
+                if thread == self.process {
+                    self.say_held = None;
+                }
+                return;
+            }
+            Stop::Held => return ptrace::listen(thread),
+            Stop::Executed => self.counts = true,
+            // A step of this pursuit's own.
+            Stop::Signal(libc::SIGTRAP) if self.action == Action::KillAtInstruction => {
+                if self.is_due() {
+                    return self.kill("instruction".into());
+                }
+            }
+            Stop::Signal(other) => signal = other,
+            Stop::Before(call) if self.counts => {
+                if self.before(thread, call) {
+                    return;
+                }
+            }
+            Stop::Behind if self.counts => {
+                if self.failing.remove(&thread) {
+                    ptrace::fail(thread, libc::ENOSPC);
+                } else if self.action == Action::Stop && self.is_due() {
+                    *self.shared.cut.lock().expect("no panic") = Some("behind".into());
+                    ptrace::kill(self.process, libc::SIGSTOP);
+                    let process = self.process;
+                    thread::spawn(move || {
+                        clock::sleep(STOPPED);
+                        ptrace::kill(process, libc::SIGCONT);
+                    });
+                }
+            }
+            Stop::Before(_) | Stop::Behind | Stop::Other => {}
+        }
+        if self.action == Action::KillAtInstruction && self.counts {
+            ptrace::step(thread, signal);
+        } else {
+            ptrace::go_on(thread, signal);
+        }
+    }
+
+    /// Counts; whether this is the one.
+    fn is_due(&self) -> bool {
+        self.shared.calls.fetch_add(1, Ordering::AcqRel) + 1 == self.at
+    }
+
+    fn kill(&self, what: String) {
+        *self.shared.cut.lock().expect("no panic") = Some(what);
+        ptrace::kill(self.process, libc::SIGKILL);
+    }
+
+    /// Acts before a call; returns whether the thread is to stay where it is.
+    fn before(&mut self, thread: pid_t, call: Call) -> bool {
+        match self.action {
+            Action::Kill => {
+                if self.is_due() {
+                    self.kill(name(call));
+                    return true;
+                }
+            }
+            Action::Hold => {
+                if self.is_due() {
+                    *self.shared.cut.lock().expect("no panic") = Some(name(call));
+                    let _ = self.say_held.take().map(|held| held.send(()));
+                    // Told, or over.
+                    let _ = self.may_go.recv();
+                }
+            }
+            Action::Full => self.fill(thread, call),
+            Action::Stop | Action::KillAtInstruction => {}
+        }
+        false
+    }
+
+    /// Has a call that takes room on a disk find none.
+    fn fill(&mut self, thread: pid_t, call: Call) {
+        if !takes_room(thread, call) {
+            return;
+        }
+        let is_due = self.is_due();
+        let is_write =
+            call.number == c_long::from(libc::SYS_write) || call.number == libc::SYS_pwrite64;
+        if is_due {
+            *self.shared.cut.lock().expect("no panic") = Some(name(call));
+        }
+        if is_due && is_write && call.arguments[2] > 1 {
+            ptrace::shorten(thread, call.arguments[2] / 2);
+        } else if self.shared.calls.load(Ordering::Acquire) >= self.at && ptrace::skip(thread) {
+            self.failing.insert(thread);
+        }
+    }
+}
+
+/// Whether a process has been stopped by a signal (proc(5)).
+fn is_stopped(process: pid_t) -> std::io::Result<bool> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    Ok(stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T')))
+}
+
+/// Whether a call writes to a file on a disk, or makes one.
+fn takes_room(thread: pid_t, call: Call) -> bool {
+    let [first, _, third, ..] = call.arguments;
+    match call.number {
+        libc::SYS_openat => third & libc::O_CREAT as u64 != 0,
+        libc::SYS_mkdir | libc::SYS_mkdirat | libc::SYS_link | libc::SYS_linkat => true,
+        libc::SYS_rename | libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_symlinkat => true,
+        libc::SYS_write
+        | libc::SYS_pwrite64
+        | libc::SYS_writev
+        | libc::SYS_pwritev
+        | libc::SYS_fallocate => {
+            let file =
+                fs::read_link(format!("/proc/{thread}/fd/{}", first as i32)).unwrap_or_default();
+            let elsewhere = ["/dev", "/proc", "/sys", "/memfd:"];
+            file.is_absolute()
+                && file.extension().is_none_or(|is| is != "log")
+                && !elsewhere.iter().any(|not| {
+                    file.starts_with(Path::new(not)) || file.to_string_lossy().starts_with(not)
+                })
+        }
+        _ => false,
+    }
+}
+
+/// What people call a system call, or its number.
+fn name(call: Call) -> String {
+    let known = [
+        (libc::SYS_read, "read"),
+        (libc::SYS_write, "write"),
+        (libc::SYS_close, "close"),
+        (libc::SYS_openat, "openat"),
+        (libc::SYS_mmap, "mmap"),
+        (libc::SYS_munmap, "munmap"),
+        (libc::SYS_futex, "futex"),
+        (libc::SYS_pwrite64, "pwrite64"),
+        (libc::SYS_pread64, "pread64"),
+        (libc::SYS_fsync, "fsync"),
+        (libc::SYS_fdatasync, "fdatasync"),
+        (libc::SYS_ftruncate, "ftruncate"),
+        (libc::SYS_rename, "rename"),
+        (libc::SYS_linkat, "linkat"),
+        (libc::SYS_unlink, "unlink"),
+        (libc::SYS_mkdir, "mkdir"),
+        (libc::SYS_rmdir, "rmdir"),
+        (libc::SYS_sendto, "sendto"),
+        (libc::SYS_sendmsg, "sendmsg"),
+        (libc::SYS_sendmmsg, "sendmmsg"),
+        (libc::SYS_recvmsg, "recvmsg"),
+        (libc::SYS_recvfrom, "recvfrom"),
+        (libc::SYS_epoll_wait, "epoll_wait"),
+        (libc::SYS_ppoll, "ppoll"),
+        (libc::SYS_poll, "poll"),
+        (libc::SYS_clone, "clone"),
+        (libc::SYS_clone3, "clone3"),
+        (libc::SYS_sched_setattr, "sched_setattr"),
+        (libc::SYS_sched_setscheduler, "sched_setscheduler"),
+        (libc::SYS_sched_setaffinity, "sched_setaffinity"),
+        (libc::SYS_prlimit64, "prlimit64"),
+        (libc::SYS_clock_nanosleep, "clock_nanosleep"),
+        (libc::SYS_exit_group, "exit_group"),
+    ];
+    let found = known.into_iter().find(|(number, _)| *number == call.number);
+    found.map_or_else(|| format!("call-{}", call.number), |(_, name)| name.to_owned())
+}

@@ -1,0 +1,112 @@
+//! Sets of upcalls that are drawn from a seed, admitted with the host's own calibration, run live, and held against
+//! the bounds that admission proved.
+
+use punctual_analysis::{Steps, admit_within};
+use punctual_linux::clock;
+use punctual_model::{
+    Contract, Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec,
+};
+use punctual_runtime::{Placement, Upcalls};
+use punctual_trace::{Sink as _, Summary};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{Interrupts, rounds_per_microsecond, work};
+
+/// How long each set runs.
+const LENGTH: Duration = Duration::from_secs(2);
+
+/// How long threads may take to be made before the first release.
+const START: Duration = Duration::from_millis(200);
+
+/// What became of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// How many jobs there were.
+    pub jobs: u64,
+    /// The largest ratio of a response time to its bound, in thousandths.
+    pub worst_permille: u64,
+}
+
+/// Takes a given time a PDU, to the instruction.
+struct Load {
+    rounds_per_pdu: u64,
+}
+
+impl Handler for Load {
+    fn iterate(&mut self, _now: Instant, pdus: u32) -> u32 {
+        work(self.rounds_per_pdu * u64::from(pdus));
+        pdus
+    }
+}
+
+/// Draws one to six upcalls that together take 30 to 90 % of a CPU.
+fn draw(rng: &mut ChaCha8Rng) -> Vec<Upcall> {
+    let count = rng.random_range(1..=6);
+    let share = rng.random_range(0.3..0.9) / f64::from(count);
+    (0..count)
+        .map(|i| {
+            let period_us = rng.random_range(4_000..40_000u64);
+            let batch = rng.random_range(1..=8u32);
+            let pdu_us = (share * period_us as f64 / f64::from(batch)) as u64;
+            Upcall::new(UpcallSpec {
+                name: format!("u{i}"),
+                period: Duration::from_micros(period_us),
+                batch,
+                quantum: rng.random_range(1..=batch),
+                time_per_pdu: Service::from_micros(pdu_us.max(1)),
+            })
+            .expect("drawn within the rules")
+        })
+        .collect()
+}
+
+/// Draws the set of `seed`, and if it is admitted runs it for [`LENGTH`]; `None` if it is refused.
+///
+/// A declared time is the longest that a batch takes on this host, with the `interrupts` that fall into it: the
+/// handlers work for less by those (docs/CAVEATS.md).
+///
+/// # Errors
+/// If a job was late or exceeded its bound, or the run could not be judged: a sentence.
+pub fn holds(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Option<Kept>, String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let drawn = draw(&mut rng);
+    let contract = Contract::of_upcalls(drawn.clone());
+    let Ok(grant) = admit_within(&contract, &host, &mut Steps::new(4_000_000)) else {
+        return Ok(None);
+    };
+    let speed = rounds_per_microsecond();
+    // Containment reserves a grace of its own for each iteration, which `admit_within` does not know of.
+    let upcalls = Upcalls::new(Placement::Upcalls, host).without_containment();
+    let mut upcalls = upcalls.with_event_room(1 << 16);
+    for upcall in drawn {
+        let batch = u64::from(upcall.batch().get());
+        let work = interrupts.work_in(upcall.time_per_pdu() * batch);
+        let rounds_per_pdu = work.as_nanos() / batch * speed / 1_000;
+        upcalls.create(upcall, Load { rounds_per_pdu }).map_err(|error| error.to_string())?;
+    }
+    let start = clock::now() + START;
+    let running = upcalls.run(start).map_err(|error| error.to_string())?;
+    clock::sleep_until(start + LENGTH);
+    let stopped = running.stop().map_err(|error| error.to_string())?;
+    if stopped.events_lost > 0 {
+        return Err(format!("seed {seed}: {} events were lost", stopped.events_lost));
+    }
+    let mut summary = Summary::new(&contract.tasks);
+    stopped.events.iter().for_each(|event| summary.record(*event));
+    let mut worst_permille = 0;
+    for (task, seen) in grant.tasks.iter().zip(summary.tasks()) {
+        let Some(worst) = seen.response_time.max() else {
+            return Err(format!("seed {seed}: {} never ran", task.name));
+        };
+        let bound = task.response_time_bound;
+        if worst > bound {
+            return Err(format!("seed {seed}: {} took {worst}, its bound is {bound}", task.name));
+        }
+        worst_permille = worst_permille.max(worst.as_nanos() * 1_000 / bound.as_nanos());
+    }
+    match summary.late() {
+        0 => Ok(Some(Kept { jobs: summary.jobs(), worst_permille })),
+        late => Err(format!("seed {seed}: {late} of {} jobs were late", summary.jobs())),
+    }
+}

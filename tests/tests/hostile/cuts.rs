@@ -1,0 +1,33 @@
+//! Processes that are cut at a few of their system calls; `cuts` does it at all of them (docs/machines.md).
+
+use system_tests::hostile::cuts::{Action, Scenario, Sweep, Victim};
+
+use crate::alone;
+
+fn is_in_order(scenario: Scenario, victim: Victim, action: Action, stride: u64, most: u64) {
+    let Some(_alone) = alone() else { return };
+    let sweep = Sweep { scenario, victim, action };
+    let swept = sweep.run(1, stride, most, |_| ());
+    assert!(swept.cuts > 0, "{sweep}: nothing was cut");
+    assert!(swept.broken.is_empty(), "{sweep}: {:#?}", swept.broken);
+}
+
+#[test]
+fn a_broker_killed_at_its_calls_keeps_what_it_said() {
+    is_in_order(Scenario::Upcalls, Victim::Broker, Action::Kill, 61, 3);
+}
+
+#[test]
+fn a_broker_whose_disk_was_full_grants_again() {
+    is_in_order(Scenario::Upcalls, Victim::Broker, Action::Full, 4, 3);
+}
+
+#[test]
+fn a_broker_killed_while_it_recovers_loses_no_message() {
+    is_in_order(Scenario::Recovery, Victim::Broker, Action::Kill, 229, 3);
+}
+
+#[test]
+fn upcalls_go_on_beside_one_killed_between_two_instructions() {
+    is_in_order(Scenario::Handover, Victim::Program, Action::KillAtInstruction, 401, 10);
+}
