@@ -4,6 +4,7 @@ PACKAGES := libspandsp-dev pkg-config gcc g++ make libelf-dev zlib1g-dev
 # Programs that the tests run as clients of the modem; without them those tests are skipped.
 TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3
 BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
+MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
 # What `make demo` passes on, for example: make demo ARGS="--seconds 15 --json demo.json"
@@ -16,7 +17,13 @@ KILLS ?= 1000
 # What else is passed on, for example: make soak-writers WRITERS_ARGS=--awake
 WRITERS_ARGS ?=
 
-.PHONY: demo test soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-ceiling model-frames install deps build
+# Which kernel `make machine` boots: 6.1, 6.1-rt, 6.12 or 6.12-rt.
+KERNEL ?= 6.12
+
+# How many of the 41 seeds `make machines-soak` takes that together cut at every call.
+CUT_SEEDS ?= 41
+
+.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-ceiling model-frames install deps build
 
 demo: build
 	$(PUNCTUAL) demo $(ARGS)
@@ -24,6 +31,30 @@ demo: build
 test: deps
 	-@tools/install-packages $(TEST_PACKAGES)
 	cargo test --workspace --locked
+
+# The kernels that people run, emulated (docs/machines.md): every job on every kernel. For one of
+# them: make machines ARGS="doctor --kernel 6.12-rt --seed 7"
+machines: machine-deps
+	cargo run --release --locked --package machines -- check $(ARGS)
+
+# A few minutes of them, with what `make test` has built.
+machines-smoke: machine-deps
+	cargo run --locked --package machines -- check --smoke --built target/debug
+
+# Each process of each scenario cut at every one of its calls: 41 seeds begin at another call each.
+machines-soak: machine-deps
+	cargo run --release --locked --package machines -- check cuts-brokered cuts-local --seeds $(CUT_SEEDS) $(ARGS)
+
+# What works on which kernel: docs/kernels.md.
+kernels-table: machine-deps
+	cargo run --release --locked --package machines -- table $(ARGS)
+
+# A shell in one of them: make machine KERNEL=6.12-rt
+machine: machine-deps
+	cargo run --release --locked --package machines -- shell --kernel $(KERNEL) --program punctual/punctual $(ARGS)
+
+machine-deps: deps
+	@tools/install-packages $(MACHINE_PACKAGES)
 
 soak: soak-systems soak-writers soak-hostile soak-kills
 

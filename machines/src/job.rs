@@ -1,0 +1,176 @@
+//! What is run in machines: a file in `jobs/` each.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::host::{output_of, project};
+use crate::kernel;
+use crate::machine::Clock;
+use crate::problem::Problem;
+use crate::root::Contents;
+
+/// A script, what it needs, and the machines in which it is run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Job {
+    /// The file's name without `.toml`.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// What it shows, in a sentence.
+    pub(crate) about: String,
+    /// Whether it belongs to the few minutes of each integration.
+    #[serde(default)]
+    pub(crate) smoke: bool,
+    /// Whether it is run twice, and broken unless both runs print the same, time stamps included.
+    #[serde(default)]
+    pub(crate) twice: bool,
+    /// The kernels on which it is run; all if not said.
+    #[serde(default = "all_kernels")]
+    pub(crate) kernels: Vec<String>,
+    /// What time follows.
+    pub(crate) clock: Clock,
+    /// How many CPUs the machine has.
+    #[serde(default = "one")]
+    pub(crate) cpus: u32,
+    /// Its memory, in MiB.
+    #[serde(default = "a_gibibyte")]
+    pub(crate) memory_mib: u32,
+    /// How long it may take, in minutes of the host.
+    #[serde(default = "ten")]
+    pub(crate) patience_minutes: u32,
+    /// How many seeds the whole matrix tries.
+    #[serde(default = "one")]
+    pub(crate) seeds: u32,
+    /// More words for the kernel's command line.
+    #[serde(default)]
+    pub(crate) kernel_arguments: String,
+    /// Programs of this workspace: `PACKAGE/PROGRAM`, `PACKAGE/test:TEST`, or `PACKAGE/lib` for the
+    /// tests inside of a library.
+    #[serde(default)]
+    pub(crate) programs: Vec<String>,
+    /// Programs and folders of the host's, by path.
+    #[serde(default)]
+    pub(crate) of_host: Vec<PathBuf>,
+    /// Files and folders of the project's.
+    #[serde(default)]
+    pub(crate) of_project: Vec<PathBuf>,
+    /// Modules of the kernel's to be loaded.
+    #[serde(default)]
+    pub(crate) modules: Vec<String>,
+    /// What the shell runs: 0 kept, 1 broken, 3 this kernel cannot, 4 not judgeable.
+    pub(crate) script: String,
+}
+
+fn all_kernels() -> Vec<String> {
+    kernel::NAMES.map(str::to_owned).to_vec()
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn ten() -> u32 {
+    10
+}
+
+fn a_gibibyte() -> u32 {
+    1024
+}
+
+impl Job {
+    /// Reads all jobs, by name.
+    ///
+    /// # Errors
+    /// If a file cannot be read or says what no job has.
+    pub(crate) fn all() -> Result<Vec<Self>, Problem> {
+        let folder = project().join("machines/jobs");
+        let entries = fs::read_dir(&folder).map_err(Problem::file(&folder))?;
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+            .collect();
+        paths.sort();
+        paths.iter().map(|path| Self::read(path)).collect()
+    }
+
+    fn read(path: &Path) -> Result<Self, Problem> {
+        let text = fs::read_to_string(path).map_err(Problem::file(path))?;
+        let mut job: Self = toml::from_str(&text)
+            .map_err(|error| Problem::Usage(format!("{}: {error}", path.display())))?;
+        job.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(job)
+    }
+
+    /// Returns what the machine holds, given where the workspace's programs were built.
+    pub(crate) fn contents(&self, built: &BTreeMap<String, PathBuf>) -> Contents {
+        let programs =
+            self.programs.iter().map(|program| (name_of(program), built[program].clone()));
+        Contents {
+            programs: programs.collect(),
+            of_host: self.of_host.clone(),
+            of_project: self.of_project.clone(),
+            modules: self.modules.clone(),
+            command: self.script.clone(),
+        }
+    }
+}
+
+/// Returns the name of a program of this workspace in a machine; of a library's tests the package's.
+pub(crate) fn name_of(program: &str) -> String {
+    let name = program.strip_suffix("/lib").unwrap_or(program);
+    name.rsplit(['/', ':']).next().unwrap_or(name).to_owned()
+}
+
+/// Builds programs of this workspace and returns where each lies.
+///
+/// # Errors
+/// If a name is malformed, or the build fails.
+pub(crate) fn build<'a>(
+    programs: impl IntoIterator<Item = &'a String>,
+    profile: &str,
+) -> Result<BTreeMap<String, PathBuf>, Problem> {
+    let mut built = BTreeMap::new();
+    for program in programs {
+        if built.contains_key(program) {
+            continue;
+        }
+        let Some((package, target)) = program.split_once('/') else {
+            return Err(Problem::Usage(format!("{program:?} is not PACKAGE/PROGRAM")));
+        };
+        let mut cargo = Command::new("cargo");
+        let library = package.replace('-', "_");
+        let target = match (target, target.strip_prefix("test:")) {
+            ("lib", _) => {
+                cargo.args(["test", "--no-run", "--lib"]);
+                &library
+            }
+            (_, Some(test)) => {
+                cargo.args(["test", "--no-run", "--test", test]);
+                test
+            }
+            _ => {
+                cargo.args(["build", "--bin", target]);
+                target
+            }
+        };
+        cargo.args(["--quiet", "--locked", "--message-format", "json", "--profile", profile]);
+        cargo.args(["--package", package]).current_dir(project());
+        let messages = output_of(&mut cargo)?;
+        let executable = messages.lines().find_map(|line| executable_of(line, target));
+        let path = executable
+            .ok_or_else(|| Problem::Usage(format!("{package} has no program or test {target}")))?;
+        built.insert(program.clone(), path);
+    }
+    Ok(built)
+}
+
+/// Returns the executable that one of cargo's messages tells of a target.
+fn executable_of(message: &str, target: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    let executable = message.get("executable")?.as_str()?;
+    (message.pointer("/target/name")?.as_str()? == target).then(|| executable.into())
+}
