@@ -322,7 +322,11 @@ fn memory_kb(pid: i32) -> u64 {
 }
 
 fn new_folder(config: &str) -> TempDir {
-    let folder = tempfile::Builder::new().prefix("punctual-hostile").tempdir().expect("a folder");
+    // In memory, as /run is: each grant waits for what its ledger lies on.
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = tempfile::Builder::new().prefix("punctual-hostile").tempdir_in(place);
+    let folder = folder.expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
     fs::write(folder.path().join("broker.toml"), config).expect("written");
     folder

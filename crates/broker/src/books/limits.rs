@@ -22,6 +22,17 @@ impl Books {
             );
             return Err(denied("quota", why, None));
         }
+        let least = asker.quota.quota.least_reservation_ppm;
+        if let What::Reservation(reservation) = what
+            && what.share_ppm() < least
+        {
+            let why = format!(
+                "{reservation} is less than {} of a CPU, the least this user may reserve: a thread \
+                 that takes a little more than so little waits for too long, whatever it has locked",
+                percent(least)
+            );
+            return Err(denied("quota", why, None));
+        }
         let mut of_user = self.users.get(&asker.uid).copied().unwrap_or_default();
         let left = self.left_behind(|remnant| remnant.uid == asker.uid);
         of_user.ppm += left.ppm;

@@ -209,7 +209,7 @@ impl Books {
     pub fn offers(&self, id: GrantId, asker: &Asker, what: &What, now: Instant) -> Vec<Offer> {
         let mut trial = Self { steps: STEPS_OF_AN_OFFER, ..self.clone() };
         trial.take_out(id);
-        offers::find(what, |what| {
+        offers::find(what, asker.quota.quota.least_reservation_ppm, |what| {
             let fits = trial.admit(id, asker, what, now).is_ok();
             if fits {
                 trial.take_out(id);

@@ -12,14 +12,15 @@ use crate::want::{LEAST_PRIORITY_SHARE, LONGEST, What};
 /// Tries of one search.
 const TRIES: u32 = 12;
 
-pub(super) fn find(what: &What, mut fits: impl FnMut(&What) -> bool) -> Vec<Offer> {
+/// Finds them; a reservation is to have at least `least_ppm` of a CPU.
+pub(super) fn find(what: &What, least_ppm: u64, mut fits: impl FnMut(&What) -> bool) -> Vec<Offer> {
     match what {
         What::Upcalls(upcalls) => {
             let smaller = smaller_batches(upcalls, &mut fits);
             smaller.into_iter().chain(longer_periods(upcalls, &mut fits)).collect()
         }
         What::Reservation(reservation) => {
-            smaller_budget(*reservation, &mut fits).into_iter().collect()
+            another_budget(*reservation, least_ppm, &mut fits).into_iter().collect()
         }
         What::Priority { share_ppm } => {
             let (least, asked) = (u64::from(LEAST_PRIORITY_SHARE), u64::from(*share_ppm));
@@ -98,13 +99,23 @@ fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> O
     Some((text, with(factor)?))
 }
 
-fn smaller_budget(asked: Reservation, fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
+fn another_budget(
+    asked: Reservation,
+    least_ppm: u64,
+    fits: &mut impl FnMut(&What) -> bool,
+) -> Option<Offer> {
     // In whole microseconds: what people type.
     let with = |micros: u64| {
         let budget = Service::from_micros(micros);
         Reservation::new(budget, asked.period()).ok().map(What::Reservation)
     };
     let most = asked.budget().as_nanos() / 1_000;
-    let micros = largest(2, most, |micros| with(micros).is_some_and(|what| fits(&what)))?;
+    let of_period = u128::from(asked.period().as_nanos()) * u128::from(least_ppm);
+    let least = u64::try_from(of_period.div_ceil(1_000_000_000)).ok()?.max(2);
+    if most < least {
+        let more = with(least).filter(|what| fits(what))?;
+        return Some((format!("a budget of at least {}", Service::from_micros(least)), more));
+    }
+    let micros = largest(least, most, |micros| with(micros).is_some_and(|what| fits(&what)))?;
     Some((format!("a budget of at most {}", Service::from_micros(micros)), with(micros)?))
 }

@@ -51,6 +51,10 @@ fn each_rule_of_a_quota_is_held() {
     assert_eq!((refused.test, refused.short_ppm), ("quota", Some(200_000)));
     let fast = What::Upcalls(vec![upcall(50, 1, 1, 1)]);
     assert!(books().admit(GrantId(1), &asker, &fast, NOW).expect_err("short").why.contains("50us"));
+    let tiny = books().admit(GrantId(1), &asker, &reservation("2830ns/91295us"), NOW);
+    let tiny = tiny.expect_err("a tick beyond it is waited for through two minutes");
+    assert!(tiny.why.contains("2.83us/91.295ms is less than 0.4 % of a CPU"), "{}", tiny.why);
+    books().admit(GrantId(1), &asker, &reservation("40us/10ms"), NOW).expect("the least");
     asker.quota.quota.allow.remove(&Kind::Reservation);
     let refused = books().admit(GrantId(1), &asker, &reservation("1ms/10ms"), NOW);
     assert_eq!(refused.expect_err("not allowed").why, "this user may not have reservations");
@@ -148,6 +152,7 @@ fn every_offer_is_admitted() {
         for what in [
             What::Upcalls(vec![upcall(10_000, 9, 1, 1_000), upcall(40_000, 2, 1, 1_000)]),
             reservation("9ms/10ms"),
+            reservation("10us/10ms"),
             What::Priority { share_ppm: 500_000 },
         ] {
             books.admit(GrantId(3), &asker, &what, NOW).expect_err("too much");

@@ -22,6 +22,10 @@ pub struct Quota {
     pub max_grants: u32,
     /// Shorter periods cost the host more switches than they are charged.
     pub shortest_period: Duration,
+    /// Of a CPU, in parts per million: smaller reservations are refused. A kernel that ends budgets at its
+    /// tick lets them run over by up to that, and the thread then waits until its share has paid for it,
+    /// inside the kernel too, with what it has locked there, and after a kill.
+    pub least_reservation_ppm: u64,
     /// What may be asked for.
     pub allow: BTreeSet<Kind>,
 }
@@ -35,6 +39,8 @@ impl Default for Quota {
             together_ppm: None,
             max_grants: 16,
             shortest_period: Duration::from_millis(1),
+            // A tick of 4 ms is paid for within a second.
+            least_reservation_ppm: 4_000,
             allow: BTreeSet::from([Kind::Upcalls, Kind::Priority, Kind::Channels]),
         }
     }

@@ -50,6 +50,7 @@ pub(super) struct RawQuota {
     pub(super) queue_memory: Option<Spanned<String>>,
     pub(super) max_grants: Option<Spanned<i64>>,
     pub(super) shortest_period: Option<Spanned<String>>,
+    pub(super) least_reservation: Option<Spanned<String>>,
     pub(super) allow: Option<Vec<Spanned<String>>>,
 }
 
@@ -65,6 +66,7 @@ pub(super) struct RawUser {
     queue_memory: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
+    least_reservation: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
 }
 
@@ -79,19 +81,38 @@ pub(super) struct RawGroup {
     queue_memory: Option<Spanned<String>>,
     max_grants: Option<Spanned<i64>>,
     shortest_period: Option<Spanned<String>>,
+    least_reservation: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
 }
 
 impl RawUser {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, queue_memory, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, link, queue_memory, max_grants, shortest_period, allow }
+        let Self { share, link, queue_memory, max_grants, shortest_period, .. } = self;
+        let Self { least_reservation, allow, .. } = self;
+        RawQuota {
+            share,
+            link,
+            queue_memory,
+            max_grants,
+            shortest_period,
+            least_reservation,
+            allow,
+        }
     }
 }
 
 impl RawGroup {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, queue_memory, max_grants, shortest_period, allow, .. } = self;
-        RawQuota { share, link, queue_memory, max_grants, shortest_period, allow }
+        let Self { share, link, queue_memory, max_grants, shortest_period, .. } = self;
+        let Self { least_reservation, allow, .. } = self;
+        RawQuota {
+            share,
+            link,
+            queue_memory,
+            max_grants,
+            shortest_period,
+            least_reservation,
+            allow,
+        }
     }
 }

@@ -125,6 +125,10 @@ fn quota(raw: RawQuota, base: &Quota) -> Checked<Quota> {
             Duration::ZERO,
             longest,
         )?,
+        least_reservation_ppm: raw
+            .least_reservation
+            .as_ref()
+            .map_or(Ok(base.least_reservation_ppm), share)?,
         allow,
     })
 }
