@@ -2,9 +2,9 @@
 //!
 //! With [`Clock::Counted`] the guest's time is the number of its instructions, 2 ns
 //! each, and time in which it has nothing to do passes at once. Nothing of the host's can make it late,
-//! and the same kernel, files and seed give the same run but for some milliseconds of the boot (docs/machines.md).
+//! and the same kernel, files and seed give the same run, to the instruction (docs/machines.md).
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
@@ -20,8 +20,6 @@ use crate::root::Contents;
 
 /// The guest's time for one instruction, as a power of two: 2 ns, a processor of 500 million a second.
 const ICOUNT_SHIFT: u32 = 1;
-/// The size of the disk that takes the results; a sparse file.
-const DISK: u64 = 1 << 30;
 /// What the first process prints when the script has ended, before the time.
 const ENDED: &str = "lab: ran until ";
 /// How often a machine is looked at.
@@ -87,12 +85,13 @@ impl Machine {
     /// its [`Ran::status`] is `None`.
     pub(crate) fn run(&self, contents: &Contents, results: &Path) -> Result<Ran, Problem> {
         let room = tempfile::tempdir().map_err(Problem::file(&std::env::temp_dir()))?;
-        let disk = room.path().join("disk");
-        File::create(&disk).and_then(|file| file.set_len(DISK)).map_err(Problem::file(&disk))?;
-        let console = room.path().join("console");
+        let (console, archive) = (room.path().join("console"), room.path().join("results.tar.gz"));
         let mut command = self.command(contents, room.path(), "run")?;
-        command.args(["-serial", &format!("file:{}", console.display())]);
-        command.arg("-drive").arg(format!("file={},format=raw,if=virtio", disk.display()));
+        // Results come by a serial line: with a device on the PCI bus, a disk or any other of virtio's, two boots of
+        // one machine differ.
+        for file in [&console, &archive] {
+            command.args(["-serial", &format!("file:{}", file.display())]);
+        }
         let ended = wait(start(&mut command)?, self.patience)?;
 
         let console = fs::read(&console).map_err(Problem::file(&console))?;
@@ -104,8 +103,9 @@ impl Machine {
         let written = results.join("console");
         fs::write(&written, &console).map_err(Problem::file(&written))?;
         if ended.is_some_and(|status| status.success()) {
-            let unpack = Command::new("tar").arg("-xf").arg(&disk).arg("-C").arg(results).output();
-            drop(unpack.map_err(Problem::file(&disk))?);
+            let unpack =
+                Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(results).output();
+            drop(unpack.map_err(Problem::file(&archive))?);
         }
         let read = |name: &str| fs::read_to_string(results.join(name)).unwrap_or_default();
         let marked = console.lines().find_map(|line| line.trim().strip_prefix(ENDED));
@@ -129,7 +129,7 @@ impl Machine {
         child.wait().map_err(|error| Problem::Host(format!("waiting for the machine: {error}")))
     }
 
-    /// Returns the emulator's command line, without the serial line and the disk.
+    /// Returns the emulator's command line, without its serial lines.
     fn command(&self, contents: &Contents, room: &Path, mode: &str) -> Result<Command, Problem> {
         let archive = room.join("root.cpio");
         contents.pack(&self.kernel, room, &archive)?;
@@ -137,6 +137,8 @@ impl Machine {
         command.args(["-machine", "pc", "-nodefaults", "-no-reboot", "-display", "none"]);
         // Entropy of the host's would make each run another.
         command.args(["-cpu", "max,-rdrand,-rdseed", "-rtc", "base=2026-01-01,clock=vm"]);
+        // The emulator gives the kernel random bytes as well.
+        command.args(["-seed", &self.seed.to_string()]);
         command.args(["-m", &format!("{}M", self.memory_mib), "-smp", &self.cpus.to_string()]);
         match self.clock {
             Clock::Counted => command
@@ -157,14 +159,9 @@ impl Machine {
 }
 
 impl Ran {
-    /// Makes this run a broken one if another of the same machine printed something else until its script ended.
-    ///
-    /// Behind that the disk is written, whose answers come by the host's clock.
+    /// Makes this run a broken one if another of the same machine printed something else.
     pub(crate) fn must_equal(&mut self, again: &Self) {
-        let pairs = [
-            (self.until_the_end(), again.until_the_end()),
-            (self.output.as_str(), again.output.as_str()),
-        ];
+        let pairs = [(&self.console, &again.console), (&self.output, &again.output)];
         let Some((first, second)) = pairs.into_iter().find(|(first, second)| first != second)
         else {
             return;
@@ -174,13 +171,6 @@ impl Ran {
         let difference = format!("run again it printed {second:?} instead of {first:?}\n");
         self.output.push_str(&difference);
         self.status = Some(1);
-    }
-
-    /// Returns the console up to the line that says when the script ended.
-    fn until_the_end(&self) -> &str {
-        let end = self.console.find(ENDED).unwrap_or(self.console.len());
-        let rest = &self.console[end..];
-        &self.console[..end + rest.find('\n').unwrap_or(rest.len())]
     }
 
     /// Returns the last lines that tell why a machine did not come to its end.

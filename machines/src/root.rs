@@ -15,9 +15,6 @@ use crate::problem::Problem;
 
 /// The first process of each machine.
 const INIT: &str = include_str!("../guest/init");
-/// Modules that every machine loads: the disk onto which results are written. Some kernels have the first
-/// built in.
-const MODULES: [&str; 2] = ["virtio_pci", "virtio_blk"];
 /// Accounts: root, what a daemon drops to, and ordinary users, one with subordinate users.
 const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n\
                       punctual:x:999:999::/:/bin/false\nanna:x:1001:1001::/tmp:/bin/sh\n\
@@ -104,7 +101,7 @@ impl Contents {
         if !index.exists() {
             depmod(&kernel.folder, kernel)?;
         }
-        for name in MODULES.iter().copied().chain(self.modules.iter().map(String::as_str)) {
+        for name in &self.modules {
             let listed = output_of(
                 Command::new("/sbin/modprobe")
                     // Not with this host's options of modules.

@@ -1,6 +1,7 @@
 //! Runs what is admitted live and judges it strictly, in a machine whose time is counted in instructions.
 //!
-//! `strict upcalls PROFILE FIRST SETS` runs sets of upcalls. `strict spin BUDGET/PERIOD SECONDS` is a program to be
+//! `strict upcalls PROFILE FIRST SETS` runs sets of upcalls, `strict channels SOCKET FIRST SETS` sets of channels by the
+//! broker that listens there. `strict spin BUDGET/PERIOD SECONDS` is a program to be
 //! held by a reservation, and tells how exactly it was. Exit code 1 if a promise was broken, 2 for bad usage, 3 in a
 //! machine with another clock.
 
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use punctual_linux::clock;
 use punctual_model::Duration;
 use punctual_model::reservation::Reservation;
-use system_tests::strict::{self, bursts, upcalls};
+use system_tests::strict::{self, Kept, bursts, channels, upcalls};
 
 /// The longest interrupt within a burst.
 const PAUSE: Duration = Duration::from_micros(80);
@@ -24,8 +25,15 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let kept = match arguments[..] {
         ["upcalls", profile, first, sets] => run_upcalls(profile, first, sets),
+        ["channels", socket, first, sets] => {
+            hold_sets(first, sets, "messages", |seed| channels::hold(seed, socket.as_ref()))
+        }
         ["spin", reservation, seconds] => spin(reservation, seconds),
-        _ => Err("one of: upcalls PROFILE FIRST SETS, spin BUDGET/PERIOD SECONDS".into()),
+        _ => Err(
+            "one of: upcalls PROFILE FIRST SETS, channels SOCKET FIRST SETS, spin BUDGET/PERIOD \
+                  SECONDS"
+                .into(),
+        ),
     };
     match kept {
         Ok(kept) => ExitCode::from(u8::from(!kept)),
@@ -40,19 +48,27 @@ fn run_upcalls(profile: &str, first: &str, sets: &str) -> Result<bool, Box<dyn E
     let host = strict::profile(profile.as_ref())?;
     let interrupts = strict::Interrupts::measure()?;
     println!("a switch costs {}; {interrupts}", host.context_switch);
+    hold_sets(first, sets, "jobs", |seed| upcalls::hold(seed, host, interrupts))
+}
+
+/// Runs sets with seeds from `first` on, prints a line for each, and returns whether all were kept.
+fn hold_sets(
+    first: &str,
+    sets: &str,
+    what: &str,
+    hold: impl Fn(u64) -> Result<Option<Kept>, String>,
+) -> Result<bool, Box<dyn Error>> {
     let (first, sets): (u64, u64) = (first.parse()?, sets.parse()?);
-    let (mut admitted, mut jobs, mut worst, mut broken) = (0, 0, 0, 0);
+    let (mut kept, mut jobs, mut worst, mut broken) = (0, 0, 0, 0);
     for seed in first..first + sets {
-        match upcalls::holds(seed, host, interrupts) {
-            Ok(None) => {}
-            Ok(Some(kept)) => {
-                admitted += 1;
-                jobs += kept.jobs;
-                worst = worst.max(kept.worst_permille);
-                println!(
-                    "set {seed}: {} jobs, worst {} of 1000 of its bound",
-                    kept.jobs, kept.worst_permille
-                );
+        match hold(seed) {
+            Ok(None) => println!("set {seed}: refused"),
+            Ok(Some(one)) => {
+                kept += 1;
+                jobs += one.jobs;
+                worst = worst.max(one.worst_permille);
+                let Kept { jobs, worst_permille } = one;
+                println!("set {seed}: {jobs} {what}, worst {worst_permille} of 1000 of its bound");
             }
             Err(why) => {
                 broken += 1;
@@ -61,7 +77,7 @@ fn run_upcalls(profile: &str, first: &str, sets: &str) -> Result<bool, Box<dyn E
         }
     }
     println!(
-        "{sets} sets, {admitted} kept, {broken} broken, {jobs} jobs, worst {worst} of 1000 of its bound"
+        "{sets} sets, {kept} kept, {broken} broken, {jobs} {what}, worst {worst} of 1000 of its bound"
     );
     Ok(broken == 0)
 }

@@ -3,10 +3,12 @@
 //! Elsewhere another tenant of the host can make any job late, and a strict verdict would be about that tenant.
 //!
 //! - [`upcalls`]: sets drawn from a seed, admitted with the host's own calibration, against their proven bounds.
+//! - [`channels`]: the same of channels, granted by a broker.
 //! - [`bursts`]: how exactly a budget is enforced.
 //! - [`interrupts`]: what the kernel takes from the most urgent thread.
 
 pub mod bursts;
+pub mod channels;
 mod interrupts;
 pub mod upcalls;
 
@@ -18,6 +20,15 @@ use punctual_model::HostProfile;
 use punctual_model::host::{Calibration, DeadlineLimits};
 
 pub use interrupts::Interrupts;
+
+/// What became of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    /// How many jobs or messages there were.
+    pub jobs: u64,
+    /// The largest ratio of a response time or delay to its bound, in thousandths.
+    pub worst_permille: u64,
+}
 
 /// Tells the first process's word for the clock of the machine it made (`machines/guest/init`).
 const CLOCK: &str = "PUNCTUAL_MACHINE_CLOCK";

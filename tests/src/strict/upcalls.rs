@@ -11,22 +11,13 @@ use punctual_trace::{Sink as _, Summary};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{Interrupts, rounds_per_microsecond, work};
+use super::{Interrupts, Kept, rounds_per_microsecond, work};
 
 /// How long each set runs.
 const LENGTH: Duration = Duration::from_secs(2);
 
 /// How long threads may take to be made before the first release.
 const START: Duration = Duration::from_millis(200);
-
-/// What became of a set.
-#[derive(Clone, Copy, Debug)]
-pub struct Kept {
-    /// How many jobs there were.
-    pub jobs: u64,
-    /// The largest ratio of a response time to its bound, in thousandths.
-    pub worst_permille: u64,
-}
 
 /// Takes a given time a PDU, to the instruction.
 struct Load {
@@ -68,7 +59,7 @@ fn draw(rng: &mut ChaCha8Rng) -> Vec<Upcall> {
 ///
 /// # Errors
 /// If a job was late or exceeded its bound, or the run could not be judged: a sentence.
-pub fn holds(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Option<Kept>, String> {
+pub fn hold(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let drawn = draw(&mut rng);
     let contract = Contract::of_upcalls(drawn.clone());
