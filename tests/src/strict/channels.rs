@@ -23,12 +23,17 @@ const LENGTH: Duration = Duration::from_secs(2);
 /// How long a message may be on its way before the run is given up.
 const LONG: Duration = Duration::from_secs(10);
 
+/// The first delay bound that is asked for; each further one is half as long again.
+const SHORTEST: Duration = Duration::from_micros(50);
+
+/// The last one.
+const LONGEST: Duration = Duration::from_millis(100);
+
 /// A channel as it was drawn.
 struct Drawn {
     bytes: u32,
     spacing: Duration,
     burst: u32,
-    bound: Duration,
 }
 
 fn draw(rng: &mut ChaCha8Rng) -> Drawn {
@@ -37,7 +42,6 @@ fn draw(rng: &mut ChaCha8Rng) -> Drawn {
         bytes: rng.random_range(40..=1_400),
         spacing,
         burst: rng.random_range(1..=4),
-        bound: Duration::from_micros(rng.random_range(2_000..60_000)),
     }
 }
 
@@ -96,18 +100,22 @@ pub fn hold(seed: u64, socket: &Path) -> Result<Option<Kept>, String> {
     Ok(Some(kept))
 }
 
-/// Asks for a channel to a socket of our own; `None` if it is refused.
+/// Asks for a channel to a socket of our own, with the shortest bound that is granted; `None` if it is refused.
 fn open_one(broker: &mut Broker, drawn: Drawn) -> Result<Option<Open>, String> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     socket.set_read_timeout(Some(Time::from_secs(10))).map_err(|error| error.to_string())?;
     let address = socket.local_addr().map_err(|error| error.to_string())?;
     let arrivals = LinearBounded::fixed(drawn.bytes, drawn.spacing, drawn.burst)
         .map_err(|error| error.to_string())?;
-    let want = WantedChannel::sending("strict", arrivals, Some(drawn.bound), address);
-    let granted = match broker.open_channel(&want) {
-        Ok(granted) => granted,
-        Err(ChannelError::Refused(_)) => return Ok(None),
-        Err(other) => return Err(other.to_string()),
+    let mut bound = SHORTEST;
+    let granted = loop {
+        let want = WantedChannel::sending("strict", arrivals, Some(bound), address);
+        match broker.open_channel(&want) {
+            Ok(granted) => break granted,
+            Err(ChannelError::Refused(_)) if bound < LONGEST => bound = bound * 3 / 2,
+            Err(ChannelError::Refused(_)) => return Ok(None),
+            Err(other) => return Err(other.to_string()),
+        }
     };
     let sending = broker.attach_channel(&granted).map_err(|error| error.to_string())?;
     Ok(Some(Open { drawn, granted, sending, socket }))
