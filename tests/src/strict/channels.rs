@@ -38,11 +38,7 @@ struct Drawn {
 
 fn draw(rng: &mut ChaCha8Rng) -> Drawn {
     let spacing = Duration::from_micros(rng.random_range(2_000..40_000));
-    Drawn {
-        bytes: rng.random_range(40..=1_400),
-        spacing,
-        burst: rng.random_range(1..=4),
-    }
+    Drawn { bytes: rng.random_range(40..=1_400), spacing, burst: rng.random_range(1..=4) }
 }
 
 /// A granted channel with both of its ends.

@@ -85,34 +85,29 @@ pub(super) struct RawGroup {
     allow: Option<Vec<Spanned<String>>>,
 }
 
+/// Takes the keys of a quota out of a user's or a group's entry.
+macro_rules! quota_of {
+    ($raw:ident) => {
+        RawQuota {
+            share: $raw.share,
+            link: $raw.link,
+            queue_memory: $raw.queue_memory,
+            max_grants: $raw.max_grants,
+            shortest_period: $raw.shortest_period,
+            least_reservation: $raw.least_reservation,
+            allow: $raw.allow,
+        }
+    };
+}
+
 impl RawUser {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, queue_memory, max_grants, shortest_period, .. } = self;
-        let Self { least_reservation, allow, .. } = self;
-        RawQuota {
-            share,
-            link,
-            queue_memory,
-            max_grants,
-            shortest_period,
-            least_reservation,
-            allow,
-        }
+        quota_of!(self)
     }
 }
 
 impl RawGroup {
     pub(super) fn into_quota(self) -> RawQuota {
-        let Self { share, link, queue_memory, max_grants, shortest_period, .. } = self;
-        let Self { least_reservation, allow, .. } = self;
-        RawQuota {
-            share,
-            link,
-            queue_memory,
-            max_grants,
-            shortest_period,
-            least_reservation,
-            allow,
-        }
+        quota_of!(self)
     }
 }

@@ -23,6 +23,7 @@ fn the_users_own_quota_comes_before_that_of_a_group_and_the_default() {
         name = "root"
         share = "150%"
         queue_memory = "2MiB"
+        least_reservation = "0.01%"
         allow = ["reservations"]
         [[group]]
         gid = 29
@@ -35,10 +36,12 @@ fn the_users_own_quota_comes_before_that_of_a_group_and_the_default() {
     let root = config.quotas.of(0, &[29]).quota;
     assert_eq!((root.share_ppm, root.max_grants), (1_500_000, 16));
     assert_eq!(root.queue_memory, 2 << 20);
+    assert_eq!(root.least_reservation_ppm, 100);
     assert_eq!(root.allow, [Kind::Reservation].into());
     let audio = config.quotas.of(1_000, &[1_000, 29]);
     assert_eq!((audio.quota.share_ppm, audio.quota.together_ppm), (200_000, Some(400_000)));
     assert_eq!((audio.group, audio.quota.queue_memory), (Some(29), 64 << 20));
+    assert_eq!(audio.quota.least_reservation_ppm, 4_000);
     assert_eq!(config.quotas.of(1_000, &[1_000]).quota.share_ppm, 50_000);
 }
 
