@@ -9,8 +9,8 @@ use system_tests::hostile::person::{FIRST_USER, Person};
 
 use crate::alone;
 
-/// Longer than a busy host is silent by itself.
-const MOST_SILENT_MS: u64 = 1_500;
+/// Longer than a busy host delays a message by itself.
+const MOST_DELAY_MS: u64 = 1_500;
 
 fn sleep_ms(ms: u64) {
     clock::sleep(Duration::from_millis(ms));
@@ -21,9 +21,9 @@ fn is_whole_and_judged(sent: &Sent) {
     assert_eq!((&sent.problems, sent.disordered), (&Vec::new(), 0), "{sent:?}");
     assert_eq!(sent.arrived, sent.sent, "{sent:?}");
     let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;
-    // Twice: a sender and a receiver that the host holds up add to what the server did.
-    if sent.silence_ms > 2 * bound_ms + 1_000 {
-        assert!(sent.verdict.starts_with("broken"), "silent, and said to be kept: {sent:?}");
+    // And more: the sender may be held up between its stamp and its message.
+    if sent.delay_ms > bound_ms + 1_000 {
+        assert!(sent.verdict.starts_with("broken"), "late, and said to be kept: {sent:?}");
     }
 }
 
@@ -40,7 +40,7 @@ fn a_bell_that_brings_slow_files_silences_no_other_channel() {
     sleep_ms(2_000);
     let sent = victim.end();
     println!("{sent:?}");
-    assert!(sent.silence_ms < MOST_SILENT_MS, "{sent:?}");
+    assert!(sent.delay_ms < MOST_DELAY_MS, "{sent:?}");
     is_whole_and_judged(&sent);
 }
 
@@ -59,7 +59,7 @@ fn memory_that_its_client_takes_away_silences_no_other_channel() {
     assert_eq!(attacker.ask("rest"), "resting");
     let sent = victim.end();
     println!("{sent:?}");
-    assert!(sent.silence_ms < MOST_SILENT_MS, "{sent:?}");
+    assert!(sent.delay_ms < MOST_DELAY_MS, "{sent:?}");
     is_whole_and_judged(&sent);
 }
 
@@ -76,6 +76,6 @@ fn a_channel_that_was_silent_is_not_said_to_be_kept() {
     sleep_ms(500);
     let sent = victim.end();
     println!("{sent:?}");
-    assert!(sent.silence_ms > 2_500, "it was not stopped: {sent:?}");
+    assert!(sent.delay_ms > 2_500, "it was not stopped: {sent:?}");
     is_whole_and_judged(&sent);
 }

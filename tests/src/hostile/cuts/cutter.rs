@@ -378,12 +378,14 @@ fn takes_room(thread: pid_t, call: Call) -> bool {
         | libc::SYS_fallocate => {
             let file =
                 fs::read_link(format!("/proc/{thread}/fd/{}", first as i32)).unwrap_or_default();
-            let elsewhere = ["/dev", "/proc", "/sys", "/memfd:"];
-            file.is_absolute()
-                && file.extension().is_none_or(|is| is != "log")
-                && !elsewhere.iter().any(|not| {
-                    file.starts_with(Path::new(not)) || file.to_string_lossy().starts_with(not)
-                })
+            let elsewhere = ["/dev/", "/proc", "/sys", "/memfd:"];
+            // A file system in memory has an end, too.
+            file.starts_with("/dev/shm")
+                || file.is_absolute()
+                    && file.extension().is_none_or(|is| is != "log")
+                    && !elsewhere.iter().any(|not| {
+                        file.starts_with(Path::new(not)) || file.to_string_lossy().starts_with(not)
+                    })
         }
         _ => false,
     }
