@@ -94,6 +94,11 @@ fn main() -> ExitCode {
         let swept = sweep.run(first, stride, most, |at| eprint!("\r{sweep} --at {at} "));
         let took = (clock::now() - start).as_nanos() / 1_000_000;
         println!("\r{sweep}: {} cuts up to call {}, {took} ms", swept.cuts, swept.last);
+        // Every scenario has calls to be cut at: none means that they are not recognised.
+        if swept.cuts == 0 && first == 1 {
+            println!("BROKEN: nothing was cut\n    again: cuts {sweep}");
+            broken += 1;
+        }
         for (at, why) in &swept.broken {
             println!("BROKEN: {why}\n    again: cuts {sweep} --at {at}");
         }
