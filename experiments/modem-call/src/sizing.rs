@@ -4,7 +4,7 @@
 //! that the caches are as cold as they will be. (Back to back a line costs a fraction of that.)
 
 use punctual_linux::clock;
-use punctual_model::{Duration, Handler, HostProfile, Service};
+use punctual_model::{Duration, Handler, HostProfile, Instant, Service};
 use punctual_runtime::{Placement, Upcalls};
 use punctual_softmodem::{Bank, BankConfig, PERIOD};
 
@@ -61,7 +61,8 @@ fn lines_for(time_per_line: Service) -> u32 {
 fn measure(lines: u32, options: &Options) -> Result<Service, Error> {
     // The calls begin in the past, and what has passed of them is computed before the clock gets
     // there: in peace, for among the competitors this ordinary thread would never catch up.
-    let live = clock::now() + LEAD_TIME;
+    // A host that has just been booted has no such past yet.
+    let live = (clock::now() + LEAD_TIME).max(Instant::ZERO + LEAD);
     let start = live - LEAD;
     let config = BankConfig::new(lines, options.file.clone(), options.seed, start);
     let mut bank = Bank::new(config)?;

@@ -34,6 +34,11 @@ fn a_broker_killed_while_it_recovers_loses_no_message() {
 }
 
 #[test]
+fn a_link_that_goes_down_under_a_channel_is_no_kept_promise() {
+    is_in_order(Scenario::Channel, Victim::Broker, Action::Unplug, 61, 4);
+}
+
+#[test]
 fn upcalls_go_on_beside_one_killed_between_two_instructions() {
     is_in_order(Scenario::Handover, Victim::Program, Action::KillAtInstruction, 401, 10);
 }

@@ -75,18 +75,19 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index, mtu, up, carrier })
     }
 
-    /// Takes it up.
+    /// Takes it up, or down.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN, or if it is gone.
-    pub fn take_up(&self) -> Result<(), InterfaceError> {
+    pub fn set_up(&self, up: bool) -> Result<(), InterfaceError> {
         let socket = ask()?;
         let none = || InterfaceError::None { name: self.name.clone() };
         let mut request = Request::of(&self.name).ok_or_else(none)?;
         request.ioctl(&socket, libc::SIOCGIFFLAGS)?;
         // IFF_UP is in the lowest byte.
         let [low, high, ..] = request.first();
-        let flags = u16::from_ne_bytes([low, high]) | libc::IFF_UP as u16;
+        let others = u16::from_ne_bytes([low, high]) & !(libc::IFF_UP as u16);
+        let flags = if up { others | libc::IFF_UP as u16 } else { others };
         request.bytes[NAME..NAME + 2].copy_from_slice(&flags.to_ne_bytes());
         request.ioctl(&socket, libc::SIOCSIFFLAGS)
     }

@@ -58,7 +58,7 @@ impl Namespace {
         let made = spawned(|| {
             raw::unshare_network().map_err(NamespaceError::of)?;
             let fd = open_current()?;
-            Interface::named("lo")?.take_up()?;
+            Interface::named("lo")?.set_up(true)?;
             Ok(Self { fd })
         });
         made.unwrap_or_else(|errno| Err(NamespaceError::Thread(errno)))

@@ -8,6 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration as Time;
 
 use punctual_linux::clock;
+use punctual_linux::net::interface::Interface;
+use punctual_linux::net::namespace::Namespace;
 use punctual_model::Duration;
 
 use super::cutter::{Action, Cutter, Ended};
@@ -39,6 +41,11 @@ struct Stage {
 }
 
 pub(super) fn prepare(sweep: Sweep) -> Result<Cycle, String> {
+    if sweep.action == Action::Unplug {
+        // A network of this thread's own, and of all processes that it starts: the host's stays as it is.
+        let network = Namespace::make().and_then(|network| network.enter());
+        network.map_err(|why| why.to_string())?;
+    }
     let broker = Broker::start(&CONFIG.replace("grace = \"500ms\"", GRACE));
     let before = broker.holds_with_no_client();
     let mut stage = Stage { sweep, broker, before, cutter: Cutter::start(), users: 0 };
@@ -221,9 +228,18 @@ impl Stage {
             receiver.heard(None)?;
         } else {
             let was = format!("(cut: {ended:?})");
+            must("the loopback stays down", loopback_is_up)?;
             goes_on(&mut client, is_open).map_err(|why| format!("{why} {was}"))?;
             let sent = client.ask("sent").parse().expect("a number");
-            receiver.heard(Some(sent)).map_err(|why| format!("{why} {was}"))?;
+            if self.sweep.action == Action::Unplug {
+                let lost = receiver.misses_of(sent).map_err(|why| format!("{why} {was}"))?;
+                let verdict = if is_open { client.ask("verdict") } else { "gone".into() };
+                if lost > 0 && verdict.starts_with("kept") {
+                    return Err(format!("{lost} of {sent} messages were lost: {verdict} {was}"));
+                }
+            } else {
+                receiver.heard(Some(sent)).map_err(|why| format!("{why} {was}"))?;
+            }
             if is_open {
                 let given = client.ask("give-back");
                 // It may be that only the answer was lost.
@@ -371,6 +387,10 @@ fn expect(client: &mut Person, step: &str, wanted: &str) -> Result<(), String> {
     }
 }
 
+fn loopback_is_up() -> bool {
+    Interface::named("lo").expect("every network has one").up
+}
+
 /// Where messages arrive.
 struct Receiver(UdpSocket);
 
@@ -388,21 +408,7 @@ impl Receiver {
     /// Each message arrived that was put in, in order, and at most one of them twice: the one that was being handed
     /// over. If it is not known how many were, the first ones did.
     fn heard(&self, sent: Option<u64>) -> Result<(), String> {
-        let mut heard = Vec::new();
-        let mut buffer = [0; 2 * MESSAGE];
-        loop {
-            let silence = match sent {
-                // Loopback is quick; on a busy host the thread that sends may be not.
-                Some(sent) if (heard.len() as u64) < sent => 2_000,
-                _ => 2,
-            };
-            self.0.set_read_timeout(Some(Time::from_millis(silence))).expect("a socket");
-            let Ok(bytes) = self.0.recv(&mut buffer) else { break };
-            if bytes != MESSAGE {
-                return Err(format!("a message of {bytes} bytes arrived"));
-            }
-            heard.push(u64::from_be_bytes(buffer[..8].try_into().expect("eight bytes")));
-        }
+        let heard = self.all_that_arrived(sent)?;
         let mut once = heard.clone();
         once.dedup();
         let all = sent.unwrap_or(once.len() as u64);
@@ -410,5 +416,37 @@ impl Receiver {
             return Err(format!("of {sent:?} messages {heard:?} arrived"));
         }
         Ok(())
+    }
+
+    /// Returns how many of so many messages did not arrive. Those that did came in order, at most one of them
+    /// twice.
+    fn misses_of(&self, sent: u64) -> Result<u64, String> {
+        let heard = self.all_that_arrived(None)?;
+        let mut once = heard.clone();
+        once.dedup();
+        let in_order = once.is_sorted() && once.last().is_none_or(|last| *last < sent);
+        if !in_order || heard.len() > once.len() + 1 {
+            return Err(format!("of {sent} messages {heard:?} arrived"));
+        }
+        Ok(sent - once.len() as u64)
+    }
+
+    /// Returns the numbers of the messages that arrived; waits for `expected` of them, on a busy host too.
+    fn all_that_arrived(&self, expected: Option<u64>) -> Result<Vec<u64>, String> {
+        let mut heard = Vec::new();
+        let mut buffer = [0; 2 * MESSAGE];
+        loop {
+            let silence = match expected {
+                // Loopback is quick; on a busy host the thread that sends may be not.
+                Some(expected) if (heard.len() as u64) < expected => 2_000,
+                _ => 2,
+            };
+            self.0.set_read_timeout(Some(Time::from_millis(silence))).expect("a socket");
+            let Ok(bytes) = self.0.recv(&mut buffer) else { return Ok(heard) };
+            if bytes != MESSAGE {
+                return Err(format!("a message of {bytes} bytes arrived"));
+            }
+            heard.push(u64::from_be_bytes(buffer[..8].try_into().expect("eight bytes")));
+        }
     }
 }

@@ -14,12 +14,13 @@ use std::thread::{self, JoinHandle};
 
 use libc::{c_long, pid_t};
 use punctual_linux::clock;
+use punctual_linux::net::interface::Interface;
 use punctual_model::Duration;
 
 use super::ptrace::{self, Call, Stop};
 use crate::hostile::person::{Person, say, this_program};
 
-/// How long a process stands still that is stopped.
+/// How long a process stands still that is stopped, and the loopback is down that is unplugged.
 const STOPPED: Duration = Duration::from_millis(30);
 
 /// What is done to a process at its n-th system call.
@@ -35,16 +36,19 @@ pub enum Action {
     Full,
     /// The thread is held before the call until something else was done.
     Hold,
+    /// The loopback goes down before the call, and comes up again a while later.
+    Unplug,
 }
 
 impl Action {
     /// All of them, with their names on the command line.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::Kill, "kill"),
         (Self::KillAtInstruction, "kill-instruction"),
         (Self::Stop, "stop"),
         (Self::Full, "full"),
         (Self::Hold, "hold"),
+        (Self::Unplug, "unplug"),
     ];
 
     /// Its name on the command line.
@@ -334,6 +338,16 @@ impl Chase {
                 }
             }
             Action::Full => self.fill(thread, call),
+            Action::Unplug => {
+                if self.is_due() {
+                    *self.shared.cut.lock().expect("no panic") = Some(name(call));
+                    set_loopback(false);
+                    thread::spawn(|| {
+                        clock::sleep(STOPPED);
+                        set_loopback(true);
+                    });
+                }
+            }
             Action::Stop | Action::KillAtInstruction => {}
         }
         false
@@ -356,6 +370,12 @@ impl Chase {
             self.failing.insert(thread);
         }
     }
+}
+
+/// Takes the loopback of this process's network up or down.
+fn set_loopback(up: bool) {
+    let loopback = Interface::named("lo").expect("every network has one");
+    loopback.set_up(up).expect("root may");
 }
 
 /// Whether a process has been stopped by a signal (proc(5)).

@@ -168,6 +168,7 @@ impl Sweep {
                 match action {
                     A::Kill | A::Stop => victim != V::Program,
                     A::Full => victim == V::Broker,
+                    A::Unplug => scenario == S::Channel && matches!(victim, V::Broker | V::Client),
                     A::KillAtInstruction | A::Hold => false,
                 }
             }
