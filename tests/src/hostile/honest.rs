@@ -35,6 +35,8 @@ pub struct Asked {
     pub answered: u64,
     /// The longest wait for one, in milliseconds.
     pub worst_ms: u64,
+    /// The part of that wait in which the client itself waited for a CPU, behind ordinary work of other users.
+    pub own_part_ms: u64,
     /// Half of all waits were no longer, in microseconds.
     pub median_us: u64,
     /// Grants given and taken back.
@@ -62,6 +64,7 @@ impl Asker {
         Asked {
             answered: number("answered"),
             worst_ms: number("worst_ms"),
+            own_part_ms: number("own_part_ms"),
             median_us: number("median_us"),
             granted: number("granted"),
             refused: number("refused"),
@@ -94,16 +97,21 @@ fn told_to_end() -> Arc<AtomicBool> {
 /// In the client's process.
 pub(super) fn ask_throughout(socket: &Path) {
     let mut asked = Asked::default();
-    let mut waits = Vec::new();
+    let (mut waits, mut worst) = (Vec::new(), Duration::ZERO);
     let end = told_to_end();
     let mut broker = Broker::connect_to(socket).expect("it runs");
     broker.set_patience(PATIENCE);
     say("ready");
     while !end.load(Ordering::Acquire) {
-        let began = clock::now();
+        let (began, waited_before) = (clock::now(), waited_for_a_cpu());
         let is_request = (waits.len() as u64).is_multiple_of(PINGS_A_REQUEST);
         let outcome = if is_request { request(&mut broker, &mut asked) } else { ping(&mut broker) };
-        waits.push(clock::now().saturating_since(began).as_nanos());
+        let wait = clock::now().saturating_since(began);
+        waits.push(wait.as_nanos());
+        if wait > worst {
+            worst = wait;
+            asked.own_part_ms = waited_for_a_cpu().saturating_sub(waited_before) / 1_000_000;
+        }
         match outcome {
             Ok(()) => asked.answered += 1,
             Err(problem) => {
@@ -118,15 +126,23 @@ pub(super) fn ask_throughout(socket: &Path) {
         clock::sleep(PACE);
     }
     waits.sort_unstable();
-    asked.worst_ms = waits.last().map_or(0, |worst| worst / 1_000_000);
+    asked.worst_ms = worst.as_nanos() / 1_000_000;
     asked.median_us = waits.get(waits.len() / 2).map_or(0, |median| median / 1_000);
     asked.problems.truncate(20);
-    let Asked { answered, worst_ms, median_us, granted, refused, problems } = asked;
+    let Asked { answered, worst_ms, own_part_ms, median_us, granted, refused, problems } = asked;
     say(&json!({
-        "answered": answered, "worst_ms": worst_ms, "median_us": median_us, "granted": granted,
-        "refused": refused, "problems": problems,
+        "answered": answered, "worst_ms": worst_ms, "own_part_ms": own_part_ms, "median_us": median_us,
+        "granted": granted, "refused": refused, "problems": problems,
     })
     .to_string());
+}
+
+/// Returns for how long this thread has been ready to run without a CPU so far, in nanoseconds
+/// (`/proc/thread-self/schedstat`, second number).
+fn waited_for_a_cpu() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux 3.17");
+    let second = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+    second.expect("three numbers")
 }
 
 fn ping(broker: &mut Broker) -> Result<(), String> {

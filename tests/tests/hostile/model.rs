@@ -29,7 +29,7 @@ fn honest_clients_are_served_whatever_others_do() {
         };
         match round.run(&broker, before) {
             Ok(seen) => println!("seed {seed}: {seen:?}"),
-            Err(problem) => panic!("{problem}"),
+            Err(broken) => panic!("{}", broken.why),
         }
     }
 }

@@ -71,6 +71,15 @@ pub struct Seen {
     pub actions: u64,
 }
 
+/// What did not hold.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// Whether nothing but waits were too long.
+    pub is_late: bool,
+    /// With the seed and the last actions of each hostile user.
+    pub why: String,
+}
+
 /// The memory that a broker may take beyond what it had before, in KiB: while hostile clients hold what
 /// their quotas let them, and when they have gone.
 const MEMORY_KB: (u64, u64) = (512 * 1_024, 32 * 1_024);
@@ -79,8 +88,8 @@ impl Round {
     /// Lets hostile clients act on `broker`, which held `before` with no client.
     ///
     /// # Errors
-    /// What did not hold, with the seed and the last actions of each hostile user.
-    pub fn run(&self, broker: &Broker, before: Holds) -> Result<Seen, String> {
+    /// What did not hold.
+    pub fn run(&self, broker: &Broker, before: Holds) -> Result<Seen, Broken> {
         let users: Vec<u32> = (0..self.users).map(|number| FIRST_USER + number).collect();
         for user in &users {
             for number in 0..SUBORDINATES {
@@ -91,7 +100,7 @@ impl Round {
         let asker = Asker::start(FIRST_USER + 50, &broker.socket());
         let sender = Sender::start(FIRST_USER + 51, &broker.socket());
         let until = clock::now() + self.length;
-        let (acted, mut problems) = std::thread::scope(|scope| {
+        let (acted, (mut late, mut problems)) = std::thread::scope(|scope| {
             let watching = scope.spawn(|| watch::until(until, broker, before, self.bounds));
             let start = |user| scope.spawn(move || life::lives_of(user, self, broker, until));
             let acting: Vec<_> = users.iter().map(|user| start(*user)).collect();
@@ -108,42 +117,51 @@ impl Round {
         // They die here, with their children.
         drop(acted);
         let (asked, sent) = (asker.end(), sender.end());
-        problems.extend(self.judge(&asked, &sent));
+        late.extend(self.judge_waits(&asked, &sent));
+        problems.extend(judge(&asked, &sent));
         problems.extend(left_behind(broker, before));
-        if problems.is_empty() {
+        let is_late = problems.is_empty();
+        if is_late && late.is_empty() {
             return Ok(Seen { asked, sent, lives, actions });
         }
-        Err(format!(
+        problems.extend(late);
+        let why = format!(
             "seed {}:\n{}\nwho asked: {asked:?}\nwho sent: {sent:?}\nlast actions:\n{}",
             self.seed,
             problems.join("\n"),
             last.join("\n"),
-        ))
+        );
+        Err(Broken { is_late, why })
     }
 
-    fn judge(&self, asked: &Asked, sent: &Sent) -> Vec<String> {
+    fn judge_waits(&self, asked: &Asked, sent: &Sent) -> Vec<String> {
         let bounds = self.bounds;
-        let mut problems = Vec::new();
-        let mut holds = |is: bool, what: &str| {
-            if !is {
-                problems.push(what.to_owned());
-            }
-        };
-        holds(asked.problems.is_empty(), "an honest request was not answered");
-        holds(asked.worst_ms <= bounds.worst_ms, "an honest request waited too long");
-        holds(asked.median_us <= bounds.median_us, "honest requests waited too long");
-        holds(asked.granted > 0, "no honest request was granted");
-        holds(sent.problems.is_empty(), "an honest channel was closed");
-        holds(sent.arrived == sent.sent && sent.disordered == 0, "an honest channel lost messages");
-        holds(sent.delay_ms <= bounds.delay_ms, "an honest message took too long");
-        let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;
-        let late = sent.delay_ms > bound_ms + 1_000;
-        holds(
+        unheld(&[
+            (asked.worst_ms <= bounds.worst_ms, "an honest request waited too long"),
+            (asked.median_us <= bounds.median_us, "honest requests waited too long"),
+            (sent.delay_ms <= bounds.delay_ms, "an honest message took too long"),
+        ])
+    }
+}
+
+/// Returns what does not hold.
+fn unheld(all: &[(bool, &str)]) -> Vec<String> {
+    all.iter().filter(|(holds, _)| !holds).map(|(_, what)| (*what).to_owned()).collect()
+}
+
+fn judge(asked: &Asked, sent: &Sent) -> Vec<String> {
+    let bound_ms = DELAY_BOUND.as_nanos() / 1_000_000;
+    let late = sent.delay_ms > bound_ms + 1_000;
+    unheld(&[
+        (asked.problems.is_empty(), "an honest request was not answered"),
+        (asked.granted > 0, "no honest request was granted"),
+        (sent.problems.is_empty(), "an honest channel was closed"),
+        (sent.arrived == sent.sent && sent.disordered == 0, "an honest channel lost messages"),
+        (
             !late || sent.verdict.starts_with("broken"),
             "a channel with a late message is said to be kept",
-        );
-        problems
-    }
+        ),
+    ])
 }
 
 /// Returns what the broker still holds that it did not hold before, once it has had time to let go.
