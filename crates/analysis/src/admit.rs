@@ -51,12 +51,14 @@ pub fn admit_within(
 impl Examination {
     fn grant(self) -> Grant {
         let contract = &self.contract;
-        let (task_cpus, reservation_cpus) = match self.placement {
-            Some(placement) => (placement.task_cpus, placement.reservation_cpus),
-            None => (Vec::new(), Vec::new()),
+        let (task_cpus, reservation_cpus, slots) = match self.placement {
+            Some(placement) => {
+                (placement.task_cpus, placement.reservation_cpus, placement.timetables.slots)
+            }
+            None => (Vec::new(), Vec::new(), Vec::new()),
         };
         let tasks = contract.tasks.iter().zip(task_cpus).zip(&self.bounds);
-        let reservations = contract.reservations.iter().zip(reservation_cpus);
+        let reservations = contract.reservations.iter().zip(reservation_cpus).zip(slots);
         let ranks = rank_of_each(&contract.channels);
         let channels = contract.channels.iter().zip(&self.delays).zip(ranks).zip(&self.buffers);
         Grant {
@@ -75,9 +77,10 @@ impl Examination {
                 })
                 .collect(),
             reservations: reservations
-                .filter_map(|(named, cpu)| {
+                .filter_map(|((named, cpu), slots)| {
                     let (name, reservation) = (named.name.clone(), named.reservation);
-                    Some(GrantedReservation { name, cpu: cpu?, reservation })
+                    let host_cpu = slots.map(|slots| slots.host_cpu);
+                    Some(GrantedReservation { name, cpu: cpu?, host_cpu, reservation })
                 })
                 .collect(),
             channels: channels

@@ -48,6 +48,7 @@ mod sensitivity;
 mod steps;
 pub mod supply;
 mod switching;
+mod timetables;
 pub mod utilisation;
 mod verdict;
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use punctual_model::{Reservation, Service, Task};
 
 use crate::ratio::Utilisation;
-use crate::reservation::ReservedLoad;
+use crate::reservation::{ReservedLoad, settle};
 use crate::switching::with_two_switches;
 
 /// One task with the switches charged to it, in nanoseconds.
@@ -83,13 +83,31 @@ impl CpuLoad {
         reservations: impl IntoIterator<Item = Reservation>,
         context_switch: Service,
     ) -> Self {
-        Self {
-            tasks: tasks.into_iter().map(|task| TaskLoad::new(task, context_switch)).collect(),
-            reservations: reservations
-                .into_iter()
-                .map(|reservation| ReservedLoad::new(reservation, context_switch))
-                .collect(),
-        }
+        let tasks = tasks.into_iter().map(|task| TaskLoad::new(task, context_switch)).collect();
+        let reservations = reservations.into_iter();
+        let mut reservations: Vec<_> = reservations
+            .map(|reservation| ReservedLoad::new(reservation, context_switch))
+            .collect();
+        settle(&mut reservations);
+        Self { tasks, reservations }
+    }
+
+    /// Puts a reservation above all tasks.
+    pub(crate) fn reserve(&mut self, reservation: ReservedLoad) {
+        self.reservations.push(reservation);
+        settle(&mut self.reservations);
+    }
+
+    /// Takes one out that is like it; false if there is none.
+    pub(crate) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
+        // The last of the same ones, so that the order stays as it was before it came.
+        let Some(at) = self.reservations.iter().rposition(|other| other.is_alike(reservation))
+        else {
+            return false;
+        };
+        self.reservations.remove(at);
+        settle(&mut self.reservations);
+        true
     }
 
     /// For each task the largest quantum of a less urgent one.

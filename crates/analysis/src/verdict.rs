@@ -48,8 +48,11 @@ pub struct GrantedTask {
 pub struct GrantedReservation {
     /// Its name in the contract.
     pub name: String,
-    /// From 0 to the contract's `cpus − 1`.
+    /// From 0 to the contract's `cpus − 1`; beyond for a command that is bound to another CPU of the host.
     pub cpu: u16,
+    /// The CPU of the host whose timetable holds it, as the kernel counts them; `None`: it is no command's, or the
+    /// kernel holds it.
+    pub host_cpu: Option<u16>,
     /// X every Y.
     pub reservation: Reservation,
 }

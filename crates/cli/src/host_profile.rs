@@ -159,12 +159,14 @@ fn here(chosen: Chosen) -> Chosen {
     Chosen { host: HostProfile { cpus: usable_cpus(), ..chosen.host }, ..chosen }
 }
 
-/// This host with the kernel's limits on reservations, and with switches that cost nothing.
+/// This host with the kernel's limits on reservations, and with switches that cost nothing: but for those to the
+/// slots of a timetable, for which `punctual run` assumes the same.
 fn ideal() -> Chosen {
     let deadline_limits = host::deadline_limits();
     let reservable_ppm = deadline_limits.reservable_ppm();
     let ideal = HostProfile::ideal(usable_cpus());
-    let host = HostProfile { reservable_ppm, deadline_limits, ..ideal };
+    let slot_allowance = HostProfile::ASSUMED_SLOT_ALLOWANCE;
+    let host = HostProfile { reservable_ppm, deadline_limits, slot_allowance, ..ideal };
     Chosen { host, charge: None, stamp: Stamp::ideal() }
 }
 

@@ -276,7 +276,7 @@ mod tests {
         let host = HostProfile::ideal(1);
         let admitted = Admission::of(STUDIO, &host, "ideal").expect("a contract");
         assert!(admitted.is_admitted, "{}", admitted.verdict);
-        assert_eq!(admitted.proven["capture"], Duration::from_millis(6));
+        assert_eq!(admitted.proven["capture"], Duration::from_millis(4));
         let names: Vec<_> = admitted.tables.iter().map(|(_, sheet)| sheet.name).collect();
         assert!(
             names.contains(&"admission-tests") && names.contains(&"admission-room"),

@@ -31,7 +31,7 @@ pub(crate) fn sender(
         },
         packetisation: Packetisation::new(packet_kb * KB, packets_per_block).expect(valid),
         link_scheduling: option,
-        best_effort: BestEffort::Fixed(32 * KB),
+        best_effort: BestEffort::fixed(32 * KB),
     }
 }
 

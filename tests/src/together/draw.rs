@@ -38,7 +38,7 @@ pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
         best_effort: if rng.random_bool(0.4) {
             BestEffort::None
         } else {
-            BestEffort::UpTo(rng.random_range(1..=16_384))
+            BestEffort::up_to(rng.random_range(1..=16_384))
         },
         memory: None,
     }

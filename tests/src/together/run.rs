@@ -2,7 +2,7 @@
 
 use punctual_analysis::channel::deadline_monotonic;
 use punctual_analysis::{Grant, Steps, admit_within};
-use punctual_model::channel::{BestEffort, Channel, LinkScheduling, Sender};
+use punctual_model::channel::{Channel, LinkScheduling, Sender};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Task};
 use punctual_policy::jobs::Jobs;
 use punctual_policy::link::{NotAccepted, ServiceOrder};
@@ -75,24 +75,23 @@ impl System {
         Instant::from_nanos(1_000_000) + of(jitter) + of(late) + of(spacing)
     }
 
-    /// Budgets with their switches: as late and then as early as the others let them be, or one
-    /// whenever a packet goes on the link.
+    /// Budgets with their switches, each used as soon as the others let it be, or one whenever a packet goes on the
+    /// link. Nobody can be later: a holder that wakes late is given a fresh period.
     fn hogs(&self, rng: &mut ChaCha8Rng) -> Vec<Hog> {
         let switch = self.host.context_switch;
         let work =
             |at: usize| self.contract.reservations[at].reservation.budget() + switch + switch;
         let count = self.contract.reservations.len();
-        let all: u64 = (0..count).map(|at| work(at).as_nanos()).sum();
         let chases = rng.random_bool(0.3);
         (0..count)
             .map(|at| {
                 let period = self.contract.reservations[at].reservation.period();
-                // Hogs wait for each other: their budgets are used within the period all the same.
-                let others = all - work(at).as_nanos();
-                let late = period.as_nanos().saturating_sub(work(at).as_nanos() + 2 * others);
-                let late = Duration::from_nanos(if rng.random_bool(0.8) { late } else { 0 });
-                let back = Duration::from_nanos(rng.random_range(0..1_000_000));
-                let first = self.origin() - late - back;
+                let back = match rng.random_range(0..3) {
+                    0 => Duration::ZERO,
+                    1 => Duration::from_nanos(rng.random_range(0..1_000_000)),
+                    _ => Duration::from_nanos(rng.random_range(0..period.as_nanos())),
+                };
+                let (first, late) = (self.origin() - back, Duration::ZERO);
                 let pattern = match chases && at == 0 {
                     true => HogPattern::AtStarts,
                     false => HogPattern::Periodic { first, late },
@@ -131,9 +130,7 @@ impl System {
 
     /// At most one block of best effort, just before the others.
     fn backlog(&self, rng: &mut ChaCha8Rng) -> Option<Backlog> {
-        let (BestEffort::Fixed(most) | BestEffort::UpTo(most)) = self.sender.best_effort else {
-            return None;
-        };
+        let most = self.sender.best_effort.most()?;
         let cut = self.sender.packetisation;
         let bytes = most.min(cut.packet_bytes() * cut.packets_per_block());
         let back = rng.random_range(0..=400_000u64);

@@ -175,7 +175,7 @@ fn interference_lets_more_link_scheduling_through() {
         },
         packetisation: Packetisation::new(100, 1).expect("valid"),
         link_scheduling: LinkScheduling::InInterrupt,
-        best_effort: BestEffort::Fixed(400_000),
+        best_effort: BestEffort::fixed(400_000),
     };
     let traffic = LinearBounded::fixed(100, Duration::from_secs(10), 1).expect("valid");
     let delay_bound = Duration::from_secs(1);

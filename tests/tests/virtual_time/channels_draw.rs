@@ -36,8 +36,9 @@ pub(crate) fn draw_sender(rng: &mut ChaCha8Rng) -> Sender {
         },
         best_effort: match rng.random_range(0..6) {
             0 => BestEffort::None,
-            1 => BestEffort::UpTo(bytes),
-            _ => BestEffort::Fixed(bytes),
+            1 => BestEffort::up_to(bytes),
+            2 => BestEffort::Sized { least: bytes.div_ceil(2), most: bytes },
+            _ => BestEffort::fixed(bytes),
         },
     }
 }
@@ -70,14 +71,10 @@ pub(crate) fn draw_channels(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Channe
 
 /// Best effort as `sender` promises it: none, or one to three senders, backlogged or with pauses.
 pub(crate) fn draw_backlogs(sender: &Sender, rng: &mut ChaCha8Rng) -> Vec<Backlog> {
-    let (most, fixed) = match sender.best_effort {
-        BestEffort::None => return Vec::new(),
-        BestEffort::Fixed(bytes) => (bytes, true),
-        BestEffort::UpTo(bytes) => (bytes, false),
-    };
+    let BestEffort::Sized { least, most } = sender.best_effort else { return Vec::new() };
     (0..rng.random_range(1..=3))
         .map(|_| {
-            let bytes = if fixed { most } else { rng.random_range(1..=most) };
+            let bytes = rng.random_range(least..=most);
             let pause = if rng.random_bool(0.6) { 0 } else { rng.random_range(0..1_000_000) };
             Backlog {
                 bytes,

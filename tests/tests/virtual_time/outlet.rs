@@ -54,7 +54,7 @@ fn sender(system: &System) -> Sender {
         costs: FREE,
         packetisation: Packetisation::new(cut.packet_bytes() * blocks, 1).expect("valid"),
         link_scheduling: LinkScheduling::InInterrupt,
-        best_effort: largest.map_or(BestEffort::None, BestEffort::UpTo),
+        best_effort: largest.map_or(BestEffort::None, BestEffort::up_to),
     }
 }
 

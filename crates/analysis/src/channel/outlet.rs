@@ -54,7 +54,7 @@ pub fn sender_of(link: Link, per_packet: Service, cut: Packetisation) -> Result<
         costs: FREE,
         packetisation: Packetisation::new(block, 1)?,
         link_scheduling: LinkScheduling::InInterrupt,
-        best_effort: BestEffort::UpTo(block),
+        best_effort: BestEffort::up_to(block),
     })
 }
 

@@ -89,8 +89,7 @@ impl Sending for Sender {
     fn best_effort_shape(&self) -> Option<Shape> {
         match self.best_effort {
             BestEffort::None => None,
-            BestEffort::Fixed(bytes) => Some(Shape::new(self, bytes.max(1), bytes.max(1))),
-            BestEffort::UpTo(bytes) => Some(Shape::new(self, 1, bytes.max(1))),
+            BestEffort::Sized { least, most } => Some(Shape::new(self, least, most)),
         }
     }
 

@@ -121,7 +121,7 @@ fn stretches_from_the_last(tasks: &[TaskLoad]) -> Vec<Stretch> {
 ///
 /// - Below a utilisation of one (Baruah, Mok & Rosier): `t < h(t)` and
 ///   `h(t) ≤ U·t + Σ U_i·max(0, T_i − d_i) + Σ_r E_r + R + B`, so `t·(1 − U)` is below the rest.
-///   (E_r: what a window may hold of r beyond its share, 2X_r of a reservation; R, the number of
+///   (E_r: what a window may hold of r beyond its share; R, the number of
 ///   them, covers the rounding of each.)
 /// - At most one: beyond the last `d_i`, `h(t + H) ≤ h(t) + H` for a hyperperiod H.
 /// - The first busy period: what is too late in it is already late by its end.

@@ -9,7 +9,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use punctual_model::channel::{BestEffort, Channel, LinkScheduling, SendCosts, Sender};
+use punctual_model::channel::{BestEffort, Channel, Framing, LinkScheduling, SendCosts, Sender};
+use punctual_model::contract::ReceivingChannel;
 use punctual_model::{Duration, HostProfile, Service};
 
 use super::whole::Whole;
@@ -21,9 +22,16 @@ use crate::steps::Steps;
 use crate::verdict::{Resource, Shortfall};
 
 const TEST: &str = "channel-delay";
+const RECEIVING: &str = "receiving";
 
-/// Whether every channel is certainly in time.
+/// The bytes of a packet that a peer sends whose own are not known: what a broker takes that is not told otherwise.
+const USUAL_PACKET: u32 = 1_420;
+
+/// Whether every channel is certainly in time, and all that comes in can be received.
 pub(super) fn fit(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> bool {
+    if receiving_failure(whole, host).is_some() {
+        return false;
+    }
     let delays = delays(whole, whole.sender, host, steps);
     whole.contract().channels.iter().zip(delays).all(|(channel, delay)| meets(channel, delay))
 }
@@ -39,6 +47,11 @@ pub(super) fn examine(
     steps: &mut Steps,
     findings: &mut Findings,
 ) -> Vec<DelayBound> {
+    let received = receiving(whole).len();
+    if received > 0 {
+        let why = format!("{} can be received, beneath all else above the tasks", count(received));
+        findings.add(RECEIVING, why, receiving_failure(whole, host));
+    }
     let channels = &whole.contract().channels;
     if channels.is_empty() {
         return Vec::new();
@@ -135,11 +148,13 @@ fn delays(
     let order = deadline_monotonic(channels);
     let ranked: Vec<Channel> = order.iter().map(|&at| channels[at].clone()).collect();
     let change = sender.costs.change_of_handler();
+    let received = receiving(whole);
     let above: Vec<Interference> = whole
-        .contract()
+        .above_handlers(host)
         .reservations
         .iter()
-        .map(|named| ReservedLoad::new(named.reservation, host.context_switch).as_arrivals(change))
+        .chain(&received)
+        .map(|reservation| reservation.as_arrivals(change))
         .collect();
     let mut delays = Vec::from_iter(channels.iter().map(|_| DelayBound::Undecided));
     let found = sound::delays_beneath(&sender, &ranked, &above, steps);
@@ -158,40 +173,78 @@ pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
     ranks
 }
 
+/// Whether all that comes in can be received, beneath the reservations and beside what is sent.
+pub(super) fn receiving_failure(whole: &Whole<'_>, host: &HostProfile) -> Option<Failure> {
+    let received = receiving(whole);
+    let mut all = whole.above_handlers(host);
+    all.reservations.extend(load(whole, host));
+    let needed = all.reserved();
+    if received.is_empty() || needed.is_at_most_one() {
+        return None;
+    }
+    let why = format!(
+        "reservations, what is sent and what channels receive need {} of the CPU together; a packet that comes \
+         in costs {}",
+        needed.above(),
+        whole.received_packet.unwrap_or_default(),
+    );
+    Some(Failure { test: RECEIVING, resource: Resource::Cpu, entry: None, shortfall: None, why })
+}
+
+/// What receiving takes of the CPU of the channels: of each one whose sender was promised something a message each
+/// spacing and a burst at once, by its policer's leave; each packet is one for which the thread wakes up.
+fn receiving(whole: &Whole<'_>) -> Vec<ReservedLoad> {
+    let Some(per_packet) = whole.received_packet else { return Vec::new() };
+    let contract = whole.contract();
+    let cut = whole.sender.map_or(USUAL_PACKET, |sender| sender.packetisation.packet_bytes());
+    let of = |channel: &ReceivingChannel| {
+        let arrivals = channel.arrivals()?;
+        let route = contract.routes.iter().find(|route| route.channel == channel.name);
+        let packets = match route.map(|route| route.framing) {
+            Some(Framing::Datagram) => 1,
+            _ => u64::from(arrivals.max_message().div_ceil(cut)),
+        };
+        let every = arrivals.min_inter_arrival().as_nanos();
+        let burst = every.saturating_mul(arrivals.max_burst().into());
+        let work = per_packet.as_nanos().saturating_mul(packets);
+        Some(ReservedLoad::arrivals(work, every, burst))
+    };
+    contract.receiving.iter().filter_map(of).collect()
+}
+
 /// What the channels take of their CPU, as seen by the tasks there.
 ///
 /// Each message is charged its packets, a change of handler when it begins and one back to what it
 /// interrupted: nothing else makes handlers change. Its packets are handed to the link up to the
 /// delay bound later, each at `C_link`, with O2 also a change to the link thread and one back. A
 /// reservation may interrupt handlers: then its switch back costs what a change of handler does,
-/// where that is more.
+/// where that is more. What comes in is there too ([`receiving`]).
 pub(super) fn load(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
-    let Some(sender) = whole.sender else { return Vec::new() };
+    let mut load = receiving(whole);
+    let Some(sender) = whole.sender else { return load };
     let channels = &whole.contract().channels;
-    let mut load: Vec<ReservedLoad> = channels
-        .iter()
-        .flat_map(|channel| {
-            let arrivals = channel.arrivals();
-            let period = arrivals.min_inter_arrival().as_nanos();
-            let packets = u64::from(sender.packetisation.packets_of(arrivals.max_message()));
-            let sent_until = channel.delay_bound().as_nanos();
-            let made = ReservedLoad::arrivals(making(&sender, packets), period, 0);
-            let handed = ReservedLoad::arrivals(handing(&sender, packets), period, sent_until);
-            [made, handed]
-        })
-        .collect();
+    load.extend(channels.iter().flat_map(|channel| {
+        let arrivals = channel.arrivals();
+        let period = arrivals.min_inter_arrival().as_nanos();
+        let packets = u64::from(sender.packetisation.packets_of(arrivals.max_message()));
+        let sent_until = channel.delay_bound().as_nanos();
+        let made = ReservedLoad::arrivals(making(&sender, packets), period, 0);
+        let handed = ReservedLoad::arrivals(handing(&sender, packets), period, sent_until);
+        [made, handed]
+    }));
     if !channels.is_empty() || sender.best_effort != BestEffort::None {
         // No budget is taken up more often than ⌈t/Y⌉ + 2 times in any t.
         let dearer = sender.costs.change_of_handler().saturating_sub(host.context_switch);
-        load.extend(whole.contract().reservations.iter().map(|named| {
-            let period = named.reservation.period().as_nanos();
-            ReservedLoad::arrivals(dearer.as_nanos(), period, period.saturating_mul(2))
-        }));
+        let change = |period: Duration, times: u64| {
+            let (work, period) = (dearer.as_nanos().saturating_mul(times), period.as_nanos());
+            ReservedLoad::arrivals(work, period, period.saturating_mul(2))
+        };
+        let timetables = &whole.timetables;
+        load.extend(timetables.others(whole.contract()).map(|one| change(one.period(), 1)));
+        let slots = timetables.on(whole.contract().cpus - 1);
+        load.extend(slots.map(|slots| change(slots.taken.period(), slots.count)));
     }
-    let largest = match sender.best_effort {
-        BestEffort::None => return load,
-        BestEffort::Fixed(bytes) | BestEffort::UpTo(bytes) => bytes.max(1),
-    };
+    let Some(largest) = sender.best_effort.most() else { return load };
     let cut = sender.packetisation;
     let block = u64::from(cut.packets_of(largest).min(cut.packets_per_block()));
     // A block in the middle of a message has no first packet.

@@ -42,7 +42,11 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
         return false;
     }
     let contract = whole.contract();
-    let placement = partition::place(contract, host, channels::load(&whole, host), steps);
+    let (handlers, timetables) = (channels::load(&whole, host), whole.timetables.clone());
+    if timetables.refused.is_some() {
+        return false;
+    }
+    let placement = partition::place(contract, host, handlers, timetables, steps);
     if contract.cpus > 1 {
         // Each CPU was judged while it was filled.
         return placement.task_cpus.iter().chain(&placement.reservation_cpus).all(Option::is_some)
@@ -57,8 +61,9 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
 pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Option<CpuLoad> {
     let whole = Whole::of(contract, host).ok()?;
     let contract = whole.contract();
-    let handlers = channels::load(&whole, host);
-    Some(partition::place(contract, host, handlers, &mut Steps::new(0)).load(contract, host, 0))
+    let (handlers, timetables) = (channels::load(&whole, host), whole.timetables.clone());
+    let placement = partition::place(contract, host, handlers, timetables, &mut Steps::new(0));
+    Some(placement.load(contract, host, 0))
 }
 
 pub(crate) struct Failure {
@@ -110,7 +115,8 @@ pub(crate) fn examine(
         let why = format!("{} B are needed of {memory} B", buffers::needed(&whole));
         findings.add(buffers::TEST, why, buffers::failure(&whole));
     }
-    let placement = partition::place(whole.contract(), host, channels::load(&whole, host), steps);
+    let (handlers, timetables) = (channels::load(&whole, host), whole.timetables.clone());
+    let placement = partition::place(whole.contract(), host, handlers, timetables, steps);
     reservations::examine(whole.contract(), host, &placement, &mut findings);
     let delays = channels::examine(&whole, host, steps, &mut findings);
     let bounds = tasks::examine(&whole, host, &placement, steps, bounds_within, &mut findings);

@@ -10,10 +10,12 @@ use crate::knobs::Entry;
 use crate::partition::Placement;
 use crate::reservation::bandwidth_ppm;
 use crate::sched_deadline::{self, LEAST_RUNTIME, Objection};
+use crate::timetables::{Refused, Timetables};
 use crate::verdict::{Resource, Shortfall};
 
 const BANDWIDTH: &str = "reservable-bandwidth";
 const SCHED_DEADLINE: &str = "sched-deadline";
+const TIMETABLE: &str = "timetable";
 
 pub(super) fn examine(
     contract: &Contract,
@@ -21,7 +23,14 @@ pub(super) fn examine(
     placement: &Placement,
     findings: &mut Findings,
 ) {
-    if contract.reservations.is_empty() {
+    let timetables = &placement.timetables;
+    let held = timetables.slots.iter().flatten().count();
+    if held > 0 || timetables.refused.is_some() {
+        let noun = if held == 1 { "command has" } else { "commands have" };
+        let why = format!("{held} {noun} a place in a timetable, slots' costs included");
+        findings.add(TIMETABLE, why, no_timetable(timetables));
+    }
+    if timetables.slots.iter().all(Option::is_some) {
         return;
     }
     let place = if contract.cpus == 1 { "" } else { " on the fullest CPU" };
@@ -44,6 +53,13 @@ pub(super) fn examine(
     findings.add(SCHED_DEADLINE, why, kernel_objection(contract, host, placement));
 }
 
+fn no_timetable(timetables: &Timetables) -> Option<Failure> {
+    let Refused { reservation, resource, shortfall, why } = timetables.refused.clone()?;
+    let (entry, shortfall) =
+        (Some(Entry::Reservation(reservation)), shortfall.map(Shortfall::Time));
+    Some(Failure { test: TIMETABLE, resource, entry, shortfall, why })
+}
+
 /// The first reservation, in file order, that does not fit beside those before it (one CPU) or
 /// that found no CPU.
 pub(super) fn failing(
@@ -51,9 +67,10 @@ pub(super) fn failing(
     host: &HostProfile,
     placement: &Placement,
 ) -> Option<Failure> {
-    let mut used = 0;
+    let mut used = placement.timetables.ppm_on(0);
     let mut taken = 0;
-    let at = (0..contract.reservations.len()).find(|&at| {
+    let is_free = |at: &usize| placement.timetables.slots[*at].is_none();
+    let at = (0..contract.reservations.len()).filter(is_free).find(|&at| {
         let reservation = contract.reservations[at].reservation;
         taken = used;
         used += bandwidth_ppm([reservation]);
@@ -89,7 +106,8 @@ pub(super) fn kernel_objection(
     placement: &Placement,
 ) -> Option<Failure> {
     (0..contract.cpus).find_map(|cpu| {
-        let here: Vec<usize> = placement.reservations_on(cpu).collect();
+        let is_free = |at: &usize| placement.timetables.slots[*at].is_none();
+        let here: Vec<usize> = placement.reservations_on(cpu).filter(is_free).collect();
         let requests = here.iter().map(|&at| contract.reservations[at].reservation.into());
         let (refused, objection) =
             sched_deadline::admit(&host.deadline_limits, 1, requests).err()?;
@@ -126,7 +144,9 @@ fn least_reserved(contract: &Contract, placement: &Placement) -> u64 {
 /// CPU by CPU, in parts per million.
 fn reserved_on_each(contract: &Contract, placement: &Placement) -> impl Iterator<Item = u64> {
     (0..contract.cpus).map(move |cpu| {
-        let here = contract.reservations.iter().zip(&placement.reservation_cpus);
-        bandwidth_ppm(here.filter(|(_, at)| **at == Some(cpu)).map(|(named, _)| named.reservation))
+        let is_free = |at: &usize| placement.timetables.slots[*at].is_none();
+        let here = placement.reservations_on(cpu).filter(is_free);
+        let free = bandwidth_ppm(here.map(|at| contract.reservations[at].reservation));
+        free + placement.timetables.ppm_on(cpu)
     })
 }

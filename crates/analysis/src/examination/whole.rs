@@ -1,15 +1,19 @@
 //! The contract with what its streams became, and who sends.
 
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use punctual_model::channel::Sender;
-use punctual_model::{Contract, HostProfile};
+use punctual_model::{Contract, HostProfile, Service};
 
 use super::Failure;
 use crate::knobs::Entry;
+use crate::load::CpuLoad;
 use crate::mapping::{self, ExpandError, Mapping, MappingError};
+use crate::reservation::ReservedLoad;
+use crate::timetables::Timetables;
 use crate::verdict::Resource;
 
 pub(super) struct Whole<'a> {
@@ -17,6 +21,11 @@ pub(super) struct Whole<'a> {
     pub(super) mappings: Vec<Mapping>,
     /// There is one wherever there are channels.
     pub(super) sender: Option<Sender>,
+    /// What a packet costs that comes in: as one that is sent, where only that is known. It is known wherever a
+    /// channel receives whose sender was promised something.
+    pub(super) received_packet: Option<Service>,
+    /// What holds the commands.
+    pub(super) timetables: Timetables,
     /// How many tasks and channels were declared; the others are those of the streams, in order.
     declared: (usize, usize),
 }
@@ -27,15 +36,27 @@ impl<'a> Whole<'a> {
         let sender = contract.sender.and_then(|sender| sender.sender(host.send_costs));
         let sends = !contract.channels.is_empty() || !contract.streams.is_empty();
         if sends && sender.is_none() {
-            return Err(no_costs());
+            return Err(no_costs("send-costs", "sending"));
         }
+        let received_packet = host
+            .receive_costs
+            .map(|costs| costs.per_packet())
+            .or_else(|| Some(sender?.costs.per_packet()));
+        let receives = contract.receiving.iter().any(|channel| channel.delay_bound.is_some());
+        if receives && received_packet.is_none() {
+            return Err(no_costs("receive-costs", "receiving"));
+        }
+        let timetables = Timetables::of(contract, host);
         if contract.streams.is_empty() {
             let contract = Cow::Borrowed(contract);
-            return Ok(Self { contract, mappings: Vec::new(), sender, declared });
+            let mappings = Vec::new();
+            let whole = Self { contract, mappings, sender, received_packet, timetables, declared };
+            return Ok(whole);
         }
         match mapping::expand(contract, host) {
             Ok((expanded, mappings)) => {
-                Ok(Self { contract: Cow::Owned(expanded), mappings, sender, declared })
+                let contract = Cow::Owned(expanded);
+                Ok(Self { contract, mappings, sender, received_packet, timetables, declared })
             }
             Err(error) => Err(Failure {
                 test: "stream-mapping",
@@ -45,6 +66,15 @@ impl<'a> Whole<'a> {
                 why: error.to_string(),
             }),
         }
+    }
+
+    /// What runs above the handlers of the channels, on their CPU.
+    pub(super) fn above_handlers(&self, host: &HostProfile) -> CpuLoad {
+        let mut load =
+            CpuLoad::new([], self.timetables.others(&self.contract), host.context_switch);
+        let slots = self.timetables.on(self.contract.cpus - 1);
+        load.reservations.extend(slots.map(|slots| ReservedLoad::slots(slots.taken)));
+        load
     }
 
     pub(super) fn contract(&self) -> &Contract {
@@ -91,14 +121,10 @@ fn stream_of(contract: &Contract, error: &ExpandError) -> Option<Entry> {
     contract.streams.iter().position(|stream| stream.name() == name).map(Entry::Stream)
 }
 
-fn no_costs() -> Failure {
-    let why = "what sending costs on this host is not known: measure it by `punctual calibrate`, or \
-               write it into [sending.costs]";
-    Failure {
-        test: "send-costs",
-        resource: Resource::Costs,
-        entry: None,
-        shortfall: None,
-        why: why.to_string(),
-    }
+fn no_costs(test: &'static str, what: &str) -> Failure {
+    let why = format!(
+        "what {what} costs on this host is not known: measure it by `punctual calibrate`, or write \
+         what sending costs into [sending.costs], below [sending]"
+    );
+    Failure { test, resource: Resource::Costs, entry: None, shortfall: None, why }
 }

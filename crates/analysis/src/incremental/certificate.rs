@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::slice;
 
 use crate::load::TaskLoad;
-use crate::reservation::ReservedLoad;
+use crate::reservation::{ReservedLoad, interference_of};
 
 /// An instant by which all that has to be done is done, with time to spare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +57,11 @@ impl Certificate {
         self.bears_work(|at| task.work_in(at))
     }
 
-    /// Whether it does with a reservation above it added, the first one or another.
-    pub(super) fn bears_reserved(&self, reservation: &ReservedLoad, first: bool) -> bool {
+    /// Whether it does with the reservations above it grown from `before` to `after`.
+    pub(super) fn bears_reserved(&self, before: &[ReservedLoad], after: &[ReservedLoad]) -> bool {
         // Without a last segment such a point says nothing.
-        let lost = first && self.points().iter().any(|point| point.start);
-        !lost && self.bears_work(|at| reservation.interference_in(at))
+        let lost = before.is_empty() && self.points().iter().any(|point| point.start);
+        !lost && self.bears_work(|at| growth(before, after, at))
     }
 
     fn bears_work(&self, work_in: impl Fn(u64) -> Option<u64>) -> bool {
@@ -81,8 +81,8 @@ impl Certificate {
     }
 
     /// Takes what [`Self::bears_reserved`] found to be there.
-    pub(super) fn take_reserved(&mut self, reservation: &ReservedLoad) {
-        self.take_work(|at| reservation.interference_in(at));
+    pub(super) fn take_reserved(&mut self, before: &[ReservedLoad], after: &[ReservedLoad]) {
+        self.take_work(|at| growth(before, after, at));
     }
 
     fn take_work(&mut self, work_in: impl Fn(u64) -> Option<u64>) {
@@ -96,9 +96,9 @@ impl Certificate {
         self.give_work(|at| task.work_in(at));
     }
 
-    /// Gives back what [`Self::take_reserved`] took.
-    pub(super) fn give_reserved(&mut self, reservation: &ReservedLoad) {
-        self.give_work(|at| reservation.interference_in(at));
+    /// Gives back what [`Self::take_reserved`] took, now that they are `after` again.
+    pub(super) fn give_reserved(&mut self, before: &[ReservedLoad], after: &[ReservedLoad]) {
+        self.give_work(|at| growth(after, before, at));
     }
 
     fn give_work(&mut self, work_in: impl Fn(u64) -> Option<u64>) {
@@ -114,4 +114,9 @@ impl Certificate {
             point.spare = point.spare + point.counted(old) - point.counted(new);
         }
     }
+}
+
+/// Returns how much more `more` can use of a window than `less`, which is a part of it.
+fn growth(less: &[ReservedLoad], more: &[ReservedLoad], window: u64) -> Option<u64> {
+    interference_of(more, window)?.checked_sub(interference_of(less, window)?)
 }

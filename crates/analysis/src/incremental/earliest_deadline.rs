@@ -34,8 +34,7 @@ pub(super) struct EarliestDeadline {
 
 impl EarliestDeadline {
     pub(super) fn new(load: CpuLoad) -> Self {
-        let mut total = Line::ZERO;
-        load.reservations.iter().for_each(|r| total.add(Line::of_reservation(r)));
+        let total = Line::of_reservations(&load.reservations);
         let (ids, positions) = (Vec::new(), BTreeMap::new());
         Self { load, ids, positions, blocks: Blocks::new(), total }
     }
@@ -89,23 +88,29 @@ impl EarliestDeadline {
         steps: &mut Steps,
     ) -> Result<(), Denial> {
         steps.take(1)?;
-        self.load.reservations.push(reservation);
-        self.total.add(Line::of_reservation(&reservation));
+        let before = self.load.reservations.clone();
+        self.load.reserve(reservation);
+        self.replace_line_of(&before);
         let verdict = self.verdict(steps);
         if verdict.is_err() {
-            self.unreserve(&reservation);
+            let tried = core::mem::replace(&mut self.load.reservations, before);
+            self.replace_line_of(&tried);
         }
         verdict
     }
 
     /// Takes a reservation out; false if it is not there.
     pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
-        // The last of the same ones, so that a denial leaves the order as it was.
-        let last = self.load.reservations.iter().rposition(|other| other == reservation);
-        let Some(at) = last else { return false };
-        self.load.reservations.remove(at);
-        self.total.subtract(Line::of_reservation(reservation));
-        true
+        let before = self.load.reservations.clone();
+        let was_there = self.load.unreserve(reservation);
+        self.replace_line_of(&before);
+        was_there
+    }
+
+    /// Counts the reservations that there are in place of those `before`.
+    fn replace_line_of(&mut self, before: &[ReservedLoad]) {
+        self.total.subtract(Line::of_reservations(before));
+        self.total.add(Line::of_reservations(&self.load.reservations));
     }
 
     fn verdict(&self, steps: &mut Steps) -> Result<(), Denial> {

@@ -55,19 +55,19 @@ impl FirstIn {
         reservation: ReservedLoad,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
-        self.load.reservations.push(reservation);
+        let before = self.load.reservations.clone();
+        self.load.reserve(reservation);
         let in_time = fifo::all_in_time(&self.load, steps);
         let denial = if in_time { None } else { Some(self.why(None, steps)) };
         denial.map_or(Ok(()), |denial| {
-            self.load.reservations.pop();
+            self.load.reservations = before;
             Err(denial)
         })
     }
 
     /// Takes a reservation out; false if it is not there.
     pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
-        let at = self.load.reservations.iter().position(|other| other == reservation);
-        at.map(|at| self.load.reservations.remove(at)).is_some()
+        self.load.unreserve(reservation)
     }
 
     /// Why the tasks are not all in time; `asked` is not named.

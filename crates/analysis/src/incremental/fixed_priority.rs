@@ -124,39 +124,37 @@ impl FixedPriority {
         reservation: ReservedLoad,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
-        let first = self.load.reservations.is_empty();
-        self.load.reservations.push(reservation);
-        let before = core::mem::replace(&mut self.reserved, self.load.reserved().below());
-        match self.examine_all_under(&reservation, first, steps) {
+        let (before, share) = (self.load.reservations.clone(), self.reserved);
+        self.load.reserve(reservation);
+        self.reserved = self.load.reserved().below();
+        match self.examine_all_under(&before, steps) {
             Ok(renewed) => {
                 let mut renewed = renewed.into_iter().peekable();
                 for (at, mark) in self.marks.iter_mut().enumerate() {
                     match renewed.next_if(|(position, _)| *position == at) {
                         Some((_, found)) => mark.renew(found),
-                        None => mark.certificate.take_reserved(&reservation),
+                        None => mark.certificate.take_reserved(&before, &self.load.reservations),
                     }
                 }
                 Ok(())
             }
             Err(denial) => {
-                self.load.reservations.pop();
-                self.reserved = before;
+                (self.load.reservations, self.reserved) = (before, share);
                 Err(denial)
             }
         }
     }
 
-    /// As [`Self::examine_all_with`], of the last reservation.
+    /// As [`Self::examine_all_with`], of the reservations that there are instead of those `before`.
     fn examine_all_under(
         &self,
-        reservation: &ReservedLoad,
-        first: bool,
+        before: &[ReservedLoad],
         steps: &mut Steps,
     ) -> Result<Vec<(usize, Found)>, Denial> {
         steps.take(self.marks.len())?;
         let mut renewed = Vec::new();
         for (at, mark) in self.marks.iter().enumerate() {
-            if mark.certificate.bears_reserved(reservation, first) {
+            if mark.certificate.bears_reserved(before, &self.load.reservations) {
                 continue;
             }
             match self.examine(at, mark.blocking, steps) {
@@ -169,13 +167,13 @@ impl FixedPriority {
 
     /// Takes a reservation out; false if it is not there.
     pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
-        let Some(at) = self.load.reservations.iter().position(|other| other == reservation) else {
+        let before = self.load.reservations.clone();
+        if !self.load.unreserve(reservation) {
             return false;
-        };
-        self.load.reservations.remove(at);
+        }
         self.reserved = self.load.reserved().below();
         for mark in &mut self.marks {
-            mark.certificate.give_reserved(reservation);
+            mark.certificate.give_reserved(&before, &self.load.reservations);
             mark.window = 0;
         }
         true

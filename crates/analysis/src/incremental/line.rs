@@ -27,10 +27,15 @@ impl Line {
         Self { base: scaled(task.work) - at_zero, slope }
     }
 
-    /// Above what a reservation takes: `⌈U·t + 2X(1 − U)⌉` is below `U·t + 2X + 1`.
-    pub(super) fn of_reservation(reservation: &ReservedLoad) -> Self {
-        let least = reservation.work.saturating_mul(2).saturating_add(1);
-        Self { base: scaled(least), slope: share(reservation.work, reservation.period) }
+    /// Above what reservations take: what a window of nothing may hold of each, a nanosecond of rounding, and its
+    /// share. One that takes more than its whole period makes the slope more than one.
+    pub(super) fn of_reservations(reservations: &[ReservedLoad]) -> Self {
+        let mut sum = Self::ZERO;
+        for one in reservations {
+            let least = one.beyond_its_share().unwrap_or(one.period).saturating_add(1);
+            sum.add(Self { base: scaled(least), slope: share(one.work, one.period) });
+        }
+        sum
     }
 
     /// In units of 2⁻⁴⁰ ns.

@@ -19,6 +19,7 @@ use crate::load::CpuLoad;
 use crate::order::by_priority;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
+use crate::timetables::Timetables;
 
 /// Which of the CPUs with room for a task takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub(crate) struct Placement {
     pub(crate) how: How,
     /// What the handlers of the channels take of the last CPU.
     server: Vec<ReservedLoad>,
+    pub(crate) timetables: Timetables,
     /// The positions of all tasks, the most urgent first.
     order: Vec<usize>,
 }
@@ -68,8 +70,8 @@ impl Placement {
         self.order.iter().copied().filter(move |&at| self.task_cpus[at] == Some(cpu))
     }
 
-    /// What `cpu` has to do: its tasks, the handlers if they are there, and whatever of the
-    /// reservations may come there. Linux schedules SCHED_DEADLINE over all CPUs of a root domain
+    /// What `cpu` has to do: its tasks, the handlers if they are there, the slots of its timetable, and whatever
+    /// of the other reservations may come there. Linux schedules SCHED_DEADLINE over all CPUs of a root domain
     /// and nothing pins a reservation to its CPU yet, so that is every one of them.
     pub(crate) fn load(&self, contract: &Contract, host: &HostProfile, cpu: u16) -> CpuLoad {
         let tasks: Vec<usize> = self.tasks_on(cpu).collect();
@@ -104,9 +106,11 @@ impl Placement {
     ) -> CpuLoad {
         let mut load = CpuLoad::new(
             tasks.iter().map(|&at| &contract.tasks[at]),
-            contract.reservations.iter().map(|named| named.reservation),
+            self.timetables.others(contract),
             host.context_switch,
         );
+        let slots = self.timetables.on(cpu).map(|slots| ReservedLoad::slots(slots.taken));
+        load.reservations.extend(slots);
         if cpu + 1 == contract.cpus {
             load.reservations.extend(&self.server);
         }
@@ -119,6 +123,7 @@ pub(crate) fn place(
     contract: &Contract,
     host: &HostProfile,
     server: Vec<ReservedLoad>,
+    timetables: Timetables,
     steps: &mut Steps,
 ) -> Placement {
     let order = by_priority(contract.policy, &contract.tasks);
@@ -128,8 +133,13 @@ pub(crate) fn place(
         reservation_cpus: on_one(contract.reservations.len()),
         how: How::OneCpu,
         server,
+        timetables,
         order,
     };
+    let slots = placement.reservation_cpus.iter_mut().zip(&placement.timetables.slots);
+    for (cpu, slots) in slots {
+        *cpu = slots.map_or(*cpu, |slots| Some(slots.cpu));
+    }
     if contract.cpus > 1 {
         place_reservations(&mut placement, contract, host);
         place_tasks(&mut placement, contract, host, steps);
@@ -139,8 +149,10 @@ pub(crate) fn place(
 
 fn place_reservations(placement: &mut Placement, contract: &Contract, host: &HostProfile) {
     let ppm = |at: usize| contract.reservations[at].reservation.utilisation_ppm();
-    let mut left = vec![host.reservable_ppm; usize::from(contract.cpus)];
-    let mut largest_first: Vec<usize> = (0..contract.reservations.len()).collect();
+    let beside = |cpu| host.reservable_ppm.saturating_sub(placement.timetables.ppm_on(cpu));
+    let mut left: Vec<u64> = (0..contract.cpus).map(beside).collect();
+    let is_free = |at: &usize| placement.timetables.slots[*at].is_none();
+    let mut largest_first: Vec<usize> = (0..contract.reservations.len()).filter(is_free).collect();
     largest_first.sort_by_key(|&at| core::cmp::Reverse(ppm(at)));
     for at in largest_first {
         if let Some(cpu) = left.iter().position(|&left| ppm(at) <= left) {

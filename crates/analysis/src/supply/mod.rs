@@ -7,7 +7,7 @@
 //! - [`timetable`]: X in every window of length Y, for any mix of periods, by a static cyclic
 //!   timetable; `harmonic` chooses its periods and `placement` its slots.
 //! - [`roster`]: reservations that join and leave while their timetable is followed; [`extend`] adds
-//!   one to it, [`seam`] finds when to change to another.
+//!   one to it, [`seam`] finds when to change to another; [`together`] those that begin together, on several CPUs.
 //! - [`constraint`]: one-shot time constraints in the time that a timetable leaves free.
 //!
 //! The proofs are in docs/reservations.md.
@@ -24,11 +24,12 @@ pub mod region;
 pub mod roster;
 pub mod seam;
 pub mod timetable;
+pub mod together;
 
 pub use bound::{Guarantee, Supply};
 pub use constraint::{Commitments, NoRoom, TimeConstraint};
 pub use inside::{Inside, LeastBudget, fits_inside, least_budget};
 pub use region::{Insufficient, PeriodicDemand};
-pub use roster::{Failed, Handover, Roster, RosterRefusal, Rules};
+pub use roster::{Failed, Handover, MOST_OWNERS, Roster, RosterRefusal, Rules};
 pub use seam::{Anchored, Continuing};
 pub use timetable::{Built, Limits, Share, TimetableRefusal, build, counter_offer};

@@ -32,6 +32,9 @@ use crate::ratio::Ratio;
 pub use refusal::{Failed, RosterRefusal};
 use tables::{after_own_slot, commitments, named, taken};
 
+/// The most reservations of one CPU: what its dispatcher has room for.
+pub const MOST_OWNERS: usize = 64;
+
 /// What a CPU may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -39,6 +42,56 @@ pub struct Rules {
     pub limits: Limits,
     /// The most that the slots may take of the CPU together, in millionths.
     pub most_ppm: u32,
+}
+
+impl Rules {
+    /// Builds the table of reservations that begin together; its owners are positions in `all`.
+    ///
+    /// # Errors
+    /// The test that failed.
+    pub fn together(&self, all: &[Reservation]) -> Result<Timetable, Failed> {
+        if all.len() > MOST_OWNERS {
+            return Err(Failed::TooMany);
+        }
+        let table = build(all, self.limits).map_err(Failed::NoTable)?.table;
+        self.within_cap(&table)?;
+        Ok(table)
+    }
+
+    /// Returns the same reservation as the last of `all` with the largest budget found that fits beside the others,
+    /// to a 256th of the one asked for. What is returned was itself tried.
+    pub fn largest_beside(&self, all: &[Reservation]) -> Option<Reservation> {
+        let (asked, others) = all.split_last()?;
+        largest(*asked, |trial| {
+            let mut with = others.to_vec();
+            with.push(trial);
+            self.together(&with).is_ok()
+        })
+    }
+
+    fn within_cap(&self, table: &Timetable) -> Result<(), Failed> {
+        let needed = taken(table);
+        let most = Ratio::below(u64::from(self.most_ppm), 1_000_000);
+        if needed > most { Err(Failed::AboveCap { needed, most }) } else { Ok(()) }
+    }
+}
+
+/// Returns `asked` with the largest budget found that `fits`, to a 256th.
+fn largest(asked: Reservation, fits: impl Fn(Reservation) -> bool) -> Option<Reservation> {
+    let (mut low, mut high) = (0, asked.budget().as_nanos());
+    let mut offer = None;
+    for _ in 0..8 {
+        let middle = low + (high - low) / 2;
+        let Ok(trial) = Reservation::new(Service::from_nanos(middle), asked.period()) else {
+            break;
+        };
+        if fits(trial) {
+            (low, offer) = (middle, Some(trial));
+        } else {
+            high = middle;
+        }
+    }
+    offer
 }
 
 /// Which table to follow, and from when on.
@@ -110,6 +163,47 @@ impl Roster {
         self.entries.push(Continuing { owner, reservation: asked, since: handover.from });
         self.adopt(&handover);
         Ok(handover)
+    }
+
+    /// Admits all of `asked`, which begin together, or none of them. They are named one after the other, the first by
+    /// the handover's owner.
+    ///
+    /// # Panics
+    /// If something is reserved already.
+    pub fn admit_together(
+        &mut self,
+        asked: &[Reservation],
+        earliest: Instant,
+    ) -> Result<Handover, RosterRefusal> {
+        assert!(self.entries.is_empty(), "they begin together");
+        let table = self.rules.together(asked).map_err(|failed| RosterRefusal {
+            // Nothing cannot be refused but as nothing.
+            asked: *asked.last().expect("at least one"),
+            failed,
+            offer: self.rules.largest_beside(asked),
+        })?;
+        let (owner, from) = (self.next_owner, earliest.max(self.from));
+        let names: Vec<u32> = (0..asked.len() as u32).map(|at| owner.wrapping_add(at)).collect();
+        let follow = Anchored { table: named(&table, &names), origin: from };
+        self.next_owner = owner.wrapping_add(asked.len() as u32);
+        let entry = |(owner, reservation): (&u32, &Reservation)| Continuing {
+            owner: *owner,
+            reservation: *reservation,
+            since: from,
+        };
+        self.entries.extend(names.iter().zip(asked).map(entry));
+        let handover = Handover { owner, follow, from };
+        self.adopt(&handover);
+        Ok(handover)
+    }
+
+    /// Returns the first instant from `earliest` on that cuts no slot of `owner`: whoever joins in one of its slots
+    /// gets the next one.
+    pub fn joins_at(&self, owner: u32, earliest: Instant) -> Instant {
+        let earliest = earliest.max(self.from);
+        self.follow.as_ref().map_or(earliest, |follow| {
+            after_own_slot(&follow.table, owner, follow.origin, earliest)
+        })
     }
 
     /// Gives `owner` another reservation; a refusal leaves it the one it has. `None` if it has none.
@@ -270,11 +364,7 @@ impl Roster {
         earliest: Instant,
         standing: &[TimeConstraint],
     ) -> Result<(), Failed> {
-        let needed = taken(&handover.follow.table);
-        let most = Ratio::below(u64::from(self.rules.most_ppm), 1_000_000);
-        if needed > most {
-            return Err(Failed::AboveCap { needed, most });
-        }
+        self.rules.within_cap(&handover.follow.table)?;
         let mut commitments = commitments(&handover.follow, self.rules);
         for one in standing {
             let start = one.start.max(handover.from).max(earliest);
@@ -294,19 +384,7 @@ impl Roster {
         earliest: Instant,
         standing: &[TimeConstraint],
     ) -> RosterRefusal {
-        let (mut low, mut high) = (0, asked.budget().as_nanos());
-        let mut offer = None;
-        for _ in 0..8 {
-            let middle = low + (high - low) / 2;
-            let Ok(trial) = Reservation::new(Service::from_nanos(middle), asked.period()) else {
-                break;
-            };
-            if self.find(owner, trial, earliest, standing).is_ok() {
-                (low, offer) = (middle, Some(trial));
-            } else {
-                high = middle;
-            }
-        }
-        RosterRefusal { asked, failed, offer }
+        let fits = |trial| self.find(owner, trial, earliest, standing).is_ok();
+        RosterRefusal { asked, failed, offer: largest(asked, fits) }
     }
 }

@@ -42,6 +42,14 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Returns the least budget that can be held hard: a slot is longer than its budget by the switch, and may give a
+    /// tenth more than that budget at most.
+    pub fn least_hard_budget(&self) -> Service {
+        self.context_switch * 10
+    }
+}
+
 /// What one reservation gets in a timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {

@@ -6,6 +6,8 @@ use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,
     Traffic,
 };
+use punctual_model::contract::ReceivingChannel;
+use punctual_model::host::ReceiveCosts;
 use punctual_model::{Contract, Duration, HostProfile, Policy, Service};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -26,7 +28,7 @@ fn sender(nanos_per_byte: u64) -> SenderSpec {
         }),
         packetisation: Packetisation::new(4 * KIB, 1).expect("valid"),
         link_scheduling: LinkScheduling::InInterrupt,
-        best_effort: BestEffort::UpTo(32 * KIB),
+        best_effort: BestEffort::up_to(32 * KIB),
         memory: None,
     }
 }
@@ -134,6 +136,58 @@ fn without_costs_nothing_is_promised() {
     assert_eq!((refusal.test, refusal.resource), ("send-costs", Resource::Costs));
     let host = HostProfile { send_costs: sender(50).costs, ..HostProfile::ideal(1) };
     assert!(admit(&contract, &host).is_ok());
+}
+
+fn receiving(name: &str, bytes: u32, spacing: Duration) -> ReceivingChannel {
+    let traffic = Traffic::Bounded(LinearBounded::fixed(bytes, spacing, 2).expect("valid"));
+    let delay_bound = Some(Duration::from_millis(100));
+    ReceivingChannel { name: name.into(), traffic, delay_bound }
+}
+
+/// As found: a million messages a second beside a task of 9.99 ms every 10.
+#[test]
+fn what_is_received_takes_processor_time() {
+    let micros = Service::from_micros;
+    let costs = ReceiveCosts {
+        switch: micros(1),
+        cache: micros(1),
+        first_packet: micros(8),
+        packet: micros(2),
+    };
+    let host = HostProfile { receive_costs: Some(costs), ..HostProfile::ideal(1) };
+    let flood = receiving("flood", 100, Duration::from_micros(1));
+    let alone = Contract { receiving: vec![flood], ..contract(Policy::Rm, 1, &[], &[]) };
+    let refusal = admit(&alone, &host).expect_err("ten CPUs");
+    assert_eq!((refusal.test, refusal.resource), ("receiving", Resource::Cpu), "{refusal}");
+
+    // 10 us a packet, one a millisecond and two at once: a hundredth of the CPU.
+    let voice = receiving("voice", 100, Duration::from_millis(1));
+    let with = |wcet| Contract {
+        receiving: vec![voice.clone()],
+        ..contract(Policy::Rm, 1, &plain(&[(wcet, 1_000)]), &[])
+    };
+    let grant = admit(&with(900), &host).expect("there is room");
+    let own = 900 * TICK / 1_000;
+    // The window is the task's own time, and what comes in it and two earlier.
+    let bound = grant.tasks[0].response_time_bound;
+    assert!(bound > Duration::from_micros(own + own / 100), "{bound}");
+    let refusal = admit(&with(999), &host).expect_err("991 of 1,000 fit at most");
+    assert_eq!((refusal.test, refusal.resource), ("response-time", Resource::Cpu), "{refusal}");
+}
+
+#[test]
+fn without_costs_nothing_is_received_on_a_promise() {
+    let voice = receiving("voice", 100, Duration::from_millis(20));
+    let mut receives = Contract { receiving: vec![voice], ..contract(Policy::Rm, 1, &[], &[]) };
+    let refusal = refused(&receives);
+    assert_eq!((refusal.test, refusal.resource), ("receive-costs", Resource::Costs), "{refusal}");
+    // As what is sent, where that is known.
+    receives.sender = Some(sender(50));
+    assert!(admit(&receives, &HostProfile::ideal(1)).is_ok());
+    // Nothing was promised to the sender of this one.
+    receives.sender = None;
+    receives.receiving[0].delay_bound = None;
+    assert!(admit(&receives, &HostProfile::ideal(1)).is_ok());
 }
 
 /// A CPU without a task has nothing to be late, also where what is above tasks is too much.

@@ -36,7 +36,7 @@ fn sender(rng: &mut ChaCha8Rng) -> SenderSpec {
         } else {
             LinkScheduling::InThread
         },
-        best_effort: if rng.random() { BestEffort::None } else { BestEffort::UpTo(4096) },
+        best_effort: if rng.random() { BestEffort::None } else { BestEffort::up_to(4096) },
         memory: rng.random_bool(0.5).then(|| rng.random_range(10_000..1_000_000)),
     }
 }

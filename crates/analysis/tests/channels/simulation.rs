@@ -38,8 +38,9 @@ fn draw_sender(option: LinkScheduling, rng: &mut ChaCha8Rng) -> Sender {
         link_scheduling: option,
         best_effort: match rng.random_range(0..6) {
             0 => BestEffort::None,
-            1 => BestEffort::UpTo(bytes),
-            _ => BestEffort::Fixed(bytes),
+            1 => BestEffort::up_to(bytes),
+            2 => BestEffort::Sized { least: bytes.div_ceil(2), most: bytes },
+            _ => BestEffort::fixed(bytes),
         },
     }
 }
@@ -127,13 +128,12 @@ fn simulate(
     let mut worst = vec![0; channels.len()];
     for _ in 0..runs {
         let (messages, until) = draw_messages(channels, rng);
-        let (bytes, fixed) = match sender.best_effort {
-            BestEffort::None => (0, true),
-            BestEffort::Fixed(bytes) => (bytes, true),
-            BestEffort::UpTo(bytes) => (bytes, false),
+        let (least, most) = match sender.best_effort {
+            BestEffort::None => (0, 0),
+            BestEffort::Sized { least, most } => (least, most),
         };
-        let backlog = (bytes > 0).then(|| Backlog {
-            bytes: if fixed { bytes } else { rng.random_range(1..=bytes) },
+        let backlog = (most > 0).then(|| Backlog {
+            bytes: rng.random_range(least..=most),
             from: rng.random_range(0..2_500_000),
             room: rng.random_range(4..64),
             pause: if rng.random_bool(0.6) { 0 } else { rng.random_range(0..1_000_000) },

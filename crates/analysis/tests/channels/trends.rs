@@ -22,7 +22,7 @@ fn sender(option: LinkScheduling, packet: u32, per_block: u32) -> Sender {
         },
         packetisation: Packetisation::new(packet, per_block).expect("valid"),
         link_scheduling: option,
-        best_effort: BestEffort::Fixed(32 * KB),
+        best_effort: BestEffort::fixed(32 * KB),
     }
 }
 

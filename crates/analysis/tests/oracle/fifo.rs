@@ -96,16 +96,22 @@ fn random_jobs(rng: &mut ChaCha8Rng, system: &[Ticks], ticks: u64) -> Vec<Job> {
     jobs
 }
 
-/// The first in goes first, with a periodic server above that is served at random in its period.
+/// The first in goes first, with a constant bandwidth server above, whose holder wakes and blocks at random.
 fn run(rng: &mut ChaCha8Rng, jobs: &[Job], reserved: Option<(u64, u64)>, tasks: usize) -> Vec<u64> {
     let mut worst = vec![0; tasks];
-    let (mut now, mut left) = (0, 0);
+    let (mut now, mut left, mut deadline, mut awake) = (0, 0, 0, false);
+    let keen = rng.random_bool(0.5);
     for &(known, task, nominal, mut work) in jobs {
         while work > 0 {
             if let Some((budget, period)) = reserved {
-                left = if now % period == 0 { budget } else { left };
-                let must = left > 0 && now % period + left >= period;
-                if must || left > 0 && rng.random_bool(0.6) {
+                let wakes = !awake && rng.random_bool(0.6);
+                awake |= wakes;
+                let is_over = now >= deadline;
+                if awake && (is_over || wakes && left * period > (deadline - now) * budget) {
+                    (left, deadline) = (budget, now + period);
+                }
+                if awake && left > 0 {
+                    awake = keen || rng.random_bool(0.6);
                     left -= 1;
                     now += 1;
                     continue;

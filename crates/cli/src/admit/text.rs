@@ -162,7 +162,10 @@ fn reservations(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> Op
         let granted = answer.as_ref().ok().and_then(|grant| grant.reservations.get(at));
         table.add_row([
             named.name.clone(),
-            granted.map_or("-".into(), |granted| granted.cpu.to_string()),
+            granted.map_or("-".into(), |granted| match granted.host_cpu {
+                None => granted.cpu.to_string(),
+                Some(cpu) => format!("the host's {cpu}"),
+            }),
             named.reservation.budget().to_string(),
             named.reservation.period().to_string(),
         ]);

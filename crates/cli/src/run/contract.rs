@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::process::Command;
 
+use punctual_analysis::supply::together::Wanted;
 use punctual_channel::client::compact::Compact;
 use punctual_linux::process::Blocked;
-use punctual_model::command::Backend;
-use punctual_model::reservation::Enforcement;
 use punctual_model::{self as model, Contract};
+use punctual_runtime::reservation::{Refused, Room};
 
 use super::channel::{self, Environment, Trial};
 use super::halting::KeptAwake;
 use super::not_started::NotStarted;
 use super::places::Places;
-use super::start::{Asked, Running, Terms, start, terms};
+use super::start::{Asked, Running, Terms, start, terms, wanted};
 use super::traced::{Traced, UNTOLD};
 use super::usage::Ran;
 use super::{Args, code_of, plan, say, summary, table, waiting};
@@ -65,6 +65,9 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     }
     let only_admitted = plan::only_admitted(&contract, &all);
     if args.dry_run {
+        if let Err(no) = plan_cpus(&mut all, &places, &contract) {
+            return no.outcome("", "");
+        }
         return plan::show(args.json, &all, &only_admitted);
     }
     let talk = !args.json && !args.quiet;
@@ -73,7 +76,12 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
     }
     let mut traced = Traced::new(args.trace.of_live_run(&text)?);
     let mut awake = KeptAwake::start(args.awake)?;
-    let running = match start_all(&all, &args.broker, &mut places, &signals, talk) {
+    // All together, before any of them runs.
+    let rooms = match places.make_room(&wanted_of(&all), contract.cpus.into()) {
+        Ok(rooms) => rooms,
+        Err(refused) => return no_room(refused, &all).outcome("", ""),
+    };
+    let running = match start_all(&all, rooms, &args.broker, &mut places, &signals, talk) {
         Ok(running) => running,
         Err((not_started, name, others)) => {
             let how_many = others.len();
@@ -159,18 +167,34 @@ fn terms_of(
         backend: holding.backend,
         cpu: holding.cpu.map(usize::from),
     };
-    if (asked.backend, holding.enforcement) == (Some(Backend::Kernel), Enforcement::Soft) {
-        return Err(NotStarted::BadInput(
-            "SCHED_DEADLINE gives nothing outside its budget, so backend = \"kernel\" holds nothing \
-             softly; add enforcement = \"hard\", or leave the backend out"
-                .to_owned(),
-        ));
+    terms(asked, places, broker).map(Some)
+}
+
+/// What timetables are asked for, in file order.
+fn wanted_of(all: &[Chosen<'_>]) -> Vec<Wanted> {
+    all.iter().filter_map(|chosen| chosen.terms.as_ref()).filter_map(wanted).collect()
+}
+
+/// Finds out on which CPU each will be held, and reserves nothing.
+fn plan_cpus(
+    all: &mut [Chosen<'_>],
+    places: &Places,
+    contract: &Contract,
+) -> Result<(), NotStarted> {
+    let tables = places
+        .plan(&wanted_of(all), contract.cpus.into(), &[])
+        .map_err(|refused| no_room(refused, all))?;
+    let terms = all.iter_mut().filter_map(|chosen| chosen.terms.as_mut());
+    for (at, terms) in terms.filter(|terms| wanted(terms).is_some()).enumerate() {
+        let table = tables.iter().find(|table| table.holds.contains(&at));
+        terms.cpu = table.map(|table| table.cpu.into());
     }
-    let terms = terms(asked, places, broker)?;
-    if let Some(cpu) = terms.cpu {
-        places.keep(cpu, reservation);
-    }
-    Ok(Some(terms))
+    Ok(())
+}
+
+fn no_room(refused: Refused, all: &[Chosen<'_>]) -> NotStarted {
+    let program = all.first().map_or("", |chosen| chosen.command.program());
+    NotStarted::by_timetable(refused, program.to_owned())
 }
 
 /// The channel of a command, if it names one, and its trial.
@@ -195,13 +219,16 @@ fn channel_of(
 /// All, in file order; or why one was not started, its name, and those that run already.
 fn start_all<'a>(
     all: &[Chosen<'a>],
+    rooms: Vec<Room>,
     broker: &Path,
     places: &mut Places,
     signals: &Blocked,
     talk: bool,
 ) -> Result<Vec<Running>, (NotStarted, &'a str, Vec<Running>)> {
     let mut running = Vec::with_capacity(all.len());
+    let mut rooms = rooms.into_iter();
     for Chosen { command, terms, channel } in all {
+        let room = terms.as_ref().and_then(wanted).and_then(|_| rooms.next());
         let make = || {
             let mut made = Command::new(command.program());
             made.args(command.arguments());
@@ -213,7 +240,7 @@ fn start_all<'a>(
             made
         };
         let started =
-            directory(command).and_then(|()| start(&make, terms.clone(), places, signals));
+            directory(command).and_then(|()| start(&make, terms.clone(), room, places, signals));
         match started {
             Ok(mut started) => {
                 if let Some(told) = &mut started.told {

@@ -10,7 +10,7 @@ use super::channel;
 use super::halting::KeptAwake;
 use super::not_started::NotStarted;
 use super::places::Places;
-use super::start::{Asked, start, terms};
+use super::start::{Asked, start, terms, wanted};
 use super::traced::{Traced, UNTOLD};
 use super::{Args, code_of, say, summary, waiting};
 use crate::exit::{Exit, Failure, Outcome};
@@ -58,7 +58,16 @@ pub(super) fn main(
         Err(not_started) => return not_started.outcome("", ""),
     };
     let mut awake = KeptAwake::start(args.awake)?;
-    let running = match start(&make, terms, &mut places, &signals) {
+    let wanted: Vec<_> = terms.iter().filter_map(wanted).collect();
+    // On the first CPU that has room for it.
+    let room = match places.make_room(&wanted, usize::MAX) {
+        Ok(mut rooms) => rooms.pop(),
+        Err(refused) => {
+            let not_started = NotStarted::by_timetable(refused, named.into_owned());
+            return not_started.outcome("", "");
+        }
+    };
+    let running = match start(&make, terms, room, &mut places, &signals) {
         Ok(running) => running,
         Err(not_started) => return not_started.outcome("", ""),
     };

@@ -2,10 +2,13 @@
 
 use std::process::{Child, Command};
 
+use punctual_analysis::supply::together::{NotPlaced, Table, Wanted, place};
 use punctual_linux::memory::{self, Locked};
 use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
-use punctual_runtime::reservation::{Facts, Held, Refused, Reservations, Settings, StartError};
+use punctual_runtime::reservation::{
+    Facts, Held, Refused, Reservations, Room, Settings, StartError,
+};
 
 use crate::host_profile;
 
@@ -15,8 +18,6 @@ pub(super) struct Places {
     facts: Option<Facts>,
     /// One for each CPU, so that each program can be sent to its own.
     by_cpu: Vec<(usize, Reservations)>,
-    /// What was given or is to be given on a CPU, in millionths.
-    planned: Vec<(usize, u64)>,
     /// From the first timetable on, if this process may: a dispatcher that waits for a page is late.
     locked: Option<Locked>,
 }
@@ -31,7 +32,7 @@ impl Places {
             Some(calibration) => settings.for_host(&calibration),
             None => settings,
         };
-        Self { settings, facts: None, by_cpu: Vec::new(), planned: Vec::new(), locked: None }
+        Self { settings, facts: None, by_cpu: Vec::new(), locked: None }
     }
 
     /// What this host can do, found out once.
@@ -39,62 +40,71 @@ impl Places {
         self.facts.get_or_insert_with(|| Facts::probe(&self.settings))
     }
 
-    /// Keeps room on `cpu` for somebody who can only be there.
-    pub(super) fn keep(&mut self, cpu: usize, reservation: Reservation) {
-        self.planned.push((cpu, reservation.utilisation_ppm()));
+    /// Finds the CPU of each of these, which begin together: on the one that it is bound to, or on one of the first
+    /// `cpus` that this process may use. Those that are `taken` by the timetable of another process are not used.
+    pub(super) fn plan(
+        &self,
+        wanted: &[Wanted],
+        cpus: usize,
+        taken: &[usize],
+    ) -> Result<Vec<Table>, Refused> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let free = self.settings.cpus.iter().filter(|cpu| !taken.contains(cpu)).take(cpus);
+        let cpus: Vec<u16> = free.filter_map(|cpu| u16::try_from(*cpu).ok()).collect();
+        if cpus.is_empty() {
+            let cpu = taken.first().copied().unwrap_or_default();
+            return Err(StartError::Taken { cpu }.into());
+        }
+        place(wanted, &cpus, self.settings.rules()).map_err(|NotPlaced { cpu, refusal, .. }| {
+            Refused::DoesNotFit { cpu: cpu.into(), refusal: Box::new(refusal) }
+        })
     }
 
-    /// Starts what `make` makes, on `cpu` or on the first CPU that admits it.
-    pub(super) fn spawn(
+    /// Makes room for all of these, which begin together, by position; or for none of them.
+    pub(super) fn make_room(
         &mut self,
-        make: &dyn Fn() -> Command,
-        reservation: Reservation,
-        enforcement: Enforcement,
-        cpu: Option<usize>,
-    ) -> Result<(Child, Held), Refused> {
-        let candidates = match cpu {
-            Some(cpu) => vec![cpu],
-            None => self.candidates(reservation),
-        };
-        let mut refused: Option<Refused> = None;
-        for candidate in candidates {
-            let outcome = self.on(candidate).map_err(Refused::from);
-            // A fresh command each time: what was prepared for one start is good for that alone.
-            let outcome = outcome.and_then(|on| on.spawn(&mut make(), reservation, enforcement));
-            match outcome {
-                Ok(started) => {
-                    if cpu.is_none() {
-                        self.keep(candidate, reservation);
-                    }
-                    return Ok(started);
+        wanted: &[Wanted],
+        cpus: usize,
+    ) -> Result<Vec<Room>, Refused> {
+        let mut taken = Vec::new();
+        loop {
+            let tables = self.plan(wanted, cpus, &taken)?;
+            match self.make_room_in(wanted, &tables) {
+                Err(Refused::Start(StartError::Taken { cpu }))
+                    if !wanted.iter().any(|(_, bound)| bound.map(usize::from) == Some(cpu)) =>
+                {
+                    taken.push(cpu);
                 }
-                Err(error) => {
-                    self.leave(candidate);
-                    let elsewhere = weight(&error);
-                    if elsewhere == 0 {
-                        return Err(error);
-                    }
-                    if refused.as_ref().is_none_or(|old| elsewhere > weight(old)) {
-                        refused = Some(error);
-                    }
-                }
+                outcome => return outcome,
             }
         }
-        Err(refused.unwrap_or_else(|| {
-            StartError::Thread(std::io::Error::other("this process may use no CPU")).into()
-        }))
     }
 
-    /// First those on which it fits beside what can only be there.
-    fn candidates(&self, reservation: Reservation) -> Vec<usize> {
-        let asked = reservation.utilisation_ppm();
-        let full = |cpu: usize| {
-            let planned = self.planned.iter().filter(|(at, _)| *at == cpu);
-            planned.map(|(_, ppm)| ppm).sum::<u64>() + asked > u64::from(self.settings.most_ppm)
-        };
-        let mut candidates = self.settings.cpus.clone();
-        candidates.sort_by_key(|cpu| full(*cpu));
-        candidates
+    fn make_room_in(&mut self, wanted: &[Wanted], tables: &[Table]) -> Result<Vec<Room>, Refused> {
+        let mut rooms = Vec::with_capacity(wanted.len());
+        for Table { cpu, holds, .. } in tables {
+            let cpu = usize::from(*cpu);
+            let here: Vec<Reservation> = holds.iter().map(|at| wanted[*at].0).collect();
+            let made = self.on(cpu).map_err(Refused::from).and_then(|on| on.make_room(cpu, &here));
+            if made.is_err() {
+                self.leave(cpu);
+            }
+            rooms.extend(holds.iter().copied().zip(made?));
+        }
+        rooms.sort_by_key(|(at, _)| *at);
+        Ok(rooms.into_iter().map(|(_, room)| room).collect())
+    }
+
+    /// Starts what `make` makes where room was made for it.
+    pub(super) fn spawn_in(
+        &mut self,
+        room: Room,
+        make: &dyn Fn() -> Command,
+        enforcement: Enforcement,
+    ) -> Result<(Child, Held), Refused> {
+        self.on(room.cpu())?.spawn_in(room, &mut make(), enforcement)
     }
 
     fn on(&mut self, cpu: usize) -> Result<&Reservations, StartError> {
@@ -122,16 +132,5 @@ impl Places {
     /// A CPU on which nothing is held is everybody's: its dispatcher ends.
     fn leave(&mut self, cpu: usize) {
         self.by_cpu.retain(|(at, on)| *at != cpu || on.taken().iter().any(|(_, ppm)| *ppm > 0));
-    }
-}
-
-/// How promising another CPU is after this refusal, and this refusal as an answer: 0 is the end.
-fn weight(refused: &Refused) -> u64 {
-    match refused {
-        Refused::DoesNotFit { refusal, .. } => {
-            2 + refusal.offer.map_or(0, |offer| offer.budget().as_nanos())
-        }
-        Refused::TooMany { .. } | Refused::Start(_) => 1,
-        _ => 0,
     }
 }

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::{Child, Command};
 
+use punctual_analysis::supply::together::Wanted;
 use punctual_broker::client;
 use punctual_linux::process::{self, Blocked};
 use punctual_linux::{clock, sched::KernelLimits};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation};
-use punctual_runtime::reservation::{self as held, Held, Kind, Wish};
+use punctual_runtime::reservation::{self as held, Held, Kind, Room, Wish};
 
 use super::granted::{Through, Told, missing_privilege, through};
 use super::not_started::NotStarted;
@@ -164,10 +165,19 @@ fn by_kernel(reservation: Reservation, because: &str, broker: Option<Through>) -
     Terms { reservation, enforcement, backend, cpu: None, broker, because }
 }
 
-/// Starts what `make` makes. It is under its reservation before it executes the program.
+/// What a timetable is asked for, if one is to hold it.
+pub(super) fn wanted(terms: &Terms) -> Option<Wanted> {
+    // A CPU that is none is refused by its number.
+    let cpu = terms.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
+    (terms.backend == Backend::Timetable).then_some((terms.reservation, cpu))
+}
+
+/// Starts what `make` makes. It is under its reservation before it executes the program: in the `room` that was made
+/// for it where a timetable holds it ([`wanted`]).
 pub(super) fn start(
     make: &dyn Fn() -> Command,
     terms: Option<Terms>,
+    room: Option<Room>,
     places: &mut Places,
     signals: &Blocked,
 ) -> Result<Running, NotStarted> {
@@ -186,7 +196,7 @@ pub(super) fn start(
         let (held, told) = (None, None);
         return Ok(Running { child, terms: None, held, told, started, since: started });
     };
-    let Terms { reservation, enforcement, cpu, .. } = terms;
+    let Terms { reservation, enforcement, .. } = terms;
     match (terms.backend, &mut terms.broker) {
         (Backend::Kernel, Some(through)) => {
             let spawned = client::spawn_reserved(command, reservation, &through.path)
@@ -214,8 +224,9 @@ pub(super) fn start(
             Ok(Running { child, terms: Some(terms), held, told, started, since: started })
         }
         (Backend::Timetable, _) => {
+            let room = room.expect("made where a timetable is wanted");
             let (child, held) = places
-                .spawn(&make, reservation, enforcement, cpu)
+                .spawn_in(room, &make, enforcement)
                 .map_err(|refused| NotStarted::by_timetable(refused, program()))?;
             terms.cpu = Some(held.cpu());
             let started = clock::now();

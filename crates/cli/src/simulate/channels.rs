@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use punctual_analysis::channel::deadline_monotonic;
 use punctual_analysis::{Grant, Refusal};
-use punctual_model::channel::{BestEffort, Channel, LinearBounded, Sender};
+use punctual_model::channel::{Channel, LinearBounded, Sender};
 use punctual_model::{Contract, Duration, Instant, Reservation};
 use punctual_policy::link::ServiceOrder;
 use punctual_sim::link::sink::Delays;
@@ -147,27 +147,21 @@ fn source(
     }
 }
 
-/// A reservation that always uses its whole budget: as tasks see it when periodic; at any phase; or
-/// as late as possible and then as early as possible, so that two budgets follow on each other when
-/// the first messages come.
+/// A reservation that always uses its whole budget as soon as the others let it: at any phase where arrivals are
+/// sporadic, else from the beginning on.
 fn hog(pattern: Pattern, one: Reservation, first: Instant, rng: &mut ChaCha8Rng) -> Hog {
     let (work, period) = (one.budget(), one.period());
-    let late = period - work.at_full_speed();
-    let (before, late) = match pattern {
-        Pattern::Periodic => (Duration::ZERO, Duration::ZERO),
-        Pattern::Sporadic => {
-            (Duration::from_nanos(rng.next_u64() % period.as_nanos()), Duration::ZERO)
-        }
-        Pattern::Bursty | Pattern::Adversarial => (late, late),
+    let before = match pattern {
+        Pattern::Sporadic => Duration::from_nanos(rng.next_u64() % period.as_nanos()),
+        Pattern::Periodic | Pattern::Bursty | Pattern::Adversarial => Duration::ZERO,
     };
+    let late = Duration::ZERO;
     Hog { work, period, pattern: HogPattern::Periodic { first: first - before, late } }
 }
 
 /// The largest best-effort messages, one after the other.
 fn backlog(sender: &Sender) -> Option<Backlog> {
-    let (BestEffort::Fixed(bytes) | BestEffort::UpTo(bytes)) = sender.best_effort else {
-        return None;
-    };
+    let bytes = sender.best_effort.most()?;
     let room = sender.packetisation.packets_of(bytes);
     Some(Backlog { bytes, first: Instant::ZERO, pause: Duration::ZERO, room })
 }

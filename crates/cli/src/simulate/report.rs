@@ -62,6 +62,8 @@ pub(super) struct Outcomes {
     pub(super) max_response_time_ns: Option<u64>,
     /// What admission promised; null if it did not.
     pub(super) response_time_bound_ns: Option<u64>,
+    /// Whether a job took longer than was promised.
+    pub(super) exceeds_bound: bool,
     pub(super) relative_deadline_ns: u64,
 }
 
@@ -102,14 +104,16 @@ impl Report {
 
     /// One entry and what was seen of it.
     pub(super) fn add(&mut self, entry: &Entry, cpu: Option<u16>, seen: &TaskSummary) {
+        let longest = seen.response_time.max();
         let outcome = Outcomes {
             name: entry.task.name().to_owned(),
             cpu,
             jobs: seen.jobs,
             late: seen.late,
             gave_way: seen.gave_way,
-            max_response_time_ns: seen.response_time.max().map(Duration::as_nanos),
+            max_response_time_ns: longest.map(Duration::as_nanos),
             response_time_bound_ns: entry.bound.map(Duration::as_nanos),
+            exceeds_bound: entry.bound.is_some_and(|bound| longest > Some(bound)),
             relative_deadline_ns: entry.task.relative_deadline().as_nanos(),
         };
         match entry.kind {

@@ -1,6 +1,6 @@
 //! How much there is to simulate: told before it is begun, so that each run comes to an end.
 
-use punctual_model::channel::{BestEffort, Sender};
+use punctual_model::channel::Sender;
 use punctual_model::{Contract, Duration};
 
 use super::options::Args;
@@ -102,7 +102,7 @@ fn of_sender(
             instead: "give it a lower rate or larger packets",
         });
     }
-    if let BestEffort::Fixed(bytes) | BestEffort::UpTo(bytes) = sender.best_effort {
+    if let Some(bytes) = sender.best_effort.most() {
         let packet = sender.link.transmission_time(bytes.min(cut.packet_bytes()));
         let packet = packet.max(sender.costs.packet.at_full_speed());
         parts.push(Part {

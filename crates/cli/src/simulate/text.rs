@@ -25,7 +25,7 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
         line(&"");
     }
     line(&verdict(report));
-    for sentence in beneath(report).into_iter().chain(faults(report)) {
+    for sentence in past_bounds(report).into_iter().chain(beneath(report)).chain(faults(report)) {
         line(&sentence);
     }
     line(&report.host_profile.line());
@@ -67,7 +67,9 @@ fn entries<'a>(entries: impl Iterator<Item = &'a Outcomes>) -> Table {
             Cell::new(entry.jobs),
             Cell::new(entry.late),
             Cell::new(entry.gave_way),
-            Cell::new(time(entry.max_response_time_ns)),
+            Cell::new(
+                time(entry.max_response_time_ns) + if entry.exceeds_bound { " !" } else { "" },
+            ),
             Cell::new(time(entry.response_time_bound_ns)),
             Cell::new(time(Some(entry.relative_deadline_ns))),
         ]);
@@ -134,6 +136,14 @@ fn verdict(report: &Report) -> String {
          contract{costs}",
         counts.join(" and ")
     )
+}
+
+/// Names who took longer than was proven of a run that keeps the contract, which one with faults does not.
+fn past_bounds(report: &Report) -> Option<String> {
+    let past = report.entries().filter(|entry| entry.exceeds_bound);
+    let names: Vec<String> = past.map(|entry| format!("\"{}\"", entry.name)).collect();
+    (!names.is_empty())
+        .then(|| format!("!: past what is proven of runs without faults: {}", names.join(", ")))
 }
 
 /// How tasks and channels, or the CPUs, were kept apart.

@@ -147,7 +147,7 @@ fn what_a_contract_cannot_mean_is_bad_input() {
     let none = "[[reservation]]\nname = \"a\"\nbudget = \"1ms\"\nperiod = \"10ms\"\n";
     let _alone = alone();
     for (contract, options, right) in [
-        (&*kernel, &[][..], "command \"second\": SCHED_DEADLINE gives nothing outside"),
+        (&*kernel, &[][..], "SCHED_DEADLINE gives nothing outside"),
         (&nowhere, &[], "command \"first\": /nonexistent is no directory"),
         (none, &[], "names no program to start"),
         (
@@ -161,5 +161,41 @@ fn what_a_contract_cannot_mean_is_bad_input() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(right), "{said}");
+    }
+}
+
+/// What slots cost makes this more than a CPU. It was admitted once, and then two programs were killed.
+#[test]
+fn what_no_timetable_holds_is_refused_before_anything_runs() {
+    let _alone = alone();
+    let command = |name: &str, budget: &str, period: &str| {
+        format!(
+            "[[reservation]]\nname = \"{name} time\"\nbudget = \"{budget}\"\nperiod = \"{period}\"\n\
+             [[command]]\nname = \"{name}\"\nrun = [\"touch\", \"FOLDER/{name}\"]\n\
+             reservation = \"{name} time\"\n"
+        )
+    };
+    let contract = command("a", "300us", "1100us")
+        + &command("b", "500us", "1700us")
+        + &command("c", "300us", "1900us");
+    for options in [&[][..], &["--dry-run"]] {
+        let Some((output, folder)) = of(&contract, options) else { return };
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("refused by the timetable test"), "{said}");
+        for name in ["a", "b", "c"] {
+            assert!(!folder.path().join(name).exists(), "{name} ran: {said}");
+        }
+    }
+    // With a CPU for each of two of them they all run.
+    let Some((output, folder)) = of(&format!("[system]\ncpus = 2\n{contract}"), &["--json"]) else {
+        return;
+    };
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() < 2) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for name in ["a", "b", "c"] {
+        assert!(folder.path().join(name).exists(), "{name}");
     }
 }

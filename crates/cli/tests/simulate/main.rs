@@ -118,7 +118,7 @@ fn what_is_admitted_is_never_late_nor_beyond_its_bound() {
 
 #[test]
 fn a_late_job_is_exit_1_and_a_seed_replays_a_run() {
-    let slow = std::fs::read_to_string(OVERLOADED).expect("there").replace("21ms", "28ms");
+    let slow = std::fs::read_to_string(OVERLOADED).expect("there").replace("23ms", "28ms");
     let (_folder, path) = written(&slow);
     let path = &path[..];
     assert_eq!(punctual(&["simulate", path]).status.code(), Some(1));
@@ -129,6 +129,18 @@ fn a_late_job_is_exit_1_and_a_seed_replays_a_run() {
     };
     assert_eq!(run("9"), run("9"));
     assert_ne!(run("9"), run("8"));
+}
+
+#[test]
+fn what_a_fault_takes_past_its_proven_bound_is_marked() {
+    let text = |arguments: &[&str]| String::from_utf8(punctual(arguments).stdout).expect("UTF-8");
+    let kept = text(&["simulate", STUDIO]);
+    assert!(!kept.contains('!'), "{kept}");
+    let late = text(&["simulate", STUDIO, "--overrun", "3"]);
+    assert!(late.contains("ms !") && late.contains("!: past what is proven"), "{late}");
+    let report = json(&[STUDIO, "--overrun", "3"], 1);
+    let tasks = list(&report, "tasks");
+    assert!(tasks.iter().any(|task| task["exceeds_bound"] == true), "{report}");
 }
 
 #[test]

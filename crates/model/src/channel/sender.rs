@@ -22,10 +22,33 @@ impl LinkScheduling {
 pub enum BestEffort {
     /// There are none.
     None,
-    /// Each of exactly so many bytes, at least 1.
-    Fixed(u32),
-    /// Each of at most so many bytes, at least 1.
-    UpTo(u32),
+    /// Each of so many bytes.
+    Sized {
+        /// The smallest, at least 1.
+        least: u32,
+        /// The largest.
+        most: u32,
+    },
+}
+
+impl BestEffort {
+    /// Describes messages of exactly so many bytes; of one, if it says none.
+    pub fn fixed(bytes: u32) -> Self {
+        Self::Sized { least: bytes.max(1), most: bytes.max(1) }
+    }
+
+    /// Describes messages of at most so many bytes; of one, if it says none.
+    pub fn up_to(bytes: u32) -> Self {
+        Self::Sized { least: 1, most: bytes.max(1) }
+    }
+
+    /// Returns the bytes of the largest message; `None` if there are none.
+    pub fn most(self) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Sized { most, .. } => Some(most),
+        }
+    }
 }
 
 /// A sending host as a contract describes it: what its processor does may be known elsewhere.

@@ -18,7 +18,7 @@ mod validate;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::channel::{AtmContract, Channel, Route, SenderSpec, Traffic};
+use crate::channel::{AtmContract, Channel, LinearBounded, Route, SenderSpec, Traffic};
 use crate::{Command, Duration, FileError, Reservation, Stream, Task, Upcall};
 
 /// The most entries of all kinds together that one contract may declare.
@@ -93,6 +93,14 @@ pub struct ReceivingChannel {
     pub traffic: Traffic,
     /// What its sender was promised; `None` of class `ubr`.
     pub delay_bound: Option<Duration>,
+}
+
+impl ReceivingChannel {
+    /// Returns what its sender may send as messages with a spacing and a burst; `None` of class `ubr`.
+    pub fn arrivals(&self) -> Option<LinearBounded> {
+        let channel = Channel::new(self.name.clone(), &self.traffic, self.delay_bound?);
+        Some(channel.ok()?.arrivals())
+    }
 }
 
 /// A valid contract: at least one and at most [`MAX_ENTRIES`] entries, all names different.

@@ -79,6 +79,7 @@ pub(super) struct RawSending {
     pub(super) packets_per_block: Option<Spanned<i64>>,
     pub(super) link_scheduling: Option<Spanned<String>>,
     pub(super) best_effort: Option<Spanned<RawQuantity>>,
+    pub(super) best_effort_min: Option<Spanned<RawQuantity>>,
     pub(super) memory: Option<Spanned<RawQuantity>>,
     pub(super) costs: Option<RawCosts>,
 }

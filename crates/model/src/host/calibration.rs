@@ -245,6 +245,7 @@ impl Calibration {
         HostProfile {
             reservable_ppm: deadline_limits.reservable_ppm(),
             context_switch: self.switching.map_or(Service::ZERO, |charge| charge.context_switch()),
+            slot_allowance: self.slot_allowance().unwrap_or(HostProfile::ASSUMED_SLOT_ALLOWANCE),
             send_costs: self.sending.as_ref().map(|charge| charge.costs),
             receive_costs: self.receiving.as_ref().map(|charge| charge.costs),
             deadline_limits,

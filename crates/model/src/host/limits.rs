@@ -33,14 +33,29 @@ impl DeadlineLimits {
     /// What is left of each CPU for reservations, in parts per million; all of it where the limit is
     /// lifted, but for the fair server.
     pub fn reservable_ppm(&self) -> u64 {
-        let ppm = |budget: Duration, period: Duration| {
-            let whole = u128::from(budget.as_nanos()) * 1_000_000;
-            let share = whole.checked_div(period.as_nanos().into()).unwrap_or(0);
-            u64::try_from(share).map_or(1_000_000, |ppm| ppm.min(1_000_000))
-        };
-        let cap = self.rt_runtime.map_or(1_000_000, |budget| ppm(budget, self.rt_period));
-        cap.saturating_sub(ppm(self.fair_runtime, self.fair_period))
+        self.real_time_ppm().saturating_sub(ppm(self.fair_runtime, self.fair_period))
     }
+
+    /// The most that the slots of a timetable may take of each CPU together, in parts per million. Real-time
+    /// throttling must never become due, as it would stop the dispatcher too: so a little less than it leaves.
+    pub fn timetable_ppm(&self) -> u64 {
+        self.real_time_ppm().saturating_sub(Self::KEPT_BESIDE_TIMETABLES_PPM)
+    }
+
+    /// What a timetable keeps for ordinary work, of what real-time throttling leaves.
+    pub const KEPT_BESIDE_TIMETABLES_PPM: u64 = 20_000;
+
+    /// What real-time throttling leaves.
+    fn real_time_ppm(&self) -> u64 {
+        self.rt_runtime.map_or(1_000_000, |budget| ppm(budget, self.rt_period))
+    }
+}
+
+/// In parts per million, rounded down; at most all.
+fn ppm(budget: Duration, period: Duration) -> u64 {
+    let whole = u128::from(budget.as_nanos()) * 1_000_000;
+    let share = whole.checked_div(period.as_nanos().into()).unwrap_or(0);
+    u64::try_from(share).map_or(1_000_000, |ppm| ppm.min(1_000_000))
 }
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ pub struct HostProfile {
     /// Processor time lost at each switch between two tasks. Each job is charged two of them, one
     /// when it starts to run and one when it stops; a job that is preempted charges its preemptor.
     pub context_switch: Service,
+    /// By how much a slot of a timetable is longer than the budget that it gives: the dispatcher's wake-up, the
+    /// switch and the thaw are lost at its start.
+    pub slot_allowance: Service,
     /// What sending costs; `None`: not measured.
     pub send_costs: Option<SendCosts>,
     /// What receiving costs; `None`: not measured.
@@ -47,6 +50,10 @@ pub struct HostProfile {
 }
 
 impl HostProfile {
+    /// What is taken for [`Self::slot_allowance`] where nobody has measured it: from the timer to the first
+    /// instruction of a thawed process, on a loaded virtual machine, by trying.
+    pub const ASSUMED_SLOT_ALLOWANCE: Service = Service::from_micros(100);
+
     /// A host of `cpus` CPUs on which switching is free: what textbooks and published task sets
     /// assume. A measured profile replaces it.
     pub const fn ideal(cpus: u16) -> Self {
@@ -54,6 +61,7 @@ impl HostProfile {
             cpus,
             reservable_ppm: 900_000,
             context_switch: Service::ZERO,
+            slot_allowance: Service::ZERO,
             send_costs: None,
             receive_costs: None,
             deadline_limits: DeadlineLimits::DEFAULT,

@@ -2,6 +2,7 @@
 //!
 //! Pure: what the host can do comes in as [`Facts`].
 
+use punctual_analysis::supply::Limits;
 use punctual_linux::cgroup::freezer::Freezer;
 use punctual_linux::process;
 use punctual_linux::sched::{self, Class, KernelLimits};
@@ -194,7 +195,8 @@ pub(super) fn held_to_a_tenth(
     enforcement: Enforcement,
     allowance: Service,
 ) -> Result<(), Unsuitable> {
-    let least = allowance * 10;
+    let limits = Limits { context_switch: allowance, ..Limits::default() };
+    let least = limits.least_hard_budget();
     if enforcement == Enforcement::Soft || reservation.budget() >= least {
         return Ok(());
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use punctual_analysis::supply::MOST_OWNERS;
 use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
@@ -84,7 +85,7 @@ impl Sink for Events {
 }
 
 /// The most owners, and time constraints, of one CPU.
-pub(super) const MOST: usize = 64;
+pub(super) const MOST: usize = MOST_OWNERS;
 
 impl Dispatcher {
     pub(super) fn new(

@@ -13,6 +13,7 @@ use super::choose::{Backend, Choice, held_to_a_tenth};
 use super::error::Refused;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, Owner};
+use super::room::Room;
 
 /// How long the dispatcher may take to let go of an owner.
 pub(super) const LETTING_GO: Duration = Duration::from_secs(5);
@@ -48,11 +49,12 @@ impl Held {
         Self { lane, owner, name, reservation, since, choice, cpus, guard, place, used_before }
     }
 
-    pub(super) fn admit(&mut self, reservation: Reservation) -> Result<(), Refused> {
+    /// Takes the room that was made for it in its timetable.
+    pub(super) fn join(&mut self, room: Room) {
         self.used_before = self.used_in_all().unwrap_or(Service::ZERO);
-        let (name, from) = locked(&self.lane).admit(reservation, Arc::clone(&self.owner))?;
+        let (name, reservation, from) = room.into_parts();
+        let from = locked(&self.lane).join(name, reservation, from, Arc::clone(&self.owner));
         (self.name, self.reservation, self.since) = (Some(name), Some(reservation), from);
-        Ok(())
     }
 
     /// All threads, and those made while we look, to the timetable's CPU.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use punctual_analysis::supply::{Handover, Limits, Roster, RosterRefusal, Rules, TimeConstraint};
+use punctual_analysis::supply::{Handover, Roster, RosterRefusal, TimeConstraint};
 use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
@@ -65,7 +65,7 @@ impl Lane {
         asked: Log,
     ) -> Result<Self, StartError> {
         let claim = claim(cpu)?;
-        let Settings { context_switch, most_ppm, event_room, .. } = *settings;
+        let Settings { context_switch, event_room, .. } = *settings;
         let (outbox, inbox) = mailbox();
         let bell = Arc::new(Bell::new());
         let (tells, events) = spsc::channel(event_room.max(1));
@@ -85,11 +85,10 @@ impl Lane {
         };
         let thread = std::thread::Builder::new().name(format!("dispatch-{cpu}")).spawn(body)?;
         ready.recv().unwrap_or(Err(StartError::Ended { cpu }))?;
-        let limits = Limits { context_switch, ..Limits::default() };
         Ok(Self {
             cpu,
             allowance: context_switch,
-            roster: Roster::new(Rules { limits, most_ppm }),
+            roster: Roster::new(settings.rules()),
             once: Vec::new(),
             next_once: 0,
             outbox,
@@ -121,12 +120,8 @@ impl Lane {
         outcome.map(|_| ()).map_err(|refused| self.refused(refused))
     }
 
-    /// Admits `asked`, for `owner`. Its name, and from when on it counts.
-    pub(super) fn admit(
-        &mut self,
-        asked: Reservation,
-        owner: Arc<Owner>,
-    ) -> Result<(u32, Instant), Refused> {
+    /// Admits `asked`, for an owner that is still to [`join`](Self::join): its name, and from when on it counts.
+    pub(super) fn admit(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
         if self.roster.entries().len() >= MOST {
             return Err(Refused::TooMany { most: MOST });
         }
@@ -134,11 +129,43 @@ impl Lane {
         let outcome = self.roster.admit(asked, clock::now() + NOTICE, &self.standing());
         let handover = outcome.map_err(|refused| self.refused(refused))?;
         let (name, from) = (handover.owner, handover.from);
-        // In this order: who is frozen by joining may be ourselves, and only a table thaws us again.
         self.follow(handover);
+        Ok((name, from))
+    }
+
+    /// Admits all of `asked`, at least one, for owners that begin together, while nothing is reserved yet: the name
+    /// of the first, which those of the others follow, and from when on they count.
+    pub(super) fn admit_together(
+        &mut self,
+        asked: &[Reservation],
+    ) -> Result<(u32, Instant), Refused> {
+        let outcome = self.roster.admit_together(asked, clock::now() + NOTICE);
+        let handover = outcome.map_err(|refused| self.refused(refused))?;
+        let (name, from) = (handover.owner, handover.from);
+        self.follow(handover);
+        Ok((name, from))
+    }
+
+    /// Gives what was admitted as `name`, from `from` on, to `owner`: from when on it has it. The table is followed
+    /// by then: who is frozen by joining may be ourselves, and only a table thaws us again.
+    pub(super) fn join(
+        &mut self,
+        name: u32,
+        asked: Reservation,
+        from: Instant,
+        owner: Arc<Owner>,
+    ) -> Instant {
+        let now = clock::now();
+        // Whoever comes later hears of it later, and gets no slot that has begun.
+        let from = if from >= now { from } else { self.roster.joins_at(name, now + NOTICE) };
         let slots = Some(Slots::new(owner.task, asked, from));
         self.send(Message::Join { name, owner, slots });
-        Ok((name, from))
+        from
+    }
+
+    /// Whether nothing is reserved.
+    pub(super) fn is_empty(&self) -> bool {
+        self.roster.entries().is_empty()
     }
 
     pub(super) fn change(&mut self, name: u32, asked: Reservation) -> Result<Instant, Refused> {

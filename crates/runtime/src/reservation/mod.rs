@@ -16,7 +16,7 @@
 //! What is left behind by whoever is killed is put back by a guard process
 //! ([`punctual_linux::process::Guard`]).
 //!
-//! Reading order: [`choose()`], [`reservations`], [`held`], `lane`, `dispatcher`, `owner`, `before`, [`current`],
+//! Reading order: [`choose()`], [`reservations`], `room`, [`held`], `lane`, `dispatcher`, `owner`, `before`, [`current`],
 //! [`constraint`], `asked`; `settings`, `kernel_offer`.
 
 mod asked;
@@ -32,6 +32,7 @@ mod lane;
 mod mailbox;
 mod owner;
 pub mod reservations;
+mod room;
 mod settings;
 
 pub use asked::Told;
@@ -43,4 +44,5 @@ pub use held::Held;
 pub use kernel_offer::KernelOffer;
 pub use owner::{DISPATCHER, IN_SLOT};
 pub use reservations::{Reservations, Subject};
+pub use room::Room;
 pub use settings::{Measured, Settings};

@@ -18,6 +18,7 @@ use super::error::{Refused, StartError};
 use super::held::Held;
 use super::lane::{Lane, locked};
 use super::owner::{Hold, IN_SLOT};
+use super::room::Room;
 use super::settings::Settings;
 
 /// Who holds a reservation.
@@ -141,9 +142,9 @@ impl Reservations {
             }
             None => Hold::Group { freezer: Freezer::of_process(pid)?, enforcement },
         };
-        let mut held = self.hold(lane, hold, tid.is_some(), choice, cpus)?;
+        let mut held = self.hold(Arc::clone(&lane), hold, tid.is_some(), choice, cpus)?;
         held.pin()?;
-        held.admit(reservation)?;
+        held.join(Room::of(&lane, reservation)?);
         Ok(held)
     }
 
@@ -159,19 +160,59 @@ impl Reservations {
         reservation: Reservation,
         enforcement: Enforcement,
     ) -> Result<(Child, Held), Refused> {
-        let wish = Wish { reservation, kind: Kind::Command, enforcement, cpu: None, exact: true };
-        let choice = self.chosen(wish)?;
-        let cpus = thread::affinity();
-        let lane = self.lane_for(reservation, &cpus)?;
-        let cpu = locked(&lane).cpu();
+        let choice = self.chosen_for_command(reservation, enforcement)?;
+        let lane = self.lane_for(reservation, &thread::affinity())?;
+        self.start(command, Room::of(&lane, reservation)?, enforcement, choice)
+    }
+
+    /// Makes room on `cpu` for programs that begin together: all of them or none. Without others there this succeeds
+    /// wherever [`punctual_analysis::supply::together::place`] finds a table by [`Settings::rules`].
+    ///
+    /// # Errors
+    /// A [`Refused`]; then nothing is reserved.
+    pub fn make_room(&self, cpu: usize, asked: &[Reservation]) -> Result<Vec<Room>, Refused> {
+        Room::of_all(&self.lane(cpu)?, asked)
+    }
+
+    /// The same as [`spawn`](Self::spawn) in room that was made before.
+    ///
+    /// # Errors
+    /// A [`Refused`]; then nothing runs, and the room is given back.
+    pub fn spawn_in(
+        &self,
+        room: Room,
+        command: &mut Command,
+        enforcement: Enforcement,
+    ) -> Result<(Child, Held), Refused> {
+        let choice = self.chosen_for_command(room.reservation(), enforcement)?;
+        self.start(command, room, enforcement, choice)
+    }
+
+    fn chosen_for_command(
+        &self,
+        reservation: Reservation,
+        enforcement: Enforcement,
+    ) -> Result<Choice, Unsuitable> {
+        let kind = Kind::Command;
+        self.chosen(Wish { reservation, kind, enforcement, cpu: None, exact: true })
+    }
+
+    fn start(
+        &self,
+        command: &mut Command,
+        room: Room,
+        enforcement: Enforcement,
+        choice: Choice,
+    ) -> Result<(Child, Held), Refused> {
+        let (lane, cpu) = (Arc::clone(room.lane()), room.cpu());
         let me = i32::try_from(std::process::id()).map_err(std::io::Error::other)?;
         let freezer = Freezer::for_children_of(me)?;
         let priority = (enforcement == Enforcement::Hard).then_some(IN_SLOT);
         process::join_on_exec(command, freezer.group(), cpu, priority)?;
         let hold = Hold::Group { freezer, enforcement };
-        let mut held = self.hold(lane, hold, false, choice, cpus)?;
+        let mut held = self.hold(lane, hold, false, choice, thread::affinity())?;
         // Before the child is there: in a frozen group it waits for its first slot.
-        held.admit(reservation)?;
+        held.join(room);
         let child = command.spawn()?;
         Ok((child, held))
     }

@@ -1,17 +1,13 @@
 //! What the timetables are built with, and where each amount is from.
 
-use punctual_linux::sched::bandwidth_cap;
+use punctual_analysis::supply::{Limits, Rules};
+use punctual_linux::host::deadline_limits;
 use punctual_linux::thread;
-use punctual_model::Service;
 use punctual_model::host::Calibration;
+use punctual_model::{HostProfile, Service};
 
-/// Of each CPU, kept for ordinary work beside what the kernel itself keeps: real-time throttling must
-/// never become due, as it would stop the dispatcher too.
-const KEPT_PPM: u32 = 20_000;
-
-/// What a slot is made longer by where nobody has measured: from the timer to the first instruction of
-/// a thawed process, on a loaded virtual machine, by trying.
-const ASSUMED: Service = Service::from_micros(100);
+/// What a slot is made longer by where nobody has measured.
+const ASSUMED: Service = HostProfile::ASSUMED_SLOT_ALLOWANCE;
 
 /// What the timetables are built with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,13 +41,19 @@ impl Default for Settings {
     fn default() -> Self {
         let mut cpus = thread::affinity();
         cpus.reverse();
-        let cap = bandwidth_cap().unwrap_or(1_000_000).min(1_000_000);
-        let most_ppm = cap.saturating_sub(KEPT_PPM);
+        // At most a million.
+        let most_ppm = u32::try_from(deadline_limits().timetable_ppm()).unwrap_or(1_000_000);
         Self { cpus, context_switch: ASSUMED, measured: None, most_ppm, event_room: 0 }
     }
 }
 
 impl Settings {
+    /// The rules by which timetables are built.
+    pub fn rules(&self) -> Rules {
+        let limits = Limits { context_switch: self.context_switch, ..Limits::default() };
+        Rules { limits, most_ppm: self.most_ppm }
+    }
+
     /// With room for so many events of each CPU.
     ///
     /// ```

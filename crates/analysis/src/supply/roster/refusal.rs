@@ -4,6 +4,7 @@ use punctual_model::{Instant, Reservation};
 use thiserror::Error;
 
 use super::super::timetable::TimetableRefusal;
+use super::MOST_OWNERS;
 use crate::ratio::Ratio;
 
 /// The test that a reservation failed.
@@ -23,6 +24,9 @@ pub enum Failed {
         /// The limit.
         most: Ratio,
     },
+    /// A bound of the dispatcher.
+    #[error("there would be more than {} reservations on it", MOST_OWNERS)]
+    TooMany,
     /// There is a table, and no way to it.
     #[error(
         "there is a timetable, but no instant was found at which to change to it without taking \

@@ -1,7 +1,8 @@
 //! Delay bounds: whether all messages are in time with one channel more, or under other reservations.
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{Interference, edf};
+use punctual_analysis::channel::edf;
+use punctual_analysis::reservation::interference;
 use punctual_model::channel::Channel;
 use punctual_model::{Duration, Reservation};
 
@@ -80,7 +81,7 @@ impl ChannelBooks {
         above: &[Reservation],
         steps: &mut Steps,
     ) -> bool {
-        let above: Vec<Interference> = above.iter().map(interference).collect();
+        let above = interference(above.iter().copied());
         edf::all_in_time_beneath(&self.sender, channels, &above, steps)
     }
 
@@ -98,17 +99,5 @@ impl ChannelBooks {
         }
         self.above = above;
         Ok(())
-    }
-}
-
-/// A budget used whenever its owner likes.
-fn interference(of: &Reservation) -> Interference {
-    let unused = of.period().as_nanos().saturating_sub(of.budget().as_nanos());
-    Interference {
-        work: of.budget(),
-        period: of.period(),
-        // One at the end of a period, the next at the beginning of its own, as the kernel's
-        // constant-bandwidth server allows when deadlines are met late within it.
-        jitter: Duration::from_nanos(unused.saturating_mul(2)),
     }
 }

@@ -20,7 +20,8 @@ fn what_is_sent_becomes_types() {
     assert_eq!(Link::with_picos(Duration::from_micros(40), 50_000), Ok(sender.link));
     assert_eq!(Packetisation::new(4096, 2), Ok(sender.packetisation));
     assert_eq!(sender.link_scheduling, LinkScheduling::InThread);
-    assert_eq!(sender.best_effort, BestEffort::UpTo(9000), "raised by the channel of class ubr");
+    let best_effort = BestEffort::Sized { least: 64, most: 9000 };
+    assert_eq!(sender.best_effort, best_effort, "raised by the channel of class ubr");
     assert_eq!(sender.memory, Some(4 << 20));
     assert_eq!(sender.costs.expect("given").first_packet, Service::from_micros(420));
 

@@ -71,6 +71,17 @@ fn errors_in_sending_have_their_place() {
             "c.toml:8:15: best_effort is empty",
         ),
         (
+            sending(
+                "bandwidth = \"1mbit/s\"\npacket = \"4KiB\"\nbest_effort = \"1KiB\"\n\
+                 best_effort_min = \"2KiB\"",
+            ),
+            "c.toml:9:19: best_effort_min is 2048 bytes; it must be from 1 to 1024, the largest",
+        ),
+        (
+            sending("bandwidth = \"1mbit/s\"\npacket = \"4KiB\"\nbest_effort_min = \"64B\""),
+            "c.toml:8:19: best_effort_min is the smallest message of best effort, and there is none",
+        ),
+        (
             sending("bandwidth = \"1mbit/s\"\npacket = \"4KiB\"\nmemory = \"0B\""),
             "c.toml:8:10: memory is zero",
         ),

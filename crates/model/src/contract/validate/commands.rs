@@ -154,5 +154,21 @@ fn held(raw: &RawCommand, reservations: &[NamedReservation]) -> Checked<Option<H
             }
         },
     };
+    if let (Some(Backend::Kernel), Some(given)) = (backend, &raw.backend) {
+        if enforcement == Enforcement::Soft {
+            return problem(
+                span_or(&raw.enforcement, given.span()),
+                "SCHED_DEADLINE gives nothing outside its budget, so backend = \"kernel\" holds nothing \
+                 softly; add enforcement = \"hard\", or leave the backend out",
+            );
+        }
+        if let Some(cpu) = &raw.cpu {
+            return problem(
+                cpu.span(),
+                "SCHED_DEADLINE takes no program that is bound to one CPU; leave the cpu out, or the \
+                 backend",
+            );
+        }
+    }
     Ok(Some(Holding { reservation, enforcement, backend, cpu }))
 }

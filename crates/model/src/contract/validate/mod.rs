@@ -51,6 +51,8 @@ fn validate(raw: RawContract) -> Checked<Contract> {
         .map(|entry| work::reservation(entry.into_inner(), &mut names))
         .collect::<Checked<Vec<_>>>()?;
 
+    let mut sending = sending;
+    let least = sending.as_mut().and_then(|sending| sending.get_mut().best_effort_min.take());
     let sender = sending.map(sender::sender).transpose()?;
     let packet = sender.map(|sender| sender.packetisation.packet_bytes());
     let Channels { promised, best_effort, receiving, routes } =
@@ -66,7 +68,9 @@ fn validate(raw: RawContract) -> Checked<Contract> {
     Ok(Contract {
         upcalls,
         reservations,
-        sender: sender.map(|sender| sender::with_best_effort(sender, &best_effort)),
+        sender: sender
+            .map(|sender| sender::with_best_effort(sender, least.as_ref(), &best_effort))
+            .transpose()?,
         channels: promised,
         best_effort,
         receiving,

@@ -1,12 +1,13 @@
 //! How this host sends.
 
+use alloc::format;
 use alloc::string::ToString;
 use core::ops::Range;
 
 use toml::Spanned;
 
 use super::super::BestEffortChannel;
-use super::super::raw::{RawCosts, RawSending};
+use super::super::raw::{RawCosts, RawQuantity, RawSending};
 use super::fields::{
     Checked, bit_rate, bytes, choice, count, duration, message_bytes, optional, picos_per_byte,
     problem, service, span_or,
@@ -41,7 +42,7 @@ pub(super) fn sender(raw: Spanned<RawSending>) -> Checked<SenderSpec> {
                      none",
                 );
             }
-            bytes => BestEffort::UpTo(bytes),
+            bytes => BestEffort::up_to(bytes),
         },
     };
     let memory = match &raw.memory {
@@ -96,13 +97,44 @@ fn costs(raw: &RawCosts) -> Checked<SendCosts> {
     })
 }
 
-/// `sender` whose best-effort messages may be as large as those of the channels of class `ubr`.
-pub(super) fn with_best_effort(sender: SenderSpec, declared: &[BestEffortChannel]) -> SenderSpec {
-    let largest = declared.iter().map(|channel| channel.traffic.spec().max_sdu).max();
-    let best_effort = match (sender.best_effort, largest) {
-        (BestEffort::None, Some(largest)) => BestEffort::UpTo(largest),
-        (BestEffort::UpTo(bytes), Some(largest)) => BestEffort::UpTo(bytes.max(largest)),
-        (best_effort, _) => best_effort,
+/// `sender` whose best-effort messages may be as large as those of the channels of class `ubr`, and are at least
+/// as large as `least` says.
+pub(super) fn with_best_effort(
+    sender: SenderSpec,
+    least: Option<&Spanned<RawQuantity>>,
+    declared: &[BestEffortChannel],
+) -> Checked<SenderSpec> {
+    let sizes = || {
+        let of_channels = declared.iter().map(|channel| channel.traffic.spec().max_sdu);
+        sender.best_effort.most().into_iter().chain(of_channels)
     };
-    SenderSpec { best_effort, ..sender }
+    let Some(most) = sizes().max() else {
+        return match least {
+            None => Ok(sender),
+            Some(given) => problem(
+                given.span(),
+                "best_effort_min is the smallest message of best effort, and there is none; give \
+                 best_effort, or a channel of class ubr",
+            ),
+        };
+    };
+    let least = match least {
+        None => 1,
+        Some(given) => {
+            let least = message_bytes("best_effort_min", given)?;
+            // Nobody's largest message is smaller.
+            let largest = sizes().min().unwrap_or(most);
+            if !(1..=largest).contains(&least) {
+                return problem(
+                    given.span(),
+                    format!(
+                        "best_effort_min is {least} bytes; it must be from 1 to {largest}, the largest \
+                         message of best_effort or of a channel of class ubr"
+                    ),
+                );
+            }
+            least
+        }
+    };
+    Ok(SenderSpec { best_effort: BestEffort::Sized { least, most }, ..sender })
 }

@@ -159,7 +159,9 @@ fn admission_gets_the_sum_of_switch_and_refill() {
     let before = before.profile(DeadlineLimits::DEFAULT);
     assert_eq!(before, HostProfile { receive_costs: None, ..profile });
     let unmeasured = Calibration { switching: None, sending: None, receiving: None, ..calibration };
-    assert_eq!(unmeasured.profile(DeadlineLimits::DEFAULT), HostProfile::ideal(2));
+    let slot_allowance = HostProfile::ASSUMED_SLOT_ALLOWANCE;
+    let assumed = HostProfile { slot_allowance, ..HostProfile::ideal(2) };
+    assert_eq!(unmeasured.profile(DeadlineLimits::DEFAULT), assumed);
 }
 
 #[test]
