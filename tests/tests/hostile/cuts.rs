@@ -22,7 +22,7 @@ fn a_broker_whose_disk_was_full_grants_again() {
     is_in_order(Scenario::Upcalls, Victim::Broker, Action::Full, 4, 3);
 }
 
-/// Its database took pages for free that were not: docs/dependencies.md.
+/// Its database does not bear a disk that is full in the middle of a commit: docs/dependencies.md.
 #[test]
 fn a_broker_whose_disk_is_full_when_it_starts_loses_no_grant() {
     is_in_order(Scenario::Recovery, Victim::Broker, Action::Full, 2, 4);

@@ -10,6 +10,7 @@
 
 mod folder;
 mod record;
+mod reserved;
 #[cfg(test)]
 mod tests;
 
@@ -19,9 +20,9 @@ use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableTable as _, TableDefinition};
 use thiserror::Error;
-use tracing::warn;
 
 pub use record::{ChannelRecord, OldLimits, ProcessId, Record};
+use reserved::Reserved;
 
 use crate::grant::GrantId;
 use crate::wire::RefusedStatus;
@@ -306,16 +307,8 @@ impl<E: Into<redb::Error>> From<E> for Failure {
 }
 
 /// Opens the database in a file, as its last commit has left it.
-///
-/// After a disk was full redb 2 can take pages for free that are not, and then panics or writes over them: so it
-/// counts them anew each time. There are few.
 fn open_in(file: &File) -> Result<Database, Failure> {
-    let file = file.try_clone().map_err(redb::Error::Io)?;
-    let mut database = Database::builder().create_file(file)?;
-    if !database.check_integrity()? {
-        warn!("the ledger was not closed in order, and is repaired");
-    }
-    Ok(database)
+    Ok(Database::builder().create_with_backend(Reserved::new(file)?)?)
 }
 
 type Begun = (Vec<(u64, Vec<u8>)>, u64, u64);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -386,7 +387,7 @@ fn is_stopped(process: pid_t) -> std::io::Result<bool> {
 
 /// Whether a call writes to a file on a disk, or makes one.
 fn takes_room(thread: pid_t, call: Call) -> bool {
-    let [first, _, third, ..] = call.arguments;
+    let [first, _, third, fourth, ..] = call.arguments;
     match call.number {
         libc::SYS_openat => third & libc::O_CREAT as u64 != 0,
         libc::SYS_mkdir | libc::SYS_mkdirat | libc::SYS_link | libc::SYS_linkat => true,
@@ -396,8 +397,13 @@ fn takes_room(thread: pid_t, call: Call) -> bool {
         | libc::SYS_writev
         | libc::SYS_pwritev
         | libc::SYS_fallocate => {
-            let file =
-                fs::read_link(format!("/proc/{thread}/fd/{}", first as i32)).unwrap_or_default();
+            let link = format!("/proc/{thread}/fd/{}", first as i32);
+            let file = fs::read_link(&link).unwrap_or_default();
+            let in_place = call.number == libc::SYS_pwrite64
+                && fs::metadata(&link).is_ok_and(|is| is_reserved(&is, fourth + third));
+            if in_place {
+                return false;
+            }
             let elsewhere = ["/dev/", "/proc", "/sys", "/memfd:"];
             // A file system in memory has an end, too.
             file.starts_with("/dev/shm")
@@ -409,6 +415,11 @@ fn takes_room(thread: pid_t, call: Call) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a file has all its room as far as `end`. A file system in memory asks for no more to write there.
+fn is_reserved(file: &fs::Metadata, end: u64) -> bool {
+    end <= file.len() && file.len() <= file.blocks() * 512
 }
 
 /// What people call a system call, or its number.

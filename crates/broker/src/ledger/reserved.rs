@@ -1,0 +1,60 @@
+//! The ledger's file, whose room is reserved as it grows.
+
+use std::fs::File;
+use std::io;
+
+use redb::backends::FileBackend;
+use redb::{DatabaseError, StorageBackend};
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// A file that never needs more room to be written.
+///
+/// redb 2 does not survive a disk that is full in the middle of a commit: it takes pages for free that are not, and
+/// panics when it is opened the next time, or writes over them (its issue 620). A file system in memory, as `/run` is,
+/// writes into reserved room without asking for more. So a full one refuses to let the file grow, before anything
+/// is written, and redb bears that.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    file: File,
+    /// Locks the file for us alone.
+    inner: FileBackend,
+}
+
+impl Reserved {
+    /// Locks a file, and reserves the room that it should already have.
+    pub(super) fn new(file: &File) -> Result<Self, DatabaseError> {
+        let inner = FileBackend::new(file.try_clone()?)?;
+        let reserved = Self { file: file.try_clone()?, inner };
+        reserved.reserve(reserved.inner.len()?)?;
+        Ok(reserved)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        if len > 0 {
+            fallocate(&self.file, FallocateFlags::empty(), 0, len)?;
+        }
+        Ok(())
+    }
+}
+
+impl StorageBackend for Reserved {
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        self.inner.read(offset, len)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if len > self.inner.len()? { self.reserve(len) } else { self.inner.set_len(len) }
+    }
+
+    fn sync_data(&self, eventual: bool) -> io::Result<()> {
+        self.inner.sync_data(eventual)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.inner.write(offset, data)
+    }
+}
