@@ -28,6 +28,7 @@ use thiserror::Error;
 use crate::edf;
 use crate::examination::{examine, fits, load_of_first_cpu};
 use crate::load::CpuLoad;
+use crate::policies;
 use crate::ratio::Ratio;
 use crate::steps::Steps;
 use crate::utilisation::{self, Finding};
@@ -94,12 +95,7 @@ pub enum Test {
 impl Test {
     /// The tests that admission reports under `policy`, the one that decides last.
     pub fn of(policy: Policy) -> &'static [Self] {
-        match policy {
-            Policy::Rm => &[Self::LiuLayland, Self::Hyperbolic, Self::Exact],
-            Policy::Rmdp => &[Self::LiuLayland, Self::Rmdp, Self::Sha, Self::Exact],
-            Policy::Edf => &[Self::Density, Self::Exact],
-            Policy::Fp | Policy::Fifo => &[Self::Exact],
-        }
+        policies::of(policy).tests()
     }
 
     /// What people call it.
@@ -114,7 +110,7 @@ impl Test {
         }
     }
 
-    fn sufficient(self) -> Option<fn(&CpuLoad) -> Finding> {
+    pub(crate) fn sufficient(self) -> Option<fn(&CpuLoad) -> Finding> {
         match self {
             Self::LiuLayland => Some(utilisation::liu_layland),
             Self::Hyperbolic => Some(utilisation::hyperbolic),

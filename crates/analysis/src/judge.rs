@@ -1,42 +1,16 @@
-//! One CPU under one policy: the test that decides.
+//! What a test that decides says of one CPU, in words and numbers.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use punctual_model::{Duration, Policy};
+use punctual_model::Duration;
 
-use crate::edf::demand::{DemandVerdict, processor_demand};
-use crate::edf::response_time::response_times as response_times_by_deadline;
-use crate::fifo;
-use crate::fixed_priority::{ResponseTime, all_in_time, certainly_late, response_times};
-use crate::load::{CpuLoad, Granularity};
+use crate::edf::demand::DemandVerdict;
+use crate::fixed_priority::{ResponseTime, certainly_late, response_times};
+use crate::load::CpuLoad;
 use crate::ratio;
 use crate::steps::Steps;
-use crate::utilisation;
-
-/// The name of the test that decides.
-pub(crate) fn deciding_test(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Rmdp | Policy::Rm | Policy::Fp => "response-time",
-        Policy::Edf => "processor-demand",
-        Policy::Fifo => "fifo-response-time",
-    }
-}
-
-/// Whether everything on the CPU is certainly in time.
-pub(crate) fn fits(policy: Policy, load: &CpuLoad, steps: &mut Steps) -> bool {
-    match policy {
-        Policy::Rmdp | Policy::Rm | Policy::Fp => all_in_time(load, steps),
-        Policy::Edf => processor_demand(load, steps) == DemandVerdict::Fits,
-        Policy::Fifo => fifo::all_in_time(load, steps),
-    }
-}
-
-/// A cheap "certainly fits", where the policy has one. It needs no steps.
-pub(crate) fn fits_at_a_glance(policy: Policy, load: &CpuLoad) -> bool {
-    matches!(policy, Policy::Rm | Policy::Rmdp) && utilisation::at_a_glance(load)
-}
 
 /// What is proven of one CPU.
 pub(crate) struct Judgement {
@@ -59,38 +33,26 @@ pub(crate) struct Miss {
 const LAST_LOOK: u64 = Steps::ADMISSION / 4;
 const LAST_LOOK_EACH: u64 = LAST_LOOK / 16;
 
-/// Judges one CPU and says what is proven of each task.
-///
-/// Where the test that decides gives no bounds, `for_bounds` goes into finding them; the verdict
-/// does not depend on it.
-pub(crate) fn judge(
-    policy: Policy,
-    load: &CpuLoad,
-    steps: &mut Steps,
-    for_bounds: &mut Steps,
-) -> Judgement {
-    match policy {
-        Policy::Rmdp | Policy::Rm | Policy::Fp => {
-            let mut times = response_times(load, steps);
-            let undecided = |time: &ResponseTime| matches!(time, ResponseTime::Undecided { .. });
-            if times.iter().any(undecided)
-                && let Some((at, at_least)) =
-                    certainly_late(load, &mut Steps::new(LAST_LOOK), LAST_LOOK_EACH)
-                && undecided(&times[at])
-            {
-                times[at] = ResponseTime::Undecided { at_least };
-            }
-            judge_by_response_time(load, times, "what is more urgent")
-        }
-        Policy::Edf => judge_earliest_deadline(load, steps, for_bounds),
-        Policy::Fifo => {
-            judge_by_response_time(load, fifo::response_times(load, steps), "the others")
-        }
+/// Judges fixed priorities by response times.
+pub(crate) fn fixed_priority(load: &CpuLoad, steps: &mut Steps) -> Judgement {
+    let mut times = response_times(load, steps);
+    let undecided = |time: &ResponseTime| matches!(time, ResponseTime::Undecided { .. });
+    if times.iter().any(undecided)
+        && let Some((at, at_least)) =
+            certainly_late(load, &mut Steps::new(LAST_LOOK), LAST_LOOK_EACH)
+        && undecided(&times[at])
+    {
+        times[at] = ResponseTime::Undecided { at_least };
     }
+    by_response_time(load, times, "what is more urgent")
 }
 
-/// `before` names what goes before a task.
-fn judge_by_response_time(load: &CpuLoad, times: Vec<ResponseTime>, before: &str) -> Judgement {
+/// Judges by response times. `before` names what goes before a task.
+pub(crate) fn by_response_time(
+    load: &CpuLoad,
+    times: Vec<ResponseTime>,
+    before: &str,
+) -> Judgement {
     let misses = || {
         let all = times.iter().zip(&load.tasks).enumerate();
         all.filter_map(|(task, (&time, of))| miss_of(task, time, of.deadline, before))
@@ -141,9 +103,13 @@ fn miss_of(task: usize, time: ResponseTime, deadline: u64, before: &str) -> Opti
     Some(Found { miss: Miss { task, shortfall, why }, certain })
 }
 
-/// The demand test proves all deadlines or none. The bounds are the response times; where those
-/// are not found in time, what the demand test proved: the deadlines.
-fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps, for_bounds: &mut Steps) -> Judgement {
+/// Judges by demand, which proves all deadlines or none. The bounds are the response times; where those
+/// were not found, what the demand test proved: the deadlines.
+pub(crate) fn by_demand(
+    load: &CpuLoad,
+    verdict: DemandVerdict,
+    bounds: impl Iterator<Item = Option<Duration>>,
+) -> Judgement {
     // Where all tasks together are too much, name the one with the largest share.
     let heaviest = || {
         let share = |at: &usize| {
@@ -152,9 +118,6 @@ fn judge_earliest_deadline(load: &CpuLoad, steps: &mut Steps, for_bounds: &mut S
         };
         (0..load.tasks.len()).max_by_key(share).unwrap_or(0)
     };
-    let verdict = processor_demand(load, steps);
-    let times = response_times_by_deadline(load, Granularity::Continuous, for_bounds);
-    let bounds = times.into_iter().map(ResponseTime::bound);
     let miss = match verdict {
         DemandVerdict::Fits => {
             let bounds = bounds.zip(&load.tasks).map(|(bound, task)| {

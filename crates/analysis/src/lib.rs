@@ -41,6 +41,7 @@ pub mod mapping;
 mod offer;
 pub mod order;
 mod partition;
+mod policies;
 pub mod ratio;
 pub mod reservation;
 pub mod sched_deadline;

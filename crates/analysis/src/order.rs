@@ -4,19 +4,27 @@ use alloc::vec::Vec;
 
 use punctual_model::{Policy, Task};
 
-/// The positions of `tasks`, the most urgent first. Equal tasks stay in file order.
-///
-/// - `rmdp` and `rm`: shorter period first (Liu & Layland, JACM 1973).
-/// - `fp`: file order.
-/// - `edf` has no static priorities; shorter relative deadline first, an order for reports only.
-/// - `fifo` has none either: file order, which also decides between jobs that become known together.
+use crate::policies;
+
+/// In which order a load lists its tasks. Equal tasks stay in file order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The shorter period first (Liu & Layland, JACM 1973): the more urgent.
+    Period,
+    /// As in the file: the more urgent first, or first in, first out of jobs that become known together.
+    File,
+    /// The shorter relative deadline first, an order for reports only.
+    Deadline,
+}
+
+/// Returns the positions of `tasks` in the order of `policy`.
 pub fn by_priority(policy: Policy, tasks: &[Task]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     // The sort is stable: ties keep file order.
-    match policy {
-        Policy::Rmdp | Policy::Rm => order.sort_by_key(|&at| tasks[at].min_inter_arrival()),
-        Policy::Fp | Policy::Fifo => {}
-        Policy::Edf => order.sort_by_key(|&at| tasks[at].relative_deadline()),
+    match policies::of(policy).order() {
+        Order::Period => order.sort_by_key(|&at| tasks[at].min_inter_arrival()),
+        Order::File => {}
+        Order::Deadline => order.sort_by_key(|&at| tasks[at].relative_deadline()),
     }
     order
 }

@@ -19,11 +19,11 @@ use punctual_model::{Contract, Duration, HostProfile};
 
 use self::whole::Whole;
 use crate::channel::DelayBound;
-use crate::judge;
 use crate::knobs::Entry;
 use crate::load::CpuLoad;
 use crate::mapping::Mapping;
 use crate::partition::{self, Placement};
+use crate::policies;
 use crate::steps::Steps;
 use crate::verdict::{Resource, Shortfall, TestReport};
 
@@ -54,7 +54,7 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
     }
     reservations::failing(contract, host, &placement).is_none()
         && reservations::kernel_objection(contract, host, &placement).is_none()
-        && judge::fits(contract.policy, &placement.load(contract, host, 0), steps)
+        && policies::of(contract.policy).fits(&placement.load(contract, host, 0), steps)
 }
 
 /// All that the first CPU has to do, the channels included; `None` where a stream cannot be mapped.

@@ -9,12 +9,12 @@ use punctual_model::{Contract, Duration, HostProfile, Policy, Task};
 
 use super::whole::Whole;
 use super::{Failure, Findings};
-use crate::edf;
-use crate::judge::{self, Miss};
+use crate::judge::Miss;
 use crate::load::CpuLoad;
 use crate::partition::{Fit, How, Placement};
+use crate::policies;
 use crate::steps::Steps;
-use crate::utilisation::{self, Finding};
+use crate::utilisation::Finding;
 use crate::verdict::{Resource, Shortfall, TestReport};
 
 /// A bound for each task.
@@ -38,14 +38,14 @@ pub(super) fn examine(
     // Where there is no task none can be late, whatever else is there.
     for (cpu, load) in (0..contract.cpus).zip(&loads).filter(|(_, load)| !load.tasks.is_empty()) {
         let for_bounds = &mut Steps::new(bounds_within / u64::from(contract.cpus));
-        let judgement = judge::judge(contract.policy, load, steps, for_bounds);
+        let judgement = policies::of(contract.policy).judge(load, steps, for_bounds);
         let tasks: Vec<usize> = placement.tasks_on(cpu).collect();
         for (&at, bound) in tasks.iter().zip(judgement.bounds) {
             bounds[at] = bound;
         }
         miss = miss.or(judgement.miss.map(|miss| Miss { task: tasks[miss.task], ..miss }));
     }
-    let test = judge::deciding_test(contract.policy);
+    let test = policies::of(contract.policy).deciding_test();
     let failure = miss.map(|Miss { task, shortfall, why }| Failure {
         test,
         resource: Resource::Cpu,
@@ -104,7 +104,7 @@ fn homeless(
     let nearest = (0..contract.cpus)
         .filter_map(|cpu| {
             let (tasks, load) = placement.load_with(contract, host, cpu, task);
-            let miss = judge::judge(contract.policy, &load, steps, &mut Steps::new(0)).miss?;
+            let miss = policies::of(contract.policy).judge(&load, steps, &mut Steps::new(0)).miss?;
             Some((miss.shortfall?, cpu, tasks[miss.task], miss.why))
         })
         .min();
@@ -130,21 +130,8 @@ fn sufficient_tests(
     homeless: bool,
     tests: &mut Vec<TestReport>,
 ) {
-    type Test = fn(&CpuLoad) -> Finding;
-    // The cheapest first.
-    let of_policy: &[(&'static str, Test)] = match policy {
-        Policy::Rm => {
-            &[("liu-layland", utilisation::liu_layland), ("hyperbolic", utilisation::hyperbolic)]
-        }
-        Policy::Rmdp => &[
-            ("liu-layland", utilisation::liu_layland),
-            ("rmdp", utilisation::rmdp),
-            ("sha", utilisation::sha),
-        ],
-        Policy::Edf => &[("density", edf::density)],
-        Policy::Fp | Policy::Fifo => &[],
-    };
-    for &(name, test) in of_policy {
+    let of_policy = policies::of(policy).tests().iter();
+    for (name, test) in of_policy.filter_map(|test| Some((test.name(), test.sufficient()?))) {
         let finding = if homeless {
             Finding { admits: false, why: "not every task fits on a CPU".to_string() }
         } else {

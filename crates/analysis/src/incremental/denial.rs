@@ -36,6 +36,12 @@ pub enum Denial {
         /// Who; `None`: the task that was asked for, or under `edf` all.
         task: Option<TaskId>,
     },
+    /// The test that decides does not prove it in time, and gives no bound.
+    #[error("{} is not proven to be in time", whose(.task))]
+    NotProven {
+        /// Who; `None`: the task that was asked for.
+        task: Option<TaskId>,
+    },
     /// Not decided within the steps, or beyond 64 bits of nanoseconds.
     #[error("not decided within the bound on the analysis")]
     Undecided,

@@ -4,7 +4,7 @@
 //! else changes nothing; [`Admission::remove`] takes one out. [`Admission::reserve`] and
 //! [`Admission::unreserve`] do the same with a reservation above them. The verdict is that of the full test
 //! for the whole set, wherever that one decides: [`crate::fixed_priority::all_in_time`] for fixed
-//! priorities, [`crate::edf::demand::processor_demand`] for `edf`, [`crate::fifo`] for `fifo`. Where the full test stays
+//! priorities, [`crate::edf::demand::processor_demand`] for `edf`; for `fifo` it is that test. Where the full test stays
 //! undecided ([`Steps`], 64 bits), this one may still decide, by the same theorems.
 //!
 //! # Fixed priorities: certificates
@@ -61,8 +61,8 @@ mod blocks;
 mod certificate;
 mod denial;
 mod earliest_deadline;
-mod first_in;
 mod fixed_priority;
+mod full_test;
 mod line;
 #[cfg(test)]
 mod tests;
@@ -75,10 +75,13 @@ use punctual_model::{Duration, Policy, Reservation, Service, Task};
 pub use self::bands::Bands;
 pub use self::denial::Denial;
 use self::earliest_deadline::EarliestDeadline;
-use self::first_in::FirstIn;
+
 use self::fixed_priority::FixedPriority;
+use self::full_test::FullTest;
 use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, TaskLoad};
+use crate::order::Order;
+use crate::policies::{self, Engine};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
@@ -121,7 +124,7 @@ pub struct Admission {
 enum Tasks {
     FixedPriority(FixedPriority),
     EarliestDeadline(EarliestDeadline),
-    FirstIn(FirstIn),
+    FullTest(FullTest),
 }
 
 impl Admission {
@@ -133,12 +136,10 @@ impl Admission {
         context_switch: Service,
     ) -> Self {
         let load = CpuLoad::new([], reservations, context_switch);
-        let tasks = match policy {
-            Policy::Rmdp | Policy::Rm | Policy::Fp => {
-                Tasks::FixedPriority(FixedPriority::new(load))
-            }
-            Policy::Edf => Tasks::EarliestDeadline(EarliestDeadline::new(load)),
-            Policy::Fifo => Tasks::FirstIn(FirstIn::new(load)),
+        let tasks = match policies::of(policy).engine() {
+            Engine::FixedPriority => Tasks::FixedPriority(FixedPriority::new(load)),
+            Engine::EarliestDeadline => Tasks::EarliestDeadline(EarliestDeadline::new(load)),
+            Engine::FullTest => Tasks::FullTest(FullTest::new(policy, load)),
         };
         Self { policy, context_switch, tasks, next: 0 }
     }
@@ -172,15 +173,15 @@ impl Admission {
         let id = TaskId(self.next);
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => {
-                let at = match (self.policy, above) {
-                    (Policy::Fp, Some(at)) => at,
-                    (Policy::Fp, None) => tasks.load().tasks.len(),
+                let at = match (policies::of(self.policy).order(), above) {
+                    (Order::File, Some(at)) => at,
+                    (Order::File, None) => tasks.load().tasks.len(),
                     _ => tasks.load().tasks.partition_point(|other| other.period <= task.period),
                 };
                 tasks.admit(at, id, task, steps)?;
             }
             Tasks::EarliestDeadline(tasks) => tasks.admit(id, task, steps)?,
-            Tasks::FirstIn(tasks) => tasks.admit(id, task, steps)?,
+            Tasks::FullTest(tasks) => tasks.admit(id, task, steps)?,
         }
         self.next += 1;
         Ok(id)
@@ -191,7 +192,7 @@ impl Admission {
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => tasks.remove(id),
             Tasks::EarliestDeadline(tasks) => tasks.remove(id),
-            Tasks::FirstIn(tasks) => tasks.remove(id),
+            Tasks::FullTest(tasks) => tasks.remove(id),
         }
     }
 
@@ -221,7 +222,7 @@ impl Admission {
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => tasks.reserve(reservation, steps),
             Tasks::EarliestDeadline(tasks) => tasks.reserve(reservation, steps),
-            Tasks::FirstIn(tasks) => tasks.reserve(reservation, steps),
+            Tasks::FullTest(tasks) => tasks.reserve(reservation, steps),
         }
     }
 
@@ -232,7 +233,7 @@ impl Admission {
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => tasks.unreserve(&reservation),
             Tasks::EarliestDeadline(tasks) => tasks.unreserve(&reservation),
-            Tasks::FirstIn(tasks) => tasks.unreserve(&reservation),
+            Tasks::FullTest(tasks) => tasks.unreserve(&reservation),
         }
     }
 
@@ -242,7 +243,7 @@ impl Admission {
         let at = move |at| match &self.tasks {
             Tasks::FixedPriority(tasks) => tasks.id(at),
             Tasks::EarliestDeadline(tasks) => tasks.id(at),
-            Tasks::FirstIn(tasks) => tasks.id(at),
+            Tasks::FullTest(tasks) => tasks.id(at),
         };
         (0..self.load().tasks.len()).map(at)
     }
@@ -252,7 +253,7 @@ impl Admission {
         match &self.tasks {
             Tasks::FixedPriority(tasks) => tasks.load(),
             Tasks::EarliestDeadline(tasks) => tasks.load(),
-            Tasks::FirstIn(tasks) => tasks.load(),
+            Tasks::FullTest(tasks) => tasks.load(),
         }
     }
 
@@ -261,15 +262,17 @@ impl Admission {
     /// Not above the relative deadline. Where `steps` end before something better is found it is
     /// the relative deadline, which admission has proven.
     pub fn response_time_bounds(&self, steps: &mut Steps) -> Vec<(TaskId, Duration)> {
-        let times = match &self.tasks {
-            Tasks::FixedPriority(tasks) => tasks.response_times(steps),
-            Tasks::EarliestDeadline(tasks) => tasks.response_times(steps),
-            Tasks::FirstIn(tasks) => tasks.response_times(steps),
+        let bounds =
+            |times: Vec<ResponseTime>| times.into_iter().map(ResponseTime::bound).collect();
+        let bounds: Vec<Option<Duration>> = match &self.tasks {
+            Tasks::FixedPriority(tasks) => bounds(tasks.response_times(steps)),
+            Tasks::EarliestDeadline(tasks) => bounds(tasks.response_times(steps)),
+            Tasks::FullTest(tasks) => tasks.bounds(steps),
         };
         let deadlines = self.load().tasks.iter().map(|task| Duration::from_nanos(task.deadline));
-        let bound = |(time, deadline): (ResponseTime, Duration)| {
-            time.bound().map_or(deadline, |bound| bound.min(deadline))
+        let bound = |(bound, deadline): (Option<Duration>, Duration)| {
+            bound.map_or(deadline, |bound| bound.min(deadline))
         };
-        self.ids().zip(times.into_iter().zip(deadlines).map(bound)).collect()
+        self.ids().zip(bounds.into_iter().zip(deadlines).map(bound)).collect()
     }
 }

@@ -56,7 +56,7 @@ fn check(cpu: &Admission) -> usize {
             tasks.assert_kept();
             load.tasks.len()
         }
-        Tasks::FirstIn(_) => 0,
+        Tasks::FullTest(_) => 0,
     }
 }
 

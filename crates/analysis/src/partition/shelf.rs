@@ -7,8 +7,8 @@ use core::cmp::Reverse;
 use punctual_model::{Contract, HostProfile, Policy};
 
 use super::{Fit, Placement};
-use crate::judge;
 use crate::load::{CpuLoad, TaskLoad};
+use crate::policies;
 use crate::ratio::{self, Ratio, Utilisation};
 use crate::steps::Steps;
 
@@ -92,9 +92,9 @@ impl Shelves {
         let rank = &self.rank;
         let position = shelf.tasks.partition_point(|&other| rank[other] < rank[at]);
         shelf.load.tasks.insert(position, task);
-        let fits = (used.above() <= Ratio::LN_2
-            && judge::fits_at_a_glance(self.policy, &shelf.load))
-            || judge::fits(self.policy, &shelf.load, steps);
+        let policy = policies::of(self.policy);
+        let fits = (used.above() <= Ratio::LN_2 && policy.fits_at_a_glance(&shelf.load))
+            || policy.fits(&shelf.load, steps);
         if fits {
             shelf.used = used;
             shelf.tasks.insert(position, at);

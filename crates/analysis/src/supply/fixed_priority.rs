@@ -53,7 +53,7 @@ pub fn response_times_inside(
 }
 
 /// Whether every task is in time.
-pub(super) fn all_in_time_inside(load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Inside {
+pub(crate) fn all_in_time_inside(load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Inside {
     if !load.reservations.is_empty() {
         return Inside::Undecided;
     }

@@ -5,14 +5,12 @@
 
 use punctual_model::{Duration, Policy, Reservation, Service};
 
-use crate::edf::demand::DemandVerdict;
 use crate::load::CpuLoad;
+use crate::policies;
 use crate::ratio::Utilisation;
 use crate::steps::Steps;
 
 use super::bound::{Guarantee, Supply};
-use super::earliest_deadline::supply_demand;
-use super::fixed_priority::all_in_time_inside;
 
 /// Whether a task set meets its deadlines inside a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,18 +28,9 @@ pub enum Inside {
 /// Judges `load`, in priority order, inside `supply` under `policy`.
 ///
 /// The load must hold no reservations of its own (nesting is not analysed): one that does is
-/// undecided, and so is every load under `fifo`.
+/// undecided, and so is every load under `fifo`, which is not analysed inside a supply.
 pub fn fits_inside(policy: Policy, load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Inside {
-    match policy {
-        Policy::Rmdp | Policy::Rm | Policy::Fp => all_in_time_inside(load, supply, steps),
-        Policy::Edf => match supply_demand(load, supply, steps) {
-            DemandVerdict::Fits => Inside::Fits,
-            DemandVerdict::Exceeds { .. } | DemandVerdict::Overload => Inside::Late,
-            DemandVerdict::Undecided => Inside::Undecided,
-        },
-        // First in, first out is not analysed inside a supply.
-        Policy::Fifo => Inside::Undecided,
-    }
+    policies::of(policy).inside(load, supply, steps)
 }
 
 /// The answer of [`least_budget`].

@@ -1,25 +1,25 @@
-//! First in, first out: no shorter way than the full test is known here, so it is run each time.
+//! Policies of which no shorter way than the full test is known here: it is run each time.
 
 use alloc::vec::Vec;
 
-use punctual_model::Duration;
+use punctual_model::{Duration, Policy};
 
 use super::{Denial, TaskId};
-use crate::fifo;
-use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, TaskLoad};
+use crate::policies;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
 #[derive(Clone, Debug)]
-pub(super) struct FirstIn {
+pub(super) struct FullTest {
+    policy: Policy,
     load: CpuLoad,
     ids: Vec<TaskId>,
 }
 
-impl FirstIn {
-    pub(super) fn new(load: CpuLoad) -> Self {
-        Self { load, ids: Vec::new() }
+impl FullTest {
+    pub(super) fn new(policy: Policy, load: CpuLoad) -> Self {
+        Self { policy, load, ids: Vec::new() }
     }
 
     pub(super) fn load(&self) -> &CpuLoad {
@@ -38,11 +38,8 @@ impl FirstIn {
     ) -> Result<(), Denial> {
         self.load.tasks.push(task);
         self.ids.push(id);
-        let denial = if fifo::all_in_time(&self.load, steps) {
-            None
-        } else {
-            Some(self.why(Some(id), steps))
-        };
+        let in_time = policies::of(self.policy).fits(&self.load, steps);
+        let denial = if in_time { None } else { Some(self.why(Some(id), steps)) };
         denial.map_or(Ok(()), |denial| {
             self.load.tasks.pop();
             self.ids.pop();
@@ -57,7 +54,7 @@ impl FirstIn {
     ) -> Result<(), Denial> {
         let before = self.load.reservations.clone();
         self.load.reserve(reservation);
-        let in_time = fifo::all_in_time(&self.load, steps);
+        let in_time = policies::of(self.policy).fits(&self.load, steps);
         let denial = if in_time { None } else { Some(self.why(None, steps)) };
         denial.map_or(Ok(()), |denial| {
             self.load.reservations = before;
@@ -72,24 +69,18 @@ impl FirstIn {
 
     /// Why the tasks are not all in time; `asked` is not named.
     fn why(&self, asked: Option<TaskId>, steps: &mut Steps) -> Denial {
-        let times = fifo::response_times(&self.load, steps);
-        let late = times.into_iter().zip(&self.load.tasks).zip(&self.ids).find_map(
-            |((time, task), &id)| {
-                let relative_deadline = Duration::from_nanos(task.deadline);
-                let task = (asked != Some(id)).then_some(id);
-                match time {
-                    ResponseTime::Unbounded => Some(Denial::Overload { task: None }),
-                    ResponseTime::AtMost(at_least) | ResponseTime::Undecided { at_least } => {
-                        (at_least > relative_deadline).then_some(Denial::Late {
-                            task,
-                            at_least,
-                            relative_deadline,
-                        })
-                    }
-                }
-            },
-        );
-        late.unwrap_or(Denial::Undecided)
+        let judgement = policies::of(self.policy).judge(&self.load, steps, &mut Steps::new(0));
+        let Some(miss) = judgement.miss else { return Denial::Undecided };
+        let task = (asked != Some(self.ids[miss.task])).then(|| self.ids[miss.task]);
+        let relative_deadline = Duration::from_nanos(self.load.tasks[miss.task].deadline);
+        match judgement.bounds[miss.task] {
+            Some(at_least) if at_least > relative_deadline => {
+                Denial::Late { task, at_least, relative_deadline }
+            }
+            _ if self.load.utilisation().exceeds_one() => Denial::Overload { task: None },
+            _ if steps.left() == 0 => Denial::Undecided,
+            _ => Denial::NotProven { task },
+        }
     }
 
     /// Takes a task out; false if it is not there.
@@ -100,7 +91,8 @@ impl FirstIn {
         true
     }
 
-    pub(super) fn response_times(&self, steps: &mut Steps) -> Vec<ResponseTime> {
-        fifo::response_times(&self.load, steps)
+    pub(super) fn bounds(&self, steps: &mut Steps) -> Vec<Option<Duration>> {
+        let for_bounds = &mut Steps::new(steps.left());
+        policies::of(self.policy).judge(&self.load, steps, for_bounds).bounds
     }
 }
