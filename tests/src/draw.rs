@@ -6,7 +6,7 @@ use punctual_model::{
 };
 use rand::{Rng, RngExt};
 
-/// Who goes next, over all there are.
+/// Who goes next, over all there are but for EDF with virtual deadlines, whose tasks are of two criticalities.
 pub const POLICIES: [Policy; 5] = [Policy::Rmdp, Policy::Rm, Policy::Fp, Policy::Edf, Policy::Fifo];
 
 /// What a random set of tasks may hold.
@@ -62,6 +62,7 @@ pub fn tasks(rng: &mut impl Rng, kind: Kind) -> Vec<Task> {
                 relative_deadline: Duration::from_micros(deadline),
                 release_jitter: Duration::from_micros(jitter.min(deadline - 1)),
                 wcet: Service::from_micros(wcet),
+                wcet_high: None,
                 quantum: Service::from_micros(quantum),
                 last_segment: Service::from_micros(last),
             };

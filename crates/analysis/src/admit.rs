@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use punctual_model::{Contract, HostProfile};
+use punctual_model::{Contract, Duration, HostProfile};
 
 use crate::counter_offer;
 use crate::examination::{BOUNDS, Examination, Failure, examine, rank_of_each};
 use crate::offer::Offers;
+use crate::policies;
 use crate::steps::Steps;
 use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal};
 
@@ -19,13 +20,13 @@ use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, Gran
 /// the kernel must take them. Channels must pass [`crate::channel::sound`] beneath the
 /// reservations. The tasks must pass the deciding test of the policy on each CPU, beneath
 /// reservations and channels: exact response times under `rmdp`, `rm`, `fp` and `fifo`, processor
-/// demand under `edf`. Several CPUs are filled by the rules of `partition`. What cannot be decided
+/// demand under `edf`, and virtual deadlines under `edf-vd`. Several CPUs are filled by the rules of `partition`. What cannot be decided
 /// within [`Steps::ADMISSION`] is refused.
 pub fn admit(contract: &Contract, host: &HostProfile) -> Result<Grant, Box<Refusal>> {
     let mut examination =
         examine(contract, host, &mut Steps::for_tasks(contract.tasks.len()), BOUNDS);
     match examination.failure.take() {
-        None => Ok(examination.grant()),
+        None => Ok(examination.grant(host)),
         Some(failure) => {
             let offers = counter_offer::find(contract, host, failure.entry);
             Err(Box::new(examination.refuse(contract, failure, offers)))
@@ -43,28 +44,29 @@ pub fn admit_within(
     let mut for_verdict = steps.half();
     let mut examination = examine(contract, host, &mut for_verdict, steps.left());
     match examination.failure.take() {
-        None => Ok(examination.grant()),
+        None => Ok(examination.grant(host)),
         Some(failure) => Err(Box::new(examination.refuse(contract, failure, Offers::default()))),
     }
 }
 
 impl Examination {
-    fn grant(self) -> Grant {
+    fn grant(self, host: &HostProfile) -> Grant {
         let contract = &self.contract;
+        let virtual_deadlines = self.virtual_deadlines(host);
         let (task_cpus, reservation_cpus, slots) = match self.placement {
             Some(placement) => {
                 (placement.task_cpus, placement.reservation_cpus, placement.timetables.slots)
             }
             None => (Vec::new(), Vec::new(), Vec::new()),
         };
-        let tasks = contract.tasks.iter().zip(task_cpus).zip(&self.bounds);
+        let tasks = contract.tasks.iter().zip(task_cpus).zip(&self.bounds).zip(virtual_deadlines);
         let reservations = contract.reservations.iter().zip(reservation_cpus).zip(slots);
         let ranks = rank_of_each(&contract.channels);
         let channels = contract.channels.iter().zip(&self.delays).zip(ranks).zip(&self.buffers);
         Grant {
             // Without a failure every entry has a CPU and every task and channel a bound.
             tasks: tasks
-                .filter_map(|((task, cpu), &bound)| {
+                .filter_map(|(((task, cpu), &bound), virtual_deadline)| {
                     let (response_time_bound, relative_deadline) =
                         (bound?, task.relative_deadline());
                     Some(GrantedTask {
@@ -73,6 +75,7 @@ impl Examination {
                         response_time_bound,
                         relative_deadline,
                         slack: relative_deadline.saturating_sub(response_time_bound),
+                        virtual_deadline,
                     })
                 })
                 .collect(),
@@ -98,6 +101,22 @@ impl Examination {
             streams: self.mappings,
             tests: self.tests,
         }
+    }
+
+    /// Returns by which deadline each task is scheduled first, where not by its own.
+    fn virtual_deadlines(&self, host: &HostProfile) -> Vec<Option<Duration>> {
+        let contract = &self.contract;
+        let mut all = Vec::from_iter(contract.tasks.iter().map(|_| None));
+        let Some(placement) = &self.placement else { return all };
+        for cpu in 0..contract.cpus {
+            let load = placement.load(contract, host, cpu);
+            let found = policies::of(contract.policy).virtual_deadlines(&load);
+            for (at, deadline) in placement.tasks_on(cpu).zip(found) {
+                // Of a task of low criticality it is its own.
+                all[at] = Some(deadline).filter(|_| contract.tasks[at].wcet_high().is_some());
+            }
+        }
+        all
     }
 
     fn refuse(self, declared: &Contract, failure: Failure, offers: Offers) -> Refusal {

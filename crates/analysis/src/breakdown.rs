@@ -150,9 +150,14 @@ fn scaled_task(task: &Task, factor: Factor) -> Option<Task> {
     let spec = task.spec().clone();
     let times = |work: Service| factor.times(work.as_nanos());
     let (wcet, quantum) = (times(spec.wcet)?, times(spec.quantum)?);
+    let wcet_high = match spec.wcet_high {
+        Some(high) => Some(Service::from_nanos(times(high)?)),
+        None => None,
+    };
     let before_last = times(spec.wcet - spec.last_segment)?;
     let spec = TaskSpec {
         wcet: Service::from_nanos(wcet),
+        wcet_high,
         quantum: Service::from_nanos(quantum),
         // ⌈a + b⌉ − ⌈a⌉ ≤ ⌈b⌉: at most the scaled quantum.
         last_segment: Service::from_nanos(wcet - before_last),
@@ -207,7 +212,8 @@ pub fn breakdown(
 fn largest_valid(contract: &Contract) -> u64 {
     let of_task = |task: &Task| {
         let deadline = u128::from(task.relative_deadline().as_nanos());
-        let most = deadline * u128::from(Factor::ONE.0) / u128::from(task.wcet().as_nanos());
+        let most_work = task.wcet_high().unwrap_or(task.wcet());
+        let most = deadline * u128::from(Factor::ONE.0) / u128::from(most_work.as_nanos());
         u64::try_from(most).unwrap_or(u64::MAX)
     };
     contract.tasks.iter().map(of_task).min().unwrap_or(Factor::ONE.0)

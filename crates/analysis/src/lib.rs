@@ -29,6 +29,7 @@ pub mod breakdown;
 pub mod channel;
 mod counter_offer;
 pub mod edf;
+mod edf_vd;
 mod examination;
 pub mod fifo;
 pub mod fixed_priority;

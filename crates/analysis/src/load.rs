@@ -15,6 +15,8 @@ pub struct TaskLoad {
     pub(crate) work: u64,
     /// Without the switches.
     pub(crate) wcet: u64,
+    /// What a task of high criticality may need for certain, with two context switches; 0: it is of low criticality.
+    pub(crate) high: u64,
     pub(crate) period: u64,
     pub(crate) deadline: u64,
     pub(crate) jitter: u64,
@@ -30,6 +32,7 @@ impl TaskLoad {
         Self {
             work: with_two_switches(task.wcet(), context_switch),
             wcet: task.wcet().as_nanos(),
+            high: task.wcet_high().map_or(0, |high| with_two_switches(high, context_switch)),
             period: task.min_inter_arrival().as_nanos(),
             deadline: task.relative_deadline().as_nanos(),
             jitter: task.release_jitter().as_nanos(),
@@ -176,8 +179,8 @@ impl Granularity {
     pub(crate) fn tick_of(self, load: &CpuLoad) -> u64 {
         let Self::Ticks(tick @ 1..) = self else { return 0 };
         let even = |task: &TaskLoad| {
-            let TaskLoad { work, wcet, period, deadline, jitter, quantum, last } = *task;
-            [work, wcet, period, deadline, jitter, quantum, last]
+            let TaskLoad { work, wcet, high, period, deadline, jitter, quantum, last } = *task;
+            [work, wcet, high, period, deadline, jitter, quantum, last]
                 .iter()
                 .all(|length| length.is_multiple_of(tick))
         };

@@ -3,11 +3,14 @@
 //! Its order of dispatching is in `punctual-policy`, which neither imports nor is imported by this crate: so
 //! simulating a contract checks what was proven here (docs/adding-a-policy.md).
 
-use punctual_model::Policy;
+use alloc::vec::Vec;
+
+use punctual_model::{Duration, Policy};
 
 use crate::breakdown::Test;
 use crate::edf;
 use crate::edf::demand::DemandVerdict;
+use crate::edf_vd::EdfVd;
 use crate::fifo;
 use crate::fixed_priority::{self, ResponseTime};
 use crate::judge::{self, Judgement};
@@ -53,6 +56,12 @@ pub(crate) trait Schedulability: Sync {
     fn inside(&self, _: &CpuLoad, _: &Supply, _: &mut Steps) -> Inside {
         Inside::Undecided
     }
+
+    /// Returns the deadline until which a job of each task is scheduled while nobody needs more than its wcet.
+    /// Empty: its own.
+    fn virtual_deadlines(&self, _: &CpuLoad) -> Vec<Duration> {
+        Vec::new()
+    }
 }
 
 /// How tasks are admitted one at a time.
@@ -67,7 +76,7 @@ pub(crate) enum Engine {
 }
 
 /// A row for each policy.
-const TABLE: [(Policy, &dyn Schedulability); 5] = [
+const TABLE: [(Policy, &dyn Schedulability); 6] = [
     (
         Policy::Rmdp,
         &FixedPriority(Order::Period, &[Test::LiuLayland, Test::Rmdp, Test::Sha, Test::Exact]),
@@ -75,6 +84,7 @@ const TABLE: [(Policy, &dyn Schedulability); 5] = [
     (Policy::Rm, &FixedPriority(Order::Period, &[Test::LiuLayland, Test::Hyperbolic, Test::Exact])),
     (Policy::Fp, &FixedPriority(Order::File, &[Test::Exact])),
     (Policy::Edf, &EarliestDeadline),
+    (Policy::EdfVd, &EdfVd),
     (Policy::Fifo, &FirstIn),
 ];
 

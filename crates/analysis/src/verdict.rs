@@ -41,6 +41,9 @@ pub struct GrantedTask {
     pub relative_deadline: Duration,
     /// The deadline less the bound.
     pub slack: Duration,
+    /// Under `edf-vd`: the relative deadline by which its jobs are scheduled until one needs more than its wcet.
+    /// `None`: its own.
+    pub virtual_deadline: Option<Duration>,
 }
 
 /// One admitted reservation.

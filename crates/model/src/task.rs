@@ -45,6 +45,9 @@ pub struct TaskSpec {
     pub release_jitter: Duration,
     /// The most processor time a job is assumed to need.
     pub wcet: Service,
+    /// What a job of a task of high criticality needs at most for certain, where `wcet` is only believed; `None`:
+    /// the task is of low criticality. It counts under [`Policy::EdfVd`](crate::Policy::EdfVd).
+    pub wcet_high: Option<Service>,
     /// The longest stretch that runs without a yield point; zero: preemptible anywhere.
     pub quantum: Service,
     /// The stretch without a yield point at the end of every job, however little the job needs;
@@ -61,6 +64,7 @@ impl TaskSpec {
             relative_deadline: period,
             release_jitter: Duration::ZERO,
             wcet,
+            wcet_high: None,
             quantum: Service::ZERO,
             last_segment: Service::ZERO,
         }
@@ -75,7 +79,7 @@ impl TaskSpec {
 /// A valid sporadic (or periodic) task.
 ///
 /// Guaranteed: `0 < min_inter_arrival`, `0 < wcet`, `last_segment ≤ quantum ≤ wcet`,
-/// `release_jitter < relative_deadline`, and `wcet ≤ relative_deadline`. The deadline may lie
+/// `release_jitter < relative_deadline`, and `wcet ≤ wcet_high ≤ relative_deadline`. The deadline may lie
 /// beyond the period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task(TaskSpec);
@@ -95,6 +99,18 @@ pub enum TaskError {
          time even alone: give more time, or ask for less work"
     )]
     WcetAboveDeadline {
+        /// The wcet given.
+        wcet: Service,
+        /// The deadline given.
+        relative_deadline: Duration,
+    },
+    /// What is certain is no less than what is believed, and fits in the deadline.
+    #[error(
+        "the wcet_high {wcet_high} is not from the wcet {wcet} to the relative deadline {relative_deadline}"
+    )]
+    WcetHighOutOfRange {
+        /// The certain wcet given.
+        wcet_high: Service,
         /// The wcet given.
         wcet: Service,
         /// The deadline given.
@@ -140,6 +156,7 @@ impl Task {
             relative_deadline,
             release_jitter,
             wcet,
+            wcet_high,
             quantum,
             last_segment,
             ..
@@ -152,6 +169,11 @@ impl Task {
         }
         if wcet.at_full_speed() > relative_deadline {
             return Err(TaskError::WcetAboveDeadline { wcet, relative_deadline });
+        }
+        if let Some(high) = wcet_high
+            && (high < wcet || high.at_full_speed() > relative_deadline)
+        {
+            return Err(TaskError::WcetHighOutOfRange { wcet_high: high, wcet, relative_deadline });
         }
         if quantum > wcet {
             return Err(TaskError::QuantumAboveWcet { quantum, wcet });
@@ -188,6 +210,11 @@ impl Task {
     /// The most processor time a job is assumed to need.
     pub fn wcet(&self) -> Service {
         self.0.wcet
+    }
+
+    /// Returns what a job may need for certain; `None`: the task is of low criticality.
+    pub fn wcet_high(&self) -> Option<Service> {
+        self.0.wcet_high
     }
 
     /// The longest stretch without a yield point; zero: preemptible anywhere.
@@ -257,6 +284,11 @@ mod tests {
             Task::new(TaskSpec { last_segment: Service::from_millis(1), ..spec() }),
             Err(TaskError::LastSegmentAboveQuantum { .. })
         ));
+        for (high, valid) in [(2, false), (3, true), (40, true), (41, false)] {
+            let spec = TaskSpec { wcet_high: Some(Service::from_millis(high)), ..spec() };
+            let checked = Task::new(spec);
+            assert_eq!(checked.is_ok(), valid, "{checked:?}");
+        }
         assert!(Task::new(spec().non_preemptive()).is_ok_and(|task| task.is_non_preemptive()));
         assert!(matches!(
             Task::new(TaskSpec { release_jitter: Duration::from_millis(40), ..spec() }),

@@ -9,8 +9,9 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use punctual_model::{Duration, Instant, Policy, Rank, Task};
+use punctual_model::{Duration, Instant, Policy, Rank, Service, Task};
 
+use crate::edf_vd;
 use crate::ready::ReadySet;
 
 /// How urgent the waiting jobs are, relative to each other.
@@ -24,6 +25,8 @@ enum Queue {
     /// By the instant at which a task's oldest job became known; of equal instants the task listed
     /// first. Tasks from `first_above` on go before all others, and only they preempt.
     Arrival { waiting: BinaryHeap<Reverse<(bool, Instant, u32)>>, first_above: u32, last: Instant },
+    /// By virtual deadline, until a job needs more than its wcet.
+    VirtualDeadline(edf_vd::Waiting),
 }
 
 /// The state machine. Tasks are known by their position.
@@ -62,6 +65,7 @@ impl Jobs {
             }
             Policy::Fp => {}
             Policy::Edf => return Self::by_deadline(tasks.len() + above as usize, count),
+            Policy::EdfVd => return Self::edf_vd(tasks, &[], above),
             Policy::Fifo => return Self::by_arrival(tasks.len() + above as usize, count),
         }
         let order: Vec<u32> = (count..count + above).chain(order).collect();
@@ -104,6 +108,31 @@ impl Jobs {
         Self { queue, running: None }
     }
 
+    /// EDF with virtual deadlines: with those of `tasks` that are given, and `above` more entries after them that go
+    /// before all tasks.
+    pub fn edf_vd(tasks: &[Task], virtual_deadlines: &[Option<Duration>], above: u32) -> Self {
+        let waiting = edf_vd::Waiting::new(tasks, virtual_deadlines, above);
+        Self { queue: Queue::VirtualDeadline(waiting), running: None }
+    }
+
+    /// Returns what a job of `task` may use before [`Self::overran`] is to be called; `None`: nobody asks.
+    #[inline]
+    pub fn allowance(&self, task: u32) -> Option<Service> {
+        match &self.queue {
+            Queue::VirtualDeadline(waiting) => waiting.allowance(task),
+            Queue::Fixed { .. } | Queue::Deadline { .. } | Queue::Arrival { .. } => None,
+        }
+    }
+
+    /// The running job has used its allowance and is not complete.
+    pub fn overran(&mut self) -> OnRelease {
+        let (Queue::VirtualDeadline(waiting), Some(running)) = (&mut self.queue, self.running)
+        else {
+            return OnRelease::Wait;
+        };
+        if waiting.switch(running) { OnRelease::AskToYield } else { OnRelease::Wait }
+    }
+
     /// The oldest incomplete job of `task`, due at `absolute_deadline`, is ready. A driver calls
     /// this for a task's next job only after the one before is complete.
     ///
@@ -113,7 +142,9 @@ impl Jobs {
     pub fn ready(&mut self, task: u32, absolute_deadline: Instant) -> OnRelease {
         let known = match &self.queue {
             Queue::Arrival { last, .. } => last.saturating_add(Duration::from_nanos(1)),
-            Queue::Fixed { .. } | Queue::Deadline { .. } => Instant::ZERO,
+            Queue::Fixed { .. } | Queue::Deadline { .. } | Queue::VirtualDeadline(_) => {
+                Instant::ZERO
+            }
         };
         self.ready_since(task, known, absolute_deadline)
     }
@@ -128,7 +159,9 @@ impl Jobs {
         absolute_deadline: Instant,
     ) -> OnRelease {
         let key = match &mut self.queue {
-            Queue::Fixed { .. } | Queue::Deadline { .. } => absolute_deadline,
+            Queue::Fixed { .. } | Queue::Deadline { .. } | Queue::VirtualDeadline(_) => {
+                absolute_deadline
+            }
             Queue::Arrival { last, .. } => {
                 *last = known.max(*last);
                 known
@@ -157,6 +190,7 @@ impl Jobs {
                 let Reverse((_, key, task)) = waiting.pop()?;
                 (task, key)
             }
+            Queue::VirtualDeadline(waiting) => waiting.pop()?,
         };
         self.running = Some(chosen);
         Some(chosen.0)
@@ -184,6 +218,7 @@ impl Jobs {
             | Queue::Arrival { waiting, first_above, .. } => {
                 waiting.push(Reverse((task < *first_above, key, task)));
             }
+            Queue::VirtualDeadline(waiting) => waiting.insert(task, key),
         }
     }
 
@@ -195,6 +230,9 @@ impl Jobs {
                 (one.0 < *first_above, one.1) < (other.0 < *first_above, other.1)
             }
             Queue::Arrival { first_above, .. } => one.0 >= *first_above && other.0 < *first_above,
+            Queue::VirtualDeadline(waiting) => {
+                waiting.key(one.0, one.1) < waiting.key(other.0, other.1)
+            }
         }
     }
 }
@@ -202,7 +240,7 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::{Service, TaskSpec};
+    use punctual_model::TaskSpec;
 
     fn at(n: u64) -> Instant {
         Instant::from_nanos(n)

@@ -6,8 +6,7 @@
 //!
 //! - [`rmdp`]: real-time upcalls, rate monotonic with delayed preemption.
 //! - [`virtual_time`]: best-effort upcalls, which share what those leave over.
-//! - [`jobs`]: the same rule for jobs whose releases come from outside, by fixed priority or by
-//!   earliest deadline.
+//! - [`jobs`]: the same rule for jobs whose releases come from outside, in the order of each policy.
 //! - [`global`]: several processors and one ready queue.
 //! - [`cbs`]: a CPU reservation, kept and enforced.
 //! - [`timetable`]: reservations with a place in a static cyclic timetable; [`course`]: the same while
@@ -26,6 +25,7 @@ extern crate alloc;
 pub mod adaptive;
 pub mod cbs;
 pub mod course;
+mod edf_vd;
 pub mod global;
 pub mod jobs;
 pub mod link;

@@ -3,6 +3,7 @@
 mod channels;
 mod channels_draw;
 mod draw;
+mod edf_vd;
 mod faults;
 mod joint;
 mod late;

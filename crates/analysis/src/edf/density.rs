@@ -57,7 +57,7 @@ mod tests {
     /// `(work, period, deadline, jitter, quantum)`.
     fn load(tasks: &[(u64, u64, u64, u64, u64)]) -> CpuLoad {
         let of = |&(work, period, deadline, jitter, quantum): &(u64, u64, u64, u64, u64)| {
-            TaskLoad { work, wcet: work, period, deadline, jitter, quantum, last: 0 }
+            TaskLoad { work, wcet: work, high: 0, period, deadline, jitter, quantum, last: 0 }
         };
         CpuLoad { tasks: tasks.iter().map(of).collect(), reservations: Vec::new() }
     }

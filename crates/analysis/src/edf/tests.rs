@@ -11,6 +11,7 @@ fn edf_01_response_times_beyond_the_deadline() {
     let task = |(work, period, deadline)| TaskLoad {
         work,
         wcet: work,
+        high: 0,
         period,
         deadline,
         jitter: 0,

@@ -75,7 +75,11 @@ fn numbers(contract: &Contract, loads: &[CpuLoad], bounds: &[Option<Duration>]) 
     let least = contract.tasks.iter().zip(bounds).filter_map(slack).min_by_key(|found| found.0);
     let least = match least {
         // Under this policy a bound may be no more than the deadline itself.
-        Some((slack, _)) if contract.policy == Policy::Edf && slack.is_zero() => String::new(),
+        Some((slack, _))
+            if matches!(contract.policy, Policy::Edf | Policy::EdfVd) && slack.is_zero() =>
+        {
+            String::new()
+        }
         Some((slack, name)) => format!(", least slack {slack}, of task \"{name}\""),
         None => String::new(),
     };

@@ -4,7 +4,7 @@
 //! else changes nothing; [`Admission::remove`] takes one out. [`Admission::reserve`] and
 //! [`Admission::unreserve`] do the same with a reservation above them. The verdict is that of the full test
 //! for the whole set, wherever that one decides: [`crate::fixed_priority::all_in_time`] for fixed
-//! priorities, [`crate::edf::demand::processor_demand`] for `edf`; for `fifo` it is that test. Where the full test stays
+//! priorities, [`crate::edf::demand::processor_demand`] for `edf`; for `edf-vd` and `fifo` it is that test. Where the full test stays
 //! undecided ([`Steps`], 64 bits), this one may still decide, by the same theorems.
 //!
 //! # Fixed priorities: certificates
@@ -45,7 +45,7 @@
 //! With n tasks, `admit`, `reserve` and their reverse take O(n) elementary operations, at most one division or
 //! product a task, where the full fixed-priority test takes O(n²). (Under `edf` the full test takes
 //! O(n) for each instant it looks at, often a few; while lines prove enough it is one product a
-//! block here. Under `fifo` the full test is simply run.) A certificate
+//! block here. Under `edf-vd` and `fifo` the full test is simply run.) A certificate
 //! that fails costs O(n) for each round of the exact test and for each of a few instants looked at for a better one; it pays
 //! for itself where many changes fit within a spare. In the worst case (every certificate fails)
 //! it is the cost of the full test. Memory is linear in the tasks. Sums are whole numbers, taken

@@ -28,7 +28,7 @@ pub enum Inside {
 /// Judges `load`, in priority order, inside `supply` under `policy`.
 ///
 /// The load must hold no reservations of its own (nesting is not analysed): one that does is
-/// undecided, and so is every load under `fifo`, which is not analysed inside a supply.
+/// undecided, and so is every load under `edf-vd` and `fifo`, which are not analysed inside a supply.
 pub fn fits_inside(policy: Policy, load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Inside {
     policies::of(policy).inside(load, supply, steps)
 }

@@ -64,6 +64,8 @@ fn rows(contract: &Contract) -> Vec<Row> {
     let of = |(as_declared, contract): (bool, &Contract)| -> Vec<Row> {
         let policies = Policy::NAMES.iter().map(|&(_, policy)| policy);
         policies
+            // Without a task of high criticality it is `edf`.
+            .filter(|&policy| policy != Policy::EdfVd || has_two_criticalities(contract))
             .filter(|&policy| {
                 as_declared || matches!(policy, Policy::Rm | Policy::Fp | Policy::Edf)
             })
@@ -79,6 +81,10 @@ fn rows(contract: &Contract) -> Vec<Row> {
     };
     let variants = std::iter::once((true, contract)).chain(preemptible.iter().map(|c| (false, c)));
     variants.flat_map(of).collect()
+}
+
+fn has_two_criticalities(contract: &Contract) -> bool {
+    contract.tasks.iter().any(|task| task.wcet_high().is_some())
 }
 
 type Answer = Result<Breakdown, NeverAdmitted>;

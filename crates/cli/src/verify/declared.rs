@@ -63,6 +63,7 @@ fn served(contract: &Contract) -> Result<(), &'static str> {
             Err("the runtime puts shorter periods first, and fp puts a longer one first here")
         }
         Policy::Edf => Err("the runtime puts shorter periods first; edf is only simulated"),
+        Policy::EdfVd => Err("the runtime puts shorter periods first; edf-vd is only simulated"),
         Policy::Fifo => Err("the runtime puts shorter periods first; fifo is only simulated"),
     }
 }

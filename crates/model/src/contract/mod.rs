@@ -39,6 +39,8 @@ pub enum Policy {
     Fp,
     /// Earliest absolute deadline first.
     Edf,
+    /// Earliest deadline first with virtual deadlines: tasks of two criticalities (Baruah et al., ECRTS 2012).
+    EdfVd,
     /// First in, first out: jobs in the order in which they become known, none preempts another;
     /// of those that become known together the one listed first.
     Fifo,
@@ -46,23 +48,18 @@ pub enum Policy {
 
 impl Policy {
     /// All policies with the names they have in a contract.
-    pub const NAMES: [(&'static str, Self); 5] = [
+    pub const NAMES: [(&'static str, Self); 6] = [
         ("rmdp", Self::Rmdp),
         ("rm", Self::Rm),
         ("fp", Self::Fp),
         ("edf", Self::Edf),
+        ("edf-vd", Self::EdfVd),
         ("fifo", Self::Fifo),
     ];
 
     /// The name in a contract.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Rmdp => "rmdp",
-            Self::Rm => "rm",
-            Self::Fp => "fp",
-            Self::Edf => "edf",
-            Self::Fifo => "fifo",
-        }
+        Self::NAMES.into_iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
     }
 }
 

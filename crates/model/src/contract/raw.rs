@@ -45,6 +45,7 @@ pub(super) struct RawTask {
     pub(super) relative_deadline: Option<Spanned<RawQuantity>>,
     pub(super) release_jitter: Option<Spanned<RawQuantity>>,
     pub(super) wcet: Spanned<RawQuantity>,
+    pub(super) wcet_high: Option<Spanned<RawQuantity>>,
     pub(super) quantum: Option<Spanned<RawQuantity>>,
     pub(super) last_segment: Option<Spanned<RawQuantity>>,
     pub(super) preemptible: Option<bool>,

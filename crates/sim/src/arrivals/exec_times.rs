@@ -1,6 +1,6 @@
 //! Running times drawn at random, around any arrival pattern.
 
-use punctual_model::{Service, Task};
+use punctual_model::{Instant, Service, Task};
 use rand::{Rng, RngExt};
 
 use super::{Arrival, Arrivals};
@@ -28,6 +28,35 @@ impl<A: Arrivals, R: Rng> Arrivals for DrawnTimes<'_, A, R> {
         let arrival = self.arrivals.next(task);
         let exec_time = draw_up_to_wcet(&self.tasks[task as usize], &mut self.rng);
         Arrival { exec_time: exec_time.min(arrival.exec_time), ..arrival }
+    }
+}
+
+/// The arrivals of another pattern, of which some jobs of high criticality need their `wcet_high`.
+#[derive(Clone, Debug)]
+pub struct HighTimes<'a, A, R> {
+    tasks: &'a [Task],
+    arrivals: A,
+    one_in: u32,
+    rng: R,
+}
+
+impl<'a, A: Arrivals, R: Rng> HighTimes<'a, A, R> {
+    /// Wraps `arrivals` of `tasks`. One of `one_in` jobs needs more, drawn from `rng`; none for zero.
+    pub fn new(tasks: &'a [Task], arrivals: A, one_in: u32, rng: R) -> Self {
+        Self { tasks, arrivals, one_in, rng }
+    }
+}
+
+impl<A: Arrivals, R: Rng> Arrivals for HighTimes<'_, A, R> {
+    fn next(&mut self, task: u32) -> Arrival {
+        let arrival = self.arrivals.next(task);
+        let high = self.tasks[task as usize].wcet_high().filter(|_| arrival.known < Instant::MAX);
+        match high {
+            Some(high) if self.one_in > 0 && self.rng.random_range(0..self.one_in) == 0 => {
+                Arrival { exec_time: high, ..arrival }
+            }
+            _ => arrival,
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! | [`Listed`] | as listed: what a witness is |
 //!
 //! All but the last stay within the contract. Jobs run for their wcet, except in [`Drawn`], in a
-//! list, and under [`DrawnTimes`], which is put around any of them.
+//! list, and under [`DrawnTimes`] and [`HighTimes`], which are put around any of them.
 
 mod adversarial;
 mod bursty;
@@ -23,7 +23,7 @@ use punctual_model::{Instant, Service};
 pub use adversarial::{Adversarial, Aligned, Attack};
 pub use bursty::Bursty;
 pub use drawn::Drawn;
-pub use exec_times::DrawnTimes;
+pub use exec_times::{DrawnTimes, HighTimes};
 pub use listed::{Listed, Recorded};
 pub use periodic::Periodic;
 

@@ -50,6 +50,8 @@ struct Running {
     stretch: Service,
     /// What it had to do when it got the CPU.
     whole: Service,
+    /// Until it has used what its policy allows it; the largest number: it may use anything.
+    allowance: Service,
     asked_to_yield: bool,
     /// The processor is still going over to it.
     switching: bool,
@@ -103,7 +105,9 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         };
         let served = P::WHOLE || self.stretch.served;
         let end = match &self.running {
-            Some(running) if served => self.now + running.stretch.at_full_speed(),
+            Some(running) if served => {
+                self.now + running.stretch.min(running.allowance).at_full_speed()
+            }
             _ => Instant::MAX,
         };
         let mut next = end.min(arrival);
@@ -118,12 +122,14 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             running.stretch -= ran;
             if C::FREE || !running.switching {
                 self.queues[running.task as usize].left -= ran;
+                running.allowance = running.allowance.saturating_sub(ran);
             }
         }
         self.now = next;
         // At one instant: a job that is done is done, then arrivals are seen, then it is decided
         // who goes on. So an arrival at the very instant of a yield point is given way to.
         self.complete_if_done(sink);
+        self.tell_if_overrun();
         self.arrive(arrivals);
         self.give_way_if_due(sink);
         if !P::WHOLE {
@@ -195,12 +201,28 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
+    /// The running job has used what it was allowed, and has more to do.
+    #[inline]
+    fn tell_if_overrun(&mut self) {
+        let Some(running) = self.running.as_mut().filter(|running| running.allowance.is_zero())
+        else {
+            return;
+        };
+        running.allowance = Service::MAX;
+        if self.policy.overran() == OnRelease::AskToYield {
+            self.ask_to_yield();
+        }
+    }
+
     fn make_ready(&mut self, task: u32, arrival: Arrival) {
         let deadline = arrival.release + self.tasks[task as usize].relative_deadline();
-        let asked = self.policy.ready_since(task, arrival.known, deadline) == OnRelease::AskToYield;
-        let Some(running) =
-            self.running.as_mut().filter(|running| asked && !running.asked_to_yield)
-        else {
+        if self.policy.ready_since(task, arrival.known, deadline) == OnRelease::AskToYield {
+            self.ask_to_yield();
+        }
+    }
+
+    fn ask_to_yield(&mut self) {
+        let Some(running) = self.running.as_mut().filter(|running| !running.asked_to_yield) else {
             return;
         };
         running.asked_to_yield = true;
@@ -254,6 +276,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
                     task,
                     stretch: cost,
                     whole: cost,
+                    allowance: Service::MAX,
                     asked_to_yield: false,
                     switching: true,
                 });
@@ -280,10 +303,14 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         let kind = if queue.begun { Kind::Resume } else { Kind::Start };
         queue.begun = true;
         let left = queue.left;
+        let used = queue.waiting.front().map_or(Service::ZERO, |job| job.exec_time) - left;
+        let allowance = self.policy.allowance(task);
+        let allowance = allowance.map_or(Service::MAX, |most| most.saturating_sub(used));
         self.running = Some(Running {
             task,
             stretch: left,
             whole: left,
+            allowance,
             asked_to_yield: false,
             switching: false,
         });

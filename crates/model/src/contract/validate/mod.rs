@@ -36,7 +36,7 @@ fn validate(raw: RawContract) -> Checked<Contract> {
     let mut in_order: Vec<(usize, Task)> = Vec::with_capacity(task.len() + upcall.len());
     for entry in task {
         let offset = entry.span().start;
-        in_order.push((offset, work::task(entry.into_inner(), &mut names)?));
+        in_order.push((offset, work::task(entry.into_inner(), policy, &mut names)?));
     }
     let mut upcalls: Vec<Upcall> = Vec::with_capacity(upcall.len());
     for entry in upcall {

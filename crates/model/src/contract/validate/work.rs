@@ -7,27 +7,38 @@ use core::ops::Range;
 
 use toml::Spanned;
 
-use super::super::NamedReservation;
 use super::super::raw::{RawReservation, RawTask, RawUpcall};
+use super::super::{NamedReservation, Policy};
 use super::fields::{self, Checked, count, duration, optional, problem, service, span_or};
 use crate::reservation::ReservationError;
 use crate::task::TaskError;
 use crate::upcall::UpcallError;
 use crate::{Duration, Overrun, Reservation, Service, Task, TaskSpec, Upcall, UpcallSpec};
 
-pub(super) fn task(raw: RawTask, names: &mut BTreeSet<String>) -> Checked<Task> {
+pub(super) fn task(raw: RawTask, policy: Policy, names: &mut BTreeSet<String>) -> Checked<Task> {
     let name_span = raw.name.span();
     let name = fields::name(raw.name.clone(), names)?;
     let (period_span, min_inter_arrival) = spacing(&raw, &name, name_span.clone())?;
     let relative_deadline = optional("relative_deadline", &raw.relative_deadline, duration)?;
     let release_jitter = optional("release_jitter", &raw.release_jitter, duration)?;
     let wcet = service("wcet", &raw.wcet)?;
+    let wcet_high = optional("wcet_high", &raw.wcet_high, service)?;
+    if let (Some(given), false) = (&raw.wcet_high, policy == Policy::EdfVd) {
+        return problem(
+            given.span(),
+            format!(
+                "wcet_high has a meaning under policy = \"edf-vd\" alone, and this is \"{}\"",
+                policy.name()
+            ),
+        );
+    }
     let (quantum, last_segment) = segments(&raw, &name, wcet)?;
     let spec = TaskSpec {
         min_inter_arrival,
         relative_deadline: relative_deadline.unwrap_or(min_inter_arrival),
         release_jitter: release_jitter.unwrap_or_default(),
         wcet,
+        wcet_high,
         quantum,
         last_segment,
         name,
@@ -36,6 +47,7 @@ pub(super) fn task(raw: RawTask, names: &mut BTreeSet<String>) -> Checked<Task> 
         let span = match error {
             TaskError::ZeroPeriod => period_span,
             TaskError::ZeroWcet | TaskError::WcetAboveDeadline { .. } => raw.wcet.span(),
+            TaskError::WcetHighOutOfRange { .. } => span_or(&raw.wcet_high, name_span),
             TaskError::QuantumAboveWcet { .. } => span_or(&raw.quantum, name_span),
             TaskError::LastSegmentAboveQuantum { .. } => span_or(&raw.last_segment, name_span),
             TaskError::JitterReachesDeadline { .. } => span_or(&raw.release_jitter, name_span),
