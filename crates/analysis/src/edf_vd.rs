@@ -93,6 +93,10 @@ impl Schedulability for EdfVd {
         "virtual-deadlines"
     }
 
+    fn promise(&self) -> &'static str {
+        "every task meets its deadline while no job needs more than its wcet, and those with wcet_high also afterwards"
+    }
+
     fn order(&self) -> Order {
         Order::Deadline
     }

@@ -27,6 +27,11 @@ pub(crate) trait Schedulability: Sync {
     /// Names the test that decides.
     fn deciding_test(&self) -> &'static str;
 
+    /// Says what is promised to the tasks of a contract that is admitted.
+    fn promise(&self) -> &'static str {
+        "every task meets its deadline"
+    }
+
     /// Returns the order in which a load lists its tasks.
     fn order(&self) -> Order;
 

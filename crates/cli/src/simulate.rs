@@ -17,7 +17,7 @@ use std::path::Path;
 
 use punctual_analysis::{Grant, Refusal, admit, mapping};
 use punctual_model::channel::Sender;
-use punctual_model::{Contract, HostProfile, Instant};
+use punctual_model::{Contract, HostProfile, Instant, Policy};
 
 use crate::contract_file::{self, Declared};
 use crate::exit::{Exit, Failure, Outcome};
@@ -32,6 +32,12 @@ use options::Overheads;
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, notes, text } = contract_file::read_with_notes(&args.contract)?;
+    if args.high_jobs.is_some() && contract.policy != Policy::EdfVd {
+        return Err(Failure::bad_input(format!(
+            "--high-jobs: there are two criticalities under policy = \"edf-vd\" alone, and this is \"{}\"",
+            contract.policy.name()
+        )));
+    }
     let (args, host, stamp) = &chosen(args, &contract)?;
     let answer = admit(&contract, host);
     let (contract, _) = mapping::expand(&contract, host).map_err(Failure::bad_input)?;

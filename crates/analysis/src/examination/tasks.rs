@@ -54,7 +54,8 @@ pub(super) fn examine(
         why: format!("task \"{}\" {why}", contract.tasks[task].name()),
     });
     let why = format!(
-        "every task meets its deadline{}; {}",
+        "{}{}; {}",
+        policies::of(contract.policy).promise(),
         found_by(placement.how),
         numbers(contract, &loads, &bounds)
     );
@@ -86,7 +87,7 @@ fn numbers(contract: &Contract, loads: &[CpuLoad], bounds: &[Option<Duration>]) 
     format!("utilisation {used}{place}{least}")
 }
 
-/// How the tasks found their CPUs, after "every task meets its deadline".
+/// Says how the tasks found their CPUs, after the promise.
 fn found_by(how: How) -> &'static str {
     match how {
         How::OneCpu | How::NoneExists | How::NotFound => "",

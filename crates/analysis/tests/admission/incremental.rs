@@ -92,7 +92,8 @@ impl Oracle {
         let steps = &mut Steps::new(20_000_000);
         match self.policy {
             Policy::Rmdp | Policy::Rm | Policy::Fp => all_in_time(&load, steps),
-            Policy::Edf => {
+            // Without a task of high criticality they are the same.
+            Policy::Edf | Policy::EdfVd => {
                 let verdict = processor_demand(&load, steps);
                 assert_ne!(verdict, DemandVerdict::Undecided);
                 verdict == DemandVerdict::Fits
@@ -286,6 +287,11 @@ fn edf_with_everything() {
         let kind = Kind { reservation, ..EVERYTHING };
         agree(Policy::Edf, kind, 2, 1_000, 40);
     }
+}
+
+#[test]
+fn virtual_deadlines_without_a_second_criticality() {
+    agree(Policy::EdfVd, EVERYTHING, 1, 200, 40);
 }
 
 #[test]

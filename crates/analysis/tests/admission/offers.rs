@@ -53,6 +53,7 @@ fn task(at: usize, rng: &mut ChaCha8Rng) -> Task {
         relative_deadline: Duration::from_micros(if rng.random() { period } else { deadline }),
         release_jitter: Duration::from_micros(jitter),
         wcet: Service::from_micros(wcet),
+        wcet_high: None,
         quantum: Service::from_micros(quantum),
         last_segment: Service::from_micros(if rng.random() { 0 } else { quantum }),
     };
@@ -120,7 +121,7 @@ fn reservation(at: usize, rng: &mut ChaCha8Rng) -> NamedReservation {
 /// A bit of everything, more or less too much of it.
 fn draw(seed: u64) -> (Contract, HostProfile) {
     let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-    let policy = Policy::NAMES[rng.random_range(0..5)].1;
+    let policy = Policy::NAMES[rng.random_range(0..Policy::NAMES.len())].1;
     let cpus = if rng.random_bool(0.7) { 1 } else { rng.random_range(2..=3) };
     let mut tasks: Vec<Task> = (0..rng.random_range(0..=3)).map(|at| task(at, rng)).collect();
     let upcalls: Vec<Upcall> = (0..rng.random_range(0..=2)).map(|at| upcall(at, rng)).collect();

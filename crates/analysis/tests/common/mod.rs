@@ -34,6 +34,7 @@ impl Ticks {
             relative_deadline: Duration::from_nanos(self.deadline * TICK),
             release_jitter: Duration::from_nanos(self.jitter * TICK),
             wcet: Service::from_nanos(self.wcet * TICK),
+            wcet_high: None,
             quantum: Service::from_nanos(self.quantum * TICK),
             last_segment: Service::ZERO,
         })

@@ -38,6 +38,9 @@ struct Task<'a> {
     relative_deadline_ns: u64,
     /// Null without a bound; negative where the bound is beyond the deadline.
     slack_ns: Option<i64>,
+    /// Only under `edf-vd`, where it is not the deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    virtual_deadline_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -156,6 +159,7 @@ fn tasks(answer: &Result<Grant, Box<Refusal>>) -> Vec<Task<'_>> {
                 response_time_bound_ns: Some(task.response_time_bound.as_nanos()),
                 relative_deadline_ns: task.relative_deadline.as_nanos(),
                 slack_ns: i64::try_from(task.slack.as_nanos()).ok(),
+                virtual_deadline_ns: task.virtual_deadline.map(Duration::as_nanos),
             })
             .collect(),
         Err(refusal) => refusal
@@ -167,6 +171,7 @@ fn tasks(answer: &Result<Grant, Box<Refusal>>) -> Vec<Task<'_>> {
                 response_time_bound_ns: task.bound.map(Duration::as_nanos),
                 relative_deadline_ns: task.asked.as_nanos(),
                 slack_ns: task.slack_ns().and_then(|slack| i64::try_from(slack).ok()),
+                virtual_deadline_ns: None,
             })
             .collect(),
     }

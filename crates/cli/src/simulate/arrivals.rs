@@ -2,7 +2,7 @@
 
 use punctual_model::{Duration, Instant, Task};
 use punctual_sim::arrivals::{
-    Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, DrawnTimes, Periodic,
+    Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, DrawnTimes, HighTimes, Periodic,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -28,6 +28,7 @@ pub(super) enum Purpose {
     Stolen,
     Messages,
     SendCosts,
+    HighJobs,
 }
 
 impl Draws {
@@ -89,6 +90,13 @@ impl<'a> Patterns<'a> {
                 Box::new(DrawnTimes::new(tasks, Boxed(own), rng))
             }
             (_, ExecTimes::Worst) => own,
+        };
+        let own: Box<dyn Arrivals + 'a> = match args.high_jobs {
+            Some(one_in) => {
+                let rng = draws.rng(Purpose::HighJobs);
+                Box::new(HighTimes::new(tasks, Boxed(own), one_in, rng))
+            }
+            None => own,
         };
         Self { own, above }
     }

@@ -54,6 +54,10 @@ pub(super) fn run(
 pub(super) fn jobs(policy: Policy, on_cpu: &OnCpu) -> Jobs {
     let all = on_cpu.as_tasks();
     let (tasks, above) = all.split_at(on_cpu.tasks);
+    if policy == Policy::EdfVd {
+        let first: Vec<_> = on_cpu.entries.iter().map(|entry| entry.virtual_deadline).collect();
+        return Jobs::edf_vd(tasks, &first, above.len() as u32);
+    }
     Jobs::of(policy, tasks, above.len() as u32)
 }
 
@@ -100,6 +104,7 @@ fn global_policy(contract: &Contract, on_all: &OnCpu) -> Result<Global, Failure>
                 "under edf nothing goes before all tasks, as reservations would have to",
             );
         }
+        Policy::EdfVd => return refuse("there is no edf-vd over several CPUs"),
         Policy::Fifo => return refuse("there is no first in, first out over several CPUs"),
     }
     let above = tasks..on_all.entries.len() as u32;

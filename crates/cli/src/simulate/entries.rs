@@ -20,6 +20,8 @@ pub(super) enum Kind {
 pub(super) struct Entry {
     pub(super) task: Task,
     pub(super) bound: Option<Duration>,
+    /// Under `edf-vd`, where it is not its own.
+    pub(super) virtual_deadline: Option<Duration>,
     pub(super) kind: Kind,
 }
 
@@ -56,6 +58,7 @@ pub(super) fn on_cpu(
         here(granted.map(|granted| granted.cpu)).then(|| Entry {
             task: task.clone(),
             bound: granted.map(|granted| granted.response_time_bound),
+            virtual_deadline: granted.and_then(|granted| granted.virtual_deadline),
             kind: Kind::Task,
         })
     });
@@ -69,7 +72,12 @@ pub(super) fn on_cpu(
 
 /// All of it, for CPUs that share one queue.
 pub(super) fn on_all_cpus(contract: &Contract) -> OnCpu {
-    let task = |task: &Task| Entry { task: task.clone(), bound: None, kind: Kind::Task };
+    let task = |task: &Task| Entry {
+        task: task.clone(),
+        bound: None,
+        virtual_deadline: None,
+        kind: Kind::Task,
+    };
     OnCpu::new(contract.tasks.iter().map(task).collect(), reservations(contract, |_| true))
 }
 
@@ -106,6 +114,7 @@ fn reservations(contract: &Contract, here: impl Fn(usize) -> bool) -> Vec<Entry>
             ))
             .expect("a valid reservation is a valid task"),
             bound: None,
+            virtual_deadline: None,
             kind: Kind::Reservation,
         })
         .collect();
@@ -133,5 +142,6 @@ fn handler(sender: &Sender, channel: &Channel) -> Option<Entry> {
         relative_deadline: channel.delay_bound().max(wcet.at_full_speed()),
         ..TaskSpec::periodic(channel.name(), arrivals.min_inter_arrival(), wcet)
     };
-    Some(Entry { task: Task::new(spec).ok()?, bound: None, kind: Kind::Handler })
+    let task = Task::new(spec).ok()?;
+    Some(Entry { task, bound: None, virtual_deadline: None, kind: Kind::Handler })
 }

@@ -22,6 +22,8 @@ Examples:
       the arrivals that the proofs call the worst, and what switches cost
   punctual simulate studio.toml --overrun 1.5:1/20 --stolen 2ms/100ms --seed 7
       broken promises: who is late then, and by how much
+  punctual simulate mixed.toml --seed 7 --high-jobs 1/100
+      two criticalities: one of a hundred jobs needs its wcet_high, and those of low criticality make way
   punctual simulate video.toml --global
       all CPUs as one queue
   punctual simulate video.toml --witness --perfetto late.json
@@ -66,6 +68,9 @@ pub(crate) struct Args {
     /// Jobs run so many times as long as they should
     #[arg(long, value_name = "FACTOR[:1/N]", value_parser = parse_overrun)]
     pub(super) overrun: Option<Overrun>,
+    /// Under edf-vd: jobs of high criticality need their wcet_high
+    #[arg(long, value_name = "1/N", value_parser = parse_one_in)]
+    pub(super) high_jobs: Option<u32>,
     /// Releases are followed by one more before the next is allowed
     #[arg(long, value_name = "1/N", value_parser = parse_extra_releases)]
     pub(super) extra_releases: Option<ExtraReleases>,
@@ -83,8 +88,8 @@ pub(crate) struct Args {
     #[arg(
         long,
         conflicts_with_all = [
-            "arrivals", "exec_times", "seed", "until", "overheads", "overrun", "extra_releases",
-            "late_timers", "stolen", "global",
+            "arrivals", "exec_times", "seed", "until", "overheads", "high_jobs", "overrun",
+            "extra_releases", "late_timers", "stolen", "global",
         ]
     )]
     pub(super) witness: bool,
@@ -173,6 +178,7 @@ impl Args {
     pub(super) fn seed(&self) -> Option<u64> {
         let drawn = matches!(self.pattern(), Pattern::Sporadic | Pattern::Bursty)
             || self.exec_times() == ExecTimes::Drawn
+            || self.high_jobs.is_some_and(|one_in| one_in > 1)
             || self.overrun.is_some_and(|overrun| overrun.one_in > 1)
             || self.extra_releases.is_some()
             || self.late_timers.is_some()

@@ -23,6 +23,8 @@ pub(super) struct Report {
     pub(super) global: bool,
     /// Null: switching is free.
     pub(super) overheads: Option<Overheads>,
+    /// One of how many jobs of high criticality needs its wcet_high; null: none does.
+    pub(super) high_jobs_one_in: Option<u32>,
     pub(super) faults: Faults,
     pub(super) tasks: Vec<Outcomes>,
     pub(super) reservations: Vec<Outcomes>,
@@ -58,6 +60,8 @@ pub(super) struct Outcomes {
     pub(super) cpu: Option<u16>,
     pub(super) jobs: u64,
     pub(super) late: u64,
+    /// Whether it was promised anything: not of low criticality, with `--high-jobs`.
+    pub(super) promised: bool,
     pub(super) gave_way: u64,
     pub(super) max_response_time_ns: Option<u64>,
     /// What admission promised; null if it did not.
@@ -87,6 +91,7 @@ impl Report {
             until_ns: args.until.as_nanos(),
             global: args.global,
             overheads: args.overheads,
+            high_jobs_one_in: args.high_jobs,
             faults: Faults {
                 overrun: args.overrun,
                 extra_releases: args.extra_releases,
@@ -105,15 +110,19 @@ impl Report {
     /// One entry and what was seen of it.
     pub(super) fn add(&mut self, entry: &Entry, cpu: Option<u16>, seen: &TaskSummary) {
         let longest = seen.response_time.max();
+        let low = entry.kind == Kind::Task && entry.task.wcet_high().is_none();
+        let promised = !(low && self.high_jobs_one_in.is_some());
+        let bound = entry.bound.filter(|_| promised);
         let outcome = Outcomes {
             name: entry.task.name().to_owned(),
             cpu,
             jobs: seen.jobs,
             late: seen.late,
+            promised,
             gave_way: seen.gave_way,
             max_response_time_ns: longest.map(Duration::as_nanos),
-            response_time_bound_ns: entry.bound.map(Duration::as_nanos),
-            exceeds_bound: entry.bound.is_some_and(|bound| longest > Some(bound)),
+            response_time_bound_ns: bound.map(Duration::as_nanos),
+            exceeds_bound: bound.is_some_and(|bound| longest > Some(bound)),
             relative_deadline_ns: entry.task.relative_deadline().as_nanos(),
         };
         match entry.kind {
@@ -128,9 +137,9 @@ impl Report {
         self.tasks.iter().chain(&self.reservations)
     }
 
-    /// Late jobs, and messages not sent in time.
+    /// Late jobs that were to be in time, and messages not sent in time.
     pub(super) fn broken(&self) -> u64 {
-        let late: u64 = self.entries().map(|entry| entry.late).sum();
+        let late: u64 = self.entries().filter(|entry| entry.promised).map(|entry| entry.late).sum();
         late + self.channels.iter().map(ChannelOutcome::broken).sum::<u64>()
     }
 }

@@ -25,7 +25,8 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
         line(&"");
     }
     line(&verdict(report));
-    for sentence in past_bounds(report).into_iter().chain(beneath(report)).chain(faults(report)) {
+    let told = past_bounds(report).into_iter().chain(made_way(report));
+    for sentence in told.chain(beneath(report)).chain(faults(report)) {
         line(&sentence);
     }
     line(&report.host_profile.line());
@@ -108,7 +109,8 @@ fn channels(channels: &[ChannelOutcome]) -> Table {
 fn verdict(report: &Report) -> String {
     let mut counts = Vec::new();
     if report.entries().next().is_some() {
-        let late: u64 = report.entries().map(|entry| entry.late).sum();
+        let promised = report.entries().filter(|entry| entry.promised);
+        let late: u64 = promised.map(|entry| entry.late).sum();
         let jobs: u64 = report.entries().map(|entry| entry.jobs).sum();
         counts.push(format!("{late} of {jobs} jobs late"));
     }
@@ -144,6 +146,18 @@ fn past_bounds(report: &Report) -> Option<String> {
     let names: Vec<String> = past.map(|entry| format!("\"{}\"", entry.name)).collect();
     (!names.is_empty())
         .then(|| format!("!: past what is proven of runs without faults: {}", names.join(", ")))
+}
+
+/// What became of those of low criticality.
+fn made_way(report: &Report) -> Option<String> {
+    let one_in = report.high_jobs_one_in?;
+    let low = report.entries().filter(|entry| !entry.promised);
+    let late: u64 = low.map(|entry| entry.late).sum();
+    let jobs = if one_in == 1 { "each job".into() } else { format!("one of {one_in} jobs") };
+    Some(format!(
+        "{jobs} of high criticality needs its wcet_high: {late} jobs of low criticality are late, which are \
+         promised nothing then"
+    ))
 }
 
 /// How tasks and channels, or the CPUs, were kept apart.

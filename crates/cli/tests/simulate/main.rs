@@ -17,6 +17,8 @@ const OVERLOADED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/ov
 const CHANNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/channels.toml");
 const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/stream.toml");
 
+const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/mixed.toml");
+
 /// A blocker whose quantum is 1 ms longer than the urgent task's slack: late only if it begins just
 /// before a release.
 const BLOCKED: &str = "
@@ -264,4 +266,23 @@ fn bad_input_is_exit_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(wanted), "{}", text(&output.stderr));
     }
+}
+
+/// Under two criticalities the video makes way, and that is no broken promise; plain EDF refuses the contract.
+#[test]
+fn those_of_low_criticality_make_way_and_the_others_are_in_time() {
+    let run = punctual(&["simulate", MIXED, "--high-jobs", "1/1", "--json"]);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    let page: Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let task = |at: usize| &page["tasks"][at];
+    for at in [0, 1] {
+        assert_eq!((&task(at)["promised"], &task(at)["late"]), (&true.into(), &0.into()), "{page}");
+    }
+    assert_eq!(task(2)["promised"], false, "{page}");
+    assert!(task(2)["late"].as_u64() > Some(100), "{page}");
+    let before = punctual(&["simulate", MIXED]);
+    assert!(text(&before.stdout).contains("0 of 3250 jobs late"), "{}", text(&before.stdout));
+    let other = punctual(&["simulate", STUDIO, "--high-jobs", "1/2"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("edf-vd"), "{}", text(&other.stderr));
 }
