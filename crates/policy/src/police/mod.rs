@@ -3,8 +3,7 @@
 //! - [`Gcra`]: one rate and a tolerance, as ATM networks police it; [`DualGcra`]: a sustained rate
 //!   with bursts below a peak rate.
 //! - [`IntervalCredits`]: so many bytes in each interval, as L4ATM polices.
-//! - [`Shaper`]: any of them, with PDUs delayed until they conform; [`Gate`]: the sender waits or
-//!   loses, as it chose; [`InDoubt`]: the same where only is known between which instants a PDU came.
+//! - [`InDoubt`]: any of them, where only is known between which instants a PDU came.
 //!
 //! A policer is told the time and a PDU, in the order in which they come; the time never goes back.
 //! What does not conform leaves no trace: it is not charged, and the answer says from when on the
@@ -16,10 +15,8 @@
 mod bucket;
 mod credits;
 mod doubt;
-mod gate;
 mod gcra;
 mod scale;
-mod shaper;
 #[cfg(test)]
 mod tests;
 
@@ -28,10 +25,8 @@ use thiserror::Error;
 
 pub use credits::IntervalCredits;
 pub use doubt::{Doubt, InDoubt};
-pub use gate::{Gate, Passage};
 pub use gcra::{Charge, DualGcra, Gcra};
 pub use punctual_model::channel::Sensitivity;
-pub use shaper::Shaper;
 
 /// Judges the PDUs of one sender.
 pub trait Policer {

@@ -150,23 +150,32 @@ fn interval_credits_are_the_log_of_each_interval() {
 }
 
 #[test]
-fn what_a_shaper_lets_go_conforms_in_order_and_could_not_go_earlier() {
+fn what_waits_until_it_conforms_does_so_then_and_not_earlier() {
     let mut delayed = 0;
     for seed in 0..STREAMS {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (rate, max_sdu) = (any_rate(&mut rng), rng.random_range(1..70_000));
         let tolerance = any_tolerance(&mut rng, rate.time_of_below(max_sdu).as_nanos());
         let charge = any_charge(&mut rng);
-        let mut shaper = Shaper::new(Gcra::new(rate, max_sdu, tolerance, charge));
+        let mut policer = Gcra::new(rate, max_sdu, tolerance, charge);
         let mut log = RateLog::new(rate, max_sdu, tolerance, charge);
         let mut last = Instant::ZERO;
         offer(
             &mut rng,
             (rate, max_sdu),
             |now, bytes| {
-                let at = shaper.shape(now, bytes).expect("not too large");
-                assert_eq!(at, shaper.last_leaves());
-                assert!(at >= now && at >= last, "seed {seed}");
+                // PDUs leave in the order in which they came.
+                let came = now.max(last);
+                let at = match policer.police(came, bytes) {
+                    Verdict::NonConforming(Breach::TooEarly { conforms_at }) => {
+                        let then = policer.police(conforms_at, bytes);
+                        assert!(then == Verdict::Conforming || conforms_at == Instant::MAX);
+                        conforms_at
+                    }
+                    Verdict::Conforming => came,
+                    too_large => panic!("{too_large:?}"),
+                };
+                assert!(at >= came, "seed {seed}");
                 if at < Instant::MAX {
                     assert!(log.conforms(at), "seed {seed}");
                     let held = at > now && at > last;
@@ -180,7 +189,7 @@ fn what_a_shaper_lets_go_conforms_in_order_and_could_not_go_earlier() {
             |_, _, _| (),
         );
         let too_large = Breach::TooLarge { bytes: max_sdu + 1, max_sdu };
-        assert_eq!(shaper.shape(last, max_sdu + 1), Err(too_large));
+        assert_eq!(policer.police(last, max_sdu + 1), Verdict::NonConforming(too_large));
     }
     assert!(delayed > 2_000, "{delayed}");
 }

@@ -6,7 +6,7 @@ mod exactness;
 mod logs;
 
 use alloc::vec::Vec;
-use punctual_model::channel::{AtmContract, BitRate, ServiceClass, TooEarly, TrafficSpec};
+use punctual_model::channel::{AtmContract, BitRate, ServiceClass, TrafficSpec};
 use punctual_model::{Duration, Instant};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -127,20 +127,4 @@ fn credits_come_at_fixed_instants_and_are_not_saved() {
     assert_eq!(credits.police(ns(22_000_100), 1_000), early(24_000_100));
     let pdus = [Sensitivity::Sensitive, Sensitivity::Usual, Sensitivity::Insensitive];
     assert_eq!(pdus.map(Sensitivity::pdus), [2, 10, 50]);
-}
-
-#[test]
-fn a_sender_waits_or_loses_as_it_chose() {
-    let policer = Gcra::new(rate(8_000_000), 1_000, Duration::ZERO, Charge::PerByte);
-    let mut waits = Gate::new(policer.clone(), TooEarly::Waits);
-    let mut loses = Gate::new(policer, TooEarly::IsLost);
-    assert_eq!(waits.offer(ns(0), 1_000), Passage::Pass);
-    assert_eq!(loses.offer(ns(0), 1_000), Passage::Pass);
-    let until = ns(1_000_000);
-    assert_eq!(waits.offer(ns(1), 500), Passage::Wait { until });
-    assert_eq!(waits.offer(until, 500), Passage::Pass);
-    let lost = Passage::Lost(Breach::TooEarly { conforms_at: until });
-    assert_eq!(loses.offer(ns(1), 500), lost);
-    let too_large = Passage::Lost(Breach::TooLarge { bytes: 1_001, max_sdu: 1_000 });
-    assert_eq!(waits.offer(ns(9_000_000), 1_001), too_large);
 }
