@@ -20,9 +20,9 @@ pub(crate) struct TraceArgs {
     /// Also write a trace of the run, for punctual why, report and export (docs/trace.md)
     #[arg(long = "trace", value_name = "FILE")]
     path: Option<PathBuf>,
-    /// Overwrite the trace file if there is one
-    #[arg(long, requires = "path")]
-    force: bool,
+    /// Overwrite files that there are
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 impl TraceArgs {

@@ -15,6 +15,8 @@ use crate::output;
 /// A trace being written.
 pub(super) struct Slices {
     path: PathBuf,
+    /// Whether it may take the place of another file.
+    force: bool,
     file: BufWriter<NamedTempFile>,
     /// Since when the job of each task that runs does so; one run at a time is written.
     since: Vec<Instant>,
@@ -44,10 +46,19 @@ struct Job {
 
 impl Slices {
     /// Opens a file beside `path`, which gets its place when it is whole.
-    pub(super) fn beside(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(in_the_way(path));
+        }
         let file = BufWriter::new(output::file_beside(path)?);
-        let mut slices =
-            Self { path: path.to_owned(), file, since: Vec::new(), first: true, error: None };
+        let mut slices = Self {
+            path: path.to_owned(),
+            force,
+            file,
+            since: Vec::new(),
+            first: true,
+            error: None,
+        };
         slices.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         Ok(slices)
     }
@@ -94,7 +105,7 @@ impl Slices {
     /// Puts the whole file in its place.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.write(b"\n]}\n");
-        let Self { path, file, error, .. } = self;
+        let Self { path, force, file, error, .. } = self;
         let refuse = |error: &dyn std::fmt::Display| {
             Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
         };
@@ -103,8 +114,11 @@ impl Slices {
         }
         let file = file.into_inner().map_err(|error| refuse(&error))?;
         output::settle(&file).map_err(|error| refuse(&error))?;
-        file.persist(&path).map_err(|error| refuse(&error))?;
-        Ok(())
+        let placed = if force { file.persist(&path) } else { file.persist_noclobber(&path) };
+        placed.map(|_| ()).map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => in_the_way(&path),
+            _ => refuse(&error),
+        })
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -112,4 +126,11 @@ impl Slices {
             self.error = self.file.write_all(bytes).err();
         }
     }
+}
+
+fn in_the_way(path: &Path) -> Failure {
+    let path = path.display();
+    Failure::bad_input(format!(
+        "{path}: there is a file of this name; choose another, or overwrite it with --force"
+    ))
 }

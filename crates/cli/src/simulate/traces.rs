@@ -25,7 +25,8 @@ pub(super) struct Traces {
 impl Traces {
     /// Opens what `args` asks for, of a run under this contract.
     pub(super) fn of(args: &Args, contract: &str) -> Result<Self, Failure> {
-        let slices = args.perfetto.as_deref().map(Slices::beside).transpose()?;
+        let slices = args.perfetto.as_deref();
+        let slices = slices.map(|path| Slices::beside(path, args.trace.force)).transpose()?;
         let file = args.trace.of_virtual_run(contract)?;
         Ok(Self { slices, file, subjects: 0, first: 0, latest: Instant::ZERO })
     }

@@ -160,6 +160,11 @@ fn the_trace_is_one_slice_a_stretch_and_they_do_not_overlap() {
         assert!(number("ts") >= end - 1e-6, "{slice}");
         end = number("ts") + number("dur");
     }
+    let again = ["simulate", STUDIO, "--until", "400ms", "--perfetto", path];
+    let refused = punctual(&again);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("--force"), "{}", text(&refused.stderr));
+    assert_eq!(punctual(&[&again[..], &["--force"]].concat()).status.code(), Some(0));
 }
 
 fn trace(path: &str) -> Vec<Value> {
