@@ -10,6 +10,7 @@ use crate::examination::{BOUNDS, Examination, Failure, examine, rank_of_each};
 use crate::offer::Offers;
 use crate::policies;
 use crate::steps::Steps;
+use crate::timetables::Timetables;
 use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal};
 
 /// Admits `contract` on `host` with a proven bound for every task and channel, or refuses it with
@@ -53,11 +54,11 @@ impl Examination {
     fn grant(self, host: &HostProfile) -> Grant {
         let contract = &self.contract;
         let virtual_deadlines = self.virtual_deadlines(host);
-        let (task_cpus, reservation_cpus, slots) = match self.placement {
+        let (task_cpus, reservation_cpus, Timetables { slots, tables, .. }) = match self.placement {
             Some(placement) => {
-                (placement.task_cpus, placement.reservation_cpus, placement.timetables.slots)
+                (placement.task_cpus, placement.reservation_cpus, placement.timetables)
             }
-            None => (Vec::new(), Vec::new(), Vec::new()),
+            None => (Vec::new(), Vec::new(), Timetables::default()),
         };
         let tasks = contract.tasks.iter().zip(task_cpus).zip(&self.bounds).zip(virtual_deadlines);
         let reservations = contract.reservations.iter().zip(reservation_cpus).zip(slots);
@@ -98,6 +99,7 @@ impl Examination {
                     })
                 })
                 .collect(),
+            timetables: tables,
             streams: self.mappings,
             tests: self.tests,
         }

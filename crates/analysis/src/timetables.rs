@@ -30,10 +30,12 @@ pub(crate) struct Slots {
 }
 
 /// What holds the commands of a contract.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Timetables {
     /// By position of the reservation; `None` of those that no timetable holds.
     pub(crate) slots: Vec<Option<Slots>>,
+    /// The tables that the slots are in, with CPUs and reservations as in the contract.
+    pub(crate) tables: Vec<Table>,
     /// Why there are no timetables, though there are commands for them.
     pub(crate) refused: Option<Refused>,
 }
@@ -61,11 +63,13 @@ impl Timetables {
     /// Finds a table for each command of `contract` that one is to hold.
     pub(crate) fn of(contract: &Contract, host: &HostProfile) -> Self {
         let mut slots = vec![None; contract.reservations.len()];
-        let refused = hold(contract, host, &mut slots).err();
-        if refused.is_some() {
-            slots.fill(None);
+        match hold(contract, host, &mut slots) {
+            Ok(tables) => Self { slots, tables, refused: None },
+            Err(refused) => {
+                slots.fill(None);
+                Self { slots, tables: Vec::new(), refused: Some(refused) }
+            }
         }
-        Self { slots, refused }
     }
 
     /// The slots on `cpu` of the contract.
@@ -92,7 +96,7 @@ fn hold(
     contract: &Contract,
     host: &HostProfile,
     slots: &mut [Option<Slots>],
-) -> Result<(), Refused> {
+) -> Result<Vec<Table>, Refused> {
     let by_timetable = contract.commands.iter().filter_map(|command| {
         let holding = command.held()?;
         (holding.backend != Some(Backend::Kernel)).then_some((command.name(), holding))
@@ -100,7 +104,7 @@ fn hold(
     let commands: Vec<_> = by_timetable.collect();
     // Where it asks for more CPUs than there are that is what it is told.
     if commands.is_empty() || contract.cpus > host.cpus {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let rules = rules(host);
     let mut wanted: Vec<Wanted> = Vec::with_capacity(commands.len());
@@ -132,7 +136,7 @@ fn hold(
     }
     // As `punctual run` takes them: from the last to the first.
     let cpus: Vec<u16> = (0..contract.cpus).map(|at| host.cpus - 1 - at).collect();
-    let tables =
+    let mut tables =
         together::place(&wanted, &cpus, rules).map_err(|NotPlaced { at, cpu, refusal }| {
             let (name, holding) = commands[at];
             let offer = refusal.offer.map_or(Service::ZERO, |offer| offer.budget());
@@ -147,7 +151,7 @@ fn hold(
             ),
             }
         })?;
-    for table in &tables {
+    for table in &mut tables {
         for (owner, &at) in table.holds.iter().enumerate() {
             let (reservation, _) = wanted[at];
             let cpu = host.cpus - 1 - table.cpu;
@@ -157,8 +161,10 @@ fn hold(
             slots[commands[at].1.reservation] =
                 Some(Slots { cpu, host_cpu: table.cpu, taken, count });
         }
+        table.cpu = host.cpus - 1 - table.cpu;
+        table.holds.iter_mut().for_each(|at| *at = commands[*at].1.reservation);
     }
-    Ok(())
+    Ok(tables)
 }
 
 /// What the slots of `owner` take in one of its periods, and how many there are. A switch back to what they interrupt

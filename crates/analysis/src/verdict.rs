@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::mapping::Mapping;
 use crate::offer::Offers;
+use crate::supply::together::Table;
 
 /// Admitted: what is proven of every task and channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,9 @@ pub struct Grant {
     pub reservations: Vec<GrantedReservation>,
     /// In the order of the contract; after them the channels that were derived from streams.
     pub channels: Vec<GrantedChannel>,
+    /// The timetables that hold the reservations of commands. A table's CPU is that of the reservations that it
+    /// holds, as they are granted; what it holds are positions of reservations in the contract.
+    pub timetables: Vec<Table>,
     /// What each stream became, in the order of the contract.
     pub streams: Vec<Mapping>,
     /// Every test of the policy, the cheapest first; the last decided.
