@@ -18,6 +18,8 @@ mod exec_times;
 mod listed;
 mod periodic;
 
+use alloc::boxed::Box;
+
 use punctual_model::{Instant, Service};
 
 pub use adversarial::{Adversarial, Aligned, Attack};
@@ -52,6 +54,12 @@ pub trait Arrivals {
 }
 
 impl<A: Arrivals + ?Sized> Arrivals for &mut A {
+    fn next(&mut self, task: u32) -> Arrival {
+        (**self).next(task)
+    }
+}
+
+impl<A: Arrivals + ?Sized> Arrivals for Box<A> {
     fn next(&mut self, task: u32) -> Arrival {
         (**self).next(task)
     }

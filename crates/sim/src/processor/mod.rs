@@ -8,15 +8,19 @@
 //! | [`Slots`] | in the slots of one owner of a timetable |
 //! | [`Servers`] | inside one of several reservations, or below all of them |
 //! | [`Stolen`] | as another of these, but for what a hypervisor takes |
+//! | [`Tabled`] | as another of these, in the slots of one owner of a timetable or between all slots |
+//! | [`crate::tasks::Below`] | as another of these, while other tasks have no job |
 //! | [`Taken`] | but for stretches that were found beforehand |
 //!
 //! A stretch without the processor is no event of a job: to the job its processor stands still.
-//! Nothing starts or resumes in it; a quantum goes on after it.
+//! Nothing starts or resumes in it; a quantum goes on after it. Where it is away because of [`Tabled`] or
+//! [`crate::tasks::Below`], the job gives way and resumes, and pays a switch for that.
 
 mod periods;
 mod servers;
 mod slots;
 mod stolen;
+mod tabled;
 mod taken;
 
 use punctual_model::Instant;
@@ -25,6 +29,7 @@ pub use periods::{Periods, Place};
 pub use servers::{Demand, ServerError, Servers};
 pub use slots::Slots;
 pub use stolen::{Stolen, Theft};
+pub use tabled::{Part, Tabled};
 pub use taken::Taken;
 
 /// Whether the tasks have the processor, and for how long that surely stays so.
@@ -45,6 +50,24 @@ pub trait Processor {
     /// Time has come to `now`, at or after the instant asked about last; whether any job was there
     /// to run since then is what was said last. From `now` on, `wanted` says it.
     fn at(&mut self, now: Instant, wanted: bool) -> Stretch;
+
+    /// Whether it is away because something above runs, which a job is then told as giving way, and pays the
+    /// switch back from. By default it just stands still.
+    fn preempts(&self) -> bool {
+        false
+    }
+}
+
+impl<P: Processor> Processor for &mut P {
+    const WHOLE: bool = P::WHOLE;
+
+    fn at(&mut self, now: Instant, wanted: bool) -> Stretch {
+        (**self).at(now, wanted)
+    }
+
+    fn preempts(&self) -> bool {
+        (**self).preempts()
+    }
 }
 
 /// All of a processor.

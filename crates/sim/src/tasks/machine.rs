@@ -30,6 +30,8 @@ pub(super) struct Machine<'a, C, P, Y> {
     wanting: usize,
     /// Whom the processor was at last; kept only where switches cost something.
     last: Option<JobId>,
+    /// The running job was told that something above has its processor.
+    preempted: bool,
 }
 
 /// The jobs of one task: the one to come, and those released and not complete, oldest first.
@@ -55,6 +57,16 @@ struct Running {
     asked_to_yield: bool,
     /// The processor is still going over to it.
     switching: bool,
+    /// From something above: the job goes on where it was, its quantum included.
+    back: bool,
+}
+
+impl Running {
+    /// How long it runs before something is to be decided.
+    #[inline]
+    fn until_event(&self) -> Service {
+        if self.switching { self.stretch } else { self.stretch.min(self.allowance) }
+    }
 }
 
 impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
@@ -92,6 +104,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             stretch,
             wanting: 0,
             last: None,
+            preempted: false,
         }
     }
 
@@ -99,25 +112,8 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     /// processor comes or goes. `false`: nothing more will happen.
     #[inline]
     pub(super) fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
-        let arrival = match self.coming.peek() {
-            Some(Reverse((known, _))) if *known < self.until => *known,
-            _ => Instant::MAX,
-        };
-        let served = P::WHOLE || self.stretch.served;
-        let end = match &self.running {
-            Some(running) if served => {
-                self.now + running.stretch.min(running.allowance).at_full_speed()
-            }
-            _ => Instant::MAX,
-        };
-        let mut next = end.min(arrival);
-        if !P::WHOLE && self.wanting > 0 {
-            next = next.min(self.stretch.until);
-        }
-        if next == Instant::MAX || (!P::WHOLE && next >= self.setting.end) {
-            return false;
-        }
-        if let (true, Some(running)) = (served, &mut self.running) {
+        let Some(next) = self.next() else { return false };
+        if let (true, Some(running)) = (self.served(), &mut self.running) {
             let ran = (next - self.now).as_full_service();
             running.stretch -= ran;
             if C::FREE || !running.switching {
@@ -135,11 +131,52 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         if !P::WHOLE {
             self.stretch = self.setting.processor.at(self.now, self.wanting > 0);
             if !self.stretch.served {
+                self.preempt_if_due(sink);
                 return true;
             }
+            self.come_back(sink);
         }
         self.dispatch(sink);
         true
+    }
+
+    /// The instant of the next step; `None`: there is none.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Instant> {
+        let arrival = match self.coming.peek() {
+            Some(Reverse((known, _))) if *known < self.until => *known,
+            _ => Instant::MAX,
+        };
+        let end = match &self.running {
+            Some(running) if self.served() => self.now + running.until_event().at_full_speed(),
+            _ => Instant::MAX,
+        };
+        let mut next = end.min(arrival);
+        if !P::WHOLE && self.wanting > 0 {
+            next = next.min(self.stretch.until);
+        }
+        let over = next == Instant::MAX || (!P::WHOLE && next >= self.setting.end);
+        (!over).then_some(next)
+    }
+
+    fn served(&self) -> bool {
+        P::WHOLE || self.stretch.served
+    }
+
+    /// Whether a job, or something above, has the processor or would have it.
+    pub(super) fn busy(&self) -> bool {
+        self.running.is_some() || self.wanting > 0 || self.setting.processor.preempts()
+    }
+
+    /// Whether the processor is there at `now` and no job wants it; every step up to then is done.
+    pub(super) fn left_over(&mut self, now: Instant) -> Stretch {
+        if !P::WHOLE && self.stretch.until <= now {
+            // No job wants it, or there would have been a step.
+            self.stretch = self.setting.processor.at(now, false);
+        }
+        let until = self.next().unwrap_or(Instant::MAX);
+        let until = if P::WHOLE { until } else { until.min(self.stretch.until) };
+        Stretch { served: self.served() && self.running.is_none(), until }
     }
 
     /// What is not complete.
@@ -239,11 +276,17 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         let Some(running) = &mut self.running else { return };
         let at_yield_point = running.stretch.is_zero();
         if !C::FREE && running.switching {
-            if at_yield_point {
-                self.end_switch(sink);
+            if !at_yield_point {
+                return;
             }
-            return;
+            if !running.back {
+                self.end_switch(sink);
+                return;
+            }
+            self.end_switch_back(sink);
         }
+        let Some(running) = &mut self.running else { return };
+        let at_yield_point = running.stretch.is_zero();
         if !running.asked_to_yield {
             return;
         }
@@ -258,8 +301,34 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
 
     fn give_way(&mut self, sink: &mut impl Sink) {
         if let Some(running) = self.running.take() {
-            self.emit(running.task, Kind::GiveWay, sink);
+            if !core::mem::take(&mut self.preempted) {
+                self.emit(running.task, Kind::GiveWay, sink);
+            }
             self.policy.give_way();
+        }
+    }
+
+    /// The running job loses the processor to something above, at any point.
+    fn preempt_if_due(&mut self, sink: &mut impl Sink) {
+        let Some(running) = &self.running else { return };
+        if !self.preempted && !running.switching && self.setting.processor.preempts() {
+            self.emit(running.task, Kind::GiveWay, sink);
+            self.preempted = true;
+        }
+    }
+
+    /// The processor is there again for the job that lost it.
+    fn come_back(&mut self, sink: &mut impl Sink) {
+        if !core::mem::take(&mut self.preempted) {
+            return;
+        }
+        let Some(running) = &mut self.running else { return };
+        let cost = self.setting.costs.of_a_switch();
+        if C::FREE || cost.is_zero() {
+            let task = running.task;
+            self.emit(task, Kind::Resume, sink);
+        } else {
+            (running.stretch, running.switching, running.back) = (cost, true, true);
         }
     }
 
@@ -279,6 +348,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
                     allowance: Service::MAX,
                     asked_to_yield: false,
                     switching: true,
+                    back: false,
                 });
                 return;
             }
@@ -298,6 +368,21 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         }
     }
 
+    /// The processor is back at a job that something above interrupted.
+    fn end_switch_back(&mut self, sink: &mut impl Sink) {
+        let Some(running) = &mut self.running else { return };
+        (running.switching, running.back) = (false, false);
+        let task = running.task;
+        let left = self.queues[task as usize].left;
+        running.stretch = if running.asked_to_yield {
+            let eager = !Y::SELDOM && self.setting.yields.eager(task);
+            until_yield(&self.tasks[task as usize], running.whole, left, eager)
+        } else {
+            left
+        };
+        self.emit(task, Kind::Resume, sink);
+    }
+
     fn begin(&mut self, task: u32, sink: &mut impl Sink) {
         let queue = &mut self.queues[task as usize];
         let kind = if queue.begun { Kind::Resume } else { Kind::Start };
@@ -313,6 +398,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             allowance,
             asked_to_yield: false,
             switching: false,
+            back: false,
         });
         self.emit(task, kind, sink);
     }

@@ -3,6 +3,7 @@
 //! [`run`] is the plain case. [`run_in`] adds what a [`Setting`] says: what switches cost, when the
 //! processor is there, where yield points lie.
 
+mod below;
 mod machine;
 mod yields;
 
@@ -17,6 +18,7 @@ use crate::overheads::{Costs, Free};
 use crate::processor::{Processor, Whole};
 use machine::Machine;
 
+pub use below::Below;
 pub use yields::{Eager, Seldom, Yields};
 
 /// Runs the jobs of `tasks` that are known before `until` under `policy`; events go to `sink`.

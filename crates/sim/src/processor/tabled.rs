@@ -1,0 +1,110 @@
+//! A processor on which a timetable is followed.
+
+use punctual_model::{Duration, Instant, Service};
+use punctual_policy::course::{Course, Step, Who};
+use punctual_policy::timetable::Turns;
+
+use super::{Processor, Stretch};
+
+/// Which part of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The slots of this owner, each without the allowance that is lost at its start.
+    Slots(u32),
+    /// What no slot covers. Every slot is taken whole, as by an owner that always wants more.
+    Free,
+}
+
+/// Another processor, in a part of the time: what the dispatcher's own policy leaves to an owner, or to those below.
+#[derive(Clone, Debug)]
+pub struct Tabled<P> {
+    processor: P,
+    course: Course,
+    part: Part,
+    allowance: Duration,
+    /// Since when `step` holds.
+    since: Instant,
+    step: Step,
+    away: bool,
+}
+
+impl<P: Processor> Tabled<P> {
+    /// `part` of `processor`, on which `turns` are followed from the beginning of time on; `None`: all time is free.
+    pub fn new(processor: P, turns: Option<Turns>, part: Part, allowance: Service) -> Self {
+        let mut course = Course::new(allowance);
+        // The first table that it is given has room.
+        let _ = course.hand_over(Instant::ZERO, turns);
+        let since = Instant::ZERO;
+        let step = course.at(since);
+        let allowance = allowance.at_full_speed();
+        Self { processor, course, part, allowance, since, step, away: false }
+    }
+}
+
+impl<P: Processor> Processor for Tabled<P> {
+    const WHOLE: bool = false;
+
+    fn at(&mut self, now: Instant, wanted: bool) -> Stretch {
+        while self.step.until <= now {
+            self.since = self.step.until;
+            self.step = self.course.at(self.since);
+        }
+        let useful = self.since.saturating_add(self.allowance).min(self.step.until);
+        let (here, until) = match (self.part, self.step.who) {
+            (Part::Slots(own), Who::Owner(owner)) if own == owner => {
+                (now >= useful, if now < useful { useful } else { self.step.until })
+            }
+            (Part::Free, Who::Nobody) => (true, self.step.until),
+            _ => (false, self.step.until),
+        };
+        self.away = !here;
+        let under = self.processor.at(now, wanted && here);
+        Stretch { served: here && under.served, until: until.min(under.until) }
+    }
+
+    fn preempts(&self) -> bool {
+        self.away || self.processor.preempts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Periods, Place};
+    use super::*;
+    use alloc::vec::Vec;
+    use punctual_model::{Slot, Timetable};
+
+    #[test]
+    fn every_part_has_its_own_time_and_loses_the_allowance() {
+        let nanos = Duration::from_nanos;
+        let slots = [(0, 4, 0), (4, 3, 1), (9, 3, 0)];
+        let slots = slots.map(|(start, length, owner)| Slot {
+            start: nanos(start),
+            length: nanos(length),
+            owner,
+        });
+        let table = Timetable::new(nanos(16), slots.to_vec()).expect("valid");
+        let turns = || Some(Turns::new(table.clone(), Instant::ZERO));
+        // Away in the last of every eight.
+        let above = Periods::new("7ns/8ns".parse().expect("valid"), Instant::ZERO, Place::Early);
+        for (part, served) in [
+            (Part::Slots(0), &[2, 3, 11][..]),
+            (Part::Slots(1), &[6]),
+            (Part::Free, &[8, 12, 13, 14]),
+        ] {
+            let new = || Tabled::new(above, turns(), part, Service::from_nanos(2));
+            for step in 1..6 {
+                let mut tabled = new();
+                for now in (0..160).step_by(step) {
+                    let here = served.contains(&(now % 16));
+                    let said = tabled.at(Instant::from_nanos(now), true);
+                    assert_eq!(said.served, here, "{part:?} {now}");
+                    // Nothing changes before it is to be asked again.
+                    let until = said.until.as_nanos();
+                    let later: Vec<u64> = (now..until).collect();
+                    assert!(later.iter().all(|at| served.contains(&(at % 16)) == here));
+                }
+            }
+        }
+    }
+}
