@@ -51,7 +51,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if args.global {
         run_globally(args, &contract, &mut traces, &mut report)?;
     } else {
-        run_placed(args, &contract, &answer, sender.as_ref(), &mut traces, &mut report)?;
+        run_placed(args, &contract, host, &answer, sender.as_ref(), &mut traces, &mut report)?;
     }
     traces.finish(Instant::ZERO + args.until)?;
     let page = if args.json {
@@ -99,17 +99,20 @@ fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sender>, Fai
 fn run_placed(
     args: &Args,
     contract: &Contract,
+    host: &HostProfile,
     answer: &Result<Grant, Box<Refusal>>,
     sender: Option<&Sender>,
     traces: &mut Traces,
     report: &mut Report,
 ) -> Result<(), Failure> {
     entries::unplaced(contract, answer)?;
-    for cpu in 0..contract.cpus {
+    // A command may be bound to a CPU beyond those of the contract.
+    let bound = answer.iter().flat_map(|grant| &grant.timetables).map(|table| table.cpu + 1);
+    for cpu in 0..bound.fold(contract.cpus, u16::max) {
         let on_cpu = entries::on_cpu(cpu, contract, answer, sender);
         if !on_cpu.entries.is_empty() {
             traces.turn_to(Some(cpu), &on_cpu)?;
-            let ran = cpus::run(args, contract.policy, cpu, &on_cpu, traces);
+            let ran = cpus::run(args, contract.policy, host.slot_allowance, cpu, &on_cpu, traces);
             add(report, &on_cpu, Some(cpu), &ran);
         }
     }

@@ -1,13 +1,19 @@
 //! One CPU after the other, or all as one queue.
 
-use punctual_model::{Contract, Instant, Policy, Task};
+use std::cell::RefCell;
+use std::slice;
+
+use punctual_model::{Contract, Instant, Policy, Service, Task};
 use punctual_policy::global::Global;
 use punctual_policy::jobs::Jobs;
+use punctual_policy::timetable::Turns;
+use punctual_sim::arrivals::Arrivals;
 use punctual_sim::global;
-use punctual_sim::tasks::{Setting, run_in};
+use punctual_sim::processor::{Part, Tabled};
+use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Sink, Summary};
 
-use super::arrivals::{Draws, Patterns, longest_quantum};
+use super::arrivals::{self, Draws, Purpose, longest_quantum};
 use super::entries::OnCpu;
 use super::faults::{Cpu, Struck, broken};
 use super::options::Args;
@@ -20,45 +26,79 @@ pub(super) struct Ran {
     pub(super) struck: Struck,
 }
 
-/// Runs what is on `cpu` under the contract's policy.
+/// Runs what is on `cpu`, layer by layer: the kernel's reservations by deadline, the others in the slots of their
+/// timetable, tasks and handlers under the contract's policy on what both leave. A slot loses `allowance` at its start.
 pub(super) fn run(
     args: &Args,
     policy: Policy,
+    allowance: Service,
     cpu: u16,
     on_cpu: &OnCpu,
     traces: &mut Traces,
 ) -> Ran {
     let all = on_cpu.as_tasks();
-    let (tasks, above) = all.split_at(on_cpu.tasks);
+    let (tasks, rest) = all.split_at(on_cpu.tasks);
+    let (handlers, rest) = rest.split_at(on_cpu.handlers);
+    let (kernel, held) = rest.split_at(on_cpu.kernel);
     let draws = Draws { seed: args.draws_from(), cpu };
-    let mut patterns = Patterns::new(args, draws, tasks, above, longest_quantum(tasks));
-    let jobs = jobs(policy, on_cpu);
+    let blocker = longest_quantum(tasks);
+    let critical = arrivals::critical(args, tasks, blocker);
+    let above = |entries, which| {
+        arrivals::above(args, draws.rng_of(Purpose::Above, which), entries, critical)
+    };
     let until = Instant::ZERO + args.until;
-    let mut sink = Both::new(&all, traces, cpu);
-    let mut processor = Cpu::of(args, draws);
     let costs = args.overheads.unwrap_or_default().costs();
-    let turn = |arrivals: &mut dyn punctual_sim::arrivals::Arrivals| {
+    let sink = RefCell::new(Both::new(&all, traces, cpu));
+    let of_entries = |first: usize| Layer { sink: &sink, first: Some(first as u32) };
+    let mut whole = Cpu::of(args, draws);
+    let mut of_owners: Vec<Cpu> = held.iter().map(|_| Cpu::of(args, draws)).collect();
+    // The same each time that it runs: once beneath each owner of slots, and told of once.
+    let without_kernels = |processor, sink| {
+        let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
+        let jobs = Jobs::earliest_deadline(kernel.len());
+        Below::new(setting, kernel, jobs, above(kernel, 1), until, sink)
+    };
+    let turns = || on_cpu.timetable.clone().map(|table| Turns::new(table, Instant::ZERO));
+    for ((owner, entry), whole) in (0..).zip(held).zip(&mut of_owners) {
+        let left = without_kernels(whole, Layer { sink: &sink, first: None });
+        let slots = Tabled::new(left, turns(), Part::Slots(owner), allowance);
+        let own = slice::from_ref(entry);
+        let mut to = of_entries(all.len() - held.len() + owner as usize);
+        let setting = Setting::default().on(slots, Instant::MAX);
+        let jobs = Jobs::fixed_priority(&[0]);
+        let left = run_in(setting, own, jobs, &mut above(own, 2 + owner), until, &mut to);
+        debug_assert!(left.is_empty(), "{left:?}");
+    }
+    let mut left = without_kernels(&mut whole, of_entries(tasks.len() + handlers.len()));
+    let mut own = arrivals::own(args, draws, tasks, blocker);
+    let turn = |arrivals: &mut dyn Arrivals| {
         let mut arrivals = arrivals;
+        let free = Tabled::new(&mut left, turns(), Part::Free, allowance);
         // Never away for ever, so everything is completed.
-        let setting = Setting::default().costing(costs).on(&mut processor, Instant::MAX);
-        let left = run_in(setting, &all, jobs, &mut arrivals, until, &mut sink);
+        let setting = Setting::default().costing(costs).on(free, Instant::MAX);
+        let jobs = jobs(policy, on_cpu);
+        let entries = &all[..tasks.len() + handlers.len()];
+        let left = run_in(setting, entries, jobs, &mut arrivals, until, &mut of_entries(0));
         debug_assert!(left.is_empty(), "{left:?}");
     };
-    let struck = broken(args, draws, tasks.len(), &mut *patterns.own, &mut *patterns.above, turn);
-    let summary = sink.summary;
-    let stolen_ns = processor.taken().as_nanos();
-    Ran { summary, struck: Struck { stolen_ns, ..struck } }
+    let mut handling = above(handlers, 0);
+    let struck = broken(args, draws, tasks.len(), &mut *own, &mut *handling, turn);
+    left.finish();
+    drop(left);
+    let stolen_ns = whole.taken().as_nanos();
+    Ran { summary: sink.into_inner().summary, struck: Struck { stolen_ns, ..struck } }
 }
 
-/// The order of a CPU's tasks, with what is above them.
-pub(super) fn jobs(policy: Policy, on_cpu: &OnCpu) -> Jobs {
-    let all = on_cpu.as_tasks();
-    let (tasks, above) = all.split_at(on_cpu.tasks);
+/// Returns the order of a CPU's tasks, beneath its handlers.
+fn jobs(policy: Policy, on_cpu: &OnCpu) -> Jobs {
+    let entries = &on_cpu.entries[..on_cpu.tasks];
+    let tasks: Vec<Task> = entries.iter().map(|entry| entry.task.clone()).collect();
+    let above = on_cpu.handlers as u32;
     if policy == Policy::EdfVd {
-        let first: Vec<_> = on_cpu.entries.iter().map(|entry| entry.virtual_deadline).collect();
-        return Jobs::edf_vd(tasks, &first, above.len() as u32);
+        let first: Vec<_> = entries.iter().map(|entry| entry.virtual_deadline).collect();
+        return Jobs::edf_vd(&tasks, &first, above);
     }
-    Jobs::of(policy, tasks, above.len() as u32)
+    Jobs::of(policy, &tasks, above)
 }
 
 /// Runs all tasks of `contract` on all its CPUs, its reservations before them.
@@ -73,14 +113,16 @@ pub(super) fn run_globally(
     let (tasks, above) = all.split_at(on_all.tasks);
     let draws = Draws { seed: args.draws_from(), cpu: 0 };
     // Nobody's quantum keeps anybody off.
-    let mut patterns = Patterns::new(args, draws, tasks, above, None);
+    let critical = arrivals::critical(args, tasks, None);
+    let mut own = arrivals::own(args, draws, tasks, None);
+    let mut budgets = arrivals::above(args, draws.rng(Purpose::Above), above, critical);
     let until = Instant::ZERO + args.until;
     let mut sink = Both::new(&all, traces, 0);
-    let turn = |arrivals: &mut dyn punctual_sim::arrivals::Arrivals| {
+    let turn = |arrivals: &mut dyn Arrivals| {
         let mut arrivals = arrivals;
         global::run(&all, contract.cpus.into(), policy, &mut arrivals, until, &mut sink);
     };
-    let struck = broken(args, draws, tasks.len(), &mut *patterns.own, &mut *patterns.above, turn);
+    let struck = broken(args, draws, tasks.len(), &mut *own, &mut *budgets, turn);
     Ok(Ran { summary: sink.summary, struck })
 }
 
@@ -131,5 +173,20 @@ impl Sink for Both<'_> {
     fn record(&mut self, event: Event) {
         self.summary.record(event);
         self.traces.record(self.cpu, self.names[event.job.task as usize], event);
+    }
+}
+
+/// Entries from `first` on, which run by themselves; `None`: they are told of elsewhere.
+struct Layer<'a, 'b> {
+    sink: &'a RefCell<Both<'b>>,
+    first: Option<u32>,
+}
+
+impl Sink for Layer<'_, '_> {
+    fn record(&mut self, event: Event) {
+        let Some(first) = self.first else { return };
+        let mut event = event;
+        event.job.task += first;
+        self.sink.borrow_mut().record(event);
     }
 }

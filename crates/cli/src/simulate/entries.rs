@@ -1,8 +1,9 @@
-//! What runs where: tasks, and above them reservations and the handlers of channels.
+//! What runs where: tasks, and above them the handlers of channels and reservations, in layers.
 
 use punctual_analysis::{Grant, Refusal};
 use punctual_model::channel::{Channel, LinkScheduling, Sender};
-use punctual_model::{Contract, Duration, Service, Task, TaskSpec};
+use punctual_model::contract::NamedReservation;
+use punctual_model::{Contract, Duration, Service, Task, TaskSpec, Timetable};
 
 use crate::exit::Failure;
 
@@ -27,15 +28,21 @@ pub(super) struct Entry {
 
 /// What a CPU has to do.
 pub(super) struct OnCpu {
-    /// Tasks first.
+    /// Tasks, handlers, the kernel's reservations, and those of the timetable in the order of its owners.
     pub(super) entries: Vec<Entry>,
     pub(super) tasks: usize,
+    pub(super) handlers: usize,
+    pub(super) kernel: usize,
+    pub(super) timetable: Option<Timetable>,
 }
 
 impl OnCpu {
-    fn new(tasks: Vec<Entry>, above: impl IntoIterator<Item = Entry>) -> Self {
-        let count = tasks.len();
-        Self { entries: tasks.into_iter().chain(above).collect(), tasks: count }
+    fn new(tasks: Vec<Entry>, handlers: Vec<Entry>, kernel: Vec<Entry>) -> Self {
+        let timetable = None;
+        let counts = (tasks.len(), handlers.len(), kernel.len());
+        let entries = tasks.into_iter().chain(handlers).chain(kernel).collect();
+        let (tasks, handlers, kernel) = counts;
+        Self { entries, tasks, handlers, kernel, timetable }
     }
 
     /// All entries as tasks.
@@ -62,12 +69,19 @@ pub(super) fn on_cpu(
             kind: Kind::Task,
         })
     });
-    let above = reservations(contract, |at| here(grant.map(|grant| grant.reservations[at].cpu)));
+    let table = grant.and_then(|grant| grant.timetables.iter().find(|table| table.cpu == cpu));
+    let held: &[usize] = table.map_or(&[], |table| &table.holds);
+    let kernel = reservations(contract, |at| {
+        here(grant.map(|grant| grant.reservations[at].cpu)) && !held.contains(&at)
+    });
     let sender = sender.filter(|_| sends(contract, cpu));
     let handlers = sender
         .into_iter()
         .flat_map(|sender| contract.channels.iter().filter_map(|channel| handler(sender, channel)));
-    OnCpu::new(tasks.collect(), above.into_iter().chain(handlers))
+    let mut on_cpu = OnCpu::new(tasks.collect(), handlers.collect(), kernel);
+    on_cpu.entries.extend(held.iter().map(|&at| reservation(&contract.reservations[at])));
+    on_cpu.timetable = table.map(|table| table.table.clone());
+    on_cpu
 }
 
 /// All of it, for CPUs that share one queue.
@@ -78,7 +92,8 @@ pub(super) fn on_all_cpus(contract: &Contract) -> OnCpu {
         virtual_deadline: None,
         kind: Kind::Task,
     };
-    OnCpu::new(contract.tasks.iter().map(task).collect(), reservations(contract, |_| true))
+    let tasks = contract.tasks.iter().map(task).collect();
+    OnCpu::new(tasks, Vec::new(), reservations(contract, |_| true))
 }
 
 /// Whether the channels are on `cpu`: the last is theirs.
@@ -100,26 +115,21 @@ pub(super) fn unplaced(
     ))
 }
 
-/// The reservations at those positions, the shorter period first: of two above all tasks that is the
-/// order that keeps both the longest.
+/// The reservations at those positions, the shorter period first: where they have fixed priorities, as over all CPUs,
+/// that is the order that keeps two of them the longest.
 fn reservations(contract: &Contract, here: impl Fn(usize) -> bool) -> Vec<Entry> {
     let here = contract.reservations.iter().enumerate().filter(|(at, _)| here(*at));
-    let mut entries: Vec<Entry> = here
-        .map(|(_, named)| Entry {
-            // A valid reservation has 0 < budget ≤ period, which is all that a task needs.
-            task: Task::new(TaskSpec::periodic(
-                &named.name,
-                named.reservation.period(),
-                named.reservation.budget(),
-            ))
-            .expect("a valid reservation is a valid task"),
-            bound: None,
-            virtual_deadline: None,
-            kind: Kind::Reservation,
-        })
-        .collect();
+    let mut entries: Vec<Entry> = here.map(|(_, named)| reservation(named)).collect();
     entries.sort_by_key(|entry| entry.task.min_inter_arrival());
     entries
+}
+
+fn reservation(named: &NamedReservation) -> Entry {
+    let (budget, period) = (named.reservation.budget(), named.reservation.period());
+    // A valid reservation has 0 < budget ≤ period, which is all that a task needs.
+    let task = Task::new(TaskSpec::periodic(&named.name, period, budget))
+        .expect("a valid reservation is a valid task");
+    Entry { task, bound: None, virtual_deadline: None, kind: Kind::Reservation }
 }
 
 /// The largest messages of a channel as jobs, at their logical arrivals: their packets, a change to

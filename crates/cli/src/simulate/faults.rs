@@ -146,8 +146,7 @@ impl Cpu {
     }
 }
 
-/// Borrowed, so that it can be asked afterwards.
-impl Processor for &mut Cpu {
+impl Processor for Cpu {
     const WHOLE: bool = false;
 
     fn at(&mut self, now: Instant, wanted: bool) -> Stretch {

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use punctual_analysis::{Grant, Refusal};
-use punctual_model::{Contract, Duration, Instant};
+use punctual_model::{Contract, Duration, Instant, Policy};
+use punctual_policy::jobs::Jobs;
 use punctual_sim::witness::{Budget, Witness, search};
 use punctual_trace::{Event, Sink};
 use serde::Serialize;
 
-use super::cpus::jobs;
 use super::entries::{Kind, OnCpu, on_cpu, unplaced};
 use super::options::Args;
 use super::text::table;
@@ -99,6 +99,13 @@ pub(super) fn main(
         text(&page, contract) + &page.host_profile.line() + "\n"
     })?;
     Ok(exit)
+}
+
+/// The order of a CPU's tasks, with reservations as tasks above them.
+fn jobs(policy: Policy, on_cpu: &OnCpu) -> Jobs {
+    let all = on_cpu.as_tasks();
+    let (tasks, above) = all.split_at(on_cpu.tasks);
+    Jobs::of(policy, tasks, above.len() as u32)
 }
 
 fn describe(cpu: u16, on_cpu: &OnCpu, witness: &Witness) -> Found {

@@ -4,6 +4,7 @@ mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod layers;
 mod witness;
 
 use std::path::PathBuf;
