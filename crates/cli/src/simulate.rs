@@ -155,3 +155,6 @@ fn hint(args: &Args, contract: &Contract, report: &Report) -> Option<String> {
     };
     Some(format!("refused, and no job was late here; search a schedule with one: {again}"))
 }
+
+#[cfg(test)]
+mod tests;
