@@ -23,7 +23,7 @@ impl Draw {
 }
 
 /// Tasks with quanta, and above them reservations of the kernel or of commands.
-fn drawn(draw: &mut Draw, mixed: bool) -> String {
+fn drawn(draw: &mut Draw) -> String {
     let policy = ["rmdp", "rm", "fp", "edf", "fifo"][draw.of(0, 4) as usize];
     let cpus = draw.of(1, 2);
     let mut text = format!("[system]\npolicy = '{policy}'\ncpus = {cpus}\n");
@@ -35,14 +35,15 @@ fn drawn(draw: &mut Draw, mixed: bool) -> String {
             text += &format!("quantum = '{}us'\n", draw.of(1, wcet));
         }
     }
-    let of_commands = draw.of(0, 1) == 1;
+    // None, all, or some.
+    let of_commands = draw.of(0, 2);
     for at in 0..draw.of(1, 4) {
         let period = draw.of(2_000, 40_000);
         let budget = draw.of(period / 50, period / 4);
         text += &format!(
             "[[reservation]]\nname = 'r{at}'\nbudget = '{budget}us'\nperiod = '{period}us'\n"
         );
-        if if mixed { draw.of(0, 1) == 1 } else { of_commands } {
+        if of_commands == 1 || of_commands == 2 && draw.of(0, 1) == 1 {
             text += &format!("[[command]]\nname = 'c{at}'\nrun = ['x']\nreservation = 'r{at}'\n");
         }
     }
@@ -50,12 +51,12 @@ fn drawn(draw: &mut Draw, mixed: bool) -> String {
 }
 
 /// How many of so many drawn contracts were admitted, and those that were broken all the same.
-fn broken(count: u64, mixed: bool) -> (u64, Vec<String>) {
+fn broken(count: u64) -> (u64, Vec<String>) {
     let (mut admitted, mut broken) = (0, Vec::new());
     let stamp = Line::parse_from(["simulate", "x"]).args.profile.choose().expect("a profile").stamp;
     for seed in 0..count {
         let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
-        let text = drawn(draw, mixed);
+        let text = drawn(draw);
         let contract = Contract::parse("drawn", text.as_bytes()).expect(&text);
         let switch = draw.of(0, 1) * draw.of(0, 50);
         let host = HostProfile {
@@ -69,6 +70,15 @@ fn broken(count: u64, mixed: bool) -> (u64, Vec<String>) {
             continue;
         }
         admitted += 1;
+        let held: Vec<&str> = answer
+            .iter()
+            .flat_map(|grant| &grant.timetables)
+            .flat_map(|table| &table.holds)
+            .map(|&at| &contract.reservations[at].name[..])
+            .collect();
+        // A timetable is admitted as if no SCHED_DEADLINE thread ran on its CPU (docs/CAVEATS.md).
+        let mixed = held.len() < contract.reservations.len();
+        let excused = |name: &str| mixed && held.contains(&name);
         for pattern in ["periodic", "sporadic", "bursty", "adversarial"] {
             let line = format!(
                 "simulate x --until 500ms --seed {seed} --arrivals {pattern} --overheads {switch}us"
@@ -80,8 +90,10 @@ fn broken(count: u64, mixed: bool) -> (u64, Vec<String>) {
                 .expect("placed");
             let ran = report.entries().filter(|entry| entry.jobs > 0).count();
             let all = contract.tasks.len() + contract.reservations.len();
-            let past = report.entries().any(|entry| entry.exceeds_bound);
-            if report.broken() > 0 || past || ran < all {
+            let kept = report
+                .entries()
+                .all(|entry| (entry.late == 0 || excused(&entry.name)) && !entry.exceeds_bound);
+            if !kept || ran < all {
                 broken.push(format!("{pattern}, {host:?}\n{text}{}", text::page(&report, None)));
             }
         }
@@ -94,7 +106,7 @@ fn broken(count: u64, mixed: bool) -> (u64, Vec<String>) {
 fn what_is_admitted_is_late_in_no_layer() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(300);
-    let (admitted, broken) = broken(count, false);
+    let (admitted, broken) = broken(count);
     println!("{admitted} of {count} admitted");
     assert!(broken.is_empty(), "{} broken, the first: {}", broken.len(), broken[0]);
     assert!(admitted > count / 4, "{admitted}");
