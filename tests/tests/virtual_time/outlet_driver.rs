@@ -14,6 +14,8 @@ pub(crate) struct System {
     /// What a packet takes once it was handed over.
     pub(crate) wire: Link,
     pub(crate) cut: Packetisation,
+    /// The least time from one packet to the next.
+    pub(crate) pace: Duration,
     /// Message sizes of the senders of best effort; they always have something.
     pub(crate) best_effort: Vec<u32>,
 }
@@ -167,7 +169,8 @@ pub(crate) fn drive(
         let terms = Terms { arrivals, promise, too_early: TooEarly::Waits };
         Stream { terms, source: Source::always(bytes) }
     }));
-    let mut outlet = Outlet::new(system.link(), system.cut, order, streams.len() as u32);
+    let mut outlet =
+        Outlet::new(system.link(), system.cut, order, streams.len() as u32).with_pace(system.pace);
     let mut waiting: Vec<Option<Message>> = Vec::new();
     for (at, stream) in streams.iter_mut().enumerate() {
         assert_eq!(outlet.open(stream.terms), Ok(at as u32));

@@ -58,6 +58,25 @@ pub fn sender_of(link: Link, per_packet: Service, cut: Packetisation) -> Result<
     })
 }
 
+/// [`sender_of`], for a server that begins a packet no sooner than `pace` after it began the one before,
+/// and a block of n packets no sooner than n times that.
+///
+/// From one beginning to the next a block of n packets then takes `max(n·(C + link), n·pace)`. That is at
+/// most what a link takes for it that is never done sooner than after `P·pace`.
+///
+/// # Errors
+/// If the link is too slow.
+pub fn paced_sender_of(
+    link: Link,
+    per_packet: Service,
+    cut: Packetisation,
+    pace: Duration,
+) -> Result<Sender, CostError> {
+    let sender = sender_of(link, per_packet, cut)?;
+    let block = pace.checked_mul(u64::from(cut.packets_per_block())).unwrap_or(Duration::MAX);
+    Ok(Sender { link: sender.link.at_least(block), ..sender })
+}
+
 /// The left side of the density test, kept as channels come and go.
 #[derive(Clone, Debug)]
 pub struct Density {

@@ -14,6 +14,8 @@ const BIT_PICOS_PER_BYTE: u64 = 8 * 1_000_000_000_000;
 pub struct Link {
     startup: Duration,
     picos_per_byte: u64,
+    /// No packet takes less.
+    least: Duration,
 }
 
 /// Processor time of the steps of sending (real-time channels, Table 1).
@@ -63,7 +65,14 @@ impl Link {
         if picos_per_byte > 1_000_000_000 {
             return Err(CostError::LinkTooSlow(picos_per_byte));
         }
-        Ok(Self { startup, picos_per_byte })
+        Ok(Self { startup, picos_per_byte, least: Duration::ZERO })
+    }
+
+    /// The same link where no packet takes less than `least`, because whoever feeds it makes no more of
+    /// them in that time.
+    #[must_use]
+    pub fn at_least(self, least: Duration) -> Self {
+        Self { least, ..self }
     }
 
     /// A link with its times divided by `factor`, rounded up; at least 1.
@@ -72,6 +81,7 @@ impl Link {
         Self {
             startup: Duration::from_nanos(self.startup.as_nanos().div_ceil(factor)),
             picos_per_byte: self.picos_per_byte.div_ceil(factor),
+            least: Duration::from_nanos(self.least.as_nanos().div_ceil(factor)),
         }
     }
 
@@ -90,7 +100,7 @@ impl Link {
     pub fn transmission_time(self, bytes: u32) -> Duration {
         // At most 2³² × 10⁹ ps, which fits.
         let nanos = (u64::from(bytes) * self.picos_per_byte).div_ceil(1_000);
-        self.startup.saturating_add(Duration::from_nanos(nanos))
+        self.startup.saturating_add(Duration::from_nanos(nanos)).max(self.least)
     }
 }
 

@@ -10,6 +10,22 @@
 //! a link of the stated rate needs for them. Stated a little slower than the wire, queues form here,
 //! where urgency counts, and never in the driver, where it does not.
 //!
+//! # The pace
+//! A link that is faster than the server's processor would let the thread run without a pause for as
+//! long as messages wait, and whoever stands below it would not. So a block of n packets may be
+//! followed by the next no sooner than n times the [pace](Outlet::with_pace) after it was given out.
+//! With C of processor time for a packet, and a pace of p ≥ C, blocks of up to P packets take at most
+//!
+//! ```text
+//! (C/p)·t + 2·P·C·(1 − C/p)
+//! ```
+//!
+//! of any window of length t. Proof: let w₁ be what the window has of the first block in it, and w₂ of
+//! the last. The blocks between were given out after the first was done, and n·p apart, so their
+//! packets take p each of the t − w₁ − w₂ that are left, and C each of the processor: together
+//! `w₁ + w₂ + (C/p)·(t − w₁ − w₂)`, and neither w is above P·C. It holds however long others keep the
+//! thread from running.
+//!
 //! # What a driver does
 //! ```text
 //! open a channel ─▶ offer its first message ─▶ next ─▶ Send: hand over, then sent ─▶ next …
@@ -114,6 +130,9 @@ pub struct Outlet {
     waiting: ThreeQueues<u32>,
     /// When the link is free.
     free_at: Instant,
+    /// The least time from one packet to the next, and when the next may begin by that.
+    pace: Duration,
+    rests_until: Instant,
     /// Handed out by [`next`](Self::next) and not yet sent.
     leaving: Option<u32>,
     /// No number below it is free.
@@ -141,9 +160,18 @@ impl Outlet {
             channels: (0..room).map(|_| None).collect(),
             waiting: ThreeQueues::new(room, 0),
             free_at: Instant::ZERO,
+            pace: Duration::ZERO,
+            rests_until: Instant::ZERO,
             leaving: None,
             first_free: 0,
         }
+    }
+
+    /// Begins each packet no sooner than `pace` after the one before, however fast the link is. A block
+    /// counts as that many packets.
+    #[must_use]
+    pub fn with_pace(self, pace: Duration) -> Self {
+        Self { pace, ..self }
     }
 
     /// Opens a channel and gives its number.
@@ -231,12 +259,13 @@ impl Outlet {
     /// If the last block was not reported as [`sent`](Self::sent).
     pub fn next(&mut self, now: Instant) -> Next {
         assert!(self.leaving.is_none(), "the last block has not been sent");
+        let free_at = self.free_at.max(self.rests_until);
         loop {
-            if !self.waiting.is_waiting(now.max(self.free_at)) {
+            if !self.waiting.is_waiting(now.max(free_at)) {
                 return self.waiting.next_current().map_or(Next::Idle, Next::At);
             }
-            if now < self.free_at {
-                return Next::At(self.free_at);
+            if now < free_at {
+                return Next::At(free_at);
             }
             let Some(channel) = self.waiting.pop(now) else {
                 return self.waiting.next_current().map_or(Next::Idle, Next::At);
@@ -251,8 +280,14 @@ impl Outlet {
                     }
                     Promise::BestEffort => None,
                 };
+                let block = message.block(channel, self.cut, deadline);
                 self.leaving = Some(channel);
-                return Next::Send(message.block(channel, self.cut, deadline));
+                // What rested has left the link idle.
+                self.free_at = free_at;
+                let packets = u64::from(self.cut.packets_of(block.bytes));
+                let rest = self.pace.checked_mul(packets).unwrap_or(Duration::MAX);
+                self.rests_until = now.saturating_add(rest);
+                return Next::Send(block);
             }
         }
     }
@@ -322,6 +357,11 @@ impl Outlet {
             Some(state) if !state.closed => state.message = None,
             _ => self.free(channel),
         }
+    }
+
+    /// When the next block may begin by the [pace](Self::with_pace), whatever the link does.
+    pub fn rests_until(&self) -> Instant {
+        self.rests_until
     }
 
     /// When the link is free.

@@ -267,3 +267,98 @@ fn blocks_leave_as_from_a_searched_list() {
         }
     }
 }
+
+#[test]
+fn packets_rest_as_long_as_the_pace_says_however_fast_the_link_is() {
+    let mut outlet = outlet(ServiceOrder::Deadline, 1).with_pace(Duration::from_nanos(250));
+    let channel = outlet.open(terms(1_000, 1, 5_000)).expect("room");
+    let _taken = outlet.offer(ns(0), channel, ns(0), 450);
+    let mut left = Vec::new();
+    let mut now = ns(0);
+    loop {
+        match outlet.next(now) {
+            Next::Send(block) => {
+                left.push((now.as_nanos(), block.bytes));
+                // Twenty nanoseconds of work: the rest is from one beginning to the next.
+                now = now + Duration::from_nanos(20);
+                if let Sent::Complete { leaves_by } = outlet.sent(now) {
+                    assert_eq!(leaves_by, ns(1_050), "the link has no rest");
+                }
+            }
+            Next::At(at) => now = at,
+            Next::Idle => break,
+        }
+    }
+    assert_eq!(left, [(0, 200), (500, 200), (1_000, 50)]);
+    assert_eq!((outlet.free_at(), outlet.rests_until()), (ns(1_050), ns(1_250)));
+}
+
+/// Stretches of work of a thread that others keep from running whenever they like, while its channels
+/// always have something.
+fn work_at_a_pace(rng: &mut ChaCha8Rng, work: u64, pace: u64, per_block: u32) -> Vec<(u64, u64)> {
+    let cut = Packetisation::new(100, per_block).expect("valid");
+    let link = Link::new(Duration::ZERO, rng.random_range(0..3)).expect("valid");
+    let mut outlet =
+        Outlet::new(link, cut, ServiceOrder::Deadline, 4).with_pace(Duration::from_nanos(pace));
+    let (interrupted, pauses) = (rng.random_range(0.0..0.9), rng.random_range(0.0..0.6));
+    let channels: Vec<u32> =
+        (0..4).map(|_| outlet.open(terms(1, 1, 5_000)).expect("room")).collect();
+    let mut has = [false; 4];
+    let mut now = 0;
+    let mut worked = Vec::new();
+    while now < 40_000 {
+        for (&channel, has) in channels.iter().zip(&mut has) {
+            if !*has && !rng.random_bool(pauses) {
+                *has = true;
+                let _taken = outlet.offer(ns(now), channel, ns(now), rng.random_range(1..=1_000));
+            }
+        }
+        match outlet.next(ns(now)) {
+            Next::Send(block) => {
+                let mut left = work * u64::from(cut.packets_of(block.bytes));
+                while left > 0 {
+                    if rng.random_bool(interrupted) {
+                        now += rng.random_range(0..3 * pace);
+                    }
+                    let stretch = rng.random_range(1..=left);
+                    worked.push((now, now + stretch));
+                    (now, left) = (now + stretch, left - stretch);
+                }
+                if let Sent::Complete { .. } = outlet.sent(ns(now)) {
+                    has[channels.iter().position(|one| *one == block.channel).expect("open")] =
+                        false;
+                }
+            }
+            Next::At(at) => now = at.as_nanos(),
+            Next::Idle => now += rng.random_range(1..200),
+        }
+    }
+    worked
+}
+
+/// Every window from the beginning of a stretch of work to the end of one: others hold least.
+#[test]
+fn no_window_holds_more_work_than_the_pace_allows() {
+    let (mut windows, mut met) = (0, 0);
+    for seed in 0..400 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let work = rng.random_range(1..60_u64);
+        let pace = rng.random_range(work..200);
+        let per_block = rng.random_range(1..=4);
+        let worked = work_at_a_pace(&mut rng, work, pace, per_block);
+        for first in 0..worked.len() {
+            let mut sum = 0;
+            for &(start, end) in worked[first..].iter().take(200) {
+                sum += end - start;
+                let window = end - worked[first].0;
+                // Both sides times the pace.
+                let at_once = 2 * u64::from(per_block) * work * (pace - work);
+                let most = work * window + at_once;
+                assert!(sum * pace <= most, "seed {seed}: {sum} in {window}");
+                windows += 1;
+                met += u64::from(sum * pace * 100 >= most * 98);
+            }
+        }
+    }
+    assert!(windows > 1_000_000 && met > 100, "{met} of {windows}");
+}
