@@ -99,6 +99,7 @@ impl Emulated {
             link: spec.link,
             cut: spec.packetisation,
             order: ServiceOrder::Deadline,
+            pace: Duration::ZERO,
             room,
             wire: Wire::Null(device),
             events: Some(tells),

@@ -172,7 +172,8 @@ fn run(link: Link, cut: Packetisation, count: usize, length: Duration) -> Run {
     let room = count as u32;
     let queue = Duration::from_micros(200);
     let wire = Wire::Null(NullDevice::new(link, 1 << 20, queue, ()));
-    let setup = Setup { link, cut, order: ServiceOrder::Deadline, room, wire, events: None };
+    let (order, pace) = (ServiceOrder::Deadline, Duration::ZERO);
+    let setup = Setup { link, cut, order, pace, room, wire, events: None };
     let mut thread = SenderThread::start(setup).expect("a thread");
     if let Err(why) = sched::set(thread.tid(), Class::Fifo { priority: PRIORITY }) {
         eprintln!("as an ordinary thread: {why}");

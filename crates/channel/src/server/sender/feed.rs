@@ -21,6 +21,11 @@ pub(super) const PAUSE: Duration = Duration::from_millis(10);
 impl<T: Transport<To = u32>> Sender<T> {
     /// Takes the next message of a channel that has none on its way, or goes to rest.
     pub(super) fn feed(&mut self, now: Instant, key: u32) {
+        self.feed_since(now, key, now);
+    }
+
+    /// The same for a channel at rest whose bell may have rung at any time from `since` on.
+    pub(super) fn feed_since(&mut self, now: Instant, key: u32, since: Instant) {
         let Some(channel) = self.channels[key as usize].as_mut() else { return };
         if channel.head.is_some() || channel.ended || channel.again {
             return;
@@ -56,7 +61,7 @@ impl<T: Transport<To = u32>> Sender<T> {
             };
             if !is_known {
                 // What came while the message before it was on its way may have come at any time in it.
-                channel.since = if channel.rested { now } else { channel.seen };
+                channel.since = if channel.rested { since } else { channel.seen };
                 (channel.seen, channel.rested) = (now, false);
                 channel.absent = std::mem::replace(&mut channel.looked, now);
             }

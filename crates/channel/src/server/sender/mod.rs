@@ -204,6 +204,12 @@ impl<T: Transport<To = u32>> Sender<T> {
 
     /// The bell of a channel rang.
     pub fn look(&mut self, now: Instant, key: u32) {
+        self.look_since(now, key, now);
+    }
+
+    /// The same where it may have rung at any time from `since` on and nobody listened: no block was
+    /// handed over from then until `now`.
+    pub fn look_since(&mut self, now: Instant, key: u32, since: Instant) {
         let Some(channel) = self.channels.get_mut(key as usize).and_then(Option::as_mut) else {
             return;
         };
@@ -216,7 +222,7 @@ impl<T: Transport<To = u32>> Sender<T> {
         }
         if channel.head.is_none() && !channel.again {
             channel.opening.takes.rise();
-            self.feed(now, key);
+            self.feed_since(now, key, since);
         }
     }
 

@@ -44,6 +44,9 @@ pub struct Setup {
     pub cut: Packetisation,
     /// Who leaves first.
     pub order: ServiceOrder,
+    /// The least time from one packet to the next ([`Outlet::with_pace`]), and from one awakening by a
+    /// bell to the next; zero: as the link and the bells say.
+    pub pace: Duration,
     /// Channels that can be open.
     pub room: u32,
     /// How packets leave.
@@ -116,13 +119,14 @@ impl SenderThread {
     /// # Errors
     /// If no thread or no descriptor can be had.
     pub fn start(setup: Setup) -> io::Result<Self> {
-        let Setup { link, cut, order, room, wire, events } = setup;
+        let Setup { link, cut, order, pace, room, wire, events } = setup;
         // An end and a close of each channel may wait to be read.
         let (desk, post) = desk_and_post(ORDERS, 2 * room as usize + ORDERS)?;
         let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let looked = Arc::new(AtomicU64::new(0));
         epoll::add(&*bells, post.as_fd(), EventData::new_u64(POST), EventFlags::IN)?;
-        let mut sender = Sender::new(Outlet::new(link, cut, order, room), cut, room, wire);
+        let mut sender =
+            Sender::new(Outlet::new(link, cut, order, room).with_pace(pace), cut, room, wire);
         if let Some(events) = events {
             sender.tell_events(events);
         }
@@ -133,7 +137,7 @@ impl SenderThread {
                 // Of ordinary threads timers are late by this much, on purpose (prctl(2)).
                 thread::set_timer_slack(Duration::from_nanos(1));
                 let _ = tell.send(thread::current());
-                Turning { sender, post, bells, looked }.run();
+                Turning { sender, post, bells, looked, pace, deaf_until: Instant::ZERO }.run();
             })?
         };
         let tid = told.recv().map_err(|_| io::Error::other("the sender's thread did not start"))?;

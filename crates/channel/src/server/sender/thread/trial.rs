@@ -139,6 +139,8 @@ impl Trial {
             post,
             bells: Arc::new(bells),
             looked: Arc::default(),
+            pace: Duration::ZERO,
+            deaf_until: Instant::ZERO,
         };
         let terms = Terms {
             // As often as there are nanoseconds. What is not 0 is in the range.

@@ -36,6 +36,10 @@ pub(super) struct Turning {
     pub(super) bells: Arc<OwnedFd>,
     /// When the bells were looked at last, for others to see.
     pub(super) looked: Arc<AtomicU64>,
+    /// Bells wake the thread no more often than this; they are heard together then.
+    pub(super) pace: Duration,
+    /// Until when the thread that a bell woke sleeps on.
+    pub(super) deaf_until: Instant,
 }
 
 impl Turning {
@@ -76,8 +80,9 @@ impl Turning {
         rung: &mut Vec<epoll::Event>,
         sleep: Option<Duration>,
     ) -> Option<Instant> {
-        let heard = wait(&self.bells, rung, sleep);
+        let heard = self.wait(rung, sleep);
         let looked = clock::now();
+        let since = *heard.as_ref().unwrap_or(&looked);
         self.looked.store(looked.as_nanos(), Ordering::Relaxed);
         heard.ok()?;
         let mut ordered = false;
@@ -86,7 +91,7 @@ impl Turning {
                 ordered = true;
             } else {
                 // The number that it was registered with.
-                self.sender.look(clock::now(), event.data.u64() as u32);
+                self.sender.look_since(clock::now(), event.data.u64() as u32, since);
             }
         }
         // After the bells: those that rang are of the channels that have the numbers until here.
@@ -136,30 +141,44 @@ impl Turning {
             }
         }
     }
-}
 
-/// Waits for a bell, for so long; `None` is for ever.
-///
-/// Time-outs of epoll_wait(2) are whole milliseconds, those of ppoll(2) are not, and epoll_pwait2(2)
-/// is not everywhere: so it is the set of bells that is polled.
-fn wait(
-    bells: &OwnedFd,
-    rung: &mut Vec<epoll::Event>,
-    sleep: Option<Duration>,
-) -> Result<(), Errno> {
-    rung.clear();
-    if sleep != Some(Duration::ZERO) {
-        let timeout = sleep.map(|sleep| clock::timespec(sleep.as_nanos()));
-        let mut ready = [PollFd::new(bells, PollFlags::IN)];
-        match rustix::event::poll(&mut ready, timeout.as_ref()) {
-            Ok(0) => return Ok(()),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+    /// Waits for a bell, for so long; `None` is for ever. Since when the bells may have rung.
+    ///
+    /// Where a bell wakes it too soon after the last time, the thread sleeps on, so that many clients
+    /// cannot keep it from resting by ringing one after another.
+    ///
+    /// Time-outs of epoll_wait(2) are whole milliseconds, those of ppoll(2) are not, and epoll_pwait2(2)
+    /// is not everywhere: so it is the set of bells that is polled.
+    fn wait(
+        &mut self,
+        rung: &mut Vec<epoll::Event>,
+        sleep: Option<Duration>,
+    ) -> Result<Instant, Errno> {
+        rung.clear();
+        let mut since = None;
+        if sleep != Some(Duration::ZERO) {
+            let until = sleep.map(|sleep| clock::now().saturating_add(sleep));
+            let timeout = sleep.map(|sleep| clock::timespec(sleep.as_nanos()));
+            let mut ready = [PollFd::new(&*self.bells, PollFlags::IN)];
+            match rustix::event::poll(&mut ready, timeout.as_ref()) {
+                Ok(0) => return Ok(clock::now()),
+                Ok(_) => {
+                    let now = clock::now();
+                    let deaf_until = until.map_or(self.deaf_until, |at| at.min(self.deaf_until));
+                    if deaf_until.saturating_since(now) >= SPIN {
+                        clock::sleep_until(deaf_until);
+                        since = Some(now);
+                    }
+                    self.deaf_until = clock::now().saturating_add(self.pace);
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
         }
-    }
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match epoll::wait(bells, rustix::buffer::spare_capacity(rung), Some(&at_once)) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(errno),
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(&*self.bells, rustix::buffer::spare_capacity(rung), Some(&at_once)) {
+            Ok(_) | Err(Errno::INTR) => Ok(since.unwrap_or_else(clock::now)),
+            Err(errno) => Err(errno),
+        }
     }
 }
