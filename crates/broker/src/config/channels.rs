@@ -78,6 +78,9 @@ pub struct ChannelsConfig {
 /// and not in the driver.
 const SLOWER_PPM: u64 = 1_000;
 
+/// So much of the processor's share is for what is sent; the rest is for what is received.
+const PACED_PERCENT: u128 = 90;
+
 impl ChannelsConfig {
     /// On a link of this rate, with what holds where nothing else is said: packets of 1420 bytes, one
     /// at a time; for the channels' threads half of a CPU.
@@ -117,6 +120,32 @@ impl ChannelsConfig {
     /// What a packet that comes in is charged.
     pub fn received_packet(&self) -> Service {
         self.per_packet_received.unwrap_or(self.per_packet)
+    }
+
+    /// The least time from one packet that is sent to the next: as long as [`PACED_PERCENT`] of the
+    /// processor's share need for one. `None` where even so the thread could need more at once than its
+    /// budget: then packets leave as fast as the link takes them.
+    pub fn pace(&self) -> Option<Duration> {
+        self.pace_with(self.cpu)
+    }
+
+    /// The same if `cpu` were what the channels' threads may use.
+    pub(crate) fn pace_with(&self, cpu: Reservation) -> Option<Duration> {
+        let (x, y) = (cpu.budget().as_nanos(), cpu.period().as_nanos());
+        let (work, (x, y)) = (self.per_packet.as_nanos(), (u128::from(x), u128::from(y)));
+        let pace = (u128::from(work) * y * 100).div_ceil(x * PACED_PERCENT);
+        // Two whole blocks can meet: see `punctual_policy::outlet`.
+        let blocks = 2 * u128::from(work) * u128::from(self.cut.packets_per_block());
+        let at_once =
+            blocks.checked_mul(pace.checked_sub(u128::from(work))?)?.div_ceil(pace.max(1));
+        let most = x * y.checked_sub(x)? / y;
+        (at_once < most).then(|| u64::try_from(pace).map(Duration::from_nanos).ok())?
+    }
+
+    /// From the instant at which a channel's thread should look until it does, at most: it wakes up late,
+    /// and by its pace it may be deaf then.
+    pub fn looks_within(&self) -> Duration {
+        self.allowance.saturating_add(self.pace().unwrap_or(Duration::ZERO))
     }
 
     /// The link as it is reckoned.

@@ -4,8 +4,8 @@
 //! 1. `quota`: of who asks: whether channels at all, how many, how much of the link.
 //! 2. `room`: how many there can be; `datagram`: messages that are to be one datagram fit in one.
 //! 3. `link`: the rates of all, and what best effort keeps.
-//! 4. `processor`: in no window as long as the period of the channels' threads they need more than
-//!    its budget ([`ChannelsConfig::cpu`]). So nothing below them is late because of them.
+//! 4. `processor`: in no window the channels' threads take more than the reservation does that upcalls
+//!    are admitted beneath ([`ChannelsConfig::cpu`]). So nothing below them is late because of them.
 //! 5. `delay-bound`: every message of all channels in time, in deadline order, under the reservations
 //!    of the host (`analysis::channel::{outlet, edf}`).
 //!
@@ -23,10 +23,10 @@ mod tests;
 use std::collections::BTreeMap;
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::outlet::{Density, sender_of};
+use punctual_analysis::channel::outlet::{Density, paced_sender_of};
 use punctual_channel::rings::server;
-use punctual_model::Reservation;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded, Sender};
+use punctual_model::{Duration, Reservation};
 use punctual_policy::link::BestEffortShare;
 
 use self::processor::Processor;
@@ -81,8 +81,9 @@ impl ChannelBooks {
     pub fn new(config: ChannelsConfig) -> Self {
         let link = config.reckoned_link();
         // The reckoned link is none of the slowest.
-        let sender =
-            sender_of(link, config.per_packet, config.cut).expect("a link that was checked");
+        let pace = config.pace().unwrap_or(Duration::ZERO);
+        let sender = paced_sender_of(link, config.per_packet, config.cut, pace)
+            .expect("a link that was checked");
         let bps = config.link.bits_per_second();
         // At most the link.
         let minimum = (u128::from(bps) * u128::from(config.best_effort_ppm) / 1_000_000).max(1);

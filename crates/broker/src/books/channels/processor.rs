@@ -1,9 +1,16 @@
-//! What channels need of the processor, at most, in any window of one length.
+//! What channels need of the processor, at most, in any window of time.
 //!
-//! The outlet holds messages until their logical arrivals, which are `I_i` apart, and what has arrived
-//! leaves within the longest busy time of the link, `B`. So a window of length `Y` holds work of
-//! messages that arrived in `Y + B`, at most `(Y + B)/I_i + 1` of channel `i`. With `C_i` the
-//! processor's time for a message, `L_i` the link's, and `b` the longest packet:
+//! Their threads stand above all upcalls, and nothing throttles them: what they take, upcalls lose. The
+//! upcalls are admitted beneath a reservation of X every Y ([`ChannelsConfig::cpu`]), which takes at most
+//! `U·t + X·(1 − U)` of any window of length t, with `U = X/Y`. So each promise made to upcalls holds if
+//! the channels' threads take no more than that. One of two tests has to show it.
+//!
+//! # By the window
+//! In no window of length Y do the threads need more than X. The outlet holds messages until their
+//! logical arrivals, which are `I_i` apart, and what has arrived leaves within the longest busy time of the
+//! link, `B`. So a window of length `Y` holds work of messages that arrived in `Y + B`, at most
+//! `(Y + B)/I_i + 1` of channel `i`. With `C_i` the processor's time for a message, `L_i` the link's, and
+//! `b` the longest packet:
 //!
 //! ```text
 //! B  =  (2·b + J + Σ L_i) / (1 − Σ L_i / I_i)
@@ -13,14 +20,36 @@
 //! `J` is for how long reservations may keep the thread from running, twice their budgets, and their part
 //! of the processor counts as the link's too. And no more packets leave than link and processor have time
 //! for, each at least as long as the shortest that is declared, beside one block that makes up for a late
-//! one. Of a channel that receives, `Y/I_i` messages and its burst come, by its policer's leave.
+//! one. Of a channel that receives, `Y/I_i` messages and its burst come, by its policer's leave. A part of
+//! the budget stays for best effort.
 //!
-//! A part of the budget stays for best effort.
+//! `Σ C_i` is what many channels with long spacings fail by: all may send at once. A budget of half a
+//! millisecond is a dozen packets.
+//!
+//! # By the pace
+//! The outlet begins no packet sooner than `p` after the one before ([`ChannelsConfig::pace`]), so those
+//! dozen packets and all that follow leave one by one. With `C` of the processor for a packet and blocks of
+//! up to `P`, what is sent takes at most `(C/p)·t + 2·P·C·(1 − C/p)` of any window, of however many channels
+//! and best effort beside them: `punctual_policy::outlet` proves it. What waits for the pace is late by it,
+//! and the delay bounds are admitted so (`analysis::channel::outlet::paced_sender_of`). Two things are
+//! not paced. A look at a ring that was rung for takes `h`, [`LOOK`], once for each of `n` channels, and
+//! later ones are part of `C`. What channels receive comes with the bursts `σ` and the rate `ρ`. It is taken
+//! out of the sockets up to `D` late, the longest time in which the threads catch up. So for every `t`, by
+//! rate and by burst:
+//!
+//! ```text
+//! C/p + ρ  ≤  U
+//! 2·P·C·(1 − C/p) + n·h + σ + ρ·D  ≤  X·(1 − U)
+//! D  =  (J + 2·P·C + n·h + σ) / (1 − C/p − ρ − reservations)
+//! ```
+//!
+//! The sum of both lines is the promise. And over time the channels' packets fit into the pace, beside best
+//! effort's part of it.
 
 use std::collections::BTreeMap;
 
 use punctual_analysis::channel::outlet::time_of;
-use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, Sender};
+use punctual_model::channel::{Channel, LinearBounded, Link, Sender};
 use punctual_model::{Duration, Reservation, Service};
 
 use super::super::denied;
@@ -30,17 +59,15 @@ use crate::config::ChannelsConfig;
 /// One, in the units of shares.
 const ONE: u128 = 1 << 64;
 
+/// Processor time of a look at a ring whose bell rang, with the message that it had offered to the outlet.
+const LOOK: Service = Service::from_micros(1);
+
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
     sender: Sender,
     /// Without the processor's time.
     link: Link,
-    cut: Packetisation,
-    per_packet: u64,
-    /// Of one that comes in.
-    per_packet_received: u64,
-    budget: Reservation,
-    best_effort_ppm: u64,
+    config: ChannelsConfig,
     sums: Sums,
     /// Of channels that receive: `work` is that of their bursts and one more.
     receiving: Sums,
@@ -53,6 +80,8 @@ struct Sums {
     /// `Σ C_i` and `Σ L_i`, in nanoseconds.
     work: u64,
     link: u64,
+    /// How many channels.
+    channels: u64,
     /// `Σ C_i / I_i` and `Σ L_i / I_i`, in 2⁻⁶⁴, each rounded up.
     work_share: u128,
     link_share: u128,
@@ -62,18 +91,7 @@ impl Processor {
     /// `sender` is what admission is told: its link takes the processor's time too.
     pub(super) fn new(sender: Sender, link: Link, config: &ChannelsConfig) -> Self {
         let (sums, receiving, shortest) = Default::default();
-        Self {
-            sender,
-            link,
-            cut: config.cut,
-            per_packet: config.per_packet.as_nanos(),
-            per_packet_received: config.received_packet().as_nanos(),
-            budget: config.cpu,
-            best_effort_ppm: config.best_effort_ppm.into(),
-            sums,
-            receiving,
-            shortest,
-        }
+        Self { sender, link, config: config.clone(), sums, receiving, shortest }
     }
 
     /// A channel that sends comes, if there is processor enough beneath these reservations.
@@ -81,12 +99,20 @@ impl Processor {
         let one = self.of(channel);
         // Beyond this nothing below needs to be looked at, and no sum here is too large to be kept.
         if one.link_share > ONE || self.sums.link_share + one.link_share > ONE {
-            let why = "channels ask for more of the link and the processor than there is".into();
+            let with = Sums {
+                channels: self.sums.channels + 1,
+                work_share: self.sums.work_share.saturating_add(one.work_share),
+                ..self.sums
+            };
+            let mut why =
+                "channels ask for more of the link and the processor than there is".into();
+            self.add_remedy(&mut why, with, self.receiving, above);
             return Err(denied("processor", why, None));
         }
         let with = Sums {
             work: self.sums.work.saturating_add(one.work),
             link: self.sums.link.saturating_add(one.link),
+            channels: self.sums.channels + 1,
             work_share: self.sums.work_share + one.work_share,
             link_share: self.sums.link_share + one.link_share,
         };
@@ -104,6 +130,7 @@ impl Processor {
         self.sums = Sums {
             work: self.sums.work - one.work,
             link: self.sums.link - one.link,
+            channels: self.sums.channels - 1,
             work_share: self.sums.work_share - one.work_share,
             link_share: self.sums.link_share - one.link_share,
         };
@@ -154,29 +181,87 @@ impl Processor {
         least: u32,
         above: &[Reservation],
     ) -> Result<(), Denied> {
-        let period = u128::from(self.budget.period().as_nanos());
+        let cpu = self.config.cpu;
+        let period = u128::from(cpu.period().as_nanos());
         let sent = self.in_window(sending, above).min(self.as_fast_as_the_link(least));
         let came = period.saturating_mul(receiving.work_share).div_ceil(ONE);
         let came = u64::try_from(came).unwrap_or(u64::MAX).saturating_add(receiving.work);
         let work = sent.saturating_add(came);
-        let most = self.budget.budget().as_nanos();
-        let most = most - (u128::from(most) * u128::from(self.best_effort_ppm) / 1_000_000) as u64;
-        if work > most {
-            let why = format!(
-                "channels could need {} of a CPU within {}, and their threads have {} for them",
-                Service::from_nanos(work),
-                self.budget.period(),
-                Service::from_nanos(most)
-            );
-            return Err(denied("processor", why, None));
+        let most = cpu.budget().as_nanos();
+        let best_effort = u128::from(self.config.best_effort_ppm);
+        let most = most - (u128::from(most) * best_effort / 1_000_000) as u64;
+        if work <= most || self.holds_by_pace(cpu, sending, receiving, above) {
+            return Ok(());
         }
-        Ok(())
+        let mut why = format!(
+            "channels could need {} of a CPU within {}, and their threads have {} for them",
+            Service::from_nanos(work),
+            cpu.period(),
+            Service::from_nanos(most)
+        );
+        self.add_remedy(&mut why, sending, receiving, above);
+        Err(denied("processor", why, None))
+    }
+
+    /// Whether what is paced, and what is received beside it, stays within `cpu` in every window.
+    fn holds_by_pace(
+        &self,
+        cpu: Reservation,
+        sending: Sums,
+        receiving: Sums,
+        above: &[Reservation],
+    ) -> bool {
+        let Some(pace) = self.config.pace_with(cpu) else { return false };
+        let (work, pace) = (u128::from(self.per_packet()), u128::from(pace.as_nanos()));
+        let (x, y) = (u128::from(cpu.budget().as_nanos()), u128::from(cpu.period().as_nanos()));
+        // No budget is above its period, and no pace below a packet's time.
+        let (paced, whole) = ((work * ONE).div_ceil(pace), x * ONE / y);
+        let by_rate = paced.saturating_add(receiving.work_share) <= whole;
+        let part = 1_000_000 - u128::from(self.config.best_effort_ppm);
+        let fits_the_pace = sending.work_share <= work * ONE / pace / 1_000_000 * part;
+        if !(by_rate && fits_the_pace) {
+            return false;
+        }
+        let blocks = 2 * u128::from(self.config.cut.packets_per_block()) * work;
+        let looks = u128::from(sending.channels) * u128::from(LOOK.as_nanos());
+        let bursts = looks + u128::from(receiving.work);
+        let (share_above, kept_from_running) = taken_by(above);
+        let busy = paced + receiving.work_share + share_above;
+        let Some(idle) = ONE.checked_sub(busy).filter(|idle| *idle > 0) else { return false };
+        // Sums of some 64-bit numbers, and a quotient of them by 2⁻⁶⁴ at least.
+        let once = u128::from(kept_from_running) + blocks + bursts;
+        let Some(late) = once.checked_mul(ONE).map(|once| once.div_ceil(idle)) else {
+            return false;
+        };
+        let late = late.saturating_mul(receiving.work_share).div_ceil(ONE);
+        let at_once = (blocks * (pace - work)).div_ceil(pace).saturating_add(bursts);
+        at_once.saturating_add(late) <= x * (y - x) / y
+    }
+
+    /// Says which `[channels] cpu` would do, if only more of the same period is wanting.
+    fn add_remedy(&self, why: &mut String, sending: Sums, receiving: Sums, above: &[Reservation]) {
+        if self.config.pace().is_none() {
+            return;
+        }
+        let cpu = self.config.cpu;
+        let with = |nanos| Reservation::new(Service::from_nanos(nanos), cpu.period()).ok();
+        let holds = |nanos| {
+            with(nanos).is_some_and(|cpu| self.holds_by_pace(cpu, sending, receiving, above))
+        };
+        let (has, period) = (cpu.budget().as_nanos(), cpu.period().as_nanos());
+        // In hundredths of the period: more for the rate leaves less for what comes at once.
+        let part = |hundredths: u64| (u128::from(period) * u128::from(hundredths) / 100) as u64;
+        let found = (1..100).map(part).find(|nanos| *nanos > has && holds(*nanos)).and_then(with);
+        if let Some(cpu) = found {
+            why.push_str(&format!("; `cpu = \"{cpu}\"` in `[channels]` would be enough of it"));
+        }
     }
 
     /// Of a CPU, what is left for best effort that is sent: in parts per million.
     pub(super) fn left_ppm(&self) -> u64 {
-        let all = self.budget.utilisation_ppm();
-        all.saturating_sub(self.ppm()).max(all * self.best_effort_ppm / 1_000_000)
+        let all = self.config.cpu.utilisation_ppm();
+        let least = all * u64::from(self.config.best_effort_ppm) / 1_000_000;
+        all.saturating_sub(self.ppm()).max(least)
     }
 
     /// Over time, of a CPU in parts per million.
@@ -189,9 +274,7 @@ impl Processor {
         if sums.work == 0 {
             return 0;
         }
-        let share_above: u128 = above.iter().map(|one| share(one.budget(), one.period())).sum();
-        let budgets = above.iter().map(|one| one.budget().as_nanos());
-        let above = budgets.fold(0, u64::saturating_add).saturating_mul(2);
+        let (share_above, above) = taken_by(above);
         let busy = sums.link_share.saturating_add(share_above);
         let Some(idle) = ONE.checked_sub(busy).filter(|idle| *idle > 0) else {
             return u64::MAX;
@@ -200,31 +283,31 @@ impl Processor {
         let longest = self.sender.link.transmission_time(packet).as_nanos();
         let once = longest.saturating_mul(2).saturating_add(above);
         let busy = u128::from(once.saturating_add(sums.link)) * ONE / idle + 1;
-        let window = busy.saturating_add(self.budget.period().as_nanos().into());
+        let window = busy.saturating_add(self.config.cpu.period().as_nanos().into());
         let over_time = window.saturating_mul(sums.work_share).div_ceil(ONE);
         u64::try_from(over_time).unwrap_or(u64::MAX).saturating_add(sums.work)
     }
 
     fn as_fast_as_the_link(&self, least: u32) -> u64 {
         // While one is on the wire the next is handed over.
-        let one = self.link.transmission_time(least).as_nanos().max(self.per_packet).max(1);
-        let packets = self.budget.period().as_nanos() / one + 1;
-        let caught_up = u64::from(self.cut.packets_per_block());
-        packets.saturating_add(caught_up).saturating_mul(self.per_packet)
+        let one = self.link.transmission_time(least).as_nanos().max(self.per_packet()).max(1);
+        let packets = self.config.cpu.period().as_nanos() / one + 1;
+        let caught_up = u64::from(self.config.cut.packets_per_block());
+        packets.saturating_add(caught_up).saturating_mul(self.per_packet())
     }
 
     fn of(&self, channel: &Channel) -> Sums {
         let arrivals = channel.arrivals();
-        let work = u64::from(self.packets_of(channel)).saturating_mul(self.per_packet);
+        let work = u64::from(self.packets_of(channel)).saturating_mul(self.per_packet());
         let link = time_of(&self.sender, arrivals.max_message()).as_nanos();
         let every = arrivals.min_inter_arrival();
         let share = |nanos| share(Service::from_nanos(nanos), every);
-        Sums { work, link, work_share: share(work), link_share: share(link) }
+        Sums { work, link, channels: 1, work_share: share(work), link_share: share(link) }
     }
 
     fn of_receiving(&self, arrivals: LinearBounded) -> Sums {
-        let work = u64::from(self.cut.packets_of(arrivals.max_message()));
-        let work = work.saturating_mul(self.per_packet_received);
+        let work = u64::from(self.config.cut.packets_of(arrivals.max_message()));
+        let work = work.saturating_mul(self.config.received_packet().as_nanos());
         let at_once = u64::from(arrivals.max_burst()).saturating_add(1);
         Sums {
             work: work.saturating_mul(at_once),
@@ -233,8 +316,12 @@ impl Processor {
         }
     }
 
+    fn per_packet(&self) -> u64 {
+        self.config.per_packet.as_nanos()
+    }
+
     fn packets_of(&self, channel: &Channel) -> u32 {
-        self.cut.packets_of(channel.arrivals().max_message())
+        self.config.cut.packets_of(channel.arrivals().max_message())
     }
 
     /// Of messages of one packet the shortest; of others a last packet may be a byte.
@@ -244,6 +331,13 @@ impl Processor {
             _ => 1,
         }
     }
+}
+
+/// The share of reservations, and for how long they may keep a thread from running: twice their budgets.
+fn taken_by(above: &[Reservation]) -> (u128, u64) {
+    let shares = above.iter().map(|one| share(one.budget(), one.period())).sum();
+    let budgets = above.iter().map(|one| one.budget().as_nanos());
+    (shares, budgets.fold(0, u64::saturating_add).saturating_mul(2))
 }
 
 /// Rounded up; no period is zero.

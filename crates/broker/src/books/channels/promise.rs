@@ -23,12 +23,12 @@ impl ChannelBooks {
         let rate = self
             .rate_of(want.arrivals)
             .ok_or_else(|| denied("link", "its rate is beyond all links".into(), None))?;
-        let allowance = self.config.allowance;
+        let allowance = self.config.looks_within();
         let left = bound.saturating_sub(allowance);
         if left.is_zero() {
             let why = format!(
                 "a delay bound of {bound} is not above the {allowance} that the channels' thread may \
-                 take to wake up"
+                 take to wake up and look"
             );
             return Err(denied("delay-bound", why, None));
         }
@@ -65,7 +65,7 @@ impl ChannelBooks {
         if self.all_in_time(&channels, above, steps) {
             return Ok(());
         }
-        let bound = more.delay_bound().saturating_add(self.config.allowance);
+        let bound = more.delay_bound().saturating_add(self.config.looks_within());
         let why = format!(
             "beside {} other channels, under {} reservations, not every message would have left in \
              time: with it, or with a delay bound of {bound} for it, the link has too much to do",

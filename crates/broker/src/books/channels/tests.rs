@@ -268,3 +268,148 @@ fn extremes_are_decided_about() {
         assert_eq!(format!("{books:?}"), empty);
     }
 }
+
+/// How many of `want` are granted one after another with the configuration that holds where nothing else is
+/// said, and what the next one is told; each offer is admitted as it is.
+fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Denied, Vec<Offer>) {
+    let mut books = ChannelBooks::new(ChannelsConfig::of(BitRate::new(bits).expect("valid")));
+    let empty = format!("{books:?}");
+    let mut granted = 0;
+    let (denied, offers) = loop {
+        match books.admit(GrantId(granted), &asker(1), want) {
+            Ok(()) => granted += 1,
+            Err(denied) => break (denied, books.offers(GrantId(granted), &asker(1), want)),
+        }
+    };
+    for (text, offer) in &offers {
+        assert_eq!(books.clone().admit(GrantId(granted), &asker(1), offer), Ok(()), "{text}");
+    }
+    (0..granted).for_each(|id| books.release(GrantId(id)));
+    assert_eq!(format!("{books:?}"), empty);
+    (granted, denied, offers)
+}
+
+/// Calls of 160 bytes every 20 ms. All of them may send at once, and by that alone 10 and 11 were granted on
+/// these links.
+#[test]
+fn by_default_a_link_carries_two_hundred_phone_calls() {
+    for bits in [100_000_000, 1_000_000_000] {
+        for (bound_ms, least) in [(5, 50), (10, 106), (20, 205)] {
+            let call = want(160, 20_000, bound_ms * 1_000);
+            let (granted, denied, offers) = granted_by_default(bits, &call);
+            assert!(granted >= least, "{granted} within {bound_ms} ms on {bits} bit/s: {denied}");
+            let told = match denied.test {
+                "delay-bound" => !offers.is_empty(),
+                _ => denied.test == "processor" && denied.why.contains("`cpu = \"510us/1ms\"`"),
+            };
+            assert!(told, "{denied} {offers:?}");
+        }
+    }
+}
+
+/// What the refusal names is enough of the processor, and the hundredth below it is not.
+#[test]
+fn a_refusal_names_the_budget_that_would_do() {
+    let call = want(160, 20_000, 40_000);
+    let config = ChannelsConfig::of(BitRate::new(100_000_000).expect("valid"));
+    let granted = |cpu: &str| {
+        let mut books = ChannelBooks::new(ChannelsConfig {
+            cpu: cpu.parse().expect("valid"),
+            ..config.clone()
+        });
+        (0..).take_while(|id| books.admit(GrantId(*id), &asker(1), &call).is_ok()).count()
+    };
+    assert_eq!((granted("500us/1ms"), granted("510us/1ms") > 205), (205, true));
+}
+
+/// Where two blocks would be more than the budget, no pace helps, and none is kept.
+#[test]
+fn blocks_that_a_budget_does_not_hold_are_not_paced() {
+    let config = ChannelsConfig::of(BitRate::new(100_000_000).expect("valid"));
+    let paced = |packets| {
+        let cut = Packetisation::new(1_420, packets).expect("valid");
+        ChannelsConfig { cut, ..config.clone() }.pace().map(Duration::as_nanos)
+    };
+    // 40 us at nine tenths of a half.
+    assert_eq!((paced(1), paced(5), paced(6)), (Some(88_889), Some(88_889), None));
+    let whole = "1ms/1ms".parse().expect("valid");
+    assert_eq!(ChannelsConfig { cpu: whole, ..config.clone() }.pace(), None);
+}
+
+/// The densest that channels may do, nanosecond by nanosecond in steps of an eighth of a packet's work: all
+/// rings are looked at together, what is sent leaves block by block at its pace, the first as late and the
+/// others as early as can be, and what is received comes in bursts. In no window it is more than a reservation of
+/// the budget may take.
+#[test]
+fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
+    let (mut admitted, mut many, mut closest) = (0, 0, 0.0_f64);
+    for seed in 0..200 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let period = rng.random_range(1_000_000..20_000_000_u64);
+        let budget = (period as f64 * rng.random_range(0.1..0.9)) as u64;
+        let cpu = Reservation::new(Service::from_nanos(budget), Duration::from_nanos(period));
+        let cut = Packetisation::new(1_420, rng.random_range(1..=2)).expect("valid");
+        let per_packet = Service::from_micros(rng.random_range(5..60));
+        let link = BitRate::new([100_000_000, 1_000_000_000][seed as usize % 2]).expect("valid");
+        let config = ChannelsConfig {
+            cpu: cpu.expect("valid"),
+            cut,
+            per_packet,
+            room: 100_000,
+            ..ChannelsConfig::of(link)
+        };
+        let Some(pace) = config.pace() else { continue };
+        let mut books = ChannelBooks::new(config);
+        let mut received = Vec::new();
+        let receives = rng.random_range(0.0..0.1);
+        for id in 0..400 {
+            let spacing = rng.random_range(5_000..100_000);
+            let mut wanted = want(rng.random_range(1..1_420), spacing, 200_000);
+            if rng.random_bool(receives) {
+                wanted.direction = Direction::Receive;
+            }
+            if books.admit(GrantId(id), &asker(1), &wanted).is_ok()
+                && wanted.direction == Direction::Receive
+            {
+                received.push(wanted.arrivals);
+            }
+        }
+        admitted += books.len();
+        let sending = books.len() - received.len();
+        if sending == 0 || per_packet.as_nanos() * sending as u64 <= budget {
+            // As few fit into one window.
+            continue;
+        }
+        many += 1;
+        let work = per_packet.as_nanos();
+        let block = u64::from(cut.packets_per_block()) * work;
+        let every = u64::from(cut.packets_per_block()) * pace.as_nanos();
+        // Beginnings and lengths of all that happens; the window begins with the first.
+        let mut happens = vec![(0, sending as u64 * 1_000), (0, block), (block, block)];
+        happens.extend((1..40).map(|n| (block + n * every, block)));
+        let until = block + 40 * every;
+        for arrivals in &received {
+            let of = work * u64::from(cut.packets_of(arrivals.max_message()));
+            let spacing = arrivals.min_inter_arrival().as_nanos();
+            let burst = u64::from(arrivals.max_burst());
+            happens.extend((0..burst).map(|_| (0, of)));
+            happens.extend((0..).map(|n| (n * spacing, of)).take_while(|(at, _)| *at < until));
+        }
+        happens.sort_unstable();
+        for step in 1..=8 * until / work {
+            let window = step * work / 8;
+            let used: u64 = happens
+                .iter()
+                .take_while(|(at, _)| *at < window)
+                .map(|(at, length)| (window - at).min(*length))
+                .sum();
+            // Never more than there is.
+            let used = used.min(window) as f64;
+            let (x, y, t) = (budget as f64, period as f64, window as f64);
+            let most = x / y * t + x * (1.0 - x / y);
+            assert!(used <= most + 1.0, "seed {seed}: {used} in {window}, {most}");
+            closest = closest.max(used / most);
+        }
+    }
+    assert!(admitted > 10_000 && many > 50 && closest > 0.8, "{admitted} {many} {closest}");
+}
