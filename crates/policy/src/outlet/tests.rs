@@ -280,7 +280,7 @@ fn packets_rest_as_long_as_the_pace_says_however_fast_the_link_is() {
             Next::Send(block) => {
                 left.push((now.as_nanos(), block.bytes));
                 // Twenty nanoseconds of work: the rest is from one beginning to the next.
-                now = now + Duration::from_nanos(20);
+                now += Duration::from_nanos(20);
                 if let Sent::Complete { leaves_by } = outlet.sent(now) {
                     assert_eq!(leaves_by, ns(1_050), "the link has no rest");
                 }

@@ -182,3 +182,51 @@ impl Turning {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_linux::pass::Doorbell;
+    use punctual_model::channel::{Link, Packetisation};
+    use punctual_policy::link::ServiceOrder;
+    use punctual_policy::outlet::Outlet;
+    use rustix::event::epoll::{CreateFlags, EventData};
+
+    use super::super::desk_and_post;
+    use super::*;
+    use crate::transport::NullDevice;
+
+    /// The second of two bells waits for the pace, and is heard as one that may have rung at its beginning.
+    #[test]
+    fn bells_wake_the_thread_no_more_often_than_its_pace() {
+        let link = Link::with_picos(Duration::ZERO, 0).expect("valid");
+        let cut = Packetisation::new(100, 1).expect("valid");
+        let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, 1);
+        let wire = Wire::Null(NullDevice::new(link, 100, Duration::MAX, ()));
+        let (_desk, post) = desk_and_post(1, 2).expect("descriptors");
+        let mut turning = Turning {
+            sender: Sender::new(outlet, cut, 1, wire),
+            post,
+            bells: Arc::new(epoll::create(CreateFlags::CLOEXEC).expect("a descriptor")),
+            looked: Arc::default(),
+            pace: Duration::from_millis(200),
+            deaf_until: Instant::ZERO,
+        };
+        let doorbell = Doorbell::new().expect("a descriptor");
+        doorbell.watch(&*turning.bells, EventData::new_u64(0)).expect("watched");
+        let mut rung = Vec::with_capacity(BELLS);
+        doorbell.ring().expect("an eventfd");
+        let first = turning.wait(&mut rung, None).expect("an epoll");
+        assert_eq!((rung.len(), turning.deaf_until > first), (1, true));
+        let deaf_until = turning.deaf_until;
+        doorbell.ring().expect("an eventfd");
+        let since = turning.wait(&mut rung, None).expect("an epoll");
+        let heard = clock::now();
+        assert!(rung.len() == 1 && since < deaf_until && heard >= deaf_until);
+        // What is due sooner is not held up: nothing was rung for, and only the time passes.
+        let before = clock::now();
+        doorbell.ring().expect("an eventfd");
+        let _since = turning.wait(&mut rung, Some(Duration::from_millis(1))).expect("an epoll");
+        let (waited, rest) = (clock::now() - before, turning.pace);
+        assert!(rung.len() == 1 && waited >= Duration::from_millis(1), "{waited} of {rest}");
+    }
+}
