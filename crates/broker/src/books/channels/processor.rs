@@ -239,11 +239,11 @@ impl Processor {
         at_once.saturating_add(late) <= x * (y - x) / y
     }
 
-    /// Says which `[channels] cpu` would do, if only more of the same period is wanting.
+    /// Says that the pace does not help either, and which `[channels] cpu` would do, if only more of the same
+    /// period is wanting.
     fn add_remedy(&self, why: &mut String, sending: Sums, receiving: Sums, above: &[Reservation]) {
-        if self.config.pace().is_none() {
-            return;
-        }
+        let Some(pace) = self.config.pace() else { return };
+        why.push_str(&format!("; nor do they fit one after another, a packet every {pace}"));
         let cpu = self.config.cpu;
         let with = |nanos| Reservation::new(Service::from_nanos(nanos), cpu.period()).ok();
         let holds = |nanos| {
