@@ -307,6 +307,15 @@ fn by_default_a_link_carries_two_hundred_phone_calls() {
     }
 }
 
+/// Where it is the rate that does not fit, a longer spacing is offered.
+#[test]
+fn who_sends_more_often_than_the_pace_allows_is_offered_a_longer_spacing() {
+    let often = want(160, 2_000, 100_000);
+    let (granted, denied, offers) = granted_by_default(1_000_000_000, &often);
+    assert_eq!((granted, denied.test), (21, "processor"), "{denied}");
+    assert!(offers.iter().any(|(text, _)| text.starts_with("messages every")), "{offers:?}");
+}
+
 /// What the refusal names is enough of the processor, and the hundredth below it is not.
 #[test]
 fn a_refusal_names_the_budget_that_would_do() {
