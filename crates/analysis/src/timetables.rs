@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use punctual_model::command::Backend;
+use punctual_model::command::{Backend, Holding};
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Contract, Duration, HostProfile, Reservation, Service};
 
@@ -106,6 +106,9 @@ fn hold(
     if commands.is_empty() || contract.cpus > host.cpus {
         return Ok(Vec::new());
     }
+    if let Some(refused) = beside_the_kernel(contract, &commands) {
+        return Err(refused);
+    }
     let rules = rules(host);
     let mut wanted: Vec<Wanted> = Vec::with_capacity(commands.len());
     for &(name, holding) in &commands {
@@ -167,6 +170,20 @@ fn hold(
     Ok(tables)
 }
 
+/// Returns why timetables cannot be promised beside the kernel's reservations, if there are any: their threads go
+/// before every dispatcher, and nothing pins them to a CPU.
+fn beside_the_kernel(contract: &Contract, commands: &[(&str, Holding)]) -> Option<Refused> {
+    let is_held = |at: usize| commands.iter().any(|(_, holding)| holding.reservation == at);
+    let other = (0..contract.reservations.len()).find(|at| !is_held(*at))?;
+    let (name, kernels) = (commands.first()?.0, &contract.reservations[other].name);
+    let why = format!(
+        "command \"{name}\" is held by a timetable, and reservation \"{kernels}\" by the kernel, whose threads go \
+         before every timetable, on whichever CPU; write backend = \"kernel\" for all commands, or for none and \
+         \"{kernels}\" into a contract of its own"
+    );
+    Some(Refused { reservation: other, resource: Resource::Cpu, shortfall: None, why })
+}
+
 /// What the slots of `owner` take in one of its periods, and how many there are. A switch back to what they interrupt
 /// is in it: the switch to them is in the slots.
 fn taken(table: &Table, owner: u32, of: Reservation, switch: Service) -> (Service, u64) {
@@ -191,7 +208,6 @@ mod tests {
     use crate::reservation::ReservedLoad;
     use crate::supply::Roster;
     use alloc::string::ToString;
-    use punctual_model::command::Holding;
     use punctual_model::contract::NamedReservation;
     use punctual_model::{Command, CommandSpec, Instant, Policy};
     use rand::{RngExt, SeedableRng};
@@ -247,6 +263,22 @@ mod tests {
             let on_two = Contract { cpus: 2, ..contract };
             assert!(crate::admit(&on_two, &host(2)).is_ok());
         }
+    }
+
+    /// The simulator showed them late: SCHED_DEADLINE goes before every dispatcher.
+    #[test]
+    fn timetables_are_not_promised_beside_reservations_of_the_kernel() {
+        let mut contract = with_commands(1, &[("1ms/10ms", None), ("1ms/20ms", None)]);
+        contract.commands.pop();
+        let refusal = crate::admit(&contract, &host(2)).expect_err("one is nobody's");
+        assert_eq!(
+            (refusal.test, refusal.entry.as_deref()),
+            ("timetable", Some("r1")),
+            "{refusal}"
+        );
+        assert!(refusal.why.contains("go before every timetable"), "{refusal}");
+        contract.reservations.pop();
+        assert!(crate::admit(&contract, &host(2)).is_ok());
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn run(tasks: &[Task], jobs: Jobs, one_in: u32, switch: Service, seed: u64) -> S
     let timed = DrawnTimes::new(tasks, &mut *pattern, ChaCha8Rng::seed_from_u64(seed + 1));
     let mut arrivals = HighTimes::new(tasks, timed, one_in, rng);
     let mut summary = Summary::new(tasks);
-    let eager: Vec<bool> = tasks.iter().map(|_| seed % 3 == 0).collect();
+    let eager: Vec<bool> = tasks.iter().map(|_| seed.is_multiple_of(3)).collect();
     let costs = Overheads { switch, ..Overheads::default() };
     let setting = Setting::default().costing(costs).yielding(Eager(&eager));
     let left = run_in(setting, tasks, jobs, &mut arrivals, until, &mut summary);
@@ -80,7 +80,8 @@ fn nobody_is_late_before_and_none_of_high_criticality_afterwards() {
     for seed in 0..1_500 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let tasks = draw(&mut rng);
-        let switch = Service::from_micros(if seed % 5 == 0 { rng.random_range(0..5) } else { 0 });
+        let switch =
+            Service::from_micros(if seed.is_multiple_of(5) { rng.random_range(0..5) } else { 0 });
         let host = HostProfile { context_switch: switch, ..HostProfile::ideal(1) };
         let contract = Contract::of_tasks(Policy::EdfVd, 1, tasks);
         let tasks = &contract.tasks;

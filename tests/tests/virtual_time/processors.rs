@@ -10,7 +10,7 @@ use punctual_model::{Duration, Instant, Policy, Reservation, Service, Task};
 use punctual_policy::jobs::Jobs;
 use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::{Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn};
-use punctual_sim::processor::{Demand, Periods, Place, Processor, Servers, Slots};
+use punctual_sim::processor::{Demand, Part, Periods, Place, Processor, Servers, Tabled, Whole};
 use punctual_sim::tasks::{Setting, run_in};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -142,8 +142,10 @@ fn what_fits_inside_a_timetable_never_misses_there() {
         let Ok(built) = build(&reservations, Limits::default()) else { continue };
         fit += 1;
         let run = Run { tasks: &tasks, policy: by, seed };
-        let slots =
-            |origin| Slots::new(Turns::new(built.table.clone(), origin), 0).expect("it has a slot");
+        let slots = |origin| {
+            let turns = Turns::new(built.table.clone(), origin);
+            Tabled::new(Whole, Some(turns), Part::Slots(0), Service::ZERO)
+        };
         // The time before the origin belongs to nobody, so the table starts before all releases.
         assert_eq!(run.late_over_all(|_| slots(Instant::ZERO)), 0, "seed {seed}: {tasks:#?}");
     }

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`Whole`] | always |
 //! | [`Periods`] | X somewhere in every period Y: early, late, or early once and then late |
-//! | [`Slots`] | in the slots of one owner of a timetable |
 //! | [`Servers`] | inside one of several reservations, or below all of them |
 //! | [`Stolen`] | as another of these, but for what a hypervisor takes |
 //! | [`Tabled`] | as another of these, in the slots of one owner of a timetable or between all slots |
@@ -18,7 +17,6 @@
 
 mod periods;
 mod servers;
-mod slots;
 mod stolen;
 mod tabled;
 mod taken;
@@ -27,7 +25,6 @@ use punctual_model::Instant;
 
 pub use periods::{Periods, Place};
 pub use servers::{Demand, ServerError, Servers};
-pub use slots::Slots;
 pub use stolen::{Stolen, Theft};
 pub use tabled::{Part, Tabled};
 pub use taken::Taken;

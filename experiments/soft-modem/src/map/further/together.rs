@@ -3,7 +3,7 @@
 use punctual_analysis::supply::timetable::{Built, Limits, build};
 use punctual_model::{Duration, Instant, Reservation, Service};
 use punctual_policy::timetable;
-use punctual_sim::processor::Slots;
+use punctual_sim::processor::{Part, Tabled, Whole};
 use punctual_sweep::sheet::{Sheet, Value};
 
 use crate::map::judge::{CALLS, LENGTH};
@@ -149,7 +149,8 @@ pub fn together() -> Sheet {
                     let table = &tables[cpu].table;
                     let found = calls(client, |call| {
                         let turns = timetable::Turns::new(table.clone(), Instant::ZERO);
-                        let mut slots = Slots::new(turns, owner).expect("each owner has slots");
+                        let own = Part::Slots(owner);
+                        let mut slots = Tabled::new(Whole, Some(turns), own, Service::ZERO);
                         run(&client.device, &mut slots, call)
                     });
                     (cpu.to_string(), found)
