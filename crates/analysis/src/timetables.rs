@@ -170,18 +170,18 @@ fn hold(
     Ok(tables)
 }
 
-/// Returns why timetables cannot be promised beside the kernel's reservations, if there are any: their threads go
+/// Returns why timetables cannot be promised beside commands that the kernel holds, if there are any: their threads go
 /// before every dispatcher, and nothing pins them to a CPU.
 fn beside_the_kernel(contract: &Contract, commands: &[(&str, Holding)]) -> Option<Refused> {
-    let is_held = |at: usize| commands.iter().any(|(_, holding)| holding.reservation == at);
-    let other = (0..contract.reservations.len()).find(|at| !is_held(*at))?;
-    let (name, kernels) = (commands.first()?.0, &contract.reservations[other].name);
+    let mut held = contract.commands.iter().filter_map(|of| Some((of.name(), of.held()?)));
+    let (kernels, holding) = held.find(|(_, holding)| holding.backend == Some(Backend::Kernel))?;
+    let name = commands.first()?.0;
     let why = format!(
-        "command \"{name}\" is held by a timetable, and reservation \"{kernels}\" by the kernel, whose threads go \
-         before every timetable, on whichever CPU; write backend = \"kernel\" for all commands, or for none and \
-         \"{kernels}\" into a contract of its own"
+        "command \"{name}\" is held by a timetable, and command \"{kernels}\" by the kernel, whose threads go before \
+         every timetable, on whichever CPU; write backend = \"kernel\" for all of them, or for none"
     );
-    Some(Refused { reservation: other, resource: Resource::Cpu, shortfall: None, why })
+    let (reservation, resource) = (holding.reservation, Resource::Cpu);
+    Some(Refused { reservation, resource, shortfall: None, why })
 }
 
 /// What the slots of `owner` take in one of its periods, and how many there are. A switch back to what they interrupt
@@ -265,20 +265,33 @@ mod tests {
         }
     }
 
-    /// The simulator showed them late: SCHED_DEADLINE goes before every dispatcher.
+    /// SCHED_DEADLINE goes before every dispatcher.
     #[test]
-    fn timetables_are_not_promised_beside_reservations_of_the_kernel() {
+    fn timetables_are_not_promised_beside_commands_that_the_kernel_holds() {
         let mut contract = with_commands(1, &[("1ms/10ms", None), ("1ms/20ms", None)]);
-        contract.commands.pop();
-        let refusal = crate::admit(&contract, &host(2)).expect_err("one is nobody's");
+        assert!(crate::admit(&contract, &host(2)).is_ok());
+        let held = Holding {
+            reservation: 1,
+            enforcement: Enforcement::Hard,
+            backend: Some(Backend::Kernel),
+            cpu: None,
+        };
+        let spec = CommandSpec {
+            name: "k".to_string(),
+            run: vec!["true".to_string()],
+            directory: None,
+            environment: Vec::new(),
+            held: Some(held),
+            channel: None,
+        };
+        contract.commands[1] = Command::new(spec).expect("valid");
+        let refusal = crate::admit(&contract, &host(2)).expect_err("by two back ends");
         assert_eq!(
             (refusal.test, refusal.entry.as_deref()),
             ("timetable", Some("r1")),
             "{refusal}"
         );
         assert!(refusal.why.contains("go before every timetable"), "{refusal}");
-        contract.reservations.pop();
-        assert!(crate::admit(&contract, &host(2)).is_ok());
     }
 
     #[test]

@@ -70,6 +70,15 @@ fn broken(count: u64) -> (u64, Vec<String>) {
             continue;
         }
         admitted += 1;
+        let held: Vec<&str> = answer
+            .iter()
+            .flat_map(|grant| &grant.timetables)
+            .flat_map(|table| &table.holds)
+            .map(|&at| &contract.reservations[at].name[..])
+            .collect();
+        // Beside a timetable one that nobody in the contract holds is bandwidth alone (docs/CAVEATS.md).
+        let spare = held.len() < contract.reservations.len();
+        let excused = |name: &str| spare && held.contains(&name);
         for pattern in ["periodic", "sporadic", "bursty", "adversarial"] {
             let line = format!(
                 "simulate x --until 500ms --seed {seed} --arrivals {pattern} --overheads {switch}us"
@@ -81,7 +90,9 @@ fn broken(count: u64) -> (u64, Vec<String>) {
                 .expect("placed");
             let ran = report.entries().filter(|entry| entry.jobs > 0).count();
             let all = contract.tasks.len() + contract.reservations.len();
-            let kept = report.entries().all(|entry| entry.late == 0 && !entry.exceeds_bound);
+            let kept = report
+                .entries()
+                .all(|entry| (entry.late == 0 || excused(&entry.name)) && !entry.exceeds_bound);
             if !kept || ran < all {
                 broken.push(format!("{pattern}, {host:?}\n{text}{}", text::page(&report, None)));
             }
