@@ -134,10 +134,10 @@ impl ChannelsConfig {
         let (x, y) = (cpu.budget().as_nanos(), cpu.period().as_nanos());
         let (work, (x, y)) = (self.per_packet.as_nanos(), (u128::from(x), u128::from(y)));
         let pace = (u128::from(work) * y * 100).div_ceil(x * PACED_PERCENT);
-        // Two whole blocks can meet: see `punctual_policy::outlet`.
+        // Two whole blocks can meet, and a late packet is made up for: see `punctual_policy::outlet`.
         let blocks = 2 * u128::from(work) * u128::from(self.cut.packets_per_block());
-        let at_once =
-            blocks.checked_mul(pace.checked_sub(u128::from(work))?)?.div_ceil(pace.max(1));
+        let rest = pace.checked_sub(u128::from(work))?;
+        let at_once = blocks.checked_mul(rest)?.div_ceil(pace.max(1)) + u128::from(work);
         let most = x * y.checked_sub(x)? / y;
         (at_once < most).then(|| u64::try_from(pace).map(Duration::from_nanos).ok())?
     }

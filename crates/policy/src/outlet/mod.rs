@@ -12,19 +12,22 @@
 //!
 //! # The pace
 //! A link that is faster than the server's processor would let the thread run without a pause for as
-//! long as messages wait, and whoever stands below it would not. So a block of n packets may be
-//! followed by the next no sooner than n times the [pace](Outlet::with_pace) after it was given out.
-//! With C of processor time for a packet, and a pace of p ≥ C, blocks of up to P packets take at most
+//! long as messages wait, and whoever stands below it would not. So a block of n packets is due no sooner
+//! than n times the [pace](Outlet::with_pace) after the one before it was due, and none is given out
+//! before it is due. One that is given out late counts as due then, less one pace: a thread that wakes up a
+//! little late after each rest loses nothing by it. With C of processor time for a packet, and a pace of
+//! p ≥ C, blocks of up to P packets take at most
 //!
 //! ```text
-//! (C/p)·t + 2·P·C·(1 − C/p)
+//! (C/p)·t + 2·P·C·(1 − C/p) + C
 //! ```
 //!
 //! of any window of length t. Proof: let w₁ be what the window has of the first block in it, and w₂ of
-//! the last. The blocks between were given out after the first was done, and n·p apart, so their
-//! packets take p each of the t − w₁ − w₂ that are left, and C each of the processor: together
-//! `w₁ + w₂ + (C/p)·(t − w₁ − w₂)`, and neither w is above P·C. It holds however long others keep the
-//! thread from running.
+//! the last. The blocks between were given out after the first was done. From when the first of them was
+//! due to when the last block was, their packets take p each. It was due at most p before it was given out, and
+//! the last block was given out when it was due or later: so they take p each of `t − w₁ − w₂ + p`, and C each of
+//! the processor. Together that is `w₁ + w₂ + (C/p)·(t − w₁ − w₂ + p)`, and neither w is above P·C. It holds
+//! however long others keep the thread from running.
 //!
 //! # What a driver does
 //! ```text
@@ -130,7 +133,7 @@ pub struct Outlet {
     waiting: ThreeQueues<u32>,
     /// When the link is free.
     free_at: Instant,
-    /// The least time from one packet to the next, and when the next may begin by that.
+    /// The least time from one packet to the next, and when the next is due by that.
     pace: Duration,
     rests_until: Instant,
     /// Handed out by [`next`](Self::next) and not yet sent.
@@ -167,8 +170,8 @@ impl Outlet {
         }
     }
 
-    /// Begins each packet no sooner than `pace` after the one before, however fast the link is. A block
-    /// counts as that many packets.
+    /// Begins each packet no sooner than `pace` after the one before was due, however fast the link is. A block
+    /// counts as that many packets. What is late by up to `pace` is made up for.
     #[must_use]
     pub fn with_pace(self, pace: Duration) -> Self {
         Self { pace, ..self }
@@ -286,7 +289,9 @@ impl Outlet {
                 self.free_at = free_at;
                 let packets = u64::from(self.cut.packets_of(block.bytes));
                 let rest = self.pace.checked_mul(packets).unwrap_or(Duration::MAX);
-                self.rests_until = now.saturating_add(rest);
+                let late_at_most = now.as_nanos().saturating_sub(self.pace.as_nanos());
+                let due = self.rests_until.max(Instant::from_nanos(late_at_most));
+                self.rests_until = due.saturating_add(rest);
                 return Next::Send(block);
             }
         }

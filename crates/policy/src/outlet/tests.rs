@@ -293,6 +293,26 @@ fn packets_rest_as_long_as_the_pace_says_however_fast_the_link_is() {
     assert_eq!((outlet.free_at(), outlet.rests_until()), (ns(1_050), ns(1_250)));
 }
 
+/// A thread that wakes up late after each rest, by up to the pace, keeps to the pace over time. One that is later
+/// loses what is beyond it.
+#[test]
+fn a_late_packet_is_made_up_for() {
+    for (late, last) in [(0, 8_900), (40, 8_940), (99, 9_000), (150, 13_590)] {
+        let mut outlet = outlet(ServiceOrder::Deadline, 1).with_pace(Duration::from_nanos(100));
+        let channel = outlet.open(terms(1, 1, 5_000)).expect("room");
+        let mut now = ns(10_000);
+        // The second follows the first at once: rest and lateness look the same.
+        for _ in 0..91 {
+            let _taken = outlet.offer(now, channel, now, 1);
+            while let Next::At(at) = outlet.next(now) {
+                now = at + Duration::from_nanos(late);
+            }
+            let _complete = outlet.sent(now);
+        }
+        assert_eq!(now, ns(10_000 + last), "{late} ns late");
+    }
+}
+
 /// Stretches of work of a thread that others keep from running whenever they like, while its channels
 /// always have something.
 fn work_at_a_pace(rng: &mut ChaCha8Rng, work: u64, pace: u64, per_block: u32) -> Vec<(u64, u64)> {
@@ -352,7 +372,7 @@ fn no_window_holds_more_work_than_the_pace_allows() {
                 sum += end - start;
                 let window = end - worked[first].0;
                 // Both sides times the pace.
-                let at_once = 2 * u64::from(per_block) * work * (pace - work);
+                let at_once = 2 * u64::from(per_block) * work * (pace - work) + work * pace;
                 let most = work * window + at_once;
                 assert!(sum * pace <= most, "seed {seed}: {sum} in {window}");
                 windows += 1;

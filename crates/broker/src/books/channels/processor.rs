@@ -27,9 +27,9 @@
 //! millisecond is a dozen packets.
 //!
 //! # By the pace
-//! The outlet begins no packet sooner than `p` after the one before ([`ChannelsConfig::pace`]), so those
+//! The outlet begins no packet sooner than `p` after the one before was due ([`ChannelsConfig::pace`]), so those
 //! dozen packets and all that follow leave one by one. With `C` of the processor for a packet and blocks of
-//! up to `P`, what is sent takes at most `(C/p)·t + 2·P·C·(1 − C/p)` of any window, of however many channels
+//! up to `P`, what is sent takes at most `(C/p)·t + 2·P·C·(1 − C/p) + C` of any window, of however many channels
 //! and best effort beside them: `punctual_policy::outlet` proves it. What waits for the pace is late by it,
 //! and the delay bounds are admitted so (`analysis::channel::outlet::paced_sender_of`). Two things are
 //! not paced. A look at a ring that was rung for takes `h`, [`LOOK`], once for each of `n` channels, and
@@ -39,8 +39,8 @@
 //!
 //! ```text
 //! C/p + ρ  ≤  U
-//! 2·P·C·(1 − C/p) + n·h + σ + ρ·D  ≤  X·(1 − U)
-//! D  =  (J + 2·P·C + n·h + σ) / (1 − C/p − ρ − reservations)
+//! 2·P·C·(1 − C/p) + C + n·h + σ + ρ·D  ≤  X·(1 − U)
+//! D  =  (J + 2·P·C + C + n·h + σ) / (1 − C/p − ρ − reservations)
 //! ```
 //!
 //! The sum of both lines is the promise. And over time the channels' packets fit into the pace, beside best
@@ -230,12 +230,13 @@ impl Processor {
         let busy = paced + receiving.work_share + share_above;
         let Some(idle) = ONE.checked_sub(busy).filter(|idle| *idle > 0) else { return false };
         // Sums of some 64-bit numbers, and a quotient of them by 2⁻⁶⁴ at least.
-        let once = u128::from(kept_from_running) + blocks + bursts;
+        let once = u128::from(kept_from_running) + blocks + work + bursts;
         let Some(late) = once.checked_mul(ONE).map(|once| once.div_ceil(idle)) else {
             return false;
         };
         let late = late.saturating_mul(receiving.work_share).div_ceil(ONE);
-        let at_once = (blocks * (pace - work)).div_ceil(pace).saturating_add(bursts);
+        let at_once = (blocks * (pace - work)).div_ceil(pace) + work;
+        let at_once = at_once.saturating_add(bursts);
         at_once.saturating_add(late) <= x * (y - x) / y
     }
 
