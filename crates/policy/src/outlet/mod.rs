@@ -39,10 +39,9 @@
 //! for a channel that has one, when that is complete.
 //!
 //! # What is promised
-//! Messages of channels leave by the order and within the bounds of `analysis::channel`, for a sender
-//! whose link takes the processor's time for each packet on top of its start-up, and whose processor
-//! takes none: both happen one after the other here. A block is not interrupted, so admission is told
-//! of its packets as of one that takes as long. `tests/tests/virtual_time/outlet.rs` holds the one against the other.
+//! Messages of channels leave within the bounds of `analysis::channel::egress`, for which thread and link are one
+//! resource: a block takes the processor's time and then the link's, and is not interrupted.
+//! `tests/tests/virtual_time/egress.rs` holds the one against the other.
 
 mod entrance;
 mod message;
@@ -127,6 +126,8 @@ pub struct NoRoom;
 pub struct Outlet {
     link: Link,
     cut: Packetisation,
+    /// What the longest block takes of the link.
+    longest: Duration,
     order: ServiceOrder,
     channels: Box<[Option<Channel>]>,
     /// Each channel that has a message which is not being sent.
@@ -156,9 +157,11 @@ impl Outlet {
     /// `cut.packet_bytes`, and so many of them as `cut.packets_per_block` leave as one block.
     pub fn new(link: Link, cut: Packetisation, order: ServiceOrder, room: u32) -> Self {
         let room = room as usize;
+        let packet = link.transmission_time(cut.packet_bytes());
         Self {
             link,
             cut,
+            longest: packet.checked_mul(cut.packets_per_block().into()).unwrap_or(Duration::MAX),
             order,
             channels: (0..room).map(|_| None).collect(),
             waiting: ThreeQueues::new(room, 0),
@@ -287,13 +290,20 @@ impl Outlet {
                 self.leaving = Some(channel);
                 // What rested has left the link idle.
                 self.free_at = free_at;
-                let packets = u64::from(self.cut.packets_of(block.bytes));
-                let rest = self.pace.checked_mul(packets).unwrap_or(Duration::MAX);
-                let late_at_most = now.as_nanos().saturating_sub(self.pace.as_nanos());
-                let due = self.rests_until.max(Instant::from_nanos(late_at_most));
-                self.rests_until = due.saturating_add(rest);
+                self.rest(now, self.cut.packets_of(block.bytes));
                 return Next::Send(block);
             }
+        }
+    }
+
+    /// So many packets are given out: the next one is due by the pace, as if they had been when they were due, or one
+    /// pace ago.
+    fn rest(&mut self, now: Instant, packets: u32) {
+        if !self.pace.is_zero() {
+            let late_at_most = now.as_nanos().saturating_sub(self.pace.as_nanos());
+            let due = self.rests_until.max(Instant::from_nanos(late_at_most));
+            let rest = self.pace.checked_mul(packets.into()).unwrap_or(Duration::MAX);
+            self.rests_until = due.saturating_add(rest);
         }
     }
 
@@ -324,12 +334,12 @@ impl Outlet {
         let most = packets.max(1).saturating_mul(self.cut.packet_bytes());
         let block = Block { bytes: block.bytes.min(most), ..block };
         let busy = block.time_on(self.link, self.cut);
-        // Due as soon as both it and the link were there. Who hands over late makes up for it, by at
-        // most one block, which then waits in the driver: else a busy link would lose each delay.
+        // Due as soon as both it and the link were there. What is handed over late is made up for, by the time of the
+        // longest block and a pace at most, which then waits in the driver: else a busy link would lose each delay.
         let due = self.free_at.max(message.logical);
-        let late = now.saturating_since(due);
-        let start = if late <= busy { due } else { now };
-        self.free_at = start.saturating_add(busy);
+        let made_up = self.longest.saturating_add(self.pace);
+        let late_at_most = now.as_nanos().saturating_sub(made_up.as_nanos());
+        self.free_at = due.max(Instant::from_nanos(late_at_most)).saturating_add(busy);
         if message.advance(&block) {
             state.message = None;
             return Sent::Complete { leaves_by: self.free_at };
