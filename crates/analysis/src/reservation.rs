@@ -23,6 +23,9 @@ enum Kind {
     Reservation { delay: u64 },
     /// Work that comes at most every period, known up to `jitter` after its nominal instant.
     Arrivals { jitter: u64 },
+    /// The same in parts of `part`, of which no more than one begins every `pace`, but for what a window of `early`
+    /// more holds.
+    Paced { jitter: u64, part: u64, pace: u64, early: u64 },
     /// Work that may have begun before a busy window and does not begin again in it; no period.
     Once,
 }
@@ -56,6 +59,12 @@ impl ReservedLoad {
         Self { work, period, kind: Kind::Arrivals { jitter } }
     }
 
+    /// The same in parts of `part` each, of which any window of t has no more than `⌈(t + early) / pace⌉`.
+    pub(crate) fn paced(self, part: u64, pace: u64, early: u64) -> Self {
+        let Kind::Arrivals { jitter } = self.kind else { return self };
+        Self { kind: Kind::Paced { jitter, part, pace, early }, ..self }
+    }
+
     /// `work` once in each busy window.
     pub(crate) fn once(work: u64) -> Self {
         // A period of which no part is ever counted.
@@ -69,7 +78,7 @@ impl ReservedLoad {
         let Self { work, period, kind } = *self;
         let jitter = match kind {
             Kind::Reservation { delay } => period.saturating_sub(work).saturating_add(delay),
-            Kind::Arrivals { jitter } => jitter,
+            Kind::Arrivals { jitter } | Kind::Paced { jitter, .. } => jitter,
             Kind::Once => 0,
         };
         Interference {
@@ -92,7 +101,7 @@ impl ReservedLoad {
         match self.kind {
             Kind::Reservation { .. } => self.interference_in(0),
             Kind::Once => Some(self.work),
-            Kind::Arrivals { jitter } => {
+            Kind::Arrivals { jitter } | Kind::Paced { jitter, .. } => {
                 let early = u128::from(self.work) * u128::from(jitter);
                 let early = u64::try_from(early.div_ceil(u128::from(self.period))).ok()?;
                 early.checked_add(self.work)
@@ -106,9 +115,14 @@ impl ReservedLoad {
         match self.kind {
             Kind::Reservation { delay } => self.of_a_reservation(window, delay),
             Kind::Once => Some(self.work),
-            Kind::Arrivals { .. } if window == 0 => Some(0),
+            Kind::Arrivals { .. } | Kind::Paced { .. } if window == 0 => Some(0),
             Kind::Arrivals { jitter } => {
                 window.checked_add(jitter)?.div_ceil(self.period).checked_mul(self.work)
+            }
+            Kind::Paced { jitter, part, pace, early } => {
+                let parts = window.checked_add(early)?.div_ceil(pace).saturating_mul(part);
+                let times = window.checked_add(jitter)?.div_ceil(self.period);
+                Some(times.saturating_mul(self.work).min(parts))
             }
         }
     }
@@ -192,10 +206,16 @@ pub(crate) fn interference_of(all: &[ReservedLoad], window: u64) -> Option<u64> 
 /// Returns what SCHED_DEADLINE's `reservations`, all that there are on the CPU or its root domain, take from whatever
 /// runs below them, as arrivals; switches are free.
 pub fn interference(reservations: impl IntoIterator<Item = Reservation>) -> Vec<Interference> {
+    of_the_kernel(reservations).iter().map(|one| one.as_arrivals(Service::ZERO)).collect()
+}
+
+/// Returns SCHED_DEADLINE's `reservations`, all that there are on the CPU or its root domain, as what they take from
+/// whatever runs below them; switches are free.
+pub fn of_the_kernel(reservations: impl IntoIterator<Item = Reservation>) -> Vec<ReservedLoad> {
     let free = |one| ReservedLoad::new(one, Service::ZERO);
     let mut all: Vec<ReservedLoad> = reservations.into_iter().map(free).collect();
     settle(&mut all);
-    all.iter().map(|one| one.as_arrivals(Service::ZERO)).collect()
+    all
 }
 
 /// The bandwidth of `reservations` in parts per million, each rounded up.

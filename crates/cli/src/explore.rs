@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use punctual_analysis::mapping;
-use punctual_model::channel::{Channel, Sender};
+use punctual_model::channel::{Channel, SendCosts, SenderSpec};
 use punctual_model::{Contract, Duration, HostProfile};
 use punctual_sweep::page::Section;
 use punctual_sweep::workers::Workers;
@@ -130,7 +130,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 enum Sweep {
     Breakdown,
     Reservations(RangeInclusive<u64>),
-    Channels(Sender, Channel),
+    Channels(Box<(SenderSpec, SendCosts, Channel)>),
 }
 
 impl Sweep {
@@ -156,8 +156,9 @@ impl Sweep {
             Self::Reservations(range) => {
                 reservations::explore(contract, host, range.clone(), args.points, workers)
             }
-            Self::Channels(sender, copied) => {
-                channels::explore(sender, &contract.channels, copied, workers)
+            Self::Channels(chosen) => {
+                let (spec, costs, copied) = &**chosen;
+                channels::explore(spec, *costs, &contract.channels, copied, workers)
             }
         }
     }
@@ -232,8 +233,8 @@ fn channel_sweep(
     let (Some(copied), Some(spec)) = (copied, contract.sender) else {
         return Ok(Err("the contract declares no channel".into()));
     };
-    Ok(match spec.sender(host.send_costs) {
-        Some(sender) => Ok(Sweep::Channels(sender, copied.clone())),
+    Ok(match spec.costs.or(host.send_costs) {
+        Some(costs) => Ok(Sweep::Channels(Box::new((spec, costs, copied.clone())))),
         None => {
             Err("what sending costs is neither in the contract nor measured on this host".into())
         }

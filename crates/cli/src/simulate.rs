@@ -15,8 +15,8 @@ mod witness;
 
 use std::path::Path;
 
+use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Grant, Refusal, admit, mapping};
-use punctual_model::channel::Sender;
 use punctual_model::{Contract, HostProfile, Instant, Policy};
 
 use crate::contract_file::{self, Declared};
@@ -27,6 +27,7 @@ use entries::OnCpu;
 use report::Report;
 use traces::Traces;
 
+use channels::{Channels, Sending};
 pub(crate) use options::Args;
 use options::Overheads;
 
@@ -83,17 +84,19 @@ fn chosen(args: &Args, contract: &Contract) -> Result<(Args, HostProfile, Stamp)
 }
 
 /// Who sends, if anything is sent.
-fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sender>, Failure> {
+fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sending>, Failure> {
     if contract.channels.is_empty() {
         return Ok(None);
     }
-    match contract.sender.and_then(|sender| sender.sender(host.send_costs)) {
-        Some(sender) => Ok(Some(sender)),
-        None => Err(Failure::bad_input(
+    let sender = contract.sender.and_then(|spec| Some((spec, spec.sender(host.send_costs)?)));
+    let Some((spec, sender)) = sender else {
+        return Err(Failure::bad_input(
             "the costs of sending are not known; measure them by `punctual calibrate`, or write \
              [sending.costs] into the contract",
-        )),
-    }
+        ));
+    };
+    let egress = Egress::of(&spec, sender.costs).map_err(Failure::bad_input)?;
+    Ok(Some(Sending { egress, best_effort: sender.best_effort }))
 }
 
 fn run_placed(
@@ -101,7 +104,7 @@ fn run_placed(
     contract: &Contract,
     host: &HostProfile,
     answer: &Result<Grant, Box<Refusal>>,
-    sender: Option<&Sender>,
+    sender: Option<&Sending>,
     traces: &mut Traces,
     report: &mut Report,
 ) -> Result<(), Failure> {
@@ -109,15 +112,20 @@ fn run_placed(
     // A command may be bound to a CPU beyond those of the contract.
     let bound = answer.iter().flat_map(|grant| &grant.timetables).map(|table| table.cpu + 1);
     for cpu in 0..bound.fold(contract.cpus, u16::max) {
-        let on_cpu = entries::on_cpu(cpu, contract, answer, sender);
-        if !on_cpu.entries.is_empty() {
+        let on_cpu = entries::on_cpu(cpu, contract, answer);
+        let mut sent = sender
+            .filter(|_| entries::sends(contract, cpu))
+            .map(|sender| Channels::of(args, contract, sender));
+        if !on_cpu.entries.is_empty() || sent.is_some() {
             traces.turn_to(Some(cpu), &on_cpu)?;
-            let ran = cpus::run(args, contract.policy, host.slot_allowance, cpu, &on_cpu, traces);
+            let allowance = host.slot_allowance;
+            let ran =
+                cpus::run(args, contract.policy, allowance, cpu, &on_cpu, sent.as_mut(), traces);
             add(report, &on_cpu, Some(cpu), &ran);
         }
-    }
-    if let Some(sender) = sender {
-        report.channels = channels::run(args, contract, sender, answer);
+        if let Some(sent) = sent {
+            report.channels = sent.outcomes(answer);
+        }
     }
     Ok(())
 }

@@ -10,7 +10,8 @@
 //! - [`faults`]: promises that are broken: overruns, extra releases, late timers.
 //! - [`global`]: tasks that move between several processors.
 //! - [`witness`]: a schedule in which a refused system misses.
-//! - [`link`]: a host that sends messages of channels over its processor and link.
+//! - [`egress`]: the egress scheduler of a channel server, with its thread and its link.
+//! - [`link`]: the sending host of real-time channels, whose processor makes packets while its link sends others.
 //! - [`upcalls`]: real handlers as real-time upcalls, their processor time charged by a cost model.
 //! - [`cpu`]: the virtual CPU under them: a whole one, a reserved part, or a fair share.
 #![no_std]
@@ -20,6 +21,7 @@ extern crate alloc;
 
 pub mod arrivals;
 pub mod cpu;
+pub mod egress;
 pub mod faults;
 pub mod global;
 pub mod link;

@@ -1,7 +1,7 @@
 //! Random contracts with tasks, channels and reservations on one CPU.
 
 use punctual_model::channel::{
-    BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,
+    BestEffort, Channel, LinearBounded, Link, Packetisation, SendCosts, SenderSpec,
 };
 use punctual_model::contract::NamedReservation;
 use punctual_model::{
@@ -18,7 +18,6 @@ fn micros(rng: &mut impl Rng, from: u64, to: u64) -> Service {
 /// Links from faster to slower than the processor, blocks of one to four packets.
 pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
     let startup = Duration::from_micros(rng.random_range(5..=60));
-    let in_thread = rng.random_bool(0.5);
     SenderSpec {
         link: Link::new(startup, rng.random_range(0..=100)).expect("valid"),
         costs: Some(SendCosts {
@@ -30,11 +29,8 @@ pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
         }),
         packetisation: Packetisation::new(1024 * rng.random_range(1..=8), rng.random_range(1..=4))
             .expect("valid"),
-        link_scheduling: if in_thread {
-            LinkScheduling::InThread
-        } else {
-            LinkScheduling::InInterrupt
-        },
+        cpu: [None, "900us/1ms".parse().ok(), "5ms/10ms".parse().ok()][rng.random_range(0..3)],
+        allowance: Duration::from_micros(rng.random_range(0..=300)),
         best_effort: if rng.random_bool(0.4) {
             BestEffort::None
         } else {

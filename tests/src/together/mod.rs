@@ -1,10 +1,7 @@
 //! Tasks, channels and reservations that were admitted together run together, and all is in time.
 //!
-//! The sending host runs first, with the reservations as hogs above it: nothing of it depends on the
-//! tasks, which are below. What it leaves of the processor the tasks get. In this order best effort
-//! cannot be simulated in general, for it waits for the tasks: so there is one block of it, which
-//! begins before any task wants the processor, at the instants that are worst for the tasks. Not
-//! covered: best effort that comes again where the tasks pause.
+//! The thread that sends runs first, on what the reservations leave: nothing of it depends on the tasks, which are
+//! below. What it leaves of the processor the tasks get.
 
 mod draw;
 mod run;

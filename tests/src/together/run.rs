@@ -1,15 +1,17 @@
 //! One admitted system, run: first what is above the tasks, then the tasks.
 
 use punctual_analysis::channel::deadline_monotonic;
+use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Grant, Steps, admit_within};
-use punctual_model::channel::{Channel, LinkScheduling, Sender};
+use punctual_model::channel::{Channel, Sender};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Task};
 use punctual_policy::jobs::Jobs;
-use punctual_policy::link::{NotAccepted, ServiceOrder};
+use punctual_policy::link::NotAccepted;
 use punctual_sim::arrivals::{Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, Periodic};
+use punctual_sim::egress::{Server, Setup};
+use punctual_sim::link::Costs;
 use punctual_sim::link::sink::{Delays, Occupant, Sent, Sink};
-use punctual_sim::link::sources::{Backlog, Hog, HogPattern, Message, drawn, greedy};
-use punctual_sim::link::{Costs, Setup, run};
+use punctual_sim::link::sources::{Backlog, Message, drawn, greedy};
 use punctual_sim::overheads::Overheads;
 use punctual_sim::processor::Taken;
 use punctual_sim::tasks::{Eager, Setting, run_in};
@@ -50,6 +52,7 @@ pub(super) struct System {
     pub(super) contract: Contract,
     pub(super) host: HostProfile,
     sender: Sender,
+    egress: Egress,
     pub(super) grant: Grant,
     /// By rank, and where each is in the contract.
     pub(super) channels: Vec<Channel>,
@@ -60,10 +63,12 @@ impl System {
     pub(super) fn admitted(rng: &mut ChaCha8Rng) -> Option<Self> {
         let (contract, host) = draw::system(rng);
         let grant = admit_within(&contract, &host, &mut Steps::new(4_000_000)).ok()?;
-        let sender = contract.sender?.sender(host.send_costs)?;
+        let spec = contract.sender?;
+        let sender = spec.sender(host.send_costs)?;
+        let egress = Egress::of(&spec, sender.costs).ok()?;
         let ranked = deadline_monotonic(&contract.channels);
         let channels = ranked.iter().map(|&at| contract.channels[at].clone()).collect();
-        Some(Self { contract, host, sender, grant, channels, ranked })
+        Some(Self { contract, host, sender, egress, grant, channels, ranked })
     }
 
     /// Before it nothing but a few early messages; long enough for every jitter and late budget.
@@ -75,30 +80,33 @@ impl System {
         Instant::from_nanos(1_000_000) + of(jitter) + of(late) + of(spacing)
     }
 
-    /// Budgets with their switches, each used as soon as the others let it be, or one whenever a packet goes on the
-    /// link. Nobody can be later: a holder that wakes late is given a fresh period.
-    fn hogs(&self, rng: &mut ChaCha8Rng) -> Vec<Hog> {
+    /// Budgets with their switches, each used as soon as the others let it be. None can be later: a holder that wakes
+    /// late is given a fresh period.
+    fn reserved(&self, until: Instant, rng: &mut ChaCha8Rng) -> Vec<Part> {
         let switch = self.host.context_switch;
-        let work =
-            |at: usize| self.contract.reservations[at].reservation.budget() + switch + switch;
-        let count = self.contract.reservations.len();
-        let chases = rng.random_bool(0.3);
-        (0..count)
-            .map(|at| {
-                let period = self.contract.reservations[at].reservation.period();
-                let back = match rng.random_range(0..3) {
-                    0 => Duration::ZERO,
-                    1 => Duration::from_nanos(rng.random_range(0..1_000_000)),
-                    _ => Duration::from_nanos(rng.random_range(0..period.as_nanos())),
-                };
-                let (first, late) = (self.origin() - back, Duration::ZERO);
-                let pattern = match chases && at == 0 {
-                    true => HogPattern::AtStarts,
-                    false => HogPattern::Periodic { first, late },
-                };
-                Hog { work: work(at), period, pattern }
-            })
-            .collect()
+        let mut budgets = Vec::new();
+        for named in &self.contract.reservations {
+            let work = (named.reservation.budget() + switch + switch).at_full_speed();
+            let period = named.reservation.period();
+            let back = match rng.random_range(0..3) {
+                0 => Duration::ZERO,
+                1 => Duration::from_nanos(rng.random_range(0..1_000_000)),
+                _ => Duration::from_nanos(rng.random_range(0..period.as_nanos())),
+            };
+            let mut at = self.origin() - back;
+            while at < until {
+                budgets.push((at, work));
+                at += period;
+            }
+        }
+        budgets.sort_unstable();
+        let mut end = Instant::ZERO;
+        let part = |(at, work): (Instant, Duration)| {
+            let from = at.max(end);
+            end = from + work;
+            (Occupant::Hogs, from, end)
+        };
+        budgets.into_iter().map(part).collect()
     }
 
     fn sources(
@@ -128,32 +136,38 @@ impl System {
         self.channels.iter().zip(0..).map(source).collect()
     }
 
-    /// At most one block of best effort, just before the others.
+    /// Best effort that begins just before the others, and goes on where there is time for it.
     fn backlog(&self, rng: &mut ChaCha8Rng) -> Option<Backlog> {
-        let most = self.sender.best_effort.most()?;
-        let cut = self.sender.packetisation;
-        let bytes = most.min(cut.packet_bytes() * cut.packets_per_block());
+        let bytes = self.sender.best_effort.most()?;
         let back = rng.random_range(0..=400_000u64);
         let first = self.origin() - Duration::from_nanos(if rng.random() { 1 } else { back });
-        let room = cut.packets_of(bytes);
-        rng.random_bool(0.8).then_some(Backlog { bytes, first, pause: Duration::MAX, room })
+        let pause = [Duration::ZERO, Duration::from_micros(300), Duration::MAX];
+        let pause = pause[rng.random_range(0..3)];
+        rng.random_bool(0.8).then_some(Backlog { bytes, first, pause, room: u32::MAX })
     }
 
     pub(super) fn send(&self, until: Instant, costs: impl Costs, rng: &mut ChaCha8Rng) -> Above {
-        let hogs = self.hogs(rng);
+        let end = until + Duration::from_secs(60);
+        let reserved = self.reserved(until, rng);
         let backlogs = Vec::from_iter(self.backlog(rng));
+        let pace = self.egress.pace().unwrap_or(Duration::ZERO);
         let setup = Setup {
-            sender: &self.sender,
+            link: self.egress.link(),
+            cut: self.egress.cut(),
+            per_packet: self.egress.per_packet(),
+            pace,
+            wakes_within: self.egress.allowance().min(pace),
             channels: &self.channels,
-            order: ServiceOrder::Rank,
             room: 64,
             backlogs: &backlogs,
-            hogs: &hogs,
         };
         let mut above = Above { delays: Delays::new(&self.channels), parts: Vec::new() };
         let sources = self.sources(until, rng);
-        let totals = run(&setup, sources, costs, until + Duration::from_secs(60), &mut above);
-        assert_eq!(totals.inside, 0, "every message leaves");
+        let left = Taken::new(reserved.iter().map(|&(_, from, to)| (from, to)));
+        let inside = Server::new(setup, left, sources, costs, &mut above).finish(end);
+        assert_eq!(inside, 0, "every message leaves");
+        above.parts.extend(reserved);
+        above.parts.sort_by_key(|part| (part.1, part.2));
         above
     }
 
@@ -164,12 +178,7 @@ impl System {
         let change = self.sender.costs.change_of_handler();
         let dearer = change.saturating_sub(self.host.context_switch).at_full_speed();
         let change = change.at_full_speed();
-        let in_thread = self.sender.link_scheduling == LinkScheduling::InThread;
-        let is_handler = |by: Occupant| match by {
-            Occupant::Hogs => false,
-            Occupant::Link => in_thread,
-            Occupant::Channels | Occupant::BestEffort => true,
-        };
+        let is_handler = |by: Occupant| by != Occupant::Hogs;
         let mut stretches = Vec::new();
         let (mut owed, mut end, mut handlers) = (Duration::ZERO, Instant::ZERO, false);
         for (at, &(by, from, to)) in parts.iter().enumerate() {

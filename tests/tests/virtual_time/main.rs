@@ -4,6 +4,7 @@ mod channels;
 mod channels_draw;
 mod draw;
 mod edf_vd;
+mod egress;
 mod faults;
 mod joint;
 mod late;

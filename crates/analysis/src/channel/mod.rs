@@ -1,17 +1,20 @@
 //! Channels over a sender's processor and link: buffers, worst-case delays, admission.
 //!
-//! Reading order: `sender` (the host as the bounds see it, messages as packets and blocks),
-//! [`buffers`] (bursts and buffers of jitter-constrained streams), `window` (the fixed points),
+//! Reading order: [`egress`] (the server that runs: what `admit` and the broker promise), [`density`] (the same at the
+//! price of a sum), [`buffers`] (bursts and buffers of jitter-constrained streams).
+//!
+//! The study of real-time channels has another host, whose processor makes packets while its link sends others. Its
+//! reading order: `sender` (the host as the bounds see it, messages as packets and blocks), `window` (the fixed points),
 //! [`paper`] (the published estimate, printing errors corrected: *not safe*), [`sound`] (the bound
 //! that is proven in `docs/channel-bounds.md`), [`edf`] (the same for deadline order), and
-//! [`admit_channels`], which uses `sound` and nothing else. [`outlet`]: what they are told of a server
-//! that makes and sends in one go.
+//! [`admit_channels`], which uses `sound` and nothing else.
 
 mod admission;
 pub mod buffers;
+pub mod density;
 pub mod edf;
+pub mod egress;
 mod level;
-pub mod outlet;
 pub mod paper;
 mod sender;
 pub mod sound;

@@ -1,22 +1,21 @@
 //! Channels: their delays on the CPU that sends and on the link, and what they take of that CPU.
 //!
-//! The handlers of all channels run above all tasks, in one thread or a few at one priority, and
-//! below the reservations. So reservations delay them, and they delay the tasks of their CPU.
-//! Best-effort messages are handled below all tasks, but a block of one that has begun is finished
-//! first; and only so much best effort is made as one block while the link has not sent it.
+//! One thread sends the messages of all channels, above all tasks and below the reservations
+//! ([`crate::channel::egress`]). So reservations delay them, and they delay the tasks. Best effort is sent by the
+//! same thread, where no channel has anything to send.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use punctual_model::channel::{BestEffort, Channel, Framing, LinkScheduling, SendCosts, Sender};
+use punctual_model::channel::{Channel, Framing};
 use punctual_model::contract::ReceivingChannel;
-use punctual_model::{Duration, HostProfile, Service};
+use punctual_model::{Duration, HostProfile};
 
 use super::whole::Whole;
 use super::{Failure, Findings};
-use crate::channel::sound;
-use crate::channel::{DelayBound, Interference, deadline_monotonic};
+use crate::channel::egress::Egress;
+use crate::channel::{DelayBound, deadline_monotonic};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 use crate::verdict::{Resource, Shortfall};
@@ -32,19 +31,23 @@ pub(super) fn fit(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> b
     if receiving_failure(whole, host).is_some() {
         return false;
     }
-    let delays = delays(whole, whole.sender, host, steps);
-    whole.contract().channels.iter().zip(delays).all(|(channel, delay)| meets(channel, delay))
+    let channels = &whole.contract().channels;
+    channels.is_empty()
+        || whole
+            .egress
+            .is_some_and(|egress| egress.all_in_time(channels, &above(whole, host), steps))
 }
 
 fn meets(channel: &Channel, delay: DelayBound) -> bool {
     delay.bound().is_some_and(|bound| bound <= channel.delay_bound())
 }
 
-/// The proven delay of each channel.
+/// The proven delay of each channel; the verdict within `steps`, and what it does not need within `bounds_within`.
 pub(super) fn examine(
     whole: &Whole<'_>,
     host: &HostProfile,
     steps: &mut Steps,
+    bounds_within: u64,
     findings: &mut Findings,
 ) -> Vec<DelayBound> {
     let received = receiving(whole).len();
@@ -56,7 +59,7 @@ pub(super) fn examine(
     if channels.is_empty() {
         return Vec::new();
     }
-    let delays = delays(whole, whole.sender, host, steps);
+    let delays = delays(whole, host, steps, &mut Steps::new(bounds_within));
     // The most urgent that is late: those below it may be late because of it.
     let late = deadline_monotonic(channels)
         .into_iter()
@@ -113,23 +116,15 @@ fn lateness(channel: &Channel, delay: DelayBound) -> (Option<Duration>, String) 
 /// The one resource of which more alone would make the channels fit: a link up to 16 times as
 /// fast, or a processor that costs nothing.
 fn binding(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> Resource {
-    let Some(sender) = whole.sender else { return Resource::Costs };
-    let mut fits = |changed: Sender| {
-        let delays = delays(whole, Some(changed), host, steps);
-        whole.contract().channels.iter().zip(delays).all(|(channel, delay)| meets(channel, delay))
+    let Some(egress) = whole.egress else { return Resource::Costs };
+    let (channels, above) = (&whole.contract().channels, above(whole, host));
+    let mut fits = |changed: Option<Egress>| {
+        changed.is_some_and(|changed| changed.all_in_time(channels, &above, steps))
     };
-    let free = SendCosts {
-        switch: Service::ZERO,
-        cache: Service::ZERO,
-        first_packet: Service::ZERO,
-        packet: Service::ZERO,
-        link_scheduling: Service::ZERO,
-    };
-    // Not infinitely fast: link interrupts would then be as frequent as they like.
-    let faster = [2, 4, 8, 16].map(|factor| sender.link.times_as_fast(factor));
-    if faster.into_iter().any(|link| fits(Sender { link, ..sender })) {
+    // Not infinitely fast: packets would then take no time.
+    if [2, 4, 8, 16].into_iter().any(|factor| fits(egress.with_faster_link(factor))) {
         Resource::Link
-    } else if fits(Sender { costs: free, ..sender }) {
+    } else if fits(egress.with_free_processor()) {
         Resource::Cpu
     } else {
         Resource::CpuAndLink
@@ -139,29 +134,37 @@ fn binding(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> Resource
 /// The proven delay of each channel, in the order of the contract.
 fn delays(
     whole: &Whole<'_>,
-    sender: Option<Sender>,
     host: &HostProfile,
     steps: &mut Steps,
+    for_bounds: &mut Steps,
 ) -> Vec<DelayBound> {
     let channels = &whole.contract().channels;
-    let Some(sender) = sender.filter(|_| !channels.is_empty()) else { return Vec::new() };
-    let order = deadline_monotonic(channels);
-    let ranked: Vec<Channel> = order.iter().map(|&at| channels[at].clone()).collect();
-    let change = sender.costs.change_of_handler();
-    let received = receiving(whole);
-    let above: Vec<Interference> = whole
-        .above_handlers(host)
-        .reservations
-        .iter()
-        .chain(&received)
-        .map(|reservation| reservation.as_arrivals(change))
-        .collect();
-    let mut delays = Vec::from_iter(channels.iter().map(|_| DelayBound::Undecided));
-    let found = sound::delays_beneath(&sender, &ranked, &above, steps);
-    for (at, delay) in order.into_iter().zip(found) {
-        delays[at] = delay;
-    }
-    delays
+    let Some(egress) = whole.egress else { return Vec::new() };
+    egress.delays(channels, &above(whole, host), steps, for_bounds)
+}
+
+/// What runs above the thread that sends: reservations, the slots of timetables, and the thread that receives.
+fn above(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
+    let mut above = whole.above_channels(host).reservations;
+    above.extend(receiving(whole));
+    above.extend(interruptions(whole, host));
+    above
+}
+
+/// What it costs that reservations and slots interrupt the thread that sends: the switch back to it costs what a change
+/// of handler does, where that is more than what is charged to them.
+fn interruptions(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
+    let Some(sender) = whole.sender else { return Vec::new() };
+    let dearer = sender.costs.change_of_handler().saturating_sub(host.context_switch);
+    // No budget is taken up more often than ⌈t/Y⌉ + 2 times in any t.
+    let change = |period: Duration, times: u64| {
+        let (work, period) = (dearer.as_nanos().saturating_mul(times), period.as_nanos());
+        ReservedLoad::arrivals(work, period, period.saturating_mul(2))
+    };
+    let timetables = &whole.timetables;
+    let others = timetables.others(whole.contract()).map(|one| change(one.period(), 1));
+    let slots = timetables.on(whole.contract().cpus - 1);
+    others.chain(slots.map(|slots| change(slots.taken.period(), slots.count))).collect()
 }
 
 /// The place of each channel among all, 0 the most urgent.
@@ -176,7 +179,7 @@ pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
 /// Whether all that comes in can be received, beneath the reservations and beside what is sent.
 pub(super) fn receiving_failure(whole: &Whole<'_>, host: &HostProfile) -> Option<Failure> {
     let received = receiving(whole);
-    let mut all = whole.above_handlers(host);
+    let mut all = whole.above_channels(host);
     all.reservations.extend(load(whole, host));
     let needed = all.reserved();
     if received.is_empty() || needed.is_at_most_one() {
@@ -212,63 +215,16 @@ fn receiving(whole: &Whole<'_>) -> Vec<ReservedLoad> {
     contract.receiving.iter().filter_map(of).collect()
 }
 
-/// What the channels take of their CPU, as seen by the tasks there.
-///
-/// Each message is charged its packets, a change of handler when it begins and one back to what it
-/// interrupted: nothing else makes handlers change. Its packets are handed to the link up to the
-/// delay bound later, each at `C_link`, with O2 also a change to the link thread and one back. A
-/// reservation may interrupt handlers: then its switch back costs what a change of handler does,
-/// where that is more. What comes in is there too ([`receiving`]).
+/// What the channels take of their CPU, as seen by the tasks there: each packet with the switch back to what it
+/// interrupted, of the dearer kind, what it costs that others interrupt them, and what comes in ([`receiving`]).
 pub(super) fn load(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
     let mut load = receiving(whole);
-    let Some(sender) = whole.sender else { return load };
-    let channels = &whole.contract().channels;
-    load.extend(channels.iter().flat_map(|channel| {
-        let arrivals = channel.arrivals();
-        let period = arrivals.min_inter_arrival().as_nanos();
-        let packets = u64::from(sender.packetisation.packets_of(arrivals.max_message()));
-        let sent_until = channel.delay_bound().as_nanos();
-        let made = ReservedLoad::arrivals(making(&sender, packets), period, 0);
-        let handed = ReservedLoad::arrivals(handing(&sender, packets), period, sent_until);
-        [made, handed]
-    }));
-    if !channels.is_empty() || sender.best_effort != BestEffort::None {
-        // No budget is taken up more often than ⌈t/Y⌉ + 2 times in any t.
-        let dearer = sender.costs.change_of_handler().saturating_sub(host.context_switch);
-        let change = |period: Duration, times: u64| {
-            let (work, period) = (dearer.as_nanos().saturating_mul(times), period.as_nanos());
-            ReservedLoad::arrivals(work, period, period.saturating_mul(2))
-        };
-        let timetables = &whole.timetables;
-        load.extend(timetables.others(whole.contract()).map(|one| change(one.period(), 1)));
-        let slots = timetables.on(whole.contract().cpus - 1);
-        load.extend(slots.map(|slots| change(slots.taken.period(), slots.count)));
+    let (Some(sender), Some(egress)) = (whole.sender, whole.egress) else { return load };
+    let back = sender.costs.change_of_handler().max(host.context_switch);
+    let taken = egress.takes(&whole.contract().channels, sender.best_effort, back);
+    if !taken.is_empty() {
+        load.extend(interruptions(whole, host));
+        load.extend(taken);
     }
-    let Some(largest) = sender.best_effort.most() else { return load };
-    let cut = sender.packetisation;
-    let block = u64::from(cut.packets_of(largest).min(cut.packets_per_block()));
-    // A block in the middle of a message has no first packet.
-    let dearest = sender.costs.first_packet.max(sender.costs.packet);
-    let costs = SendCosts { first_packet: dearest, ..sender.costs };
-    let made = making(&Sender { costs, ..sender }, block);
-    load.push(ReservedLoad::once(made.saturating_add(handing(&sender, block))));
     load
-}
-
-/// A message's packets and its two changes of handler.
-fn making(sender: &Sender, packets: u64) -> u64 {
-    let costs = sender.costs;
-    let further = costs.packet.as_nanos().saturating_mul(packets - 1);
-    let changes = costs.change_of_handler().as_nanos().saturating_mul(2);
-    costs.first_packet.as_nanos().saturating_add(further).saturating_add(changes)
-}
-
-/// Handing so many packets to the link.
-fn handing(sender: &Sender, packets: u64) -> u64 {
-    let costs = sender.costs;
-    let changes = match sender.link_scheduling {
-        LinkScheduling::InInterrupt => 0,
-        LinkScheduling::InThread => costs.change_of_handler().as_nanos().saturating_mul(2),
-    };
-    costs.link_scheduling.as_nanos().saturating_add(changes).saturating_mul(packets)
 }

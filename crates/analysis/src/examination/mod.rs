@@ -118,7 +118,7 @@ pub(crate) fn examine(
     let (handlers, timetables) = (channels::load(&whole, host), whole.timetables.clone());
     let placement = partition::place(whole.contract(), host, handlers, timetables, steps);
     reservations::examine(whole.contract(), host, &placement, &mut findings);
-    let delays = channels::examine(&whole, host, steps, &mut findings);
+    let delays = channels::examine(&whole, host, steps, bounds_within, &mut findings);
     let bounds = tasks::examine(&whole, host, &placement, steps, bounds_within, &mut findings);
     Examination {
         buffers: buffers::of_each(&whole),

@@ -9,6 +9,7 @@ use punctual_model::channel::Sender;
 use punctual_model::{Contract, HostProfile, Service};
 
 use super::Failure;
+use crate::channel::egress::Egress;
 use crate::knobs::Entry;
 use crate::load::CpuLoad;
 use crate::mapping::{self, ExpandError, Mapping, MappingError};
@@ -19,8 +20,9 @@ use crate::verdict::Resource;
 pub(super) struct Whole<'a> {
     contract: Cow<'a, Contract>,
     pub(super) mappings: Vec<Mapping>,
-    /// There is one wherever there are channels.
+    /// There is one wherever there are channels, and its egress scheduler beside it.
     pub(super) sender: Option<Sender>,
+    pub(super) egress: Option<Egress>,
     /// What a packet costs that comes in: as one that is sent, where only that is known. It is known wherever a
     /// channel receives whose sender was promised something.
     pub(super) received_packet: Option<Service>,
@@ -38,6 +40,9 @@ impl<'a> Whole<'a> {
         if sends && sender.is_none() {
             return Err(no_costs("send-costs", "sending"));
         }
+        // No link of a contract is too slow.
+        let egress = contract.sender.zip(sender);
+        let egress = egress.and_then(|(spec, sender)| Egress::of(&spec, sender.costs).ok());
         let received_packet = host
             .receive_costs
             .map(|costs| costs.per_packet())
@@ -50,13 +55,28 @@ impl<'a> Whole<'a> {
         if contract.streams.is_empty() {
             let contract = Cow::Borrowed(contract);
             let mappings = Vec::new();
-            let whole = Self { contract, mappings, sender, received_packet, timetables, declared };
-            return Ok(whole);
+            return Ok(Self {
+                contract,
+                mappings,
+                sender,
+                egress,
+                received_packet,
+                timetables,
+                declared,
+            });
         }
         match mapping::expand(contract, host) {
             Ok((expanded, mappings)) => {
                 let contract = Cow::Owned(expanded);
-                Ok(Self { contract, mappings, sender, received_packet, timetables, declared })
+                Ok(Self {
+                    contract,
+                    mappings,
+                    sender,
+                    egress,
+                    received_packet,
+                    timetables,
+                    declared,
+                })
             }
             Err(error) => Err(Failure {
                 test: "stream-mapping",
@@ -68,8 +88,8 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// What runs above the handlers of the channels, on their CPU.
-    pub(super) fn above_handlers(&self, host: &HostProfile) -> CpuLoad {
+    /// What runs above the thread of the channels, on their CPU.
+    pub(super) fn above_channels(&self, host: &HostProfile) -> CpuLoad {
         let mut load =
             CpuLoad::new([], self.timetables.others(&self.contract), host.context_switch);
         let slots = self.timetables.on(self.contract.cpus - 1);

@@ -2,8 +2,8 @@
 
 use punctual_analysis::{Axis, EntryKind, Offer, Steps, admit, admit_within, sensitivity};
 use punctual_model::channel::{
-    AtmContract, BestEffort, BitRate, Channel, LinearBounded, Link, LinkScheduling, Packetisation,
-    SendCosts, SenderSpec, ServiceClass, Traffic, TrafficSpec,
+    AtmContract, BestEffort, BitRate, Channel, LinearBounded, Link, Packetisation, SendCosts,
+    SenderSpec, ServiceClass, Traffic, TrafficSpec,
 };
 use punctual_model::contract::NamedReservation;
 use punctual_model::{
@@ -31,11 +31,8 @@ fn sender(rng: &mut ChaCha8Rng) -> SenderSpec {
         }),
         packetisation: Packetisation::new(1 << rng.random_range(9..=13), rng.random_range(1..=4))
             .expect("valid"),
-        link_scheduling: if rng.random() {
-            LinkScheduling::InInterrupt
-        } else {
-            LinkScheduling::InThread
-        },
+        cpu: None,
+        allowance: Duration::from_micros(micros(rng, 0, 300)),
         best_effort: if rng.random() { BestEffort::None } else { BestEffort::up_to(4096) },
         memory: rng.random_bool(0.5).then(|| rng.random_range(10_000..1_000_000)),
     }

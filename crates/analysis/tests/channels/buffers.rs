@@ -2,7 +2,7 @@
 
 use punctual_analysis::admit;
 use punctual_model::channel::{
-    BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,
+    BestEffort, Channel, LinearBounded, Link, Packetisation, SendCosts, SenderSpec,
 };
 use punctual_model::{Contract, Duration, HostProfile, Policy, Service};
 use rand::{RngExt, SeedableRng};
@@ -21,7 +21,8 @@ fn granted(arrivals: LinearBounded, delay_bound: u64) -> u64 {
             link_scheduling: free,
         }),
         packetisation: Packetisation::new(100, 1).expect("valid"),
-        link_scheduling: LinkScheduling::InInterrupt,
+        cpu: None,
+        allowance: Duration::ZERO,
         best_effort: BestEffort::None,
         memory: None,
     };

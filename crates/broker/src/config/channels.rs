@@ -1,6 +1,7 @@
 //! `[channels]`: the link that channels share, and what it costs to send.
 
-use punctual_model::channel::{BitRate, Link, Packetisation};
+use punctual_analysis::channel::egress::Egress;
+use punctual_model::channel::{BitRate, Link, Packetisation, SenderSpec};
 use punctual_model::text_file::{Checked, choice, printable};
 use punctual_model::units::{parse_bits_per_second, parse_nanos};
 use punctual_model::{Duration, Reservation, Service};
@@ -78,9 +79,6 @@ pub struct ChannelsConfig {
 /// and not in the driver.
 const SLOWER_PPM: u64 = 1_000;
 
-/// So much of the processor's share is for what is sent; the rest is for what is received.
-const PACED_PERCENT: u128 = 90;
-
 impl ChannelsConfig {
     /// On a link of this rate, with what holds where nothing else is said: packets of 1420 bytes, one
     /// at a time; for the channels' threads half of a CPU.
@@ -97,7 +95,7 @@ impl ChannelsConfig {
             per_packet: Service::from_micros(40),
             per_packet_is_said: false,
             per_packet_received: None,
-            allowance: Duration::from_micros(300),
+            allowance: SenderSpec::USUAL_ALLOWANCE,
             room: 1_024,
             wire: WireKind::Udp,
             interface: None,
@@ -122,30 +120,12 @@ impl ChannelsConfig {
         self.per_packet_received.unwrap_or(self.per_packet)
     }
 
-    /// The least time from one packet that is sent to the next: as long as [`PACED_PERCENT`] of the
-    /// processor's share need for one. `None` where even so the thread could need more at once than its
-    /// budget: then packets leave as fast as the link takes them.
-    pub fn pace(&self) -> Option<Duration> {
-        self.pace_with(self.cpu)
-    }
-
-    /// The same if `cpu` were what the channels' threads may use.
-    pub(crate) fn pace_with(&self, cpu: Reservation) -> Option<Duration> {
-        let (x, y) = (cpu.budget().as_nanos(), cpu.period().as_nanos());
-        let (work, (x, y)) = (self.per_packet.as_nanos(), (u128::from(x), u128::from(y)));
-        let pace = (u128::from(work) * y * 100).div_ceil(x * PACED_PERCENT);
-        // Two whole blocks can meet, and a late packet is made up for: see `punctual_policy::outlet`.
-        let blocks = 2 * u128::from(work) * u128::from(self.cut.packets_per_block());
-        let rest = pace.checked_sub(u128::from(work))?;
-        let at_once = blocks.checked_mul(rest)?.div_ceil(pace.max(1)) + u128::from(work);
-        let most = x * y.checked_sub(x)? / y;
-        (at_once < most).then(|| u64::try_from(pace).map(Duration::from_nanos).ok())?
-    }
-
-    /// From the instant at which a channel's thread should look until it does, at most: it wakes up late,
-    /// and by its pace it may be deaf then.
-    pub fn looks_within(&self) -> Duration {
-        self.allowance.saturating_add(self.pace().unwrap_or(Duration::ZERO))
+    /// Returns the scheduler that sends, as admission knows it.
+    pub fn egress(&self) -> Egress {
+        let link = self.reckoned_link();
+        // `validate` takes no slower link.
+        Egress::new(link, self.cut, self.per_packet, self.cpu, self.allowance)
+            .expect("a link of at least 8 kbit/s")
     }
 
     /// The link as it is reckoned.

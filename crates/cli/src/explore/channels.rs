@@ -3,9 +3,12 @@
 mod drawing;
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{DelayBound, admit_channels, deadline_monotonic, paper, sound};
+use punctual_analysis::channel::egress::Egress;
+use punctual_analysis::channel::{DelayBound, deadline_monotonic, paper, sound};
 use punctual_model::Duration;
-use punctual_model::channel::{Channel, LinkScheduling, Packetisation, Sender};
+use punctual_model::channel::{
+    Channel, LinkScheduling, Packetisation, SendCosts, Sender, SenderSpec,
+};
 use punctual_sweep::page::{Part, Section};
 use punctual_sweep::sheet::{Sheet, Value};
 use punctual_sweep::workers::Workers;
@@ -16,10 +19,11 @@ const SIZES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Packets between preemption points.
 const BLOCKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
 
-/// Where the link scheduler runs, with its name in real-time channels, §3.1.2.
-const OPTIONS: [(LinkScheduling, &str, &str); 2] = [
-    (LinkScheduling::InInterrupt, "O1", "O1 (link scheduling in interrupts)"),
-    (LinkScheduling::InThread, "O2", "O2 (link scheduling in a thread)"),
+/// Which host sends: the channel server, or one of real-time channels with its link scheduler as named there in §3.1.2.
+const OPTIONS: [(Option<LinkScheduling>, &str, &str); 3] = [
+    (None, "server", "the channel server"),
+    (Some(LinkScheduling::InInterrupt), "O1", "O1 (link scheduling in interrupts)"),
+    (Some(LinkScheduling::InThread), "O2", "O2 (link scheduling in a thread)"),
 ];
 
 /// No more copies than this are counted.
@@ -30,7 +34,29 @@ struct Choice {
     option: usize,
     size: usize,
     block: usize,
+    /// Of the channel server: as the published estimate knows it, with link scheduling as a function call (O1).
     sender: Sender,
+    /// Of the channel server.
+    egress: Option<Egress>,
+}
+
+impl Choice {
+    /// The proven delay of each of `ranked`, the most urgent first.
+    fn delays(&self, ranked: &[Channel]) -> Vec<DelayBound> {
+        let (mut steps, mut for_bounds) = (Steps::default(), Steps::default());
+        match &self.egress {
+            Some(egress) => egress.delays(ranked, &[], &mut steps, &mut for_bounds),
+            None => sound::delays(&self.sender, ranked, &mut steps),
+        }
+    }
+
+    /// Whether `ranked` are proven to be in time.
+    fn fits(&self, ranked: &[Channel]) -> bool {
+        match &self.egress {
+            Some(egress) => egress.all_in_time(ranked, &[], &mut Steps::default()),
+            None => in_time(&self.delays(ranked), ranked),
+        }
+    }
 }
 
 /// What was found for it.
@@ -44,33 +70,34 @@ struct Found {
 
 /// `channels` is not empty; `copied` is the one of which copies are counted.
 pub(super) fn explore(
-    sender: &Sender,
+    spec: &SenderSpec,
+    costs: SendCosts,
     channels: &[Channel],
     copied: &Channel,
     workers: &Workers,
 ) -> Section {
     let order = deadline_monotonic(channels);
     let ranked: Vec<Channel> = order.iter().map(|&at| channels[at].clone()).collect();
-    let choices = choices(sender);
-    let found = workers.map("channels", &choices, |Choice { sender, .. }| Found {
-        admitted: admit_channels(sender, channels, &mut Steps::default()).is_ok(),
-        slack: least_slack(&sound::delays(sender, &ranked, &mut Steps::default()), &ranked),
-        slack_by_paper: least_slack(
-            &paper::delays(sender, &ranked, &mut Steps::default()),
-            &ranked,
-        ),
-        copies: most(copied, |set, steps| sound::delays(sender, set, steps)),
-        copies_by_paper: most(copied, |set, steps| paper::delays(sender, set, steps)),
+    let choices = choices(spec, costs);
+    let found = workers.map("channels", &choices, |choice| {
+        let by_paper = |set: &[Channel]| paper::delays(&choice.sender, set, &mut Steps::default());
+        Found {
+            admitted: choice.fits(&ranked),
+            slack: least_slack(&choice.delays(&ranked), &ranked),
+            slack_by_paper: least_slack(&by_paper(&ranked), &ranked),
+            copies: most(copied, |set| choice.fits(set)),
+            copies_by_paper: most(copied, |set| in_time(&by_paper(set), set)),
+        }
     });
     Section {
         title: "Channels, packet size and preemption grain".into(),
         about: vec![
             format!(
                 "The sender as declared ({}), with other packet sizes S and other numbers P of \
-                 packets between preemption points, in both options of link scheduling. Admission \
-                 uses the proven bound only; the published estimate stands beside it and is not \
-                 safe.",
-                declared_choice(sender)
+                 packets handed over as one. \"server\" is the channel server, which is what is admitted and \
+                 what runs. O1 and O2 are the hosts of the study of real-time channels, with the same costs; \
+                 nothing here runs them. The published estimate stands beside the proven bounds and is not safe.",
+                declared_choice(spec)
             ),
             "The channels have the processor to themselves here: tasks and reservations of the \
              contract are not counted."
@@ -93,26 +120,29 @@ pub(super) fn explore(
     }
 }
 
-fn choices(sender: &Sender) -> Vec<Choice> {
+fn choices(spec: &SenderSpec, costs: SendCosts) -> Vec<Choice> {
     let mut choices = Vec::new();
-    for (option, (link_scheduling, ..)) in OPTIONS.into_iter().enumerate() {
+    for (option, (study, ..)) in OPTIONS.into_iter().enumerate() {
         for (block, per_block) in BLOCKS.into_iter().enumerate() {
             for (size, kib) in SIZES.into_iter().enumerate() {
                 let packetisation =
                     Packetisation::new(kib * 1024, per_block).expect("neither is zero");
-                let sender = Sender { packetisation, link_scheduling, ..*sender };
-                choices.push(Choice { option, size, block, sender });
+                let spec = SenderSpec { packetisation, ..*spec };
+                let link_scheduling = study.unwrap_or(LinkScheduling::InInterrupt);
+                let SenderSpec { link, best_effort, .. } = spec;
+                let sender = Sender { link, costs, packetisation, link_scheduling, best_effort };
+                let egress = Egress::of(&spec, costs).expect("as declared");
+                let egress = study.is_none().then_some(egress);
+                choices.push(Choice { option, size, block, sender, egress });
             }
         }
     }
     choices
 }
 
-fn declared_choice(sender: &Sender) -> String {
-    let cut = sender.packetisation;
-    let option = OPTIONS.iter().find(|(option, ..)| *option == sender.link_scheduling);
-    let option = option.map_or("", |(_, short, _)| short);
-    format!("S = {} bytes, P = {}, {option}", cut.packet_bytes(), cut.packets_per_block())
+fn declared_choice(spec: &SenderSpec) -> String {
+    let cut = spec.packetisation;
+    format!("S = {} bytes, P = {}", cut.packet_bytes(), cut.packets_per_block())
 }
 
 /// How much earlier than its delay bound the channel that comes nearest to it surely is. None if
@@ -126,15 +156,16 @@ fn least_slack(delays: &[DelayBound], channels: &[Channel]) -> Option<i64> {
     slacks?.into_iter().min()
 }
 
-/// The most copies of `channel` that `delays` lets be in time together.
+fn in_time(delays: &[DelayBound], channels: &[Channel]) -> bool {
+    least_slack(delays, channels).is_some_and(|slack| slack >= 0)
+}
+
+/// The most copies of `channel` that fit together.
 ///
 /// A channel more never makes a bound smaller, so it doubles and then bisects.
-fn most(channel: &Channel, delays: impl Fn(&[Channel], &mut Steps) -> Vec<DelayBound>) -> usize {
+fn most(channel: &Channel, fit: impl Fn(&[Channel]) -> bool) -> usize {
     let copies = vec![channel.clone(); MOST_COPIES];
-    let fits = |count: usize| {
-        let set = &copies[..count];
-        least_slack(&delays(set, &mut Steps::default()), set).is_some_and(|slack| slack >= 0)
-    };
+    let fits = |count: usize| fit(&copies[..count]);
     // `low` copies fit, `high` do not.
     let (mut low, mut high) = (0, 1);
     while high <= MOST_COPIES && fits(high) {
@@ -187,7 +218,7 @@ fn summary(choices: &[Choice], found: &[Found], copied: &Channel) -> Sheet {
             ("most_slack_ns", "most slack"),
             ("most_slack_at", "at"),
             ("copies_of", "copies of"),
-            ("most_copies", "most, sound"),
+            ("most_copies", "most, proven"),
             ("most_copies_by_paper", "paper"),
             ("most_copies_at", "at"),
         ],
@@ -237,7 +268,7 @@ fn copies(choices: &[Choice], found: &[Found]) -> Sheet {
             ("link_scheduling", "option"),
             ("packet_bytes", "S, bytes"),
             ("packets_per_block", "P"),
-            ("copies", "copies, sound"),
+            ("copies", "copies, proven"),
             ("copies_by_paper", "by the paper"),
         ],
         rows: choices.iter().zip(found).map(row).collect(),

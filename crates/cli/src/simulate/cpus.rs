@@ -3,17 +3,18 @@
 use std::cell::RefCell;
 use std::slice;
 
-use punctual_model::{Contract, Instant, Policy, Service, Task};
+use punctual_model::{Contract, Duration, Instant, Policy, Service, Task};
 use punctual_policy::global::Global;
 use punctual_policy::jobs::Jobs;
 use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::Arrivals;
 use punctual_sim::global;
-use punctual_sim::processor::{Part, Tabled};
+use punctual_sim::processor::{Part, Processor, Tabled};
 use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Sink, Summary};
 
 use super::arrivals::{self, Draws, Purpose, longest_quantum};
+use super::channels::Channels;
 use super::entries::OnCpu;
 use super::faults::{Cpu, Struck, broken};
 use super::options::Args;
@@ -27,18 +28,19 @@ pub(super) struct Ran {
 }
 
 /// Runs what is on `cpu`, layer by layer: the kernel's reservations by deadline, the others in the slots of their
-/// timetable, tasks and handlers under the contract's policy on what both leave. A slot loses `allowance` at its start.
+/// timetable, the thread that sends the messages of `sent` on what both leave, and tasks under the contract's policy on
+/// what it leaves. A slot loses `allowance` at its start.
 pub(super) fn run(
     args: &Args,
     policy: Policy,
     allowance: Service,
     cpu: u16,
     on_cpu: &OnCpu,
+    sent: Option<&mut Channels>,
     traces: &mut Traces,
 ) -> Ran {
     let all = on_cpu.as_tasks();
     let (tasks, rest) = all.split_at(on_cpu.tasks);
-    let (handlers, rest) = rest.split_at(on_cpu.handlers);
     let (kernel, held) = rest.split_at(on_cpu.kernel);
     let draws = Draws { seed: args.draws_from(), cpu };
     let blocker = longest_quantum(tasks);
@@ -69,36 +71,65 @@ pub(super) fn run(
         let left = run_in(setting, own, jobs, &mut above(own, 2 + owner), until, &mut to);
         debug_assert!(left.is_empty(), "{left:?}");
     }
-    let mut left = without_kernels(&mut whole, of_entries(tasks.len() + handlers.len()));
-    let mut own = arrivals::own(args, draws, tasks, blocker);
-    let turn = |arrivals: &mut dyn Arrivals| {
-        let mut arrivals = arrivals;
-        let free = Tabled::new(&mut left, turns(), Part::Free, allowance);
-        // Never away for ever, so everything is completed.
-        let setting = Setting::default().costing(costs).on(free, Instant::MAX);
-        let jobs = jobs(policy, on_cpu);
-        let entries = &all[..tasks.len() + handlers.len()];
-        let left = run_in(setting, entries, jobs, &mut arrivals, until, &mut of_entries(0));
-        debug_assert!(left.is_empty(), "{left:?}");
+    let mut left = without_kernels(&mut whole, of_entries(tasks.len()));
+    let free = Tabled::new(&mut left, turns(), Part::Free, allowance);
+    let mut beneath = Beneath { args, draws, policy, on_cpu, tasks, until, sink: &sink };
+    let struck = match sent {
+        None => beneath.run(free),
+        Some(sent) => {
+            let (first, end) = (Instant::ZERO + critical, sent.end());
+            let mut thread = sent.thread(args, first, free);
+            let struck = beneath.run(&mut thread);
+            // What is left is counted as not sent.
+            let _left = thread.finish(end);
+            struck
+        }
     };
-    let mut handling = above(handlers, 0);
-    let struck = broken(args, draws, tasks.len(), &mut *own, &mut *handling, turn);
     left.finish();
     drop(left);
     let stolen_ns = whole.taken().as_nanos();
     Ran { summary: sink.into_inner().summary, struck: Struck { stolen_ns, ..struck } }
 }
 
-/// Returns the order of a CPU's tasks, beneath its handlers.
-fn jobs(policy: Policy, on_cpu: &OnCpu) -> Jobs {
-    let entries = &on_cpu.entries[..on_cpu.tasks];
-    let tasks: Vec<Task> = entries.iter().map(|entry| entry.task.clone()).collect();
-    let above = on_cpu.handlers as u32;
-    if policy == Policy::EdfVd {
-        let first: Vec<_> = entries.iter().map(|entry| entry.virtual_deadline).collect();
-        return Jobs::edf_vd(&tasks, &first, above);
+/// The tasks of a CPU.
+struct Beneath<'a, 'b> {
+    args: &'a Args,
+    draws: Draws,
+    policy: Policy,
+    on_cpu: &'a OnCpu,
+    tasks: &'a [Task],
+    until: Instant,
+    sink: &'a RefCell<Both<'b>>,
+}
+
+impl Beneath<'_, '_> {
+    /// Runs them on what is left of their processor.
+    fn run(&mut self, processor: impl Processor) -> Struck {
+        let Self { args, draws, tasks, until, sink, .. } = *self;
+        let mut own = arrivals::own(args, draws, tasks, longest_quantum(tasks));
+        let jobs = self.jobs();
+        let turn = |arrivals: &mut dyn Arrivals| {
+            let mut arrivals = arrivals;
+            let costs = args.overheads.unwrap_or_default().costs();
+            // Never away for ever, so everything is completed.
+            let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
+            let mut sink = Layer { sink, first: Some(0) };
+            let left = run_in(setting, tasks, jobs, &mut arrivals, until, &mut sink);
+            debug_assert!(left.is_empty(), "{left:?}");
+        };
+        // What is above them runs by itself.
+        let mut above = arrivals::above(args, draws.rng(Purpose::Above), &[], Duration::ZERO);
+        broken(args, draws, tasks.len(), &mut *own, &mut *above, turn)
     }
-    Jobs::of(policy, &tasks, above)
+
+    fn jobs(&self) -> Jobs {
+        if self.policy == Policy::EdfVd {
+            let entries = &self.on_cpu.entries[..self.tasks.len()];
+            let first: Vec<_> = entries.iter().map(|entry| entry.virtual_deadline).collect();
+            return Jobs::edf_vd(self.tasks, &first, 0);
+        }
+        Jobs::of(self.policy, self.tasks, 0)
+    }
 }
 
 /// Runs all tasks of `contract` on all its CPUs, its reservations before them.

@@ -39,8 +39,8 @@ Times have units (ns, us, ms, s). What is drawn comes from --seed, or from seed 
 Reservations run above all tasks and always use their whole budget: the kernel's by deadline, those
 of commands in the slots of the timetable that admission found, which are taken whole. A refused
 contract has no timetable; the kernel holds all then. Streams become upcalls and channels, as for
-admission. Tasks run beneath the handlers of channels, each message charged its
-processor time at once; the channels themselves run with their link, beneath the reservations.
+admission. Channels are sent by the egress scheduler of the channel server, whose thread runs
+beneath the reservations and above the tasks, and wakes up as late as admission reckons.
 
 Exit codes: 0 nothing was late, 1 something was (--witness: a schedule was found), 2 bad usage or
 bad contract.";

@@ -128,7 +128,6 @@ impl Report {
         match entry.kind {
             Kind::Task => self.tasks.push(outcome),
             Kind::Reservation => self.reservations.push(outcome),
-            Kind::Handler => {}
         }
     }
 

@@ -1,8 +1,8 @@
 //! How much there is to simulate: told before it is begun, so that each run comes to an end.
 
-use punctual_model::channel::Sender;
 use punctual_model::{Contract, Duration};
 
+use super::channels::Sending;
 use super::options::Args;
 use crate::exit::Failure;
 
@@ -21,7 +21,7 @@ struct Part {
 pub(super) fn bounded(
     args: &Args,
     contract: &Contract,
-    sender: Option<&Sender>,
+    sender: Option<&Sending>,
 ) -> Result<(), Failure> {
     let parts = parts(args, contract, sender);
     let all: u128 = parts.iter().map(|part| part.steps).sum();
@@ -39,7 +39,7 @@ pub(super) fn bounded(
     )))
 }
 
-fn parts(args: &Args, contract: &Contract, sender: Option<&Sender>) -> Vec<Part> {
+fn parts(args: &Args, contract: &Contract, sender: Option<&Sending>) -> Vec<Part> {
     let times = |length: Duration, apart: Duration| {
         u128::from(length.as_nanos()) / u128::from(apart.as_nanos().max(1)) + 1
     };
@@ -83,15 +83,15 @@ fn parts(args: &Args, contract: &Contract, sender: Option<&Sender>) -> Vec<Part>
     parts
 }
 
-/// Channels are simulated for twice as long, with a handler for each as a task.
+/// Channels are simulated for up to twice as long.
 fn of_sender(
     contract: &Contract,
-    sender: &Sender,
+    sender: &Sending,
     until: Duration,
     times: impl Fn(Duration, Duration) -> u128,
     parts: &mut Vec<Part>,
 ) {
-    let cut = sender.packetisation;
+    let (cut, link) = (sender.egress.cut(), sender.egress.link());
     for channel in &contract.channels {
         let (name, arrivals) = (channel.name(), channel.arrivals());
         let (apart, packets) =
@@ -103,8 +103,8 @@ fn of_sender(
         });
     }
     if let Some(bytes) = sender.best_effort.most() {
-        let packet = sender.link.transmission_time(bytes.min(cut.packet_bytes()));
-        let packet = packet.max(sender.costs.packet.at_full_speed());
+        let packet = link.transmission_time(bytes.min(cut.packet_bytes()));
+        let packet = packet.max(sender.egress.per_packet().at_full_speed());
         parts.push(Part {
             steps: 2 * times(until, packet),
             why: format!("[sending]: a packet of best effort every {packet}"),

@@ -1,4 +1,4 @@
-//! Drawn contracts: what is admitted is not late in any layer.
+//! Drawn contracts: what is admitted is not late in any layer, on the link neither.
 
 use clap::Parser;
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +22,35 @@ impl Draw {
     }
 }
 
-/// Tasks with quanta, and above them reservations of the kernel or of commands.
+/// Messages from small to large, beside best effort or none, and a thread that may take 5 to 90 % of a CPU for them.
+fn channels(draw: &mut Draw) -> String {
+    let mbits = [10, 100, 1_000][draw.of(0, 2) as usize];
+    let period = draw.of(1, 10);
+    let (budget, allowance) = (period * draw.of(50, 900), draw.of(0, 300));
+    let (switch, packet, block) = (draw.of(0, 5), draw.of(5, 40), draw.of(1, 3));
+    let mut text = format!(
+        "[sending]\nbandwidth = '{mbits}mbit/s'\nstartup = '1us'\npacket = '1420B'\n\
+         packets_per_block = {block}\ncpu = '{budget}us/{period}ms'\nallowance = '{allowance}us'\n"
+    );
+    if draw.of(0, 1) == 1 {
+        text += &format!("best_effort = '{}B'\n", draw.of(1, 9_000));
+    }
+    text += &format!(
+        "[sending.costs]\nswitch = '{switch}us'\ncache = '1us'\nfirst_packet = '{packet}us'\n\
+         packet = '{packet}us'\nlink_scheduling = '1us'\n"
+    );
+    for at in 0..draw.of(1, 4) {
+        let (size, every) = (draw.of(50, 9_000), draw.of(2_000, 60_000));
+        let (burst, bound) = (draw.of(1, 3), draw.of(every / 2, 2 * every));
+        text += &format!(
+            "[[channel]]\nname = 'm{at}'\nmax_message = '{size}B'\nmin_inter_arrival = '{every}us'\n\
+             max_burst = {burst}\ndelay_bound = '{bound}us'\n"
+        );
+    }
+    text
+}
+
+/// Tasks with quanta, and above them channels, and reservations of the kernel or of commands.
 fn drawn(draw: &mut Draw) -> String {
     let policy = ["rmdp", "rm", "fp", "edf", "fifo"][draw.of(0, 4) as usize];
     let cpus = draw.of(1, 2);
@@ -35,9 +63,12 @@ fn drawn(draw: &mut Draw) -> String {
             text += &format!("quantum = '{}us'\n", draw.of(1, wcet));
         }
     }
+    if draw.of(0, 1) == 1 {
+        text += &channels(draw);
+    }
     // None, all, or some.
     let of_commands = draw.of(0, 2);
-    for at in 0..draw.of(1, 4) {
+    for at in 0..draw.of(0, 4) {
         let period = draw.of(2_000, 40_000);
         let budget = draw.of(period / 50, period / 4);
         text += &format!(
@@ -70,6 +101,7 @@ fn broken(count: u64) -> (u64, Vec<String>) {
             continue;
         }
         admitted += 1;
+        let sends = sender(&contract, &host).expect("with costs");
         let held: Vec<&str> = answer
             .iter()
             .flat_map(|grant| &grant.timetables)
@@ -86,14 +118,20 @@ fn broken(count: u64) -> (u64, Vec<String>) {
             let args = Line::parse_from(line.split(' ')).args;
             let mut report = Report::new(&args, true, stamp.clone(), Vec::new());
             let mut traces = Traces::of(&args, "").expect("none");
-            run_placed(&args, &contract, &host, &answer, None, &mut traces, &mut report)
+            run_placed(&args, &contract, &host, &answer, sends.as_ref(), &mut traces, &mut report)
                 .expect("placed");
             let ran = report.entries().filter(|entry| entry.jobs > 0).count();
             let all = contract.tasks.len() + contract.reservations.len();
             let kept = report
                 .entries()
                 .all(|entry| (entry.late == 0 || excused(&entry.name)) && !entry.exceeds_bound);
-            if !kept || ran < all {
+            let sent = report.channels.iter().all(|channel| {
+                channel.broken() == 0
+                    && channel.messages > 0
+                    && channel.max_delay_ns <= channel.proven_delay_ns
+            });
+            let sent = sent && report.channels.len() == contract.channels.len();
+            if !(kept && sent) || ran < all {
                 broken.push(format!("{pattern}, {host:?}\n{text}{}", text::page(&report, None)));
             }
         }

@@ -169,14 +169,6 @@ fn beneath(report: &Report) -> Vec<String> {
                 .into(),
         );
     }
-    if !report.channels.is_empty() {
-        lines.push(
-            "tasks and channels were simulated separately: the channels with their link beneath the \
-             reservations, the tasks with the processor time of each largest message taken away at \
-             its logical arrival"
-                .into(),
-        );
-    }
     lines
 }
 

@@ -71,7 +71,6 @@ fn subject(entry: &Entry, cpu: Option<u16>) -> Subject {
         Kind::Task => (SubjectKind::Task, Some(task.relative_deadline())),
         Kind::Reservation => (SubjectKind::Reservation, Some(task.relative_deadline())),
         // It takes time from the tasks; whether its messages are late is seen elsewhere.
-        Kind::Handler => (SubjectKind::Channel, None),
     };
     let promise = Promise {
         period: Some(task.min_inter_arrival()),

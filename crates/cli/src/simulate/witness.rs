@@ -72,7 +72,7 @@ pub(super) fn main(
     let budget = Budget::default();
     let found = (0..contract.cpus).find_map(|cpu| {
         // The handlers of channels stay out: their time in one piece need not be possible.
-        let on_cpu = on_cpu(cpu, contract, answer, None);
+        let on_cpu = on_cpu(cpu, contract, answer);
         let tasks = on_cpu.as_tasks();
         let witness = search(&tasks, &jobs(contract.policy, &on_cpu), budget)?;
         let missed = witness.missed.task as usize;

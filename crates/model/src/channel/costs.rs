@@ -75,6 +75,12 @@ impl Link {
         Self { least, ..self }
     }
 
+    /// Returns the same link with `more` before each packet.
+    #[must_use]
+    pub fn later_by(self, more: Duration) -> Self {
+        Self { startup: self.startup.saturating_add(more), ..self }
+    }
+
     /// A link with its times divided by `factor`, rounded up; at least 1.
     pub fn times_as_fast(self, factor: u64) -> Self {
         let factor = factor.max(1);

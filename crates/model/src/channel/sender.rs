@@ -1,6 +1,8 @@
 //! The sending host: what admission and the link scheduler must agree on.
 
 use super::costs::{Link, Packetisation, SendCosts};
+use crate::reservation::Reservation;
+use crate::time::{Duration, Service};
 
 /// Where the link scheduler runs (real-time channels, §3.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,14 @@ impl BestEffort {
         Self::Sized { least: 1, most: bytes.max(1) }
     }
 
+    /// Returns the bytes of the smallest message; `None` if there are none.
+    pub fn least(self) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Sized { least, .. } => Some(least),
+        }
+    }
+
     /// Returns the bytes of the largest message; `None` if there are none.
     pub fn most(self) -> Option<u32> {
         match self {
@@ -60,8 +70,11 @@ pub struct SenderSpec {
     pub costs: Option<SendCosts>,
     /// How messages are cut.
     pub packetisation: Packetisation,
-    /// Where the link scheduler runs.
-    pub link_scheduling: LinkScheduling,
+    /// What the thread that sends may take of a CPU; `None`: half of one, by periods of 25 packets or a millisecond,
+    /// whichever is longer.
+    pub cpu: Option<Reservation>,
+    /// How late that thread may wake up; each delay bound is shorter by it.
+    pub allowance: Duration,
     /// What else is sent.
     pub best_effort: BestEffort,
     /// The most memory that all buffers together may take, in bytes; `None`: not limited.
@@ -69,10 +82,23 @@ pub struct SenderSpec {
 }
 
 impl SenderSpec {
-    /// With `measured` costs where the contract names none; `None` if there are neither.
+    /// How late the thread that sends may wake up where nothing else is said.
+    pub const USUAL_ALLOWANCE: Duration = Duration::from_micros(300);
+
+    /// Returns what the thread that sends may take of a CPU, where a packet costs it `per_packet`.
+    pub fn cpu_for(&self, per_packet: Service) -> Reservation {
+        let micros =
+            per_packet.as_nanos().saturating_mul(25).div_ceil(1_000).clamp(1_000, 1_000_000);
+        let half =
+            Reservation::new(Service::from_micros(micros / 2), Duration::from_micros(micros));
+        self.cpu.unwrap_or_else(|| half.expect("a budget within its period"))
+    }
+
+    /// With `measured` costs where the contract names none; `None` if there are neither. Link scheduling is a function
+    /// call (O1).
     pub fn sender(self, measured: Option<SendCosts>) -> Option<Sender> {
-        let Self { link, costs, packetisation, link_scheduling, best_effort, .. } = self;
-        let costs = costs.or(measured)?;
+        let Self { link, costs, packetisation, best_effort, .. } = self;
+        let (costs, link_scheduling) = (costs.or(measured)?, LinkScheduling::InInterrupt);
         Some(Sender { link, costs, packetisation, link_scheduling, best_effort })
     }
 }

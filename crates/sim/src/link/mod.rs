@@ -34,6 +34,12 @@ pub trait Costs {
     fn of(&mut self, worst: Service) -> Service;
 }
 
+impl<C: Costs + ?Sized> Costs for alloc::boxed::Box<C> {
+    fn of(&mut self, worst: Service) -> Service {
+        (**self).of(worst)
+    }
+}
+
 /// Every step takes its worst.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact;

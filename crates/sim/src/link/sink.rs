@@ -55,6 +55,20 @@ pub trait Sink {
     fn refused(&mut self, channel: usize, at: Instant, why: NotAccepted);
 }
 
+impl<K: Sink> Sink for &mut K {
+    fn occupied(&mut self, by: Occupant, from: Instant, to: Instant) {
+        (**self).occupied(by, from, to);
+    }
+
+    fn sent(&mut self, message: Sent) {
+        (**self).sent(message);
+    }
+
+    fn refused(&mut self, channel: usize, at: Instant, why: NotAccepted) {
+        (**self).refused(channel, at, why);
+    }
+}
+
 /// What processor and link did in a run. A packet that is made or sent when it ends is not counted,
 /// other steps are from when they begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{edf, outlet};
+use punctual_analysis::channel::egress::Egress;
 use punctual_channel::account::{Account, Recorder, Verdict};
 use punctual_channel::rings::{Side, Takes};
 use punctual_channel::server::ringer::Ringers;
@@ -83,12 +83,12 @@ fn arrivals() -> LinearBounded {
 
 /// As many as are all in time.
 fn most(link: Link, cut: Packetisation) -> usize {
-    let sender = outlet::sender_of(link, PER_PACKET, cut).expect("no slow link");
-    let bound = PERIOD - ALLOWANCE;
-    let one = Declared::new("channel", &arrivals().into(), bound).expect("valid");
-    let fits = |count: &usize| {
-        edf::all_in_time(&sender, &vec![one.clone(); *count], &mut Steps::default())
-    };
+    // All of a CPU: nothing is paced.
+    let whole = "1ms/1ms".parse().expect("valid");
+    let egress = Egress::new(link, cut, PER_PACKET, whole, ALLOWANCE).expect("no slow link");
+    let one = Declared::new("channel", &arrivals().into(), PERIOD).expect("valid");
+    let fits =
+        |count: &usize| egress.all_in_time(&vec![one.clone(); *count], &[], &mut Steps::default());
     (1..1_000).take_while(fits).count()
 }
 

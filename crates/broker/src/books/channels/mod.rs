@@ -23,10 +23,11 @@ mod tests;
 use std::collections::BTreeMap;
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::outlet::{Density, paced_sender_of};
+use punctual_analysis::channel::density::Density;
+use punctual_analysis::channel::egress::Egress;
 use punctual_channel::rings::server;
-use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded, Sender};
-use punctual_model::{Duration, Reservation};
+use punctual_model::Reservation;
+use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded};
 use punctual_policy::link::BestEffortShare;
 
 use self::processor::Processor;
@@ -46,7 +47,6 @@ pub type Offer = (String, WantedChannel);
 struct Entry {
     uid: u32,
     want: WantedChannel,
-    /// With the delay bound that admission takes, which is less than what is promised.
     channel: Option<Channel>,
     /// Of the link; nothing of what receives, and of best effort.
     rate: Option<BitRate>,
@@ -64,7 +64,7 @@ struct Sum {
 #[derive(Clone, Debug)]
 pub struct ChannelBooks {
     config: ChannelsConfig,
-    sender: Sender,
+    egress: Egress,
     density: Density,
     share: BestEffortShare,
     processor: Processor,
@@ -79,20 +79,16 @@ pub struct ChannelBooks {
 impl ChannelBooks {
     /// No channels yet.
     pub fn new(config: ChannelsConfig) -> Self {
-        let link = config.reckoned_link();
-        // The reckoned link is none of the slowest.
-        let pace = config.pace().unwrap_or(Duration::ZERO);
-        let sender = paced_sender_of(link, config.per_packet, config.cut, pace)
-            .expect("a link that was checked");
+        let egress = config.egress();
         let bps = config.link.bits_per_second();
         // At most the link.
         let minimum = (u128::from(bps) * u128::from(config.best_effort_ppm) / 1_000_000).max(1);
         let minimum = BitRate::new(minimum as u64).unwrap_or(config.link);
         let share = BestEffortShare::new(config.link, minimum).expect("at most the link");
-        let processor = Processor::new(sender, link, &config);
+        let processor = Processor::new(egress, &config);
         Self {
-            sender,
-            density: Density::new(sender),
+            egress,
+            density: Density::new(egress),
             share,
             processor,
             entries: BTreeMap::new(),

@@ -10,10 +10,10 @@
 //! logical arrivals, which are `I_i` apart, and what has arrived leaves within the longest busy time of the
 //! link, `B`. So a window of length `Y` holds work of messages that arrived in `Y + B`, at most
 //! `(Y + B)/I_i + 1` of channel `i`. With `C_i` the processor's time for a message, `L_i` the link's, and
-//! `b` the longest packet:
+//! `b` what is in front of them all ([`Egress::once`]):
 //!
 //! ```text
-//! B  =  (2·b + J + Σ L_i) / (1 − Σ L_i / I_i)
+//! B  =  (b + J + Σ L_i) / (1 − Σ L_i / I_i)
 //! work in Y  ≤  (Y + B)·Σ C_i / I_i  +  Σ C_i
 //! ```
 //!
@@ -27,11 +27,11 @@
 //! millisecond is a dozen packets.
 //!
 //! # By the pace
-//! The outlet begins no packet sooner than `p` after the one before was due ([`ChannelsConfig::pace`]), so those
+//! The outlet begins no packet sooner than `p` after the one before was due ([`Egress::pace`]), so those
 //! dozen packets and all that follow leave one by one. With `C` of the processor for a packet and blocks of
 //! up to `P`, what is sent takes at most `(C/p)·t + 2·P·C·(1 − C/p) + C` of any window, of however many channels
 //! and best effort beside them: `punctual_policy::outlet` proves it. What waits for the pace is late by it,
-//! and the delay bounds are admitted so (`analysis::channel::outlet::paced_sender_of`). Two things are
+//! and the delay bounds are admitted so (`analysis::channel::egress`). Two things are
 //! not paced. A look at a ring that was rung for takes `h`, [`LOOK`], once for each of `n` channels, and
 //! later ones are part of `C`. What channels receive comes with the bursts `σ` and the rate `ρ`. It is taken
 //! out of the sockets up to `D` late, the longest time in which the threads catch up. So for every `t`, by
@@ -48,8 +48,8 @@
 
 use std::collections::BTreeMap;
 
-use punctual_analysis::channel::outlet::time_of;
-use punctual_model::channel::{Channel, LinearBounded, Link, Sender};
+use punctual_analysis::channel::egress::{Egress, LOOK};
+use punctual_model::channel::{Channel, LinearBounded};
 use punctual_model::{Duration, Reservation, Service};
 
 use super::super::denied;
@@ -59,15 +59,9 @@ use crate::config::ChannelsConfig;
 /// One, in the units of shares.
 const ONE: u128 = 1 << 64;
 
-/// Processor time of a look at a ring whose bell rang, with the message that it had offered to the outlet.
-/// `crates/channel/examples/sender_cost.rs` finds less for all that happens to a message but the transport.
-const LOOK: Service = Service::from_micros(1);
-
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
-    sender: Sender,
-    /// Without the processor's time.
-    link: Link,
+    egress: Egress,
     config: ChannelsConfig,
     sums: Sums,
     /// Of channels that receive: `work` is that of their bursts and one more.
@@ -89,10 +83,10 @@ struct Sums {
 }
 
 impl Processor {
-    /// `sender` is what admission is told: its link takes the processor's time too.
-    pub(super) fn new(sender: Sender, link: Link, config: &ChannelsConfig) -> Self {
+    /// Begins with no channels on `egress`, which is that of `config`.
+    pub(super) fn new(egress: Egress, config: &ChannelsConfig) -> Self {
         let (sums, receiving, shortest) = Default::default();
-        Self { sender, link, config: config.clone(), sums, receiving, shortest }
+        Self { egress, config: config.clone(), sums, receiving, shortest }
     }
 
     /// A channel that sends comes, if there is processor enough beneath these reservations.
@@ -212,7 +206,7 @@ impl Processor {
         receiving: Sums,
         above: &[Reservation],
     ) -> bool {
-        let Some(pace) = self.config.pace_with(cpu) else { return false };
+        let Some(pace) = self.egress.with_cpu(cpu).pace() else { return false };
         let (work, pace) = (u128::from(self.per_packet()), u128::from(pace.as_nanos()));
         let (x, y) = (u128::from(cpu.budget().as_nanos()), u128::from(cpu.period().as_nanos()));
         // No budget is above its period, and no pace below a packet's time.
@@ -243,7 +237,7 @@ impl Processor {
     /// Says that the pace does not help either, and which `[channels] cpu` would do, if only more of the same
     /// period is wanting.
     fn add_remedy(&self, why: &mut String, sending: Sums, receiving: Sums, above: &[Reservation]) {
-        let Some(pace) = self.config.pace() else { return };
+        let Some(pace) = self.egress.pace() else { return };
         why.push_str(&format!("; nor do they fit one after another, a packet every {pace}"));
         let cpu = self.config.cpu;
         let with = |nanos| Reservation::new(Service::from_nanos(nanos), cpu.period()).ok();
@@ -281,9 +275,7 @@ impl Processor {
         let Some(idle) = ONE.checked_sub(busy).filter(|idle| *idle > 0) else {
             return u64::MAX;
         };
-        let packet = self.sender.packetisation.packet_bytes();
-        let longest = self.sender.link.transmission_time(packet).as_nanos();
-        let once = longest.saturating_mul(2).saturating_add(above);
+        let once = self.egress.once().as_nanos().saturating_add(above);
         let busy = u128::from(once.saturating_add(sums.link)) * ONE / idle + 1;
         let window = busy.saturating_add(self.config.cpu.period().as_nanos().into());
         let over_time = window.saturating_mul(sums.work_share).div_ceil(ONE);
@@ -292,7 +284,8 @@ impl Processor {
 
     fn as_fast_as_the_link(&self, least: u32) -> u64 {
         // While one is on the wire the next is handed over.
-        let one = self.link.transmission_time(least).as_nanos().max(self.per_packet()).max(1);
+        let one =
+            self.egress.link().transmission_time(least).as_nanos().max(self.per_packet()).max(1);
         let packets = self.config.cpu.period().as_nanos() / one + 1;
         let caught_up = u64::from(self.config.cut.packets_per_block());
         packets.saturating_add(caught_up).saturating_mul(self.per_packet())
@@ -301,7 +294,7 @@ impl Processor {
     fn of(&self, channel: &Channel) -> Sums {
         let arrivals = channel.arrivals();
         let work = u64::from(self.packets_of(channel)).saturating_mul(self.per_packet());
-        let link = time_of(&self.sender, arrivals.max_message()).as_nanos();
+        let link = self.egress.time_of(arrivals.max_message()).as_nanos();
         let every = arrivals.min_inter_arrival();
         let share = |nanos| share(Service::from_nanos(nanos), every);
         Sums { work, link, channels: 1, work_share: share(work), link_share: share(link) }

@@ -1,8 +1,7 @@
 //! Delay bounds: whether all messages are in time with one channel more, or under other reservations.
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::edf;
-use punctual_analysis::reservation::interference;
+use punctual_analysis::reservation::of_the_kernel;
 use punctual_model::channel::Channel;
 use punctual_model::{Duration, Reservation};
 
@@ -23,16 +22,15 @@ impl ChannelBooks {
         let rate = self
             .rate_of(want.arrivals)
             .ok_or_else(|| denied("link", "its rate is beyond all links".into(), None))?;
-        let allowance = self.config.looks_within();
-        let left = bound.saturating_sub(allowance);
-        if left.is_zero() {
+        let allowance = self.egress.looks_within();
+        if bound <= allowance {
             let why = format!(
                 "a delay bound of {bound} is not above the {allowance} that the channels' thread may \
                  take to wake up and look"
             );
             return Err(denied("delay-bound", why, None));
         }
-        let Ok(channel) = Channel::new(want.name.clone(), &want.arrivals.into(), left) else {
+        let Ok(channel) = Channel::new(want.name.clone(), &want.arrivals.into(), bound) else {
             return Err(denied("delay-bound", format!("a delay bound of {bound}"), None));
         };
         self.share.channel_starts(rate).map_err(|why| denied("link", why.to_string(), None))?;
@@ -65,7 +63,7 @@ impl ChannelBooks {
         if self.all_in_time(&channels, above, steps) {
             return Ok(());
         }
-        let bound = more.delay_bound().saturating_add(self.config.looks_within());
+        let bound = more.delay_bound();
         let why = format!(
             "beside {} other channels, under {} reservations, not every message would have left in \
              time: with it, or with a delay bound of {bound} for it, the link has too much to do",
@@ -81,8 +79,7 @@ impl ChannelBooks {
         above: &[Reservation],
         steps: &mut Steps,
     ) -> bool {
-        let above = interference(above.iter().copied());
-        edf::all_in_time_beneath(&self.sender, channels, &above, steps)
+        self.egress.all_in_time(channels, &of_the_kernel(above.iter().copied()), steps)
     }
 
     /// The reservations that the kernel runs before the channels' threads, from here on, if all

@@ -1,4 +1,3 @@
-use punctual_analysis::channel::outlet::time_of;
 use punctual_model::channel::{Packetisation, TooEarly};
 use punctual_model::host::{Calibration, DeadlineLimits};
 use punctual_model::{Duration, Service};
@@ -186,7 +185,7 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
         for _ in 0..60 {
             let id = GrantId(rng.random_range(0..20));
             let bytes = rng.random_range(1..=6_000);
-            let time = time_of(&books.sender, bytes).as_nanos() / 1_000 + 1;
+            let time = books.egress.time_of(bytes).as_nanos() / 1_000 + 1;
             let spacing = time * rng.random_range(2..40);
             let bound = 300 + spacing * rng.random_range(1..30) / 10;
             let mut wanted = want(bytes, spacing, if rng.random_bool(0.1) { 0 } else { bound });
@@ -337,12 +336,12 @@ fn blocks_that_a_budget_does_not_hold_are_not_paced() {
     let config = ChannelsConfig::of(BitRate::new(100_000_000).expect("valid"));
     let paced = |packets| {
         let cut = Packetisation::new(1_420, packets).expect("valid");
-        ChannelsConfig { cut, ..config.clone() }.pace().map(Duration::as_nanos)
+        ChannelsConfig { cut, ..config.clone() }.egress().pace().map(Duration::as_nanos)
     };
     // 40 us at nine tenths of a half.
     assert_eq!((paced(1), paced(4), paced(5)), (Some(88_889), Some(88_889), None));
     let whole = "1ms/1ms".parse().expect("valid");
-    assert_eq!(ChannelsConfig { cpu: whole, ..config.clone() }.pace(), None);
+    assert_eq!(ChannelsConfig { cpu: whole, ..config.clone() }.egress().pace(), None);
 }
 
 /// The densest that channels may do, nanosecond by nanosecond in steps of an eighth of a packet's work: all
@@ -367,7 +366,7 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
             room: 100_000,
             ..ChannelsConfig::of(link)
         };
-        let Some(pace) = config.pace() else { continue };
+        let Some(pace) = config.egress().pace() else { continue };
         let mut books = ChannelBooks::new(config);
         let mut received = Vec::new();
         let receives = rng.random_range(0.0..0.1);

@@ -72,7 +72,7 @@ impl Carriers {
             link: config.reckoned_link(),
             cut: config.cut,
             order: ServiceOrder::Deadline,
-            pace: config.pace().unwrap_or(Duration::ZERO),
+            pace: config.egress().pace().unwrap_or(Duration::ZERO),
             room: config.room,
             wire,
             events: sent,

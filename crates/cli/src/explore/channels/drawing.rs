@@ -37,7 +37,7 @@ fn plot(title: String, description: String, y_title: &str, lines: Vec<Line>) -> 
 }
 
 pub(super) fn slacks(choices: &[Choice], found: &[Found]) -> Vec<Plot> {
-    let of_option = |(option, (.., name)): (usize, (LinkScheduling, &str, &str))| {
+    let of_option = |(option, (.., name)): (usize, (Option<LinkScheduling>, &str, &str))| {
         // For drawing only.
         let height = |found: &Found| found.slack.map(|slack| slack as f64 / 1e6);
         plot(
@@ -54,7 +54,7 @@ pub(super) fn slacks(choices: &[Choice], found: &[Found]) -> Vec<Plot> {
 }
 
 pub(super) fn copies(choices: &[Choice], found: &[Found], copied: &Channel) -> Vec<Plot> {
-    let of_option = |(option, (.., name)): (usize, (LinkScheduling, &str, &str))| {
+    let of_option = |(option, (.., name)): (usize, (Option<LinkScheduling>, &str, &str))| {
         let by = |test: &str, count: fn(&Found) -> usize| {
             plot(
                 format!("Copies of \"{}\", {name}, {test}", copied.name()),

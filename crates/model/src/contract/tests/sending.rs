@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{GOOD, SENDING, parse};
 use crate::channel::{
-    BestEffort, BitRate, LinearBounded, Link, LinkScheduling, Packetisation, ServiceClass, Traffic,
+    BestEffort, BitRate, LinearBounded, Link, Packetisation, ServiceClass, Traffic,
 };
 use crate::{Duration, Service, StreamClass};
 
@@ -19,7 +19,8 @@ fn what_is_sent_becomes_types() {
     let sender = contract.sender.expect("declared");
     assert_eq!(Link::with_picos(Duration::from_micros(40), 50_000), Ok(sender.link));
     assert_eq!(Packetisation::new(4096, 2), Ok(sender.packetisation));
-    assert_eq!(sender.link_scheduling, LinkScheduling::InThread);
+    assert_eq!(sender.cpu, "400us/1ms".parse().ok());
+    assert_eq!(sender.allowance, Duration::from_micros(200));
     let best_effort = BestEffort::Sized { least: 64, most: 9000 };
     assert_eq!(sender.best_effort, best_effort, "raised by the channel of class ubr");
     assert_eq!(sender.memory, Some(4 << 20));
@@ -59,7 +60,10 @@ fn defaults_are_those_documented() {
     let contract = parse(&text).expect("good");
     let sender = contract.sender.expect("declared");
     assert_eq!((sender.costs, sender.memory), (None, None));
-    assert_eq!(sender.link_scheduling, LinkScheduling::InInterrupt);
+    assert_eq!(sender.cpu, None);
+    let cpu = |micros| format!("{}", sender.cpu_for(Service::from_micros(micros)));
+    assert_eq!([cpu(0), cpu(40), cpu(600)], ["500us/1ms", "500us/1ms", "7.5ms/15ms"]);
+    assert_eq!(sender.allowance, Duration::from_micros(300));
     assert_eq!(sender.best_effort, BestEffort::None);
     assert_eq!(Packetisation::new(4096, 1), Ok(sender.packetisation));
     assert_eq!(Link::with_picos(Duration::ZERO, 50_000), Ok(sender.link));

@@ -63,8 +63,8 @@ fn errors_in_sending_have_their_place() {
             "c.toml:8:21: zero packets between preemption points",
         ),
         (
-            sending("bandwidth = \"1mbit/s\"\npacket = \"4KiB\"\nlink_scheduling = \"irq\""),
-            "c.toml:8:19: unknown link_scheduling \"irq\"; choose interrupt or thread",
+            sending("bandwidth = \"1mbit/s\"\npacket = \"4KiB\"\ncpu = \"2ms/1ms\""),
+            "c.toml:8:7: cpu = \"2ms/1ms\"",
         ),
         (
             sending("bandwidth = \"1mbit/s\"\npacket = \"4KiB\"\nbest_effort = \"0B\""),

@@ -9,12 +9,11 @@ use toml::Spanned;
 use super::super::BestEffortChannel;
 use super::super::raw::{RawCosts, RawQuantity, RawSending};
 use super::fields::{
-    Checked, bit_rate, bytes, choice, count, duration, message_bytes, optional, picos_per_byte,
+    Checked, bit_rate, bytes, count, duration, message_bytes, optional, picos_per_byte, printable,
     problem, service, span_or,
 };
-use crate::channel::{
-    BestEffort, CostError, Link, LinkScheduling, Packetisation, SendCosts, SenderSpec,
-};
+use crate::ReservationError;
+use crate::channel::{BestEffort, CostError, Link, Packetisation, SendCosts, SenderSpec};
 
 pub(super) fn sender(raw: Spanned<RawSending>) -> Checked<SenderSpec> {
     let at = raw.span();
@@ -28,10 +27,15 @@ pub(super) fn sender(raw: Spanned<RawSending>) -> Checked<SenderSpec> {
         let span = if at_block { span_or(&raw.packets_per_block, packet) } else { packet };
         problem(span, error.to_string())
     })?;
-    let link_scheduling = match &raw.link_scheduling {
-        None => LinkScheduling::InInterrupt,
-        Some(named) => choice("link_scheduling", named, &LinkScheduling::NAMES)?,
+    let cpu = match &raw.cpu {
+        None => None,
+        Some(given) => given.get_ref().parse().map(Some).or_else(|error: ReservationError| {
+            let text = printable(given.get_ref());
+            problem(given.span(), format!("cpu = \"{text}\" {error}"))
+        })?,
     };
+    let allowance = optional("allowance", &raw.allowance, duration)?;
+    let allowance = allowance.unwrap_or(SenderSpec::USUAL_ALLOWANCE);
     let best_effort = match &raw.best_effort {
         None => BestEffort::None,
         Some(given) => match message_bytes("best_effort", given)? {
@@ -55,7 +59,7 @@ pub(super) fn sender(raw: Spanned<RawSending>) -> Checked<SenderSpec> {
         },
     };
     let costs = raw.costs.as_ref().map(costs).transpose()?;
-    Ok(SenderSpec { link, costs, packetisation, link_scheduling, best_effort, memory })
+    Ok(SenderSpec { link, costs, packetisation, cpu, allowance, best_effort, memory })
 }
 
 fn link(raw: &RawSending, at: Range<usize>) -> Checked<Link> {

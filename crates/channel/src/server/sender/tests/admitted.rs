@@ -1,7 +1,7 @@
 //! Channels policed by credits, admitted for what credits let pass, beside each other: none is late.
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{admit_channels, outlet::sender_of};
+use punctual_analysis::channel::egress::Egress;
 use punctual_model::Service;
 use punctual_model::channel::{Channel as Asked, Policing, Sensitivity};
 use rand::{RngExt, SeedableRng};
@@ -83,9 +83,9 @@ fn run_drawn(seed: u64) -> Option<u64> {
         asked.push(Asked::new(format!("{at}"), &traffic, delay).expect("valid"));
         sensitivities.push(sensitivity);
     }
-    let sender = sender_of(link, Service::ZERO, cut).expect("fast enough");
-    let grant = admit_channels(&sender, &asked, &mut Steps::default()).ok()?;
-    if !grant.holds_in_deadline_order {
+    let whole = "1ms/1ms".parse().expect("valid");
+    let egress = Egress::new(link, cut, Service::ZERO, whole, Duration::ZERO).expect("fast enough");
+    if !egress.all_in_time(&asked, &[], &mut Steps::default()) {
         return None;
     }
     let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, count);
