@@ -33,9 +33,10 @@ fn what_is_admitted_together_is_in_time_together() {
     assert!(kept.len() as u64 * 8 > seeds, "{} of {seeds} admitted", kept.len());
 }
 
-/// A reservation every millisecond interrupts handlers, whose changes cost almost as much as its
-/// budget: charged at the price of its own switches, which are free, a task exceeds its bound.
+/// A reservation interrupts the thread that sends, whose change back costs more than the reservation's own switches:
+/// charged at their price, a task exceeds its bound.
 #[test]
-fn changes_back_to_an_interrupted_handler_are_charged() {
-    holds(51_226).map(|_| ()).unwrap_or_else(|broken| panic!("{broken}"));
+fn changes_back_to_an_interrupted_thread_are_charged() {
+    let kept = holds(5_297).unwrap_or_else(|broken| panic!("{broken}"));
+    assert!(kept.is_some(), "admitted");
 }
