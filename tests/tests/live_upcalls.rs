@@ -172,5 +172,6 @@ fn what_does_not_fit_is_refused_and_what_was_created_stays() {
     let reservation = "2ms/8ms".parse().expect("valid");
     let mut reserved = Upcalls::new(Placement::Reserved(reservation), HostProfile::ideal(1));
     let refused = reserved.create(upcall('d', 10, 3, 3, 1_000), worker('d')).expect_err("30 > 25");
-    assert!(matches!(refused, CreateError::AboveReservation { .. }), "{refused}");
+    let CreateError::Refused(refusal) = refused else { panic!("{refused}") };
+    assert_eq!(refusal.test, "reservation-share", "{refusal}");
 }

@@ -61,7 +61,7 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
             offers.extend(along_one(&mut search, contract, host, wanted));
         }
     }
-    Offers(offers.into())
+    Offers::found(offers)
 }
 
 /// How fast a link would do, or how much of the work of all tasks fits.

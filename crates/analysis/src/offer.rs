@@ -2,10 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
-use punctual_model::Contract;
 use punctual_model::units::write_nanos;
+use punctual_model::{Contract, Reservation, Service};
 
 use crate::knobs::Entry;
 
@@ -139,10 +140,10 @@ impl Axis {
     }
 }
 
-/// One number changed: with it, all else as it is, the whole contract is admitted.
+/// One number changed: with it, all else as it is, everything that was asked for is admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The entry to change; empty for `[sending]` and `[system]`.
+    /// The entry to change; empty for `[sending]` and `[system]`, and for what is no entry of a contract.
     pub entry: String,
     /// What it is.
     pub kind: EntryKind,
@@ -215,19 +216,35 @@ impl fmt::Display for Offer {
     }
 }
 
-/// Offers, those for the entry that failed first.
+/// Offers, those for the entry that failed first. By default none were sought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offers(pub Box<[Offer]>);
+pub struct Offers(Option<Box<[Offer]>>);
 
 impl Offers {
+    /// Holds what a search found, which may be nothing.
+    pub fn found(offers: Vec<Offer>) -> Self {
+        Self(Some(offers.into()))
+    }
+
+    /// Returns whether anybody looked for offers.
+    pub fn were_sought(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether nothing is offered.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.iter().len() == 0
     }
 
     /// One by one.
     pub fn iter(&self) -> core::slice::Iter<'_, Offer> {
-        self.0.iter()
+        self.0.as_deref().unwrap_or_default().iter()
+    }
+
+    /// Returns the reservation that is offered in place of `asked`, which is no entry of a contract.
+    pub fn in_place_of(&self, asked: Reservation) -> Option<Reservation> {
+        let offer = self.along("", Axis::Budget)?;
+        Reservation::new(Service::from_nanos(offer.to), asked.period()).ok()
     }
 
     /// The offer along one axis of the entry of this name.
@@ -266,6 +283,7 @@ impl fmt::Display for Offers {
                     EntryKind::Sending | EntryKind::System => {
                         write!(f, "[{}] had ", offer.kind.name())?;
                     }
+                    _ if offer.entry.is_empty() => f.write_str("it had ")?,
                     kind => write!(f, "{} \"{}\" had ", kind.name(), offer.entry)?,
                 }
             }

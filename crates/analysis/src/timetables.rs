@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 
 use punctual_model::command::{Backend, Holding};
 use punctual_model::reservation::Enforcement;
-use punctual_model::{Contract, Duration, HostProfile, Reservation, Service};
+use punctual_model::{Contract, HostProfile, Reservation, Service};
 
 use crate::supply::together::{self, NotPlaced, Table, Wanted};
 use crate::supply::{Limits, Rules};
-use crate::verdict::Resource;
+use crate::verdict::{Refusal, Resource, Shortfall};
 
 /// What the slots of one reservation take of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) struct Refused {
     pub(crate) reservation: usize,
     pub(crate) resource: Resource,
     /// By how much its budget is too large.
-    pub(crate) shortfall: Option<Duration>,
+    pub(crate) shortfall: Option<Shortfall>,
     pub(crate) why: String,
 }
 
@@ -142,17 +142,12 @@ fn hold(
     let mut tables =
         together::place(&wanted, &cpus, rules).map_err(|NotPlaced { at, cpu, refusal }| {
             let (name, holding) = commands[at];
-            let offer = refusal.offer.map_or(Service::ZERO, |offer| offer.budget());
-            let excess = refusal.asked.budget().saturating_sub(offer).at_full_speed();
-            Refused {
-                reservation: holding.reservation,
-                resource: Resource::Cpu,
-                shortfall: refusal.offer.map(|_| excess),
-                why: format!(
-                "command \"{name}\", which asks for {}, has no place in the timetable of CPU {cpu}: {}",
-                refusal.asked, refusal.failed
-            ),
-            }
+            let why = format!(
+                "command \"{name}\" has no place in the timetable of CPU {cpu}: {}",
+                refusal.why
+            );
+            let Refusal { resource, shortfall, .. } = *refusal;
+            Refused { reservation: holding.reservation, resource, shortfall, why }
         })?;
     for table in &mut tables {
         for (owner, &at) in table.holds.iter().enumerate() {

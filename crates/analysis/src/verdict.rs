@@ -1,7 +1,8 @@
 //! The two answers of admission.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -131,6 +132,10 @@ pub enum Resource {
     Delay,
     /// Knowledge: what sending costs on this host.
     Costs,
+    /// Places for reservations or slots in a timetable.
+    Slots,
+    /// What whoever asks may have.
+    Quota,
 }
 
 impl fmt::Display for Resource {
@@ -144,6 +149,8 @@ impl fmt::Display for Resource {
             Self::Buffers => "buffer memory",
             Self::Delay => "the stream's delay",
             Self::Costs => "measured costs",
+            Self::Slots => "slots",
+            Self::Quota => "quota",
         })
     }
 }
@@ -155,6 +162,8 @@ pub enum Shortfall {
     Time(Duration),
     /// Too much memory.
     Bytes(u64),
+    /// Too much of a CPU, in parts per million.
+    Share(u64),
 }
 
 /// Refused: which test decided, what there is too little of, about whom, by how much, and what
@@ -162,10 +171,11 @@ pub enum Shortfall {
 ///
 /// It displays as a sentence with the numbers and the counter-offers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("refused by the {test} test for want of {resource}: {why}; {}", offer_clause(*.resource, .offers))]
+#[error("refused by the {test} test for want of {resource}: {why}{}", offer_clause(*.resource, .offers))]
 #[must_use = "a refusal must reach whoever asked"]
 pub struct Refusal {
-    /// The test that decided, as in [`TestReport::name`]; or `cpus`, when the host has too few.
+    /// The test that decided, as in [`TestReport::name`]; or `cpus`, when the host has too few. Outside contracts one
+    /// of the tests that [`crate::supply::roster`] or the broker lists.
     pub test: &'static str,
     /// What there is too little of.
     pub resource: Resource,
@@ -175,7 +185,7 @@ pub struct Refusal {
     pub shortfall: Option<Shortfall>,
     /// One clause with the numbers.
     pub why: String,
-    /// Changes with each of which the whole contract is admitted.
+    /// Changes with each of which everything that was asked for is admitted.
     pub offers: Offers,
     /// In the order of [`Grant::tasks`].
     pub tasks: Box<[EntryBound]>,
@@ -188,12 +198,32 @@ pub struct Refusal {
     pub tests: Box<[TestReport]>,
 }
 
+impl Refusal {
+    /// Refuses what is no entry of a contract; no offers were sought.
+    pub fn new(test: &'static str, resource: Resource, why: String) -> Self {
+        Self {
+            test,
+            resource,
+            entry: None,
+            shortfall: None,
+            why,
+            offers: Offers::default(),
+            tasks: Box::default(),
+            channels: Box::default(),
+            streams: Box::default(),
+            tests: Box::default(),
+        }
+    }
+}
+
 fn offer_clause(resource: Resource, offers: &Offers) -> String {
     if resource == Resource::Costs {
-        "then it can be decided".into()
-    } else if offers.is_empty() {
-        "no change of one number was found that would fit".into()
+        "; then it can be decided".into()
+    } else if !offers.is_empty() {
+        format!("; {offers}")
+    } else if offers.were_sought() {
+        "; no change of one number was found that would fit".into()
     } else {
-        offers.to_string()
+        String::new()
     }
 }

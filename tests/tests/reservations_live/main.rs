@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use punctual_analysis::Axis;
 use punctual_linux::cgroup::Hierarchy;
 use punctual_linux::process::{self, Signal};
 use punctual_linux::sched::{self, Class};
@@ -214,8 +215,9 @@ fn what_does_not_fit_is_refused_with_an_offer_that_fits() {
     // One on each CPU, or fewer CPUs than there are.
     assert!(!all.is_empty() && all.len() <= host::cpus_online(), "{}", all.len());
     let Some(Refused::DoesNotFit { refusal, .. }) = refused else { panic!("{refused:?}") };
-    let offer = refusal.offer.expect("a CPU has at least ten percent left");
-    assert!(refusal.to_string().contains(&offer.to_string()), "{refusal}");
+    let budget = refusal.offers.along("", Axis::Budget).expect("at least ten percent are left");
+    assert!(refusal.to_string().contains(&budget.amount().to_string()), "{refusal}");
+    let offer = refusal.offers.in_place_of(ms(5, 10)).expect("valid");
     let (_child, held) = held(&reservations, &mut hog(HOG), offer, Hard);
     let slots = held.slots();
     assert!(eventually(|| held.slots() > slots + 5));

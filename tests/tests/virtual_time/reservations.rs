@@ -147,7 +147,7 @@ impl World {
             assert_eq!(self.roster.entries(), before.entries(), "a refusal changes nothing");
             self.tally.refused += 1;
             // What is offered fits.
-            let Some(offer) = refused.offer else { return };
+            let Some(offer) = refused.offers.in_place_of(asked) else { return };
             assert!(offer.budget() < asked.budget() && offer.period() == asked.period());
             asked = offer;
             outcome = self.roster.admit(offer, earliest, standing);

@@ -10,12 +10,12 @@ use crate::knobs::Entry;
 use crate::partition::Placement;
 use crate::reservation::bandwidth_ppm;
 use crate::sched_deadline::{self, LEAST_RUNTIME, Objection};
+use crate::supply::roster;
 use crate::timetables::{Refused, Timetables};
 use crate::verdict::{Resource, Shortfall};
 
 const BANDWIDTH: &str = "reservable-bandwidth";
 const SCHED_DEADLINE: &str = "sched-deadline";
-const TIMETABLE: &str = "timetable";
 
 pub(super) fn examine(
     contract: &Contract,
@@ -28,7 +28,7 @@ pub(super) fn examine(
     if held > 0 || timetables.refused.is_some() {
         let noun = if held == 1 { "command has" } else { "commands have" };
         let why = format!("{held} {noun} a place in a timetable, slots' costs included");
-        findings.add(TIMETABLE, why, no_timetable(timetables));
+        findings.add(roster::TEST, why, no_timetable(timetables));
     }
     if timetables.slots.iter().all(Option::is_some) {
         return;
@@ -55,9 +55,8 @@ pub(super) fn examine(
 
 fn no_timetable(timetables: &Timetables) -> Option<Failure> {
     let Refused { reservation, resource, shortfall, why } = timetables.refused.clone()?;
-    let (entry, shortfall) =
-        (Some(Entry::Reservation(reservation)), shortfall.map(Shortfall::Time));
-    Some(Failure { test: TIMETABLE, resource, entry, shortfall, why })
+    let entry = Some(Entry::Reservation(reservation));
+    Some(Failure { test: roster::TEST, resource, entry, shortfall, why })
 }
 
 /// The first reservation, in file order, that does not fit beside those before it (one CPU) or

@@ -30,6 +30,6 @@ pub use bound::{Guarantee, Supply};
 pub use constraint::{Commitments, NoRoom, TimeConstraint};
 pub use inside::{Inside, LeastBudget, fits_inside, least_budget};
 pub use region::{Insufficient, PeriodicDemand};
-pub use roster::{Failed, Handover, MOST_OWNERS, Roster, RosterRefusal, Rules};
+pub use roster::{Failed, Handover, MOST_OWNERS, Roster, Rules};
 pub use seam::{Anchored, Continuing};
 pub use timetable::{Built, Limits, Share, TimetableRefusal, build, counter_offer};

@@ -19,6 +19,7 @@
 mod refusal;
 mod tables;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Reservation, Service, Timetable};
@@ -28,8 +29,11 @@ use super::extend::{extended, without};
 use super::seam::{Anchored, Continuing, seam, seam_in_place};
 use super::timetable::{Limits, build};
 use crate::ratio::Ratio;
+use crate::verdict::Refusal;
 
-pub use refusal::{Failed, RosterRefusal};
+pub use refusal::Failed;
+pub(crate) use refusal::TEST;
+pub(super) use refusal::refusal;
 use tables::{after_own_slot, commitments, named, taken};
 
 /// The most reservations of one CPU: what its dispatcher has room for.
@@ -154,7 +158,7 @@ impl Roster {
         asked: Reservation,
         earliest: Instant,
         standing: &[TimeConstraint],
-    ) -> Result<Handover, RosterRefusal> {
+    ) -> Result<Handover, Box<Refusal>> {
         let owner = self.next_owner;
         let found = self.find(owner, asked, earliest, standing);
         let handover =
@@ -174,13 +178,12 @@ impl Roster {
         &mut self,
         asked: &[Reservation],
         earliest: Instant,
-    ) -> Result<Handover, RosterRefusal> {
+    ) -> Result<Handover, Box<Refusal>> {
         assert!(self.entries.is_empty(), "they begin together");
-        let table = self.rules.together(asked).map_err(|failed| RosterRefusal {
+        let table = self.rules.together(asked).map_err(|failed| {
             // Nothing cannot be refused but as nothing.
-            asked: *asked.last().expect("at least one"),
-            failed,
-            offer: self.rules.largest_beside(asked),
+            let last = *asked.last().expect("at least one");
+            refusal(last, &failed, self.rules.largest_beside(asked))
         })?;
         let (owner, from) = (self.next_owner, earliest.max(self.from));
         let names: Vec<u32> = (0..asked.len() as u32).map(|at| owner.wrapping_add(at)).collect();
@@ -213,7 +216,7 @@ impl Roster {
         asked: Reservation,
         earliest: Instant,
         standing: &[TimeConstraint],
-    ) -> Option<Result<Handover, RosterRefusal>> {
+    ) -> Option<Result<Handover, Box<Refusal>>> {
         let at = self.entries.iter().position(|entry| entry.owner == owner)?;
         let found = self.find(owner, asked, earliest, standing);
         Some(match found {
@@ -383,8 +386,8 @@ impl Roster {
         failed: Failed,
         earliest: Instant,
         standing: &[TimeConstraint],
-    ) -> RosterRefusal {
+    ) -> Box<Refusal> {
         let fits = |trial| self.find(owner, trial, earliest, standing).is_ok();
-        RosterRefusal { asked, failed, offer: largest(asked, fits) }
+        refusal(asked, &failed, largest(asked, fits))
     }
 }

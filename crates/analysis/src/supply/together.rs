@@ -1,11 +1,14 @@
 //! Reservations that begin together: which CPU's timetable holds each.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use punctual_model::{Reservation, Timetable};
 use thiserror::Error;
 
-use super::roster::{Failed, RosterRefusal, Rules};
+use super::roster::{Failed, Rules, refusal};
+use crate::offer::Axis;
+use crate::verdict::Refusal;
 
 /// A reservation, and the one CPU that it is bound to, as the kernel counts them; `None`: any.
 pub type Wanted = (Reservation, Option<u16>);
@@ -23,14 +26,14 @@ pub struct Table {
 
 /// No table of any CPU holds one of them beside the others.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("refused on CPU {cpu}: {refusal}")]
+#[error("CPU {cpu}: {refusal}")]
 pub struct NotPlaced {
     /// The position of the one for which there is no room.
     pub at: usize,
     /// The CPU that came nearest.
     pub cpu: u16,
     /// What failed there, and what would fit.
-    pub refusal: RosterRefusal,
+    pub refusal: Box<Refusal>,
 }
 
 /// Finds a table for each: first for those that are bound to a CPU, then for the others, each in order on the first
@@ -58,7 +61,8 @@ pub fn place(wanted: &[Wanted], cpus: &[u16], rules: Rules) -> Result<Vec<Table>
                     break;
                 }
                 Err(refusal) => {
-                    let offered = |one: &RosterRefusal| one.offer.map(|offer| offer.budget());
+                    let offered =
+                        |one: &Refusal| one.offers.along("", Axis::Budget).map(|offer| offer.to);
                     let better = nearest
                         .as_ref()
                         .is_none_or(|old| offered(&refusal) > offered(&old.refusal));
@@ -82,7 +86,7 @@ fn with(
     cpu: u16,
     at: usize,
     rules: Rules,
-) -> Result<Table, RosterRefusal> {
+) -> Result<Table, Box<Refusal>> {
     let here = tables.iter().find(|table| table.cpu == cpu);
     let mut holds = here.map_or(Vec::new(), |table| table.holds.clone());
     holds.push(at);
@@ -94,7 +98,7 @@ fn with(
                 Failed::TooMany => None,
                 _ => rules.largest_beside(&all),
             };
-            Err(RosterRefusal { asked: wanted[at].0, failed, offer })
+            Err(refusal(wanted[at].0, &failed, offer))
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The upcalls of one CPU.
 
-use punctual_analysis::Steps;
 use punctual_analysis::incremental::{Admission, Denial, TaskId};
+use punctual_analysis::{Refusal, Steps};
 use punctual_model::{Duration, Policy, Reservation, Service, Task, Upcall};
 use punctual_runtime::ceiling::{CEILING, level_of};
 
-use super::{Denied, Order, denied, percent};
+use super::{Order, denied, percent};
 use crate::grant::GrantId;
 
 /// Smaller is more urgent.
@@ -50,7 +50,7 @@ impl Cpu {
         share_ppm: u64,
         most_ppm: u64,
         steps: &mut Steps,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         let has = self.share_ppm();
         if let Some(short) = (has + share_ppm).checked_sub(most_ppm).filter(|short| *short > 0) {
             let (wanted, has, most) = (percent(share_ppm), percent(has), percent(most_ppm));
@@ -108,7 +108,7 @@ impl Cpu {
         &mut self,
         reservation: Reservation,
         steps: &mut Steps,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         self.admission.reserve(reservation, steps).map_err(|denial| {
             // Of whom is nobody's business but its holder's.
             let why = format!("beneath it an upcall granted before would be late: {denial}");
@@ -123,6 +123,6 @@ impl Cpu {
     }
 }
 
-fn explain(upcall: &Upcall, denial: Denial) -> Denied {
+fn explain(upcall: &Upcall, denial: Denial) -> Box<Refusal> {
     denied("response-time", format!("with upcall \"{}\", {denial}", upcall.name()), None)
 }

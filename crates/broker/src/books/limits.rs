@@ -1,13 +1,13 @@
 //! The tests that need no analysis: quota, and what the kernel takes.
 
-use punctual_analysis::sched_deadline;
+use punctual_analysis::{Refusal, sched_deadline};
 
-use super::{Asker, Books, Denied, denied, percent};
+use super::{Asker, Books, denied, percent};
 use crate::config::Quota;
 use crate::want::What;
 
 impl Books {
-    pub(super) fn within_quota(&self, asker: &Asker, what: &What) -> Result<(), Denied> {
+    pub(super) fn within_quota(&self, asker: &Asker, what: &What) -> Result<(), Box<Refusal>> {
         let Quota { share_ppm, together_ppm, max_grants, shortest_period, allow, .. } =
             &asker.quota.quota;
         let kind = what.kind();
@@ -62,7 +62,7 @@ impl Books {
         }
     }
 
-    pub(super) fn within_bandwidth(&self, what: &What) -> Result<(), Denied> {
+    pub(super) fn within_bandwidth(&self, what: &What) -> Result<(), Box<Refusal>> {
         let wanted = what.share_ppm();
         if let What::Reservation(reservation) = what {
             sched_deadline::check(&self.host.limits, (*reservation).into())

@@ -34,12 +34,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use punctual_analysis::Steps;
+use punctual_analysis::{Refusal, Resource, Shortfall, Steps};
 use punctual_model::{Instant, Reservation};
 
 use self::cpu::Cpu;
 use self::remnants::Remnant;
-pub use self::terms::{Asker, Denied, Host, Offer, Order};
+pub use self::terms::{Asker, Host, Offer, Order};
 use crate::grant::GrantId;
 use crate::want::What;
 
@@ -99,7 +99,7 @@ impl Books {
     }
 
     /// With `cpu` set aside, above all upcalls of whatever CPU, for threads of the broker's own.
-    pub fn with_set_aside(mut self, cpu: Reservation) -> Result<Self, Denied> {
+    pub fn with_set_aside(mut self, cpu: Reservation) -> Result<Self, Box<Refusal>> {
         self.within_bandwidth(&What::Reservation(cpu))?;
         self.reserve(cpu, &mut Steps::new(self.steps))?;
         self.total_ppm += cpu.utilisation_ppm();
@@ -123,7 +123,7 @@ impl Books {
         asker: &Asker,
         what: &What,
         now: Instant,
-    ) -> Result<Option<u32>, Denied> {
+    ) -> Result<Option<u32>, Box<Refusal>> {
         self.within_quota(asker, what)?;
         self.enter(id, asker, what, now)
     }
@@ -135,7 +135,7 @@ impl Books {
         asker: &Asker,
         what: &What,
         now: Instant,
-    ) -> Result<Option<u32>, Denied> {
+    ) -> Result<Option<u32>, Box<Refusal>> {
         self.lingering.retain(|(until, _)| *until > now);
         self.within_bandwidth(what)?;
         let steps = &mut Steps::new(self.steps);
@@ -188,7 +188,7 @@ impl Books {
         asker: &Asker,
         what: &What,
         now: Instant,
-    ) -> Result<Option<u32>, Denied> {
+    ) -> Result<Option<u32>, Box<Refusal>> {
         let mut changed = self.clone();
         changed.take_out(id);
         let cpu = changed.admit(id, asker, what, now)?;
@@ -277,7 +277,7 @@ impl Books {
     }
 
     /// Above the upcalls of every CPU, because the kernel may run it on any, or above none.
-    fn reserve(&mut self, reservation: Reservation, steps: &mut Steps) -> Result<(), Denied> {
+    fn reserve(&mut self, reservation: Reservation, steps: &mut Steps) -> Result<(), Box<Refusal>> {
         for at in 0..self.cpus.len() {
             if let Err(denied) = self.cpus[at].reserve(reservation, steps) {
                 self.cpus[..at].iter_mut().for_each(|cpu| cpu.unreserve(reservation));
@@ -288,8 +288,18 @@ impl Books {
     }
 }
 
-fn denied(test: &'static str, why: String, short_ppm: Option<u64>) -> Denied {
-    Denied { test, why, short_ppm }
+/// Refuses by `test`, each of which is about one resource.
+fn denied(test: &'static str, why: String, short_ppm: Option<u64>) -> Box<Refusal> {
+    let resource = match test {
+        "quota" | "room" => Resource::Quota,
+        "limits" | "bandwidth" => Resource::Bandwidth,
+        "cpus" => Resource::Cpus,
+        "link" | "datagram" => Resource::Link,
+        "delay-bound" => Resource::Delay,
+        _ => Resource::Cpu,
+    };
+    let shortfall = short_ppm.map(Shortfall::Share);
+    Box::new(Refusal { shortfall, ..Refusal::new(test, resource, why) })
 }
 
 /// "12.5 %".

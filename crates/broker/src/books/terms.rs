@@ -1,5 +1,6 @@
 //! What admission is told, and what it says.
 
+use punctual_analysis::Refusal;
 use punctual_model::{DeadlineLimits, Service};
 
 use crate::config::QuotaOf;
@@ -37,16 +38,7 @@ pub struct Asker {
 }
 
 /// Not admitted; everything is as before.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("refused by the {test} test: {why}")]
-pub struct Denied {
-    /// As listed in the module's documentation.
-    pub test: &'static str,
-    /// One clause with the numbers.
-    pub why: String,
-    /// By how much, of a CPU.
-    pub short_ppm: Option<u64>,
-}
+pub(super) type Denied = Box<Refusal>;
 
 /// A change of a request with which it would be admitted, in words, and the whole of it.
 pub type Offer = (String, What);

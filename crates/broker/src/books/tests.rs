@@ -48,7 +48,7 @@ fn each_rule_of_a_quota_is_held() {
     let mut asker = asker(1, 300_000);
     let half = What::Upcalls(vec![upcall(10_000, 5, 1, 1_000)]);
     let refused = books().admit(GrantId(1), &asker, &half, NOW).expect_err("50 % of 30 %");
-    assert_eq!((refused.test, refused.short_ppm), ("quota", Some(200_000)));
+    assert_eq!((refused.test, refused.shortfall), ("quota", Some(Shortfall::Share(200_000))));
     let fast = What::Upcalls(vec![upcall(50, 1, 1, 1)]);
     assert!(books().admit(GrantId(1), &asker, &fast, NOW).expect_err("short").why.contains("50us"));
     let tiny = books().admit(GrantId(1), &asker, &reservation("2830ns/91295us"), NOW);
@@ -77,7 +77,7 @@ fn a_group_shares_what_it_has_together() {
     };
     books.admit(GrantId(1), &member(1), &reservation("3ms/10ms"), NOW).expect("30 %");
     let refused = books.admit(GrantId(2), &member(2), &reservation("3ms/10ms"), NOW);
-    assert_eq!(refused.expect_err("60 %").short_ppm, Some(100_000));
+    assert_eq!(refused.expect_err("60 %").shortfall, Some(Shortfall::Share(100_000)));
     books.admit(GrantId(2), &member(2), &reservation("2ms/10ms"), NOW).expect("50 %");
 }
 
@@ -120,11 +120,15 @@ fn what_is_left_behind_counts_until_it_has_left() {
     assert_eq!((books.granted_ppm(), books.of_user(1)), (0, 0));
     let later = NOW + Duration::from_millis(10);
     let quota = |user: &Asker, what: &str| {
-        books.clone().admit(GrantId(2), user, &reservation(what), later).map_err(|no| no.short_ppm)
+        books.clone().admit(GrantId(2), user, &reservation(what), later).map_err(|no| no.shortfall)
     };
-    assert_eq!(quota(&user, "79ms/100ms"), Err(Some(10_000)), "in the user's quota");
+    assert_eq!(
+        quota(&user, "79ms/100ms"),
+        Err(Some(Shortfall::Share(10_000))),
+        "in the user's quota"
+    );
     let member = Asker { uid: 2, ..user.clone() };
-    assert_eq!(quota(&member, "79ms/100ms"), Err(Some(10_000)), "in the group's");
+    assert_eq!(quota(&member, "79ms/100ms"), Err(Some(Shortfall::Share(10_000))), "in the group's");
     quota(&user, "78ms/100ms").expect("beside it");
     books.admit(GrantId(2), &user, &What::Priority { share_ppm: 10_000 }, later).expect("fits");
     let third = books.admit(GrantId(3), &user, &What::Priority { share_ppm: 10_000 }, later);
@@ -155,7 +159,7 @@ fn every_offer_is_admitted() {
             reservation("10us/10ms"),
             What::Priority { share_ppm: 500_000 },
         ] {
-            books.admit(GrantId(3), &asker, &what, NOW).expect_err("too much");
+            let _refusal = books.admit(GrantId(3), &asker, &what, NOW).expect_err("too much");
             let offers = books.offers(GrantId(3), &asker, &what, NOW);
             assert!(!offers.is_empty(), "{what}");
             for (text, offered) in offers {

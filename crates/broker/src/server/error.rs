@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use punctual_analysis::Refusal;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::books::Denied;
 use crate::kernel::privileges::PrivilegeError;
 use crate::ledger::LedgerError;
 use crate::parts::LinkError;
@@ -66,7 +66,7 @@ pub enum ServeError {
     },
     /// Their threads have no room.
     #[error("what [channels] sets aside of the CPUs (cpu) cannot be promised: {0}")]
-    NoRoomForChannels(Denied),
+    NoRoomForChannels(Box<Refusal>),
     /// Nothing can connect.
     #[error("{}: cannot listen: {source}; is another broker running?", path.display())]
     Listen {

@@ -5,6 +5,7 @@ use punctual_model::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::Server;
+use super::refusals::short_ppm;
 use super::start::{host_of, promised_cpus};
 use crate::books::{self, Books};
 use crate::grant::GrantId;
@@ -166,7 +167,7 @@ impl Server {
             let until = known.get(&id).copied().unwrap_or(until);
             self.over.insert(id, until);
             let within_ms = until.saturating_since(now).as_nanos() / 1_000_000;
-            let must_free_ppm = denied.short_ppm.unwrap_or(must_free_ppm);
+            let must_free_ppm = short_ppm(&denied).unwrap_or(must_free_ppm);
             self.tell_holder(id, &Event::Choose { must_free_ppm, within_ms, offers });
         }
         self.pin_again();

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use punctual_analysis::Refusal;
 use punctual_linux::clock;
 use punctual_model::Instant;
 use tracing::{info, warn};
 
 use super::Server;
-use crate::books::{Asker, Denied, Order};
+use crate::books::{Asker, Order};
 use crate::grant::GrantId;
 use crate::guard;
 use crate::kernel::peer::{Peer, Process};
@@ -269,7 +270,7 @@ impl Server {
     }
 
     /// Tells the books of channels which reservations run before them.
-    pub(super) fn channels_run_below(&mut self) -> Result<(), Denied> {
+    pub(super) fn channels_run_below(&mut self) -> Result<(), Box<Refusal>> {
         match &mut self.channels {
             Some(channels) => channels.books.run_below(self.books.reservations().collect()),
             None => Ok(()),

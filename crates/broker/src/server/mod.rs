@@ -32,6 +32,7 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
 
+use punctual_analysis::Refusal;
 use punctual_linux::awake::Below;
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
@@ -46,7 +47,7 @@ use self::lives::{Held, Live};
 use self::manager::Manager;
 pub use self::options::{Measured, Options};
 use self::start::{Signals, host_of, means, order, read_config};
-use crate::books::{Books, Denied};
+use crate::books::Books;
 use crate::config::Config;
 use crate::front::Front;
 use crate::grant::GrantId;
@@ -247,7 +248,7 @@ impl Server {
     }
 
     /// Nothing is granted: what the host may promise, without what the channels' threads need.
-    fn empty_books(&self) -> Result<Books, Denied> {
+    fn empty_books(&self) -> Result<Books, Box<Refusal>> {
         let host = host_of(&self.config, &self.options, &self.means);
         let books = Books::new(host, self.means.order);
         match &self.config.channels {

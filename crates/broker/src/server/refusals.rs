@@ -1,12 +1,13 @@
 //! Saying no: with the numbers, what would be admitted, and a line for those who look.
 
+use punctual_analysis::{Refusal, Shortfall};
 use punctual_linux::clock;
 use punctual_linux::sched::SchedError;
 use tracing::{info, warn};
 
 use super::Server;
 use super::requests::{Stop, since_1970};
-use crate::books::{Asker, Denied};
+use crate::books::Asker;
 use crate::grant::GrantId;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
@@ -82,12 +83,12 @@ impl Server {
         peer: &Peer,
         id: GrantId,
         want: &Want,
-        denied: Denied,
+        refusal: Box<Refusal>,
     ) -> Stop {
         let asker = self.asker(peer.uid, &peer.gids);
         let offers = self.offers(id, &asker, want);
-        let Denied { test, why, short_ppm } = denied;
-        let refused = Refused { test: test.into(), why, short_ppm, offers };
+        let short_ppm = short_ppm(&refusal);
+        let refused = Refused { test: refusal.test.into(), why: refusal.why, short_ppm, offers };
         self.note(connection, peer, &want.what, &refused);
         Stop::Refused(refused)
     }
@@ -142,6 +143,14 @@ impl Server {
         if let Some(connection) = self.connections.get_mut(&connection) {
             connection.refused = Some(clock::now());
         }
+    }
+}
+
+/// Returns by how much of a CPU a request is too large, if it is that.
+pub(super) fn short_ppm(refusal: &Refusal) -> Option<u64> {
+    match refusal.shortfall? {
+        Shortfall::Share(ppm) => Some(ppm),
+        Shortfall::Time(_) | Shortfall::Bytes(_) => None,
     }
 }
 

@@ -30,10 +30,7 @@ impl Failure {
 impl From<CreateError> for Failure {
     fn from(why: CreateError) -> Self {
         let error = match &why {
-            CreateError::Refused(_)
-            | CreateError::AboveReservation { .. }
-            | CreateError::LateInside { .. }
-            | CreateError::NoRoom { .. } => PUNCTUAL_EREFUSED,
+            CreateError::Refused(_) | CreateError::NoRoom { .. } => PUNCTUAL_EREFUSED,
             CreateError::BestEffort { .. } => PUNCTUAL_EINVAL,
             CreateError::NoSuchUpcall { .. } => PUNCTUAL_ENOENT,
             CreateError::Ended => PUNCTUAL_EENDED,

@@ -245,7 +245,8 @@ fn refused(refusal: &Refusal) -> Refused<'_> {
     let (time, bytes) = match refusal.shortfall {
         Some(Shortfall::Time(time)) => (Some(time.as_nanos()), None),
         Some(Shortfall::Bytes(bytes)) => (None, Some(bytes)),
-        None => (None, None),
+        // Of requests, not of contracts.
+        Some(Shortfall::Share(_)) | None => (None, None),
     };
     Refused {
         test: refusal.test,

@@ -58,7 +58,7 @@ impl Places {
             return Err(StartError::Taken { cpu }.into());
         }
         place(wanted, &cpus, self.settings.rules()).map_err(|NotPlaced { cpu, refusal, .. }| {
-            Refused::DoesNotFit { cpu: cpu.into(), refusal: Box::new(refusal) }
+            Refused::DoesNotFit { cpu: cpu.into(), refusal }
         })
     }
 

@@ -204,7 +204,7 @@ impl Reserved {
                 }
                 Err(error) => {
                     let offer = match &error {
-                        Refused::DoesNotFit { refusal, .. } => refusal.offer,
+                        Refused::DoesNotFit { refusal, .. } => refusal.offers.in_place_of(wish),
                         Refused::NoBandwidth { offer, .. } => offer.largest_budget,
                         _ => None,
                     };

@@ -1,6 +1,7 @@
 //! Why there is no reservation.
 
-use punctual_analysis::supply::{NoRoom, RosterRefusal};
+use punctual_analysis::Refusal;
+use punctual_analysis::supply::NoRoom;
 use punctual_linux::cgroup::CgroupError;
 use punctual_linux::sched::SchedError;
 use punctual_linux::thread::{AffinityError, Tid};
@@ -47,12 +48,12 @@ pub enum StartError {
 #[derive(Debug, Error)]
 pub enum Refused {
     /// It does not fit beside what is reserved. Of several CPUs the one that came nearest.
-    #[error("refused on CPU {cpu}: {refusal}")]
+    #[error("CPU {cpu}: {refusal}")]
     DoesNotFit {
         /// The CPU.
         cpu: usize,
         /// The failing test, the shortfall, and what would fit.
-        refusal: Box<RosterRefusal>,
+        refusal: Box<Refusal>,
     },
     /// A time constraint does not fit.
     #[error("refused on CPU {cpu}: {refusal}")]

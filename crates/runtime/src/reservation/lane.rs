@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use punctual_analysis::supply::{Handover, Roster, RosterRefusal, TimeConstraint};
+use punctual_analysis::Refusal;
+use punctual_analysis::supply::{Handover, Roster, TimeConstraint};
 use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
@@ -281,8 +282,8 @@ impl Lane {
         self.once.iter().map(left).filter(stands).collect()
     }
 
-    fn refused(&self, refused: RosterRefusal) -> Refused {
-        Refused::DoesNotFit { cpu: self.cpu, refusal: Box::new(refused) }
+    fn refused(&self, refusal: Box<Refusal>) -> Refused {
+        Refused::DoesNotFit { cpu: self.cpu, refusal }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use punctual_analysis::Axis;
 use punctual_linux::cgroup::freezer::Freezer;
 use punctual_linux::process::{self, Guard};
 use punctual_linux::sched;
@@ -366,7 +367,7 @@ fn not_our_own(pid: i32) -> Result<(), Unsuitable> {
 fn offered(refused: &Refused) -> u64 {
     match refused {
         Refused::DoesNotFit { refusal, .. } => {
-            1 + refusal.offer.map_or(0, |offer| offer.budget().as_nanos())
+            1 + refusal.offers.along("", Axis::Budget).map_or(0, |offer| offer.to)
         }
         Refused::NoRoom { refusal, .. } => 1 + refusal.largest_estimate.as_nanos(),
         _ => 0,

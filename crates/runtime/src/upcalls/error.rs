@@ -4,7 +4,7 @@ use punctual_analysis::Refusal;
 use punctual_linux::sched::SchedError;
 use punctual_linux::shm::ShmError;
 use punctual_linux::timer::TimerError;
-use punctual_model::{Duration, Reservation};
+use punctual_model::Duration;
 use thiserror::Error;
 
 use crate::reservation::KernelOffer;
@@ -12,29 +12,9 @@ use crate::reservation::KernelOffer;
 /// Why an upcall was not created or changed.
 #[derive(Debug, Error)]
 pub enum CreateError {
-    /// It and those created before do not all fit.
-    #[error("refused: {0}")]
+    /// It and those created before do not all fit, on the CPU or inside their reservation.
+    #[error(transparent)]
     Refused(Box<Refusal>),
-    /// Together they need more than the reservation they are to run in.
-    #[error(
-        "refused: the upcalls would need {needed_ppm} parts per million of a CPU, and the \
-         reservation gives {reserved_ppm}"
-    )]
-    AboveReservation {
-        /// Of all upcalls with the new one, rounded up.
-        needed_ppm: u64,
-        /// Of the reservation, rounded up.
-        reserved_ppm: u64,
-    },
-    /// The sound test was asked for, and does not prove them in time.
-    #[error(
-        "refused: inside {reservation} the upcalls are not proven to be in time, because its budget \
-         may come late in each period; reserve more, or at a shorter period"
-    )]
-    LateInside {
-        /// In which they were to run.
-        reservation: Reservation,
-    },
     /// Best effort runs below all real-time work and is lifted by the thread that contains.
     #[error(
         "upcall {task} is of best effort, which needs upcalls outside reservations (it would spend \

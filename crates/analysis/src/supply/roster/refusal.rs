@@ -1,13 +1,22 @@
 //! Why a reservation does not join, and what would.
 
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
 use punctual_model::{Instant, Reservation};
 use thiserror::Error;
 
 use super::super::timetable::TimetableRefusal;
 use super::MOST_OWNERS;
+use crate::offer::{Axis, EntryKind, Offer, Offers};
 use crate::ratio::Ratio;
+use crate::verdict::{Refusal, Resource, Shortfall};
 
-/// The test that a reservation failed.
+/// The test by which reservations are refused that no timetable holds.
+pub(crate) const TEST: &str = "timetable";
+
+/// Why no timetable holds a reservation beside the others.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failed {
     /// There is no table.
@@ -41,25 +50,34 @@ pub enum Failed {
     },
 }
 
-/// A no, with what would fit.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{asked} does not fit on this CPU: {failed}; {}", Offer(*offer))]
-pub struct RosterRefusal {
-    /// What was asked.
-    pub asked: Reservation,
-    /// Why not.
-    pub failed: Failed,
-    /// The same period with the largest budget found that fits.
-    pub offer: Option<Reservation>,
-}
-
-struct Offer(Option<Reservation>);
-
-impl core::fmt::Display for Offer {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.0 {
-            Some(offer) => write!(f, "{offer} would fit"),
-            None => f.write_str("no budget with this period would"),
+impl Failed {
+    fn resource(&self) -> Resource {
+        match self {
+            Self::NoTable(TimetableRefusal::TooManySlots { .. }) | Self::TooMany => Resource::Slots,
+            _ => Resource::Cpu,
         }
     }
+}
+
+/// Refuses `asked` because it `failed`, and offers the same period with the largest budget that was found to fit.
+pub(in crate::supply) fn refusal(
+    asked: Reservation,
+    failed: &Failed,
+    offer: Option<Reservation>,
+) -> Box<Refusal> {
+    let from = asked.budget();
+    let budget = offer.map(|offer| Offer {
+        entry: String::new(),
+        kind: EntryKind::Reservation,
+        axis: Axis::Budget,
+        from: from.as_nanos(),
+        to: offer.budget().as_nanos(),
+    });
+    let excess = offer.map(|offer| from.saturating_sub(offer.budget()).at_full_speed());
+    let why = format!("{asked} does not fit on this CPU: {failed}");
+    Box::new(Refusal {
+        shortfall: excess.map(Shortfall::Time),
+        offers: Offers::found(budget.into_iter().collect()),
+        ..Refusal::new(TEST, failed.resource(), why)
+    })
 }

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use punctual_analysis::Refusal;
 use punctual_linux::clock;
 use tracing::{info, warn};
 
@@ -10,7 +11,6 @@ use super::super::Server;
 use super::super::refusals::{MOST_REFUSALS, shorten};
 use super::super::requests::{Stop, since_1970};
 use super::{Carried, Channels};
-use crate::books::Denied;
 use crate::grant::{GrantId, Token};
 use crate::kernel::peer::Peer;
 use crate::ledger::ChannelRecord;
@@ -39,7 +39,7 @@ impl Server {
         let asker = self.asker(peer.uid, &peer.gids);
         self.channels_mut()?.release_what_is_spent(clock::now());
         if let Err(denied) = self.channels_mut()?.books.admit(id, &asker, &want) {
-            return Err(self.channel_denied(peer, id, &want, denied));
+            return Err(self.channel_denied(peer, id, &want, *denied));
         }
         let record = ChannelRecord {
             id,
@@ -142,7 +142,7 @@ impl Server {
         }
         let (old, carried) = (live.record.clone(), live.sent_as());
         if let Err(denied) = channels.books.change(id, &asker, &want) {
-            return Err(self.channel_denied(peer, id, &want, denied));
+            return Err(self.channel_denied(peer, id, &want, *denied));
         }
         let terms = channels.terms(&want);
         // The ledger first: what the thread was told cannot be taken back.
@@ -237,22 +237,21 @@ impl Server {
         peer: &Peer,
         id: GrantId,
         want: &WantedChannel,
-        denied: Denied,
+        refusal: Refusal,
     ) -> Stop {
         let asker = self.asker(peer.uid, &peer.gids);
         let Some(channels) = &mut self.channels else { return Stop::Error(NO_CHANNELS.into()) };
         channels.refused += 1;
         let offers = channels.books.offers(id, &asker, want);
         let whole = |(change, want)| OfferedChannel { change, channel: RawChannel::from(&want) };
-        let Denied { test, why, .. } = denied;
         let refused = RefusedChannel {
-            test: test.into(),
-            why,
+            test: refusal.test.into(),
+            why: refusal.why,
             offers: offers.into_iter().map(whole).collect(),
         };
         let (uid, pid) = (peer.uid, peer.process.id.pid);
         let (what, why) = (shorten(want), shorten(&refused.why));
-        info!(uid, pid, what, test, why, "channel refused");
+        info!(uid, pid, what, test = refused.test, why, "channel refused");
         let status = RefusedStatus { at: since_1970(), uid, pid, what, why };
         self.refused += 1;
         self.refusals.push_front(status.clone());

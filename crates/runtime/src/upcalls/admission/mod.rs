@@ -9,6 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use punctual_analysis::{Refusal, Resource, Shortfall};
 use punctual_model::{BestEffort, Duration, HostProfile, Reservation, Service, Upcall};
 
 use super::CreateError;
@@ -223,7 +224,13 @@ impl Promises {
     ) -> Result<(), CreateError> {
         let (needed_ppm, reserved_ppm) = (self.needed_ppm, reservation.utilisation_ppm());
         if needed_ppm > reserved_ppm {
-            return Err(CreateError::AboveReservation { needed_ppm, reserved_ppm });
+            let why = format!(
+                "the upcalls would need {needed_ppm} parts per million of a CPU, and {reservation} gives {reserved_ppm}"
+            );
+            return Err(CreateError::Refused(Box::new(Refusal {
+                shortfall: Some(Shortfall::Share(needed_ppm - reserved_ppm)),
+                ..Refusal::new("reservation-share", Resource::Bandwidth, why)
+            })));
         }
         if !self.sound_inside {
             return Ok(());

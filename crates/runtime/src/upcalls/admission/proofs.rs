@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_analysis::incremental::{Admission, Bands, TaskId};
 use punctual_analysis::load::CpuLoad;
 use punctual_analysis::supply::{Inside, Supply, fits_inside};
-use punctual_analysis::{Steps, admit};
+use punctual_analysis::{Refusal, Resource, Steps, admit};
 use punctual_model::{
     Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec, Upcall,
 };
@@ -109,7 +109,14 @@ impl Proofs {
         let supply = Supply::hard_cbs(reservation);
         match fits_inside(Policy::Rmdp, &load, &supply, &mut Steps::default()) {
             Inside::Fits => Ok(()),
-            Inside::Late | Inside::Undecided => Err(CreateError::LateInside { reservation }),
+            Inside::Late | Inside::Undecided => {
+                let why = format!(
+                    "inside {reservation} the upcalls are not proven to be in time, because its budget may come late \
+                     in each period; reserve more, or at a shorter period"
+                );
+                let refusal = Refusal::new("reservation-supply", Resource::Cpu, why);
+                Err(CreateError::Refused(Box::new(refusal)))
+            }
         }
     }
 

@@ -147,10 +147,10 @@ fn inside_a_reservation_the_sum_follows_what_comes_and_goes() {
         promises.add(0, of(1)).expect("a tenth of two");
         promises.add(1, of(1)).expect("all of it");
         let needed = promises.add(2, of(1)).expect_err("too much");
-        assert!(matches!(
-            needed,
-            CreateError::AboveReservation { needed_ppm: 300_000, reserved_ppm: 200_000 }
-        ));
+        let CreateError::Refused(refusal) = needed else { panic!("{needed}") };
+        assert_eq!(refusal.test, "reservation-share");
+        assert_eq!(refusal.shortfall, Some(Shortfall::Share(100_000)));
+        assert!(refusal.why.contains("300000") && refusal.why.contains("200000"), "{refusal}");
         assert!(promises.remove(0) && promises.remove(1));
     }
 }
