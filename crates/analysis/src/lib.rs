@@ -50,6 +50,7 @@ mod sensitivity;
 mod steps;
 pub mod supply;
 mod switching;
+mod system;
 mod timetables;
 pub mod utilisation;
 mod verdict;
@@ -59,6 +60,7 @@ pub use load::{CpuLoad, Granularity};
 pub use offer::{Axis, EntryKind, Offer, Offers};
 pub use sensitivity::{Sensitivity, sensitivity};
 pub use steps::Steps;
+pub use system::{BackEnd, Request, System, UpcallOrder};
 pub use verdict::{
     EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal, Resource,
     Shortfall, TestReport,

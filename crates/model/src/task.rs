@@ -5,6 +5,7 @@ use alloc::string::String;
 use thiserror::Error;
 
 use crate::time::{Duration, Instant, Service};
+use crate::units;
 use crate::upcall::Upcall;
 
 /// A job: the `index`-th release (from 0) of the task at position `task` in its system.
@@ -210,6 +211,11 @@ impl Task {
     /// The most processor time a job is assumed to need.
     pub fn wcet(&self) -> Service {
         self.0.wcet
+    }
+
+    /// Returns what it needs of a CPU, in parts per million, rounded up: what to hold against a bound.
+    pub fn utilisation_ppm(&self) -> u64 {
+        units::share_ppm(self.0.wcet, self.0.min_inter_arrival)
     }
 
     /// Returns what a job may need for certain; `None`: the task is of low criticality.

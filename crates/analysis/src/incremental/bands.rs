@@ -63,8 +63,13 @@ impl Bands {
     /// with release jitter, or with a deadline before its next release), or if `steps` ran out.
     #[must_use]
     pub fn add(&mut self, task: &Task, steps: &mut Steps) -> bool {
-        let load = TaskLoad::new(task, self.context_switch);
-        if !suits(&load) || self.open(floor(load.period), steps).is_err() {
+        self.add_load(&TaskLoad::new(task, self.context_switch), steps)
+    }
+
+    /// Counts a task that has its switches charged already, as [`Self::add`].
+    #[must_use]
+    pub(crate) fn add_load(&mut self, load: &TaskLoad, steps: &mut Steps) -> bool {
+        if !suits(load) || self.open(floor(load.period), steps).is_err() {
             return false;
         }
         let touched = self.demands.range(floor(load.period)..).count();
@@ -85,7 +90,11 @@ impl Bands {
     /// # Panics
     /// It may if the task was not added.
     pub fn remove(&mut self, task: &Task) {
-        let load = TaskLoad::new(task, self.context_switch);
+        self.remove_load(&TaskLoad::new(task, self.context_switch));
+    }
+
+    /// Counts no more what [`Self::add_load`] counted.
+    pub(crate) fn remove_load(&mut self, load: &TaskLoad) {
         let work = u128::from(load.work);
         for (&floor, demand) in self.demands.range_mut(floor(load.period)..) {
             *demand -= work_by(floor, load.period, work);

@@ -89,14 +89,20 @@ impl EarliestDeadline {
     ) -> Result<(), Denial> {
         steps.take(1)?;
         let before = self.load.reservations.clone();
-        self.load.reserve(reservation);
-        self.replace_line_of(&before);
+        self.put_back(reservation);
         let verdict = self.verdict(steps);
         if verdict.is_err() {
             let tried = core::mem::replace(&mut self.load.reservations, before);
             self.replace_line_of(&tried);
         }
         verdict
+    }
+
+    /// Puts back a reservation beneath which all were in time.
+    pub(super) fn put_back(&mut self, reservation: ReservedLoad) {
+        let before = self.load.reservations.clone();
+        self.load.reserve(reservation);
+        self.replace_line_of(&before);
     }
 
     /// Takes a reservation out; false if it is not there.

@@ -179,6 +179,20 @@ impl FixedPriority {
         true
     }
 
+    /// Puts back a reservation beneath which all were in time.
+    pub(super) fn put_back(&mut self, reservation: ReservedLoad) {
+        let before = self.load.reservations.clone();
+        self.load.reserve(reservation);
+        self.reserved = self.load.reserved().below();
+        for Mark { certificate, .. } in &mut self.marks {
+            if certificate.bears_reserved(&before, &self.load.reservations) {
+                certificate.take_reserved(&before, &self.load.reservations);
+            } else {
+                *certificate = Certificate::Missing;
+            }
+        }
+    }
+
     fn examine(&self, at: usize, blocking: u64, steps: &mut Steps) -> Verdict {
         let shares = self.marks[..at].iter().map(|mark| mark.share);
         let above = shares.fold(self.reserved, Ratio::plus);

@@ -62,6 +62,11 @@ impl FullTest {
         })
     }
 
+    /// Puts back a reservation beneath which all were in time.
+    pub(super) fn put_back(&mut self, reservation: ReservedLoad) {
+        self.load.reserve(reservation);
+    }
+
     /// Takes a reservation out; false if it is not there.
     pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
         self.load.unreserve(reservation)

@@ -160,16 +160,18 @@ impl Admission {
         task: &Task,
         steps: &mut Steps,
     ) -> Result<TaskId, Denial> {
-        let at = self.ids().position(|id| id == below).ok_or(Denial::NoSuchTask)?;
-        self.admit_load(TaskLoad::new(task, self.context_switch), Some(at), steps)
+        self.admit_load(TaskLoad::new(task, self.context_switch), Some(below), steps)
     }
 
-    fn admit_load(
+    /// Admits a task that has its switches charged already; under `fp` the next more urgent than `below`.
+    pub(crate) fn admit_load(
         &mut self,
         task: TaskLoad,
-        above: Option<usize>,
+        below: Option<TaskId>,
         steps: &mut Steps,
     ) -> Result<TaskId, Denial> {
+        let position = |below| self.ids().position(|id| id == below).ok_or(Denial::NoSuchTask);
+        let above = below.map(position).transpose()?;
         let id = TaskId(self.next);
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => {
@@ -234,6 +236,17 @@ impl Admission {
             Tasks::FixedPriority(tasks) => tasks.unreserve(&reservation),
             Tasks::EarliestDeadline(tasks) => tasks.unreserve(&reservation),
             Tasks::FullTest(tasks) => tasks.unreserve(&reservation),
+        }
+    }
+
+    /// Puts back a reservation that was taken out while the tasks stayed as they are: they were in time beneath it, so
+    /// nothing is examined.
+    pub fn put_back(&mut self, reservation: Reservation) {
+        let reservation = ReservedLoad::new(reservation, self.context_switch);
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.put_back(reservation),
+            Tasks::EarliestDeadline(tasks) => tasks.put_back(reservation),
+            Tasks::FullTest(tasks) => tasks.put_back(reservation),
         }
     }
 

@@ -32,8 +32,9 @@ impl Books {
         now: Instant,
     ) {
         self.release(id, now);
+        let steps = &mut Steps::new(self.steps);
         // It stood there a moment ago, so it does again; and where it did not it hardly matters.
-        let above = self.reserve(had, &mut Steps::new(self.steps)).is_ok().then_some(had);
+        let above = self.system.reserve_above(had, steps).is_ok().then_some(had);
         let (uid, group) = (asker.uid, asker.quota.group);
         let remnant = Remnant { uid, group, share_ppm: keeps.utilisation_ppm(), above };
         if let Some(before) = self.remnants.insert(id, remnant) {
@@ -50,7 +51,7 @@ impl Books {
 
     fn let_go(&mut self, remnant: Remnant) {
         if let Some(above) = remnant.above {
-            self.cpus.iter_mut().for_each(|cpu| cpu.unreserve(above));
+            self.system.unreserve_above(above);
         }
     }
 

@@ -1,18 +1,11 @@
 use super::*;
 use crate::config::{Quota, QuotaOf};
 use crate::want::Kind;
-use punctual_model::{
-    Contract, DeadlineLimits, Duration, HostProfile, Service, Upcall, UpcallSpec,
-};
+use punctual_model::{Contract, Duration, HostProfile, Service, Upcall, UpcallSpec};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-const HOST: Host = Host {
-    cpus: 2,
-    reservable_ppm: 900_000,
-    context_switch: Service::ZERO,
-    limits: DeadlineLimits::DEFAULT,
-};
+const HOST: HostProfile = HostProfile::ideal(2);
 
 fn asker(uid: u32, share_ppm: u64) -> Asker {
     let quota = Quota {
@@ -44,7 +37,7 @@ const NOW: Instant = Instant::from_nanos(1);
 
 #[test]
 fn each_rule_of_a_quota_is_held() {
-    let books = || Books::new(HOST, Order::Ceiling);
+    let books = || Books::new(HOST, UpcallOrder::Ceiling);
     let mut asker = asker(1, 300_000);
     let half = What::Upcalls(vec![upcall(10_000, 5, 1, 1_000)]);
     let refused = books().admit(GrantId(1), &asker, &half, NOW).expect_err("50 % of 30 %");
@@ -68,7 +61,7 @@ fn each_rule_of_a_quota_is_held() {
 
 #[test]
 fn a_group_shares_what_it_has_together() {
-    let mut books = Books::new(HOST, Order::Ceiling);
+    let mut books = Books::new(HOST, UpcallOrder::Ceiling);
     let member = |uid| {
         let mut asker = asker(uid, 300_000);
         asker.quota.group = Some(29);
@@ -83,7 +76,7 @@ fn a_group_shares_what_it_has_together() {
 
 #[test]
 fn upcalls_of_one_thread_stay_on_one_cpu_and_fill_both() {
-    let mut books = Books::new(HOST, Order::Ceiling);
+    let mut books = Books::new(HOST, UpcallOrder::Ceiling);
     let asker = asker(1, 2_000_000);
     let most = What::Upcalls(vec![upcall(10_000, 8, 1, 1_000)]);
     let cpus = [1, 2].map(|id| books.admit(GrantId(id), &asker, &most, NOW).expect("one each"));
@@ -95,7 +88,7 @@ fn upcalls_of_one_thread_stay_on_one_cpu_and_fill_both() {
 
 #[test]
 fn a_reservation_is_counted_until_the_kernel_gives_its_bandwidth_back() {
-    let mut books = Books::new(HOST, Order::Ceiling);
+    let mut books = Books::new(HOST, UpcallOrder::Ceiling);
     let asker = asker(1, 2_000_000);
     for id in [1, 2] {
         books.admit(GrantId(id), &asker, &reservation("8ms/10ms"), NOW).expect("160 %");
@@ -109,7 +102,7 @@ fn a_reservation_is_counted_until_the_kernel_gives_its_bandwidth_back() {
 
 #[test]
 fn what_is_left_behind_counts_until_it_has_left() {
-    let mut books = Books::new(HOST, Order::Ceiling);
+    let mut books = Books::new(HOST, UpcallOrder::Ceiling);
     let mut user = asker(1, 800_000);
     user.quota.group = Some(29);
     user.quota.quota.max_grants = 2;
@@ -146,7 +139,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
 
 #[test]
 fn every_offer_is_admitted() {
-    for order in [Order::Ceiling, Order::Level] {
+    for order in [UpcallOrder::Ceiling, UpcallOrder::Level] {
         let mut books = Books::new(HOST, order);
         let asker = asker(1, 900_000);
         books.admit(GrantId(1), &asker, &reservation("3ms/10ms"), NOW).expect("fits");
@@ -171,7 +164,7 @@ fn every_offer_is_admitted() {
 
 #[test]
 fn a_refused_change_changes_nothing() {
-    let mut books = Books::new(HOST, Order::Level);
+    let mut books = Books::new(HOST, UpcallOrder::Level);
     let asker = asker(1, 2_000_000);
     books.admit(GrantId(1), &asker, &reservation("2ms/10ms"), NOW).expect("fits");
     assert!(books.change(GrantId(1), &asker, &reservation("95ms/100ms"), NOW).is_err());
@@ -186,7 +179,7 @@ fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut refused = 0;
     for _ in 0..40 {
-        let mut books = Books::new(HOST, Order::Ceiling);
+        let mut books = Books::new(HOST, UpcallOrder::Ceiling);
         let asker = asker(1, 2_000_000);
         let mut live: BTreeMap<GrantId, What> = BTreeMap::new();
         for id in (1..40).map(GrantId) {

@@ -1,5 +1,6 @@
 //! Putting a grant in force.
 
+use punctual_analysis::UpcallOrder;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::Tid;
 use punctual_model::{Duration, Upcall};
@@ -12,7 +13,6 @@ use thiserror::Error;
 use super::limits::{limits_of, set_limit};
 use super::peer::Process;
 use super::take::take_class;
-use crate::books::Order;
 use crate::ledger::OldLimits;
 use crate::want::{Want, What};
 
@@ -89,7 +89,7 @@ fn found(limit: Option<Duration>) -> String {
 #[derive(Clone, Debug)]
 pub struct Means {
     /// How upcall threads come to their priority.
-    pub order: Order,
+    pub order: UpcallOrder,
     /// Whether limits of others can be set.
     pub may_limit: bool,
     /// How long a SCHED_FIFO thread may run without sleeping.
@@ -131,13 +131,13 @@ impl Means {
                     })?;
                 }
                 match self.order {
-                    Order::Ceiling => set_limit(
+                    UpcallOrder::Ceiling => set_limit(
                         process,
                         Resource::Rtprio,
                         "RLIMIT_RTPRIO",
                         (GUARD.into(), GUARD.into()),
                     )?,
-                    Order::Level => {
+                    UpcallOrder::Level => {
                         sched::set_resetting(thread, Class::Fifo { priority: level(upcalls) })?;
                     }
                 }
@@ -183,9 +183,9 @@ impl Means {
 }
 
 /// Returns the SCHED_FIFO priority at which a thread stands that was granted `what`, if it is fixed.
-pub(crate) fn level_of_grant(order: Order, what: &What) -> Option<u8> {
+pub(crate) fn level_of_grant(order: UpcallOrder, what: &What) -> Option<u8> {
     match what {
-        What::Upcalls(upcalls) if order == Order::Level => Some(level(upcalls)),
+        What::Upcalls(upcalls) if order == UpcallOrder::Level => Some(level(upcalls)),
         What::Priority { .. } => Some(PRIORITY),
         _ => None,
     }

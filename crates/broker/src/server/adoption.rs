@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
+use punctual_analysis::UpcallOrder;
 use punctual_linux::clock;
 use punctual_model::Instant;
 use tracing::info;
 
 use super::feedback::watched;
 use super::{ServeError, Server};
-use crate::books::Order;
 use crate::guard::{self, Keeper};
 use crate::kernel::peer::{Peer, Process};
 use crate::kernel::persons::Persons;
@@ -25,7 +25,7 @@ pub(super) fn relieve_guards(
     ledger: &Ledger,
     records: &[Record],
     persons: &Persons,
-    order: Order,
+    order: UpcallOrder,
 ) -> Result<(), ServeError> {
     let mut guards = ledger.guards()?;
     let ours = guard.id();

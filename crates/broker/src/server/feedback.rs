@@ -1,5 +1,6 @@
 //! What holders are told unasked: their use, a host that got tighter, room that came free.
 
+use punctual_analysis::UpcallOrder;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
 use tracing::{info, warn};
@@ -7,7 +8,7 @@ use tracing::{info, warn};
 use super::Server;
 use super::refusals::short_ppm;
 use super::start::{host_of, promised_cpus};
-use crate::books::{self, Books};
+use crate::books::Books;
 use crate::grant::GrantId;
 use crate::guard::{Breach, HeldBy, News, Order, Watched};
 use crate::kernel::give::level_of_grant;
@@ -110,7 +111,7 @@ impl Server {
         let cpus = promised_cpus(&self.config);
         let same = cpus == self.means.cpus;
         self.means.cpus = cpus;
-        if same && host_of(&self.config, &self.options, &self.means) == self.books.host() {
+        if same && host_of(&self.config, &self.options, &self.means) == *self.books.host() {
             return;
         }
         info!(cpus = ?self.means.cpus, "what the host may promise has changed");
@@ -216,7 +217,7 @@ impl Server {
 }
 
 /// Returns what the guard is to know of a grant, whichever CPU its thread runs on.
-pub(super) fn watched(record: &Record, want: &Want, person: u32, order: books::Order) -> Watched {
+pub(super) fn watched(record: &Record, want: &Want, person: u32, order: UpcallOrder) -> Watched {
     let what = &want.what;
     let held = match (what.kind(), level_of_grant(order, what)) {
         // The kernel holds a reservation to its budget by itself.

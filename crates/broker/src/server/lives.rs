@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use punctual_analysis::Refusal;
+use punctual_analysis::{Refusal, UpcallOrder};
 use punctual_linux::clock;
 use punctual_model::Instant;
 use tracing::{info, warn};
 
 use super::Server;
-use crate::books::{Asker, Order};
+use crate::books::Asker;
 use crate::grant::GrantId;
 use crate::guard;
 use crate::kernel::peer::{Peer, Process};
@@ -188,7 +188,10 @@ impl Server {
             }),
             leader: self.is_taken(record, process.id.pid),
         };
-        if self.means.order == Order::Ceiling && record.old_limits.is_some() && !beside.limited {
+        if self.means.order == UpcallOrder::Ceiling
+            && record.old_limits.is_some()
+            && !beside.limited
+        {
             self.lowered.insert(process.id);
         }
         let left = self.means.take_back(process, want, record, beside)?;
@@ -244,7 +247,7 @@ impl Server {
     pub(super) fn sweep(&mut self) {
         self.sweep_now = false;
         // At fixed levels nothing is passed on (SCHED_RESET_ON_FORK).
-        if self.watched.is_empty() || self.means.order == Order::Level {
+        if self.watched.is_empty() || self.means.order == UpcallOrder::Level {
             return;
         }
         let mut allowed = Allowed { old_limits: self.old_limits.clone(), ..Allowed::default() };

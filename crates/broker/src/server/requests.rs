@@ -4,12 +4,12 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use punctual_analysis::UpcallOrder;
 use punctual_linux::{clock, thread};
 use tracing::{info, warn};
 
 use super::Server;
 use super::refusals::shorten;
-use crate::books::Order;
 use crate::grant::{GrantId, Token};
 use crate::guard;
 use crate::kernel::give::GiveError;
@@ -38,7 +38,7 @@ impl Server {
         let outcome = match ask {
             Ask::Hello { .. } => Ok(Answer::Welcome {
                 version: VERSION,
-                ceiling: self.means.order == Order::Ceiling,
+                ceiling: self.means.order == UpcallOrder::Ceiling,
                 rttime_us: (!self.means.may_limit)
                     .then(|| self.means.run_limit.as_nanos() / 1_000 * 2),
             }),
@@ -258,7 +258,7 @@ impl Server {
             let Some(other) = self.grants.get(id) else { continue };
             let upcalls = |want: &Want| want.what.kind() == Kind::Upcalls;
             let same_limit =
-                self.means.order == Order::Ceiling && upcalls(want) && upcalls(&other.want);
+                self.means.order == UpcallOrder::Ceiling && upcalls(want) && upcalls(&other.want);
             if other.want.thread == want.thread || same_limit {
                 return Err(Stop::Error(format!(
                     "grant {id} stands in the way: change or release it"

@@ -6,12 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use punctual_analysis::UpcallOrder;
 use punctual_linux::{host, thread};
-use punctual_model::Service;
+use punctual_model::{HostProfile, Service};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Options, ServeError};
-use crate::books::{Host, Order};
 use crate::config::{Config, UpcallMode};
 use crate::kernel::give::Means;
 use crate::kernel::privileges::{Powers, PrivilegeError};
@@ -73,18 +73,18 @@ pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
 }
 
 /// How upcall threads come to their priority.
-pub(super) fn order(config: &Config) -> Order {
+pub(super) fn order(config: &Config) -> UpcallOrder {
     match config.upcalls {
-        UpcallMode::Ceiling => Order::Ceiling,
+        UpcallMode::Ceiling => UpcallOrder::Ceiling,
         // A raised limit is the whole process's, and only the thread of a grant is watched: so
         // whoever wants that has to say so.
-        UpcallMode::Level | UpcallMode::Auto => Order::Level,
+        UpcallMode::Level | UpcallMode::Auto => UpcallOrder::Level,
     }
 }
 
 pub(super) fn means(config: &Config, powers: Powers) -> Result<Means, PrivilegeError> {
     let order = order(config);
-    if order == Order::Ceiling && !powers.may_limit {
+    if order == UpcallOrder::Ceiling && !powers.may_limit {
         return Err(PrivilegeError::NoSysResource);
     }
     let cpus = promised_cpus(config);
@@ -115,14 +115,15 @@ pub(super) fn context_switch(config: &Config, options: &Options) -> (Service, St
     }
 }
 
-pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> Host {
-    let limits = host::deadline_limits();
-    let by_kernel = limits.reservable_ppm();
-    Host {
-        cpus: u16::try_from(means.cpus.len()).unwrap_or(u16::MAX),
+pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> HostProfile {
+    let deadline_limits = host::deadline_limits();
+    let by_kernel = deadline_limits.reservable_ppm();
+    let cpus = u16::try_from(means.cpus.len()).unwrap_or(u16::MAX);
+    HostProfile {
         reservable_ppm: config.reservable_ppm.map_or(by_kernel, |ppm| ppm.min(by_kernel)),
         context_switch: context_switch(config, options).0,
-        limits,
+        deadline_limits,
+        ..HostProfile::ideal(cpus)
     }
 }
 

@@ -12,7 +12,7 @@ mod time;
 use core::fmt;
 
 pub use data::{parse_bits_per_second, parse_bytes};
-pub use share::{parse_period, parse_ppm};
+pub use share::{parse_period, parse_ppm, percent};
 pub use time::{MAX_NANOS, MAX_PICOS_PER_BYTE, parse_nanos, parse_picos_per_byte, write_nanos};
 
 pub(crate) use share::share_ppm;

@@ -1,5 +1,8 @@
 //! How often, and what part.
 
+use alloc::format;
+use alloc::string::String;
+
 use super::decimal::{self, Decimal};
 use super::time::MAX_NANOS;
 use super::{Fault, Quantity, UnitError};
@@ -39,6 +42,12 @@ pub fn parse_ppm(text: &str) -> Result<u32, UnitError> {
 pub(crate) fn share_ppm(work: Service, period: Duration) -> u64 {
     let scaled = u128::from(work.as_nanos()) * 1_000_000;
     scaled.div_ceil(u128::from(period.as_nanos())) as u64
+}
+
+/// Says a share in percent, to a tenth: "12.5 %".
+pub fn percent(ppm: u64) -> String {
+    let tenths = ppm.saturating_add(500) / 1_000;
+    format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The tests that need no analysis: quota, and what the kernel takes.
+//! What a user may have.
 
-use punctual_analysis::{Refusal, sched_deadline};
+use punctual_analysis::Refusal;
 
 use super::{Asker, Books, denied, percent};
 use crate::config::Quota;
@@ -59,34 +59,6 @@ impl Books {
                 within(self.of_group(gid) + left.ppm, *limit, "this user's group")
             }
             _ => Ok(()),
-        }
-    }
-
-    pub(super) fn within_bandwidth(&self, what: &What) -> Result<(), Box<Refusal>> {
-        let wanted = what.share_ppm();
-        if let What::Reservation(reservation) = what {
-            sched_deadline::check(&self.host.limits, (*reservation).into())
-                .map_err(|objection| denied("limits", format!("it {objection}"), None))?;
-        }
-        if let Some(short) = wanted.checked_sub(self.host.reservable_ppm).filter(|short| *short > 0)
-        {
-            let (wanted, most) = (percent(wanted), percent(self.host.reservable_ppm));
-            let why = format!(
-                "{wanted} of a CPU is more than the {most} of one CPU that may be promised"
-            );
-            return Err(denied("bandwidth", why, Some(short)));
-        }
-        let lingering =
-            self.lingering.iter().map(|(_, ppm)| ppm).sum::<u64>() + self.left_behind(|_| true).ppm;
-        let left = self.capacity_ppm().saturating_sub(self.total_ppm + lingering);
-        match wanted.checked_sub(left) {
-            None | Some(0) => Ok(()),
-            Some(short) => {
-                let (wanted, left) = (percent(wanted), percent(left));
-                let why =
-                    format!("{wanted} of a CPU is wanted and {left} is left on all CPUs together");
-                Err(denied("bandwidth", why, Some(short)))
-            }
         }
     }
 }

@@ -1,0 +1,224 @@
+//! A system of admitted entries against one examination of all of them, over random sequences of requests.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use punctual_model::contract::NamedReservation;
+use punctual_model::{
+    Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{BackEnd, Request, System, UpcallOrder};
+use crate::admit;
+use crate::fixed_priority::all_in_time;
+use crate::load::CpuLoad;
+use crate::steps::Steps;
+
+#[derive(Clone, Debug)]
+enum Wanted {
+    Executor(Vec<Task>),
+    Deadline(Reservation),
+    Share(u64),
+}
+
+impl Wanted {
+    fn draw(rng: &mut ChaCha8Rng, part: u64, reserving: bool) -> Self {
+        let period = rng.random_range(5_000..60_000u64);
+        let most = (period / part).max(2);
+        match rng.random_range(0..8) {
+            0 if reserving => {
+                let budget = Service::from_micros(rng.random_range(1..=most));
+                let period = Duration::from_micros(period);
+                Self::Deadline(Reservation::new(budget, period).expect("valid"))
+            }
+            1 => Self::Share(rng.random_range(1_000..30_000)),
+            _ => {
+                let count = rng.random_range(1..4);
+                Self::Executor((0..count).map(|_| task(rng, period, most)).collect())
+            }
+        }
+    }
+
+    fn request(&self) -> Request<'_> {
+        match self {
+            Self::Executor(tasks) => Request::Executor(tasks),
+            Self::Deadline(reservation) => Request::Deadline(*reservation),
+            Self::Share(ppm) => Request::Share(*ppm),
+        }
+    }
+}
+
+fn task(rng: &mut ChaCha8Rng, period: u64, most: u64) -> Task {
+    let period = if rng.random() { period } else { rng.random_range(period..2 * period) };
+    let wcet = rng.random_range(1..=most);
+    let quantum = Service::from_micros(rng.random_range(1..=wcet));
+    let (period, wcet) = (Duration::from_micros(period), Service::from_micros(wcet));
+    Task::new(TaskSpec { quantum, ..TaskSpec::periodic("t", period, wcet) }).expect("valid")
+}
+
+/// What is wanted of one CPU or of all of them together.
+#[derive(Default)]
+struct Whole {
+    tasks: Vec<Task>,
+    reservations: Vec<NamedReservation>,
+}
+
+impl Whole {
+    fn of<'a>(all: impl IntoIterator<Item = &'a Wanted>) -> Self {
+        let mut whole = Self::default();
+        for wanted in all {
+            match wanted {
+                Wanted::Executor(tasks) => whole.tasks.extend(tasks.iter().cloned()),
+                Wanted::Deadline(reservation) => whole.reservations.push(NamedReservation {
+                    name: format!("r{}", whole.reservations.len()),
+                    reservation: *reservation,
+                }),
+                Wanted::Share(_) => {}
+            }
+        }
+        whole
+    }
+
+    fn fits(self, host: HostProfile) -> bool {
+        let mut contract = Contract::of_tasks(Policy::Rmdp, 1, self.tasks);
+        contract.reservations = self.reservations;
+        admit(&contract, &host).is_ok()
+    }
+
+    fn keeps_time(mut self, context_switch: Service) -> bool {
+        self.tasks.sort_by_key(Task::min_inter_arrival);
+        let reservations = self.reservations.iter().map(|named| named.reservation);
+        let load = CpuLoad::new(&self.tasks, reservations, context_switch);
+        all_in_time(&load, &mut Steps::default())
+    }
+}
+
+fn share<'a>(all: impl IntoIterator<Item = &'a Wanted>) -> u64 {
+    all.into_iter().map(|wanted| wanted.request().share_ppm()).sum()
+}
+
+fn host(cpus: u16, seed: u64) -> HostProfile {
+    HostProfile { context_switch: Service::from_micros(seed % 4), ..HostProfile::ideal(cpus) }
+}
+
+/// On one CPU: all entries within what may be reserved of it, and admitted as one contract.
+#[test]
+fn a_system_of_one_cpu_admits_what_one_examination_of_all_of_it_admits() {
+    let (mut admitted, mut refused) = (0, 0);
+    for seed in 0..60 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let host = host(1, seed);
+        let part = [4, 12, 40][seed as usize % 3];
+        // Beneath a reservation nothing is proven in bands.
+        let reserving = seed % 2 == 0;
+        let mut system = System::new(host, UpcallOrder::Ceiling);
+        let mut live: BTreeMap<u64, Wanted> = BTreeMap::new();
+        for id in 0..60 {
+            let ids: Vec<u64> = live.keys().copied().collect();
+            let mut wished = live.clone();
+            let mut leaving: Vec<u64> =
+                ids.iter().copied().filter(|_| rng.random_ratio(1, 12)).collect();
+            leaving.truncate(2);
+            leaving.iter().for_each(|id| _ = wished.remove(id));
+            let mut entering = vec![(id, Wanted::draw(rng, part, reserving))];
+            if let Some(&again) = leaving.first()
+                && rng.random()
+            {
+                entering.push((again, Wanted::draw(rng, part, reserving)));
+            }
+            wished.extend(entering.iter().cloned());
+            let expected = share(wished.values()) <= host.reservable_ppm
+                && Whole::of(wished.values()).fits(host);
+            let requests: Vec<_> = entering.iter().map(|(id, one)| (*id, one.request())).collect();
+            let steps = &mut Steps::default();
+            let answer = system.exchange(&leaving, &requests, steps);
+            assert_eq!(answer.is_ok(), expected, "seed {seed}, request {id}: {answer:?}");
+            match answer {
+                Ok(_) => {
+                    admitted += 1;
+                    live = wished;
+                }
+                Err(_) => refused += 1,
+            }
+            let kept: Vec<_> = live.keys().map(|id| system.back_end(*id).is_some()).collect();
+            assert!(kept.iter().all(|kept| *kept));
+            assert_eq!(system.granted_ppm(), share(live.values()), "seed {seed}, request {id}");
+            if let Some((&gone, _)) = live.iter().next()
+                && rng.random_ratio(1, 4)
+            {
+                live.remove(&gone);
+                assert!(system.release(gone) && !system.release(gone));
+            }
+        }
+    }
+    assert!(admitted > 500 && refused > 500, "{admitted} admitted, {refused} refused");
+}
+
+/// On several CPUs: beneath all reservations of the host, and on the fullest that has room.
+#[test]
+fn tasks_are_refused_only_where_no_cpu_has_room_for_them() {
+    let (mut admitted, mut refused) = (0, 0);
+    for seed in 0..40 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let host = host(3, seed);
+        let mut system = System::new(host, UpcallOrder::Ceiling);
+        let mut live: BTreeMap<u64, Wanted> = BTreeMap::new();
+        for id in 0..60 {
+            let wanted = Wanted::draw(rng, 6, true);
+            let on = |system: &System<u64>, cpu| {
+                let here = |id: &u64| match system.back_end(*id) {
+                    Some(BackEnd::Executor { cpu: other }) => cpu == other,
+                    Some(BackEnd::Deadline) => true,
+                    _ => false,
+                };
+                live.iter().filter(|(id, _)| here(id)).map(|(_, one)| one).collect::<Vec<_>>()
+            };
+            let fits = |cpu: u16| {
+                let mut here = on(&system, cpu);
+                here.push(&wanted);
+                let is_executor = |one: &&Wanted| matches!(one, Wanted::Executor(_));
+                let share = share(here.iter().copied().filter(is_executor));
+                share <= host.reservable_ppm && Whole::of(here).keeps_time(host.context_switch)
+            };
+            let mut fit = (0..host.cpus).filter(|&cpu| fits(cpu)).collect::<Vec<_>>();
+            if share(live.values().chain([&wanted])) > system.capacity_ppm() {
+                fit.clear();
+            }
+            let expected = match wanted {
+                Wanted::Executor(_) => !fit.is_empty(),
+                Wanted::Deadline(_) => fit.len() == usize::from(host.cpus),
+                Wanted::Share(_) => share(live.values().chain([&wanted])) <= system.capacity_ppm(),
+            };
+            let answer = system.admit(id, wanted.request(), &mut Steps::default());
+            assert_eq!(answer.is_ok(), expected, "seed {seed}, request {id}: {answer:?}");
+            let Ok(back_end) = answer else {
+                refused += 1;
+                continue;
+            };
+            if let BackEnd::Executor { cpu } = back_end {
+                assert!(fit.contains(&cpu));
+            }
+            assert_eq!(system.back_end(id), Some(back_end));
+            live.insert(id, wanted);
+            admitted += 1;
+        }
+    }
+    assert!(admitted > 400 && refused > 400, "{admitted} admitted, {refused} refused");
+}
+
+#[test]
+fn whoever_only_asks_changes_nothing() {
+    let mut system = System::new(HostProfile::ideal(1), UpcallOrder::Level);
+    let rng = &mut ChaCha8Rng::seed_from_u64(1);
+    for id in 0..200u64 {
+        let (wanted, steps) = (Wanted::draw(rng, 8, true), &mut Steps::default());
+        let before = system.granted_ppm();
+        let asked = system.would_admit(id, wanted.request(), steps);
+        assert_eq!((system.back_end(id), system.granted_ppm()), (None, before));
+        assert_eq!(system.admit(id, wanted.request(), steps), asked);
+    }
+}
