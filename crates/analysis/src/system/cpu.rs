@@ -16,9 +16,9 @@ use crate::incremental::{Admission, Bands, Denial, TaskId};
 use crate::load::TaskLoad;
 use crate::steps::Steps;
 
-/// So many tasks of a CPU are proven exactly at once, which costs no more than bands do and leaves nothing to be done
-/// when bands do not suffice. Fewer in the unit tests, so that small systems are proven both ways.
-const FEW: usize = if cfg!(test) { 4 } else { 1_000 };
+/// So many tasks of a CPU are proven exactly at once, which costs about what bands cost and leaves nothing to be done when
+/// bands do not suffice. Fewer in the unit tests, so that small systems are proven both ways.
+const FEW: usize = if cfg!(test) { 4 } else { 256 };
 
 /// A task's place among those of its CPU, the most urgent first: a period, the entry, the period of the task and its
 /// position in the entry.

@@ -1,20 +1,26 @@
 //! What the upcalls of a process were promised, together.
 //!
-//! [`Promises`] holds them; `proofs` finds out whether one more can be given, by the cheapest proof
-//! that does.
+//! [`Promises`] holds them. Whether they are in time on their CPU is for a [`System`] of one CPU to say, in which a
+//! stretch of blocking stands below all upcalls. Inside a reservation they are held to its share, or to what it supplies.
 
-mod proofs;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use punctual_analysis::{Refusal, Resource, Shortfall};
-use punctual_model::{BestEffort, Duration, HostProfile, Reservation, Service, Upcall};
+use punctual_analysis::load::CpuLoad;
+use punctual_analysis::supply::{Inside, Supply, fits_inside};
+use punctual_analysis::{Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder, admit};
+use punctual_model::{
+    BestEffort, Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
+    Upcall,
+};
 
 use super::CreateError;
 use crate::placement::Placement;
-use proofs::Proofs;
+
+/// The blocking that no upcall causes by itself comes as seldom as this.
+const SELDOM: Duration = Duration::from_secs(24 * 3600);
 
 /// What is counted for putting a thread aside, beside the grace: from the guard's timer to the first
 /// instruction of the next handler. The guard wakes, asks for the thread's state and account in
@@ -59,7 +65,18 @@ pub(crate) struct Promises {
     quanta: Quanta,
     /// Of all real-time ones together, rounded up one by one.
     needed_ppm: u64,
-    proofs: Proofs,
+    host: HostProfile,
+    /// The real-time ones outside reservations, and the blocking below them.
+    system: System<Entry>,
+    /// The blocking that `system` counts beside the upcalls' own quanta.
+    blocking: Option<Service>,
+}
+
+/// What is admitted on the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Entry {
+    Upcall(u32),
+    Blocking,
 }
 
 /// How many members have each quantum: the longest of them is what others may wait for.
@@ -99,7 +116,13 @@ impl Promises {
             members: BTreeMap::new(),
             quanta: Quanta::default(),
             needed_ppm: 0,
-            proofs: Proofs::new(host),
+            host,
+            // Upcalls have no bound but that of being in time.
+            system: System::new(
+                HostProfile { cpus: 1, reservable_ppm: u64::MAX, ..host },
+                UpcallOrder::Ceiling,
+            ),
+            blocking: None,
         }
     }
 
@@ -120,17 +143,21 @@ impl Promises {
         if work.real_time().is_none() && !may_be_best_effort {
             return Err(CreateError::BestEffort { task });
         }
+        let entering = work.real_time().map(Task::from);
         self.count(task, work);
-        self.judge().inspect_err(|_| _ = self.remove(task))
+        self.judge(None, entering.map(|upcall| (task, upcall)))
+            .inspect_err(|_| _ = self.uncount(task))
     }
 
     /// Takes a promise back; false if there is none.
     pub(crate) fn remove(&mut self, task: u32) -> bool {
-        let Some(work) = self.members.remove(&task) else { return false };
-        self.quanta.remove(&work);
-        if let Some(upcall) = work.real_time() {
-            self.needed_ppm -= upcall.utilisation_ppm();
-            self.proofs.remove(task, upcall);
+        if self.uncount(task).is_none() {
+            return false;
+        }
+        self.system.release(Entry::Upcall(task));
+        if self.is_proven_by_system() {
+            // Blocking only falls by that. Should the step limit leave it undecided, more is counted than need be.
+            let _ = self.exchange(None, None);
         }
         true
     }
@@ -142,54 +169,85 @@ impl Promises {
 
     /// Promises `task` this instead, if everything holds beside it; else nothing changes.
     pub(crate) fn change(&mut self, task: u32, upcall: Upcall) -> Result<(), CreateError> {
-        let Some(old) = self.of(task).cloned() else {
-            return Err(CreateError::NoSuchUpcall { task });
-        };
-        if old.real_time().is_none() {
+        if self.of(task).is_some_and(|work| work.real_time().is_none()) {
             return Err(CreateError::BestEffort { task });
         }
-        self.remove(task);
-        self.add(task, Work::RealTime(upcall)).inspect_err(|_| {
-            // It held before. Should the step limit now leave it undecided, the next examination
-            // is of all anew.
-            if self.add(task, old.clone()).is_err() {
-                self.count(task, old.clone());
-                self.proofs.give_up();
-            }
+        let Some(old) = self.uncount(task) else { return Err(CreateError::NoSuchUpcall { task }) };
+        let entering = Task::from(&upcall);
+        self.count(task, Work::RealTime(upcall));
+        self.judge(Some(task), Some((task, entering))).inspect_err(|_| {
+            self.uncount(task);
+            self.count(task, old);
         })
     }
 
     fn count(&mut self, task: u32, work: Work) {
         self.quanta.add(&work);
-        if let Some(upcall) = work.real_time() {
-            self.needed_ppm += upcall.utilisation_ppm();
-            self.proofs.count(task, upcall);
-        }
+        self.needed_ppm += work.real_time().map_or(0, Upcall::utilisation_ppm);
         self.members.insert(task, work);
+    }
+
+    fn uncount(&mut self, task: u32) -> Option<Work> {
+        let work = self.members.remove(&task)?;
+        self.quanta.remove(&work);
+        self.needed_ppm -= work.real_time().map_or(0, Upcall::utilisation_ppm);
+        Some(work)
+    }
+
+    fn is_proven_by_system(&self) -> bool {
+        matches!(self.placement, Placement::Upcalls | Placement::Granted)
     }
 
     fn real_time(&self) -> impl Iterator<Item = &Upcall> {
         self.members.values().filter_map(Work::real_time)
     }
 
-    /// Whether all members fit beside each other.
-    fn judge(&mut self) -> Result<(), CreateError> {
-        let blocking = self.blocking_service();
+    /// Whether all members fit beside each other, who are counted: those before with `entering` in place of `leaving`.
+    fn judge(
+        &mut self,
+        leaving: Option<u32>,
+        entering: Option<(u32, Task)>,
+    ) -> Result<(), CreateError> {
         match self.placement {
             Placement::Ordinary => Ok(()),
-            Placement::Reserved(reservation) => self.fit_inside(reservation, blocking),
+            Placement::Reserved(reservation) => self.fit_inside(reservation),
             Placement::Upcalls | Placement::Granted => {
-                let members = &self.members;
-                let upcall_of = |task: u32| members.get(&task).and_then(Work::real_time);
-                if self.proofs.prove(&upcall_of, blocking) {
-                    return Ok(());
-                }
-                // The whole examination finds the words for the refusal, and what would fit.
-                self.proofs.examine(self.real_time().cloned().collect(), blocking)?;
-                self.proofs.give_up();
-                Ok(())
+                self.exchange(leaving, entering).map_err(|refusal| self.in_full(refusal))
             }
         }
+        .map_err(CreateError::Refused)
+    }
+
+    /// Has the system admit `entering` in place of `leaving`, beside the blocking that all members cause.
+    fn exchange(
+        &mut self,
+        leaving: Option<u32>,
+        entering: Option<(u32, Task)>,
+    ) -> Result<(), Box<Refusal>> {
+        let mut left: Vec<Entry> = leaving.map(Entry::Upcall).into_iter().collect();
+        let mut entered: Vec<(Entry, Task)> =
+            entering.into_iter().map(|(task, upcall)| (Entry::Upcall(task), upcall)).collect();
+        let blocking = self.blocking_service();
+        if blocking != self.blocking {
+            left.push(Entry::Blocking);
+            entered.extend(blocking.map(|service| (Entry::Blocking, blocking_task(service))));
+        }
+        let requests: Vec<_> = entered
+            .iter()
+            .map(|(entry, task)| (*entry, Request::Executor(std::slice::from_ref(task))))
+            .collect();
+        let steps = &mut Steps::for_tasks(self.members.len());
+        self.system.exchange(&left, &requests, steps)?;
+        self.blocking = blocking;
+        Ok(())
+    }
+
+    /// Returns the refusal of one examination of everything, which has all numbers and offers; or `brief`, if that one
+    /// decides what the system could not within the step limit.
+    fn in_full(&self, brief: Box<Refusal>) -> Box<Refusal> {
+        let mut contract = Contract::of_upcalls(self.real_time().cloned().collect());
+        contract.tasks.extend(self.blocking_service().map(blocking_task));
+        admit(&contract, &self.host).err().unwrap_or(brief)
     }
 
     /// What the upcalls may have to wait for beside each other's quanta, as one stretch below all
@@ -217,24 +275,41 @@ impl Promises {
         }
     }
 
-    fn fit_inside(
-        &self,
-        reservation: Reservation,
-        blocking: Option<Service>,
-    ) -> Result<(), CreateError> {
+    fn fit_inside(&self, reservation: Reservation) -> Result<(), Box<Refusal>> {
         let (needed_ppm, reserved_ppm) = (self.needed_ppm, reservation.utilisation_ppm());
         if needed_ppm > reserved_ppm {
             let why = format!(
-                "the upcalls would need {needed_ppm} parts per million of a CPU, and {reservation} gives {reserved_ppm}"
+                "the upcalls would need {needed_ppm} parts per million of a CPU, and {reservation} \
+                 gives {reserved_ppm}"
             );
-            return Err(CreateError::Refused(Box::new(Refusal {
+            return Err(Box::new(Refusal {
                 shortfall: Some(Shortfall::Share(needed_ppm - reserved_ppm)),
                 ..Refusal::new("reservation-share", Resource::Bandwidth, why)
-            })));
+            }));
         }
         if !self.sound_inside {
             return Ok(());
         }
-        self.proofs.fit_inside(self.real_time(), reservation, blocking)
+        let mut tasks: Vec<Task> = self.real_time().map(Task::from).collect();
+        tasks.sort_by_key(Task::min_inter_arrival);
+        tasks.extend(self.blocking_service().map(blocking_task));
+        let load = CpuLoad::new(&tasks, [], self.host.context_switch);
+        let supply = Supply::hard_cbs(reservation);
+        match fits_inside(Policy::Rmdp, &load, &supply, &mut Steps::default()) {
+            Inside::Fits => Ok(()),
+            Inside::Late | Inside::Undecided => {
+                let why = format!(
+                    "inside {reservation} the upcalls are not proven to be in time, because its \
+                     budget may come late in each period; reserve more, or at a shorter period"
+                );
+                Err(Box::new(Refusal::new("reservation-supply", Resource::Cpu, why)))
+            }
+        }
     }
+}
+
+fn blocking_task(service: Service) -> Task {
+    let period = SELDOM.max(service.at_full_speed());
+    let spec = TaskSpec::periodic("best effort and containment", period, service);
+    Task::new(spec.non_preemptive()).expect("a positive time within its period")
 }
