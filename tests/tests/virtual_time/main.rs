@@ -8,6 +8,7 @@ mod egress;
 mod faults;
 mod joint;
 mod late;
+mod one_admission;
 mod outlet;
 mod outlet_driver;
 mod overheads;
