@@ -35,17 +35,68 @@ impl JsonFile {
 
     /// Writes `value` and puts the file in its place.
     pub(crate) fn write(mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let refuse = |path: &Path, error: &dyn std::fmt::Display| {
-            Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
-        };
         serde_json::to_writer_pretty(&mut self.file, value)
             .map_err(io::Error::from)
             .and_then(|()| self.file.write_all(b"\n"))
             .and_then(|()| settle(&self.file))
-            .map_err(|error| refuse(&self.path, &error))?;
-        self.file.persist(&self.path).map_err(|error| refuse(&self.path, &error))?;
+            .map_err(|error| not_written(&self.path, &error))?;
+        self.file.persist(&self.path).map_err(|error| not_written(&self.path, &error))?;
         Ok(())
     }
+}
+
+/// A file to be that replaces another one only if it may.
+pub(crate) struct NewFile {
+    path: PathBuf,
+    force: bool,
+    file: NamedTempFile,
+}
+
+impl NewFile {
+    /// Opens a file of its own in the folder of `path`, and refuses a `path` that is there unless forced.
+    pub(crate) fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(in_the_way(path));
+        }
+        Ok(Self { path: path.to_owned(), force, file: file_beside(path)? })
+    }
+
+    /// Puts the whole file in its place.
+    pub(crate) fn place(self) -> Result<(), Failure> {
+        let Self { path, force, file } = self;
+        settle(&file).map_err(|error| not_written(&path, &error))?;
+        let placed = if force { file.persist(&path) } else { file.persist_noclobber(&path) };
+        placed.map(drop).map_err(|error| match error.error.kind() {
+            io::ErrorKind::AlreadyExists => in_the_way(&path),
+            _ => not_written(&path, &error),
+        })
+    }
+
+    /// Says that it cannot be written.
+    pub(crate) fn refuse(&self, error: &io::Error) -> Failure {
+        not_written(&self.path, error)
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn in_the_way(path: &Path) -> Failure {
+    let path = path.display();
+    Failure::bad_input(format!(
+        "{path}: there is a file of this name; choose another, or overwrite it with --force"
+    ))
+}
+
+fn not_written(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
 }
 
 /// Waits until a file's contents are on the disk, before it takes its place. Else its name could be there

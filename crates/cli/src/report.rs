@@ -7,7 +7,7 @@ use punctual_report::{ReadError, Report};
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::{Chosen, ProfileArgs};
-use crate::output;
+use crate::output::{self, NewFile};
 
 const HELP: &str = "\
 Examples:
@@ -54,25 +54,15 @@ pub(crate) fn main(args: &Args) -> Outcome {
         return Err(Failure::bad_input("JSON and the page cannot both go to standard output"));
     }
     let page = args.output.as_deref().filter(|_| !to_output);
-    if let Some(page) = page {
-        refuse_existing(args, page)?;
-    }
-    let shown = args.trace.display();
-    let mut report = Report::read(&args.trace).map_err(|error| match error {
-        // A damage is worded as one of the file itself.
-        ReadError::NoTrace(damage) => Failure::bad_input(format!("{shown}: {damage}")),
-        ReadError::Io(error) => Failure::bad_input(format!("{shown}: cannot be read: {error}")),
-    })?;
-    for warning in report.warnings() {
-        anstream::eprintln!("note: {shown}: {warning}");
-    }
+    let page = page.map(|page| page_of(args, page)).transpose()?;
+    let mut report = read(&args.trace)?;
     if report.contract().is_some() {
         let Chosen { host, stamp, .. } = args.profile.choose()?;
         report.admit(&host, &stamp.line());
     }
     let name = name_of(&args.trace);
     if let Some(page) = page {
-        write(args, page, &report.to_html(&name))?;
+        write(page, &report.to_html(&name))?;
     }
     if to_output {
         output::print(&report.to_html(&name))?;
@@ -85,37 +75,39 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(if report.is_whole() { Exit::Kept } else { Exit::NotJudgeable })
 }
 
-/// The file's name alone: where it lies is nobody's business.
-fn name_of(path: &Path) -> String {
+/// Reads a trace as far as it goes. Standard error says what is missing.
+pub(crate) fn read(trace: &Path) -> Result<Report, Failure> {
+    let shown = trace.display();
+    let report = Report::read(trace).map_err(|error| match error {
+        // A damage is worded as one of the file itself.
+        ReadError::NoTrace(damage) => Failure::bad_input(format!("{shown}: {damage}")),
+        ReadError::Io(error) => Failure::bad_input(format!("{shown}: cannot be read: {error}")),
+    })?;
+    for warning in report.warnings() {
+        anstream::eprintln!("note: {shown}: {warning}");
+    }
+    Ok(report)
+}
+
+/// Returns the file's name alone: where it lies is nobody's business.
+pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// Before any work is done.
-fn refuse_existing(args: &Args, page: &Path) -> Result<(), Failure> {
+/// Opens the page's file before any work is done.
+fn page_of(args: &Args, page: &Path) -> Result<NewFile, Failure> {
     let is_trace = match (page.canonicalize(), args.trace.canonicalize()) {
         (Ok(page), Ok(trace)) => page == trace,
         _ => false,
     };
-    let shown = page.display();
     if is_trace {
-        return Err(Failure::bad_input(format!("{shown}: is the trace itself")));
+        return Err(Failure::bad_input(format!("{}: is the trace itself", page.display())));
     }
-    if args.force || page.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    Err(Failure::bad_input(format!(
-        "{shown}: is there from before; choose another file with -o, or --force to replace it"
-    )))
+    NewFile::beside(page, args.force)
 }
 
-/// The page takes its place when it is whole.
-fn write(args: &Args, path: &Path, page: &str) -> Result<(), Failure> {
-    let refuse = |error: &dyn std::fmt::Display| {
-        Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
-    };
-    let mut file = output::file_beside(path)?;
-    let written = file.write_all(page.as_bytes()).and_then(|()| output::settle(&file));
-    written.map_err(|error| refuse(&error))?;
-    let placed = if args.force { file.persist(path) } else { file.persist_noclobber(path) };
-    placed.map(drop).map_err(|error| refuse(&error.error))
+/// Writes the page, which takes its place when it is whole.
+pub(crate) fn write(mut file: NewFile, page: &str) -> Result<(), Failure> {
+    file.write_all(page.as_bytes()).map_err(|error| file.refuse(&error))?;
+    file.place()
 }

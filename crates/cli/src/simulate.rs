@@ -44,7 +44,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let (contract, _) = mapping::expand(&contract, host).map_err(Failure::bad_input)?;
     let sender = sender(&contract, host)?;
     if args.witness {
-        return witness::main(args, &contract, &text, &answer, stamp, notes);
+        return witness::main(args, &contract, &text, host, &answer, stamp, notes);
     }
     steps::bounded(args, &contract, sender.as_ref())?;
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
@@ -54,7 +54,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     } else {
         run_placed(args, &contract, host, &answer, sender.as_ref(), &mut traces, &mut report)?;
     }
-    traces.finish(Instant::ZERO + args.until)?;
+    traces.finish(Instant::ZERO + args.until, host, stamp)?;
     let page = if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
         serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"

@@ -1,7 +1,7 @@
 //! `--trace FILE`: the trace of a run, beside what a command does anyway.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use punctual_linux::clock;
 use punctual_observe::{Existing, RecordError, Recorder, run_here, run_in_virtual_time};
@@ -39,6 +39,11 @@ impl TraceArgs {
     /// The same of a simulation.
     pub(crate) fn of_virtual_run(&self, contract: &str) -> Result<Option<Recorder>, Failure> {
         self.create(|| run_in_virtual_time(contract))
+    }
+
+    /// Returns where the trace goes, if one is asked for.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     fn create(&self, run: impl FnOnce() -> Run) -> Result<Option<Recorder>, Failure> {

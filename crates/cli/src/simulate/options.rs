@@ -28,6 +28,8 @@ Examples:
       all CPUs as one queue
   punctual simulate video.toml --witness --perfetto late.json
       why it was refused: a schedule within the contract in which a job is late
+  punctual simulate studio.toml --report studio.html
+      who ran when, as a Gantt chart on one page, with response times and the contract
   punctual simulate studio.toml --until 100ms --perfetto studio.json
       who ran when, for the Perfetto trace viewer
   punctual simulate studio.toml --trace studio.ptrace
@@ -101,6 +103,10 @@ pub(crate) struct Args {
     /// Also write who ran when, as trace-event JSON
     #[arg(long, value_name = "FILE")]
     pub(super) perfetto: Option<PathBuf>,
+    /// Also write who ran when and what became of each promise, as a page for a browser
+    /// (docs/report.md)
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
     #[command(flatten)]
     pub(super) trace: TraceArgs,
     #[command(flatten)]

@@ -2,22 +2,18 @@
 //! where tasks move between them), a track a task, a slice for each stretch that a job ran. Written as it happens.
 
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use punctual_model::Instant;
 use punctual_trace::{Event, Kind};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
-use crate::output;
+use crate::output::NewFile;
 
 /// A trace being written.
 pub(super) struct Slices {
-    path: PathBuf,
-    /// Whether it may take the place of another file.
-    force: bool,
-    file: BufWriter<NamedTempFile>,
+    file: BufWriter<NewFile>,
     /// Since when the job of each task that runs does so; one run at a time is written.
     since: Vec<Instant>,
     first: bool,
@@ -47,18 +43,8 @@ struct Job {
 impl Slices {
     /// Opens a file beside `path`, which gets its place when it is whole.
     pub(super) fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
-        if !force && path.symlink_metadata().is_ok() {
-            return Err(in_the_way(path));
-        }
-        let file = BufWriter::new(output::file_beside(path)?);
-        let mut slices = Self {
-            path: path.to_owned(),
-            force,
-            file,
-            since: Vec::new(),
-            first: true,
-            error: None,
-        };
+        let file = BufWriter::new(NewFile::beside(path, force)?);
+        let mut slices = Self { file, since: Vec::new(), first: true, error: None };
         slices.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
         Ok(slices)
     }
@@ -105,20 +91,10 @@ impl Slices {
     /// Puts the whole file in its place.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.write(b"\n]}\n");
-        let Self { path, force, file, error, .. } = self;
-        let refuse = |error: &dyn std::fmt::Display| {
-            Failure::cannot_here(format!("{}: cannot be written: {error}", path.display()))
-        };
-        if let Some(error) = error {
-            return Err(refuse(&error));
-        }
-        let file = file.into_inner().map_err(|error| refuse(&error))?;
-        output::settle(&file).map_err(|error| refuse(&error))?;
-        let placed = if force { file.persist(&path) } else { file.persist_noclobber(&path) };
-        placed.map(|_| ()).map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => in_the_way(&path),
-            _ => refuse(&error),
-        })
+        let flushed = self.error.map_or_else(|| self.file.flush(), Err);
+        flushed.map_err(|error| self.file.get_ref().refuse(&error))?;
+        let (file, _) = self.file.into_parts();
+        file.place()
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -126,11 +102,4 @@ impl Slices {
             self.error = self.file.write_all(bytes).err();
         }
     }
-}
-
-fn in_the_way(path: &Path) -> Failure {
-    let path = path.display();
-    Failure::bad_input(format!(
-        "{path}: there is a file of this name; choose another, or overwrite it with --force"
-    ))
 }

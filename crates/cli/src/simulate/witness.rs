@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use punctual_analysis::{Grant, Refusal};
-use punctual_model::{Contract, Duration, Instant, Policy};
+use punctual_model::{Contract, Duration, HostProfile, Instant, Policy};
 use punctual_policy::jobs::Jobs;
 use punctual_sim::witness::{Budget, Witness, search};
 use punctual_trace::{Event, Sink};
@@ -58,6 +58,7 @@ pub(super) fn main(
     args: &Args,
     contract: &Contract,
     declared: &str,
+    host: &HostProfile,
     answer: &Result<Grant, Box<Refusal>>,
     stamp: &Stamp,
     notes: Vec<String>,
@@ -83,7 +84,7 @@ pub(super) fn main(
         let sink = &mut Named { traces: &mut traces, cpu: *cpu, on_cpu };
         witness.replay(&on_cpu.as_tasks(), jobs(contract.policy, on_cpu), sink);
     }
-    traces.finish(Instant::ZERO)?;
+    traces.finish(Instant::ZERO, host, stamp)?;
     let exit = if found.is_some() { Exit::Refused } else { Exit::Kept };
     let page = Page {
         admitted: answer.is_ok(),

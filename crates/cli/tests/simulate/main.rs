@@ -5,6 +5,7 @@ mod bounded;
 mod common;
 mod faults;
 mod layers;
+mod report;
 mod witness;
 
 use std::path::PathBuf;
