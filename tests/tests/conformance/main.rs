@@ -1,11 +1,12 @@
 //! One table of scenarios, on the simulator and on this kernel: the same decisions in the same order.
 //!
 //! The two drivers share the policies and no line of their loops. Compared is what happened to which
-//! job, not when.
+//! job, not when. `timetable` does the same for the dispatcher of reservations.
 
 mod in_virtual_time;
 mod live;
 mod scenario;
+mod timetable;
 
 use punctual_linux::sched::{self, Class};
 use punctual_model::Duration;

@@ -46,6 +46,8 @@ pub(super) struct Lane {
     cpu: usize,
     allowance: Service,
     roster: Roster,
+    /// The newest table, and from when on it is followed.
+    newest: Option<(Instant, Turns)>,
     once: Vec<Standing>,
     next_once: u32,
     outbox: Outbox<Message>,
@@ -90,6 +92,7 @@ impl Lane {
             cpu,
             allowance: context_switch,
             roster: Roster::new(settings.rules()),
+            newest: None,
             once: Vec::new(),
             next_once: 0,
             outbox,
@@ -108,6 +111,11 @@ impl Lane {
     /// Returns how much longer than its budget a slot is.
     pub(super) fn allowance(&self) -> Service {
         self.allowance
+    }
+
+    /// Returns the newest table and from when on it is followed; `None` while nothing is reserved.
+    pub(super) fn newest(&self) -> Option<(Instant, Turns)> {
+        self.newest.clone()
     }
 
     pub(super) fn taken_ppm(&self) -> u64 {
@@ -248,6 +256,7 @@ impl Lane {
         let Handover { follow, from, .. } = handover;
         let any = !self.roster.entries().is_empty();
         let turns = any.then(|| Turns::new(follow.table, follow.origin));
+        self.newest = turns.clone().map(|turns| (from, turns));
         self.send(Message::Follow { from, turns });
     }
 

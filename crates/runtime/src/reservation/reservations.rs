@@ -9,8 +9,9 @@ use punctual_linux::cgroup::freezer::Freezer;
 use punctual_linux::process::{self, Guard};
 use punctual_linux::sched;
 use punctual_linux::thread::{self, Tid};
-use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
+use punctual_model::{Instant, Reservation};
+use punctual_policy::timetable::Turns;
 use punctual_trace::Event;
 
 use super::asked::{Log, Told};
@@ -340,6 +341,13 @@ impl Reservations {
     pub fn events_lost(&self) -> u64 {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         lanes.iter().map(|lane| locked(lane).events_lost()).sum::<u64>() + self.asked.lost()
+    }
+
+    /// Returns the newest timetable of `cpu` and the instant from which on its dispatcher follows it; `None` while
+    /// nothing is reserved there. Until that instant the one before is followed.
+    pub fn timetable(&self, cpu: usize) -> Option<(Instant, Turns)> {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.iter().map(|lane| locked(lane)).find(|lane| lane.cpu() == cpu)?.newest()
     }
 
     pub(super) fn asked(&self) -> &Log {

@@ -1,7 +1,7 @@
 //! A processor on which a timetable is followed.
 
 use punctual_model::{Duration, Instant, Service};
-use punctual_policy::course::{Course, Step, Who};
+use punctual_policy::course::{Course, Full, Step, Who};
 use punctual_policy::timetable::Turns;
 
 use super::{Processor, Stretch};
@@ -39,6 +39,16 @@ impl<P: Processor> Tabled<P> {
         let allowance = allowance.at_full_speed();
         Self { processor, course, part, allowance, since, step, away: false }
     }
+
+    /// Follows `turns` from `from` on, which is later than any instant asked about; `None`: all time is free then.
+    ///
+    /// # Errors
+    /// [`Full`] as of [`Course::hand_over`]; no table is given back here, so that all of them count.
+    pub fn hand_over(&mut self, from: Instant, turns: Option<Turns>) -> Result<(), Full> {
+        self.course.hand_over(from, turns)?;
+        self.step.until = self.step.until.min(from);
+        Ok(())
+    }
 }
 
 impl<P: Processor> Processor for Tabled<P> {
@@ -69,10 +79,27 @@ impl<P: Processor> Processor for Tabled<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Periods, Place};
+    use super::super::{Periods, Place, Whole};
     use super::*;
+    use alloc::vec;
     use alloc::vec::Vec;
     use punctual_model::{Slot, Timetable};
+
+    #[test]
+    fn a_table_handed_over_is_followed_from_its_instant_on() {
+        let nanos = Duration::from_nanos;
+        let turns = |start| {
+            let slot = Slot { start: nanos(start), length: nanos(2), owner: 0 };
+            let table = Timetable::new(nanos(8), vec![slot]).expect("valid");
+            Some(Turns::new(table, Instant::ZERO))
+        };
+        let mut tabled = Tabled::new(Whole, turns(1), Part::Slots(0), Service::ZERO);
+        assert_eq!(tabled.hand_over(Instant::from_nanos(10), turns(5)), Ok(()));
+        assert_eq!(tabled.hand_over(Instant::from_nanos(22), None), Ok(()));
+        let mut served = |at| tabled.at(Instant::from_nanos(at), true).served;
+        let seen: Vec<u64> = (0..40).filter(|&at| served(at)).collect();
+        assert_eq!(seen, [1, 2, 9, 13, 14, 21]);
+    }
 
     #[test]
     fn every_part_has_its_own_time_and_loses_the_allowance() {
