@@ -49,6 +49,8 @@ impl EntryKind {
 pub enum Axis {
     /// Of a task, in nanoseconds; its quantum and last segment are cut to it.
     Wcet,
+    /// Of a task of high criticality, in nanoseconds.
+    WcetHigh,
     /// PDUs a period of an upcall; its quantum is cut to it.
     Batch,
     /// Nanoseconds of a task (its longest stretch without a yield point), PDUs of an upcall.
@@ -95,6 +97,7 @@ impl Axis {
     pub fn name(self) -> &'static str {
         match self {
             Self::Wcet => "wcet",
+            Self::WcetHigh => "wcet_high",
             Self::Batch => "batch",
             Self::Quantum => "quantum",
             Self::Budget => "budget",
@@ -129,6 +132,7 @@ impl Axis {
             Self::Work => "permille",
             Self::PacketsPerBlock | Self::Cpus => "",
             Self::Wcet
+            | Self::WcetHigh
             | Self::Quantum
             | Self::Budget
             | Self::Period

@@ -41,6 +41,9 @@ pub(super) fn knobs(contract: &Contract, at: usize) -> Vec<Numbers> {
             MAX_NANOS,
         ),
     ]);
+    if let Some(high) = task.wcet_high() {
+        knobs.push((Axis::WcetHigh, Relief::Less, high.as_nanos(), wcet, MAX_NANOS));
+    }
     // A non-preemptive task is one by its nature: no part of it is offered as a quantum.
     if !task.quantum().is_zero() && !task.is_non_preemptive() {
         let least = task.last_segment().as_nanos();
@@ -81,6 +84,7 @@ fn turned_task(task: &Task, axis: Axis, value: u64) -> Option<Task> {
             spec.quantum = spec.quantum.min(spec.wcet);
             spec.last_segment = spec.last_segment.min(spec.wcet);
         }
+        Axis::WcetHigh => spec.wcet_high = Some(Service::from_nanos(value)),
         Axis::Period => {
             let period = Duration::from_nanos(value);
             if spec.relative_deadline == spec.min_inter_arrival {

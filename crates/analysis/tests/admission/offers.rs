@@ -254,3 +254,46 @@ fn is_within_limits(offer: &Offer, to: u64) -> bool {
         _ => true,
     }
 }
+
+/// Of tasks of two criticalities the wcet of high criticality is offered less of, and told how far it could grow.
+#[test]
+fn the_wcet_of_high_criticality_is_offered_and_can_grow_so_far_and_no_further() {
+    let mut rng = ChaCha8Rng::seed_from_u64(41);
+    let host = HostProfile::ideal(1);
+    let (mut offered, mut grown) = (0, 0);
+    for round in 0..300 {
+        let task = |at: usize, rng: &mut ChaCha8Rng| {
+            let period = micros(rng, 1_000, 20_000);
+            let wcet = micros(rng, 1, period / 3);
+            let high = rng.random::<bool>().then(|| micros(rng, wcet, period));
+            let (period, wcet) = (Duration::from_micros(period), Service::from_micros(wcet));
+            let wcet_high = high.map(Service::from_micros);
+            let spec =
+                TaskSpec { wcet_high, ..TaskSpec::periodic(&format!("t{at}"), period, wcet) };
+            Task::new(spec).expect("valid")
+        };
+        let tasks = (0..rng.random_range(2..5)).map(|at| task(at, &mut rng)).collect();
+        let contract = Contract::of_tasks(Policy::EdfVd, 1, tasks);
+        match admit(&contract, &host) {
+            Err(refusal) => {
+                for offer in &refusal.offers {
+                    let taken = offer.taken(&contract).expect("a valid contract");
+                    assert!(admit(&taken, &host).is_ok(), "round {round}: {offer:?} of {refusal}");
+                    offered += usize::from(offer.axis == Axis::WcetHigh);
+                }
+            }
+            Ok(_) => {
+                let room = sensitivity(&contract, &host, 5 * Steps::ADMISSION);
+                for offer in room.numbers.iter().filter(|offer| offer.axis == Axis::WcetHigh) {
+                    let taken = offer.taken(&contract).expect("a valid contract");
+                    assert!(admit(&taken, &host).is_ok(), "round {round}: {offer:?}");
+                    let more = Offer { to: offer.to + 1, ..offer.clone() }.taken(&contract);
+                    let fits = more.is_some_and(|more| admit(&more, &host).is_ok());
+                    assert!(!fits, "round {round}: {offer:?}");
+                    grown += usize::from(offer.to > offer.from);
+                }
+            }
+        }
+    }
+    assert!(offered > 20 && grown > 20, "{offered} {grown}");
+}
