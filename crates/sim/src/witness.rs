@@ -28,7 +28,7 @@ use punctual_policy::jobs::Jobs;
 use punctual_trace::{Event, Kind, Sink};
 
 use crate::arrivals::{Adversarial, Aligned, Arrival, Attack, Listed, Recorded};
-use crate::tasks::{Eager, Setting, run_in};
+use crate::tasks::{Below, Eager, Setting, run_in};
 
 /// A schedule that misses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,39 @@ impl Witness {
         let mut arrivals = Listed::new(&self.arrivals);
         // A whole processor leaves nothing unfinished.
         let _ = run_in(setting, tasks, policy, &mut arrivals, Instant::MAX, sink);
+    }
+
+    /// Runs the same jobs in the layers of the kernel: the last `kernel` of `tasks`, reservations, go by deadline above
+    /// all others, and no quantum keeps them off. `policy` is that of the others alone. Events of the reservations go
+    /// to `above`, their numbers counted from the first of them.
+    pub fn replay_in_layers(
+        &self,
+        tasks: &[Task],
+        kernel: usize,
+        policy: Jobs,
+        above: impl Sink,
+        sink: &mut impl Sink,
+    ) {
+        let below = tasks.len() - kernel;
+        let (tasks, reservations) = tasks.split_at(below);
+        let (own, budgets) = self.arrivals.split_at(below);
+        let by_deadline = Jobs::earliest_deadline(kernel);
+        let (budgets, end) = (Listed::new(budgets), Instant::MAX);
+        let mut left =
+            Below::new(Setting::default(), reservations, by_deadline, budgets, end, above);
+        let setting = Setting::default().yielding(Eager(&self.eager)).on(&mut left, end);
+        // Reservations leave something of a processor sooner or later: their jobs come to an end.
+        let _ = run_in(setting, tasks, policy, &mut Listed::new(own), end, sink);
+        left.finish();
+    }
+
+    /// Returns the schedule with the job of a task that misses in [layers](Self::replay_in_layers); `None` if there
+    /// every task is in time.
+    pub fn in_layers(self, tasks: &[Task], kernel: usize, policy: Jobs) -> Option<Self> {
+        let mut watch = Watch::new(&tasks[..tasks.len() - kernel], Instant::MAX);
+        self.replay_in_layers(tasks, kernel, policy, (), &mut watch);
+        let Miss { job: missed, deadline: absolute_deadline, completion } = watch.first_miss?;
+        Some(Self { missed, absolute_deadline, completion, ..self })
     }
 }
 

@@ -132,7 +132,7 @@ impl Beneath<'_, '_> {
     }
 }
 
-/// Runs all tasks of `contract` on all its CPUs, its reservations before them.
+/// Runs all tasks of `contract` on all its CPUs.
 pub(super) fn run_globally(
     args: &Args,
     contract: &Contract,
@@ -140,20 +140,19 @@ pub(super) fn run_globally(
     traces: &mut Traces,
 ) -> Result<Ran, Failure> {
     let policy = global_policy(contract, on_all)?;
-    let all = on_all.as_tasks();
-    let (tasks, above) = all.split_at(on_all.tasks);
+    let tasks = &on_all.as_tasks();
     let draws = Draws { seed: args.draws_from(), cpu: 0 };
     // Nobody's quantum keeps anybody off.
     let critical = arrivals::critical(args, tasks, None);
     let mut own = arrivals::own(args, draws, tasks, None);
-    let mut budgets = arrivals::above(args, draws.rng(Purpose::Above), above, critical);
+    let mut above = arrivals::above(args, draws.rng(Purpose::Above), &[], critical);
     let until = Instant::ZERO + args.until;
-    let mut sink = Both::new(&all, traces, 0);
+    let mut sink = Both::new(tasks, traces, 0);
     let turn = |arrivals: &mut dyn Arrivals| {
         let mut arrivals = arrivals;
-        global::run(&all, contract.cpus.into(), policy, &mut arrivals, until, &mut sink);
+        global::run(tasks, contract.cpus.into(), policy, &mut arrivals, until, &mut sink);
     };
-    let struck = broken(args, draws, tasks.len(), &mut *own, &mut *budgets, turn);
+    let struck = broken(args, draws, tasks.len(), &mut *own, &mut *above, turn);
     Ok(Ran { summary: sink.summary, struck })
 }
 
@@ -162,6 +161,12 @@ fn global_policy(contract: &Contract, on_all: &OnCpu) -> Result<Global, Failure>
     if !contract.channels.is_empty() {
         return refuse("the handlers of channels stay on one CPU; run it without");
     }
+    if !contract.reservations.is_empty() {
+        return refuse(
+            "the kernel's reservations go by deadline before all tasks and those of commands in the slots of one CPU, \
+             which one queue of tasks does not know; run it without",
+        );
+    }
     let (cpus, tasks) = (u32::from(contract.cpus), on_all.tasks as u32);
     let mut order: Vec<u32> = (0..tasks).collect();
     match contract.policy {
@@ -169,19 +174,10 @@ fn global_policy(contract: &Contract, on_all: &OnCpu) -> Result<Global, Failure>
             order.sort_by_key(|task| on_all.entries[*task as usize].task.min_inter_arrival())
         }
         Policy::Fp => {}
-        Policy::Edf if contract.reservations.is_empty() => {
-            return Ok(Global::earliest_deadline(cpus, on_all.tasks));
-        }
-        Policy::Edf => {
-            return refuse(
-                "under edf nothing goes before all tasks, as reservations would have to",
-            );
-        }
+        Policy::Edf => return Ok(Global::earliest_deadline(cpus, on_all.tasks)),
         Policy::EdfVd => return refuse("there is no edf-vd over several CPUs"),
         Policy::Fifo => return refuse("there is no first in, first out over several CPUs"),
     }
-    let above = tasks..on_all.entries.len() as u32;
-    let order: Vec<u32> = above.chain(order).collect();
     Ok(Global::fixed_priority(cpus, &order))
 }
 

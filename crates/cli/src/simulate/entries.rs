@@ -69,7 +69,7 @@ pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<R
     on_cpu
 }
 
-/// All of it, for CPUs that share one queue.
+/// Returns all tasks, for CPUs that share one queue.
 pub(super) fn on_all_cpus(contract: &Contract) -> OnCpu {
     let task = |task: &Task| Entry {
         task: task.clone(),
@@ -78,7 +78,7 @@ pub(super) fn on_all_cpus(contract: &Contract) -> OnCpu {
         kind: Kind::Task,
     };
     let tasks = contract.tasks.iter().map(task).collect();
-    OnCpu::new(tasks, reservations(contract, |_| true))
+    OnCpu::new(tasks, Vec::new())
 }
 
 /// Whether the channels are on `cpu`: the last is theirs.
@@ -100,8 +100,8 @@ pub(super) fn unplaced(
     ))
 }
 
-/// The reservations at those positions, the shorter period first: where they have fixed priorities, as over all CPUs,
-/// that is the order that keeps two of them the longest.
+/// Returns the reservations at those positions, the shorter period first: where they have fixed priorities, as in the
+/// search for a witness, that is the order that keeps two of them the longest.
 fn reservations(contract: &Contract, here: impl Fn(usize) -> bool) -> Vec<Entry> {
     let here = contract.reservations.iter().enumerate().filter(|(at, _)| here(*at));
     let mut entries: Vec<Entry> = here.map(|(_, named)| reservation(named)).collect();

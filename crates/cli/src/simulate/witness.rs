@@ -1,5 +1,6 @@
 //! `--witness`: a schedule within the contract in which a job is late.
 
+use std::cell::RefCell;
 use std::fmt::Write;
 
 use punctual_analysis::{Grant, Refusal};
@@ -9,7 +10,7 @@ use punctual_sim::witness::{Budget, Witness, search};
 use punctual_trace::{Event, Sink};
 use serde::Serialize;
 
-use super::entries::{Kind, OnCpu, on_cpu, unplaced};
+use super::entries::{OnCpu, on_cpu, unplaced};
 use super::options::Args;
 use super::text::table;
 use super::traces::Traces;
@@ -69,20 +70,31 @@ pub(super) fn main(
             "--witness looks for a late job of a task, and this contract has no tasks",
         ));
     }
+    if answer.as_ref().is_ok_and(|grant| !grant.timetables.is_empty()) {
+        return Err(Failure::bad_input(
+            "--witness: the search does not know the timetable in whose slots the commands of this contract run; run it \
+             without",
+        ));
+    }
     let mut traces = Traces::of(args, declared)?;
     let budget = Budget::default();
     let found = (0..contract.cpus).find_map(|cpu| {
         // The handlers of channels stay out: their time in one piece need not be possible.
         let on_cpu = on_cpu(cpu, contract, answer);
         let tasks = on_cpu.as_tasks();
-        let witness = search(&tasks, &jobs(contract.policy, &on_cpu), budget)?;
-        let missed = witness.missed.task as usize;
-        (on_cpu.entries[missed].kind == Kind::Task).then_some((cpu, on_cpu, witness))
+        let flat = Jobs::of(contract.policy, &tasks[..on_cpu.tasks], on_cpu.kernel as u32);
+        // The search has reservations as the most urgent tasks, which yield points of others delay.
+        let witness = search(&tasks, &flat, budget)?;
+        let witness = witness.in_layers(&tasks, on_cpu.kernel, jobs(contract.policy, &on_cpu))?;
+        Some((cpu, on_cpu, witness))
     });
     if let Some((cpu, on_cpu, witness)) = &found {
         traces.turn_to(Some(*cpu), on_cpu)?;
-        let sink = &mut Named { traces: &mut traces, cpu: *cpu, on_cpu };
-        witness.replay(&on_cpu.as_tasks(), jobs(contract.policy, on_cpu), sink);
+        let traces = RefCell::new(&mut traces);
+        let named = |first| Named { traces: &traces, cpu: *cpu, on_cpu, first };
+        let (policy, above) = (jobs(contract.policy, on_cpu), named(on_cpu.tasks));
+        let tasks = on_cpu.as_tasks();
+        witness.replay_in_layers(&tasks, on_cpu.kernel, policy, above, &mut named(0));
     }
     traces.finish(Instant::ZERO, host, stamp)?;
     let exit = if found.is_some() { Exit::Refused } else { Exit::Kept };
@@ -102,11 +114,9 @@ pub(super) fn main(
     Ok(exit)
 }
 
-/// The order of a CPU's tasks, with reservations as tasks above them.
+/// Returns the order of a CPU's tasks, beneath its reservations.
 fn jobs(policy: Policy, on_cpu: &OnCpu) -> Jobs {
-    let all = on_cpu.as_tasks();
-    let (tasks, above) = all.split_at(on_cpu.tasks);
-    Jobs::of(policy, tasks, above.len() as u32)
+    Jobs::of(policy, &on_cpu.as_tasks()[..on_cpu.tasks], 0)
 }
 
 fn describe(cpu: u16, on_cpu: &OnCpu, witness: &Witness) -> Found {
@@ -190,16 +200,19 @@ fn text(page: &Page, contract: &Contract) -> String {
     text
 }
 
-/// Into the trace, with names.
-struct Named<'a> {
-    traces: &'a mut Traces,
+/// Into the trace, with names, those of the entries from `first` on.
+struct Named<'a, 'b> {
+    traces: &'a RefCell<&'b mut Traces>,
     cpu: u16,
     on_cpu: &'a OnCpu,
+    first: usize,
 }
 
-impl Sink for Named<'_> {
+impl Sink for Named<'_, '_> {
     fn record(&mut self, event: Event) {
+        let mut event = event;
+        event.job.task += self.first as u32;
         let name = self.on_cpu.entries[event.job.task as usize].task.name();
-        self.traces.record(self.cpu, name, event);
+        self.traces.borrow_mut().record(self.cpu, name, event);
     }
 }

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 const STUDIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/studio.toml");
 const OVERLOADED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/overloaded.toml");
 const CHANNELS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/channels.toml");
+const COMMANDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/commands.toml");
 const STREAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/stream.toml");
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/mixed.toml");
@@ -245,6 +246,9 @@ fn bad_input_is_exit_2() {
     let (_other, fifo) = written(&fifo);
     let edf = std::fs::read_to_string(STUDIO).expect("there").replace("\"rmdp\"", "\"edf\"");
     let (_third, edf) = written(&edf.replace("quantum = \"500us\"", ""));
+    let task = "[[task]]\nname = 'beside'\nperiod = '1s'\nwcet = '1ms'\n";
+    let tabled = std::fs::read_to_string(COMMANDS).expect("there") + task;
+    let (_fourth, tabled) = written(&tabled);
     for (arguments, wanted) in [
         (&["/nowhere.toml"][..], "/nowhere.toml"),
         (&[STUDIO, "--until", "10"], "no unit"),
@@ -265,6 +269,8 @@ fn bad_input_is_exit_2() {
         (&[&dhall, "--global", "--overheads", "1us"], "cannot be used with"),
         (&[&fifo, "--global"], "first in, first out"),
         (&[&edf, "--global"], "reservations"),
+        (&[STUDIO, "--global"], "reservations"),
+        (&[&tabled, "--witness"], "timetable"),
         (&[CHANNELS, "--global"], "channels"),
     ] {
         let output = punctual(&[&["simulate"], arguments].concat());

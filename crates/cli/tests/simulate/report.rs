@@ -1,9 +1,7 @@
 //! The page of a run.
 
-use super::{BLOCKED, DHALL, STUDIO, written};
+use super::{BLOCKED, COMMANDS, DHALL, STUDIO, written};
 use crate::common::{punctual, text};
-
-const COMMANDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/commands.toml");
 
 /// Simulates with a page, which is returned, and expects that nothing else is left beside it.
 fn html(arguments: &[&str], exit: i32) -> String {

@@ -33,6 +33,27 @@ fn a_refused_contract_has_a_witness() {
     assert!(page.contains("999.999us late, 10.999999ms after its release"), "{page}");
 }
 
+/// A reservation of the kernel goes before tasks wherever they are in their quanta, also in a witness.
+#[test]
+fn a_witness_has_reservations_in_their_layer() {
+    let reserved =
+        format!("{BLOCKED}[[reservation]]\nname = 'modem'\nbudget = '1ms'\nperiod = '10ms'\n");
+    let (folder, path) = written(&reserved);
+    let slices_path = folder.path().join("trace.json");
+    let slices_path = slices_path.to_str().expect("UTF-8");
+    let report = json(&[&path, "--witness", "--perfetto", slices_path], 1);
+    assert_eq!(report["witness"]["task"], "urgent", "{report}");
+    let slices = trace(slices_path);
+    let budgets = slices.iter().filter(|slice| slice["name"] == "modem");
+    let mut count = 0;
+    for slice in budgets {
+        let release = slice["args"]["release_ns"].as_f64().expect("a number") / 1_000.0;
+        assert_eq!((slice["ts"].as_f64(), slice["dur"].as_f64()), (Some(release), Some(1_000.0)));
+        count += 1;
+    }
+    assert!(count > 0, "{slices:?}");
+}
+
 #[test]
 fn what_is_admitted_has_no_witness_and_no_hint() {
     for contract in [STUDIO, CHANNELS] {
