@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::slice;
 
-use punctual_model::{Contract, Duration, Instant, Policy, Service, Task};
+use punctual_model::{Contract, Instant, Policy, Service, Task};
 use punctual_policy::global::Global;
 use punctual_policy::jobs::Jobs;
 use punctual_policy::timetable::Turns;
@@ -117,9 +117,7 @@ impl Beneath<'_, '_> {
             let left = run_in(setting, tasks, jobs, &mut arrivals, until, &mut sink);
             debug_assert!(left.is_empty(), "{left:?}");
         };
-        // What is above them runs by itself.
-        let mut above = arrivals::above(args, draws.rng(Purpose::Above), &[], Duration::ZERO);
-        broken(args, draws, tasks.len(), &mut *own, &mut *above, turn)
+        broken(args, draws, tasks.len(), &mut *own, turn)
     }
 
     fn jobs(&self) -> Jobs {
@@ -143,16 +141,14 @@ pub(super) fn run_globally(
     let tasks = &on_all.as_tasks();
     let draws = Draws { seed: args.draws_from(), cpu: 0 };
     // Nobody's quantum keeps anybody off.
-    let critical = arrivals::critical(args, tasks, None);
     let mut own = arrivals::own(args, draws, tasks, None);
-    let mut above = arrivals::above(args, draws.rng(Purpose::Above), &[], critical);
     let until = Instant::ZERO + args.until;
     let mut sink = Both::new(tasks, traces, 0);
     let turn = |arrivals: &mut dyn Arrivals| {
         let mut arrivals = arrivals;
         global::run(tasks, contract.cpus.into(), policy, &mut arrivals, until, &mut sink);
     };
-    let struck = broken(args, draws, tasks.len(), &mut *own, &mut *above, turn);
+    let struck = broken(args, draws, tasks.len(), &mut *own, turn);
     Ok(Ran { summary: sink.summary, struck })
 }
 

@@ -49,15 +49,13 @@ impl Struck {
     }
 }
 
-/// Lets `run` turn the arrivals `own` of so many `tasks`, broken as `args` asks, and after them those
-/// `above`, which keep their word: their budgets are enforced. Faults strike what would be known
-/// before `args.until`.
+/// Lets `run` turn the arrivals `own` of so many `tasks`, broken as `args` asks. Faults strike what would be known before
+/// `args.until`.
 pub(super) fn broken(
     args: &Args,
     draws: Draws,
     tasks: usize,
     own: &mut dyn Arrivals,
-    above: &mut dyn Arrivals,
     run: impl FnOnce(&mut dyn Arrivals),
 ) -> Struck {
     let often = |one_in: Option<u32>| OneIn(one_in.unwrap_or(0));
@@ -82,7 +80,7 @@ pub(super) fn broken(
         Duration::from_nanos(late.map_or(0, |late| late.most_ns)),
         draws.rng(Purpose::LateTimers),
     );
-    run(&mut Both { tasks: tasks as u32, own: &mut late, above });
+    run(&mut late);
     let late_timers = late.struck();
     let extra_releases = extra.struck();
     Struck { overruns: overrun.struck(), extra_releases, late_timers, stolen_ns: 0 }
@@ -101,22 +99,6 @@ impl Arrivals for Before<'_> {
             return arrival;
         }
         Arrival { release: Instant::MAX, known: Instant::MAX, exec_time: Service::ZERO }
-    }
-}
-
-/// The first `tasks` tasks come from one, the others from another.
-struct Both<'a> {
-    tasks: u32,
-    own: &'a mut dyn Arrivals,
-    above: &'a mut dyn Arrivals,
-}
-
-impl Arrivals for Both<'_> {
-    fn next(&mut self, task: u32) -> Arrival {
-        match task.checked_sub(self.tasks) {
-            None => self.own.next(task),
-            Some(above) => self.above.next(above),
-        }
     }
 }
 
