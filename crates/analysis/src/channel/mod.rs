@@ -1,7 +1,7 @@
 //! Channels over a sender's processor and link: buffers, worst-case delays, admission.
 //!
 //! Reading order: [`egress`] (the server that runs: what `admit` and the broker promise), [`density`] (the same at the
-//! price of a sum), [`buffers`] (bursts and buffers of jitter-constrained streams).
+//! price of a sum), [`processor`] (whether the server keeps to its share of a CPU), [`buffers`] (bursts and buffers of jitter-constrained streams).
 //!
 //! The study of real-time channels has another host, whose processor makes packets while its link sends others. Its
 //! reading order: `sender` (the host as the bounds see it, messages as packets and blocks), `window` (the fixed points),
@@ -16,6 +16,7 @@ pub mod edf;
 pub mod egress;
 mod level;
 pub mod paper;
+pub mod processor;
 mod sender;
 pub mod sound;
 mod window;

@@ -10,25 +10,28 @@ use alloc::vec::Vec;
 
 use punctual_model::channel::{Channel, Framing};
 use punctual_model::contract::ReceivingChannel;
-use punctual_model::{Duration, HostProfile};
+use punctual_model::{Duration, HostProfile, Reservation};
 
 use super::whole::Whole;
 use super::{Failure, Findings};
 use crate::channel::egress::Egress;
+use crate::channel::processor::Processor;
 use crate::channel::{DelayBound, deadline_monotonic};
+use crate::knobs::Entry;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 use crate::verdict::{Resource, Shortfall};
 
 const TEST: &str = "channel-delay";
 const RECEIVING: &str = "receiving";
+const PROCESSOR: &str = "processor";
 
 /// The bytes of a packet that a peer sends whose own are not known: what a broker takes that is not told otherwise.
 const USUAL_PACKET: u32 = 1_420;
 
 /// Whether every channel is certainly in time, and all that comes in can be received.
 pub(super) fn fit(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> bool {
-    if receiving_failure(whole, host).is_some() {
+    if receiving_failure(whole, host).is_some() || processor_failure(whole).is_some() {
         return false;
     }
     let channels = &whole.contract().channels;
@@ -82,6 +85,10 @@ pub(super) fn examine(
     });
     let why = format!("every message of {} is sent in time{least}", count(channels.len()));
     findings.add(TEST, why, late);
+    if let Some(egress) = whole.egress {
+        let why = format!("the thread that sends keeps to {}", egress.cpu());
+        findings.add(PROCESSOR, why, processor_failure(whole));
+    }
     delays
 }
 
@@ -192,6 +199,31 @@ pub(super) fn receiving_failure(whole: &Whole<'_>, host: &HostProfile) -> Option
         whole.received_packet.unwrap_or_default(),
     );
     Some(Failure { test: RECEIVING, resource: Resource::Cpu, entry: None, shortfall: None, why })
+}
+
+/// Why what is sent and received does not keep to what the thread that sends may take, if it does not.
+fn processor_failure(whole: &Whole<'_>) -> Option<Failure> {
+    let (contract, timetables) = (whole.contract(), &whole.timetables);
+    let slots = timetables.on(contract.cpus - 1).map(|slots| slots.taken);
+    let above: Vec<Reservation> = timetables.others(contract).chain(slots).collect();
+    let mut processor = Processor::new(whole.egress?, 0, whole.received_packet.unwrap_or_default());
+    let failure = |entry, why| {
+        let (test, resource, shortfall) = (PROCESSOR, Resource::Cpu, None);
+        Some(Failure { test, resource, entry: Some(entry), shortfall, why })
+    };
+    for (at, channel) in contract.channels.iter().enumerate() {
+        if let Err(why) = processor.add(channel, &above) {
+            return failure(whole.channel(at), why);
+        }
+    }
+    for (at, channel) in contract.receiving.iter().enumerate() {
+        if let Some(arrivals) = channel.arrivals()
+            && let Err(why) = processor.add_receiving(arrivals, &above)
+        {
+            return failure(Entry::Receiving(at), why);
+        }
+    }
+    None
 }
 
 /// What receiving takes of the CPU of the channels: of each one whose sender was promised something a message each

@@ -14,7 +14,6 @@
 
 mod best_effort;
 mod offers;
-mod processor;
 mod promise;
 mod quota;
 #[cfg(test)]
@@ -25,12 +24,12 @@ use std::collections::BTreeMap;
 use punctual_analysis::Steps;
 use punctual_analysis::channel::density::Density;
 use punctual_analysis::channel::egress::Egress;
+use punctual_analysis::channel::processor::Processor;
 use punctual_channel::rings::server;
 use punctual_model::Reservation;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded};
 use punctual_policy::link::BestEffortShare;
 
-use self::processor::Processor;
 use super::denied;
 use super::terms::{Asker, Denied};
 use crate::config::ChannelsConfig;
@@ -85,7 +84,7 @@ impl ChannelBooks {
         let minimum = (u128::from(bps) * u128::from(config.best_effort_ppm) / 1_000_000).max(1);
         let minimum = BitRate::new(minimum as u64).unwrap_or(config.link);
         let share = BestEffortShare::new(config.link, minimum).expect("at most the link");
-        let processor = Processor::new(egress, &config);
+        let processor = Processor::new(egress, config.best_effort_ppm, config.received_packet());
         Self {
             egress,
             density: Density::new(egress),
@@ -158,7 +157,8 @@ impl ChannelBooks {
                 self.best_effort += 1;
             }
             (Direction::Receive, Some(_)) => {
-                self.processor.add_receiving(want.arrivals, &self.above)?;
+                let added = self.processor.add_receiving(want.arrivals, &self.above);
+                added.map_err(|why| denied("processor", why, None))?;
             }
             (Direction::Receive, None) => {}
         }

@@ -34,7 +34,9 @@ impl ChannelBooks {
             return Err(denied("delay-bound", format!("a delay bound of {bound}"), None));
         };
         self.share.channel_starts(rate).map_err(|why| denied("link", why.to_string(), None))?;
-        let fits = self.processor.add(&channel, &self.above).and_then(|()| {
+        let added = self.processor.add(&channel, &self.above);
+        let added = added.map_err(|why| denied("processor", why, None));
+        let fits = added.and_then(|()| {
             let fits = self.in_time_with(&channel, &self.above, steps);
             fits.inspect_err(|_| self.processor.remove(&channel))
         });

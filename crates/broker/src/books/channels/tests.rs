@@ -220,13 +220,9 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                     }
                 }
             }
-            let allowance = books.config.allowance;
             let channels: Vec<Channel> = list
                 .values()
-                .filter_map(|want| {
-                    let bound = want.delay_bound?.saturating_sub(allowance);
-                    Channel::new("c", &want.arrivals.into(), bound).ok()
-                })
+                .filter_map(|want| Channel::new("c", &want.arrivals.into(), want.delay_bound?).ok())
                 .collect();
             assert!(books.all_in_time(&channels, &[], &mut Steps::new(STEPS)), "seed {seed}");
             assert_eq!(books.len(), list.len(), "seed {seed}");
@@ -293,7 +289,7 @@ fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Denied, Vec<Offe
 #[test]
 fn by_default_a_link_carries_165_phone_calls() {
     for bits in [100_000_000, 1_000_000_000] {
-        for (bound_ms, least) in [(5, 50), (10, 106), (20, 165)] {
+        for (bound_ms, least) in [(5, 47), (10, 103), (20, 165)] {
             let call = want(160, 20_000, bound_ms * 1_000);
             let (granted, denied, offers) = granted_by_default(bits, &call);
             assert!(granted >= least, "{granted} within {bound_ms} ms on {bits} bit/s: {denied}");

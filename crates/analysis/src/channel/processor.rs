@@ -1,7 +1,7 @@
 //! What channels need of the processor, at most, in any window of time.
 //!
 //! Their threads stand above all upcalls, and nothing throttles them: what they take, upcalls lose. The
-//! upcalls are admitted beneath a reservation of X every Y ([`ChannelsConfig::cpu`]), which takes at most
+//! upcalls are admitted beneath a reservation of X every Y ([`Egress::cpu`]), which takes at most
 //! `U·t + X·(1 − U)` of any window of length t, with `U = X/Y`. So each promise made to upcalls holds if
 //! the channels' threads take no more than that. One of two tests has to show it.
 //!
@@ -46,23 +46,25 @@
 //! The sum of both lines is the promise. And over time the channels' packets fit into the pace, beside best
 //! effort's part of it.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 
-use punctual_analysis::channel::egress::{Egress, LOOK};
 use punctual_model::channel::{Channel, LinearBounded};
 use punctual_model::{Duration, Reservation, Service};
 
-use super::super::denied;
-use super::super::terms::Denied;
-use crate::config::ChannelsConfig;
+use super::egress::{Egress, LOOK};
 
 /// One, in the units of shares.
 const ONE: u128 = 1 << 64;
 
+/// What channels need of the processor of an egress scheduler.
 #[derive(Clone, Debug)]
-pub(super) struct Processor {
+pub struct Processor {
     egress: Egress,
-    config: ChannelsConfig,
+    /// Of the budget, kept for best effort: in parts per million.
+    best_effort_ppm: u32,
+    received_packet: Service,
     sums: Sums,
     /// Of channels that receive: `work` is that of their bursts and one more.
     receiving: Sums,
@@ -83,14 +85,18 @@ struct Sums {
 }
 
 impl Processor {
-    /// Begins with no channels on `egress`, which is that of `config`.
-    pub(super) fn new(egress: Egress, config: &ChannelsConfig) -> Self {
+    /// Begins with no channels on `egress`, of whose budget `best_effort_ppm` is kept for best effort, at most a million;
+    /// a packet that comes in takes `received_packet`.
+    pub fn new(egress: Egress, best_effort_ppm: u32, received_packet: Service) -> Self {
         let (sums, receiving, shortest) = Default::default();
-        Self { egress, config: config.clone(), sums, receiving, shortest }
+        Self { egress, best_effort_ppm, received_packet, sums, receiving, shortest }
     }
 
-    /// A channel that sends comes, if there is processor enough beneath these reservations.
-    pub(super) fn add(&mut self, channel: &Channel, above: &[Reservation]) -> Result<(), Denied> {
+    /// Adds a channel that sends, if there is processor enough beneath these reservations.
+    ///
+    /// # Errors
+    /// One clause with the numbers, and the budget that would do, where one of the same period would.
+    pub fn add(&mut self, channel: &Channel, above: &[Reservation]) -> Result<(), String> {
         let one = self.of(channel);
         // Beyond this nothing below needs to be looked at, and no sum here is too large to be kept.
         if one.link_share > ONE || self.sums.link_share + one.link_share > ONE {
@@ -102,7 +108,7 @@ impl Processor {
             let mut why =
                 "channels ask for more of the link and the processor than there is".into();
             self.add_remedy(&mut why, with, self.receiving, above);
-            return Err(denied("processor", why, None));
+            return Err(why);
         }
         let with = Sums {
             work: self.sums.work.saturating_add(one.work),
@@ -119,8 +125,8 @@ impl Processor {
         Ok(())
     }
 
-    /// A channel that had come goes.
-    pub(super) fn remove(&mut self, channel: &Channel) {
+    /// Takes out a channel that was added.
+    pub fn remove(&mut self, channel: &Channel) {
         let one = self.of(channel);
         self.sums = Sums {
             work: self.sums.work - one.work,
@@ -138,12 +144,15 @@ impl Processor {
         }
     }
 
-    /// A channel that receives comes, if there is processor enough.
-    pub(super) fn add_receiving(
+    /// Adds a channel that receives, if there is processor enough.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_receiving(
         &mut self,
         arrivals: LinearBounded,
         above: &[Reservation],
-    ) -> Result<(), Denied> {
+    ) -> Result<(), String> {
         let one = self.of_receiving(arrivals);
         let with = Sums {
             work: self.receiving.work.saturating_add(one.work),
@@ -156,15 +165,15 @@ impl Processor {
         Ok(())
     }
 
-    /// One that had come goes.
-    pub(super) fn remove_receiving(&mut self, arrivals: LinearBounded) {
+    /// Takes out one that was added.
+    pub fn remove_receiving(&mut self, arrivals: LinearBounded) {
         let one = self.of_receiving(arrivals);
         self.receiving.work -= one.work;
         self.receiving.work_share -= one.work_share;
     }
 
-    /// Whether there is enough for all beneath these reservations.
-    pub(super) fn holds(&self, above: &[Reservation]) -> bool {
+    /// Returns whether there is enough for all beneath these reservations.
+    pub fn holds(&self, above: &[Reservation]) -> bool {
         let least = self.shortest.keys().next().copied().unwrap_or(u32::MAX);
         self.within_budget(self.sums, self.receiving, least, above).is_ok()
     }
@@ -175,15 +184,15 @@ impl Processor {
         receiving: Sums,
         least: u32,
         above: &[Reservation],
-    ) -> Result<(), Denied> {
-        let cpu = self.config.cpu;
+    ) -> Result<(), String> {
+        let cpu = self.egress.cpu();
         let period = u128::from(cpu.period().as_nanos());
         let sent = self.in_window(sending, above).min(self.as_fast_as_the_link(least));
         let came = period.saturating_mul(receiving.work_share).div_ceil(ONE);
         let came = u64::try_from(came).unwrap_or(u64::MAX).saturating_add(receiving.work);
         let work = sent.saturating_add(came);
         let most = cpu.budget().as_nanos();
-        let best_effort = u128::from(self.config.best_effort_ppm);
+        let best_effort = u128::from(self.best_effort_ppm);
         let most = most - (u128::from(most) * best_effort / 1_000_000) as u64;
         if work <= most || self.holds_by_pace(cpu, sending, receiving, above) {
             return Ok(());
@@ -195,7 +204,7 @@ impl Processor {
             Service::from_nanos(most)
         );
         self.add_remedy(&mut why, sending, receiving, above);
-        Err(denied("processor", why, None))
+        Err(why)
     }
 
     /// Whether what is paced, and what is received beside it, stays within `cpu` in every window.
@@ -212,12 +221,12 @@ impl Processor {
         // No budget is above its period, and no pace below a packet's time.
         let (paced, whole) = ((work * ONE).div_ceil(pace), x * ONE / y);
         let by_rate = paced.saturating_add(receiving.work_share) <= whole;
-        let part = 1_000_000 - u128::from(self.config.best_effort_ppm);
+        let part = 1_000_000 - u128::from(self.best_effort_ppm);
         let fits_the_pace = sending.work_share <= work * ONE / pace / 1_000_000 * part;
         if !(by_rate && fits_the_pace) {
             return false;
         }
-        let blocks = 2 * u128::from(self.config.cut.packets_per_block()) * work;
+        let blocks = 2 * u128::from(self.egress.cut().packets_per_block()) * work;
         let looks = u128::from(sending.channels) * u128::from(LOOK.as_nanos());
         let bursts = looks + u128::from(receiving.work);
         let (share_above, kept_from_running) = taken_by(above);
@@ -239,7 +248,7 @@ impl Processor {
     fn add_remedy(&self, why: &mut String, sending: Sums, receiving: Sums, above: &[Reservation]) {
         let Some(pace) = self.egress.pace() else { return };
         why.push_str(&format!("; nor do they fit one after another, a packet every {pace}"));
-        let cpu = self.config.cpu;
+        let cpu = self.egress.cpu();
         let with = |nanos| Reservation::new(Service::from_nanos(nanos), cpu.period()).ok();
         let holds = |nanos| {
             with(nanos).is_some_and(|cpu| self.holds_by_pace(cpu, sending, receiving, above))
@@ -249,19 +258,19 @@ impl Processor {
         let part = |hundredths: u64| (u128::from(period) * u128::from(hundredths) / 100) as u64;
         let found = (1..100).map(part).find(|nanos| *nanos > has && holds(*nanos)).and_then(with);
         if let Some(cpu) = found {
-            why.push_str(&format!("; `cpu = \"{cpu}\"` in `[channels]` would be enough of it"));
+            why.push_str(&format!("; `cpu = \"{cpu}\"` would be enough of it"));
         }
     }
 
-    /// Of a CPU, what is left for best effort that is sent: in parts per million.
-    pub(super) fn left_ppm(&self) -> u64 {
-        let all = self.config.cpu.utilisation_ppm();
-        let least = all * u64::from(self.config.best_effort_ppm) / 1_000_000;
+    /// Returns what of a CPU is left for best effort that is sent, in parts per million.
+    pub fn left_ppm(&self) -> u64 {
+        let all = self.egress.cpu().utilisation_ppm();
+        let least = all * u64::from(self.best_effort_ppm) / 1_000_000;
         all.saturating_sub(self.ppm()).max(least)
     }
 
-    /// Over time, of a CPU in parts per million.
-    pub(super) fn ppm(&self) -> u64 {
+    /// Returns what all need of a CPU over time, in parts per million.
+    pub fn ppm(&self) -> u64 {
         let share = self.sums.work_share.saturating_add(self.receiving.work_share);
         u64::try_from(share.saturating_mul(1_000_000).div_ceil(ONE)).unwrap_or(u64::MAX)
     }
@@ -277,7 +286,7 @@ impl Processor {
         };
         let once = self.egress.once().as_nanos().saturating_add(above);
         let busy = u128::from(once.saturating_add(sums.link)) * ONE / idle + 1;
-        let window = busy.saturating_add(self.config.cpu.period().as_nanos().into());
+        let window = busy.saturating_add(self.egress.cpu().period().as_nanos().into());
         let over_time = window.saturating_mul(sums.work_share).div_ceil(ONE);
         u64::try_from(over_time).unwrap_or(u64::MAX).saturating_add(sums.work)
     }
@@ -286,8 +295,8 @@ impl Processor {
         // While one is on the wire the next is handed over.
         let one =
             self.egress.link().transmission_time(least).as_nanos().max(self.per_packet()).max(1);
-        let packets = self.config.cpu.period().as_nanos() / one + 1;
-        let caught_up = u64::from(self.config.cut.packets_per_block());
+        let packets = self.egress.cpu().period().as_nanos() / one + 1;
+        let caught_up = u64::from(self.egress.cut().packets_per_block());
         packets.saturating_add(caught_up).saturating_mul(self.per_packet())
     }
 
@@ -301,8 +310,8 @@ impl Processor {
     }
 
     fn of_receiving(&self, arrivals: LinearBounded) -> Sums {
-        let work = u64::from(self.config.cut.packets_of(arrivals.max_message()));
-        let work = work.saturating_mul(self.config.received_packet().as_nanos());
+        let work = u64::from(self.egress.cut().packets_of(arrivals.max_message()));
+        let work = work.saturating_mul(self.received_packet.as_nanos());
         let at_once = u64::from(arrivals.max_burst()).saturating_add(1);
         Sums {
             work: work.saturating_mul(at_once),
@@ -312,11 +321,11 @@ impl Processor {
     }
 
     fn per_packet(&self) -> u64 {
-        self.config.per_packet.as_nanos()
+        self.egress.per_packet().as_nanos()
     }
 
     fn packets_of(&self, channel: &Channel) -> u32 {
-        self.config.cut.packets_of(channel.arrivals().max_message())
+        self.egress.cut().packets_of(channel.arrivals().max_message())
     }
 
     /// Of messages of one packet the shortest; of others a last packet may be a byte.
