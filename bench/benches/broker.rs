@@ -1,4 +1,5 @@
-//! A request to the broker with 1,000 grants live, beside a ping through the same socket.
+//! A request to the broker with 1,000 grants live, beside a ping through the same socket; before that the decision
+//! alone, which needs no root.
 //!
 //! The broker is this program again, and so is the holder of the grants: 1,000 threads under
 //! SCHED_FIFO that sleep. A request is admitted, written to the ledger, put in force and answered; it
@@ -11,14 +12,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
+use punctual_analysis::UpcallOrder;
+use punctual_broker::books::{Asker, Books};
 use punctual_broker::client::Broker;
+use punctual_broker::config::{Quota, QuotaOf};
+use punctual_broker::grant::GrantId;
 use punctual_broker::parts::Part;
 use punctual_broker::server::{Options, Server};
-use punctual_broker::want::{Want, What};
+use punctual_broker::want::{Kind, Want, What};
 use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
-use punctual_model::{Duration, Service, Upcall, UpcallSpec};
+use punctual_model::{Duration, HostProfile, Instant, Service, Upcall, UpcallSpec};
 
 const ROLE: &str = "PUNCTUAL_BENCH_ROLE";
 const GRANTS: usize = 1_000;
@@ -92,6 +97,43 @@ fn hold(socket: &Path) {
     let _ = std::io::stdin().lines().next();
 }
 
+/// What the books take to decide beside as many grants, with a reservation above their upcalls.
+fn decide() {
+    let host = HostProfile { context_switch: Service::from_micros(1), ..HostProfile::ideal(2) };
+    let mut books = Books::new(host, UpcallOrder::Level);
+    let quota = Quota {
+        share_ppm: 2_000_000,
+        max_grants: 2_000,
+        allow: [Kind::Upcalls, Kind::Reservation].into(),
+        ..Quota::default()
+    };
+    let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };
+    let reservation = |text: &str| What::Reservation(text.parse().expect("valid"));
+    let upcalls = |at| What::Upcalls(vec![upcall(at)]);
+    let above = GrantId(GRANTS as u64);
+    books.admit(above, &asker, &reservation("500us/10ms"), Instant::ZERO).expect("alone");
+    for at in 0..GRANTS {
+        books.admit(GrantId(at as u64), &asker, &upcalls(at), Instant::ZERO).expect("room");
+    }
+    let [mut admitted, mut changed, mut reserved] = [const { Vec::new() }; 3];
+    for at in 0..REQUESTS {
+        // What ended lingers for a period.
+        let now = Instant::ZERO + Duration::from_secs(at as u64 + 1);
+        let [asked, other] = [13, 17].map(|step| upcalls(at * step));
+        let id = GrantId(GRANTS as u64 + 1);
+        admitted.push(timed(|| _ = books.admit(id, &asker, &asked, now).expect("room")));
+        changed.push(timed(|| _ = books.change(id, &asker, &other, now).expect("room")));
+        books.release(id, now);
+        let asked = reservation("300us/10ms");
+        reserved.push(timed(|| _ = books.admit(id, &asker, &asked, now).expect("room")));
+        books.release(id, now);
+    }
+    println!("the decision alone, {GRANTS} grants live:");
+    for (what, times) in [("upcalls", admitted), ("a change", changed), ("reservation", reserved)] {
+        show(what, times);
+    }
+}
+
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -119,6 +161,7 @@ fn connect(socket: &Path) -> Broker {
 }
 
 fn measure() {
+    decide();
     if let Err(refused) = sched::try_out(Class::Fifo { priority: 1 }) {
         println!("skipped: {refused}");
         return;
@@ -188,13 +231,15 @@ fn run(beside: &str, broker: &mut Broker) {
         }
     }
     println!("{beside}:");
-    for (what, mut times) in [("ping", pings), ("upcalls", requests), ("reservation", reservations)]
-    {
-        times.sort_unstable();
-        let at =
-            |part: usize| times[(times.len() * part / 100).min(times.len() - 1)] as f64 / 1_000.0;
-        println!("  {what}: p50 {:.1} µs, p99 {:.1} µs, of {}", at(50), at(99), times.len());
+    for (what, times) in [("ping", pings), ("upcalls", requests), ("reservation", reservations)] {
+        show(what, times);
     }
+}
+
+fn show(what: &str, mut times: Vec<u64>) {
+    times.sort_unstable();
+    let at = |part: usize| times[(times.len() * part / 100).min(times.len() - 1)] as f64 / 1_000.0;
+    println!("  {what}: p50 {:.1} µs, p99 {:.1} µs, of {}", at(50), at(99), times.len());
 }
 
 fn timed(what: impl FnOnce()) -> u64 {

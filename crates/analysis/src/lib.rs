@@ -8,6 +8,9 @@
 //! [`fixed_priority`] and [`edf`] (the tests that decide), then `partition`, `judge`,
 //! `examination` and [`admit`], which put them together.
 //!
+//! [`System`] answers for a whole host, one entry at a time, with the same verdicts: the broker and the upcalls of a
+//! process are admitted by it. [`incremental`] is what makes that cheap.
+//!
 //! Beside them, [`channel`]: messages over a sender's processor and link; and [`supply`]:
 //! reservations, what fits inside them, and timetables that keep them.
 //!
