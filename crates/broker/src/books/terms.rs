@@ -1,7 +1,5 @@
 //! What admission is told, and what it says.
 
-use punctual_analysis::Refusal;
-
 use crate::config::QuotaOf;
 use crate::want::What;
 
@@ -13,9 +11,6 @@ pub struct Asker {
     /// What the user may have.
     pub quota: QuotaOf,
 }
-
-/// Not admitted; everything is as before.
-pub(super) type Denied = Box<Refusal>;
 
 /// A change of a request with which it would be admitted, in words, and the whole of it.
 pub type Offer = (String, What);

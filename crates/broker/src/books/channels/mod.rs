@@ -7,7 +7,7 @@
 //! 4. `processor`: in no window the channels' threads take more than the reservation does that upcalls
 //!    are admitted beneath ([`ChannelsConfig::cpu`]). So nothing below them is late because of them.
 //! 5. `delay-bound`: every message of all channels in time, in deadline order, under the reservations
-//!    of the host (`analysis::channel::{outlet, edf}`).
+//!    of the host (`analysis::channel::egress`).
 //!
 //! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as each
 //! user's quota allows.
@@ -21,17 +21,17 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use punctual_analysis::Steps;
 use punctual_analysis::channel::density::Density;
 use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::channel::processor::Processor;
+use punctual_analysis::{Refusal, Steps};
 use punctual_channel::rings::server;
 use punctual_model::Reservation;
 use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded};
 use punctual_policy::link::BestEffortShare;
 
 use super::denied;
-use super::terms::{Asker, Denied};
+use super::terms::Asker;
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
@@ -104,7 +104,7 @@ impl ChannelBooks {
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         self.admit_within(id, asker, want, &mut Steps::new(STEPS))
     }
 
@@ -114,7 +114,7 @@ impl ChannelBooks {
         asker: &Asker,
         want: &WantedChannel,
         steps: &mut Steps,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         self.within_quota(asker, want)?;
         self.enter_within(id, asker, want, steps)
     }
@@ -125,7 +125,7 @@ impl ChannelBooks {
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         self.enter_within(id, asker, want, &mut Steps::new(STEPS))
     }
 
@@ -135,7 +135,7 @@ impl ChannelBooks {
         asker: &Asker,
         want: &WantedChannel,
         steps: &mut Steps,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         if self.entries.len() >= self.config.room as usize {
             let room = self.config.room;
             return Err(denied("room", format!("there are {room} channels, the most"), None));
@@ -176,7 +176,7 @@ impl ChannelBooks {
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         let Some(before) = self.entries.get(&id).cloned() else {
             return Err(denied("quota", "there is no such channel".into(), None));
         };

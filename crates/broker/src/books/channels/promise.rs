@@ -1,12 +1,11 @@
 //! Delay bounds: whether all messages are in time with one channel more, or under other reservations.
 
-use punctual_analysis::Steps;
 use punctual_analysis::reservation::of_the_kernel;
+use punctual_analysis::{Refusal, Steps};
 use punctual_model::channel::Channel;
 use punctual_model::{Duration, Reservation};
 
 use super::super::denied;
-use super::super::terms::Denied;
 use super::{ChannelBooks, Entry, STEPS};
 use crate::want::WantedChannel;
 
@@ -18,7 +17,7 @@ impl ChannelBooks {
         bound: Duration,
         entry: &mut Entry,
         steps: &mut Steps,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         let rate = self
             .rate_of(want.arrivals)
             .ok_or_else(|| denied("link", "its rate is beyond all links".into(), None))?;
@@ -55,7 +54,7 @@ impl ChannelBooks {
         more: &Channel,
         above: &[Reservation],
         steps: &mut Steps,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), Box<Refusal>> {
         if above.is_empty() && self.density.fits_with(more) {
             return Ok(());
         }
@@ -86,7 +85,7 @@ impl ChannelBooks {
 
     /// The reservations that the kernel runs before the channels' threads, from here on, if all
     /// messages stay in time under them. Else nothing changes.
-    pub fn run_below(&mut self, above: Vec<Reservation>) -> Result<(), Denied> {
+    pub fn run_below(&mut self, above: Vec<Reservation>) -> Result<(), Box<Refusal>> {
         let channels: Vec<Channel> =
             self.entries.values().filter_map(|entry| entry.channel.clone()).collect();
         let more = above.len() > self.above.len()

@@ -1,15 +1,20 @@
 //! How much of all that a user may have.
 
+use punctual_analysis::Refusal;
 use punctual_channel::rings::server;
 use punctual_model::channel::{BitRate, Direction};
 
-use super::super::terms::{Asker, Denied};
+use super::super::terms::Asker;
 use super::super::{denied, percent};
 use super::ChannelBooks;
 use crate::want::{Kind, WantedChannel};
 
 impl ChannelBooks {
-    pub(super) fn within_quota(&self, asker: &Asker, want: &WantedChannel) -> Result<(), Denied> {
+    pub(super) fn within_quota(
+        &self,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Result<(), Box<Refusal>> {
         let quota = &asker.quota.quota;
         if !quota.allow.contains(&Kind::Channels) {
             return Err(denied("quota", "this user may not have channels".into(), None));

@@ -125,7 +125,7 @@ fn quota_room_and_datagrams_are_looked_at_first() {
     few.quota.quota.max_grants = 1;
     few.quota.quota.link_ppm = 100_000;
     let mut books = ChannelBooks::new(ChannelsConfig { room: 2, ..config(100_000_000) });
-    let test = |outcome: Result<(), Denied>| outcome.expect_err("too much").test;
+    let test = |outcome: Result<(), Box<Refusal>>| outcome.expect_err("too much").test;
     assert_eq!(test(books.admit(GrantId(0), &few, &want(1_440, 1_000, 5_000))), "quota");
     let large = want(1_441, 10_000, 50_000);
     assert_eq!(test(books.admit(GrantId(0), &few, &large)), "datagram");
@@ -266,7 +266,7 @@ fn extremes_are_decided_about() {
 
 /// How many of `want` are granted one after another with the configuration that holds where nothing else is
 /// said, and what the next one is told; each offer is admitted as it is.
-fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Denied, Vec<Offer>) {
+fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Vec<Offer>) {
     let mut books = ChannelBooks::new(ChannelsConfig::of(BitRate::new(bits).expect("valid")));
     let empty = format!("{books:?}");
     let mut granted = 0;
