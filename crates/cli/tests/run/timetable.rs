@@ -112,7 +112,8 @@ fn what_does_not_fit_is_refused_with_what_would() {
     let Some(output) = run(&["--reserve", "9.9ms/10ms", "--", "echo", "ran"]) else { return };
     let why = text(&output.stderr);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{why}");
-    assert!(why.contains("9.9ms/10ms does not fit") && why.contains("would fit"), "{why}");
+    assert!(why.contains("9.9ms/10ms does not fit"), "{why}");
+    assert!(why.contains("would be admitted if it had a budget of at most"), "{why}");
 }
 
 #[test]
