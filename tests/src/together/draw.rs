@@ -18,7 +18,7 @@ fn micros(rng: &mut impl Rng, from: u64, to: u64) -> Service {
 /// Links from faster to slower than the processor, blocks of one to four packets.
 pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
     let startup = Duration::from_micros(rng.random_range(5..=60));
-    SenderSpec {
+    let spec = SenderSpec {
         link: Link::new(startup, rng.random_range(0..=100)).expect("valid"),
         costs: Some(SendCosts {
             switch: micros(rng, 0, 40),
@@ -29,15 +29,20 @@ pub(super) fn sender(rng: &mut impl Rng) -> SenderSpec {
         }),
         packetisation: Packetisation::new(1024 * rng.random_range(1..=8), rng.random_range(1..=4))
             .expect("valid"),
-        cpu: [None, "900us/1ms".parse().ok(), "5ms/10ms".parse().ok()][rng.random_range(0..3)],
-        allowance: Duration::from_micros(rng.random_range(0..=300)),
+        cpu: None,
+        allowance: Duration::from_micros(rng.random_range(0..=100)),
         best_effort: if rng.random_bool(0.4) {
             BestEffort::None
         } else {
             BestEffort::up_to(rng.random_range(1..=16_384))
         },
         memory: None,
-    }
+    };
+    // From four to nine tenths of a CPU, in periods of so many packets that there can be a pace.
+    let packet = spec.costs.map_or(Service::ZERO, SendCosts::per_packet);
+    let period = spec.cpu_for(packet).period();
+    let budget = Service::from_nanos(period.as_nanos() / 10 * rng.random_range(4..=9));
+    SenderSpec { cpu: Reservation::new(budget, period).ok(), ..spec }
 }
 
 /// One to four channels that ask for up to 35 % of what `sender` has.
