@@ -1,14 +1,15 @@
 //! A test of channels on an egress scheduler that costs next to nothing.
 //!
 //! # The test
-//! With `C_i` the time that thread and link take for the largest message of channel `i`, `b` what is in
-//! front of all ([`Egress::once`]), `d_i` what is left of the delay bound when the thread looks, and `m_i = min(d_i, I_i)`, every message is in time if
+//! With `C_i` the time that thread and link take for the largest message of channel `i`, `b` what is in front of all
+//! ([`Egress::once`]), `d_i` what is left of the delay bound when the thread looks, and `m_i = min(d_i, I_i)`, every
+//! message is in time if
 //!
 //! ```text
 //! b / min_i d_i  +  Σ_i C_i / m_i  ≤  1
 //! ```
 //!
-//! For the demand of [`super::edf`] at `t ≥ min d_i` is at most `b + Σ C_i·t/m_i`: a channel with
+//! For the demand ([`crate::edf::demand`]) at `t ≥ min d_i` is at most `b + Σ C_i·t/m_i`: a channel with
 //! `d_i ≤ t` has `⌊(t − d_i)/I_i⌋ + 1 ≤ t/m_i` messages due by then. Sufficient, not necessary; with
 //! nobody above the sender. One channel more or less costs O(log n).
 

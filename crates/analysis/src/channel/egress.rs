@@ -111,16 +111,6 @@ impl Egress {
         Self::new(link, cut, Service::ZERO, cpu, allowance).ok()
     }
 
-    /// Returns the same server with another share of the processor.
-    ///
-    /// # Panics
-    /// Never: its link is the same.
-    #[must_use]
-    pub fn with_cpu(&self, cpu: Reservation) -> Self {
-        let Self { link, cut, per_packet, allowance, .. } = *self;
-        Self::new(link, cut, per_packet, cpu, allowance).expect("the same link")
-    }
-
     /// Returns the link, without the processor's time.
     pub fn link(&self) -> Link {
         self.link
@@ -151,6 +141,11 @@ impl Egress {
     /// leave as fast as the link takes them.
     pub fn pace(&self) -> Option<Duration> {
         self.pace
+    }
+
+    /// Returns what the pace would be if `cpu` were what the thread may take.
+    pub(crate) fn pace_with(&self, cpu: Reservation) -> Option<Duration> {
+        pace(self.per_packet, self.cut, cpu)
     }
 
     /// Returns how long after it should the thread looks, at most: it wakes up late, and by its pace it may be deaf

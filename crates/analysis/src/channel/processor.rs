@@ -215,7 +215,7 @@ impl Processor {
         receiving: Sums,
         above: &[Reservation],
     ) -> bool {
-        let Some(pace) = self.egress.with_cpu(cpu).pace() else { return false };
+        let Some(pace) = self.egress.pace_with(cpu) else { return false };
         let (work, pace) = (u128::from(self.per_packet()), u128::from(pace.as_nanos()));
         let (x, y) = (u128::from(cpu.budget().as_nanos()), u128::from(cpu.period().as_nanos()));
         // No budget is above its period, and no pace below a packet's time.

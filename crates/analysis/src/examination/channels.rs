@@ -60,6 +60,9 @@ pub(super) fn examine(
     }
     let channels = &whole.contract().channels;
     if channels.is_empty() {
+        if received > 0 {
+            examine_processor(whole, findings);
+        }
         return Vec::new();
     }
     let delays = delays(whole, host, steps, &mut Steps::new(bounds_within));
@@ -85,11 +88,16 @@ pub(super) fn examine(
     });
     let why = format!("every message of {} is sent in time{least}", count(channels.len()));
     findings.add(TEST, why, late);
+    examine_processor(whole, findings);
+    delays
+}
+
+/// Whether the threads of the channels keep to their share, where there is a sender that says what that is.
+fn examine_processor(whole: &Whole<'_>, findings: &mut Findings) {
     if let Some(egress) = whole.egress {
         let why = format!("the thread that sends keeps to {}", egress.cpu());
         findings.add(PROCESSOR, why, processor_failure(whole));
     }
-    delays
 }
 
 fn count(channels: usize) -> String {

@@ -52,40 +52,20 @@ impl<'a> Whole<'a> {
             return Err(no_costs("receive-costs", "receiving"));
         }
         let timetables = Timetables::of(contract, host);
-        if contract.streams.is_empty() {
-            let contract = Cow::Borrowed(contract);
-            let mappings = Vec::new();
-            return Ok(Self {
-                contract,
-                mappings,
-                sender,
-                egress,
-                received_packet,
-                timetables,
-                declared,
-            });
-        }
-        match mapping::expand(contract, host) {
-            Ok((expanded, mappings)) => {
-                let contract = Cow::Owned(expanded);
-                Ok(Self {
-                    contract,
-                    mappings,
-                    sender,
-                    egress,
-                    received_packet,
-                    timetables,
-                    declared,
-                })
-            }
-            Err(error) => Err(Failure {
-                test: "stream-mapping",
-                resource: missing(&error),
-                entry: stream_of(contract, &error),
-                shortfall: None,
-                why: error.to_string(),
-            }),
-        }
+        let (contract, mappings) = if contract.streams.is_empty() {
+            (Cow::Borrowed(contract), Vec::new())
+        } else {
+            let (expanded, mappings) =
+                mapping::expand(contract, host).map_err(|error| Failure {
+                    test: "stream-mapping",
+                    resource: missing(&error),
+                    entry: stream_of(contract, &error),
+                    shortfall: None,
+                    why: error.to_string(),
+                })?;
+            (Cow::Owned(expanded), mappings)
+        };
+        Ok(Self { contract, mappings, sender, egress, received_packet, timetables, declared })
     }
 
     /// What runs above the thread of the channels, on their CPU.

@@ -175,6 +175,20 @@ fn what_is_received_takes_processor_time() {
     assert_eq!((refusal.test, refusal.resource), ("response-time", Resource::Cpu), "{refusal}");
 }
 
+/// What comes in counts against the share of the channels' threads also where nothing is sent.
+#[test]
+fn what_is_received_keeps_to_the_share_of_the_threads() {
+    // 60 us every 100 us, of a CPU of which the threads may take half.
+    let flood = receiving("flood", 100, Duration::from_micros(100));
+    let contract = Contract {
+        receiving: vec![flood],
+        sender: Some(SenderSpec { best_effort: BestEffort::None, ..sender(50) }),
+        ..contract(Policy::Rm, 1, &[], &[])
+    };
+    let refusal = refused(&contract);
+    assert_eq!((refusal.test, refusal.resource), ("processor", Resource::Cpu), "{refusal}");
+}
+
 #[test]
 fn without_costs_nothing_is_received_on_a_promise() {
     let voice = receiving("voice", 100, Duration::from_millis(20));
