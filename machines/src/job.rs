@@ -119,10 +119,12 @@ impl Job {
     }
 }
 
-/// Returns the name of a program of this workspace in a machine; of a library's tests the package's.
+/// Returns the name of a program of this workspace in a machine; for a library's tests that of the crate.
 pub(crate) fn name_of(program: &str) -> String {
-    let name = program.strip_suffix("/lib").unwrap_or(program);
-    name.rsplit(['/', ':']).next().unwrap_or(name).to_owned()
+    match program.strip_suffix("/lib") {
+        Some(package) => package.replace('-', "_"),
+        None => program.rsplit(['/', ':']).next().unwrap_or(program).to_owned(),
+    }
 }
 
 /// Builds programs of this workspace and returns where each lies.
@@ -142,25 +144,15 @@ pub(crate) fn build<'a>(
             return Err(Problem::Usage(format!("{program:?} is not PACKAGE/PROGRAM")));
         };
         let mut cargo = Command::new("cargo");
-        let library = package.replace('-', "_");
-        let target = match (target, target.strip_prefix("test:")) {
-            ("lib", _) => {
-                cargo.args(["test", "--no-run", "--lib"]);
-                &library
-            }
-            (_, Some(test)) => {
-                cargo.args(["test", "--no-run", "--test", test]);
-                test
-            }
-            _ => {
-                cargo.args(["build", "--bin", target]);
-                target
-            }
+        match (target, target.strip_prefix("test:")) {
+            ("lib", _) => cargo.args(["test", "--no-run", "--lib"]),
+            (_, Some(test)) => cargo.args(["test", "--no-run", "--test", test]),
+            _ => cargo.args(["build", "--bin", target]),
         };
         cargo.args(["--quiet", "--locked", "--message-format", "json", "--profile", profile]);
         cargo.args(["--package", package]).current_dir(project());
         let messages = output_of(&mut cargo)?;
-        let executable = messages.lines().find_map(|line| executable_of(line, target));
+        let executable = messages.lines().find_map(|line| executable_of(line, &name_of(program)));
         let path = executable
             .ok_or_else(|| Problem::Usage(format!("{package} has no program or test {target}")))?;
         built.insert(program.clone(), path);

@@ -78,11 +78,12 @@ pub(crate) struct Ran {
 }
 
 impl Machine {
-    /// Boots, runs the script of `contents`, and unpacks the results into `results`.
+    /// Boots, runs the script of `contents`, and unpacks the results into `results`: those that it had sent, if it did not
+    /// come to its end.
     ///
     /// # Errors
-    /// If the machine could not be started. One that hangs, panics or runs out of patience is no error:
-    /// its [`Ran::status`] is `None`.
+    /// If the machine could not be started, or if what it sent at its end cannot be unpacked. One that hangs, panics or
+    /// runs out of patience is no error: its [`Ran::status`] is `None`.
     pub(crate) fn run(&self, contents: &Contents, results: &Path) -> Result<Ran, Problem> {
         let room = tempfile::tempdir().map_err(Problem::file(&std::env::temp_dir()))?;
         let (console, archive) = (room.path().join("console"), room.path().join("results.tar.gz"));
@@ -102,15 +103,17 @@ impl Machine {
         fs::create_dir_all(results).map_err(Problem::file(results))?;
         let written = results.join("console");
         fs::write(&written, &console).map_err(Problem::file(&written))?;
-        if ended.is_some_and(|status| status.success()) {
-            let unpack =
-                Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(results).output();
-            drop(unpack.map_err(Problem::file(&archive))?);
+        // One archive behind the other, each of all results by then; the last one may be cut off.
+        let unpacked =
+            output_of(Command::new("tar").arg("-xzif").arg(&archive).arg("-C").arg(results));
+        let came_to_its_end = ended.is_some_and(|status| status.success());
+        if came_to_its_end {
+            unpacked?;
         }
         let read = |name: &str| fs::read_to_string(results.join(name)).unwrap_or_default();
         let marked = console.lines().find_map(|line| line.trim().strip_prefix(ENDED));
         Ok(Ran {
-            status: read("status").trim().parse().ok(),
+            status: read("status").trim().parse().ok().filter(|_| came_to_its_end),
             output: read("output"),
             guest_seconds: marked.and_then(|seconds| seconds.parse().ok()),
             console,

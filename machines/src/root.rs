@@ -15,6 +15,7 @@ use crate::problem::Problem;
 
 /// The first process of each machine.
 const INIT: &str = include_str!("../guest/init");
+const SEND: &str = include_str!("../guest/send");
 /// Accounts: root, what a daemon drops to, and ordinary users, one with subordinate users.
 const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n\
                       punctual:x:999:999::/:/bin/false\nanna:x:1001:1001::/tmp:/bin/sh\n\
@@ -69,6 +70,7 @@ impl Contents {
         self.copy_modules(kernel, &root)?;
         for (path, text) in [
             ("init", INIT),
+            ("lab/send", SEND),
             ("lab/command", &self.command),
             ("lab/modules", &self.modules.join("\n")),
             ("etc/passwd", PASSWD),
