@@ -81,8 +81,11 @@ pub fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
     let tasks = tasks(rng, kind);
     let reservations = if rng.random_bool(0.3) { reservations(rng) } else { Vec::new() };
     let switch = if rng.random_bool(0.3) { rng.random_range(1..=20) } else { 0 };
-    let host =
-        HostProfile { context_switch: Service::from_micros(switch), ..HostProfile::ideal(1) };
+    let host = HostProfile {
+        context_switch: Service::from_micros(switch),
+        wake_up: wake_up(rng),
+        ..HostProfile::ideal(1)
+    };
     (Contract { reservations, ..Contract::of_tasks(policy, 1, tasks) }, host)
 }
 
@@ -97,9 +100,18 @@ pub fn several(rng: &mut impl Rng) -> (Contract, HostProfile) {
     };
     let of_each: Vec<Task> = (0..cpus).flat_map(|_| tasks(rng, kind)).collect();
     let switch = if rng.random_bool(0.3) { rng.random_range(1..=20) } else { 0 };
-    let host =
-        HostProfile { context_switch: Service::from_micros(switch), ..HostProfile::ideal(cpus) };
+    let host = HostProfile {
+        context_switch: Service::from_micros(switch),
+        wake_up: wake_up(rng),
+        ..HostProfile::ideal(cpus)
+    };
     (Contract::of_tasks(policy, cpus, of_each.into_iter().enumerate().map(named).collect()), host)
+}
+
+/// What waking up costs: nothing, or up to half a millisecond.
+pub fn wake_up(rng: &mut impl Rng) -> Service {
+    let micros = if rng.random_bool(0.3) { rng.random_range(1..=500) } else { 0 };
+    Service::from_micros(micros)
 }
 
 fn reservations(rng: &mut impl Rng) -> Vec<NamedReservation> {

@@ -141,7 +141,8 @@ fn run(
     let often = [0.0, 0.5, 1.0][rng.random_range(0..3)];
     let eager: Vec<bool> = tasks.iter().map(|_| rng.random_bool(often)).collect();
     let jobs = Jobs::of(contract.policy, tasks, 0);
-    let costs = Overheads { switch: host.context_switch, ..Overheads::default() };
+    let &HostProfile { context_switch: switch, wake_up, .. } = host;
+    let costs = Overheads { switch, wake_up, ..Overheads::default() };
     let setting = Setting::default().costing(costs).yielding(Eager(&eager));
     if contract.reservations.is_empty() {
         return run_in(setting, tasks, jobs, &mut arrivals, until, summary).len() as u64;

@@ -212,7 +212,8 @@ fn plan(load: &CpuLoad, steps: &mut Steps) -> Result<Plan, Broken> {
 
 /// Step 4: the load with virtual deadlines.
 fn by_utilisation(load: &CpuLoad) -> Option<CpuLoad> {
-    if load.tasks.iter().any(|task| task.quantum > 0 || task.deadline < task.period) {
+    let blocks = load.longest_blocking() > 0;
+    if blocks || load.tasks.iter().any(|task| task.deadline < task.period) {
         return None;
     }
     let within_one = |x: u64| -> Option<CpuLoad> {
@@ -268,7 +269,7 @@ fn brought_forward(load: &CpuLoad, x: u64) -> CpuLoad {
 
 /// Whether those of high criticality are in time from the switch on.
 fn in_time_after(load: &CpuLoad, before: &CpuLoad, steps: &mut Steps) -> Result<(), Broken> {
-    let blocking = load.tasks.iter().map(|task| task.quantum).max().unwrap_or(0);
+    let blocking = load.longest_blocking();
     let switches = load.tasks.iter().map(|task| task.work - task.wcet).max().unwrap_or(0);
     let blocking = blocking.checked_add(switches).ok_or(OutOfSteps)?;
     let tasks = load.tasks.iter().zip(&before.tasks).filter(|(task, _)| task.high > 0);

@@ -9,11 +9,11 @@
 //! release fixed, a later A lets no fewer jobs go before it. So with
 //!
 //! ```text
-//! F_i(A) = the least w with w = (⌊A/T_i⌋ + 1)·C_i + Σ_{j≠i} n_j(A)·C_j + Σ_r I_r(w)
+//! F_i(A) = the least w with w = L + (⌊A/T_i⌋ + 1)·C_i + Σ_{j≠i} n_j(A)·C_j + Σ_r I_r(w)
 //! R_i    = J_i + max_{A ≥ 0} (F_i(A) − A)
 //! ```
 //!
-//! Without reservations F_i is a sum and no search is needed. Tasks without jitter share one bound.
+//! L is the wake-up at the start of a window. Without reservations F_i is a sum and no search is needed. Tasks without jitter share one bound.
 //!
 //! # Which A
 //! Only 0 and where some count grows: in between F_i does not, and A does. If all that became known
@@ -123,6 +123,7 @@ impl<'a> Search<'a> {
             let nominal = jobs.checked_mul(task.period).ok_or(OutOfSteps)?;
             coming.push(Reverse((nominal - jitter_of(at), at)));
         }
+        work = work.checked_add(self.load.wake_up).ok_or(OutOfSteps)?;
         let (mut known, mut end) = (0, 0);
         loop {
             end = self.end(work, end, steps)?;

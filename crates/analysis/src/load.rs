@@ -77,10 +77,12 @@ impl TaskLoad {
 pub struct CpuLoad {
     pub(crate) tasks: Vec<TaskLoad>,
     pub(crate) reservations: Vec<ReservedLoad>,
+    /// How long the CPU may stand idle at the start of a busy period, in nanoseconds.
+    pub(crate) wake_up: u64,
 }
 
 impl CpuLoad {
-    /// `tasks` in priority order (see [`crate::order`]).
+    /// `tasks` in priority order (see [`crate::order`]), run by threads that wake up at once.
     pub fn new<'a>(
         tasks: impl IntoIterator<Item = &'a Task>,
         reservations: impl IntoIterator<Item = Reservation>,
@@ -92,7 +94,16 @@ impl CpuLoad {
             .map(|reservation| ReservedLoad::new(reservation, context_switch))
             .collect();
         settle(&mut reservations);
-        Self { tasks, reservations }
+        Self { tasks, reservations, wake_up: 0 }
+    }
+
+    /// With threads that run up to `wake_up` after the timer that wakes them.
+    ///
+    /// Who is awake looks at the clock before it sleeps, so this is lost once in a busy period, at its start, and
+    /// only if nothing ran just before. It delays each task as a quantum of a less urgent one does, and instead
+    /// of one.
+    pub fn with_wake_up(self, wake_up: Service) -> Self {
+        Self { wake_up: wake_up.as_nanos(), ..self }
     }
 
     /// Puts a reservation above all tasks.
@@ -113,15 +124,20 @@ impl CpuLoad {
         true
     }
 
-    /// For each task the largest quantum of a less urgent one.
+    /// For each task the largest quantum of a less urgent one, or the wake-up if that is longer.
     pub(crate) fn blocking_bounds(&self) -> Vec<u64> {
         let mut bounds = Vec::from_iter(self.tasks.iter().map(|_| 0));
-        let mut largest = 0;
+        let mut largest = self.wake_up;
         for (bound, task) in bounds.iter_mut().zip(&self.tasks).rev() {
             *bound = largest;
             largest = largest.max(task.quantum);
         }
         bounds
+    }
+
+    /// The longest that a job waits for something less urgent: a quantum of any task, or the wake-up.
+    pub(crate) fn longest_blocking(&self) -> u64 {
+        self.tasks.iter().map(|task| task.quantum).max().unwrap_or(0).max(self.wake_up)
     }
 
     /// The same with jobs that, once begun, are not preempted by other tasks.
@@ -184,7 +200,8 @@ impl Granularity {
                 .iter()
                 .all(|length| length.is_multiple_of(tick))
         };
-        if load.reservations.is_empty() && load.tasks.iter().all(even) { tick } else { 0 }
+        let even = load.wake_up.is_multiple_of(tick) && load.tasks.iter().all(even);
+        if load.reservations.is_empty() && even { tick } else { 0 }
     }
 }
 

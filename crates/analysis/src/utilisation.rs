@@ -110,7 +110,9 @@ pub fn rmdp_left_side(load: &CpuLoad) -> Ratio {
     let largest = load.tasks.iter().map(|task| task.quantum).max();
     let blocking = match (periods().min(), periods().max(), largest) {
         (Some(shortest), Some(longest), Some(quantum)) => {
-            Ratio::above(quantum, shortest).minus(Ratio::below(quantum, longest))
+            // A wake-up is no part of any task's work, so nothing of it is counted twice.
+            let quantum = Ratio::above(quantum, shortest).minus(Ratio::below(quantum, longest));
+            quantum.max(Ratio::above(load.wake_up, shortest))
         }
         _ => Ratio::ZERO,
     };
@@ -165,6 +167,8 @@ pub fn sha(load: &CpuLoad) -> Finding {
 fn quanta_or_common_assumption_broken(load: &CpuLoad) -> Option<&'static str> {
     if load.tasks.iter().any(|task| task.quantum > 0) {
         Some("assumes tasks that are preemptible anywhere, but some have a quantum")
+    } else if load.wake_up > 0 {
+        Some("assumes threads that wake up at once, but on this host they do not")
     } else {
         common_assumption_broken(load)
     }

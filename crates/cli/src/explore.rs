@@ -158,7 +158,8 @@ impl Sweep {
             }
             Self::Channels(chosen) => {
                 let (spec, costs, copied) = &**chosen;
-                channels::explore(spec, *costs, &contract.channels, copied, workers)
+                let server = channels::Server { spec, costs: *costs, wake_up: host.wake_up };
+                channels::explore(&server, &contract.channels, copied, workers)
             }
         }
     }

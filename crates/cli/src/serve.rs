@@ -105,6 +105,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     let chosen = args.profile.choose()?;
     let measured = Measured {
         context_switch: chosen.charge.map(|charge| charge.context_switch()),
+        wake_up: Some(chosen.host.wake_up).filter(|late| !late.is_zero()),
         per_packet: chosen.host.send_costs.map(|costs| costs.per_packet()),
         per_packet_received: chosen.host.receive_costs.map(|costs| costs.per_packet()),
         source: chosen.stamp.line(),

@@ -66,7 +66,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 }
 
 /// The host of `punctual admit` with as many CPUs as the contract asks for, because virtual ones
-/// cost nothing, and with the switches asked for; else those measured, which the run then pays too,
+/// cost nothing, and with the costs asked for; else those measured, which the run then pays too,
 /// where it can pay any.
 fn chosen(args: &Args, contract: &Contract) -> Result<(Args, HostProfile, Stamp), Failure> {
     let Chosen { host, charge, stamp } = args.profile.choose()?;
@@ -74,12 +74,12 @@ fn chosen(args: &Args, contract: &Contract) -> Result<(Args, HostProfile, Stamp)
     if let Some(overheads) = args.overheads {
         let costs = overheads.costs();
         let context_switch = costs.switch + costs.cache;
-        let host = HostProfile { context_switch, ..host };
-        return Ok((args.clone(), host, stamp.charging(context_switch)));
+        let host = HostProfile { context_switch, wake_up: costs.wake_up, ..host };
+        return Ok((args.clone(), host, stamp.charging(&host)));
     }
     // One queue for all CPUs, and the search for a witness, know free switches alone.
     let pays = !args.global && !args.witness;
-    let overheads = charge.filter(|_| pays).map(Overheads::of);
+    let overheads = charge.filter(|_| pays).map(|charge| Overheads::of(charge, host.wake_up));
     Ok((args.clone().paying(overheads), host, stamp))
 }
 
@@ -95,7 +95,7 @@ fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sending>, Fa
              [sending.costs] into the contract",
         ));
     };
-    let egress = Egress::of(&spec, sender.costs).map_err(Failure::bad_input)?;
+    let egress = Egress::of(&spec, sender.costs, host.wake_up).map_err(Failure::bad_input)?;
     Ok(Some(Sending { egress, best_effort: sender.best_effort }))
 }
 

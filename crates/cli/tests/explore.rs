@@ -260,7 +260,7 @@ fn channels_are_what_the_library_says() {
             slacks?.into_iter().min()
         };
         let spec = SenderSpec { packetisation, ..spec };
-        let egress = Egress::of(&spec, sender.costs).expect("fast enough");
+        let egress = Egress::of(&spec, sender.costs, Service::ZERO).expect("fast enough");
         let egress = (option == "server").then_some(egress);
         let delays = |set: &[Channel]| {
             let (mut steps, mut for_bounds) = (Steps::default(), Steps::default());

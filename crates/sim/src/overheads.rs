@@ -1,4 +1,4 @@
-//! What switching costs.
+//! What switching and waking up cost.
 
 use punctual_model::{Duration, Service};
 
@@ -9,9 +9,12 @@ pub trait Costs {
 
     /// Processor time that passes when the processor goes over to another job.
     fn of_a_switch(&self) -> Service;
+
+    /// How long the processor stands idle after a release that finds it idle.
+    fn of_a_wake_up(&self) -> Service;
 }
 
-/// Switching costs nothing.
+/// Switching and waking up cost nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Free;
 
@@ -19,6 +22,10 @@ impl Costs for Free {
     const FREE: bool = true;
 
     fn of_a_switch(&self) -> Service {
+        Service::ZERO
+    }
+
+    fn of_a_wake_up(&self) -> Service {
         Service::ZERO
     }
 }
@@ -40,12 +47,18 @@ impl Costs for Free {
 /// So each job is charged for at most two switches, one to it and one back to whom it displaced, and
 /// a switch to a less urgent job can delay a more urgent one by itself. That is what
 /// `HostProfile::context_switch = switch + cache` stands for.
+///
+/// # Waking up
+/// A release that finds the processor idle wakes it, which takes `wake_up`. Then the policy is asked, also about what was
+/// released meanwhile. This is `HostProfile::wake_up`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overheads {
     /// Saving one context and loading another.
     pub switch: Service,
     /// Refilling the caches.
     pub cache: Service,
+    /// From a timer until the thread runs that it wakes.
+    pub wake_up: Service,
 }
 
 impl Overheads {
@@ -60,5 +73,9 @@ impl Costs for Overheads {
 
     fn of_a_switch(&self) -> Service {
         self.switch + self.cache
+    }
+
+    fn of_a_wake_up(&self) -> Service {
+        self.wake_up
     }
 }

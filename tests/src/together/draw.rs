@@ -104,7 +104,11 @@ pub(super) fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
     let channels = channels(&sender, rng);
     let reservations = (0..rng.random_range(0..=2)).map(|at| reservation(at, rng)).collect();
     let switch = if rng.random_bool(0.5) { micros(rng, 1, 20) } else { Service::ZERO };
-    let host = HostProfile { context_switch: switch, ..HostProfile::ideal(1) };
+    let host = HostProfile {
+        context_switch: switch,
+        wake_up: crate::draw::wake_up(rng),
+        ..HostProfile::ideal(1)
+    };
     let contract = Contract {
         sender: Some(sender),
         channels,

@@ -65,7 +65,7 @@ impl System {
         let grant = admit_within(&contract, &host, &mut Steps::new(4_000_000)).ok()?;
         let spec = contract.sender?;
         let sender = spec.sender(host.send_costs)?;
-        let egress = Egress::of(&spec, sender.costs).ok()?;
+        let egress = Egress::of(&spec, sender.costs, host.wake_up).ok()?;
         let ranked = deadline_monotonic(&contract.channels);
         let channels = ranked.iter().map(|&at| contract.channels[at].clone()).collect();
         Some(Self { contract, host, sender, egress, grant, channels, ranked })
@@ -244,7 +244,8 @@ impl System {
         let end = until + of_all(Task::relative_deadline) + Duration::from_nanos(1);
         let often = [0.0, 0.5, 1.0][rng.random_range(0..3)];
         let eager: Vec<bool> = tasks.iter().map(|_| rng.random_bool(often)).collect();
-        let costs = Overheads { switch: self.host.context_switch, ..Overheads::default() };
+        let HostProfile { context_switch: switch, wake_up, .. } = self.host;
+        let costs = Overheads { switch, wake_up, ..Overheads::default() };
         let setting = Setting::default().costing(costs).yielding(Eager(&eager));
         let setting = setting.on(taken.clone(), end);
         let jobs = Jobs::of(self.contract.policy, tasks, 0);

@@ -39,7 +39,7 @@ fn draw(rng: &mut ChaCha8Rng) -> Vec<Task> {
 }
 
 /// Runs `tasks` once; `one_in` jobs of high criticality need their `wcet_high`.
-fn run(tasks: &[Task], jobs: Jobs, one_in: u32, switch: Service, seed: u64) -> Summary {
+fn run(tasks: &[Task], jobs: Jobs, one_in: u32, costs: Overheads, seed: u64) -> Summary {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let longest = tasks.iter().map(Task::min_inter_arrival).max().unwrap_or_default();
     let until = Instant::ZERO + longest * 20;
@@ -55,7 +55,6 @@ fn run(tasks: &[Task], jobs: Jobs, one_in: u32, switch: Service, seed: u64) -> S
     let mut arrivals = HighTimes::new(tasks, timed, one_in, rng);
     let mut summary = Summary::new(tasks);
     let eager: Vec<bool> = tasks.iter().map(|_| seed.is_multiple_of(3)).collect();
-    let costs = Overheads { switch, ..Overheads::default() };
     let setting = Setting::default().costing(costs).yielding(Eager(&eager));
     let left = run_in(setting, tasks, jobs, &mut arrivals, until, &mut summary);
     assert!(left.is_empty());
@@ -82,7 +81,10 @@ fn nobody_is_late_before_and_none_of_high_criticality_afterwards() {
         let tasks = draw(&mut rng);
         let switch =
             Service::from_micros(if seed.is_multiple_of(5) { rng.random_range(0..5) } else { 0 });
-        let host = HostProfile { context_switch: switch, ..HostProfile::ideal(1) };
+        let wake_up = if seed % 4 == 1 { rng.random_range(0..50) } else { 0 };
+        let wake_up = Service::from_micros(wake_up);
+        let host = HostProfile { context_switch: switch, wake_up, ..HostProfile::ideal(1) };
+        let costs = Overheads { switch, wake_up, ..Overheads::default() };
         let contract = Contract::of_tasks(Policy::EdfVd, 1, tasks);
         let tasks = &contract.tasks;
         let Ok(grant) = admit(&contract, &host) else {
@@ -93,10 +95,10 @@ fn nobody_is_late_before_and_none_of_high_criticality_afterwards() {
         *(if needed { &mut with_virtual } else { &mut plain }) += 1;
         for turn in 0..4 {
             let seed = seed * 4 + turn;
-            let before = run(tasks, of_grant(tasks, &grant), 0, switch, seed);
+            let before = run(tasks, of_grant(tasks, &grant), 0, costs, seed);
             assert_eq!(before.late(), 0, "seed {seed}: {contract:#?}");
             for one_in in [1, 3, 20] {
-                let after = run(tasks, of_grant(tasks, &grant), one_in, switch, seed);
+                let after = run(tasks, of_grant(tasks, &grant), one_in, costs, seed);
                 assert_eq!(
                     high_late(tasks, &after),
                     0,
@@ -105,7 +107,7 @@ fn nobody_is_late_before_and_none_of_high_criticality_afterwards() {
                 low_late += after.late();
             }
             if needed {
-                let edf = run(tasks, Jobs::earliest_deadline(tasks.len()), 3, switch, seed);
+                let edf = run(tasks, Jobs::earliest_deadline(tasks.len()), 3, costs, seed);
                 plain_edf_late += high_late(tasks, &edf);
             }
         }

@@ -118,7 +118,8 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let contract = contract(rng);
         let context_switch = Service::from_micros(rng.random_range(0..4));
-        let host = HostProfile { context_switch, ..HostProfile::ideal(1) };
+        let wake_up = Service::from_micros(rng.random_range(0..2) * rng.random_range(0..300));
+        let host = HostProfile { context_switch, wake_up, ..HostProfile::ideal(1) };
         let whole = admit(&contract, &host).is_ok();
 
         let mut entries = entries(&contract);

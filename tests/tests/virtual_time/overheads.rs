@@ -1,9 +1,9 @@
-//! What fits with the cost of switches never misses where switches cost that much.
+//! What fits with the cost of switches and of waking up never misses where they cost that much.
 
 use crate::late::Late;
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use punctual_analysis::fixed_priority::all_in_time;
-use punctual_analysis::{CpuLoad, Steps};
+use punctual_analysis::{CpuLoad, Steps, fifo};
 use punctual_model::{Duration, Instant, Policy, Service, Task, TaskSpec};
 use punctual_policy::jobs::Jobs;
 use punctual_sim::arrivals::{Adversarial, Arrivals, Attack, Bursty, Drawn, DrawnTimes};
@@ -12,17 +12,21 @@ use punctual_sim::tasks::{Setting, run, run_in};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Whether `tasks`, the most urgent first, certainly meet their deadlines at this cost of a switch.
-fn fits(tasks: &[Task], policy: Policy, switch: Service) -> bool {
-    let load = CpuLoad::new(tasks, [], switch);
+/// Whether `tasks`, the most urgent first, certainly meet their deadlines at these costs.
+fn fits(tasks: &[Task], policy: Policy, costs: Overheads) -> bool {
+    let load = CpuLoad::new(tasks, [], costs.switch + costs.cache).with_wake_up(costs.wake_up);
     let mut steps = Steps::new(1_000_000);
     match policy {
+        Policy::Fifo => fifo::response_times(&load, &mut steps)
+            .iter()
+            .zip(tasks)
+            .all(|(time, task)| time.bound().is_some_and(|time| time <= task.relative_deadline())),
         Policy::Edf => processor_demand(&load, &mut steps) == DemandVerdict::Fits,
         _ => all_in_time(&load, &mut steps),
     }
 }
 
-/// A system and the cost of its switches: 1 to 200 µs. With `long_quanta` each task has a quantum
+/// A system and the cost of its switches, 1 to 200 µs, and of waking up, to 3 ms in half of the systems. With `long_quanta` each task has a quantum
 /// of at least a switch.
 fn draw(rng: &mut ChaCha8Rng, long_quanta: bool) -> (Vec<Task>, Overheads) {
     let switch = Service::from_micros(rng.random_range(1..=100));
@@ -39,7 +43,8 @@ fn draw(rng: &mut ChaCha8Rng, long_quanta: bool) -> (Vec<Task>, Overheads) {
         let relative_deadline = spec.relative_deadline.max(wcet.at_full_speed());
         Task::new(TaskSpec { wcet, quantum, relative_deadline, ..spec }).expect("longer")
     };
-    (tasks.iter().map(lengthen).collect(), Overheads { switch, cache })
+    let wake_up = Service::from_micros(rng.random_range(0..2) * rng.random_range(1..=3_000));
+    (tasks.iter().map(lengthen).collect(), Overheads { switch, cache, wake_up })
 }
 
 /// Late jobs over many patterns of arrivals.
@@ -71,25 +76,30 @@ fn late(tasks: &[Task], policy: Policy, costs: Overheads, seed: u64) -> u64 {
 /// of a less urgent task: of n jobs in a busy window at most n − 1 displace another of them, so of
 /// the 2n switches charged one is left, for a switch to a less urgent job that was under way.
 #[test]
-fn systems_that_fit_with_the_cost_of_switches_never_miss() {
-    let (mut admitted, mut would_be) = ([0, 0], 0);
+fn systems_that_fit_with_these_costs_never_miss() {
+    let (mut admitted, mut would_be, mut woken) = ([0, 0], 0, 0);
     for seed in 0..SEEDS {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let policy = [Policy::Fp, Policy::Edf][rng.random_range(0..2)];
+        let policy = [Policy::Fp, Policy::Edf, Policy::Fifo][rng.random_range(0..3)];
         let long_quanta = rng.random_bool(0.3);
         let (mut tasks, costs) = draw(&mut rng, long_quanta);
         tasks.sort_by_key(Task::relative_deadline);
-        if fits(&tasks, policy, costs.switch + costs.cache) {
+        let at_once = Overheads { wake_up: Service::ZERO, ..costs };
+        if fits(&tasks, policy, costs) {
             admitted[usize::from(long_quanta)] += 1;
             let late = late(&tasks, policy, costs, seed);
             assert_eq!(late, 0, "seed {seed}: {policy:?} {costs:?} {tasks:#?}");
-        } else if fits(&tasks, policy, Service::ZERO) {
+        } else if fits(&tasks, policy, at_once) {
+            // If threads woke up at once it would fit: does it matter that they do not?
+            woken += u64::from(late(&tasks, policy, costs, seed) > 0);
+        } else if fits(&tasks, policy, Overheads::default()) {
             // Where switches were free it would fit: does it matter that they are not?
             would_be += u64::from(late(&tasks, policy, costs, seed) > 0);
         }
     }
-    println!("{admitted:?} admitted, {would_be} would be late without the charge");
-    assert!(admitted[0] > 500 && admitted[1] > 200 && would_be > 20, "{admitted:?} {would_be}");
+    println!("{admitted:?} admitted, {would_be} and {woken} would be late without the charges");
+    assert!(admitted[0] > 500 && admitted[1] > 200, "{admitted:?}");
+    assert!(would_be > 20 && woken > 20, "{would_be} {woken}");
 }
 
 const SEEDS: u64 = 4_000;

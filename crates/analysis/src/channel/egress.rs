@@ -89,13 +89,15 @@ impl Egress {
         Ok(Self { link, cut, per_packet, cpu, allowance, pace, serial, block })
     }
 
-    /// Describes the server of a contract whose packets cost what `costs` says.
+    /// Describes the server of a contract whose packets cost what `costs` says, on a host that wakes its thread within
+    /// `wake_up`: it is allowed no less.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of(sender: &SenderSpec, costs: SendCosts) -> Result<Self, CostError> {
+    pub fn of(sender: &SenderSpec, costs: SendCosts, wake_up: Service) -> Result<Self, CostError> {
         let (SenderSpec { link, packetisation, allowance, .. }, cost) =
             (*sender, costs.per_packet());
+        let allowance = allowance.max(wake_up.at_full_speed());
         Self::new(link, packetisation, cost, sender.cpu_for(cost), allowance)
     }
 
@@ -230,7 +232,7 @@ impl Egress {
         let tasks = channels.iter().map(task).collect();
         let mut reservations = above.to_vec();
         reservations.push(ReservedLoad::once(self.once().as_nanos()));
-        CpuLoad { tasks, reservations }
+        CpuLoad { tasks, reservations, wake_up: 0 }
     }
 
     /// Returns what the thread takes of its CPU, as seen by what runs below it, where `channels` and `best_effort` are

@@ -17,7 +17,7 @@ pub(super) struct DeadlinePoints<'a> {
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// The positions of all tasks, the least `d_j` first.
     pub(super) order: Vec<usize>,
-    /// For each number of tasks that have started the largest quantum of the others.
+    /// For each number of tasks that have started the largest quantum of the others, or the wake-up.
     blocking: Vec<u64>,
     started: usize,
     /// For each task how many jobs are due: `⌊(d − d_j)/T_j⌋ + 1`, or none before `d_j`.
@@ -30,7 +30,7 @@ impl<'a> DeadlinePoints<'a> {
         let tasks = &load.tasks[..];
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         order.sort_by_key(|&at| tasks[at].deadline_after_jitter());
-        let mut blocking = vec![0; tasks.len() + 1];
+        let mut blocking = vec![load.wake_up.saturating_sub(tick); tasks.len() + 1];
         for (place, &at) in order.iter().enumerate().rev() {
             blocking[place] = blocking[place + 1].max(tasks[at].quantum.saturating_sub(tick));
         }

@@ -70,7 +70,7 @@ pub fn processor_demand(load: &CpuLoad, steps: &mut Steps) -> DemandVerdict {
 
 fn search(load: &CpuLoad, steps: &mut Steps) -> Result<Option<DemandVerdict>, OutOfSteps> {
     let mut end = horizon(load, steps)?.checked_add(1).ok_or(OutOfSteps)?;
-    for Stretch { start, blocking } in stretches_from_the_last(&load.tasks) {
+    for Stretch { start, blocking } in stretches_from_the_last(load) {
         // QPA: from the last deadline before `end` down; what `h(t)` reaches is covered, so the
         // next to look at is the last deadline before `min(t, h(t))`.
         let mut before = end;
@@ -99,14 +99,14 @@ struct Stretch {
     blocking: u64,
 }
 
-/// Blocking is the largest quantum of a task with `d_j > t`: nothing after the last `d_j`, then
+/// Blocking is the largest quantum of a task with `d_j > t`, or the wake-up: that alone after the last `d_j`, then
 /// larger and larger towards zero.
-fn stretches_from_the_last(tasks: &[TaskLoad]) -> Vec<Stretch> {
+fn stretches_from_the_last(load: &CpuLoad) -> Vec<Stretch> {
     let mut ends: Vec<(u64, u64)> =
-        tasks.iter().map(|task| (task.deadline_after_jitter(), task.quantum)).collect();
+        load.tasks.iter().map(|task| (task.deadline_after_jitter(), task.quantum)).collect();
     ends.sort_unstable_by(|a, b| b.cmp(a));
     let mut stretches = Vec::new();
-    let mut blocking = 0;
+    let mut blocking = load.wake_up;
     for (end, quantum) in ends {
         if quantum > blocking {
             stretches.push(Stretch { start: end, blocking });
@@ -128,7 +128,7 @@ fn stretches_from_the_last(tasks: &[TaskLoad]) -> Vec<Stretch> {
 fn horizon(load: &CpuLoad, steps: &mut Steps) -> Result<u64, OutOfSteps> {
     let utilisation = load.utilisation();
     let last = load.tasks.iter().map(TaskLoad::deadline_after_jitter).max().unwrap_or(0);
-    let blocking = load.tasks.iter().map(|task| task.quantum).max().unwrap_or(0);
+    let blocking = load.longest_blocking();
 
     let by_slack = || {
         let mut rest = blocking.checked_add(load.reservations.len() as u64)?;

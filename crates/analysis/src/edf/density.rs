@@ -33,7 +33,8 @@ pub fn density(load: &CpuLoad) -> Finding {
     }
     let least = load.tasks.iter().map(TaskLoad::deadline_after_jitter).min().unwrap_or(1);
     let blocks = |task: &&TaskLoad| task.deadline_after_jitter() > least;
-    let blocking = load.tasks.iter().filter(blocks).map(|task| task.quantum).max().unwrap_or(0);
+    let quanta = load.tasks.iter().filter(blocks).map(|task| task.quantum);
+    let blocking = quanta.max().unwrap_or(0).max(load.wake_up);
     sum.add(blocking, least);
     let admits = sum.is_at_most_one();
     let (relation, what) = (
@@ -59,7 +60,7 @@ mod tests {
         let of = |&(work, period, deadline, jitter, quantum): &(u64, u64, u64, u64, u64)| {
             TaskLoad { work, wcet: work, high: 0, period, deadline, jitter, quantum, last: 0 }
         };
-        CpuLoad { tasks: tasks.iter().map(of).collect(), reservations: Vec::new() }
+        CpuLoad { tasks: tasks.iter().map(of).collect(), reservations: Vec::new(), wake_up: 0 }
     }
 
     /// Exact at one: thirds, of which none has a finite binary fraction.

@@ -110,7 +110,7 @@ impl<'a> Search<'a> {
             .hyperperiod_within_one()
             .and_then(|h| h.checked_add(latest(TaskLoad::deadline_after_jitter)));
         let busy = busy_period(load, 0, repeats, steps)?;
-        let blocked = latest(|task| task.quantum).saturating_sub(tick);
+        let blocked = load.longest_blocking().saturating_sub(tick);
         let longest = busy_period(load, blocked, repeats, steps)?;
         let by_window = busy.and_then(|busy| busy.checked_add(latest(|task| task.deadline)));
         Ok(Self {

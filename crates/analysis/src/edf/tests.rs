@@ -19,7 +19,7 @@ fn edf_01_response_times_beyond_the_deadline() {
         last: 0,
     };
     let tasks = [(79, 120, 50), (11, 34, 100), (1, 190, 120)].map(task);
-    let load = CpuLoad { tasks: Vec::from(tasks), reservations: Vec::new() };
+    let load = CpuLoad { tasks: Vec::from(tasks), reservations: Vec::new(), wake_up: 0 };
     let times = response_times(&load, Granularity::Continuous, &mut Steps::default());
     let nanos = times.iter().map(|time| time.bound().map(|bound| bound.as_nanos()));
     assert_eq!(nanos.collect::<Vec<_>>(), [Some(79), Some(101), Some(121)]);

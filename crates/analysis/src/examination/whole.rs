@@ -42,7 +42,8 @@ impl<'a> Whole<'a> {
         }
         // No link of a contract is too slow.
         let egress = contract.sender.zip(sender);
-        let egress = egress.and_then(|(spec, sender)| Egress::of(&spec, sender.costs).ok());
+        let egress =
+            egress.and_then(|(spec, sender)| Egress::of(&spec, sender.costs, host.wake_up).ok());
         let received_packet = host
             .receive_costs
             .map(|costs| costs.per_packet())

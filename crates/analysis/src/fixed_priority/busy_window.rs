@@ -54,9 +54,9 @@ pub(super) struct Level<'a> {
 }
 
 pub(super) fn levels(load: &CpuLoad, granularity: Granularity) -> impl Iterator<Item = Level<'_>> {
-    // Small systems without quanta are many, and to them an allocation is a part of the cost.
-    let quanta = load.tasks.iter().any(|task| task.quantum > 0);
-    let blocking = if quanta { load.blocking_bounds() } else { Vec::new() };
+    // Small systems without blocking are many, and to them an allocation is a part of the cost.
+    let blocks = load.wake_up > 0 || load.tasks.iter().any(|task| task.quantum > 0);
+    let blocking = if blocks { load.blocking_bounds() } else { Vec::new() };
     let tick = granularity.tick_of(load);
     let reserved = load.reserved();
     let mut total = (reserved.below(), reserved.above());

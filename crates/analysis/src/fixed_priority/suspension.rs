@@ -43,9 +43,9 @@ pub fn response_times(
     steps: &mut Steps,
 ) -> Vec<Option<Duration>> {
     let tasks = &load.tasks[..];
-    let analysed = tasks
-        .iter()
-        .all(|task| task.quantum == 0 && task.last == 0 && task.deadline <= task.period);
+    let suits =
+        |task: &TaskLoad| task.quantum == 0 && task.last == 0 && task.deadline <= task.period;
+    let analysed = load.wake_up == 0 && tasks.iter().all(suits);
     let mut bounds: Vec<u64> = Vec::with_capacity(tasks.len());
     // How late the work of a task may come.
     let mut late: Vec<u64> = Vec::with_capacity(tasks.len());

@@ -44,6 +44,8 @@ const IN_AN_OCTAVE: u32 = 16;
 #[derive(Clone, Debug)]
 pub struct Bands {
     context_switch: Service,
+    /// Blocks all tasks, in nanoseconds.
+    wake_up: u64,
     /// By period: how many tasks have it, and their work together.
     works: BTreeMap<u64, (u32, u128)>,
     /// How many tasks have each quantum.
@@ -56,7 +58,12 @@ impl Bands {
     /// No tasks, to be charged two `context_switch`es a job.
     pub fn new(context_switch: Service) -> Self {
         let (works, quanta, demands) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { context_switch, works, quanta, demands }
+        Self { context_switch, wake_up: 0, works, quanta, demands }
+    }
+
+    /// With threads that wake up late: see [`CpuLoad::with_wake_up`](crate::CpuLoad::with_wake_up).
+    pub fn with_wake_up(self, wake_up: Service) -> Self {
+        Self { wake_up: wake_up.as_nanos(), ..self }
     }
 
     /// Counts `task` as well. False, and nothing has changed, if it is none that bands can prove (one
@@ -118,7 +125,8 @@ impl Bands {
 
     /// Whether all tasks are proven in time. If not, they may be in time all the same.
     pub fn hold(&self) -> bool {
-        let blocking = u128::from(self.quanta.last_key_value().map_or(0, |(quantum, _)| *quantum));
+        let quantum = self.quanta.last_key_value().map_or(0, |(quantum, _)| *quantum);
+        let blocking = u128::from(quantum.max(self.wake_up));
         self.demands.iter().all(|(&floor, &demand)| demand + blocking <= u128::from(floor))
     }
 
@@ -176,9 +184,10 @@ mod tests {
     }
 
     /// By the definition, from nothing.
-    fn slowly(tasks: &[Task], switch: Service) -> bool {
+    fn slowly(tasks: &[Task], switch: Service, wake_up: Service) -> bool {
         let loads: Vec<_> = tasks.iter().map(|task| TaskLoad::new(task, switch)).collect();
-        let blocking = loads.iter().map(|one| one.quantum).max().unwrap_or(0);
+        let quanta = loads.iter().map(|one| one.quantum);
+        let blocking = quanta.max().unwrap_or(0).max(wake_up.as_nanos());
         loads.iter().all(|one| {
             let window = floor(one.period);
             let band = loads.iter().filter(|other| floor(other.period) <= window);
@@ -193,8 +202,9 @@ mod tests {
         for seed in 0..40 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let switch = Service::from_nanos(seed % 3);
+            let wake_up = Service::from_nanos(seed % 4 * 3);
             let part = [8, 40, 200][seed as usize % 3];
-            let mut bands = Bands::new(switch);
+            let mut bands = Bands::new(switch).with_wake_up(wake_up);
             let mut tasks: Vec<Task> = Vec::new();
             for _ in 0..60 {
                 if !tasks.is_empty() && (rng.random_ratio(1, 3) || !bands.hold()) {
@@ -206,10 +216,10 @@ mod tests {
                 }
                 // An open band without a task left can only say no where all are in time.
                 if bands.hold() {
-                    assert!(slowly(&tasks, switch), "seed {seed}");
+                    assert!(slowly(&tasks, switch, wake_up), "seed {seed}");
                     let mut ordered = tasks.clone();
                     ordered.sort_by_key(Task::min_inter_arrival);
-                    let load = CpuLoad::new(&ordered, [], switch);
+                    let load = CpuLoad::new(&ordered, [], switch).with_wake_up(wake_up);
                     assert!(all_in_time(&load, &mut Steps::default()));
                     held += 1;
                 } else {

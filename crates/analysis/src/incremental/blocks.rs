@@ -99,14 +99,16 @@ impl Blocks {
     }
 
     /// Where `h*(t) + B(t) > t` may hold, from the last one back; neighbours with the same blocking
-    /// in one. `total` is the sum of all lines, with a slope below one.
+    /// in one. `total` is the sum of all lines, with a slope below one; `wake_up` blocks everywhere.
     pub(super) fn unproven_stretches(
         &self,
         total: Line,
+        wake_up: u64,
         steps: &mut Steps,
     ) -> Result<Vec<Stretch>, OutOfSteps> {
         steps.take(self.blocks.len())?;
-        let mut back = Back { lines: total, behind: 0, at: None, quantum: 0, found: Vec::new() };
+        let mut back =
+            Back { lines: total, behind: wake_up, at: None, quantum: 0, found: Vec::new() };
         for block in self.blocks.iter().rev() {
             if !back.passes(block) {
                 steps.take(block.entries.len())?;
@@ -165,7 +167,7 @@ impl Block {
 struct Back {
     /// The sum of all lines but those left behind.
     lines: Line,
-    /// The largest quantum of a task with a d beyond `at`.
+    /// The largest quantum of a task with a d beyond `at`, or the wake-up.
     behind: u64,
     /// The d that was looked at last.
     at: Option<u64>,

@@ -43,6 +43,10 @@ impl EarliestDeadline {
         &self.load
     }
 
+    pub(super) fn load_mut(&mut self) -> &mut CpuLoad {
+        &mut self.load
+    }
+
     pub(super) fn id(&self, at: usize) -> TaskId {
         self.ids[at]
     }
@@ -124,7 +128,7 @@ impl EarliestDeadline {
         if self.total.slope >= ONE || self.ids.len() + self.load.reservations.len() > MOST_TASKS {
             return self.full_verdict(steps);
         }
-        let stretches = self.blocks.unproven_stretches(self.total, steps);
+        let stretches = self.blocks.unproven_stretches(self.total, self.load.wake_up, steps);
         let Ok(stretches) = stretches else { return self.full_verdict(steps) };
         for stretch in stretches {
             self.examine(&stretch, steps)?;
@@ -147,8 +151,7 @@ impl EarliestDeadline {
         let mut before = end;
         if last {
             // What is too late beyond a busy period is too late in it. It counts all quanta.
-            let largest = self.load.tasks.iter().map(|task| task.quantum).max().unwrap_or(0);
-            let busy = busy_period_up_to(end, &self.load, largest, steps)?;
+            let busy = busy_period_up_to(end, &self.load, self.load.longest_blocking(), steps)?;
             before = before.min(busy.saturating_add(1));
         }
         while let Some((t, _)) = last_deadline_before(&self.load, before, steps)? {

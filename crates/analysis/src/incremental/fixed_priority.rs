@@ -27,7 +27,7 @@ pub(super) struct FixedPriority {
 pub(super) struct Mark {
     id: TaskId,
     pub(super) certificate: Certificate,
-    /// The largest quantum of a less urgent task: what the certificate counts.
+    /// The largest quantum of a less urgent task, or the wake-up: what the certificate counts.
     pub(super) blocking: u64,
     /// The first busy window is no shorter.
     window: u64,
@@ -52,6 +52,10 @@ impl FixedPriority {
         &self.load
     }
 
+    pub(super) fn load_mut(&mut self) -> &mut CpuLoad {
+        &mut self.load
+    }
+
     #[cfg(test)]
     pub(super) fn marks(&self) -> &[Mark] {
         &self.marks
@@ -70,7 +74,8 @@ impl FixedPriority {
         steps: &mut Steps,
     ) -> Result<(), Denial> {
         let below = self.load.tasks.get(at).zip(self.marks.get(at));
-        let blocking = below.map_or(0, |(task, mark)| mark.blocking.max(task.quantum));
+        let blocking =
+            below.map_or(self.load.wake_up, |(task, mark)| mark.blocking.max(task.quantum));
         let share = Ratio::below(task.work, task.period);
         let certificate = Certificate::Missing;
         self.load.tasks.insert(at, task);
@@ -243,7 +248,8 @@ impl FixedPriority {
         }
         // Blocking falls, if it does, from here up to the next task with a quantum as large.
         let below = self.load.tasks.get(at).zip(self.marks.get(at));
-        let mut blocking = below.map_or(0, |(task, mark)| mark.blocking.max(task.quantum));
+        let mut blocking =
+            below.map_or(self.load.wake_up, |(task, mark)| mark.blocking.max(task.quantum));
         for (mark, other) in self.marks[..at].iter_mut().zip(&self.load.tasks).rev() {
             if mark.blocking == blocking {
                 break;

@@ -26,6 +26,10 @@ impl FullTest {
         &self.load
     }
 
+    pub(super) fn load_mut(&mut self) -> &mut CpuLoad {
+        &mut self.load
+    }
+
     pub(super) fn id(&self, at: usize) -> TaskId {
         self.ids[at]
     }

@@ -144,6 +144,13 @@ impl Admission {
         Self { policy, context_switch, tasks, next: 0 }
     }
 
+    /// Runs the tasks on threads that wake up late: see [`CpuLoad::with_wake_up`]. No task may be admitted yet.
+    pub fn with_wake_up(mut self, wake_up: Service) -> Self {
+        debug_assert!(self.load().tasks.is_empty(), "what is proven was proven without");
+        self.load_mut().wake_up = wake_up.as_nanos();
+        self
+    }
+
     /// Admits `task` at the priority its policy gives it, if every task remains in time: below all
     /// of the same period under `rm` and `rmdp`, below everyone under `fp`.
     ///
@@ -267,6 +274,14 @@ impl Admission {
             Tasks::FixedPriority(tasks) => tasks.load(),
             Tasks::EarliestDeadline(tasks) => tasks.load(),
             Tasks::FullTest(tasks) => tasks.load(),
+        }
+    }
+
+    fn load_mut(&mut self) -> &mut CpuLoad {
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.load_mut(),
+            Tasks::EarliestDeadline(tasks) => tasks.load_mut(),
+            Tasks::FullTest(tasks) => tasks.load_mut(),
         }
     }
 

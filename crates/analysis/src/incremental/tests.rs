@@ -36,7 +36,7 @@ fn check(cpu: &Admission) -> usize {
             for (at, mark) in tasks.marks().iter().enumerate() {
                 let own = load.tasks[at];
                 let less_urgent = load.tasks[at + 1..].iter().map(|task| task.quantum);
-                assert_eq!(mark.blocking, less_urgent.max().unwrap_or(0));
+                assert_eq!(mark.blocking, less_urgent.max().unwrap_or(0).max(load.wake_up));
                 for point in mark.certificate.points() {
                     // How many own jobs it stands for is not kept; the rest must be a number of
                     // them, less a last segment where one starts.
@@ -66,7 +66,8 @@ fn nothing_drifts() {
     for (seed, policy) in (1..).zip([Policy::Rm, Policy::Fp, Policy::Edf]) {
         for reservations in [Vec::new(), Vec::from([reservation().expect("valid")])] {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let mut cpu = Admission::new(policy, reservations, Service::ZERO);
+            let wake_up = Service::from_nanos(3 * (seed % 2));
+            let mut cpu = Admission::new(policy, reservations, Service::ZERO).with_wake_up(wake_up);
             let (mut checked, mut denied) = (0, 0);
             for _ in 0..2_000 {
                 let ids: Vec<_> = cpu.ids().collect();
@@ -102,7 +103,8 @@ fn blocks_of_many_tasks_decide_as_the_full_test_does() {
     let longest_quanta = [0, 2_000, 20_000, 2_000_000].into_iter().cycle();
     for (seed, longest_quantum) in (1..=8).zip(longest_quanta) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut cpu = Admission::new(Policy::Edf, [], Service::ZERO);
+        let wake_up = Service::from_nanos(seed % 3 * 4_000);
+        let mut cpu = Admission::new(Policy::Edf, [], Service::ZERO).with_wake_up(wake_up);
         let mut tasks = Vec::new();
         let (mut most, mut denied) = (0, 0);
         for request in 0..600 {
@@ -114,7 +116,7 @@ fn blocks_of_many_tasks_decide_as_the_full_test_does() {
             let task = draw_small(&mut rng, longest_quantum);
             let answer = cpu.admit(&task, &mut Steps::default());
             let all = tasks.iter().map(|(_, task)| task).chain([&task]);
-            let load = CpuLoad::new(all, [], Service::ZERO);
+            let load = CpuLoad::new(all, [], Service::ZERO).with_wake_up(wake_up);
             let verdict = processor_demand(&load, &mut Steps::default());
             assert_eq!(answer.is_ok(), verdict == DemandVerdict::Fits, "{seed}.{request}");
             match answer {

@@ -108,7 +108,8 @@ impl Placement {
             tasks.iter().map(|&at| &contract.tasks[at]),
             self.timetables.others(contract),
             host.context_switch,
-        );
+        )
+        .with_wake_up(host.wake_up);
         let slots = self.timetables.on(cpu).map(|slots| ReservedLoad::slots(slots.taken));
         load.reservations.extend(slots);
         if cpu + 1 == contract.cpus {

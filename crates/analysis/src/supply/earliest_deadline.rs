@@ -65,7 +65,7 @@ fn search(
     mut end: u64,
     steps: &mut Steps,
 ) -> Result<Option<DemandVerdict>, OutOfSteps> {
-    for (start, blocking) in stretches(&load.tasks) {
+    for (start, blocking) in stretches(load) {
         let mut before = end;
         while let Some((t, task)) = last_deadline_before(load, before, steps)? {
             if t < start {
@@ -88,12 +88,12 @@ fn search(
     Ok(None)
 }
 
-/// From the last down: from which t on the largest quantum with `d_j > t` is which.
-fn stretches(tasks: &[TaskLoad]) -> Vec<(u64, u64)> {
+/// From the last down: from which t on the largest quantum with `d_j > t`, or the wake-up, is which.
+fn stretches(load: &CpuLoad) -> Vec<(u64, u64)> {
     let mut ends: Vec<(u64, u64)> =
-        tasks.iter().map(|task| (task.deadline_after_jitter(), task.quantum)).collect();
+        load.tasks.iter().map(|task| (task.deadline_after_jitter(), task.quantum)).collect();
     ends.sort_unstable_by(|a, b| b.cmp(a));
-    let (mut stretches, mut blocking) = (Vec::new(), 0);
+    let (mut stretches, mut blocking) = (Vec::new(), load.wake_up);
     for (end, quantum) in ends {
         if quantum > blocking {
             stretches.push((end, blocking));
@@ -117,7 +117,7 @@ fn horizon(
     hyperperiod: Option<u64>,
 ) -> Result<u64, OutOfSteps> {
     let by_spare = || {
-        let mut rest = load.tasks.iter().map(|task| task.quantum).max().unwrap_or(0);
+        let mut rest = load.longest_blocking();
         for task in &load.tasks {
             let early = task.period.saturating_sub(task.deadline_after_jitter());
             rest = rest.checked_add(share_of(early, task.work, task.period)?)?;

@@ -87,7 +87,8 @@ fn levels<'a>(load: &'a CpuLoad, supply: &'a Supply) -> impl Iterator<Item = Lev
     let mut total = absence(supply);
     load.tasks.iter().enumerate().map(move |(at, &task)| {
         total.add(task.work, task.period);
-        let blocking = load.tasks[at + 1..].iter().map(|lower| lower.quantum).max().unwrap_or(0);
+        let quanta = load.tasks[at + 1..].iter().map(|lower| lower.quantum);
+        let blocking = quanta.max().unwrap_or(0).max(load.wake_up);
         Level { task, higher: &load.tasks[..at], blocking, supply, total }
     })
 }

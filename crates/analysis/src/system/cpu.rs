@@ -9,7 +9,7 @@
 
 use alloc::collections::BTreeMap;
 
-use punctual_model::{Policy, Reservation, Service};
+use punctual_model::{HostProfile, Policy, Reservation};
 
 use super::UpcallOrder;
 use crate::incremental::{Admission, Bands, Denial, TaskId};
@@ -38,9 +38,12 @@ pub(super) struct Cpu<Id> {
 }
 
 impl<Id: Copy + Ord> Cpu<Id> {
-    pub(super) fn new(order: UpcallOrder, context_switch: Service) -> Self {
+    pub(super) fn new(order: UpcallOrder, host: &HostProfile) -> Self {
+        let &HostProfile { context_switch, wake_up, .. } = host;
         let (policy, bands) = match order {
-            UpcallOrder::Ceiling => (Policy::Rmdp, Some(Bands::new(context_switch))),
+            UpcallOrder::Ceiling => {
+                (Policy::Rmdp, Some(Bands::new(context_switch).with_wake_up(wake_up)))
+            }
             // The order is ours, and not that of the periods.
             UpcallOrder::Level => (Policy::Fp, None),
         };
@@ -48,7 +51,7 @@ impl<Id: Copy + Ord> Cpu<Id> {
             order,
             share_ppm: 0,
             bands,
-            exact: Admission::new(policy, [], context_switch),
+            exact: Admission::new(policy, [], context_switch).with_wake_up(wake_up),
             proven: BTreeMap::new(),
             awaiting: BTreeMap::new(),
         }

@@ -153,7 +153,7 @@ impl Entry {
 impl<Id: Copy + Ord> System<Id> {
     /// Nothing is admitted yet.
     pub fn new(host: HostProfile, order: UpcallOrder) -> Self {
-        let cpus = (0..host.cpus).map(|_| Cpu::new(order, host.context_switch)).collect();
+        let cpus = (0..host.cpus).map(|_| Cpu::new(order, &host)).collect();
         Self { host, cpus, entries: BTreeMap::new(), granted_ppm: 0, withheld_ppm: 0 }
     }
 

@@ -115,6 +115,12 @@ impl ChannelsConfig {
         self.per_packet_received = self.per_packet_received.or(coming);
     }
 
+    /// Allows the threads no less than this host was measured to need for waking them.
+    pub fn take_wake_up(&mut self, wake_up: Option<Service>) {
+        let needed = wake_up.map_or(Duration::ZERO, Service::at_full_speed);
+        self.allowance = self.allowance.max(needed);
+    }
+
     /// What a packet that comes in is charged.
     pub fn received_packet(&self) -> Service {
         self.per_packet_received.unwrap_or(self.per_packet)

@@ -29,6 +29,8 @@ pub struct Options {
 pub struct Measured {
     /// Processor time of a switch between two threads, charged twice a job.
     pub context_switch: Option<Service>,
+    /// How late its timer wakes a thread.
+    pub wake_up: Option<Service>,
     /// Processor time of a packet that the channels' thread wakes up for.
     pub per_packet: Option<Service>,
     /// Processor time of one that comes in, from its socket to its client's queue.

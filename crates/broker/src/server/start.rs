@@ -62,6 +62,7 @@ pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
             let mut config = Config::parse(&path.display().to_string(), &bytes)?;
             if let (Some(channels), Some(measured)) = (&mut config.channels, &options.measured) {
                 channels.take_measured(measured.per_packet, measured.per_packet_received);
+                channels.take_wake_up(measured.wake_up);
             }
             Ok(config)
         }
@@ -119,9 +120,11 @@ pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> Host
     let deadline_limits = host::deadline_limits();
     let by_kernel = deadline_limits.reservable_ppm();
     let cpus = u16::try_from(means.cpus.len()).unwrap_or(u16::MAX);
+    let measured = options.measured.as_ref();
     HostProfile {
         reservable_ppm: config.reservable_ppm.map_or(by_kernel, |ppm| ppm.min(by_kernel)),
         context_switch: context_switch(config, options).0,
+        wake_up: measured.and_then(|all| all.wake_up).unwrap_or(Service::ZERO),
         deadline_limits,
         ..HostProfile::ideal(cpus)
     }
@@ -130,6 +133,8 @@ pub(super) fn host_of(config: &Config, options: &Options, means: &Means) -> Host
 #[cfg(test)]
 mod tests {
     use super::super::Measured;
+    use punctual_model::Duration;
+
     use super::*;
 
     #[test]
@@ -152,6 +157,7 @@ mod tests {
         let measured = Service::from_micros(17);
         let of = |per_packet| Measured {
             context_switch: None,
+            wake_up: None,
             per_packet,
             per_packet_received: Some(Service::from_micros(7)),
             source: "p".into(),
@@ -162,6 +168,12 @@ mod tests {
         assert_eq!(per_packet(&options, ""), measured);
         let received = read_config(&options).expect("valid").channels.expect("channels");
         assert_eq!(received.received_packet(), Service::from_micros(7));
+        let late = Measured { wake_up: Some(Service::from_millis(1)), ..of(None) };
+        let late = Options { measured: Some(late), ..options.clone() };
+        let allowance =
+            |options| read_config(options).expect("valid").channels.expect("channels").allowance;
+        assert_eq!(allowance(&options), Duration::from_micros(300), "no less than what is assumed");
+        assert_eq!(allowance(&late), Duration::from_millis(1), "nor than what was measured");
         let by_hand = per_packet(&options, "per_packet = \"30us\"");
         assert_eq!(by_hand, Service::from_micros(30));
         let (switch, _) = context_switch(&read_config(&options).expect("valid"), &options);

@@ -5,10 +5,10 @@ mod drawing;
 use punctual_analysis::Steps;
 use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::channel::{DelayBound, deadline_monotonic, paper, sound};
-use punctual_model::Duration;
 use punctual_model::channel::{
     Channel, LinkScheduling, Packetisation, SendCosts, Sender, SenderSpec,
 };
+use punctual_model::{Duration, Service};
 use punctual_sweep::page::{Part, Section};
 use punctual_sweep::sheet::{Sheet, Value};
 use punctual_sweep::workers::Workers;
@@ -68,17 +68,24 @@ struct Found {
     copies_by_paper: usize,
 }
 
+/// Who sends.
+pub(super) struct Server<'a> {
+    pub(super) spec: &'a SenderSpec,
+    pub(super) costs: SendCosts,
+    /// How late its thread is woken.
+    pub(super) wake_up: Service,
+}
+
 /// `channels` is not empty; `copied` is the one of which copies are counted.
 pub(super) fn explore(
-    spec: &SenderSpec,
-    costs: SendCosts,
+    server: &Server<'_>,
     channels: &[Channel],
     copied: &Channel,
     workers: &Workers,
 ) -> Section {
     let order = deadline_monotonic(channels);
     let ranked: Vec<Channel> = order.iter().map(|&at| channels[at].clone()).collect();
-    let choices = choices(spec, costs);
+    let choices = choices(server);
     let found = workers.map("channels", &choices, |choice| {
         let by_paper = |set: &[Channel]| paper::delays(&choice.sender, set, &mut Steps::default());
         Found {
@@ -97,7 +104,7 @@ pub(super) fn explore(
                  packets handed over as one. \"server\" is the channel server, which is what is admitted and \
                  what runs. O1 and O2 are the hosts of the study of real-time channels, with the same costs; \
                  nothing here runs them. The published estimate stands beside the proven bounds and is not safe.",
-                declared_choice(spec)
+                declared_choice(server.spec)
             ),
             "The channels have the processor to themselves here: tasks and reservations of the \
              contract are not counted."
@@ -120,7 +127,8 @@ pub(super) fn explore(
     }
 }
 
-fn choices(spec: &SenderSpec, costs: SendCosts) -> Vec<Choice> {
+fn choices(server: &Server<'_>) -> Vec<Choice> {
+    let Server { spec, costs, wake_up } = *server;
     let mut choices = Vec::new();
     for (option, (study, ..)) in OPTIONS.into_iter().enumerate() {
         for (block, per_block) in BLOCKS.into_iter().enumerate() {
@@ -131,7 +139,7 @@ fn choices(spec: &SenderSpec, costs: SendCosts) -> Vec<Choice> {
                 let link_scheduling = study.unwrap_or(LinkScheduling::InInterrupt);
                 let SenderSpec { link, best_effort, .. } = spec;
                 let sender = Sender { link, costs, packetisation, link_scheduling, best_effort };
-                let egress = Egress::of(&spec, costs).expect("as declared");
+                let egress = Egress::of(&spec, costs, wake_up).expect("as declared");
                 let egress = study.is_none().then_some(egress);
                 choices.push(Choice { option, size, block, sender, egress });
             }

@@ -45,7 +45,7 @@ pub(super) fn explore(
 ) -> Section {
     let order = order::by_priority(contract.policy, &contract.tasks);
     let tasks = order.iter().map(|&at| &contract.tasks[at]);
-    let load = CpuLoad::new(tasks, [], host.context_switch);
+    let load = CpuLoad::new(tasks, [], host.context_switch).with_wake_up(host.wake_up);
     let points = workers.map("reservations", &periods(range, points), |&period| Point {
         period,
         least: GUARANTEES.map(|(guarantee, _)| {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use punctual_model::Service;
 use punctual_model::host::Calibration;
+use punctual_model::{HostProfile, Service};
 use serde::Serialize;
 
 /// Which profile, and what it charges. Field names are part of the interface.
@@ -17,6 +17,8 @@ pub(crate) struct Stamp {
     measured_on: Option<String>,
     /// Each of the two of a job.
     context_switch_ns: u64,
+    /// Of a thread that had nothing to do, once in each busy period; 0: not measured.
+    wake_up_ns: u64,
     /// Null: switches are free, or were given by hand.
     percentile_ppm: Option<u32>,
     /// Whose refill is in the switch; null as before.
@@ -34,6 +36,7 @@ impl Stamp {
             measured_at_unix_s: None,
             measured_on: None,
             context_switch_ns: 0,
+            wake_up_ns: 0,
             percentile_ppm: None,
             working_set_bytes: None,
             sending_measured: false,
@@ -49,6 +52,7 @@ impl Stamp {
             measured_at_unix_s: Some(calibration.run.at_unix_s),
             measured_on: Some(format!("{year:04}-{month:02}-{day:02}")),
             context_switch_ns: charge.map_or(0, |charge| charge.context_switch().as_nanos()),
+            wake_up_ns: calibration.wake_up().unwrap_or(Service::ZERO).as_nanos(),
             percentile_ppm: charge.map(|charge| charge.percentile.as_ppm()),
             working_set_bytes: charge.map(|charge| charge.working_set),
             sending_measured: calibration.sending.is_some(),
@@ -56,20 +60,30 @@ impl Stamp {
         }
     }
 
-    /// The same with switches that somebody gave by hand.
-    pub(crate) fn charging(self, switch: Service) -> Self {
-        let context_switch_ns = switch.as_nanos();
-        Self { context_switch_ns, percentile_ppm: None, working_set_bytes: None, ..self }
+    /// The same with the costs of `host`, which somebody gave by hand.
+    pub(crate) fn charging(self, host: &HostProfile) -> Self {
+        let (context_switch_ns, wake_up_ns) =
+            (host.context_switch.as_nanos(), host.wake_up.as_nanos());
+        Self {
+            context_switch_ns,
+            wake_up_ns,
+            percentile_ppm: None,
+            working_set_bytes: None,
+            ..self
+        }
     }
 
     /// A line without its end.
     pub(crate) fn line(&self) -> String {
         let switch = Service::from_nanos(self.context_switch_ns);
-        let cost = if switch.is_zero() {
+        let mut cost = if switch.is_zero() {
             "switches are free".to_owned()
         } else {
             format!("{switch} charged for each of the two switches of a job")
         };
+        if self.wake_up_ns > 0 {
+            cost += &format!(", {} for waking up", Service::from_nanos(self.wake_up_ns));
+        }
         match (&self.path, &self.measured_on) {
             (Some(path), Some(date)) => {
                 format!("host profile: {}, measured on {date}: {cost}", printable(path))

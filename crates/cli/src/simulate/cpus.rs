@@ -9,6 +9,7 @@ use punctual_policy::jobs::Jobs;
 use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::Arrivals;
 use punctual_sim::global;
+use punctual_sim::overheads::Overheads;
 use punctual_sim::processor::{Part, Processor, Tabled};
 use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Sink, Summary};
@@ -49,7 +50,8 @@ pub(super) fn run(
         arrivals::above(args, draws.rng_of(Purpose::Above, which), entries, critical)
     };
     let until = Instant::ZERO + args.until;
-    let costs = args.overheads.unwrap_or_default().costs();
+    // A reservation has the processor from its release on; who uses it wakes up as it can.
+    let costs = Overheads { wake_up: Service::ZERO, ..args.overheads.unwrap_or_default().costs() };
     let sink = RefCell::new(Both::new(&all, traces, cpu));
     let of_entries = |first: usize| Layer { sink: &sink, first: Some(first as u32) };
     let mut whole = Cpu::of(args, draws);

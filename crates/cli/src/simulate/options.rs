@@ -66,9 +66,9 @@ pub(crate) struct Args {
     /// Virtual time after which nothing more is released
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = time)]
     pub(super) until: Duration,
-    /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches
-    /// [default: those of the host profile]
-    #[arg(long, value_name = "SWITCH[,CACHE]", value_parser = parse_overheads)]
+    /// Each time the CPU goes over to a job it takes so long, and so long again to refill the caches;
+    /// and a release that finds it idle waits for it to wake up [default: those of the host profile]
+    #[arg(long, value_name = "SWITCH[,CACHE[,WAKE_UP]]", value_parser = parse_overheads)]
     pub(super) overheads: Option<Overheads>,
     /// Jobs run so many times as long as they should
     #[arg(long, value_name = "FACTOR[:1/N]", value_parser = parse_overrun)]
@@ -138,23 +138,27 @@ pub(super) enum ExecTimes {
     Drawn,
 }
 
-/// What a switch takes.
+/// What a switch and waking up take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Overheads {
     pub(super) switch_ns: u64,
     pub(super) cache_ns: u64,
+    pub(super) wake_up_ns: u64,
 }
 
 impl Overheads {
     /// Those that admission charges.
-    pub(super) fn of(charge: SwitchCharge) -> Self {
-        Self { switch_ns: charge.switch.as_nanos(), cache_ns: charge.cache_refill.as_nanos() }
+    pub(super) fn of(charge: SwitchCharge, wake_up: Service) -> Self {
+        let [switch_ns, cache_ns, wake_up_ns] =
+            [charge.switch, charge.cache_refill, wake_up].map(Service::as_nanos);
+        Self { switch_ns, cache_ns, wake_up_ns }
     }
 
     pub(super) fn costs(self) -> punctual_sim::overheads::Overheads {
         punctual_sim::overheads::Overheads {
             switch: Service::from_nanos(self.switch_ns),
             cache: Service::from_nanos(self.cache_ns),
+            wake_up: Service::from_nanos(self.wake_up_ns),
         }
     }
 }
@@ -201,8 +205,10 @@ fn parse_nanos(text: &str) -> Result<u64, String> {
 }
 
 fn parse_overheads(text: &str) -> Result<Overheads, String> {
-    let (switch, cache) = text.split_once(',').unwrap_or((text, "0ns"));
-    Ok(Overheads { switch_ns: parse_nanos(switch)?, cache_ns: parse_nanos(cache)? })
+    let (switch, rest) = text.split_once(',').unwrap_or((text, "0ns"));
+    let (cache, wake_up) = rest.split_once(',').unwrap_or((rest, "0ns"));
+    let (switch_ns, cache_ns) = (parse_nanos(switch)?, parse_nanos(cache)?);
+    Ok(Overheads { switch_ns, cache_ns, wake_up_ns: parse_nanos(wake_up)? })
 }
 
 /// `1/N`.

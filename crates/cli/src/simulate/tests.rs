@@ -90,9 +90,11 @@ fn broken(count: u64) -> (u64, Vec<String>) {
         let text = drawn(draw);
         let contract = Contract::parse("drawn", text.as_bytes()).expect(&text);
         let switch = draw.of(0, 1) * draw.of(0, 50);
+        let wake_up = draw.of(0, 1) * draw.of(0, 400);
         let host = HostProfile {
             slot_allowance: Service::from_micros(draw.of(0, 2) * 50),
             context_switch: Service::from_micros(switch),
+            wake_up: Service::from_micros(wake_up),
             reservable_ppm: 950_000,
             ..HostProfile::ideal(2)
         };
@@ -113,7 +115,7 @@ fn broken(count: u64) -> (u64, Vec<String>) {
         let excused = |name: &str| spare && held.contains(&name);
         for pattern in ["periodic", "sporadic", "bursty", "adversarial"] {
             let line = format!(
-                "simulate x --until 500ms --seed {seed} --arrivals {pattern} --overheads {switch}us"
+                "simulate x --until 500ms --seed {seed} --arrivals {pattern} --overheads {switch}us,0us,{wake_up}us"
             );
             let args = Line::parse_from(line.split(' ')).args;
             let mut report = Report::new(&args, true, stamp.clone(), Vec::new());

@@ -221,14 +221,31 @@ impl Calibration {
     /// [`Self::MOST_SLOT_ALLOWANCE`]. Twice, because the owner may first have to be thawed: a wake-up,
     /// and a switch to it. The thaw itself is not measured.
     pub fn slot_allowance(&self) -> Option<Service> {
-        let p99 = |operation| {
-            let figure = self.figure(operation)?;
-            (figure.under == Under::Fifo).then(|| figure.spread.p99().as_full_service())
-        };
+        let p99 = |operation| Some(self.under_fifo(operation)?.p99().as_full_service());
         let woken = p99(Operation::TimerBusy)?;
         let handed = p99(Operation::HandOffSameCpu).unwrap_or(Service::ZERO);
         let sum = woken.saturating_add(handed).saturating_add(handed);
         Some(sum.clamp(Self::LEAST_SLOT_ALLOWANCE, Self::MOST_SLOT_ALLOWANCE))
+    }
+
+    /// How late a thread is woken by its timer: [`HostProfile::wake_up`]. `None` if that was not measured, or not
+    /// under SCHED_FIFO.
+    ///
+    /// The dearer of [`Operation::TimerIdle`] and [`Operation::TimerBusy`], at the percentile at which switches are
+    /// charged: the 99th, or the maximum for any above it.
+    pub fn wake_up(&self) -> Option<Service> {
+        let percentile = self.switching.map_or(Percentile::P99, |charge| charge.percentile);
+        let late = |operation| {
+            let spread = self.under_fifo(operation)?;
+            Some(if percentile > Percentile::P99 { spread.max() } else { spread.p99() })
+        };
+        let late = late(Operation::TimerIdle).max(late(Operation::TimerBusy));
+        late.map(|late| late.as_full_service())
+    }
+
+    fn under_fifo(&self, operation: Operation) -> Option<&Spread> {
+        let figure = self.figure(operation).filter(|figure| figure.under == Under::Fifo);
+        figure.map(|figure| &figure.spread)
     }
 
     /// No slot is made longer by less: freezing and thawing are in no figure.
@@ -240,11 +257,12 @@ impl Calibration {
 
     /// What admission needs: its CPUs and its costs, with the limits that hold there.
     ///
-    /// Switches are free in it if they could not be measured ([`Calibration::switching`] says so).
+    /// Switches are free in it if they could not be measured ([`Calibration::switching`] says so), and so is waking up.
     pub fn profile(&self, deadline_limits: DeadlineLimits) -> HostProfile {
         HostProfile {
             reservable_ppm: deadline_limits.reservable_ppm(),
             context_switch: self.switching.map_or(Service::ZERO, |charge| charge.context_switch()),
+            wake_up: self.wake_up().unwrap_or(Service::ZERO),
             slot_allowance: self.slot_allowance().unwrap_or(HostProfile::ASSUMED_SLOT_ALLOWANCE),
             send_costs: self.sending.as_ref().map(|charge| charge.costs),
             receive_costs: self.receiving.as_ref().map(|charge| charge.costs),
@@ -297,6 +315,30 @@ mod tests {
         assert_eq!(allowance(&[(TimerBusy, fifo, 3_000)]), micros(500));
         assert_eq!(allowance(&[(TimerBusy, Under::Other, 120)]), None, "another class");
         assert_eq!(allowance(&[(TimerIdle, fifo, 40), (HandOffSameCpu, fifo, 6)]), None);
+    }
+
+    #[test]
+    fn a_thread_is_woken_as_late_as_the_dearer_of_two_timers() {
+        use Operation::{TimerBusy, TimerIdle};
+        let fifo = Under::Fifo;
+        let micros = |n| Some(Service::from_micros(n));
+        let mut host = measured(&[(TimerIdle, fifo, 40), (TimerBusy, fifo, 30)]);
+        assert_eq!(host.wake_up(), micros(40));
+        host.switching = Some(SwitchCharge {
+            switch: Service::ZERO,
+            by: Operation::ThreadSwitch,
+            cache_refill: Service::ZERO,
+            working_set: 0,
+            percentile: Percentile::from_ppm(999_000).expect("valid"),
+        });
+        assert_eq!(
+            host.wake_up(),
+            micros(400),
+            "the maximum: no percentile above the 99th is kept"
+        );
+        assert_eq!(host.profile(DeadlineLimits::DEFAULT).wake_up, Service::from_micros(400));
+        assert_eq!(measured(&[(TimerBusy, fifo, 30)]).wake_up(), micros(30));
+        assert_eq!(measured(&[(TimerBusy, Under::Other, 30)]).wake_up(), None, "another class");
     }
 
     #[test]

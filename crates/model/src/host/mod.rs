@@ -38,6 +38,9 @@ pub struct HostProfile {
     /// Processor time lost at each switch between two tasks. Each job is charged two of them, one
     /// when it starts to run and one when it stops; a job that is preempted charges its preemptor.
     pub context_switch: Service,
+    /// How long after its timer a thread runs that had nothing to do, at most. It is lost once in a busy period of a
+    /// CPU, at its start. Zero: not measured.
+    pub wake_up: Service,
     /// By how much a slot of a timetable is longer than the budget that it gives: the dispatcher's wake-up, the
     /// switch and the thaw are lost at its start.
     pub slot_allowance: Service,
@@ -54,13 +57,14 @@ impl HostProfile {
     /// instruction of a thawed process, on a loaded virtual machine, by trying.
     pub const ASSUMED_SLOT_ALLOWANCE: Service = Service::from_micros(100);
 
-    /// A host of `cpus` CPUs on which switching is free: what textbooks and published task sets
+    /// A host of `cpus` CPUs on which switching and waking up are free: what textbooks and published task sets
     /// assume. A measured profile replaces it.
     pub const fn ideal(cpus: u16) -> Self {
         Self {
             cpus,
             reservable_ppm: 900_000,
             context_switch: Service::ZERO,
+            wake_up: Service::ZERO,
             slot_allowance: Service::ZERO,
             send_costs: None,
             receive_costs: None,

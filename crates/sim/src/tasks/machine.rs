@@ -32,6 +32,8 @@ pub(super) struct Machine<'a, C, P, Y> {
     last: Option<JobId>,
     /// The running job was told that something above has its processor.
     preempted: bool,
+    /// No job wanted the processor since the last one was done; kept only where waking up costs something.
+    asleep: bool,
 }
 
 /// The jobs of one task: the one to come, and those released and not complete, oldest first.
@@ -62,6 +64,19 @@ struct Running {
 }
 
 impl Running {
+    /// The processor goes over to `task`, which takes `cost`.
+    fn going_to(task: u32, cost: Service) -> Self {
+        Self {
+            task,
+            stretch: cost,
+            whole: cost,
+            allowance: Service::MAX,
+            asked_to_yield: false,
+            switching: true,
+            back: false,
+        }
+    }
+
     /// How long it runs before something is to be decided.
     #[inline]
     fn until_event(&self) -> Service {
@@ -105,6 +120,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             wanting: 0,
             last: None,
             preempted: false,
+            asleep: true,
         }
     }
 
@@ -336,20 +352,20 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         if self.running.is_some() {
             return;
         }
-        let Some(task) = self.policy.dispatch() else { return };
+        let Some(task) = self.policy.dispatch() else {
+            self.asleep = true;
+            return;
+        };
         if !C::FREE {
+            let wake_up = self.setting.costs.of_a_wake_up();
+            if self.asleep && !wake_up.is_zero() {
+                self.running = Some(Running::going_to(task, wake_up));
+                return;
+            }
             let cost = self.setting.costs.of_a_switch();
             let job = JobId { task, index: self.queues[task as usize].index };
             if self.last != Some(job) && !cost.is_zero() {
-                self.running = Some(Running {
-                    task,
-                    stretch: cost,
-                    whole: cost,
-                    allowance: Service::MAX,
-                    asked_to_yield: false,
-                    switching: true,
-                    back: false,
-                });
+                self.running = Some(Running::going_to(task, cost));
                 return;
             }
         }
@@ -359,6 +375,11 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     /// The processor is at a job; if it was asked to leave meanwhile, it goes on to the next.
     fn end_switch(&mut self, sink: &mut impl Sink) {
         let Some(running) = self.running.take() else { return };
+        if core::mem::take(&mut self.asleep) && !self.setting.costs.of_a_wake_up().is_zero() {
+            // Awake: whoever is most urgent now goes first.
+            self.policy.give_way();
+            return;
+        }
         let task = running.task;
         self.last = Some(JobId { task, index: self.queues[task as usize].index });
         if running.asked_to_yield {

@@ -128,10 +128,33 @@ fn a_job_without_preemption_never_gives_way_however_short() {
 }
 
 #[test]
+fn what_finds_the_processor_idle_waits_until_it_is_awake() {
+    let tasks = [task(40, 2, 0), task(40, 8, 0)];
+    let costs = Overheads {
+        switch: Service::from_micros(1),
+        wake_up: Service::from_micros(5),
+        ..Overheads::default()
+    };
+    let lists = once(&tasks, &[3, 0]);
+    let mut events: Vec<Event> = Vec::new();
+    let (policy, mut arrivals) = (Jobs::fixed_priority(&[0, 1]), Listed::new(&lists));
+    let setting = Setting::default().costing(costs);
+    let left = run_in(setting, &tasks, policy, &mut arrivals, us(40), &mut events);
+    assert_eq!(left, []);
+    // It wakes for the long job from 0 to 5, and goes to the short one, which came meanwhile; awake, it goes on at once.
+    let expected =
+        [(6, 0, Kind::Start), (8, 0, Kind::Complete), (9, 1, Kind::Start), (17, 1, Kind::Complete)];
+    assert_eq!(seen(&events), expected);
+}
+
+#[test]
 fn a_switch_is_charged_on_start_and_on_return_and_not_interrupted() {
     let tasks = [task(40, 2, 0), task(40, 8, 0)];
-    let setting = Setting::default()
-        .costing(Overheads { switch: Service::from_micros(2), cache: Service::from_micros(1) });
+    let setting = Setting::default().costing(Overheads {
+        switch: Service::from_micros(2),
+        cache: Service::from_micros(1),
+        ..Overheads::default()
+    });
     let events_of = |released: u64| {
         let lists = once(&tasks, &[released, 0]);
         let mut events: Vec<Event> = Vec::new();

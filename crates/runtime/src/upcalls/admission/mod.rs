@@ -293,7 +293,8 @@ impl Promises {
         let mut tasks: Vec<Task> = self.real_time().map(Task::from).collect();
         tasks.sort_by_key(Task::min_inter_arrival);
         tasks.extend(self.blocking_service().map(blocking_task));
-        let load = CpuLoad::new(&tasks, [], self.host.context_switch);
+        let load =
+            CpuLoad::new(&tasks, [], self.host.context_switch).with_wake_up(self.host.wake_up);
         let supply = Supply::hard_cbs(reservation);
         match fits_inside(Policy::Rmdp, &load, &supply, &mut Steps::default()) {
             Inside::Fits => Ok(()),
