@@ -1,5 +1,9 @@
 //! What would fit instead of a refused contract: one number of it changed, for each number that
-//! helps; and where none does, all work made less by the same factor.
+//! helps; where none does, all work made less by the same factor; and where none does without being halved or
+//! doubled, two numbers together, and the part of it that fits as it is.
+
+mod pair;
+mod part;
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -14,8 +18,11 @@ use crate::steps::Steps;
 /// What the whole search may use. Where it ends early, the offers are those found until then.
 const SEARCH: u64 = Steps::ADMISSION / 2;
 
-/// What looking for the work that fits may use: of thousands of tasks each trial costs much.
+/// What looking for the work that fits, or for the part of the entries, may use: of thousands of tasks each trial costs much.
 const TOGETHER: u64 = 2 * Steps::ADMISSION;
+
+/// What looking for two numbers may use.
+const BEYOND: u64 = Steps::ADMISSION / 2;
 
 /// How many entries beside the failed one are tried, those with the largest shares.
 const OTHERS: usize = 4;
@@ -53,6 +60,7 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
     }
     offers.extend(along(Entry::Sending, |_| true));
     offers.extend(along(Entry::System, |axis| axis != Axis::Work));
+    let modest = offers.iter().any(is_modest);
     if offers.is_empty() {
         // Where no number of one entry does it, a faster link may, or all must give; looking for what
         // did not help may have used up all there was.
@@ -61,7 +69,27 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
             offers.extend(along_one(&mut search, contract, host, wanted));
         }
     }
-    Offers::found(offers)
+    let mut offers = Offers::found(offers);
+    if !modest {
+        let all = || Entry::all(contract);
+        let first = failed.or_else(|| all().max_by_key(|&entry| share(contract, entry)));
+        others.retain(|&other| Some(other) != first);
+        let second = others.iter().copied().max_by_key(|&other| share(contract, other));
+        search = Search::new(contract, host, BEYOND);
+        let pairs = first.map(|first| pair::find(&mut search, contract, host, first, second));
+        offers.both = pairs.unwrap_or_default().into();
+        let steps = &mut Steps::new(TOGETHER);
+        let left_out = part::left_out(contract, host, steps).unwrap_or_default();
+        let named = |entry: Entry| (entry.kind(contract), entry.name(contract));
+        offers.without = left_out.into_iter().map(named).collect();
+        offers.of = all().count();
+    }
+    offers
+}
+
+/// Whether it leaves the number at more than half, and less than twice of what it was.
+fn is_modest(offer: &Offer) -> bool {
+    offer.to > offer.from / 2 && offer.to < offer.from.saturating_mul(2)
 }
 
 /// How fast a link would do, or how much of the work of all tasks fits.

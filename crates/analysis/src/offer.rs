@@ -1,4 +1,4 @@
-//! Changes of one number of a contract, as they are offered to whoever wrote it.
+//! Changes of a contract, as they are offered to whoever wrote it.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -220,29 +220,47 @@ impl fmt::Display for Offer {
     }
 }
 
-/// Offers, those for the entry that failed first. By default none were sought.
+/// Offers. By default none were sought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offers(Option<Box<[Offer]>>);
+pub struct Offers {
+    /// Of one number each, those for the entry that failed first.
+    one: Option<Box<[Offer]>>,
+    pub(crate) both: Box<[[Offer; 2]]>,
+    pub(crate) without: Box<[(EntryKind, String)]>,
+    /// How many entries there are.
+    pub(crate) of: usize,
+}
 
 impl Offers {
     /// Holds what a search found, which may be nothing.
     pub fn found(offers: Vec<Offer>) -> Self {
-        Self(Some(offers.into()))
+        Self { one: Some(offers.into()), ..Self::default() }
     }
 
     /// Returns whether anybody looked for offers.
     pub fn were_sought(&self) -> bool {
-        self.0.is_some()
+        self.one.is_some()
     }
 
     /// Whether nothing is offered.
     pub fn is_empty(&self) -> bool {
-        self.iter().len() == 0
+        self.iter().len() == 0 && self.both.is_empty() && self.without.is_empty()
     }
 
-    /// One by one.
+    /// Two numbers to be changed together: sought where no one number does it, or only if it is halved or doubled.
+    pub fn pairs(&self) -> &[[Offer; 2]] {
+        &self.both
+    }
+
+    /// Entries without which all the others are admitted as they are; sought as [`Self::pairs`] are. Few, but not
+    /// surely the fewest.
+    pub fn without(&self) -> &[(EntryKind, String)] {
+        &self.without
+    }
+
+    /// Those of one number, one by one.
     pub fn iter(&self) -> core::slice::Iter<'_, Offer> {
-        self.0.as_deref().unwrap_or_default().iter()
+        self.one.as_deref().unwrap_or_default().iter()
     }
 
     /// Returns the reservation that is offered in place of `asked`, which is no entry of a contract.
@@ -280,20 +298,52 @@ impl fmt::Display for Offers {
                 (Some(_), false) => f.write_str("; or if ")?,
             }
             if !goes_on {
-                match offer.kind {
-                    EntryKind::System if offer.axis == Axis::Work => {
-                        f.write_str("every task had ")?
-                    }
-                    EntryKind::Sending | EntryKind::System => {
-                        write!(f, "[{}] had ", offer.kind.name())?;
-                    }
-                    _ if offer.entry.is_empty() => f.write_str("it had ")?,
-                    kind => write!(f, "{} \"{}\" had ", kind.name(), offer.entry)?,
-                }
+                offer.write_whose(f)?;
             }
             write!(f, "{offer}")?;
             last = Some(offer);
         }
-        Ok(())
+        let mut others = if last.is_some() { "; or if " } else { "" };
+        for [first, second] in &*self.both {
+            f.write_str(others)?;
+            first.write_whose(f)?;
+            write!(f, "{first}, and ")?;
+            if (&first.entry, first.kind) != (&second.entry, second.kind) {
+                second.write_whose(f)?;
+            }
+            write!(f, "{second}")?;
+            others = "; or if ";
+        }
+        self.write_without(f, others)
+    }
+}
+
+impl Offer {
+    /// Writes "task "a" had ".
+    fn write_whose(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            EntryKind::System if self.axis == Axis::Work => f.write_str("every task had "),
+            EntryKind::Sending | EntryKind::System => write!(f, "[{}] had ", self.kind.name()),
+            _ if self.entry.is_empty() => f.write_str("it had "),
+            kind => write!(f, "{} \"{}\" had ", kind.name(), self.entry),
+        }
+    }
+}
+
+impl Offers {
+    /// Writes "; or if there were no task "a" and 3 more (9 of 13 would stay)".
+    fn write_without(&self, f: &mut fmt::Formatter<'_>, before: &str) -> fmt::Result {
+        const NAMED: usize = 3;
+        let Some(((kind, name), rest)) = self.without.split_first() else { return Ok(()) };
+        write!(f, "{before}there were no {} \"{name}\"", kind.name())?;
+        let named = &rest[..rest.len().min(NAMED - 1)];
+        for (at, (kind, name)) in named.iter().enumerate() {
+            let joint = if at + 1 == rest.len() { " and" } else { "," };
+            write!(f, "{joint} {} \"{name}\"", kind.name())?;
+        }
+        if rest.len() > named.len() {
+            write!(f, " and {} more", rest.len() - named.len())?;
+        }
+        write!(f, " ({} of {} would stay)", self.of - self.without.len(), self.of)
     }
 }

@@ -222,7 +222,7 @@ fn offer_clause(resource: Resource, offers: &Offers) -> String {
     } else if !offers.is_empty() {
         format!("; {offers}")
     } else if offers.were_sought() {
-        "; no change of one number was found that would fit".into()
+        "; no change of one number or of two was found that would fit, and no part of it".into()
     } else {
         String::new()
     }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use punctual_analysis::mapping::Mapping;
 use punctual_analysis::supply::{Limits, build};
 use punctual_analysis::{
-    EntryBound, Grant, Offer, Refusal, Sensitivity, Steps, TestReport, admit, sensitivity,
+    EntryBound, EntryKind, Grant, Offer, Refusal, Sensitivity, Steps, TestReport, admit,
+    sensitivity,
 };
 use punctual_model::{Contract, Duration, HostProfile, Reservation, rt_app};
 use punctual_sweep::sheet::{Sheet, Value};
@@ -63,6 +64,8 @@ impl Admission {
                 tables.push(("Of each task", bounds("admission-tasks", &refusal.tasks)));
                 tables.push(("Of each channel", bounds("admission-channels", &refusal.channels)));
                 tables.push(("With each of these alone it would be admitted", offers(refusal)));
+                tables.push(("With both numbers of a pair it would be admitted", pairs(refusal)));
+                tables.push(("Without these all others would be admitted", left_out(refusal)));
             }
         }
         tables.retain(|(_, sheet)| !sheet.rows.is_empty());
@@ -240,6 +243,19 @@ fn growth_sheet(growth: &Sensitivity) -> Sheet {
 fn offers(refusal: &Refusal) -> Sheet {
     let rows = refusal.offers.iter().map(offer).collect();
     Sheet { name: "admission-offers", columns: OFFERS, rows }
+}
+
+fn pairs(refusal: &Refusal) -> Sheet {
+    let rows = refusal.offers.pairs().iter().flatten().map(offer).collect();
+    Sheet { name: "admission-offers-of-two", columns: OFFERS, rows }
+}
+
+fn left_out(refusal: &Refusal) -> Sheet {
+    let row = |(kind, name): &(EntryKind, String)| {
+        vec![Value::Text(shown::name(&format!("{} {name}", kind.name())))]
+    };
+    let rows = refusal.offers.without().iter().map(row).collect();
+    Sheet { name: "admission-left-out", columns: &[("entry", "entry")], rows }
 }
 
 fn bounds(sheet: &'static str, entries: &[EntryBound]) -> Sheet {

@@ -156,6 +156,17 @@ impl Knob {
         }
     }
 
+    /// The number with so many sixteenths of itself less or more room taken: 16 are half or twice. Within what may
+    /// be asked for.
+    pub(crate) fn moved(&self, sixteenths: u64) -> u64 {
+        let (value, factor) = (u128::from(self.value), u128::from(16 + sixteenths));
+        let moved = match self.relief {
+            Relief::More => value * factor / 16,
+            Relief::Less | Relief::Either => value * 16 / factor,
+        };
+        u64::try_from(moved).unwrap_or(u64::MAX).clamp(self.least, self.most.max(self.least))
+    }
+
     /// Writes the entry of `original` with this number into `trial`; `false`, and nothing written,
     /// if that is no valid entry.
     pub(crate) fn turn(&self, original: &Contract, value: u64, trial: &mut Contract) -> bool {

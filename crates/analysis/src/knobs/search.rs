@@ -7,9 +7,12 @@
 
 use punctual_model::{Contract, HostProfile};
 
-use super::{Knob, Relief};
+use super::{Entry, Knob, Relief};
 use crate::examination::{examine, fits};
 use crate::steps::Steps;
+
+/// Sixteenths by which both numbers of a pair may be moved: to half or twice.
+const FURTHEST_PART: u64 = 16;
 
 /// Steps that setting up a trial costs for each entry.
 const SET_UP: usize = 50;
@@ -40,6 +43,55 @@ impl<'a> Search<'a> {
         .filter(|&value| knob.turn(self.original, value, &mut self.trial) && self.is_admitted());
         self.restore(knob);
         found
+    }
+
+    /// Two numbers with which the whole is admitted: both moved by the same part of themselves, and then each back
+    /// as far as the other lets it.
+    pub(crate) fn nearest_pair_that_fits(&mut self, knobs: [&Knob; 2]) -> Option<[u64; 2]> {
+        let moved = |part: u64| knobs.map(|knob| knob.moved(part));
+        let (mut too_near, mut fits) = (0, FURTHEST_PART);
+        if !self.both_fit(knobs, moved(fits)) {
+            return None;
+        }
+        while fits - too_near > 1 {
+            let middle = too_near.midpoint(fits);
+            if self.both_fit(knobs, moved(middle)) { fits = middle } else { too_near = middle }
+        }
+        let mut found = moved(fits);
+        for at in 0..2 {
+            let mut too_near = knobs[at].value;
+            let mut stays = found;
+            stays[at] = too_near;
+            if self.both_fit(knobs, stays) {
+                found = stays;
+                continue;
+            }
+            // To a thousandth.
+            while too_near.abs_diff(found[at]) > knobs[at].value / 1_000 + 1 {
+                let mut trial = found;
+                trial[at] = too_near.midpoint(found[at]);
+                if self.both_fit(knobs, trial) { found = trial } else { too_near = trial[at] }
+            }
+        }
+        let admitted = self.turn_both(knobs, found) && self.is_admitted();
+        self.trial.clone_from(self.original);
+        admitted.then_some(found)
+    }
+
+    fn both_fit(&mut self, knobs: [&Knob; 2], values: [u64; 2]) -> bool {
+        self.steps.take(2 * SET_UP * Entry::all(self.original).count()).is_ok()
+            && self.turn_both(knobs, values)
+            && fits(&self.trial, self.host, &mut self.steps)
+    }
+
+    /// Writes both into the trial; they may be of one entry.
+    fn turn_both(&mut self, [first, second]: [&Knob; 2], values: [u64; 2]) -> bool {
+        self.trial.clone_from(self.original);
+        if !first.turn(self.original, values[0], &mut self.trial) {
+            return false;
+        }
+        let with_first = self.trial.clone();
+        second.turn(&with_first, values[1], &mut self.trial)
     }
 
     /// How far the number can go the other way, from a contract that fits, and still fit. `None` where

@@ -184,7 +184,7 @@ fn where_no_one_number_helps_less_of_all_work_is_offered() {
         let offer = refusal.offers.along("", Axis::Work).expect("less of everything");
         assert_eq!((refusal.offers.iter().count(), offer.from, offer.to), (1, 1_000, 277));
         let sentence = "it would be admitted if every task had at most 27.7 % of its wcet";
-        assert!(refusal.to_string().ends_with(sentence), "{refusal}");
+        assert!(refusal.to_string().contains(sentence), "{refusal}");
         let taken = offer.taken(&contract).expect("valid");
         assert_eq!(taken.tasks[7].wcet(), Service::from_nanos(831 * TICK));
         assert!(admit(&taken, &HostProfile::ideal(1)).is_ok());

@@ -173,6 +173,101 @@ fn every_offer_of_every_kind_is_admitted() {
 
 const OFFERS: u64 = 150;
 
+/// Where no number does it without being halved or doubled: each pair does, and what is said to fit.
+#[test]
+fn every_pair_and_every_part_that_is_offered_is_admitted() {
+    let (mut pairs, mut parts) = (0, 0);
+    for seed in 0..3 * OFFERS {
+        let (contract, host) = draw(seed);
+        let Err(refusal) = admit(&contract, &host) else { continue };
+        for [first, second] in refusal.offers.pairs() {
+            let changed = first.taken(&contract).and_then(|changed| second.taken(&changed));
+            let changed = changed.expect("the offers make a valid contract");
+            assert!(admit(&changed, &host).is_ok(), "seed {seed}: {first:?} {second:?}");
+            pairs += 1;
+        }
+        if !refusal.offers.without().is_empty() {
+            let rest = without(&contract, refusal.offers.without());
+            assert!(admit(&rest, &host).is_ok(), "seed {seed}: {:?}", refusal.offers.without());
+            parts += 1;
+        }
+    }
+    println!("{pairs} pairs, {parts} parts");
+    assert!(pairs > 5 && parts > 100, "{pairs} {parts}");
+}
+
+/// `contract` without the entries of these names.
+fn without(contract: &Contract, out: &[(EntryKind, String)]) -> Contract {
+    let stays = |kinds: &[EntryKind], name: &str| {
+        !out.iter().any(|(kind, of)| kinds.contains(kind) && of == name)
+    };
+    let mut rest = contract.clone();
+    let tasks = &[EntryKind::Task, EntryKind::Upcall];
+    rest.tasks.retain(|task| stays(tasks, task.name()));
+    rest.upcalls.retain(|upcall| stays(tasks, upcall.name()));
+    rest.reservations.retain(|one| stays(&[EntryKind::Reservation], &one.name));
+    rest.channels.retain(|channel| stays(&[EntryKind::Channel], channel.name()));
+    rest.streams.retain(|stream| stays(&[EntryKind::Stream], stream.name()));
+    rest
+}
+
+/// Against every subset. What is offered is few, and mostly the fewest.
+#[test]
+fn the_part_that_fits_is_mostly_the_largest() {
+    let (mut offered, mut largest, mut worst) = (0, 0, 0);
+    for seed in 0..400 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let named = |at: usize| {
+            let period = rng.random_range(4..40u64);
+            let wcet = rng.random_range(1..=period * 2 / 3);
+            let (period, wcet) = (Duration::from_millis(period), Service::from_millis(wcet));
+            Task::new(TaskSpec::periodic(&format!("t{at}"), period, wcet)).expect("valid")
+        };
+        let tasks: Vec<Task> = (0..8).map(named).collect();
+        let policy = [Policy::Rm, Policy::Edf][seed as usize % 2];
+        let contract = Contract::of_tasks(policy, 1, tasks.clone());
+        let host = HostProfile::ideal(1);
+        let Err(refusal) = admit(&contract, &host) else { continue };
+        let left_out = refusal.offers.without().len();
+        if left_out == 0 {
+            continue;
+        }
+        let fewest = (0u32..1 << tasks.len())
+            .filter(|subset| {
+                let kept = tasks.iter().zip(0..).filter(|(_, at)| subset >> at & 1 == 1);
+                let kept = kept.map(|(task, _)| task.clone()).collect();
+                admit_within(&Contract::of_tasks(policy, 1, kept), &host, &mut Steps::default())
+                    .is_ok()
+            })
+            .map(|subset| tasks.len() - subset.count_ones() as usize)
+            .min()
+            .expect("nothing fits always");
+        offered += 1;
+        largest += u32::from(left_out == fewest);
+        worst = worst.max(left_out - fewest);
+    }
+    println!("{largest} of {offered} the largest, at worst {worst} more left out");
+    assert!(offered > 50 && 10 * largest >= 8 * offered && worst <= 2, "{largest} of {offered}");
+}
+
+#[test]
+fn of_thousands_of_tasks_the_part_that_fits_is_found() {
+    let task = |at: u64| {
+        let period = Duration::from_millis(20 + at % 200);
+        let wcet = Service::from_micros(20 + at % 7);
+        Task::new(TaskSpec::periodic(&format!("t{at}"), period, wcet)).expect("valid")
+    };
+    let contract = Contract::of_tasks(Policy::Rm, 1, (0..5_000).map(task).collect());
+    let host = HostProfile::ideal(1);
+    let refusal = admit(&contract, &host).expect_err("1.5 CPUs");
+    let left_out = refusal.offers.without();
+    assert!((500..2_500).contains(&left_out.len()), "{}", left_out.len());
+    assert!(admit(&without(&contract, left_out), &host).is_ok());
+    let said = refusal.to_string();
+    assert!(said.contains("; or if there were no task \"t"), "{said}");
+    assert!(said.ends_with(" of 5000 would stay)"), "{said}");
+}
+
 /// Channels alone on a link that is much too slow: a faster one is offered, and it does.
 #[test]
 fn a_faster_link_is_offered_where_the_link_is_too_slow() {

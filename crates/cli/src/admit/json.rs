@@ -98,7 +98,18 @@ struct Refused<'a> {
     /// Null where it is not memory that is missing.
     shortfall_bytes: Option<u64>,
     message: String,
+    /// Of one number each.
     counter_offers: Vec<Offer<'a>>,
+    /// Of two numbers together; sought where one alone does not do, or only if it is halved or doubled.
+    counter_offers_of_two: Vec<[Offer<'a>; 2]>,
+    /// Entries without which all others fit as they are; sought as those of two numbers.
+    fits_without: Vec<LeftOut<'a>>,
+}
+
+#[derive(Serialize)]
+struct LeftOut<'a> {
+    entry: &'a str,
+    kind: &'a str,
 }
 
 #[derive(Serialize)]
@@ -256,7 +267,17 @@ fn refused(refusal: &Refusal) -> Refused<'_> {
         shortfall_bytes: bytes,
         message: refusal.to_string(),
         counter_offers: refusal.offers.iter().map(offer).collect(),
+        counter_offers_of_two: refusal.offers.pairs().iter().map(of_two).collect(),
+        fits_without: refusal.offers.without().iter().map(left_out).collect(),
     }
+}
+
+fn of_two([first, second]: &[punctual_analysis::Offer; 2]) -> [Offer<'_>; 2] {
+    [offer(first), offer(second)]
+}
+
+fn left_out((kind, name): &(punctual_analysis::EntryKind, String)) -> LeftOut<'_> {
+    LeftOut { entry: name, kind: kind.name() }
 }
 
 fn offer(offer: &punctual_analysis::Offer) -> Offer<'_> {
