@@ -16,7 +16,7 @@ const TOO_LONG: u64 = 25;
 const FRESH: usize = 33 << 20;
 
 /// How much of it is touched.
-const TOUCHED: usize = 4 << 20;
+const TOUCHED: usize = 1 << 20;
 
 /// What a handler does in each iteration.
 enum Conduct {
