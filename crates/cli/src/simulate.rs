@@ -7,6 +7,7 @@ mod entries;
 mod faults;
 mod options;
 mod perfetto;
+mod receiving;
 mod report;
 mod steps;
 mod text;
@@ -30,6 +31,7 @@ use traces::Traces;
 use channels::{Channels, Sending};
 pub(crate) use options::Args;
 use options::Overheads;
+use receiving::Receiving;
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, notes, text } = contract_file::read_with_notes(&args.contract)?;
@@ -46,7 +48,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if args.witness {
         return witness::main(args, &contract, &text, host, &answer, stamp, notes);
     }
-    steps::bounded(args, &contract, sender.as_ref())?;
+    let received = Receiving::of(&contract, host)?;
+    steps::bounded(args, &contract, sender.as_ref(), &received)?;
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
     let mut traces = Traces::of(args, &text)?;
     if args.global {
@@ -114,15 +117,20 @@ fn run_placed(
     for cpu in 0..bound.fold(contract.cpus, u16::max) {
         let on_cpu = entries::on_cpu(cpu, contract, answer);
         let mut sent = sender
-            .filter(|_| entries::sends(contract, cpu))
+            .filter(|_| entries::has_channels(contract, cpu))
             .map(|sender| Channels::of(args, contract, sender));
-        if !on_cpu.entries.is_empty() || sent.is_some() {
+        let mut received = match entries::has_channels(contract, cpu) {
+            true => Receiving::of(contract, host)?,
+            false => Receiving::default(),
+        };
+        if !on_cpu.entries.is_empty() || sent.is_some() || !received.is_empty() {
             traces.turn_to(Some(cpu), &on_cpu)?;
             let allowance = host.slot_allowance;
-            let ran =
-                cpus::run(args, contract.policy, allowance, cpu, &on_cpu, sent.as_mut(), traces);
+            let channels = (&mut received, sent.as_mut());
+            let ran = cpus::run(args, contract.policy, allowance, cpu, &on_cpu, channels, traces);
             add(report, &on_cpu, Some(cpu), &ran);
         }
+        report.receiving.extend(received.outcomes(cpu));
         if let Some(sent) = sent {
             report.channels = sent.outcomes(answer);
         }
@@ -152,7 +160,8 @@ fn add(report: &mut Report, on_cpu: &OnCpu, cpu: Option<u16>, ran: &cpus::Ran) {
 
 /// Refused, and yet nothing was late: that alone does not show why.
 fn hint(args: &Args, contract: &Contract, report: &Report) -> Option<String> {
-    let searchable = !args.global && contract.cpus == 1 && contract.channels.is_empty();
+    let searchable = !args.global && contract.cpus == 1;
+    let searchable = searchable && contract.channels.is_empty() && contract.receiving.is_empty();
     if report.admitted || report.broken() > 0 || !searchable || contract.tasks.is_empty() {
         return None;
     }

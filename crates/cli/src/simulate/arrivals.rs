@@ -29,6 +29,7 @@ pub(super) enum Purpose {
     Messages,
     SendCosts,
     HighJobs,
+    Received,
 }
 
 impl Draws {

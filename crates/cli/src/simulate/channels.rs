@@ -167,7 +167,8 @@ impl Channels {
     }
 }
 
-fn source(
+/// Returns the messages of `traffic` in this pattern.
+pub(super) fn source(
     pattern: Pattern,
     traffic: LinearBounded,
     first: Instant,

@@ -10,7 +10,7 @@ use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::Arrivals;
 use punctual_sim::global;
 use punctual_sim::overheads::Overheads;
-use punctual_sim::processor::{Part, Processor, Tabled};
+use punctual_sim::processor::{Part, Processor, Received, Tabled};
 use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Sink, Summary};
 
@@ -19,6 +19,7 @@ use super::channels::Channels;
 use super::entries::OnCpu;
 use super::faults::{Cpu, Struck, broken};
 use super::options::Args;
+use super::receiving::Receiving;
 use super::traces::Traces;
 use crate::exit::Failure;
 
@@ -29,15 +30,15 @@ pub(super) struct Ran {
 }
 
 /// Runs what is on `cpu`, layer by layer: the kernel's reservations by deadline, the others in the slots of their
-/// timetable, the thread that sends the messages of `sent` on what both leave, and tasks under the contract's policy on
-/// what it leaves. A slot loses `allowance` at its start.
+/// timetable, the thread that receives what comes for `received` and beneath it the one that sends the messages of
+/// `sent` on what both leave, and tasks under the contract's policy on what they leave. A slot loses `allowance` at its start.
 pub(super) fn run(
     args: &Args,
     policy: Policy,
     allowance: Service,
     cpu: u16,
     on_cpu: &OnCpu,
-    sent: Option<&mut Channels>,
+    (received, sent): (&mut Receiving, Option<&mut Channels>),
     traces: &mut Traces,
 ) -> Ran {
     let all = on_cpu.as_tasks();
@@ -75,18 +76,22 @@ pub(super) fn run(
     }
     let mut left = without_kernels(&mut whole, of_entries(tasks.len()));
     let free = Tabled::new(&mut left, turns(), Part::Free, allowance);
+    let first = Instant::ZERO + critical;
+    let mut free = Received::new(free, received.sources(args, draws, first));
     let mut beneath = Beneath { args, draws, policy, on_cpu, tasks, until, sink: &sink };
     let struck = match sent {
-        None => beneath.run(free),
+        None => beneath.run(&mut free),
         Some(sent) => {
-            let (first, end) = (Instant::ZERO + critical, sent.end());
-            let mut thread = sent.thread(args, first, free);
+            let end = sent.end();
+            let mut thread = sent.thread(args, first, &mut free);
             let struck = beneath.run(&mut thread);
             // What is left is counted as not sent.
             let _left = thread.finish(end);
             struck
         }
     };
+    received.see(free.finish(received.end(args)));
+    drop(free);
     left.finish();
     drop(left);
     let stolen_ns = whole.taken().as_nanos();
@@ -156,7 +161,7 @@ pub(super) fn run_globally(
 
 fn global_policy(contract: &Contract, on_all: &OnCpu) -> Result<Global, Failure> {
     let refuse = |why: &str| Err(Failure::bad_input(format!("--global: {why}")));
-    if !contract.channels.is_empty() {
+    if !contract.channels.is_empty() || !contract.receiving.is_empty() {
         return refuse("the handlers of channels stay on one CPU; run it without");
     }
     if !contract.reservations.is_empty() {

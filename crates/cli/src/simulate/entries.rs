@@ -82,8 +82,8 @@ pub(super) fn on_all_cpus(contract: &Contract) -> OnCpu {
 }
 
 /// Whether the channels are on `cpu`: the last is theirs.
-pub(super) fn sends(contract: &Contract, cpu: u16) -> bool {
-    !contract.channels.is_empty() && cpu + 1 == contract.cpus
+pub(super) fn has_channels(contract: &Contract, cpu: u16) -> bool {
+    cpu + 1 == contract.cpus
 }
 
 /// Why a contract that was refused does not say what runs where, if it does not.

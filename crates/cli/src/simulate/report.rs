@@ -8,6 +8,7 @@ use super::channels::ChannelOutcome;
 use super::entries::{Entry, Kind};
 use super::faults::{ExtraReleases, LateTimers, Overrun, Struck};
 use super::options::{Args, ExecTimes, Overheads, Pattern};
+use super::receiving::ReceivingOutcome;
 use crate::host_profile::Stamp;
 
 /// A run.
@@ -29,6 +30,8 @@ pub(super) struct Report {
     pub(super) tasks: Vec<Outcomes>,
     pub(super) reservations: Vec<Outcomes>,
     pub(super) channels: Vec<ChannelOutcome>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) receiving: Vec<ReceivingOutcome>,
     /// What admission took switches and sending to cost, and where that is from.
     pub(super) host_profile: Stamp,
     /// What the file says beyond the contract.
@@ -102,6 +105,7 @@ impl Report {
             tasks: Vec::new(),
             reservations: Vec::new(),
             channels: Vec::new(),
+            receiving: Vec::new(),
             host_profile,
             notes,
         }
@@ -140,5 +144,6 @@ impl Report {
     pub(super) fn broken(&self) -> u64 {
         let late: u64 = self.entries().filter(|entry| entry.promised).map(|entry| entry.late).sum();
         late + self.channels.iter().map(ChannelOutcome::broken).sum::<u64>()
+            + self.receiving.iter().map(ReceivingOutcome::not_taken).sum::<u64>()
     }
 }

@@ -4,6 +4,7 @@ use punctual_model::{Contract, Duration};
 
 use super::channels::Sending;
 use super::options::Args;
+use super::receiving::Receiving;
 use crate::exit::Failure;
 
 /// Jobs, messages, packets and thefts of a run, all together: some minutes.
@@ -22,8 +23,9 @@ pub(super) fn bounded(
     args: &Args,
     contract: &Contract,
     sender: Option<&Sending>,
+    received: &Receiving,
 ) -> Result<(), Failure> {
-    let parts = parts(args, contract, sender);
+    let parts = parts(args, contract, sender, received);
     let all: u128 = parts.iter().map(|part| part.steps).sum();
     let Some(most) = parts.iter().max_by_key(|part| part.steps).filter(|_| all > MOST) else {
         return Ok(());
@@ -39,7 +41,12 @@ pub(super) fn bounded(
     )))
 }
 
-fn parts(args: &Args, contract: &Contract, sender: Option<&Sending>) -> Vec<Part> {
+fn parts(
+    args: &Args,
+    contract: &Contract,
+    sender: Option<&Sending>,
+    received: &Receiving,
+) -> Vec<Part> {
     let times = |length: Duration, apart: Duration| {
         u128::from(length.as_nanos()) / u128::from(apart.as_nanos().max(1)) + 1
     };
@@ -65,6 +72,13 @@ fn parts(args: &Args, contract: &Contract, sender: Option<&Sending>) -> Vec<Part
             steps: times(until, period) * if sender.is_some() { 4 } else { 1 },
             why: format!("[[reservation]] \"{name}\": a budget every {period}"),
             instead: "give it a longer period",
+        });
+    }
+    for (name, apart) in received.spacings() {
+        parts.push(Part {
+            steps: 2 * times(until, apart),
+            why: format!("[[channel]] \"{name}\": a message every {apart}"),
+            instead: "give it a lower rate",
         });
     }
     if let Some(sender) = sender {

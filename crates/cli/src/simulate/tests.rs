@@ -47,6 +47,15 @@ fn channels(draw: &mut Draw) -> String {
              max_burst = {burst}\ndelay_bound = '{bound}us'\n"
         );
     }
+    for at in 0..draw.of(0, 3) {
+        let (size, every) = (draw.of(50, 9_000), draw.of(2_000, 60_000));
+        let (burst, framing) = (draw.of(1, 3), ["datagram", "fragments"][draw.of(0, 1) as usize]);
+        text += &format!(
+            "[[channel]]\nname = 'i{at}'\nmax_message = '{size}B'\nmin_inter_arrival = '{every}us'\n\
+             max_burst = {burst}\ndelay_bound = '{every}us'\ndirection = 'receive'\n\
+             framing = '{framing}'\n"
+        );
+    }
     text
 }
 
@@ -133,7 +142,12 @@ fn broken(count: u64) -> (u64, Vec<String>) {
                     && channel.max_delay_ns <= channel.proven_delay_ns
             });
             let sent = sent && report.channels.len() == contract.channels.len();
-            if !(kept && sent) || ran < all {
+            let received = report
+                .receiving
+                .iter()
+                .all(|channel| channel.messages > 0 && channel.not_taken() == 0);
+            let received = received && report.receiving.len() == contract.receiving.len();
+            if !(kept && sent && received) || ran < all {
                 broken.push(format!("{pattern}, {host:?}\n{text}{}", text::page(&report, None)));
             }
         }

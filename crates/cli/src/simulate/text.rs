@@ -7,6 +7,7 @@ use punctual_model::Duration;
 
 use super::channels::ChannelOutcome;
 use super::options::{ExecTimes, Pattern};
+use super::receiving::ReceivingOutcome;
 use super::report::{Outcomes, Report};
 
 /// `hint`: a last line.
@@ -22,6 +23,10 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
     }
     if !report.channels.is_empty() {
         line(&channels(&report.channels));
+        line(&"");
+    }
+    if !report.receiving.is_empty() {
+        line(&receiving(&report.receiving));
         line(&"");
     }
     line(&verdict(report));
@@ -106,6 +111,20 @@ fn channels(channels: &[ChannelOutcome]) -> Table {
     table
 }
 
+fn receiving(channels: &[ReceivingOutcome]) -> Table {
+    let mut table = table(&["receives", "CPU", "messages", "not taken in", "worst wait"]);
+    for channel in channels {
+        table.add_row([
+            Cell::new(&channel.name),
+            Cell::new(channel.cpu),
+            Cell::new(channel.messages),
+            Cell::new(channel.not_taken()),
+            Cell::new(time(channel.max_wait_ns)),
+        ]);
+    }
+    table
+}
+
 fn verdict(report: &Report) -> String {
     let mut counts = Vec::new();
     if report.entries().next().is_some() {
@@ -118,6 +137,11 @@ fn verdict(report: &Report) -> String {
         let broken: u64 = report.channels.iter().map(ChannelOutcome::broken).sum();
         let messages: u64 = report.channels.iter().map(|channel| channel.messages).sum();
         counts.push(format!("{broken} of {messages} messages not sent in time"));
+    }
+    if !report.receiving.is_empty() {
+        let left: u64 = report.receiving.iter().map(ReceivingOutcome::not_taken).sum();
+        let messages: u64 = report.receiving.iter().map(|channel| channel.messages).sum();
+        counts.push(format!("{left} of {messages} received messages not taken in"));
     }
     let until = Duration::from_nanos(report.until_ns);
     let arrivals = match report.arrivals {

@@ -8,6 +8,7 @@
 //! | [`Servers`] | inside one of several reservations, or below all of them |
 //! | [`Stolen`] | as another of these, but for what a hypervisor takes |
 //! | [`Tabled`] | as another of these, in the slots of one owner of a timetable or between all slots |
+//! | [`Received`] | as another of these, while a thread has no message to take in |
 //! | [`crate::tasks::Below`] | as another of these, while other tasks have no job |
 //! | [`Taken`] | but for stretches that were found beforehand |
 //!
@@ -16,6 +17,7 @@
 //! [`crate::tasks::Below`], the job gives way and resumes, and pays a switch for that.
 
 mod periods;
+mod received;
 mod servers;
 mod stolen;
 mod tabled;
@@ -24,6 +26,7 @@ mod taken;
 use punctual_model::Instant;
 
 pub use periods::{Periods, Place};
+pub use received::{Incoming, Received, Taking};
 pub use servers::{Demand, ServerError, Servers};
 pub use stolen::{Stolen, Theft};
 pub use tabled::{Part, Tabled};
