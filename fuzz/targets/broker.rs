@@ -2,12 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use punctual_broker::books::Asker;
-use punctual_broker::books::channels::ChannelBooks;
+use punctual_analysis::UpcallOrder;
+use punctual_broker::books::{Asker, Books};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_broker::grant::GrantId;
 use punctual_broker::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, What};
 use punctual_broker::wire::{Ask, parse_ask, parse_said, to_bytes};
+use punctual_model::HostProfile;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = parse_said(bytes);
@@ -42,14 +43,15 @@ fn wanted(channel: &RawChannel) {
     assert_eq!(again, valid);
     let _ = (valid.geometry(), valid.to_string());
     let link = punctual_model::channel::BitRate::new(100_000_000).expect("a link");
-    let mut books = ChannelBooks::new(ChannelsConfig::of(link));
+    let mut books = Books::new(HostProfile::ideal(1), UpcallOrder::Level);
+    books.carry_channels(ChannelsConfig::of(link)).expect("half of a CPU");
     let quota = Quota { link_ppm: 1_000_000, ..Quota::default() };
     let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };
     for id in 0..3 {
-        let _ = books.admit(GrantId(id), &asker, &valid);
+        let _ = books.admit_channel(GrantId(id), &asker, &valid);
     }
     for id in 0..3 {
-        books.release(GrantId(id));
+        books.release_channel(GrantId(id));
     }
-    assert_eq!((books.len(), books.cpu_ppm(), books.link_bps().1), (0, 0, 0));
+    assert_eq!((books.channel_count(), books.channels_ppm(), books.link_bps().1), (0, 0, 0));
 }

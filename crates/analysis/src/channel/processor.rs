@@ -84,6 +84,18 @@ struct Sums {
     link_share: u128,
 }
 
+impl Sums {
+    fn with(self, one: Self) -> Self {
+        Self {
+            work: self.work.saturating_add(one.work),
+            link: self.link.saturating_add(one.link),
+            channels: self.channels + one.channels,
+            work_share: self.work_share.saturating_add(one.work_share),
+            link_share: self.link_share.saturating_add(one.link_share),
+        }
+    }
+}
+
 impl Processor {
     /// Begins with no channels on `egress`, of whose budget `best_effort_ppm` is kept for best effort, at most a million;
     /// a packet that comes in takes `received_packet`.
@@ -110,19 +122,18 @@ impl Processor {
             self.add_remedy(&mut why, with, self.receiving, above);
             return Err(why);
         }
-        let with = Sums {
-            work: self.sums.work.saturating_add(one.work),
-            link: self.sums.link.saturating_add(one.link),
-            channels: self.sums.channels + 1,
-            work_share: self.sums.work_share + one.work_share,
-            link_share: self.sums.link_share + one.link_share,
-        };
+        let with = self.sums.with(one);
         let short = self.shortest_of(channel);
         let least = self.shortest.keys().next().map_or(short, |least| short.min(*least));
         self.within_budget(with, self.receiving, least, above)?;
-        self.sums = with;
-        *self.shortest.entry(short).or_default() += 1;
+        self.put_back(channel);
         Ok(())
+    }
+
+    /// Puts back a channel that was taken out while all others stayed as they are.
+    pub fn put_back(&mut self, channel: &Channel) {
+        self.sums = self.sums.with(self.of(channel));
+        *self.shortest.entry(self.shortest_of(channel)).or_default() += 1;
     }
 
     /// Takes out a channel that was added.
@@ -153,16 +164,16 @@ impl Processor {
         arrivals: LinearBounded,
         above: &[Reservation],
     ) -> Result<(), String> {
-        let one = self.of_receiving(arrivals);
-        let with = Sums {
-            work: self.receiving.work.saturating_add(one.work),
-            work_share: self.receiving.work_share.saturating_add(one.work_share),
-            ..self.receiving
-        };
+        let with = self.receiving.with(self.of_receiving(arrivals));
         let least = self.shortest.keys().next().copied().unwrap_or(u32::MAX);
         self.within_budget(self.sums, with, least, above)?;
         self.receiving = with;
         Ok(())
+    }
+
+    /// Puts back one that was taken out while all others stayed as they are.
+    pub fn put_back_receiving(&mut self, arrivals: LinearBounded) {
+        self.receiving = self.receiving.with(self.of_receiving(arrivals));
     }
 
     /// Takes out one that was added.

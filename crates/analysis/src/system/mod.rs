@@ -10,17 +10,28 @@
 //!    CPUs; the tasks of executors on one CPU within that of one.
 //! 3. `response-time`: on each CPU the tasks of every executor in time beneath all reservations of the host, because
 //!    the kernel may run those on any CPU ([`crate::incremental`]).
+//! 4. `channels`: beneath a new reservation every channel in time, and the threads of the channels within what is set
+//!    aside for them.
+//!
+//! A channel needs a [`Carrier`], which [`System::carry`] sets up. It takes nothing of the CPUs beside what was set
+//! aside then, so its tests are others: `link`, `processor` and `delay-bound` ([`CarrierLoad`] says what is left).
+//! Both ways the relation is kept: a reservation is refused beneath which a channel would be late, and a channel that
+//! would be late beneath the reservations. Upcalls run below all channels and are proven beneath what is set aside.
 //!
 //! # Assumptions
 //! Executors run rate monotonic with delayed preemption, over all executors of a CPU ([`UpcallOrder`]). The longest
 //! quantum below a task is charged to it as blocking. Two context switches are charged to each job and to each period
-//! of a reservation.
+//! of a reservation. The reservation that is set aside for channels does not delay them: their threads run in it.
 //!
 //! # Costs
 //! While bands prove the tasks of a CPU (see [`crate::incremental::Bands`]) a request costs O(log n) for n tasks there.
-//! Beyond that it costs O(n), and O(n) more for each task whose spare it exceeds. A reservation costs that on every CPU.
+//! Beyond that it costs O(n), and O(n) more for each task whose spare it exceeds. A reservation costs that on every CPU,
+//! and an examination of all channels that send. A channel costs O(log n) for n channels while no reservation is
+//! admitted, and such an examination else.
 
+mod channels;
 mod cpu;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -31,61 +42,18 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use punctual_model::channel::{BitRate, Channel, Direction, LinearBounded};
 use punctual_model::units::percent;
 use punctual_model::{HostProfile, Reservation, Task};
 
+pub use self::channels::{Carrier, CarrierLoad};
 use self::cpu::Cpu;
+pub use self::request::{BackEnd, Request, UpcallOrder};
 use crate::incremental::Denial;
 use crate::load::TaskLoad;
 use crate::sched_deadline;
 use crate::steps::Steps;
 use crate::verdict::{Refusal, Resource, Shortfall};
-
-/// Who goes first among the upcalls of different executors on one CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UpcallOrder {
-    /// By the period of each upcall: executors pass the CPU on.
-    Ceiling,
-    /// By the shortest period of each executor, whose thread stands at a fixed level. In both orders the longest quantum
-    /// below a task blocks it, which at fixed levels is more than other executors can do.
-    Level,
-}
-
-/// What is to be admitted.
-#[derive(Clone, Copy, Debug)]
-pub enum Request<'a> {
-    /// Tasks that one executor runs on one CPU, without locks between them. Empty asks for nothing.
-    Executor(&'a [Task]),
-    /// A reservation of the kernel's for one thread.
-    Deadline(Reservation),
-    /// A share of bandwidth, in parts per million of a CPU, of which nothing else is promised.
-    Share(u64),
-}
-
-impl Request<'_> {
-    /// Returns what it takes of a CPU, in parts per million, each task rounded up.
-    pub fn share_ppm(&self) -> u64 {
-        match self {
-            Self::Executor(tasks) => tasks.iter().map(Task::utilisation_ppm).sum(),
-            Self::Deadline(reservation) => reservation.utilisation_ppm(),
-            Self::Share(ppm) => *ppm,
-        }
-    }
-}
-
-/// What executes an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackEnd {
-    /// An executor of upcalls, whose thread must stay on this CPU.
-    Executor {
-        /// From 0 to the host's `cpus − 1`.
-        cpu: u16,
-    },
-    /// The kernel (`SCHED_DEADLINE`), on any CPU.
-    Deadline,
-    /// Any thread below all others, on any CPU.
-    Unproven,
-}
 
 /// Everything that is admitted on a host, under names that the caller chooses.
 ///
@@ -117,6 +85,9 @@ pub struct System<Id> {
     entries: BTreeMap<Id, Entry>,
     granted_ppm: u64,
     withheld_ppm: u64,
+    carried: Option<CarrierLoad>,
+    /// The reservations that the kernel runs before the threads of the channels, by period and budget.
+    above_channels: Vec<Reservation>,
 }
 
 #[derive(Clone, Debug)]
@@ -130,6 +101,9 @@ enum Executed {
     Executor { cpu: usize, tasks: Box<[TaskLoad]> },
     Deadline(Reservation),
     Unproven,
+    Sending { channel: Box<Channel>, rate: BitRate },
+    Receiving(LinearBounded),
+    BestEffort(Direction),
 }
 
 impl Entry {
@@ -139,13 +113,15 @@ impl Entry {
             Executed::Executor { cpu, .. } => BackEnd::Executor { cpu: cpu as u16 },
             Executed::Deadline(_) => BackEnd::Deadline,
             Executed::Unproven => BackEnd::Unproven,
+            Executed::Sending { .. } | Executed::BestEffort(Direction::Send) => BackEnd::Egress,
+            Executed::Receiving(_) | Executed::BestEffort(Direction::Receive) => BackEnd::Ingress,
         }
     }
 
     fn reservation(&self) -> Option<Reservation> {
         match self.executed {
             Executed::Deadline(reservation) => Some(reservation),
-            Executed::Executor { .. } | Executed::Unproven => None,
+            _ => None,
         }
     }
 }
@@ -154,7 +130,42 @@ impl<Id: Copy + Ord> System<Id> {
     /// Nothing is admitted yet.
     pub fn new(host: HostProfile, order: UpcallOrder) -> Self {
         let cpus = (0..host.cpus).map(|_| Cpu::new(order, &host)).collect();
-        Self { host, cpus, entries: BTreeMap::new(), granted_ppm: 0, withheld_ppm: 0 }
+        Self {
+            host,
+            cpus,
+            entries: BTreeMap::new(),
+            granted_ppm: 0,
+            withheld_ppm: 0,
+            carried: None,
+            above_channels: Vec::new(),
+        }
+    }
+
+    /// Has channels carried from here on: sets aside what `carrier` may take of the CPUs, above all tasks. It is no
+    /// entry, and stays. There must be no carrier yet.
+    ///
+    /// # Errors
+    /// As for a reservation in [`Self::admit`].
+    pub fn carry(&mut self, carrier: Carrier, steps: &mut Steps) -> Result<(), Box<Refusal>> {
+        let cpu = carrier.egress.cpu();
+        let share_ppm = cpu.utilisation_ppm();
+        self.within_limits(Request::Deadline(cpu), share_ppm)?;
+        self.put_above_tasks(cpu, steps)?;
+        self.granted_ppm += share_ppm;
+        self.carry_with_nothing_set_aside(carrier);
+        Ok(())
+    }
+
+    /// As [`Self::carry`], on a host that has no room for it any more: nothing is set aside, so tasks may be late
+    /// because of the channels.
+    pub fn carry_with_nothing_set_aside(&mut self, carrier: Carrier) {
+        debug_assert!(self.carried.is_none(), "there is no carrier yet");
+        self.carried = Some(CarrierLoad::new(carrier));
+    }
+
+    /// Returns what the channels take of their carrier; `None` if there is no carrier.
+    pub fn carried(&self) -> Option<&CarrierLoad> {
+        self.carried.as_ref()
     }
 
     /// Returns the host as admission sees it.
@@ -162,7 +173,7 @@ impl<Id: Copy + Ord> System<Id> {
         &self.host
     }
 
-    /// Returns what all entries take together, in parts per million of a CPU.
+    /// Returns what all entries take together, and what is set aside for channels, in parts per million of a CPU.
     pub fn granted_ppm(&self) -> u64 {
         self.granted_ppm
     }
@@ -175,11 +186,6 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns what executes an entry; `None` if there is no such entry.
     pub fn back_end(&self, id: Id) -> Option<BackEnd> {
         self.entries.get(&id).map(Entry::back_end)
-    }
-
-    /// Returns the reservations of the kernel's, by entry.
-    pub fn reservations(&self) -> impl Iterator<Item = (Id, Reservation)> + '_ {
-        self.entries.iter().filter_map(|(id, entry)| Some((*id, entry.reservation()?)))
     }
 
     /// Returns the reservation of the kernel's that an entry is.
@@ -216,6 +222,18 @@ impl<Id: Copy + Ord> System<Id> {
                 Executed::Deadline(reservation)
             }
             Request::Share(_) => Executed::Unproven,
+            Request::Sending(channel) => self.send(channel, steps)?,
+            Request::Receiving(arrivals) => {
+                self.carried
+                    .as_mut()
+                    .ok_or_else(no_carrier)?
+                    .receive(arrivals, &self.above_channels)?;
+                Executed::Receiving(arrivals)
+            }
+            Request::BestEffort(direction) => {
+                self.carried.as_ref().ok_or_else(no_carrier)?;
+                Executed::BestEffort(direction)
+            }
         };
         let entry = Entry { share_ppm, executed };
         let back_end = entry.back_end();
@@ -285,12 +303,32 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(answers)
     }
 
-    /// Puts `reservation` above the tasks of all CPUs, because the kernel may run it on any, or above none. It is no
-    /// entry, and its bandwidth is not counted.
+    /// Puts `reservation` above the tasks of all CPUs and all channels, because the kernel may run it on any CPU, or
+    /// above none. It is no entry, and its bandwidth is not counted.
     ///
     /// # Errors
-    /// Some task would be late beneath it.
+    /// Some task or channel would be late beneath it.
     pub fn reserve_above(
+        &mut self,
+        reservation: Reservation,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
+        self.put_above_tasks(reservation, steps)?;
+        self.put_above_channels(reservation);
+        let Some(carried) = &self.carried else { return Ok(()) };
+        let beneath = carried.run_beneath(&sending(&self.entries), &self.above_channels, steps);
+        beneath.inspect_err(|_| self.unreserve_above(reservation))
+    }
+
+    /// Takes out what [`Self::reserve_above`] put there.
+    pub fn unreserve_above(&mut self, reservation: Reservation) {
+        self.cpus.iter_mut().for_each(|cpu| cpu.unreserve(reservation));
+        let found = self.above_channels.binary_search_by_key(&key(reservation), |one| key(*one));
+        debug_assert!(found.is_ok(), "it was put in");
+        found.into_iter().for_each(|at| _ = self.above_channels.remove(at));
+    }
+
+    fn put_above_tasks(
         &mut self,
         reservation: Reservation,
         steps: &mut Steps,
@@ -306,9 +344,16 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(())
     }
 
-    /// Takes out what [`Self::reserve_above`] put there.
-    pub fn unreserve_above(&mut self, reservation: Reservation) {
-        self.cpus.iter_mut().for_each(|cpu| cpu.unreserve(reservation));
+    fn put_above_channels(&mut self, reservation: Reservation) {
+        let at = self.above_channels.partition_point(|one| key(*one) < key(reservation));
+        self.above_channels.insert(at, reservation);
+    }
+
+    fn send(&mut self, channel: &Channel, steps: &mut Steps) -> Result<Executed, Box<Refusal>> {
+        let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
+        let others = || sending(&self.entries);
+        let rate = carried.send(channel, others, &self.above_channels, steps)?;
+        Ok(Executed::Sending { channel: Box::new(channel.clone()), rate })
     }
 
     fn within_limits(&self, request: Request<'_>, wanted: u64) -> Result<(), Box<Refusal>> {
@@ -383,7 +428,13 @@ impl<Id: Copy + Ord> System<Id> {
                 self.cpus[*cpu].remove(id, tasks, entry.share_ppm);
             }
             Executed::Deadline(reservation) => self.unreserve_above(*reservation),
-            Executed::Unproven => {}
+            Executed::Unproven | Executed::BestEffort(_) => {}
+            Executed::Sending { channel, rate } => {
+                self.carried.iter_mut().for_each(|carried| carried.sends_no_longer(channel, *rate));
+            }
+            Executed::Receiving(arrivals) => {
+                self.carried.iter_mut().for_each(|carried| carried.receives_no_longer(*arrivals));
+            }
         }
         Some(entry)
     }
@@ -396,12 +447,37 @@ impl<Id: Copy + Ord> System<Id> {
             }
             Executed::Deadline(reservation) => {
                 self.cpus.iter_mut().for_each(|cpu| cpu.put_back_reservation(*reservation));
+                self.put_above_channels(*reservation);
             }
-            Executed::Unproven => {}
+            Executed::Unproven | Executed::BestEffort(_) => {}
+            Executed::Sending { channel, rate } => {
+                self.carried.iter_mut().for_each(|carried| carried.put_back(channel, *rate));
+            }
+            Executed::Receiving(arrivals) => {
+                self.carried.iter_mut().for_each(|carried| carried.put_back_receiving(*arrivals));
+            }
         }
         self.granted_ppm += entry.share_ppm;
         self.entries.insert(id, entry);
     }
+}
+
+/// Returns the channels among `entries` that send and are promised something.
+fn sending<Id>(entries: &BTreeMap<Id, Entry>) -> Vec<Channel> {
+    let channel = |entry: &Entry| match &entry.executed {
+        Executed::Sending { channel, .. } => Some(Channel::clone(channel)),
+        _ => None,
+    };
+    entries.values().filter_map(channel).collect()
+}
+
+/// Returns the place of a reservation among others.
+fn key(reservation: Reservation) -> (u64, u64) {
+    (reservation.period().as_nanos(), reservation.budget().as_nanos())
+}
+
+fn no_carrier() -> Box<Refusal> {
+    Box::new(Refusal::new("link", Resource::Link, "this host carries no channels".into()))
 }
 
 fn within(wanted: u64, most: u64, why: impl FnOnce() -> String) -> Result<(), Box<Refusal>> {

@@ -6,9 +6,11 @@
 //! What the host can promise is decided by one [`System`]; the books add users and their quotas, and
 //! what reservations leave behind. So the tests are, in this order:
 //! 1. `quota`: of who asks (and of the group), by kind, number of grants, shortest period, share.
-//! 2. Those of [`System`]: `limits`, `bandwidth` and `response-time`. Reservations whose bandwidth the
-//!    kernel still holds count in `bandwidth`, and so does what threads keep that have not left their
-//!    class; beneath the latter every upcall must be in time.
+//! 2. Those of [`System`]: `limits`, `bandwidth`, `response-time` and `channels`. Reservations whose bandwidth
+//!    the kernel still holds count in `bandwidth`, and so does what threads keep that have not left their
+//!    class; beneath the latter every upcall and every channel must be in time.
+//!
+//! Channels have quotas of their own, and other tests of the same system ([`channels`]).
 
 pub mod channels;
 mod offers;
@@ -24,8 +26,9 @@ use punctual_analysis::{
     BackEnd, Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder,
 };
 pub(crate) use punctual_model::units::percent;
-use punctual_model::{HostProfile, Instant, Reservation, Task};
+use punctual_model::{HostProfile, Instant, Task};
 
+use self::channels::ChannelEntries;
 use self::remnants::Remnant;
 pub use self::terms::{Asker, Offer};
 use crate::grant::GrantId;
@@ -37,14 +40,6 @@ const STEPS: u64 = 20_000_000;
 
 /// The same for each try of the search for offers.
 const STEPS_OF_AN_OFFER: u64 = STEPS / 10;
-
-/// Who holds what the [`System`] has admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Holder {
-    /// The broker's own threads, which carry channels.
-    Carriers,
-    Grant(GrantId),
-}
 
 /// Whose quota a grant counts in.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +58,8 @@ struct Sum {
 /// Everything that is granted on the host.
 #[derive(Clone, Debug)]
 pub struct Books {
-    system: System<Holder>,
+    /// Grants and channels, which are numbered together.
+    system: System<GrantId>,
     entries: BTreeMap<GrantId, Entry>,
     users: BTreeMap<u32, Sum>,
     groups: BTreeMap<u32, Sum>,
@@ -71,6 +67,8 @@ pub struct Books {
     lingering: Vec<(Instant, u64)>,
     /// What threads keep whose reservation has ended and who have not left the class.
     remnants: BTreeMap<GrantId, Remnant>,
+    /// `None`: no channels are carried here.
+    channels: Option<ChannelEntries>,
     steps: u64,
 }
 
@@ -84,20 +82,9 @@ impl Books {
             groups: BTreeMap::new(),
             lingering: Vec::new(),
             remnants: BTreeMap::new(),
+            channels: None,
             steps: STEPS,
         }
-    }
-
-    /// With `cpu` set aside, above all upcalls of whatever CPU, for threads of the broker's own.
-    pub fn with_set_aside(mut self, cpu: Reservation) -> Result<Self, Box<Refusal>> {
-        self.system.admit(Holder::Carriers, Request::Deadline(cpu), &mut Steps::new(self.steps))?;
-        Ok(self)
-    }
-
-    /// The reservations that are entered.
-    pub fn reservations(&self) -> impl Iterator<Item = Reservation> {
-        let granted = |(holder, reservation)| (holder != Holder::Carriers).then_some(reservation);
-        self.system.reservations().filter_map(granted)
     }
 
     /// Enters `what` as `id` if it fits: the CPU of upcalls.
@@ -124,8 +111,7 @@ impl Books {
     ) -> Result<Option<u32>, Box<Refusal>> {
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
-        let back_end =
-            asking(what, |request| self.system.admit(Holder::Grant(id), request, steps))?;
+        let back_end = asking(what, |request| self.system.admit(id, request, steps))?;
         self.count(id, asker, what);
         Ok(cpu_of(back_end))
     }
@@ -141,9 +127,9 @@ impl Books {
         let before = self.uncount(id);
         self.withhold(now);
         let steps = &mut Steps::new(self.steps);
-        let answer = self.within_quota(asker, what).and_then(|()| {
-            asking(what, |request| self.system.change(Holder::Grant(id), request, steps))
-        });
+        let answer = self
+            .within_quota(asker, what)
+            .and_then(|()| asking(what, |request| self.system.change(id, request, steps)));
         match answer {
             Ok(back_end) => {
                 self.count(id, asker, what);
@@ -158,8 +144,8 @@ impl Books {
 
     /// Takes `id` out. What the kernel still holds of a reservation stays counted for a period.
     pub fn release(&mut self, id: GrantId, now: Instant) {
-        let reservation = self.system.reservation(Holder::Grant(id));
-        self.system.release(Holder::Grant(id));
+        let reservation = self.system.reservation(id);
+        self.system.release(id);
         if let (Some(entry), Some(reservation)) = (self.uncount(id), reservation) {
             self.lingering.push((now.saturating_add(reservation.period()), entry.share_ppm));
         }
@@ -169,21 +155,18 @@ impl Books {
     pub fn offers(&self, id: GrantId, asker: &Asker, what: &What, now: Instant) -> Vec<Offer> {
         let mut trial = self.clone();
         trial.uncount(id);
-        trial.system.release(Holder::Grant(id));
+        trial.system.release(id);
         trial.withhold(now);
         offers::find(what, asker.quota.quota.least_reservation_ppm, |what| {
             let steps = &mut Steps::new(STEPS_OF_AN_OFFER);
             trial.within_quota(asker, what).is_ok()
-                && asking(what, |request| {
-                    trial.system.would_admit(Holder::Grant(id), request, steps)
-                })
-                .is_ok()
+                && asking(what, |request| trial.system.would_admit(id, request, steps)).is_ok()
         })
     }
 
     /// The CPU of the upcalls of `id`.
     pub fn cpu_of(&self, id: GrantId) -> Option<u32> {
-        cpu_of(self.system.back_end(Holder::Grant(id))?)
+        cpu_of(self.system.back_end(id)?)
     }
 
     /// What the host may promise.
@@ -262,17 +245,16 @@ fn asking<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
 fn cpu_of(back_end: BackEnd) -> Option<u32> {
     match back_end {
         BackEnd::Executor { cpu } => Some(cpu.into()),
-        BackEnd::Deadline | BackEnd::Unproven => None,
+        _ => None,
     }
 }
 
-/// Refuses a channel by `test`, each of which is about one resource.
+/// Refuses by a `test` of the books' own, each of which is about one resource.
 fn denied(test: &'static str, why: String, short_ppm: Option<u64>) -> Box<Refusal> {
     let resource = match test {
         "quota" | "room" => Resource::Quota,
-        "link" | "datagram" => Resource::Link,
         "delay-bound" => Resource::Delay,
-        _ => Resource::Cpu,
+        _ => Resource::Link,
     };
     let shortfall = short_ppm.map(Shortfall::Share);
     Box::new(Refusal { shortfall, ..Refusal::new(test, resource, why) })

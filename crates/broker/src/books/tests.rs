@@ -107,7 +107,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
     user.quota.group = Some(29);
     user.quota.quota.max_grants = 2;
     user.quota.quota.together_ppm = Some(800_000);
-    let had: Reservation = "8ms/10ms".parse().expect("valid");
+    let had: punctual_model::Reservation = "8ms/10ms".parse().expect("valid");
     books.admit(GrantId(1), &user, &What::Reservation(had), NOW).expect("80 %");
     books.remains(GrantId(1), &user, had, "2ms/100ms".parse().expect("valid"), NOW);
     assert_eq!((books.granted_ppm(), books.of_user(1)), (0, 0));

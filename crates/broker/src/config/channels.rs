@@ -1,5 +1,6 @@
 //! `[channels]`: the link that channels share, and what it costs to send.
 
+use punctual_analysis::Carrier;
 use punctual_analysis::channel::egress::Egress;
 use punctual_model::channel::{BitRate, Link, Packetisation, SenderSpec};
 use punctual_model::text_file::{Checked, choice, printable};
@@ -132,6 +133,17 @@ impl ChannelsConfig {
         // `validate` takes no slower link.
         Egress::new(link, self.cut, self.per_packet, self.cpu, self.allowance)
             .expect("a link of at least 8 kbit/s")
+    }
+
+    /// Returns what carries the channels, as admission knows it.
+    pub fn carrier(&self) -> Carrier {
+        Carrier {
+            egress: self.egress(),
+            link: self.link,
+            headers: self.headers,
+            best_effort_ppm: self.best_effort_ppm,
+            received_packet: self.received_packet(),
+        }
     }
 
     /// The link as it is reckoned.

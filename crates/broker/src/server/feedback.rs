@@ -121,17 +121,15 @@ impl Server {
     /// Enters everything anew, under the configuration and on the host as they are. What does not fit,
     /// or is beyond its user's quota, is to be given back, the newest first.
     pub(super) fn rebuild(&mut self, now: Instant) {
-        let mut books = match self.empty_books() {
-            Ok(books) => books,
-            Err(denied) => {
-                // What was set aside for channels when the broker started is theirs all the same.
-                warn!(%denied, "the host has no room for the channels' threads any more");
-                Books::new(host_of(&self.config, &self.options, &self.means), self.means.order)
-            }
-        };
+        let host = host_of(&self.config, &self.options, &self.means);
+        let mut books = Books::new(host, self.means.order);
+        // First, because they are carried whatever is decided.
+        for denied in books.take_over_channels(&self.books) {
+            warn!(%denied, "the host has no room for what channels were promised any more");
+        }
         let until = now + self.config.choose;
         let mut over = Vec::new();
-        // First, because they are there whatever is decided.
+        // Then these, because they are there too.
         for (id, record) in &self.remnants {
             if let Ok(Want { what: What::Reservation(had), .. }) =
                 Want::try_from(record.want.clone())
@@ -155,9 +153,6 @@ impl Server {
             }
         }
         self.books = books;
-        if let Err(denied) = self.channels_run_below() {
-            warn!(%denied, "channels may be late");
-        }
         let known = std::mem::take(&mut self.over);
         for (id, asker, denied) in over {
             let Some(live) = self.grants.get(&id) else { continue };

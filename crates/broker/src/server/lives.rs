@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use punctual_analysis::{Refusal, UpcallOrder};
+use punctual_analysis::UpcallOrder;
 use punctual_linux::clock;
 use punctual_model::Instant;
 use tracing::{info, warn};
@@ -237,8 +237,6 @@ impl Server {
 
     /// There may be room for what was refused.
     fn has_forgotten(&mut self) {
-        // Fewer reservations before them make no channel late.
-        let _ = self.channels_run_below();
         self.sweep_now = true;
         self.tell_of_room();
     }
@@ -270,14 +268,6 @@ impl Server {
         let holds: BTreeSet<u32> = self.held.values().map(|held| held.peer.uid).collect();
         self.watched.retain(|uid| holds.contains(uid));
         self.old_limits.retain(|uid, _| holds.contains(uid));
-    }
-
-    /// Tells the books of channels which reservations run before them.
-    pub(super) fn channels_run_below(&mut self) -> Result<(), Box<Refusal>> {
-        match &mut self.channels {
-            Some(channels) => channels.books.run_below(self.books.reservations().collect()),
-            None => Ok(()),
-        }
     }
 
     /// Returns whose quota holds for a user: the person's, whatever id it goes by.

@@ -32,7 +32,6 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
 
-use punctual_analysis::Refusal;
 use punctual_linux::awake::Below;
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
@@ -241,20 +240,8 @@ impl Server {
         };
         server.start_channels(discard, below, trace)?;
         server.adopt(records)?;
-        // Nothing is carried yet, so nothing can be late beneath them.
-        let _ = server.channels_run_below();
         server.adopt_channels()?;
         Ok(server)
-    }
-
-    /// Nothing is granted: what the host may promise, without what the channels' threads need.
-    fn empty_books(&self) -> Result<Books, Box<Refusal>> {
-        let host = host_of(&self.config, &self.options, &self.means);
-        let books = Books::new(host, self.means.order);
-        match &self.config.channels {
-            Some(channels) => books.with_set_aside(channels.cpu),
-            None => Ok(books),
-        }
     }
 
     /// Starts the threads that carry channels, if there is a link for them.
@@ -267,7 +254,7 @@ impl Server {
         let Some(config) = &self.config.channels else { return Ok(()) };
         let started = Channels::start(config, discard, below, trace);
         let channels = started.map_err(ServeError::Channels)?;
-        self.books = self.empty_books().map_err(ServeError::NoRoomForChannels)?;
+        self.books.carry_channels(config.clone()).map_err(ServeError::NoRoomForChannels)?;
         self.channels = Some(channels);
         Ok(self.watch_carriers()?)
     }

@@ -82,10 +82,6 @@ impl Server {
             .books
             .admit(id, &asker, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
-        if let Err(denied) = self.channels_run_below() {
-            self.books.release(id, now);
-            return Err(self.denied(connection, peer, id, &want, denied));
-        }
         let limited = matches!(want.what.kind(), Kind::Upcalls | Kind::Priority);
         let record = Record {
             id,
@@ -156,10 +152,6 @@ impl Server {
             .books
             .change(id, &asker, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
-        if let Err(denied) = self.channels_run_below() {
-            self.books = before;
-            return Err(self.denied(connection, peer, id, &want, denied));
-        }
         let record = Record { want: raw, ..old_record.clone() };
         if let Err(why) = self.ledger.enter(&record) {
             self.books = before;

@@ -1,54 +1,51 @@
-//! What channels are promised, all of them, and what fits beside it.
+//! Channels in the books: whose they are, and what fits before the system is asked.
 //!
 //! Pure, as the rest of the books. CPU, link and buffers are one decision, in this order:
-//! 1. `quota`: of who asks: whether channels at all, how many, how much of the link.
+//! 1. `quota`: of who asks: whether channels at all, how many, how much of the link and of queue memory.
 //! 2. `room`: how many there can be; `datagram`: messages that are to be one datagram fit in one.
-//! 3. `link`: the rates of all, and what best effort keeps.
-//! 4. `processor`: in no window the channels' threads take more than the reservation does that upcalls
-//!    are admitted beneath ([`ChannelsConfig::cpu`]). So nothing below them is late because of them.
-//! 5. `delay-bound`: every message of all channels in time, in deadline order, under the reservations
-//!    of the host (`analysis::channel::egress`).
+//! 3. Those of [`System`](punctual_analysis::System): `link`, `processor` and `delay-bound`. It knows the
+//!    reservations of the host, and refuses one by `channels` beneath which a channel would be late.
 //!
 //! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as each
 //! user's quota allows.
 
 mod best_effort;
 mod offers;
-mod promise;
 mod quota;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use punctual_analysis::channel::density::Density;
-use punctual_analysis::channel::egress::Egress;
-use punctual_analysis::channel::processor::Processor;
-use punctual_analysis::{Refusal, Steps};
+use punctual_analysis::{Refusal, Request, Steps};
 use punctual_channel::rings::server;
-use punctual_model::Reservation;
-use punctual_model::channel::{BitRate, Channel, Direction, Framing, LinearBounded};
-use punctual_policy::link::BestEffortShare;
+use punctual_model::channel::{BitRate, Channel, Direction, Framing};
 
-use super::denied;
 use super::terms::Asker;
+use super::{Books, denied};
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
 
-/// Elementary steps of one admission, of some nanoseconds each.
-const STEPS: u64 = 20_000_000;
-
 /// A counter-offer, in words and whole.
-pub type Offer = (String, WantedChannel);
+pub type ChannelOffer = (String, WantedChannel);
+
+/// Whose each channel is.
+#[derive(Clone, Debug)]
+pub(super) struct ChannelEntries {
+    config: ChannelsConfig,
+    entries: BTreeMap<GrantId, Entry>,
+    users: BTreeMap<u32, Sum>,
+    /// Channels that send and are promised nothing.
+    best_effort: u32,
+}
 
 #[derive(Clone, Debug)]
 struct Entry {
     uid: u32,
     want: WantedChannel,
-    channel: Option<Channel>,
     /// Of the link; nothing of what receives, and of best effort.
-    rate: Option<BitRate>,
+    bps: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,83 +56,35 @@ struct Sum {
     channels: u32,
 }
 
-/// Everything that channels are promised on this host.
-#[derive(Clone, Debug)]
-pub struct ChannelBooks {
-    config: ChannelsConfig,
-    egress: Egress,
-    density: Density,
-    share: BestEffortShare,
-    processor: Processor,
-    entries: BTreeMap<GrantId, Entry>,
-    users: BTreeMap<u32, Sum>,
-    /// Channels that send and are promised nothing.
-    best_effort: u32,
-    /// The reservations of the host, which the kernel runs before the channels' threads.
-    above: Vec<Reservation>,
-}
+impl ChannelEntries {
+    fn new(config: ChannelsConfig) -> Self {
+        Self { config, entries: BTreeMap::new(), users: BTreeMap::new(), best_effort: 0 }
+    }
 
-impl ChannelBooks {
-    /// No channels yet.
-    pub fn new(config: ChannelsConfig) -> Self {
-        let egress = config.egress();
-        let bps = config.link.bits_per_second();
-        // At most the link.
-        let minimum = (u128::from(bps) * u128::from(config.best_effort_ppm) / 1_000_000).max(1);
-        let minimum = BitRate::new(minimum as u64).unwrap_or(config.link);
-        let share = BestEffortShare::new(config.link, minimum).expect("at most the link");
-        let processor = Processor::new(egress, config.best_effort_ppm, config.received_packet());
-        Self {
-            egress,
-            density: Density::new(egress),
-            share,
-            processor,
-            entries: BTreeMap::new(),
-            users: BTreeMap::new(),
-            best_effort: 0,
-            above: Vec::new(),
-            config,
+    fn count(&mut self, id: GrantId, entry: Entry) {
+        let sum = self.users.entry(entry.uid).or_default();
+        sum.channels += 1;
+        sum.bytes += server::bytes(entry.want.geometry());
+        sum.bps += entry.bps;
+        self.best_effort += u32::from(entry.shares_the_rest());
+        self.entries.insert(id, entry);
+    }
+
+    fn uncount(&mut self, id: GrantId) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.best_effort -= u32::from(entry.shares_the_rest());
+        if let Some(sum) = self.users.get_mut(&entry.uid) {
+            sum.channels -= 1;
+            sum.bytes -= server::bytes(entry.want.geometry());
+            sum.bps -= entry.bps;
+            if sum.channels == 0 {
+                self.users.remove(&entry.uid);
+            }
         }
+        Some(entry)
     }
 
-    /// Enters `want` as `id` if it fits. `id` must not be entered already.
-    pub fn admit(
-        &mut self,
-        id: GrantId,
-        asker: &Asker,
-        want: &WantedChannel,
-    ) -> Result<(), Box<Refusal>> {
-        self.admit_within(id, asker, want, &mut Steps::new(STEPS))
-    }
-
-    fn admit_within(
-        &mut self,
-        id: GrantId,
-        asker: &Asker,
-        want: &WantedChannel,
-        steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
-        self.within_quota(asker, want)?;
-        self.enter_within(id, asker, want, steps)
-    }
-
-    /// Enters what was granted before, whatever the quota says today.
-    pub fn enter(
-        &mut self,
-        id: GrantId,
-        asker: &Asker,
-        want: &WantedChannel,
-    ) -> Result<(), Box<Refusal>> {
-        self.enter_within(id, asker, want, &mut Steps::new(STEPS))
-    }
-
-    fn enter_within(
-        &mut self,
-        id: GrantId,
-        asker: &Asker,
-        want: &WantedChannel,
-        steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
+    fn has_room(&self, want: &WantedChannel) -> Result<(), Box<Refusal>> {
         if self.entries.len() >= self.config.room as usize {
             let room = self.config.room;
             return Err(denied("room", format!("there are {room} channels, the most"), None));
@@ -149,114 +98,170 @@ impl ChannelBooks {
             );
             return Err(denied("datagram", why, None));
         }
-        let mut entry = Entry { uid: asker.uid, want: want.clone(), channel: None, rate: None };
-        match (want.direction, want.delay_bound) {
-            (Direction::Send, Some(bound)) => self.promise(want, bound, &mut entry, steps)?,
-            (Direction::Send, None) => {
-                self.share.sender_comes();
-                self.best_effort += 1;
-            }
-            (Direction::Receive, Some(_)) => {
-                let added = self.processor.add_receiving(want.arrivals, &self.above);
-                added.map_err(|why| denied("processor", why, None))?;
-            }
-            (Direction::Receive, None) => {}
-        }
-        let sum = self.users.entry(asker.uid).or_default();
-        sum.channels += 1;
-        sum.bytes += server::bytes(want.geometry());
-        sum.bps += entry.rate.map_or(0, BitRate::bits_per_second);
-        self.entries.insert(id, entry);
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn shares_the_rest(&self) -> bool {
+        self.want.direction == Direction::Send && self.want.delay_bound.is_none()
+    }
+}
+
+impl Books {
+    /// Has channels carried as `config` says, and sets aside what their threads may use of a CPU, above all
+    /// upcalls of whatever CPU.
+    pub fn carry_channels(&mut self, config: ChannelsConfig) -> Result<(), Box<Refusal>> {
+        self.system.carry(config.carrier(), &mut Steps::new(self.steps))?;
+        self.channels = Some(ChannelEntries::new(config));
         Ok(())
     }
 
-    /// In place of what is entered as `id`. A refusal changes nothing.
-    pub fn change(
+    /// Carries the channels of `before` on, before anything else is entered. Returns why what was promised to
+    /// them before is not any more: they are carried all the same.
+    pub fn take_over_channels(&mut self, before: &Self) -> Vec<Box<Refusal>> {
+        let Some(channels) = &before.channels else { return Vec::new() };
+        let mut broken = Vec::new();
+        if let Err(refusal) = self.carry_channels(channels.config.clone()) {
+            self.system.carry_with_nothing_set_aside(channels.config.carrier());
+            self.channels = Some(ChannelEntries::new(channels.config.clone()));
+            broken.push(refusal);
+        }
+        for (id, entry) in &channels.entries {
+            broken.extend(self.enter_channel(*id, entry.uid, &entry.want).err());
+        }
+        broken
+    }
+
+    /// Enters `want` as `id` if it fits. `id` must not be entered already.
+    pub fn admit_channel(
         &mut self,
         id: GrantId,
         asker: &Asker,
         want: &WantedChannel,
     ) -> Result<(), Box<Refusal>> {
-        let Some(before) = self.entries.get(&id).cloned() else {
+        self.admit_channel_within(id, asker, want, &mut Steps::new(self.steps))
+    }
+
+    fn admit_channel_within(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
+        self.within_channel_quota(asker, want)?;
+        self.enter_channel_within(id, asker.uid, want, steps)
+    }
+
+    /// Enters what was granted to a user before, whatever the quota says today.
+    pub fn enter_channel(
+        &mut self,
+        id: GrantId,
+        uid: u32,
+        want: &WantedChannel,
+    ) -> Result<(), Box<Refusal>> {
+        self.enter_channel_within(id, uid, want, &mut Steps::new(self.steps))
+    }
+
+    fn enter_channel_within(
+        &mut self,
+        id: GrantId,
+        uid: u32,
+        want: &WantedChannel,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
+        self.entries_of_channels()?.has_room(want)?;
+        asking(want, |request| self.system.admit(id, request, steps).map(drop))?;
+        self.count_channel(id, uid, want);
+        Ok(())
+    }
+
+    /// Enters `want` in place of what `id` has. If it does not fit, `id` keeps what it has.
+    pub fn change_channel(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Result<(), Box<Refusal>> {
+        let Some(before) = self.channels.as_mut().and_then(|channels| channels.uncount(id)) else {
             return Err(denied("quota", "there is no such channel".into(), None));
         };
-        self.release(id);
-        self.admit(id, asker, want).inspect_err(|_| {
-            let asker = Asker { uid: before.uid, ..asker.clone() };
-            // It was there a moment ago, and nothing came in between.
-            let back = self.enter(id, &asker, &before.want);
-            debug_assert!(back.is_ok());
-        })
+        let steps = &mut Steps::new(self.steps);
+        let answer = self
+            .within_channel_quota(asker, want)
+            .and_then(|()| self.entries_of_channels()?.has_room(want))
+            .and_then(|()| {
+                asking(want, |request| self.system.change(id, request, steps).map(drop))
+            });
+        match answer {
+            Ok(()) => self.count_channel(id, asker.uid, want),
+            Err(_) => {
+                self.channels.iter_mut().for_each(|channels| channels.count(id, before.clone()));
+            }
+        }
+        answer
     }
 
     /// Takes a channel out.
-    pub fn release(&mut self, id: GrantId) {
-        let Some(entry) = self.entries.remove(&id) else { return };
-        match (&entry.channel, entry.rate) {
-            (Some(channel), Some(rate)) => {
-                self.density.remove(channel);
-                self.processor.remove(channel);
-                self.share.channel_ends(rate);
-            }
-            _ if entry.want.direction == Direction::Send => {
-                self.share.sender_goes();
-                self.best_effort -= 1;
-            }
-            _ if entry.want.delay_bound.is_some() => {
-                self.processor.remove_receiving(entry.want.arrivals);
-            }
-            _ => {}
-        }
-        if let Some(sum) = self.users.get_mut(&entry.uid) {
-            sum.channels -= 1;
-            sum.bytes -= server::bytes(entry.want.geometry());
-            sum.bps -= entry.rate.map_or(0, BitRate::bits_per_second);
-            if sum.channels == 0 {
-                self.users.remove(&entry.uid);
-            }
+    pub fn release_channel(&mut self, id: GrantId) {
+        if self.channels.as_mut().and_then(|channels| channels.uncount(id)).is_some() {
+            self.system.release(id);
         }
     }
 
     /// Returns how many channels a user has, and the bytes of their queues.
-    pub fn of_user(&self, uid: u32) -> (u32, u64) {
-        self.users.get(&uid).map_or((0, 0), |has| (has.channels, has.bytes))
+    pub fn channels_of_user(&self, uid: u32) -> (u32, u64) {
+        let has = self.channels.as_ref().and_then(|channels| channels.users.get(&uid));
+        has.map_or((0, 0), |has| (has.channels, has.bytes))
     }
 
     /// What is kept for best effort, promised, and left to promise, in bits a second.
     pub fn link_bps(&self) -> (u64, u64, u64) {
-        let link = self.config.link.bits_per_second();
-        let promised = link - self.share.of_all();
-        (link - promised - self.share.available(), promised, self.share.available())
+        self.system.carried().map_or((0, 0, 0), |carried| {
+            let (promised, left) = (carried.promised_bps(), carried.available_bps());
+            (carried.carrier().link.bits_per_second() - promised - left, promised, left)
+        })
     }
 
     /// What the channels need of a CPU at most over time, in parts per million.
-    pub fn cpu_ppm(&self) -> u64 {
-        self.processor.ppm()
+    pub fn channels_ppm(&self) -> u64 {
+        self.system.carried().map_or(0, punctual_analysis::CarrierLoad::cpu_ppm)
     }
 
-    /// How many are entered.
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    /// How many channels are entered.
+    pub fn channel_count(&self) -> usize {
+        self.channels.as_ref().map_or(0, |channels| channels.entries.len())
     }
 
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    fn entries_of_channels(&self) -> Result<&ChannelEntries, Box<Refusal>> {
+        let none = || denied("link", "this host carries no channels".into(), None);
+        self.channels.as_ref().ok_or_else(none)
     }
 
-    /// What they are promised on.
-    pub fn config(&self) -> &ChannelsConfig {
-        &self.config
+    fn count_channel(&mut self, id: GrantId, uid: u32, want: &WantedChannel) {
+        let promised = want.direction == Direction::Send && want.delay_bound.is_some();
+        let rate = self.system.carried().filter(|_| promised);
+        let rate = rate.and_then(|carried| carried.carrier().rate_of(want.arrivals));
+        let bps = rate.map_or(0, BitRate::bits_per_second);
+        if let Some(channels) = &mut self.channels {
+            channels.count(id, Entry { uid, want: want.clone(), bps });
+        }
     }
+}
 
-    /// What it takes of the link, headers and all.
-    fn rate_of(&self, arrivals: LinearBounded) -> Option<BitRate> {
-        BitRate::at_least(self.on_wire(arrivals.max_message()), arrivals.min_inter_arrival())
-    }
-
-    /// Bytes on the wire of a message of so many.
-    pub fn on_wire(&self, bytes: u32) -> u32 {
-        let ChannelsConfig { cut, headers, .. } = &self.config;
-        bytes.saturating_add(cut.packets_of(bytes).saturating_mul(*headers))
+/// Asks for `want` in the terms of the analysis.
+fn asking<T>(
+    want: &WantedChannel,
+    ask: impl FnOnce(Request<'_>) -> Result<T, Box<Refusal>>,
+) -> Result<T, Box<Refusal>> {
+    match (want.direction, want.delay_bound) {
+        (Direction::Send, Some(bound)) => {
+            let channel = Channel::new(want.name.clone(), &want.arrivals.into(), bound);
+            let why = |_| denied("delay-bound", format!("a delay bound of {bound}"), None);
+            ask(Request::Sending(&channel.map_err(why)?))
+        }
+        (Direction::Receive, Some(_)) => ask(Request::Receiving(want.arrivals)),
+        (direction, None) => ask(Request::BestEffort(direction)),
     }
 }

@@ -8,7 +8,7 @@ use punctual_model::Duration;
 use punctual_model::channel::LinearBounded;
 
 use super::super::terms::Asker;
-use super::{ChannelBooks, Offer, STEPS};
+use super::{Books, ChannelOffer};
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
 
@@ -18,19 +18,24 @@ const TRIES: u32 = 12;
 /// Delay bounds and spacings are offered up to so many times what was asked for.
 const FURTHEST: u64 = 64;
 
-impl ChannelBooks {
+impl Books {
     /// What would be admitted in place of `want`, which is not: along the delay bound, the rate and the
     /// size of messages. `id` may be entered: then it is what changes.
-    pub fn offers(&self, id: GrantId, asker: &Asker, want: &WantedChannel) -> Vec<Offer> {
+    pub fn channel_offers(
+        &self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Vec<ChannelOffer> {
         let mut books = self.clone();
-        books.release(id);
+        books.release_channel(id);
         // For all tries together, so that a refusal costs no more than some admissions. What it does not
         // suffice for is not offered.
-        let mut steps = Steps::new(STEPS);
+        let mut steps = Steps::new(self.steps);
         let mut fits = |want: &WantedChannel| {
-            let admitted = books.admit_within(id, asker, want, &mut steps).is_ok();
+            let admitted = books.admit_channel_within(id, asker, want, &mut steps).is_ok();
             if admitted {
-                books.release(id);
+                books.release_channel(id);
             }
             admitted
         };

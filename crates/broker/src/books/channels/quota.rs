@@ -6,11 +6,11 @@ use punctual_model::channel::{BitRate, Direction};
 
 use super::super::terms::Asker;
 use super::super::{denied, percent};
-use super::ChannelBooks;
+use super::Books;
 use crate::want::{Kind, WantedChannel};
 
-impl ChannelBooks {
-    pub(super) fn within_quota(
+impl Books {
+    pub(super) fn within_channel_quota(
         &self,
         asker: &Asker,
         want: &WantedChannel,
@@ -19,7 +19,7 @@ impl ChannelBooks {
         if !quota.allow.contains(&Kind::Channels) {
             return Err(denied("quota", "this user may not have channels".into(), None));
         }
-        let has = self.users.get(&asker.uid).copied().unwrap_or_default();
+        let has = self.entries_of_channels()?.users.get(&asker.uid).copied().unwrap_or_default();
         if has.channels >= quota.max_grants {
             let most = quota.max_grants;
             let why = format!("this user has {} channels and may have {most}", has.channels);
@@ -38,8 +38,11 @@ impl ChannelBooks {
         if want.direction == Direction::Receive || want.delay_bound.is_none() {
             return Ok(());
         }
-        let link = u128::from(self.config.link.bits_per_second());
-        let wanted = self.rate_of(want.arrivals).map_or(u64::MAX, BitRate::bits_per_second);
+        let Some(carrier) = self.system.carried().map(|carried| *carried.carrier()) else {
+            return Ok(());
+        };
+        let link = u128::from(carrier.link.bits_per_second());
+        let wanted = carrier.rate_of(want.arrivals).map_or(u64::MAX, BitRate::bits_per_second);
         let ppm = |bps: u64| (u128::from(bps) * 1_000_000 / link) as u64;
         if ppm(has.bps.saturating_add(wanted)) > quota.link_ppm {
             let (wanted, has, most) =

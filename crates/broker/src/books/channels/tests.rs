@@ -1,11 +1,22 @@
-use punctual_model::channel::{Packetisation, TooEarly};
+use punctual_analysis::{Steps, UpcallOrder};
+use punctual_model::channel::{LinearBounded, Packetisation, TooEarly};
 use punctual_model::host::{Calibration, DeadlineLimits};
-use punctual_model::{Duration, Service};
+use punctual_model::{Duration, HostProfile, Instant, Reservation, Service};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::config::{Quota, QuotaOf};
+use crate::want::{Kind, What};
+
+const NOW: Instant = Instant::from_nanos(1);
+
+/// Nothing is granted, on a host with room for the threads of the channels and for reservations.
+fn on_link(config: ChannelsConfig) -> Books {
+    let mut books = Books::new(HostProfile::ideal(2), UpcallOrder::Ceiling);
+    books.carry_channels(config).expect("room for the threads");
+    books
+}
 
 fn config(bits: u64) -> ChannelsConfig {
     let cpu = Reservation::new(Service::from_millis(8), Duration::from_millis(10)).expect("valid");
@@ -33,11 +44,11 @@ fn want(bytes: u32, spacing_us: u64, bound_us: u64) -> WantedChannel {
 
 #[test]
 fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no() {
-    let mut books = ChannelBooks::new(config(100_000_000));
+    let mut books = on_link(config(100_000_000));
     let mut admitted = 0;
     let denied = loop {
         // 12.464 Mbit/s each, with headers.
-        match books.admit(GrantId(admitted), &asker(1), &want(1_440, 1_000, 5_000)) {
+        match books.admit_channel(GrantId(admitted), &asker(1), &want(1_440, 1_000, 5_000)) {
             Ok(()) => admitted += 1,
             Err(denied) => break denied,
         }
@@ -46,13 +57,13 @@ fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no()
     assert_eq!((admitted, denied.test), (7, "link"), "{denied}");
     assert!(denied.why.contains("best effort"), "{denied}");
     let urgent = want(1_440, 1_000, 400);
-    let denied = ChannelBooks::new(config(100_000_000)).admit(GrantId(0), &asker(1), &urgent);
+    let denied = on_link(config(100_000_000)).admit_channel(GrantId(0), &asker(1), &urgent);
     assert_eq!(denied.expect_err("two packets take 250us").test, "delay-bound");
     let many = want(10, 20, 5_000);
-    let denied = ChannelBooks::new(config(1_000_000_000)).admit(GrantId(0), &asker(1), &many);
+    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &many);
     assert!(denied.is_ok(), "a quarter of a CPU");
     let too_many = want(10, 6, 5_000);
-    let denied = ChannelBooks::new(config(1_000_000_000)).admit(GrantId(0), &asker(1), &too_many);
+    let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &too_many);
     assert_eq!(denied.expect_err("more than eight tenths").test, "processor");
 }
 
@@ -76,7 +87,7 @@ const PROFILE: &str = r#"
     "#;
 
 /// With this on what receiving takes.
-fn on_host(receiving: &str) -> ChannelBooks {
+fn on_host(receiving: &str) -> Books {
     let text = format!("{PROFILE}{receiving}");
     let profile = Calibration::parse("host.toml", text.as_bytes()).expect("valid");
     let host = profile.profile(DeadlineLimits::DEFAULT);
@@ -84,7 +95,7 @@ fn on_host(receiving: &str) -> ChannelBooks {
     let mut config = config(1_000_000_000);
     config.take_measured(leaving, host.receive_costs.map(|costs| costs.per_packet()));
     assert_eq!(config.per_packet, Service::from_micros(8));
-    ChannelBooks::new(config)
+    on_link(config)
 }
 
 #[test]
@@ -99,23 +110,27 @@ fn what_receiving_was_measured_to_cost_decides_which_channels_may_receive() {
     let receives = WantedChannel { direction: Direction::Receive, ..sends.clone() };
     // 40 packets in 10 ms, one of a burst and one more, of 7.6 ms: at most 180 us each.
     let mut dear = on_host(&steps(61));
-    let denied = dear.admit(GrantId(0), &asker(1), &receives).expect_err("183 us each");
+    let denied = dear.admit_channel(GrantId(0), &asker(1), &receives).expect_err("183 us each");
     assert_eq!(denied.test, "processor", "{denied}");
     assert!(denied.why.contains("7.686"), "{denied}");
-    for (text, offer) in dear.offers(GrantId(0), &asker(1), &receives) {
-        assert_eq!(dear.clone().admit(GrantId(1), &asker(1), &offer), Ok(()), "{text}");
+    for (text, offer) in dear.channel_offers(GrantId(0), &asker(1), &receives) {
+        assert_eq!(dear.clone().admit_channel(GrantId(1), &asker(1), &offer), Ok(()), "{text}");
     }
-    assert_eq!(dear.admit(GrantId(0), &asker(1), &sends), Ok(()), "sending costs what it did");
+    assert_eq!(
+        dear.admit_channel(GrantId(0), &asker(1), &sends),
+        Ok(()),
+        "sending costs what it did"
+    );
     let mut cheap = on_host(&steps(60));
-    assert_eq!(cheap.admit(GrantId(0), &asker(1), &receives), Ok(()));
+    assert_eq!(cheap.admit_channel(GrantId(0), &asker(1), &receives), Ok(()));
     // Rounded up.
-    assert_eq!(cheap.cpu_ppm(), 720_001);
+    assert_eq!(cheap.channels_ppm(), 720_001);
     // Measured before that was measured: as one that leaves.
     let mut unknown = on_host("");
-    assert_eq!(unknown.admit(GrantId(0), &asker(1), &receives), Ok(()));
-    assert_eq!(unknown.cpu_ppm(), 32_001);
+    assert_eq!(unknown.admit_channel(GrantId(0), &asker(1), &receives), Ok(()));
+    assert_eq!(unknown.channels_ppm(), 32_001);
     let empty = format!("{:?}", on_host(&steps(60)));
-    cheap.release(GrantId(0));
+    cheap.release_channel(GrantId(0));
     assert_eq!(format!("{cheap:?}"), empty);
 }
 
@@ -124,53 +139,97 @@ fn quota_room_and_datagrams_are_looked_at_first() {
     let mut few = asker(1);
     few.quota.quota.max_grants = 1;
     few.quota.quota.link_ppm = 100_000;
-    let mut books = ChannelBooks::new(ChannelsConfig { room: 2, ..config(100_000_000) });
+    let mut books = on_link(ChannelsConfig { room: 2, ..config(100_000_000) });
     let test = |outcome: Result<(), Box<Refusal>>| outcome.expect_err("too much").test;
-    assert_eq!(test(books.admit(GrantId(0), &few, &want(1_440, 1_000, 5_000))), "quota");
+    assert_eq!(test(books.admit_channel(GrantId(0), &few, &want(1_440, 1_000, 5_000))), "quota");
     let large = want(1_441, 10_000, 50_000);
-    assert_eq!(test(books.admit(GrantId(0), &few, &large)), "datagram");
+    assert_eq!(test(books.admit_channel(GrantId(0), &few, &large)), "datagram");
     let pieces = WantedChannel { framing: Framing::Fragments, ..large };
-    assert_eq!(books.admit(GrantId(0), &few, &pieces), Ok(()));
-    assert_eq!(test(books.admit(GrantId(1), &few, &want(1, 100_000, 0))), "quota");
-    assert_eq!(books.admit(GrantId(1), &asker(2), &want(1, 100_000, 0)), Ok(()));
-    assert_eq!(test(books.admit(GrantId(2), &asker(2), &want(1, 100_000, 0))), "room");
+    assert_eq!(books.admit_channel(GrantId(0), &few, &pieces), Ok(()));
+    assert_eq!(test(books.admit_channel(GrantId(1), &few, &want(1, 100_000, 0))), "quota");
+    assert_eq!(books.admit_channel(GrantId(1), &asker(2), &want(1, 100_000, 0)), Ok(()));
+    assert_eq!(test(books.admit_channel(GrantId(2), &asker(2), &want(1, 100_000, 0))), "room");
     few.quota.quota.allow.clear();
-    books.release(GrantId(0));
-    assert_eq!(test(books.admit(GrantId(0), &few, &pieces)), "quota");
+    books.release_channel(GrantId(0));
+    assert_eq!(test(books.admit_channel(GrantId(0), &few, &pieces)), "quota");
 }
 
 #[test]
 fn best_effort_has_what_is_left_and_never_less_than_its_minimum() {
-    let mut books = ChannelBooks::new(config(100_000_000));
+    let mut books = on_link(config(100_000_000));
     for id in 0..2 {
-        books.admit(GrantId(id), &asker(1), &want(1_000, 1_000, 0)).expect("nothing is promised");
+        books
+            .admit_channel(GrantId(id), &asker(1), &want(1_000, 1_000, 0))
+            .expect("nothing is promised");
     }
     assert_eq!(books.best_effort_bps(), 50_000_000);
     for id in 2..9 {
-        books.admit(GrantId(id), &asker(1), &want(1_440, 1_000, 5_000)).expect("room");
+        books.admit_channel(GrantId(id), &asker(1), &want(1_440, 1_000, 5_000)).expect("room");
     }
     assert_eq!(books.link_bps(), (5_000_000, 87_248_000, 7_752_000));
     assert_eq!(books.best_effort_bps(), 6_376_000);
-    books.release(GrantId(0));
+    books.release_channel(GrantId(0));
     assert_eq!(books.best_effort_bps(), 12_752_000);
 }
 
 #[test]
 fn reservations_that_would_make_channels_late_are_not_entered() {
-    let mut books = ChannelBooks::new(config(100_000_000));
-    books.admit(GrantId(0), &asker(1), &want(1_440, 10_000, 4_000)).expect("room");
-    let reservation = |budget, period| {
-        let (budget, period) = (Service::from_millis(budget), Duration::from_millis(period));
-        Reservation::new(budget, period).expect("valid")
-    };
-    let long = books.run_below(vec![reservation(5, 20)]);
+    let mut books = on_link(config(100_000_000));
+    books.admit_channel(GrantId(0), &asker(1), &want(1_440, 10_000, 4_000)).expect("room");
+    let mut reserver = asker(2);
+    reserver.quota.quota.share_ppm = 1_000_000;
+    reserver.quota.quota.allow = [Kind::Reservation].into();
+    let reservation = |text: &str| What::Reservation(text.parse().expect("valid"));
+    let long = books.admit(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW);
     assert_eq!(long.expect_err("longer than the delay bound").test, "channels");
-    assert_eq!(books.run_below(vec![reservation(1, 20)]), Ok(()));
+    assert_eq!(books.admit(GrantId(2), &reserver, &reservation("1ms/20ms"), NOW), Ok(None));
+    let longer = books.change(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW);
+    assert_eq!(longer.expect_err("as before").test, "channels");
+    for (text, offer) in books.offers(GrantId(2), &reserver, &reservation("5ms/20ms"), NOW) {
+        assert_eq!(books.clone().change(GrantId(2), &reserver, &offer, NOW), Ok(None), "{text}");
+    }
     // Counted for what comes.
-    let tight = books.admit(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
+    let tight = books.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
     assert_eq!(tight.expect_err("beneath the reservation").test, "delay-bound");
-    assert_eq!(books.run_below(Vec::new()), Ok(()));
-    assert_eq!(books.admit(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200)), Ok(()));
+    books.release(GrantId(2), NOW);
+    assert_eq!(books.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200)), Ok(()));
+}
+
+/// A thread that has not left its class when its reservation ended still runs before the channels.
+#[test]
+fn channels_are_beneath_what_ended_reservations_leave() {
+    let mut books = on_link(config(100_000_000));
+    let had: Reservation = "1ms/20ms".parse().expect("valid");
+    books.remains(GrantId(7), &asker(2), had, had, NOW);
+    let tight = want(1_440, 10_000, 1_200);
+    let refused = books.admit_channel(GrantId(1), &asker(1), &tight);
+    assert_eq!(refused.expect_err("beneath the remnant").test, "delay-bound");
+    books.has_left(GrantId(7));
+    assert_eq!(books.admit_channel(GrantId(1), &asker(1), &tight), Ok(()));
+}
+
+/// What is carried stays entered when the host changes, even where it has no room for the threads any more.
+#[test]
+fn channels_are_taken_over_by_other_books() {
+    let mut before = on_link(config(100_000_000));
+    for id in 0..5 {
+        let bound = if id == 4 { 0 } else { 5_000 };
+        let wanted = want(1_440, 1_000, bound);
+        before.admit_channel(GrantId(id), &asker(id as u32 % 2), &wanted).expect("room");
+    }
+    let figures = |books: &Books| {
+        let (link, share) = (books.link_bps(), books.best_effort_share());
+        (link, share, books.channels_ppm(), books.channels_of_user(0), books.channel_count())
+    };
+    for (reservable_ppm, broken) in [(950_000, 0), (500_000, 1)] {
+        let host = HostProfile { reservable_ppm, ..HostProfile::ideal(1) };
+        let mut after = Books::new(host, UpcallOrder::Ceiling);
+        assert_eq!(after.take_over_channels(&before).len(), broken);
+        assert_eq!(figures(&after), figures(&before));
+        assert_eq!(after.granted_ppm(), if broken == 0 { 800_000 } else { 0 });
+        (0..5).for_each(|id| after.release_channel(GrantId(id)));
+        assert_eq!(after.channel_count(), 0);
+    }
 }
 
 /// Whatever comes and goes, what is entered is what demand analysis admits; each offer is admitted as
@@ -180,12 +239,13 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
     let (mut admitted, mut refused, mut offered) = (0, 0, 0);
     for seed in 0..24 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut books = ChannelBooks::new(config([10, 100, 1_000][seed as usize % 3] * 1_000_000));
+        let mut books = on_link(config([10, 100, 1_000][seed as usize % 3] * 1_000_000));
+        let egress = books.system.carried().expect("channels").carrier().egress;
         let mut list: BTreeMap<GrantId, WantedChannel> = BTreeMap::new();
         for _ in 0..60 {
             let id = GrantId(rng.random_range(0..20));
             let bytes = rng.random_range(1..=6_000);
-            let time = books.egress.time_of(bytes).as_nanos() / 1_000 + 1;
+            let time = egress.time_of(bytes).as_nanos() / 1_000 + 1;
             let spacing = time * rng.random_range(2..40);
             let bound = 300 + spacing * rng.random_range(1..30) / 10;
             let mut wanted = want(bytes, spacing, if rng.random_bool(0.1) { 0 } else { bound });
@@ -194,12 +254,12 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
             let before = format!("{books:?}");
             let outcome = match (list.contains_key(&id), rng.random_bool(0.3)) {
                 (true, true) => {
-                    books.release(id);
+                    books.release_channel(id);
                     list.remove(&id);
                     continue;
                 }
-                (true, false) => books.change(id, &asker(1), &wanted),
-                (false, _) => books.admit(id, &asker(1), &wanted),
+                (true, false) => books.change_channel(id, &asker(1), &wanted),
+                (false, _) => books.admit_channel(id, &asker(1), &wanted),
             };
             match outcome {
                 Ok(()) => {
@@ -209,12 +269,12 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                 Err(_) => {
                     refused += 1;
                     assert_eq!(format!("{books:?}"), before, "seed {seed}");
-                    for (text, offer) in books.offers(id, &asker(1), &wanted) {
+                    for (text, offer) in books.channel_offers(id, &asker(1), &wanted) {
                         offered += 1;
                         let mut trial = books.clone();
                         let taken = match list.contains_key(&id) {
-                            true => trial.change(id, &asker(1), &offer),
-                            false => trial.admit(id, &asker(1), &offer),
+                            true => trial.change_channel(id, &asker(1), &offer),
+                            false => trial.admit_channel(id, &asker(1), &offer),
                         };
                         assert_eq!(taken, Ok(()), "seed {seed}: {text}");
                     }
@@ -224,8 +284,8 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
                 .values()
                 .filter_map(|want| Channel::new("c", &want.arrivals.into(), want.delay_bound?).ok())
                 .collect();
-            assert!(books.all_in_time(&channels, &[], &mut Steps::new(STEPS)), "seed {seed}");
-            assert_eq!(books.len(), list.len(), "seed {seed}");
+            assert!(egress.all_in_time(&channels, &[], &mut Steps::default()), "seed {seed}");
+            assert_eq!(books.channel_count(), list.len(), "seed {seed}");
         }
     }
     assert!(admitted > 200 && refused > 80 && offered > 80, "{admitted} {refused} {offered}");
@@ -236,7 +296,7 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
 fn extremes_are_decided_about() {
     let day = 86_400_000_000_000;
     for bits in [10_000, 1_000_000_000_000] {
-        let mut books = ChannelBooks::new(config(bits));
+        let mut books = on_link(config(bits));
         let empty = format!("{books:?}");
         let mut id = 0;
         for (least, most) in [(1, 1), (1, 1 << 20), (1 << 20, 1 << 20)] {
@@ -251,35 +311,39 @@ fn extremes_are_decided_about() {
                             framing: Framing::Fragments,
                             ..want(1, 1, 1)
                         };
-                        let _ = books.admit(GrantId(id), &asker(1), &wanted);
-                        let _ = books.offers(GrantId(id + 1), &asker(1), &wanted);
+                        let _ = books.admit_channel(GrantId(id), &asker(1), &wanted);
+                        let _ = books.channel_offers(GrantId(id + 1), &asker(1), &wanted);
                         id += 1;
                     }
                 }
             }
         }
-        assert!(bits == 10_000 || !books.is_empty());
-        (0..id).for_each(|id| books.release(GrantId(id)));
+        assert!(bits == 10_000 || books.channel_count() > 0);
+        (0..id).for_each(|id| books.release_channel(GrantId(id)));
         assert_eq!(format!("{books:?}"), empty);
     }
 }
 
 /// How many of `want` are granted one after another with the configuration that holds where nothing else is
 /// said, and what the next one is told; each offer is admitted as it is.
-fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Vec<Offer>) {
-    let mut books = ChannelBooks::new(ChannelsConfig::of(BitRate::new(bits).expect("valid")));
+fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Vec<ChannelOffer>) {
+    let mut books = on_link(ChannelsConfig::of(BitRate::new(bits).expect("valid")));
     let empty = format!("{books:?}");
     let mut granted = 0;
     let (denied, offers) = loop {
-        match books.admit(GrantId(granted), &asker(1), want) {
+        match books.admit_channel(GrantId(granted), &asker(1), want) {
             Ok(()) => granted += 1,
-            Err(denied) => break (denied, books.offers(GrantId(granted), &asker(1), want)),
+            Err(denied) => break (denied, books.channel_offers(GrantId(granted), &asker(1), want)),
         }
     };
     for (text, offer) in &offers {
-        assert_eq!(books.clone().admit(GrantId(granted), &asker(1), offer), Ok(()), "{text}");
+        assert_eq!(
+            books.clone().admit_channel(GrantId(granted), &asker(1), offer),
+            Ok(()),
+            "{text}"
+        );
     }
-    (0..granted).for_each(|id| books.release(GrantId(id)));
+    (0..granted).for_each(|id| books.release_channel(GrantId(id)));
     assert_eq!(format!("{books:?}"), empty);
     (granted, denied, offers)
 }
@@ -317,11 +381,9 @@ fn a_refusal_names_the_budget_that_would_do() {
     let call = want(160, 20_000, 40_000);
     let config = ChannelsConfig::of(BitRate::new(100_000_000).expect("valid"));
     let granted = |cpu: &str| {
-        let mut books = ChannelBooks::new(ChannelsConfig {
-            cpu: cpu.parse().expect("valid"),
-            ..config.clone()
-        });
-        (0..).take_while(|id| books.admit(GrantId(*id), &asker(1), &call).is_ok()).count()
+        let mut books =
+            on_link(ChannelsConfig { cpu: cpu.parse().expect("valid"), ..config.clone() });
+        (0..).take_while(|id| books.admit_channel(GrantId(*id), &asker(1), &call).is_ok()).count()
     };
     assert_eq!((granted("500us/1ms"), granted("510us/1ms") > 165), (165, true));
 }
@@ -363,7 +425,7 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
             ..ChannelsConfig::of(link)
         };
         let Some(pace) = config.egress().pace() else { continue };
-        let mut books = ChannelBooks::new(config);
+        let mut books = on_link(config);
         let mut received = Vec::new();
         let receives = rng.random_range(0.0..0.1);
         for id in 0..400 {
@@ -372,14 +434,14 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
             if rng.random_bool(receives) {
                 wanted.direction = Direction::Receive;
             }
-            if books.admit(GrantId(id), &asker(1), &wanted).is_ok()
+            if books.admit_channel(GrantId(id), &asker(1), &wanted).is_ok()
                 && wanted.direction == Direction::Receive
             {
                 received.push(wanted.arrivals);
             }
         }
-        admitted += books.len();
-        let sending = books.len() - received.len();
+        admitted += books.channel_count();
+        let sending = books.channel_count() - received.len();
         if sending == 0 || per_packet.as_nanos() * sending as u64 <= budget {
             // As few fit into one window.
             continue;

@@ -13,10 +13,11 @@ use punctual_linux::clock;
 use punctual_linux::net::{Setup, UdpSocket};
 use punctual_model::channel::Direction;
 use punctual_model::{Duration, Instant};
+use punctual_policy::outlet::Terms;
 
 use super::super::requests::since_1970;
 use super::{Carried, Channels};
-use crate::books::Asker;
+use crate::books::{Asker, Books};
 use crate::config::WireKind;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
@@ -76,9 +77,9 @@ impl Queue {
 impl Channels {
     /// Returns how many bytes of queues a person has that it must let go of before another one is made for this
     /// channel; `None` if there is room for it.
-    pub(super) fn kept(&mut self, id: GrantId, asker: &Asker) -> Option<u64> {
+    pub(super) fn kept(&mut self, id: GrantId, asker: &Asker, books: &Books) -> Option<u64> {
         let geometry = self.live.get(&id)?.want.geometry();
-        let (channels, entered) = self.books.of_user(asker.uid);
+        let (channels, entered) = books.channels_of_user(asker.uid);
         // What was granted before has room, whatever the quota says today.
         let most = asker.quota.quota.queue_memory.max(entered);
         self.memory.look();
@@ -110,13 +111,13 @@ impl Channels {
     }
 
     /// Attaches the queue of a channel, which its client has mapped; false if that is not sealed yet.
-    pub(super) fn attach(&mut self, id: GrantId) -> Result<bool, String> {
+    pub(super) fn attach(&mut self, id: GrantId, books: &Books) -> Result<bool, String> {
         let Some(live) = self.live.get_mut(&id) else { return Err(format!("no channel {id}")) };
         let uid = live.record.uid;
         if let Carried::Sealing(sealed) = &live.carried {
             return match sealed.try_recv() {
                 Err(TryRecvError::Empty) => Ok(false),
-                Ok(Ok(frozen)) => self.attach_frozen(id, frozen).map(|()| true),
+                Ok(Ok(frozen)) => self.attach_frozen(id, frozen, books).map(|()| true),
                 Ok(Err(why)) => {
                     self.replace(id, Carried::Not);
                     Err(why.to_string())
@@ -144,7 +145,7 @@ impl Channels {
         }
     }
 
-    fn attach_frozen(&mut self, id: GrantId, frozen: Frozen) -> Result<(), String> {
+    fn attach_frozen(&mut self, id: GrantId, frozen: Frozen, books: &Books) -> Result<(), String> {
         let Some(live) = self.live.get_mut(&id) else { return Err(format!("no channel {id}")) };
         let (uid, want, since) = (live.record.uid, live.want.clone(), live.record.since);
         // In whole seconds, and so of up to one more.
@@ -153,7 +154,10 @@ impl Channels {
             Instant::from_nanos(clock::now().as_nanos().saturating_sub(age.as_nanos()));
         live.carried = Carried::Not;
         let carried = match frozen {
-            Frozen::Takes(side) => self.attach_sending(uid, &want, side, granted_at)?,
+            Frozen::Takes(side) => {
+                let terms = self.terms(books, &want);
+                self.attach_sending(uid, &want, side, granted_at, terms)?
+            }
             Frozen::Puts(side) => self.attach_receiving(id, uid, &want, side)?,
         };
         if let Carried::Sent { key, .. } = &carried {
@@ -184,14 +188,15 @@ impl Channels {
         want: &WantedChannel,
         side: Side<Takes>,
         believed_from: Instant,
+        terms: Terms,
     ) -> Result<Carried, String> {
         let Side { end: takes, bell, doorbell } = side;
         let bell = self.ringers.enter(uid, bell).map_err(|why| why.to_string())?;
-        let socket = match self.books.config().wire {
+        let socket = match self.config.wire {
             WireKind::Null => None,
             WireKind::Udp => {
                 let setup = Setup::to(want.address);
-                let setup = match &self.books.config().interface {
+                let setup = match &self.config.interface {
                     Some(interface) => setup.on(interface),
                     None => setup,
                 };
@@ -200,7 +205,6 @@ impl Channels {
         };
         let recorder = Recorder::new(want.delay_bound);
         let account = recorder.account().clone();
-        let terms = self.terms(want);
         let framing = want.framing;
         let number = want.number;
         let opening =
@@ -227,7 +231,7 @@ impl Channels {
         let Side { end: puts, bell, .. } = side;
         let bell = self.ringers.enter(uid, bell).map_err(|why| why.to_string())?;
         let setup = Setup::at(want.address);
-        let setup = match &self.books.config().interface {
+        let setup = match &self.config.interface {
             Some(interface) => setup.on(interface),
             None => setup,
         };

@@ -40,7 +40,7 @@ use self::memory::Memory;
 use self::sockets::Sockets;
 pub use self::traced::ChannelTrace;
 use self::traced::Traced;
-use crate::books::channels::ChannelBooks;
+use crate::books::Books;
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
 use crate::ledger::ChannelRecord;
@@ -49,7 +49,7 @@ use crate::want::WantedChannel;
 /// Everything about channels.
 #[derive(Debug)]
 pub(super) struct Channels {
-    pub(super) books: ChannelBooks,
+    config: ChannelsConfig,
     carriers: Carriers,
     disposal: Disposal,
     memory: Memory,
@@ -129,7 +129,7 @@ impl Channels {
         }
         let (traced, tellers) = trace.map(Traced::new).unzip();
         Ok(Self {
-            books: ChannelBooks::new(config.clone()),
+            config: config.clone(),
             carriers: Carriers::start(config, policer, tellers)?,
             disposal: Disposal::start()?,
             memory: Memory::new().map_err(io::Error::other)?,
@@ -163,7 +163,7 @@ impl Channels {
     }
 
     /// What the sender is told of a channel.
-    fn terms(&self, want: &WantedChannel) -> Terms {
+    fn terms(&self, books: &Books, want: &WantedChannel) -> Terms {
         match want.delay_bound {
             // Whoever's deadline is the same goes in any order.
             Some(delay_bound) => Terms {
@@ -172,7 +172,7 @@ impl Channels {
                 too_early: want.too_early,
             },
             None => Terms {
-                arrivals: no_oftener(want.arrivals, self.books.best_effort_spacing(want.arrivals)),
+                arrivals: no_oftener(want.arrivals, books.best_effort_spacing(want.arrivals)),
                 promise: Promise::BestEffort,
                 too_early: want.too_early,
             },
@@ -180,8 +180,8 @@ impl Channels {
     }
 
     /// Tells each best-effort sender of its share, if that has changed.
-    pub(super) fn divide(&mut self) -> Result<(), Busy> {
-        let share = self.books.best_effort_share();
+    pub(super) fn divide(&mut self, books: &Books) -> Result<(), Busy> {
+        let share = books.best_effort_share();
         if share == self.told {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Channels {
         self.told = (0, 0);
         for live in self.best_effort.iter().filter_map(|id| self.live.get(id)) {
             if let Carried::Sent { key, .. } = live.carried {
-                self.carriers.sender.change(key, self.terms(&live.want))?;
+                self.carriers.sender.change(key, self.terms(books, &live.want))?;
             }
         }
         self.told = share;
@@ -197,12 +197,12 @@ impl Channels {
     }
 
     /// Ends what is carried of a channel, which is out of the books when that is done.
-    fn stop(&mut self, id: GrantId) {
+    fn stop(&mut self, id: GrantId, books: &mut Books) {
         let Some(live) = self.live.get(&id) else { return };
         let told = match &live.carried {
             Carried::Not | Carried::Made(_) | Carried::Sealing(_) => {
                 self.replace(id, Carried::Not);
-                return self.forget(id, Instant::ZERO);
+                return self.forget(id, Instant::ZERO, books);
             }
             Carried::Sent { key, .. } => self.carriers.sender.close(*key).is_ok(),
             Carried::Received { .. } => {
@@ -235,7 +235,7 @@ impl Channels {
 
     /// It is closed. What it was promised is another's when its last message has had its time: else
     /// whoever opens and closes again and again would send more than was admitted.
-    fn forget(&mut self, id: GrantId, spent_until: Instant) {
+    fn forget(&mut self, id: GrantId, spent_until: Instant, books: &mut Books) {
         self.best_effort.remove(&id);
         if let Some(live) = self.live.remove(&id)
             && let Carried::Sent { key, .. } = live.carried
@@ -247,14 +247,14 @@ impl Channels {
             self.sockets.forget(live.record.uid, &live.want);
         }
         self.spent.insert((spent_until, id));
-        self.release_what_is_spent(clock::now());
+        self.release_what_is_spent(clock::now(), books);
     }
 
     /// Takes out of the books what was closed long enough ago.
-    pub(super) fn release_what_is_spent(&mut self, now: Instant) {
+    pub(super) fn release_what_is_spent(&mut self, now: Instant, books: &mut Books) {
         while let Some((_, id)) = self.spent.first().filter(|(until, _)| *until <= now).copied() {
             self.spent.pop_first();
-            self.books.release(id);
+            books.release_channel(id);
         }
     }
 }

@@ -11,6 +11,7 @@ use super::super::Server;
 use super::super::refusals::{MOST_REFUSALS, shorten};
 use super::super::requests::{Stop, since_1970};
 use super::{Carried, Channels};
+use crate::books::Books;
 use crate::grant::{GrantId, Token};
 use crate::kernel::peer::Peer;
 use crate::ledger::ChannelRecord;
@@ -26,6 +27,11 @@ impl Server {
         self.channels.as_mut().ok_or_else(|| Stop::Error(NO_CHANNELS.into()))
     }
 
+    fn channels_and_books(&mut self) -> Result<(&mut Channels, &mut Books), Stop> {
+        let channels = self.channels.as_mut().ok_or_else(|| Stop::Error(NO_CHANNELS.into()))?;
+        Ok((channels, &mut self.books))
+    }
+
     pub(in super::super) fn open_channel(
         &mut self,
         peer: &Rc<Peer>,
@@ -37,8 +43,9 @@ impl Server {
         let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
         let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
         let asker = self.asker(peer.uid, &peer.gids);
-        self.channels_mut()?.release_what_is_spent(clock::now());
-        if let Err(denied) = self.channels_mut()?.books.admit(id, &asker, &want) {
+        let (channels, books) = self.channels_and_books()?;
+        channels.release_what_is_spent(clock::now(), books);
+        if let Err(denied) = books.admit_channel(id, &asker, &want) {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
         let record = ChannelRecord {
@@ -56,15 +63,15 @@ impl Server {
             .map_err(|why| why.to_string())
             .and_then(|()| self.hold_channel(peer, id).map_err(|why| why.to_string()));
         if let Err(why) = kept {
-            self.channels_mut()?.books.release(id);
+            self.books.release_channel(id);
             self.strike(&[id]);
             return Err(Stop::Error(why));
         }
         let what = shorten(&want);
         info!(%id, uid = peer.uid, pid = peer.process.id.pid, what, "channel granted");
-        let channels = self.channels_mut()?;
+        let (channels, books) = self.channels_and_books()?;
         channels.enter(record, want);
-        let opened = channels.opened(id);
+        let opened = channels.opened(id, books);
         self.divide();
         opened.map(Answer::Opened)
     }
@@ -79,7 +86,8 @@ impl Server {
     ) -> Result<Answer, Stop> {
         self.own_channel(peer, id)?;
         let asker = self.asker(peer.uid, &peer.gids);
-        if let Some(bytes) = self.channels_mut()?.kept(id, &asker) {
+        let (channels, books) = self.channels_and_books()?;
+        if let Some(bytes) = channels.kept(id, &asker, books) {
             return Ok(Answer::Kept { bytes });
         }
         // To make a queue that nobody attaches costs memory: not more often than other requests.
@@ -97,7 +105,8 @@ impl Server {
         id: GrantId,
     ) -> Result<Answer, Stop> {
         self.own_channel(peer, id)?;
-        if !self.channels_mut()?.attach(id).map_err(Stop::Error)? {
+        let (channels, books) = self.channels_and_books()?;
+        if !channels.attach(id, books).map_err(Stop::Error)? {
             return Ok(Answer::Sealing);
         }
         self.has_attached(peer);
@@ -115,7 +124,7 @@ impl Server {
             WantedChannel::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
         self.own_channel(peer, id)?;
         let asker = self.asker(peer.uid, &peer.gids);
-        let channels = self.channels_mut()?;
+        let (channels, books) = self.channels_and_books()?;
         let Some(live) = channels.live.get(&id) else { return Err(no_such(id)) };
         let before = live.want.clone();
         let same = WantedChannel {
@@ -141,10 +150,10 @@ impl Server {
             return Err(Stop::Error(why));
         }
         let (old, carried) = (live.record.clone(), live.sent_as());
-        if let Err(denied) = channels.books.change(id, &asker, &want) {
+        if let Err(denied) = books.change_channel(id, &asker, &want) {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
-        let terms = channels.terms(&want);
+        let terms = channels.terms(books, &want);
         // The ledger first: what the thread was told cannot be taken back.
         let new = ChannelRecord { channel: raw.clone(), ..old.clone() };
         let mut kept = self.ledger.enter_channel(&new).map_err(|why| why.to_string());
@@ -158,11 +167,11 @@ impl Server {
                 warn!(%id, %why, "the ledger has the contract that was refused");
             }
         }
-        let channels = self.channels_mut()?;
+        let (channels, books) = self.channels_and_books()?;
         if let Err(why) = kept {
             // As it was: it had room a moment ago, whatever the quota says today.
-            channels.books.release(id);
-            if let Err(denied) = channels.books.enter(id, &asker, &before) {
+            books.release_channel(id);
+            if let Err(denied) = books.enter_channel(id, asker.uid, &before) {
                 warn!(%id, %denied, "a channel is carried and not in the books");
             }
             return Err(Stop::Error(why));
@@ -170,7 +179,7 @@ impl Server {
         if let Some(live) = channels.live.get_mut(&id) {
             (live.want, live.record.channel) = (want, raw);
         }
-        let opened = channels.opened(id);
+        let opened = channels.opened(id, books);
         self.divide();
         opened.map(Answer::Opened)
     }
@@ -202,7 +211,7 @@ impl Server {
         if live.record.uid != peer.uid || live.record.token != token || live.ends_at.is_some() {
             return Some(Err(no_such(id)));
         }
-        let opened = channels.opened(id).map(Answer::Opened);
+        let opened = channels.opened(id, &self.books).map(Answer::Opened);
         let Some(held) = self.held.get(&live.record.process) else {
             return Some(Err(no_such(id)));
         };
@@ -216,7 +225,7 @@ impl Server {
     /// Best effort has more or less than before.
     pub(in super::super) fn divide(&mut self) {
         if let Some(channels) = &mut self.channels
-            && let Err(busy) = channels.divide()
+            && let Err(busy) = channels.divide(&self.books)
         {
             warn!(%busy, "best effort keeps its share until the next look");
         }
@@ -242,7 +251,7 @@ impl Server {
         let asker = self.asker(peer.uid, &peer.gids);
         let Some(channels) = &mut self.channels else { return Stop::Error(NO_CHANNELS.into()) };
         channels.refused += 1;
-        let offers = channels.books.offers(id, &asker, want);
+        let offers = self.books.channel_offers(id, &asker, want);
         let whole = |(change, want)| OfferedChannel { change, channel: RawChannel::from(&want) };
         let refused = RefusedChannel {
             test: refusal.test.into(),
@@ -262,14 +271,14 @@ impl Server {
 }
 
 impl Channels {
-    fn opened(&self, id: GrantId) -> Result<Opened, Stop> {
+    fn opened(&self, id: GrantId, books: &Books) -> Result<Opened, Stop> {
         let live = self.live.get(&id).ok_or_else(|| no_such(id))?;
         let bound = live.want.delay_bound;
         Ok(Opened {
             grant: id,
             token: live.record.token,
             delay_bound_ns: bound.map(punctual_model::Duration::as_nanos),
-            share_bps: (live.sends() && bound.is_none()).then(|| self.books.best_effort_bps()),
+            share_bps: (live.sends() && bound.is_none()).then(|| books.best_effort_bps()),
         })
     }
 }

@@ -1,0 +1,62 @@
+//! What a system is asked for, and what executes it.
+
+use punctual_model::channel::{Channel, Direction, LinearBounded};
+use punctual_model::{Reservation, Task};
+
+/// Who goes first among the upcalls of different executors on one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpcallOrder {
+    /// By the period of each upcall: executors pass the CPU on.
+    Ceiling,
+    /// By the shortest period of each executor, whose thread stands at a fixed level. In both orders the longest quantum
+    /// below a task blocks it, which at fixed levels is more than other executors can do.
+    Level,
+}
+
+/// What is to be admitted.
+#[derive(Clone, Copy, Debug)]
+pub enum Request<'a> {
+    /// Tasks that one executor runs on one CPU, without locks between them. Empty asks for nothing.
+    Executor(&'a [Task]),
+    /// A reservation of the kernel's for one thread.
+    Deadline(Reservation),
+    /// A share of bandwidth, in parts per million of a CPU, of which nothing else is promised.
+    Share(u64),
+    /// A channel whose messages are sent within its delay bound.
+    Sending(&'a Channel),
+    /// A channel whose messages, so many as its sender was promised, are received for a client.
+    Receiving(LinearBounded),
+    /// A channel of which nothing is promised.
+    BestEffort(Direction),
+}
+
+impl Request<'_> {
+    /// Returns what it takes of a CPU, in parts per million, each task rounded up. Channels take nothing beside what is
+    /// set aside for all of them.
+    pub fn share_ppm(&self) -> u64 {
+        match self {
+            Self::Executor(tasks) => tasks.iter().map(Task::utilisation_ppm).sum(),
+            Self::Deadline(reservation) => reservation.utilisation_ppm(),
+            Self::Share(ppm) => *ppm,
+            Self::Sending(_) | Self::Receiving(_) | Self::BestEffort(_) => 0,
+        }
+    }
+}
+
+/// What executes an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackEnd {
+    /// An executor of upcalls, whose thread must stay on this CPU.
+    Executor {
+        /// From 0 to the host's `cpus − 1`.
+        cpu: u16,
+    },
+    /// The kernel (`SCHED_DEADLINE`), on any CPU.
+    Deadline,
+    /// Any thread below all others, on any CPU.
+    Unproven,
+    /// The thread that sends the messages of all channels, by the egress scheduler.
+    Egress,
+    /// The thread that receives the messages of all channels.
+    Ingress,
+}
