@@ -14,13 +14,33 @@
 //! 3. Without reservations and without containment, a process admits all upcalls if and only if `admit` does. With
 //!    reservations `admit` admits no more than the process does.
 //! 4. With containment, which adds blocking, a process admits no more than without.
+//!
+//! With channels beside them, on a host whose broker carries channels and sets a reservation aside for their threads:
+//! 5. `Books` say what `System` says, entry by entry, and name the same test.
+//! 6. `System` admits all if and only if
+//!    - `admit` admits the upcalls beneath the reservations and what is set aside;
+//!    - `admit` admits the channels beneath the reservations;
+//!    - the rates of the channels are within the link, and all shares with what is set aside within the CPU.
+//!
+//!    That is so where switches are free, no channel receives, and nothing is kept for best effort. `admit` charges
+//!    switches to the reservations above channels, and what is received above what is sent, which `System` does not: with
+//!    those it admits no more. It keeps nothing of the processor for best effort, which `System` does: with that it admits
+//!    no less.
+//!
+//! `admit` lets tasks be late only by what the channels of their contract take. A broker promises before it knows which
+//! channels come, so it takes all of what is set aside.
 
+use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Request, Steps, System, UpcallOrder, admit};
 use punctual_broker::books::{Asker, Books};
-use punctual_broker::config::{Quota, QuotaOf};
+use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_broker::grant::GrantId;
-use punctual_broker::want::{Kind, What};
-use punctual_model::contract::NamedReservation;
+use punctual_broker::want::{Kind, WantedChannel, What};
+use punctual_model::channel::{
+    BestEffort, BitRate, Channel, Direction, Framing, LinearBounded, Packetisation, SendCosts,
+    SenderSpec,
+};
+use punctual_model::contract::{NamedReservation, ReceivingChannel};
 use punctual_model::{
     Contract, Duration, Handler, HostProfile, Instant, Reservation, Service, Task, Upcall,
     UpcallSpec,
@@ -89,6 +109,16 @@ fn entries(contract: &Contract) -> Vec<What> {
     upcalls.chain(reserved).collect()
 }
 
+fn asked<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
+    match what {
+        What::Upcalls(upcalls) => {
+            ask(Request::Executor(&upcalls.iter().map(Task::from).collect::<Vec<_>>()))
+        }
+        What::Reservation(reservation) => ask(Request::Deadline(*reservation)),
+        What::Priority { .. } => unreachable!("not drawn"),
+    }
+}
+
 fn created(contract: &Contract, host: HostProfile, contained: bool) -> bool {
     let upcalls = Upcalls::new(Placement::Upcalls, host);
     let mut upcalls = if contained { upcalls } else { upcalls.without_containment() };
@@ -101,17 +131,23 @@ fn without_limit() -> Asker {
         max_grants: u32::MAX,
         shortest_period: Duration::from_nanos(1),
         least_reservation_ppm: 0,
-        allow: [Kind::Upcalls, Kind::Reservation].into(),
+        allow: [Kind::Upcalls, Kind::Reservation, Kind::Channels].into(),
+        link_ppm: u64::MAX,
+        queue_memory: u64::MAX,
         ..Quota::default()
     };
     Asker { uid: 1, quota: QuotaOf { quota, group: None } }
 }
 
 /// More of them: `PUNCTUAL_DRAWS=100000 cargo test …`.
+fn draws() -> u64 {
+    let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
+    count.unwrap_or(10_000)
+}
+
 #[test]
 fn a_contract_gets_one_answer_whoever_is_asked() {
-    let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
-    let count: u64 = count.unwrap_or(600);
+    let count = draws();
     let (asker, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut refused, mut by_share, mut in_processes) = (0, 0, 0, 0);
     for seed in 0..count {
@@ -129,16 +165,9 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
         let mut books = Books::new(host, UpcallOrder::Ceiling);
         let mut all = true;
         for (id, what) in (0..).zip(&entries) {
-            let tasks: Vec<Task>;
-            let request = match what {
-                What::Upcalls(upcalls) => {
-                    tasks = upcalls.iter().map(Task::from).collect();
-                    Request::Executor(&tasks)
-                }
-                What::Reservation(reservation) => Request::Deadline(*reservation),
-                What::Priority { .. } => unreachable!("not drawn"),
-            };
-            let one = system.admit(id, request, &mut Steps::default()).map_err(|no| no.test);
+            let steps = &mut Steps::default();
+            let one = asked(what, |request| system.admit(id, request, steps));
+            let one = one.map_err(|no| no.test);
             let other = books.admit(GrantId(id), &asker, what, now).map_err(|no| no.test);
             assert_eq!(one.map(drop), other.map(drop), "seed {seed}: {what}");
             all &= one.is_ok();
@@ -164,4 +193,181 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
         u64::from(admitted.min(refused)) > count / 10 && by_share.min(in_processes) > 5,
         "{counts}"
     );
+}
+
+/// What carries channels, as a broker is told of it.
+fn carried(rng: &mut ChaCha8Rng) -> ChannelsConfig {
+    let period = rng.random_range(1_000..20_000u64);
+    let budget = Service::from_micros(period * rng.random_range(5..60) / 100);
+    let link = [10, 100, 1_000][rng.random_range(0..3)] * 1_000_000;
+    ChannelsConfig {
+        headers: rng.random_range(0..2) * 118,
+        cut: Packetisation::new(1_440, rng.random_range(1..=2)).expect("valid"),
+        best_effort_ppm: if rng.random_ratio(1, 5) { 100_000 } else { 0 },
+        cpu: Reservation::new(budget, Duration::from_micros(period)).expect("valid"),
+        per_packet: Service::from_nanos(rng.random_range(2_000..60_000)),
+        allowance: Duration::from_nanos(rng.random_range(0..300_000)),
+        ..ChannelsConfig::of(BitRate::new(link).expect("a rate"))
+    }
+}
+
+/// The same as a contract says it.
+fn sender(config: &ChannelsConfig) -> SenderSpec {
+    let (none, packet) = (Service::ZERO, config.per_packet);
+    SenderSpec {
+        link: config.reckoned_link(),
+        costs: Some(SendCosts {
+            switch: none,
+            cache: none,
+            first_packet: packet,
+            packet,
+            link_scheduling: none,
+        }),
+        packetisation: config.cut,
+        cpu: Some(config.cpu),
+        allowance: config.allowance,
+        best_effort: BestEffort::None,
+        memory: None,
+    }
+}
+
+/// Channels that ask together for a twentieth of thread and link, up to twice of them.
+fn channels(rng: &mut ChaCha8Rng, egress: &Egress, receives: bool) -> Vec<WantedChannel> {
+    let count = rng.random_range(1..7u64);
+    let part = count * rng.random_range(1..20);
+    let one = |at: u64| {
+        let bytes = rng.random_range(1..=6_000);
+        let spacing = egress.time_of(bytes).as_nanos() * part * rng.random_range(5..15) / 10;
+        let least = rng.random_range(1..=bytes);
+        let burst = rng.random_range(1..4);
+        let arrivals = LinearBounded::new(least, bytes, Duration::from_nanos(spacing), burst);
+        let in_front = egress.looks_within().saturating_add(egress.once()).as_nanos();
+        let bound =
+            in_front * rng.random_range(8..14) / 10 + spacing * rng.random_range(1..20) / 10;
+        let received = receives && rng.random_ratio(1, 3);
+        let direction = if received { Direction::Receive } else { Direction::Send };
+        let bound = Some(Duration::from_nanos(bound));
+        let address = "192.0.2.7:9".parse().expect("an address");
+        let sending =
+            WantedChannel::sending(format!("c{at}"), arrivals.expect("valid"), bound, address);
+        WantedChannel { direction, framing: Framing::Fragments, ..sending }
+    };
+    (0..count).map(one).collect()
+}
+
+fn sent(want: &WantedChannel) -> Option<Channel> {
+    let bound = want.delay_bound.filter(|_| want.direction == Direction::Send)?;
+    Channel::new(want.name.clone(), &want.arrivals.into(), bound).ok()
+}
+
+/// One entry of a broker.
+enum Wanted {
+    Grant(What),
+    Channel(WantedChannel),
+}
+
+#[test]
+fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
+    let count = draws();
+    let (asker, now) = (without_limit(), Instant::from_nanos(1));
+    let (mut admitted, mut equal, mut only_by_system, mut only_by_admit) = (0, 0, 0, 0);
+    let mut by_test = std::collections::BTreeMap::<&str, u64>::new();
+    for seed in 0..count {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let config = carried(rng);
+        let receives = rng.random_ratio(1, 5);
+        let wanted = channels(rng, &config.egress(), receives);
+        let context_switch = Service::from_micros(if rng.random() { 0 } else { 3 });
+        let host = HostProfile { context_switch, ..HostProfile::ideal(1) };
+        let (mut others, upcalls) = (contract(rng), rng.random_range(0..3));
+        others.reservations.truncate(rng.random_range(0..3));
+        others.upcalls.truncate(upcalls);
+        others.tasks.truncate(upcalls);
+
+        // What of it `admit` is asked.
+        let reserved = others.reservations.clone();
+        let grants = entries(&others);
+        let together: u64 = grants.iter().map(What::share_ppm).sum();
+        let within = together + config.cpu.utilisation_ppm() <= host.reservable_ppm;
+        let set_aside = NamedReservation { name: "channels".into(), reservation: config.cpu };
+        others.reservations.push(set_aside);
+        let spec = sender(&config);
+        assert_eq!(Egress::of(&spec, spec.costs.expect("said")), Ok(config.egress()));
+        let mut messages = Contract::of_upcalls(Vec::new());
+        messages.channels = wanted.iter().filter_map(sent).collect();
+        messages.receiving = wanted
+            .iter()
+            .filter(|want| want.direction == Direction::Receive)
+            .map(|want| ReceivingChannel {
+                name: want.name.clone(),
+                traffic: want.arrivals.into(),
+                delay_bound: want.delay_bound,
+            })
+            .collect();
+        (messages.sender, messages.reservations) = (Some(spec), reserved);
+        let rates = messages.channels.iter().map(|channel| {
+            let rate = config.carrier().rate_of(channel.arrivals());
+            rate.map_or(u64::MAX / 8, BitRate::bits_per_second)
+        });
+        let on_link = rates.sum::<u64>() < config.link.bits_per_second();
+        let whole =
+            within && on_link && admit(&others, &host).is_ok() && admit(&messages, &host).is_ok();
+
+        let mut system = System::new(host, UpcallOrder::Ceiling);
+        let mut books = Books::new(host, UpcallOrder::Ceiling);
+        let set_aside = system.carry(config.carrier(), &mut Steps::default());
+        assert_eq!(set_aside, books.carry_channels(config.clone()), "seed {seed}");
+        let mut all = set_aside.is_ok();
+        let channels = wanted.iter().cloned().map(Wanted::Channel);
+        let mut entries: Vec<Wanted> =
+            grants.into_iter().map(Wanted::Grant).chain(channels).collect();
+        entries.shuffle(rng);
+        if set_aside.is_err() {
+            entries.clear();
+        }
+        for (id, wanted) in (0..).zip(&entries) {
+            let steps = &mut Steps::default();
+            let (one, other) = match wanted {
+                Wanted::Grant(what) => (
+                    asked(what, |request| system.admit(id, request, steps).map(drop)),
+                    books.admit(GrantId(id), &asker, what, now).map(drop),
+                ),
+                Wanted::Channel(want) => {
+                    let channel = sent(want);
+                    let request = channel
+                        .as_ref()
+                        .map_or(Request::Receiving(want.arrivals), Request::Sending);
+                    let one = system.admit(id, request, steps).map(drop);
+                    (one, books.admit_channel(GrantId(id), &asker, want))
+                }
+            };
+            if let Err(refusal) = &one {
+                *by_test.entry(refusal.test).or_default() += 1;
+            }
+            all &= one.is_ok();
+            assert_eq!(one, other, "seed {seed}");
+        }
+        let admit_charges_more = context_switch > Service::ZERO || !messages.receiving.is_empty();
+        let system_keeps_more = config.best_effort_ppm > 0;
+        assert!(
+            all || !whole || system_keeps_more,
+            "seed {seed}: {config:?} {messages:?} {others:?}"
+        );
+        assert!(
+            whole || !all || admit_charges_more,
+            "seed {seed}: {config:?} {messages:?} {others:?}"
+        );
+        admitted += u64::from(all);
+        equal += u64::from(!admit_charges_more && !system_keeps_more && all);
+        only_by_system += u64::from(all && !whole);
+        only_by_admit += u64::from(whole && !all);
+    }
+    let counts = format!(
+        "{admitted} of {count} admitted, {equal} where both must say the same; {only_by_system} by the system \
+         only, {only_by_admit} by admit only; refused by {by_test:?}"
+    );
+    println!("{counts}");
+    let tests = ["bandwidth", "response-time", "channels", "link", "processor", "delay-bound"];
+    let often = |test: &&str| by_test.get(*test).is_some_and(|times| *times > count / 1_000);
+    assert!(tests.iter().all(|test| often(&test)) && equal > count / 20, "{counts}");
 }
