@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use punctual_model::channel::{BitRate, Channel, Direction, LinearBounded, Link, Packetisation};
 use punctual_model::contract::NamedReservation;
 use punctual_model::{
     Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
@@ -12,10 +13,13 @@ use punctual_model::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{BackEnd, Request, System, UpcallOrder};
+use super::{BackEnd, Carrier, Request, System, UpcallOrder};
 use crate::admit;
+use crate::channel::egress::Egress;
+use crate::channel::processor::Processor;
 use crate::fixed_priority::all_in_time;
 use crate::load::CpuLoad;
+use crate::reservation::of_the_kernel;
 use crate::steps::Steps;
 
 #[derive(Clone, Debug)]
@@ -221,4 +225,97 @@ fn whoever_only_asks_changes_nothing() {
         assert_eq!((system.back_end(id), system.granted_ppm()), (None, before));
         assert_eq!(system.admit(id, wanted.request(), steps), asked);
     }
+}
+
+fn carrier() -> Carrier {
+    let link = BitRate::new(100_000_000).expect("a rate");
+    // 80 ns a byte.
+    let wire = Link::with_picos(Duration::from_micros(10), 80_000).expect("fast enough");
+    let cut = Packetisation::new(1_440, 1).expect("valid");
+    let (packet, cpu) = (Service::from_micros(5), "4ms/10ms".parse().expect("valid"));
+    let egress = Egress::new(wire, cut, packet, cpu, Duration::from_micros(100));
+    let egress = egress.expect("fast enough");
+    Carrier { egress, link, headers: 118, best_effort_ppm: 0, received_packet: packet }
+}
+
+fn channel(rng: &mut ChaCha8Rng) -> Channel {
+    let (bytes, spacing) = (rng.random_range(1..=3_000), rng.random_range(500..20_000));
+    let arrivals = LinearBounded::fixed(bytes, Duration::from_micros(spacing), 1).expect("valid");
+    let bound = Duration::from_micros(rng.random_range(300..10_000));
+    Channel::new("c", &arrivals.into(), bound).expect("valid")
+}
+
+/// Channels and reservations come, go and are exchanged; what is admitted is what all of it examined anew admits,
+/// and a refusal leaves link, processor and reservations as they were.
+#[test]
+fn a_system_admits_the_channels_that_one_examination_of_all_of_them_admits() {
+    let (mut admitted, mut by_test) = (0, BTreeMap::<&str, u32>::new());
+    for seed in 0..60 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let mut system = System::new(HostProfile::ideal(2), UpcallOrder::Ceiling);
+        let refused = system.admit(0, Request::BestEffort(Direction::Send), &mut Steps::default());
+        assert_eq!(refused.expect_err("nothing carries it").test, "link");
+        system.carry(carrier(), &mut Steps::default()).expect("alone");
+        let figures = |system: &System<u64>| {
+            format!("{:?} {:?} {}", system.carried, system.above_channels, system.granted_ppm)
+        };
+        let mut channels: BTreeMap<u64, Channel> = BTreeMap::new();
+        let mut reserved: BTreeMap<u64, Reservation> = BTreeMap::new();
+        for id in 0..80 {
+            let all: Vec<u64> = channels.keys().chain(reserved.keys()).copied().collect();
+            let leaving: Vec<u64> =
+                all.into_iter().filter(|_| rng.random_ratio(1, 20)).take(2).collect();
+            let (mut sent, mut above) = (channels.clone(), reserved.clone());
+            leaving.iter().for_each(|id| {
+                sent.remove(id);
+                above.remove(id);
+            });
+            let (one, budget) = (channel(rng), rng.random_range(50..2_000));
+            let period = Duration::from_micros(budget * rng.random_range(5..40));
+            let reservation = Reservation::new(Service::from_micros(budget), period);
+            let reservation = reservation.expect("valid");
+            let request = if rng.random_ratio(1, 6) {
+                above.insert(id, reservation);
+                Request::Deadline(reservation)
+            } else {
+                sent.insert(id, one.clone());
+                Request::Sending(&one)
+            };
+            let list: Vec<Channel> = sent.values().cloned().collect();
+            let beneath: Vec<Reservation> = above.values().copied().collect();
+            let share: u64 = beneath.iter().map(|one| one.utilisation_ppm()).sum();
+            let rates = list.iter().filter_map(|one| carrier().rate_of(one.arrivals()));
+            let mut processor = Processor::new(carrier().egress, 0, carrier().received_packet);
+            let expected = share + 400_000 <= system.capacity_ppm()
+                && rates.map(BitRate::bits_per_second).sum::<u64>() < 100_000_000
+                && list.iter().all(|one| processor.add(one, &beneath).is_ok())
+                && carrier().egress.all_in_time(
+                    &list,
+                    &of_the_kernel(beneath.iter().copied()),
+                    &mut Steps::default(),
+                );
+            let before = figures(&system);
+            let answer = system.exchange(&leaving, &[(id, request)], &mut Steps::default());
+            assert_eq!(answer.is_ok(), expected, "seed {seed}, request {id}: {answer:?}");
+            match answer {
+                Ok(_) => {
+                    admitted += 1;
+                    (channels, reserved) = (sent, above);
+                }
+                Err(refusal) => {
+                    *by_test.entry(refusal.test).or_default() += 1;
+                    assert_eq!(figures(&system), before, "seed {seed}, request {id}");
+                }
+            }
+        }
+        channels.keys().chain(reserved.keys()).for_each(|id| assert!(system.release(*id)));
+        let mut empty = System::<u64>::new(HostProfile::ideal(2), UpcallOrder::Ceiling);
+        empty.carry(carrier(), &mut Steps::default()).expect("alone");
+        assert_eq!(figures(&system), figures(&empty), "seed {seed}");
+    }
+    let often = |test| by_test.get(test).is_some_and(|times| *times > 20);
+    assert!(
+        often("channels") && often("delay-bound") && admitted > 1_000,
+        "{admitted} {by_test:?}"
+    );
 }
