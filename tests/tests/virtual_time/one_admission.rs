@@ -292,7 +292,10 @@ fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
         let set_aside = NamedReservation { name: "channels".into(), reservation: config.cpu };
         others.reservations.push(set_aside);
         let spec = sender(&config);
-        assert_eq!(Egress::of(&spec, spec.costs.expect("said")), Ok(config.egress()));
+        assert_eq!(
+            Egress::of(&spec, spec.costs.expect("said"), Service::ZERO),
+            Ok(config.egress())
+        );
         let mut messages = Contract::of_upcalls(Vec::new());
         messages.channels = wanted.iter().filter_map(sent).collect();
         messages.receiving = wanted
@@ -369,5 +372,5 @@ fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
     println!("{counts}");
     let tests = ["bandwidth", "response-time", "channels", "link", "processor", "delay-bound"];
     let often = |test: &&str| by_test.get(*test).is_some_and(|times| *times > count / 1_000);
-    assert!(tests.iter().all(|test| often(&test)) && equal > count / 20, "{counts}");
+    assert!(tests.iter().all(often) && equal > count / 20, "{counts}");
 }
