@@ -140,6 +140,7 @@ fn admission_charges_two_switches_a_job_and_says_so() {
             "measured_at_unix_s": 1_700_000_000,
             "measured_on": "2023-11-14",
             "context_switch_ns": 1_000_000,
+            "wake_up_ns": 0,
             "percentile_ppm": 990_000,
             "working_set_bytes": 65_536,
             "sending_measured": false,
@@ -177,13 +178,19 @@ fn a_simulation_pays_what_admission_charges() {
         parse(&punctual(&[&arguments[..], more].concat()))
     };
     let measured = page(&[]);
-    assert_eq!(measured["overheads"], json!({ "switch_ns": 200_000, "cache_ns": 800_000 }));
+    let costs = json!({ "switch_ns": 200_000, "cache_ns": 800_000, "wake_up_ns": 0 });
+    assert_eq!(measured["overheads"], costs);
     let task = &measured["tasks"][0];
     assert_eq!(task["response_time_bound_ns"], 4_000_000);
     assert!(task["max_response_time_ns"].as_u64() > Some(2_000_000), "{task}");
     let given = page(&["--overheads", "1us"]);
     assert_eq!(given["host_profile"]["context_switch_ns"], 1_000);
     assert_eq!(given["tasks"][0]["response_time_bound_ns"], 2_002_000);
+    let late = page(&["--overheads", "1us,0us,500us"]);
+    assert_eq!(late["host_profile"]["wake_up_ns"], 500_000);
+    assert_eq!(late["tasks"][0]["response_time_bound_ns"], 2_502_000);
+    // A job whose release finds the CPU idle: the wake-up and one switch.
+    assert_eq!(late["tasks"][0]["max_response_time_ns"], 2_501_000);
 }
 
 /// With `path` as the profile of a user who is not root, or by name.
