@@ -2,7 +2,7 @@
 
 use punctual_bench::pairs::nanos_per_op;
 use punctual_model::{Duration, Instant, Rank};
-use punctual_policy::link::{Class, ServiceOrder, ThreeQueues, Urgency};
+use punctual_policy::queues::{Class, ServiceOrder, ThreeQueues, Urgency};
 
 /// The time a packet takes on the link.
 const SLOT: Duration = Duration::from_micros(1);

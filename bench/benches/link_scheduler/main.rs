@@ -14,7 +14,7 @@ use std::path::Path;
 use hold::Hold;
 use punctual_bench::c_peer::CPeer;
 use punctual_bench::pairs::compare;
-use punctual_policy::link::ThreeQueues;
+use punctual_policy::queues::ThreeQueues;
 use two_heaps::TwoHeaps;
 
 const PAIRS: usize = 15;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use punctual_model::Instant;
-use punctual_policy::link::Urgency;
+use punctual_policy::queues::Urgency;
 
 use crate::hold::Queues;
 

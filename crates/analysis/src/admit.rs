@@ -18,7 +18,7 @@ use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, Gran
 ///
 /// CPUs, link and buffers are one decision. The buffers of all channels must fit the memory of
 /// `[sending]`. The sum of the reservations on each CPU must be within `host.reservable_ppm`, and
-/// the kernel must take them. Channels must pass [`crate::channel::sound`] beneath the
+/// the kernel must take them. Channels must pass [`crate::channel::egress`] beneath the
 /// reservations. The tasks must pass the deciding test of the policy on each CPU, beneath
 /// reservations and channels: exact response times under `rmdp`, `rm`, `fp` and `fifo`, processor
 /// demand under `edf`, and virtual deadlines under `edf-vd`. Several CPUs are filled by the rules of `partition`. What cannot be decided

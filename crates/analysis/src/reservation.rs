@@ -2,9 +2,8 @@
 
 use alloc::vec::Vec;
 
-use punctual_model::{Duration, Reservation, Service};
+use punctual_model::{Reservation, Service};
 
-use crate::channel::Interference;
 use crate::ratio::Utilisation;
 use crate::switching::with_two_switches;
 
@@ -69,23 +68,6 @@ impl ReservedLoad {
     pub(crate) fn once(work: u64) -> Self {
         // A period of which no part is ever counted.
         Self { work, period: u64::MAX, kind: Kind::Once }
-    }
-
-    /// The same in the form of arrivals, which never says less: with a jitter of `Y − X + δ`,
-    /// `⌈(t + J)/Y⌉·X ≥ U·(t + δ) + X(1 − U)`.
-    /// `change` is what each costs the sender in switches and cold caches.
-    pub(crate) fn as_arrivals(&self, change: Service) -> Interference {
-        let Self { work, period, kind } = *self;
-        let jitter = match kind {
-            Kind::Reservation { delay } => period.saturating_sub(work).saturating_add(delay),
-            Kind::Arrivals { jitter } | Kind::Paced { jitter, .. } => jitter,
-            Kind::Once => 0,
-        };
-        Interference {
-            work: Service::from_nanos(with_two_switches(Service::from_nanos(work), change)),
-            period: Duration::from_nanos(period),
-            jitter: Duration::from_nanos(jitter),
-        }
     }
 
     /// Its part of [`crate::ratio::Utilisation`].
@@ -201,12 +183,6 @@ pub(crate) fn settle(all: &mut [ReservedLoad]) {
 /// The most processor time that `all` can use in any window of `window` nanoseconds; `None` beyond 64 bits.
 pub(crate) fn interference_of(all: &[ReservedLoad], window: u64) -> Option<u64> {
     all.iter().try_fold(0_u64, |sum, one| sum.checked_add(one.interference_in(window)?))
-}
-
-/// Returns what SCHED_DEADLINE's `reservations`, all that there are on the CPU or its root domain, take from whatever
-/// runs below them, as arrivals; switches are free.
-pub fn interference(reservations: impl IntoIterator<Item = Reservation>) -> Vec<Interference> {
-    of_the_kernel(reservations).iter().map(|one| one.as_arrivals(Service::ZERO)).collect()
 }
 
 /// Returns SCHED_DEADLINE's `reservations`, all that there are on the CPU or its root domain, as what they take from

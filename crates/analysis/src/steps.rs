@@ -12,7 +12,7 @@ pub struct Steps {
 
 /// Not decided within the steps given, or beyond what 64 bits of nanoseconds can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutOfSteps;
+pub struct OutOfSteps;
 
 impl Steps {
     /// What one admission may use: 4096 tasks with a dozen iterations each.
@@ -54,7 +54,10 @@ impl Steps {
     }
 
     /// Uses `n` steps; once there are too few, none are left for anyone.
-    pub(crate) fn take(&mut self, n: usize) -> Result<(), OutOfSteps> {
+    ///
+    /// # Errors
+    /// If there are too few.
+    pub fn take(&mut self, n: usize) -> Result<(), OutOfSteps> {
         match self.left.checked_sub(n as u64) {
             Some(left) => {
                 self.left = left;

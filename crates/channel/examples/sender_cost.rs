@@ -19,8 +19,8 @@ use punctual_channel::server::sender::{Channel, Opening, Sender, Turn};
 use punctual_channel::transport::NullDevice;
 use punctual_model::channel::{Framing, LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
-use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_policy::queues::ServiceOrder;
 use punctual_ring::frames::{Geometry, Wake};
 
 fn main() {

@@ -10,10 +10,10 @@ use std::process::Output;
 use common::{punctual, text};
 use punctual_analysis::breakdown::{Factor, Test, bounds_at, breakdown, preemptible_anywhere};
 use punctual_analysis::channel::egress::Egress;
-use punctual_analysis::channel::{DelayBound, deadline_monotonic, paper, sound};
+use punctual_analysis::channel::{DelayBound, deadline_monotonic, paper};
 use punctual_analysis::supply::{Guarantee, least_budget};
 use punctual_analysis::{CpuLoad, Steps, mapping, order};
-use punctual_model::channel::{Channel, LinkScheduling, Packetisation, Sender, SenderSpec};
+use punctual_model::channel::{Channel, Packetisation, Sender, SenderSpec};
 use punctual_model::{Contract, Duration, HostProfile, Policy, Service};
 use serde_json::Value;
 
@@ -220,7 +220,7 @@ fn figure_17_has_its_two_edges() {
     assert_eq!(line("gap_line_ns"), [500_001, 1_500_001, 2_500_001, 3_500_001]);
 }
 
-/// As `channels/trends.rs` of the analysis counts them: one more at a time.
+/// Counts one more at a time.
 fn copies(channel: &Channel, delays: impl Fn(&[Channel]) -> Vec<DelayBound>) -> usize {
     let fits = |count: usize| {
         let set = vec![channel.clone(); count];
@@ -239,18 +239,16 @@ fn channels_are_what_the_library_says() {
     let ranked: Vec<Channel> = order.iter().map(|&at| declared.channels[at].clone()).collect();
     let slacks = rows(&files, "channel-slack.csv");
     let counts = rows(&files, "channel-copies.csv");
-    assert_eq!((slacks.len(), counts.len()), (126, 126));
+    assert_eq!((slacks.len(), counts.len()), (42, 42));
     for (slack, count) in slacks.iter().zip(&counts) {
-        let key = |row: &BTreeMap<String, String>| -> (String, u32, u32) {
+        let key = |row: &BTreeMap<String, String>| -> (u32, u32) {
             let number = |key| number(row, key).expect("a number");
-            (row["link_scheduling"].clone(), number("packet_bytes"), number("packets_per_block"))
+            (number("packet_bytes"), number("packets_per_block"))
         };
-        let (option, bytes, per_block) = key(slack);
-        assert_eq!(key(count), (option.clone(), bytes, per_block));
-        let link_scheduling =
-            if option == "O2" { LinkScheduling::InThread } else { LinkScheduling::InInterrupt };
+        let (bytes, per_block) = key(slack);
+        assert_eq!(key(count), (bytes, per_block));
         let packetisation = Packetisation::new(bytes, per_block).expect("valid");
-        let sender = Sender { packetisation, link_scheduling, ..base };
+        let sender = Sender { packetisation, ..base };
         let least = |delays: Vec<DelayBound>| -> Option<i64> {
             let signed = |time: Duration| time.as_nanos() as i64;
             let slack = |(delay, channel): (DelayBound, &Channel)| {
@@ -261,13 +259,9 @@ fn channels_are_what_the_library_says() {
         };
         let spec = SenderSpec { packetisation, ..spec };
         let egress = Egress::of(&spec, sender.costs, Service::ZERO).expect("fast enough");
-        let egress = (option == "server").then_some(egress);
         let delays = |set: &[Channel]| {
             let (mut steps, mut for_bounds) = (Steps::default(), Steps::default());
-            match &egress {
-                Some(egress) => egress.delays(set, &[], &mut steps, &mut for_bounds),
-                None => sound::delays(&sender, set, &mut steps),
-            }
+            egress.delays(set, &[], &mut steps, &mut for_bounds)
         };
         let proven = least(delays(&ranked));
         assert_eq!(number(slack, "slack_ns"), proven);
@@ -281,25 +275,22 @@ fn channels_are_what_the_library_says() {
     }
 }
 
-/// Real-time channels, Figures 6b, 6a, 7b and 7a, for the sizes swept here.
+/// Real-time channels, Figures 6b and 6a, for the sizes swept here.
 #[test]
 fn the_published_trends_are_in_the_files() {
     let files = Place::with(CHANNELS).files("out", &["--what", "channels"]);
     let rows = rows(&files, "channel-copies.csv");
-    let series = |option: &str, size: Option<u32>, block: Option<u32>| -> Vec<u32> {
+    let series = |size: Option<u32>, block: Option<u32>| -> Vec<u32> {
         let is = |row: &BTreeMap<_, _>, key, wanted: Option<u32>| {
             wanted.is_none_or(|wanted| number(row, key) == Some(wanted))
         };
         rows.iter()
-            .filter(|row| row["link_scheduling"] == option)
             .filter(|row| is(row, "packet_bytes", size) && is(row, "packets_per_block", block))
             .filter_map(|row| number(row, "copies_by_paper"))
             .collect()
     };
-    assert_eq!(series("O1", None, Some(1))[..6], [8, 16, 26, 35, 41, 45]);
-    assert_eq!(series("O1", Some(4096), None), [26, 31, 33, 34, 34, 36]);
-    assert_eq!(series("O2", None, Some(1))[..6], [6, 12, 22, 16, 24, 32]);
-    assert_eq!(series("O2", Some(8192), None)[..5], [16, 31, 29, 28, 28]);
+    assert_eq!(series(None, Some(1))[..6], [8, 16, 26, 35, 41, 45]);
+    assert_eq!(series(Some(4096), None), [26, 31, 33, 34, 34, 36]);
 }
 
 #[test]
@@ -343,9 +334,9 @@ fn the_page_is_whole_alone_and_safe() {
     for wanted in ["Breakdown utilisation", "Reservations that are enough", "contract.toml"] {
         assert!(words.contains(wanted), "{wanted}");
     }
-    // One plot of factors, one of response times, two of reservations, six of channels.
-    assert_eq!(page.matches("<svg viewBox=\"0 0 760 380\" role=\"img\"").count(), 13);
-    for n in 1..=10 {
+    // One plot of factors, one of response times, two of reservations, four of channels.
+    assert_eq!(page.matches("<svg viewBox=\"0 0 760 380\" role=\"img\"").count(), 8);
+    for n in 1..=8 {
         for id in [format!("id=\"plot-{n}-title\">"), format!("id=\"plot-{n}-text\">")] {
             let (_, after) = page.split_once(&id).expect("each plot has a title and a description");
             assert!(!after.starts_with('<'), "{id} is not empty");

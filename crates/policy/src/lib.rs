@@ -12,11 +12,10 @@
 //! - [`timetable`]: reservations with a place in a static cyclic timetable; [`course`]: the same while
 //!   reservations come and go, with one-shot work in the free time.
 //! - [`adaptive`]: how much to reserve, from how the work goes.
-//! - [`link`]: sending messages of channels over one processor and one link.
-//! - [`outlet`]: the same for a server that makes and sends in one go.
+//! - [`outlet`]: which message of a channel leaves next, and when.
 //! - [`police`]: whether a sender keeps its word, PDU by PDU.
 //! - [`overuse`]: whether a thread uses more than it was granted, whatever its rhythm.
-//! - [`ready`], [`releases`]: the two data structures under them.
+//! - [`queues`], [`ready`], [`releases`]: the data structures under them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -28,11 +27,11 @@ pub mod course;
 mod edf_vd;
 pub mod global;
 pub mod jobs;
-pub mod link;
 mod numbers;
 pub mod outlet;
 pub mod overuse;
 pub mod police;
+pub mod queues;
 pub mod ready;
 pub mod releases;
 pub mod rmdp;

@@ -11,7 +11,6 @@
 //! - [`global`]: tasks that move between several processors.
 //! - [`witness`]: a schedule in which a refused system misses.
 //! - [`egress`]: the egress scheduler of a channel server, with its thread and its link.
-//! - [`link`]: the sending host of real-time channels, whose processor makes packets while its link sends others.
 //! - [`upcalls`]: real handlers as real-time upcalls, their processor time charged by a cost model.
 //! - [`cpu`]: the virtual CPU under them: a whole one, a reserved part, or a fair share.
 #![no_std]
@@ -24,7 +23,6 @@ pub mod cpu;
 pub mod egress;
 pub mod faults;
 pub mod global;
-pub mod link;
 pub mod overheads;
 pub mod processor;
 pub mod tasks;

@@ -2,13 +2,16 @@
 //! in simulations that look for a late message.
 
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{Assumed, Costs, DelayBound, edf, paper, sound};
+use punctual_analysis::channel::{DelayBound, paper};
 use punctual_model::channel::{BestEffort, Channel, LinkScheduling, SendCosts, Sender};
 use punctual_model::{Duration, Instant, Service};
-use punctual_policy::link::ServiceOrder;
-use punctual_sim::link::sink::Delays;
-use punctual_sim::link::sources::{Backlog, periodic};
-use punctual_sim::link::{Exact, Setup, run};
+use punctual_policy::queues::ServiceOrder;
+use punctual_sim::egress::Exact;
+use punctual_sim::egress::sink::Delays;
+use punctual_sim::egress::sources::periodic;
+use sending_host::bounds::{Assumed, Costs, edf, sound};
+use sending_host::simulation::sources::Backlog;
+use sending_host::simulation::{Setup, run};
 
 use crate::host::{KB, OPTIONS, PERIOD, channels, sender};
 use crate::table::Table;

@@ -4,10 +4,13 @@
 use punctual_analysis::channel::paper;
 use punctual_model::channel::Sender;
 use punctual_model::{Duration, Instant};
-use punctual_policy::link::ServiceOrder;
-use punctual_sim::link::sink::{Delays, Totals};
-use punctual_sim::link::sources::{Backlog, Message};
-use punctual_sim::link::{Exact, Setup, run};
+use punctual_policy::queues::ServiceOrder;
+use punctual_sim::egress::Exact;
+use punctual_sim::egress::sink::Delays;
+use punctual_sim::egress::sources::Message;
+use sending_host::simulation::sink::Totals;
+use sending_host::simulation::sources::Backlog;
+use sending_host::simulation::{Setup, run};
 
 use crate::host::{KB, OPTIONS, channels, sender};
 use crate::table::Table;

@@ -7,8 +7,8 @@ mod draw;
 mod run;
 
 use punctual_model::{Duration, Instant, Task};
-use punctual_sim::link::Exact;
-use punctual_sim::link::sink::Occupant;
+use punctual_sim::egress::Exact;
+use punctual_sim::egress::sink::Occupant;
 use punctual_trace::Summary;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -46,7 +46,7 @@ pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
             _ => {
                 let draws = ChaCha8Rng::seed_from_u64(rng.random());
                 let least_percent = rng.random_range(0..=100);
-                let costs = punctual_sim::link::Drawn { least_percent, rng: draws };
+                let costs = punctual_sim::egress::Drawn { least_percent, rng: draws };
                 system.send(until, costs, &mut rng)
             }
         };
@@ -58,7 +58,7 @@ pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
         }
         let taken = system.taken(&above.parts);
         // Best effort begins before any task is known.
-        let begun = above.parts.iter().find(|part| part.0 == Occupant::BestEffort);
+        let begun = above.parts.iter().find(|part| part.0 == Some(Occupant::BestEffort));
         let earliest = begun.map_or(Instant::ZERO, |part| part.1 + Duration::from_nanos(1));
         let candidates = above.parts.iter().map(|part| part.1).filter(|&at| at >= earliest);
         let candidates: Vec<Instant> = candidates.take(200).collect();

@@ -6,12 +6,10 @@ use punctual_analysis::{Grant, Steps, admit_within};
 use punctual_model::channel::{Channel, Sender};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Task};
 use punctual_policy::jobs::Jobs;
-use punctual_policy::link::NotAccepted;
 use punctual_sim::arrivals::{Adversarial, Arrival, Arrivals, Attack, Bursty, Drawn, Periodic};
-use punctual_sim::egress::{Server, Setup};
-use punctual_sim::link::Costs;
-use punctual_sim::link::sink::{Delays, Occupant, Sent, Sink};
-use punctual_sim::link::sources::{Backlog, Message, drawn, greedy};
+use punctual_sim::egress::sink::{Delays, NotAccepted, Occupant, Sent, Sink};
+use punctual_sim::egress::sources::{Backlog, Message, drawn, greedy};
+use punctual_sim::egress::{Costs, Server, Setup};
 use punctual_sim::overheads::Overheads;
 use punctual_sim::processor::Taken;
 use punctual_sim::tasks::{Eager, Setting, run_in};
@@ -21,7 +19,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::draw;
 
-pub(super) type Part = (Occupant, Instant, Instant);
+/// A stretch of the processor: of the sending thread, or (`None`) of a reservation.
+pub(super) type Part = (Option<Occupant>, Instant, Instant);
 
 /// What the sending host did.
 pub(super) struct Above {
@@ -33,8 +32,8 @@ pub(super) struct Above {
 impl Sink for Above {
     fn occupied(&mut self, by: Occupant, from: Instant, to: Instant) {
         match self.parts.last_mut() {
-            Some((last, _, end)) if *last == by && *end == from => *end = to,
-            _ => self.parts.push((by, from, to)),
+            Some((last, _, end)) if *last == Some(by) && *end == from => *end = to,
+            _ => self.parts.push((Some(by), from, to)),
         }
     }
 
@@ -104,7 +103,7 @@ impl System {
         let part = |(at, work): (Instant, Duration)| {
             let from = at.max(end);
             end = from + work;
-            (Occupant::Hogs, from, end)
+            (None, from, end)
         };
         budgets.into_iter().map(part).collect()
     }
@@ -143,7 +142,7 @@ impl System {
         let first = self.origin() - Duration::from_nanos(if rng.random() { 1 } else { back });
         let pause = [Duration::ZERO, Duration::from_micros(300), Duration::MAX];
         let pause = pause[rng.random_range(0..3)];
-        rng.random_bool(0.8).then_some(Backlog { bytes, first, pause, room: u32::MAX })
+        rng.random_bool(0.8).then_some(Backlog { bytes, first, pause })
     }
 
     pub(super) fn send(&self, until: Instant, costs: impl Costs, rng: &mut ChaCha8Rng) -> Above {
@@ -178,7 +177,7 @@ impl System {
         let change = self.sender.costs.change_of_handler();
         let dearer = change.saturating_sub(self.host.context_switch).at_full_speed();
         let change = change.at_full_speed();
-        let is_handler = |by: Occupant| by != Occupant::Hogs;
+        let is_handler = |by: Option<Occupant>| by.is_some();
         let mut stretches = Vec::new();
         let (mut owed, mut end, mut handlers) = (Duration::ZERO, Instant::ZERO, false);
         for (at, &(by, from, to)) in parts.iter().enumerate() {
@@ -191,7 +190,7 @@ impl System {
             let touches = |other: usize, at_that: fn(&Part) -> Instant, instant| {
                 parts.get(other).is_some_and(|part| is_handler(part.0) && at_that(part) == instant)
             };
-            let interrupts = by == Occupant::Hogs
+            let interrupts = by.is_none()
                 && touches(at.wrapping_sub(1), |part| part.2, from)
                 && touches(at + 1, |part| part.1, to);
             owed += if interrupts { dearer } else { Duration::ZERO };

@@ -1,19 +1,21 @@
 //! Channels that are admitted keep their delay bounds in the simulator, which shares no line with
-//! the analysis: it turns the policies of `punctual_policy::link`.
+//! the bounds: it turns the policies of `sending_host::policy`.
 
 use crate::channels_draw::{draw_backlogs, draw_channels, draw_hogs, draw_sender, simulate};
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{Assumed, Costs, Interference, admit_channels, edf, sound};
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
 };
 use punctual_model::{Duration, Instant, Service};
-use punctual_policy::link::ServiceOrder::{Deadline, Rank};
-use punctual_sim::link::sink::Delays;
-use punctual_sim::link::sources::{Backlog, Hog, HogPattern, Message, greedy, periodic};
-use punctual_sim::link::{Drawn, Exact, Setup, run};
+use punctual_policy::queues::ServiceOrder::{Deadline, Rank};
+use punctual_sim::egress::sink::Delays;
+use punctual_sim::egress::sources::{Message, greedy, periodic};
+use punctual_sim::egress::{Drawn, Exact};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use sending_host::bounds::{Assumed, Costs, Interference, admit_channels, edf, sound};
+use sending_host::simulation::sources::{Backlog, Hog, HogPattern};
+use sending_host::simulation::{Setup, run};
 use system_tests::seeds::on_all_threads;
 
 /// Steps that take from as little as nothing to their worst.

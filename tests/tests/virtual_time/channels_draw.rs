@@ -1,16 +1,19 @@
 //! Random senders, channels and what they send, for the tests of channels.
 
-use punctual_analysis::channel::{Interference, deadline_monotonic};
+use punctual_analysis::channel::deadline_monotonic;
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
 };
 use punctual_model::{Duration, Instant, Service};
-use punctual_policy::link::ServiceOrder;
-use punctual_sim::link::sink::Delays;
-use punctual_sim::link::sources::{Backlog, Hog, HogPattern, Message, drawn, greedy};
-use punctual_sim::link::{Costs, Setup, run};
+use punctual_policy::queues::ServiceOrder;
+use punctual_sim::egress::Costs;
+use punctual_sim::egress::sink::Delays;
+use punctual_sim::egress::sources::{Message, drawn, greedy};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use sending_host::bounds::Interference;
+use sending_host::simulation::sources::{Backlog, Hog, HogPattern};
+use sending_host::simulation::{Setup, run};
 
 /// A host like those of real-time channels, §5, and unlike them: links from faster to slower than
 /// the processor, blocks from one to five packets.

@@ -9,10 +9,9 @@ use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation};
 use punctual_model::{Duration, Instant, Reservation, Service, Task, TaskSpec};
 use punctual_policy::jobs::Jobs;
 use punctual_sim::arrivals::Periodic;
-use punctual_sim::egress::{Server, Setup};
-use punctual_sim::link::Drawn;
-use punctual_sim::link::sink::Delays;
-use punctual_sim::link::sources::{Backlog, Message, drawn, greedy};
+use punctual_sim::egress::sink::Delays;
+use punctual_sim::egress::sources::{Backlog, Message, drawn, greedy};
+use punctual_sim::egress::{Drawn, Server, Setup};
 use punctual_sim::tasks::{Below, Setting};
 use punctual_trace::{Event, Sink};
 use rand::{RngExt, SeedableRng};
@@ -111,7 +110,6 @@ fn no_message_of_an_admitted_channel_is_late() {
                 bytes: rng.random_range(1..=30_000),
                 first: Instant::from_nanos(rng.random_range(0..=start)),
                 pause: Duration::ZERO,
-                room: u32::MAX,
             };
             let backlogs: Vec<Backlog> = (0..start % 3).map(backlog).collect();
             let pace = egress.pace().unwrap_or(Duration::ZERO);

@@ -7,16 +7,16 @@
 
 use crate::outlet_driver::{Source, Stream, System, Tally, drive};
 use punctual_analysis::Steps;
-use punctual_analysis::channel::{ChannelGrant, admit_channels};
 use punctual_model::channel::{
     BestEffort, Channel, LinearBounded, Link, LinkScheduling, Packetisation, SendCosts, Sender,
     TooEarly,
 };
 use punctual_model::{Duration, Instant, Rank, Service};
-use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Promise, Terms};
+use punctual_policy::queues::ServiceOrder;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use sending_host::bounds::{ChannelGrant, admit_channels};
 use system_tests::seeds::on_all_threads;
 
 const FREE: SendCosts = SendCosts {

@@ -2,8 +2,8 @@
 
 use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant};
-use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Next, Offered, Outlet, Promise, Sent, Terms};
+use punctual_policy::queues::ServiceOrder;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 

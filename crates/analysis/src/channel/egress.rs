@@ -30,7 +30,7 @@ use punctual_model::channel::{
 };
 use punctual_model::{Duration, Reservation, Service};
 
-use super::window::DelayBound;
+use super::DelayBound;
 use crate::edf::demand::{DemandVerdict, processor_demand};
 use crate::edf::response_time::response_times;
 use crate::fixed_priority::ResponseTime;

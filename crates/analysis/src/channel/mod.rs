@@ -1,32 +1,42 @@
-//! Channels over a sender's processor and link: buffers, worst-case delays, admission.
+//! Channels over the egress scheduler of a channel server: buffers, worst-case delays, admission.
 //!
 //! Reading order: [`egress`] (the server that runs: what `admit` and the broker promise), [`density`] (the same at the
 //! price of a sum), [`processor`] (whether the server keeps to its share of a CPU), [`buffers`] (bursts and buffers of jitter-constrained streams).
 //!
-//! The study of real-time channels has another host, whose processor makes packets while its link sends others. Its
-//! reading order: `sender` (the host as the bounds see it, messages as packets and blocks), `window` (the fixed points),
-//! [`paper`] (the published estimate, printing errors corrected: *not safe*), [`sound`] (the bound
-//! that is proven in `docs/channel-bounds.md`), [`edf`] (the same for deadline order), and
-//! [`admit_channels`], which uses `sound` and nothing else.
+//! Beside them [`paper`]: what the study of real-time channels published for its own host. It is *not safe*, nothing is
+//! admitted by it, and `punctual explore` draws it beside the proven bound.
 
-mod admission;
 pub mod buffers;
 pub mod density;
-pub mod edf;
 pub mod egress;
-mod level;
 pub mod paper;
 pub mod processor;
-mod sender;
-pub mod sound;
-mod window;
-
-pub use admission::{ChannelGrant, ChannelRefusal, GrantedChannel, admit_channels};
-pub use window::{Assumed, Costs, DelayBound, Interference};
 
 use alloc::vec::Vec;
 
+use punctual_model::Duration;
 use punctual_model::channel::Channel;
+
+/// How long after its logical arrival the last packet of a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelayBound {
+    /// No message takes longer.
+    AtMost(Duration),
+    /// The channel and those above it ask for more than there is, or a number has no end.
+    Unbounded,
+    /// Not decided within the steps: to be refused.
+    Undecided,
+}
+
+impl DelayBound {
+    /// The bound, if there is one.
+    pub fn bound(self) -> Option<Duration> {
+        match self {
+            Self::AtMost(bound) => Some(bound),
+            Self::Unbounded | Self::Undecided => None,
+        }
+    }
+}
 
 /// The order of `D_order` with the least delay bound first; equal ones stay in the order given.
 pub fn deadline_monotonic(channels: &[Channel]) -> Vec<usize> {

@@ -14,51 +14,111 @@
 //! # Why it is not safe
 //! A higher-priority message costs the return to the handler it preempts too, and in O2 a packet
 //! may find a foreign block running after its own last block: neither is in the sum.
-//! `docs/channel-bounds.md` counts how often a simulation exceeds the estimate. [`super::sound`]
-//! replaces it.
+//! `docs/channel-bounds.md` counts how often a simulation exceeds the estimate, and proves what takes its place on the
+//! same host.
 
 use alloc::vec::Vec;
 
 use punctual_model::Duration;
-use punctual_model::channel::{Channel, LinkScheduling, Sender};
+use punctual_model::channel::{Channel, LinkScheduling, SendCosts, Sender};
 
-use super::sender::{Sending, Shape, sum};
-use super::window::{DelayBound, Recurring, Window};
+use super::DelayBound;
+use crate::fixed_priority::{ResponseTime, response_time_of_last};
+use crate::load::{CpuLoad, TaskLoad};
+use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
-/// The estimate for each of `channels`, the most urgent first.
+/// The largest message of one source, cut into packets, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// `N`.
+    packets: u64,
+    /// `N_blocks`.
+    blocks: u64,
+    /// `C_block^first`.
+    first_block: u64,
+    /// `L_xmit^msg`: all packets.
+    transmission: u64,
+    /// `L_xmit` of the last packet.
+    last_packet: u64,
+}
+
+impl Shape {
+    fn new(sender: &Sender, bytes: u32) -> Self {
+        let cut = sender.packetisation;
+        let per_block = u64::from(cut.packets_per_block());
+        let time = |bytes| sender.link.transmission_time(bytes).as_nanos();
+        let packets = u64::from(cut.packets_of(bytes));
+        let further = (packets.min(per_block) - 1).saturating_mul(sender.costs.packet.as_nanos());
+        let full = (packets - 1).saturating_mul(time(bytes.min(cut.packet_bytes())));
+        let last_packet = time(cut.last_packet_of(bytes));
+        Self {
+            packets,
+            blocks: (packets - 1) / per_block + 1,
+            first_block: sum(&[sender.costs.first_packet.as_nanos(), further]),
+            transmission: sum(&[full, last_packet]),
+            last_packet,
+        }
+    }
+
+    fn of(sender: &Sender, channel: &Channel) -> Self {
+        Self::new(sender, channel.arrivals().max_message())
+    }
+}
+
+/// The sum, or the largest number there is, which is no estimate.
+fn sum(terms: &[u64]) -> u64 {
+    terms.iter().fold(0, |sum, &term| sum.saturating_add(term))
+}
+
+/// `cs`.
+fn change(sender: &Sender) -> u64 {
+    sender.costs.change_of_handler().as_nanos()
+}
+
+/// Returns the estimate for each of `channels`, the most urgent first.
 pub fn delays(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> Vec<DelayBound> {
-    let shapes = sender.shapes_of(channels);
-    let messages: Vec<Recurring> = channels
-        .iter()
-        .zip(&shapes)
-        .map(|(channel, shape)| Recurring {
-            work: service(sender, shape, foreign_block(sender, &shapes, 0)),
-            period: channel.arrivals().min_inter_arrival().as_nanos(),
-        })
-        .collect();
-    (0..channels.len())
-        .map(|at| {
-            let blocking = foreign_block(sender, &shapes, at + 1);
-            let own = Recurring { work: service(sender, &shapes[at], blocking), ..messages[at] };
-            let once = wait(sender, &shapes[at], blocking);
-            let above = &messages[..at];
-            Window { once, own, tail: 0, above, interference: &[] }.delay(steps)
-        })
-        .collect()
+    let shapes: Vec<Shape> = channels.iter().map(|channel| Shape::of(sender, channel)).collect();
+    let any = foreign_block(sender, &shapes);
+    let message = |channel: &Channel, work| TaskLoad {
+        work,
+        wcet: work,
+        high: 0,
+        period: channel.arrivals().min_inter_arrival().as_nanos(),
+        deadline: channel.delay_bound().as_nanos(),
+        jitter: 0,
+        quantum: 0,
+        last: 0,
+    };
+    let mut load =
+        CpuLoad { tasks: Vec::with_capacity(channels.len()), reservations: Vec::new(), wake_up: 0 };
+    let mut delays = Vec::with_capacity(channels.len());
+    for (at, (channel, shape)) in channels.iter().zip(&shapes).enumerate() {
+        let blocking = foreign_block(sender, &shapes[at + 1..]);
+        load.reservations = alloc::vec![ReservedLoad::once(wait(sender, shape, blocking))];
+        load.tasks.push(message(channel, service(sender, shape, blocking)));
+        delays.push(match response_time_of_last(&load, steps) {
+            Some(ResponseTime::AtMost(delay)) => DelayBound::AtMost(delay),
+            Some(ResponseTime::Undecided { .. }) => DelayBound::Undecided,
+            Some(ResponseTime::Unbounded) | None => DelayBound::Unbounded,
+        });
+        // To the channels below it is one that finds the longest foreign block of all.
+        load.tasks[at] = message(channel, service(sender, shape, any));
+    }
+    delays
 }
 
 /// `T_service` of the largest message of `channel` on a host that also sends its best effort: what
 /// the paper predicts throughput from (§4.3). In nanoseconds of real time.
 pub fn service_time(sender: &Sender, channel: &Channel) -> Duration {
-    let blocking = foreign_block(sender, &[], 0);
-    Duration::from_nanos(service(sender, &sender.shape_of(channel), blocking))
+    let blocking = foreign_block(sender, &[]);
+    Duration::from_nanos(service(sender, &Shape::of(sender, channel), blocking))
 }
 
-/// The longest first block of a channel from `from` on, or of best effort.
-fn foreign_block(sender: &Sender, shapes: &[Shape], from: usize) -> u64 {
-    let best_effort = sender.best_effort_shape();
-    shapes[from..].iter().chain(&best_effort).map(|shape| shape.first_block).max().unwrap_or(0)
+/// The longest first block of these channels or of best effort.
+fn foreign_block(sender: &Sender, shapes: &[Shape]) -> u64 {
+    let best_effort = sender.best_effort.most().map(|bytes| Shape::new(sender, bytes));
+    shapes.iter().chain(&best_effort).map(|shape| shape.first_block).max().unwrap_or(0)
 }
 
 /// `L_xmit(S)` as §4 uses it: of a full packet.
@@ -67,25 +127,26 @@ fn full_packet(sender: &Sender) -> u64 {
 }
 
 fn service(sender: &Sender, shape: &Shape, blocking: u64) -> u64 {
-    let (cs, full) = (sender.change(), full_packet(sender));
-    let (prot, c_link) = (sender.packet(), sender.link_scheduling_cost());
+    let (cs, full) = (change(sender), full_packet(sender));
+    let SendCosts { first_packet, packet, link_scheduling, .. } = sender.costs;
+    let (prot, c_link) = (packet.as_nanos(), link_scheduling.as_nanos());
     let more = shape.packets - 1;
     match sender.link_scheduling {
         LinkScheduling::InInterrupt => {
             let preempt = (shape.blocks - 1).saturating_mul(cs);
             let link = shape.packets.saturating_mul(c_link);
             let overlapped = if prot < full {
-                shape.transmission()
+                shape.transmission
             } else {
                 sum(&[more.saturating_mul(prot), shape.last_packet])
             };
-            sum(&[sender.first_packet(), overlapped, link, preempt])
+            sum(&[first_packet.as_nanos(), overlapped, link, preempt])
         }
         LinkScheduling::InThread => {
             let per_block = u64::from(sender.packetisation.packets_per_block());
             let block = sum(&[per_block.min(shape.packets).saturating_mul(prot), cs]);
             let link = shape.packets.saturating_mul(sum(&[c_link, cs]));
-            let t_a = sum(&[shape.first_block, shape.transmission(), link]);
+            let t_a = sum(&[shape.first_block, shape.transmission, link]);
             if block < full {
                 return sum(&[t_a, shape.packets.saturating_mul(thread_wait(sender, blocking))]);
             }
@@ -116,8 +177,8 @@ fn wait(sender: &Sender, shape: &Shape, blocking: u64) -> u64 {
                 0 => 0,
                 full => blocking.div_ceil(full),
             };
-            let interrupts = interrupts.saturating_mul(sender.link_scheduling_cost());
-            sum(&[blocking, interrupts, sender.change(), full])
+            let interrupts = interrupts.saturating_mul(sender.costs.link_scheduling.as_nanos());
+            sum(&[blocking, interrupts, change(sender), full])
         }
         LinkScheduling::InThread => {
             let cpu = thread_wait(sender, blocking);
@@ -128,5 +189,5 @@ fn wait(sender: &Sender, shape: &Shape, blocking: u64) -> u64 {
 
 /// `T_wait^{O2,cpu}`: a foreign block, then the link thread, each with its change.
 fn thread_wait(sender: &Sender, blocking: u64) -> u64 {
-    sum(&[blocking, sender.change(), sender.change(), sender.link_scheduling_cost()])
+    sum(&[blocking, change(sender), change(sender), sender.costs.link_scheduling.as_nanos()])
 }

@@ -4,10 +4,8 @@ mod drawing;
 
 use punctual_analysis::Steps;
 use punctual_analysis::channel::egress::Egress;
-use punctual_analysis::channel::{DelayBound, deadline_monotonic, paper, sound};
-use punctual_model::channel::{
-    Channel, LinkScheduling, Packetisation, SendCosts, Sender, SenderSpec,
-};
+use punctual_analysis::channel::{DelayBound, deadline_monotonic, paper};
+use punctual_model::channel::{Channel, Packetisation, SendCosts, Sender, SenderSpec};
 use punctual_model::{Duration, Service};
 use punctual_sweep::page::{Part, Section};
 use punctual_sweep::sheet::{Sheet, Value};
@@ -19,43 +17,27 @@ const SIZES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Packets between preemption points.
 const BLOCKS: [u32; 6] = [1, 2, 3, 4, 6, 8];
 
-/// Which host sends: the channel server, or one of real-time channels with its link scheduler as named there in §3.1.2.
-const OPTIONS: [(Option<LinkScheduling>, &str, &str); 3] = [
-    (None, "server", "the channel server"),
-    (Some(LinkScheduling::InInterrupt), "O1", "O1 (link scheduling in interrupts)"),
-    (Some(LinkScheduling::InThread), "O2", "O2 (link scheduling in a thread)"),
-];
-
 /// No more copies than this are counted.
 const MOST_COPIES: usize = 1024;
 
-/// A sender with one choice of S, P and option.
+/// A sender with one choice of S and P.
 struct Choice {
-    option: usize,
     size: usize,
     block: usize,
-    /// Of the channel server: as the published estimate knows it, with link scheduling as a function call (O1).
+    egress: Egress,
+    /// The same as the published estimate knows it, with link scheduling as a function call (O1).
     sender: Sender,
-    /// Of the channel server.
-    egress: Option<Egress>,
 }
 
 impl Choice {
     /// The proven delay of each of `ranked`, the most urgent first.
     fn delays(&self, ranked: &[Channel]) -> Vec<DelayBound> {
-        let (mut steps, mut for_bounds) = (Steps::default(), Steps::default());
-        match &self.egress {
-            Some(egress) => egress.delays(ranked, &[], &mut steps, &mut for_bounds),
-            None => sound::delays(&self.sender, ranked, &mut steps),
-        }
+        self.egress.delays(ranked, &[], &mut Steps::default(), &mut Steps::default())
     }
 
     /// Whether `ranked` are proven to be in time.
     fn fits(&self, ranked: &[Channel]) -> bool {
-        match &self.egress {
-            Some(egress) => egress.all_in_time(ranked, &[], &mut Steps::default()),
-            None => in_time(&self.delays(ranked), ranked),
-        }
+        self.egress.all_in_time(ranked, &[], &mut Steps::default())
     }
 }
 
@@ -101,9 +83,9 @@ pub(super) fn explore(
         about: vec![
             format!(
                 "The sender as declared ({}), with other packet sizes S and other numbers P of \
-                 packets handed over as one. \"server\" is the channel server, which is what is admitted and \
-                 what runs. O1 and O2 are the hosts of the study of real-time channels, with the same costs; \
-                 nothing here runs them. The published estimate stands beside the proven bounds and is not safe.",
+                 packets handed over as one. What is proven is proven of the channel server, which is what is \
+                 admitted and what runs. Beside it stands what the study of real-time channels published for its \
+                 own host, with the same costs; it is not safe.",
                 declared_choice(server.spec)
             ),
             "The channels have the processor to themselves here: tasks and reservations of the \
@@ -129,23 +111,15 @@ pub(super) fn explore(
 
 fn choices(server: &Server<'_>) -> Vec<Choice> {
     let Server { spec, costs, wake_up } = *server;
-    let mut choices = Vec::new();
-    for (option, (study, ..)) in OPTIONS.into_iter().enumerate() {
-        for (block, per_block) in BLOCKS.into_iter().enumerate() {
-            for (size, kib) in SIZES.into_iter().enumerate() {
-                let packetisation =
-                    Packetisation::new(kib * 1024, per_block).expect("neither is zero");
-                let spec = SenderSpec { packetisation, ..*spec };
-                let link_scheduling = study.unwrap_or(LinkScheduling::InInterrupt);
-                let SenderSpec { link, best_effort, .. } = spec;
-                let sender = Sender { link, costs, packetisation, link_scheduling, best_effort };
-                let egress = Egress::of(&spec, costs, wake_up).expect("as declared");
-                let egress = study.is_none().then_some(egress);
-                choices.push(Choice { option, size, block, sender, egress });
-            }
-        }
-    }
-    choices
+    let choice = |block: usize, size: usize| {
+        let packetisation =
+            Packetisation::new(SIZES[size] * 1024, BLOCKS[block]).expect("neither is zero");
+        let spec = SenderSpec { packetisation, costs: Some(costs), ..*spec };
+        let egress = Egress::of(&spec, costs, wake_up).expect("as declared");
+        Choice { size, block, egress, sender: spec.sender(None).expect("with costs") }
+    };
+    let sizes = |block| (0..SIZES.len()).map(move |size| (block, size));
+    (0..BLOCKS.len()).flat_map(sizes).map(|(block, size)| choice(block, size)).collect()
 }
 
 fn declared_choice(spec: &SenderSpec) -> String {
@@ -192,35 +166,31 @@ fn most(channel: &Channel, fit: impl Fn(&[Channel]) -> bool) -> usize {
 }
 
 fn summary(choices: &[Choice], found: &[Found], copied: &Channel) -> Sheet {
-    let row = |option: usize| {
-        let here = || choices.iter().zip(found).filter(move |(choice, _)| choice.option == option);
-        // Of equal ones the first: the smallest P, then the smallest S.
-        let slackest = here()
-            .filter(|(_, found)| found.slack.is_some())
-            .reduce(|best, other| if other.1.slack > best.1.slack { other } else { best });
-        let fullest =
-            here().reduce(|best, other| if other.1.copies > best.1.copies { other } else { best });
-        let at = |found: Option<(&Choice, &Found)>| {
-            found.map_or_else(String::new, |(choice, _)| {
-                format!("{} KiB, P = {}", SIZES[choice.size], BLOCKS[choice.block])
-            })
-        };
-        vec![
-            Value::Text(OPTIONS[option].1.into()),
-            Value::Count(here().filter(|(_, found)| found.admitted).count()),
-            Value::Count(here().count()),
-            Value::Slack(slackest.and_then(|(_, found)| found.slack)),
-            Value::Text(at(slackest)),
-            Value::Text(copied.name().into()),
-            Value::Count(fullest.map_or(0, |(_, found)| found.copies)),
-            Value::Count(fullest.map_or(0, |(_, found)| found.copies_by_paper)),
-            Value::Text(at(fullest)),
-        ]
+    let both = || choices.iter().zip(found);
+    // Of equal ones the first: the smallest P, then the smallest S.
+    let slackest = both()
+        .filter(|(_, found)| found.slack.is_some())
+        .reduce(|best, other| if other.1.slack > best.1.slack { other } else { best });
+    let fullest =
+        both().reduce(|best, other| if other.1.copies > best.1.copies { other } else { best });
+    let at = |found: Option<(&Choice, &Found)>| {
+        found.map_or_else(String::new, |(choice, _)| {
+            format!("{} KiB, P = {}", SIZES[choice.size], BLOCKS[choice.block])
+        })
     };
+    let row = vec![
+        Value::Count(found.iter().filter(|found| found.admitted).count()),
+        Value::Count(found.len()),
+        Value::Slack(slackest.and_then(|(_, found)| found.slack)),
+        Value::Text(at(slackest)),
+        Value::Text(copied.name().into()),
+        Value::Count(fullest.map_or(0, |(_, found)| found.copies)),
+        Value::Count(fullest.map_or(0, |(_, found)| found.copies_by_paper)),
+        Value::Text(at(fullest)),
+    ];
     Sheet {
         name: "channels",
         columns: &[
-            ("link_scheduling", "option"),
             ("choices_admitted", "S, P that admit"),
             ("choices", "of"),
             ("most_slack_ns", "most slack"),
@@ -230,14 +200,13 @@ fn summary(choices: &[Choice], found: &[Found], copied: &Channel) -> Sheet {
             ("most_copies_by_paper", "paper"),
             ("most_copies_at", "at"),
         ],
-        rows: (0..OPTIONS.len()).map(row).collect(),
+        rows: vec![row],
     }
 }
 
 /// The cells that say which choice a row is about.
 fn choice_cells(choice: &Choice) -> Vec<Value> {
     vec![
-        Value::Text(OPTIONS[choice.option].1.into()),
         Value::Count(choice.sender.packetisation.packet_bytes() as usize),
         Value::Count(choice.sender.packetisation.packets_per_block() as usize),
     ]
@@ -253,7 +222,6 @@ fn slacks(choices: &[Choice], found: &[Found]) -> Sheet {
     Sheet {
         name: "channel-slack",
         columns: &[
-            ("link_scheduling", "option"),
             ("packet_bytes", "S, bytes"),
             ("packets_per_block", "P"),
             ("admitted", "admitted"),
@@ -273,7 +241,6 @@ fn copies(choices: &[Choice], found: &[Found]) -> Sheet {
     Sheet {
         name: "channel-copies",
         columns: &[
-            ("link_scheduling", "option"),
             ("packet_bytes", "S, bytes"),
             ("packets_per_block", "P"),
             ("copies", "copies, proven"),

@@ -7,10 +7,9 @@ use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Grant, Refusal};
 use punctual_model::channel::{BestEffort, Channel, LinearBounded};
 use punctual_model::{Contract, Duration, Instant};
-use punctual_sim::egress::{Server, Setup};
-use punctual_sim::link::sink::Delays;
-use punctual_sim::link::sources::{self, Backlog, Message};
-use punctual_sim::link::{Costs, Drawn, Exact};
+use punctual_sim::egress::sink::Delays;
+use punctual_sim::egress::sources::{self, Backlog, Message};
+use punctual_sim::egress::{Costs, Drawn, Exact, Server, Setup};
 use punctual_sim::processor::Processor;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -191,7 +190,7 @@ pub(super) fn source(
 /// The largest best-effort messages, one after the other.
 fn backlog(best_effort: BestEffort) -> Option<Backlog> {
     let bytes = best_effort.most()?;
-    Some(Backlog { bytes, first: Instant::ZERO, pause: Duration::ZERO, room: u32::MAX })
+    Some(Backlog { bytes, first: Instant::ZERO, pause: Duration::ZERO })
 }
 
 /// Messages inside at once, the most of any channel that keeps its delay bound: admission gives

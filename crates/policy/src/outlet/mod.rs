@@ -1,6 +1,6 @@
 //! The way out of a communication server: which block leaves next, and when.
 //!
-//! [`link`](crate::link) models a host whose processor makes packets while its link sends others. A
+//! In the study of real-time channels, a host's processor makes packets while its link sends others. A
 //! server on a stock kernel does both in one go: it makes a packet by handing it to the kernel, at the
 //! instant at which the link is free for it. So here one thread and one link take turns, link
 //! scheduling is a function call (O1 of real-time channels, §3.1.2), and only the first message of each
@@ -53,7 +53,7 @@ use alloc::boxed::Box;
 use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
 
-use crate::link::{Class, ServiceOrder, ThreeQueues};
+use crate::queues::{Class, ServiceOrder, ThreeQueues};
 use entrance::Entrance;
 use message::Message;
 pub use message::{Block, Sent};

@@ -18,8 +18,8 @@ use punctual_model::channel::{
     Channel as Declared, Framing, LinearBounded, Link, Packetisation, TooEarly,
 };
 use punctual_model::{Duration, Instant, Rank, Service};
-use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_policy::queues::ServiceOrder;
 
 use super::clients::Client;
 use super::{MESSAGE, PRIORITY, stolen_since};

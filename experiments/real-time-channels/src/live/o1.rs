@@ -10,8 +10,8 @@ use punctual_channel::transport::NullDevice;
 use punctual_linux::clock::{self, thread_cpu_time};
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, LinearBounded, TooEarly};
-use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_policy::queues::ServiceOrder;
 
 use super::clients::{Client, SENDERS, keep_full};
 use super::{MESSAGE, Point, Sent, at, to_the_front};

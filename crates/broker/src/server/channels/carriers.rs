@@ -16,7 +16,7 @@ use punctual_linux::net::xdp::Policer;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::Duration;
-use punctual_policy::link::ServiceOrder;
+use punctual_policy::queues::ServiceOrder;
 use tracing::{info, warn};
 
 use super::traced::Tellers;

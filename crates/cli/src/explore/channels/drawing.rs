@@ -1,75 +1,80 @@
 //! The plots of the sweep over channels.
 
-use punctual_model::channel::{Channel, LinkScheduling};
+use punctual_model::channel::Channel;
 use punctual_sweep::plot::{Axis, Line, Plot, Shape};
 
-use super::{BLOCKS, Choice, Found, OPTIONS, SIZES};
+use super::{BLOCKS, Choice, Found, SIZES};
 
-/// A line for each P of one option, against S.
-fn lines(
+/// Values of P that share a plot, as positions in [`BLOCKS`]: with two lines each, as many as can be told apart.
+const TOGETHER: [[usize; 3]; 2] = [[0, 1, 2], [3, 4, 5]];
+
+/// What one line shows: its name, and its height where it has one.
+type Curve = (&'static str, fn(&Found) -> Option<f64>);
+
+/// Returns a plot for each part of [`TOGETHER`], with both `curves` of each P against S.
+fn plots(
     choices: &[Choice],
     found: &[Found],
-    option: usize,
-    height: impl Fn(&Found) -> Option<f64>,
-) -> Vec<Line> {
-    let line = |(block, p): (usize, u32)| Line {
-        name: format!("P = {p}"),
+    title: &str,
+    description: &str,
+    y_title: &str,
+    curves: [Curve; 2],
+) -> Vec<Plot> {
+    let line = |block: usize, (name, height): Curve| Line {
+        name: format!("P = {}, {name}", BLOCKS[block]),
         points: choices
             .iter()
             .zip(found)
-            .filter(|(choice, _)| choice.option == option && choice.block == block)
+            .filter(|(choice, _)| choice.block == block)
             .map(|(choice, found)| Some((choice.size as f64, height(found)?)))
             .collect(),
     };
-    BLOCKS.into_iter().enumerate().map(line).collect()
-}
-
-fn plot(title: String, description: String, y_title: &str, lines: Vec<Line>) -> Plot {
-    let heights = || lines.iter().flat_map(|line| line.points.iter().flatten()).map(|(_, y)| *y);
-    let (lowest, highest) = (heights().fold(0.0, f64::min), heights().fold(0.0, f64::max));
-    Plot {
-        title,
-        description,
-        x: Axis::of_names("packet size S, KiB", SIZES.map(|kib| kib.to_string()).into()),
-        y: Axis::new(y_title, lowest * 1.05, highest * 1.05),
-        shape: Shape::Lines(lines),
-    }
+    let plot = |blocks: [usize; 3]| {
+        let lines: Vec<Line> =
+            blocks.into_iter().flat_map(|block| curves.map(|curve| line(block, curve))).collect();
+        let heights =
+            || lines.iter().flat_map(|line| line.points.iter().flatten()).map(|(_, y)| *y);
+        let (lowest, highest) = (heights().fold(0.0, f64::min), heights().fold(0.0, f64::max));
+        let named = blocks.map(|block| BLOCKS[block].to_string()).join(", ");
+        Plot {
+            title: format!("{title}, P = {named}"),
+            description: format!(
+                "{description} Against the packet size from 1 to 64 KiB; for each P a line by the proven bound, and \
+                 one by the published estimate, which is not safe."
+            ),
+            x: Axis::of_names("packet size S, KiB", SIZES.map(|kib| kib.to_string()).into()),
+            y: Axis::new(y_title, lowest * 1.05, highest * 1.05),
+            shape: Shape::Lines(lines),
+        }
+    };
+    TOGETHER.into_iter().map(plot).collect()
 }
 
 pub(super) fn slacks(choices: &[Choice], found: &[Found]) -> Vec<Plot> {
-    let of_option = |(option, (.., name)): (usize, (Option<LinkScheduling>, &str, &str))| {
-        // For drawing only.
-        let height = |found: &Found| found.slack.map(|slack| slack as f64 / 1e6);
-        plot(
-            format!("Slack of the declared channels, {name}"),
-            "The proven slack of the channel that comes nearest to its delay bound, in \
-             milliseconds, against the packet size from 1 to 64 KiB, a line for each P. Below zero \
-             the set is refused; a line ends where some channel has no bound."
-                .into(),
-            "least slack, ms",
-            lines(choices, found, option, height),
-        )
-    };
-    OPTIONS.into_iter().enumerate().map(of_option).collect()
+    // For drawing only.
+    let proven = |found: &Found| found.slack.map(|slack| slack as f64 / 1e6);
+    let published = |found: &Found| found.slack_by_paper.map(|slack| slack as f64 / 1e6);
+    plots(
+        choices,
+        found,
+        "Slack of the declared channels",
+        "The slack of the channel that comes nearest to its delay bound, in milliseconds. Below zero the set is \
+         refused; a line ends where some channel has no bound.",
+        "least slack, ms",
+        [("proven", proven), ("published", published)],
+    )
 }
 
 pub(super) fn copies(choices: &[Choice], found: &[Found], copied: &Channel) -> Vec<Plot> {
-    let of_option = |(option, (.., name)): (usize, (Option<LinkScheduling>, &str, &str))| {
-        let by = |test: &str, count: fn(&Found) -> usize| {
-            plot(
-                format!("Copies of \"{}\", {name}, {test}", copied.name()),
-                format!(
-                    "How many copies of the channel are in time together, {test}, against the \
-                     packet size from 1 to 64 KiB, a line for each P."
-                ),
-                "copies",
-                lines(choices, found, option, |found| Some(count(found) as f64)),
-            )
-        };
+    plots(
+        choices,
+        found,
+        &format!("Copies of \"{}\"", copied.name()),
+        "How many copies of the channel are in time together.",
+        "copies",
         [
-            by("by the proven bound", |found| found.copies),
-            by("by the published estimate", |found| found.copies_by_paper),
-        ]
-    };
-    OPTIONS.into_iter().enumerate().flat_map(of_option).collect()
+            ("proven", |found| Some(found.copies as f64)),
+            ("published", |found| Some(found.copies_by_paper as f64)),
+        ],
+    )
 }

@@ -13,8 +13,8 @@ use std::cell::Cell;
 use punctual_linux::pass::{Bell, Heard};
 use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Rank};
-use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::Promise;
+use punctual_policy::queues::ServiceOrder;
 use punctual_ring::frames::{Geometry, Rest, Wake};
 
 use super::*;

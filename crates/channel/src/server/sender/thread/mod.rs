@@ -17,8 +17,8 @@ use punctual_linux::net::UdpSocket;
 use punctual_linux::thread::{self, Tid};
 use punctual_model::channel::{Link, Packetisation, Policing};
 use punctual_model::{Duration, Instant};
-use punctual_policy::link::ServiceOrder;
 use punctual_policy::outlet::{Outlet, Terms};
+use punctual_policy::queues::ServiceOrder;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 

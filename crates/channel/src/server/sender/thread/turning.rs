@@ -187,8 +187,8 @@ impl Turning {
 mod tests {
     use punctual_linux::pass::Doorbell;
     use punctual_model::channel::{Link, Packetisation};
-    use punctual_policy::link::ServiceOrder;
     use punctual_policy::outlet::Outlet;
+    use punctual_policy::queues::ServiceOrder;
     use rustix::event::epoll::{CreateFlags, EventData};
 
     use super::super::desk_and_post;

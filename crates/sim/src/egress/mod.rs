@@ -1,0 +1,365 @@
+//! The egress scheduler of a channel server in virtual time: the very [`Outlet`] that runs live, turned by one thread.
+//!
+//! # The model
+//! The thread sleeps until the scheduler has something for it, or until a message comes while it does not rest. It
+//! wakes up late, hands the packets of a block over one after the other, and has its processor before everything below:
+//! to that, a [`Server`] is a [`Processor`] itself. The link takes packets in the order in which they were handed over.
+//! Bells wake the thread no more often than the pace.
+
+mod costs;
+pub mod sink;
+pub mod sources;
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, TooEarly};
+use punctual_model::{Duration, Instant, Rank, Service};
+use punctual_policy::outlet::{Next, Offered, Outlet, Promise, Sent, Terms};
+use punctual_policy::queues::ServiceOrder;
+
+use crate::processor::{Processor, Stretch};
+pub use costs::{Costs, Drawn, Exact};
+use sink::{NotAccepted, Sink};
+use sources::{Backlog, Message};
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The link, as the scheduler reckons it but for the processor's time.
+    pub link: Link,
+    /// How messages are cut.
+    pub cut: Packetisation,
+    /// The processor's time for a packet, at most.
+    pub per_packet: Service,
+    /// The least time from one packet to the next; zero: the link's.
+    pub pace: Duration,
+    /// How late the thread wakes up each time, at most.
+    pub wakes_within: Duration,
+    /// The channels.
+    pub channels: &'a [Channel],
+    /// Messages of one channel that have come and not left, at most; what is beyond is refused.
+    pub room: u32,
+    /// What is sent without a promise, one message of each at a time.
+    pub backlogs: &'a [Backlog],
+}
+
+/// A message that the scheduler has.
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    came: Instant,
+    logical: Instant,
+    conforming: bool,
+    bytes: u32,
+}
+
+/// A block that is being handed over.
+#[derive(Clone, Copy, Debug)]
+struct Making {
+    sender: usize,
+    bytes_left: u32,
+    /// Of the packet in work.
+    work_left: Duration,
+}
+
+/// The thread with its scheduler and its link.
+pub struct Server<'a, P, S, C, K> {
+    setup: Setup<'a>,
+    processor: P,
+    sources: Vec<S>,
+    costs: C,
+    sink: K,
+    outlet: Outlet,
+    /// The next message of each source.
+    coming: BinaryHeap<Reverse<(Instant, usize, u32)>>,
+    /// Messages of each channel that came and were not offered.
+    queues: Vec<VecDeque<(Instant, u32)>>,
+    /// Of channels, then of best effort.
+    inside: Vec<Option<Inside>>,
+    /// When each sender of best effort brings its next message; never while it has one inside.
+    refills: Vec<Instant>,
+    now: Instant,
+    /// What the processor said last.
+    stretch: Stretch,
+    making: Option<Making>,
+    /// When the thread looks, if it is not making anything.
+    wake: Instant,
+    /// Until then no bell wakes it.
+    deaf_until: Instant,
+    /// When the last packet handed over has left.
+    link_free: Instant,
+    /// So much later than reckoned the link can be: by what was handed over late, and is made up for.
+    made_up: Duration,
+}
+
+impl<'a, P, S, C, K> Server<'a, P, S, C, K>
+where
+    P: Processor,
+    S: Iterator<Item = Message>,
+    C: Costs,
+    K: Sink,
+{
+    /// Makes a server at rest on `processor`; `sources` has one for each channel, in the same order.
+    ///
+    /// # Panics
+    /// If there are not as many sources as channels.
+    pub fn new(setup: Setup<'a>, processor: P, sources: Vec<S>, costs: C, sink: K) -> Self {
+        let Setup { link, cut, per_packet, pace, channels, backlogs, .. } = setup;
+        assert_eq!(sources.len(), channels.len(), "each channel has one source");
+        let senders = channels.len() + backlogs.len();
+        let reckoned = link.later_by(per_packet.at_full_speed());
+        let packet = reckoned.transmission_time(cut.packet_bytes());
+        let block = packet.checked_mul(cut.packets_per_block().into());
+        let room = u32::try_from(senders).unwrap_or(u32::MAX);
+        let outlet = Outlet::new(reckoned, cut, ServiceOrder::Deadline, room);
+        let mut server = Self {
+            setup,
+            processor,
+            sources,
+            costs,
+            sink,
+            outlet: outlet.with_pace(pace),
+            coming: BinaryHeap::with_capacity(channels.len()),
+            queues: channels.iter().map(|_| VecDeque::new()).collect(),
+            inside: (0..senders).map(|_| None).collect(),
+            refills: backlogs.iter().map(|backlog| backlog.first).collect(),
+            now: Instant::ZERO,
+            stretch: Stretch { served: false, until: Instant::ZERO },
+            making: None,
+            wake: Instant::MAX,
+            deaf_until: Instant::ZERO,
+            link_free: Instant::ZERO,
+            made_up: block.unwrap_or(Duration::MAX).saturating_add(pace),
+        };
+        server.open_all();
+        (0..channels.len()).for_each(|channel| server.expect_from(channel));
+        server
+    }
+
+    /// Runs until `until`, or until the sources of all channels have ended and their messages have left; returns how
+    /// many had not.
+    pub fn finish(&mut self, until: Instant) -> u64 {
+        loop {
+            let left = self.left();
+            if (left == 0 && self.coming.is_empty()) || self.next() >= until {
+                return left;
+            }
+            self.step();
+        }
+    }
+
+    fn open_all(&mut self) {
+        let terms = |arrivals, promise| Terms { arrivals, promise, too_early: TooEarly::Waits };
+        for channel in self.setup.channels {
+            let (rank, delay_bound) = (Rank(0), channel.delay_bound());
+            let promise = Promise::RealTime { rank, delay_bound };
+            let _in_order = self.outlet.open(terms(channel.arrivals(), promise));
+        }
+        for backlog in self.setup.backlogs {
+            let spacing = Duration::from_nanos(1);
+            let arrivals = LinearBounded::fixed(backlog.bytes.max(1), spacing, 1);
+            let arrivals = arrivals.expect("a size and a spacing that are not zero");
+            let _in_order = self.outlet.open(terms(arrivals, Promise::BestEffort));
+        }
+    }
+
+    /// Messages of channels that have come and not left.
+    fn left(&self) -> u64 {
+        let inside = self.inside[..self.queues.len()].iter().flatten().count();
+        let queued: usize = self.queues.iter().map(VecDeque::len).sum();
+        (inside + queued) as u64
+    }
+
+    /// Whether the thread wants the processor.
+    fn is_awake(&self) -> bool {
+        self.making.is_some() || self.wake <= self.now
+    }
+
+    /// Returns when something happens next.
+    fn next(&self) -> Instant {
+        let coming = self.coming.peek().map_or(Instant::MAX, |Reverse((at, ..))| *at);
+        let refill = self.refills.iter().copied().fold(Instant::MAX, Instant::min);
+        let outside = coming.min(refill);
+        let own = match self.making {
+            None if self.wake > self.now => self.wake,
+            _ if !self.stretch.served => self.stretch.until,
+            None => self.now,
+            Some(making) => self.now.saturating_add(making.work_left).min(self.stretch.until),
+        };
+        outside.min(own).max(self.now)
+    }
+
+    fn step(&mut self) {
+        let next = self.next();
+        let passed = next.saturating_since(self.now);
+        if let Some(making) = self.making.as_mut().filter(|_| self.stretch.served) {
+            making.work_left = making.work_left.saturating_sub(passed);
+            let is_channel = making.sender < self.queues.len();
+            let by = if is_channel { sink::Occupant::Channels } else { sink::Occupant::BestEffort };
+            if !passed.is_zero() {
+                self.sink.occupied(by, self.now, next);
+            }
+        }
+        self.now = next;
+        // What ends comes before what comes.
+        if self.making.is_some_and(|making| making.work_left.is_zero()) {
+            self.handed_over();
+        }
+        self.messages_come();
+        self.best_effort_comes();
+        self.stretch = self.processor.at(self.now, self.is_awake());
+        if self.making.is_none() && self.wake <= self.now && self.stretch.served {
+            self.look();
+            self.stretch = self.processor.at(self.now, self.is_awake());
+        }
+    }
+
+    fn expect_from(&mut self, channel: usize) {
+        if let Some(message) = self.sources[channel].next() {
+            self.coming.push(Reverse((message.at.max(self.now), channel, message.bytes)));
+        }
+    }
+
+    fn messages_come(&mut self) {
+        while let Some(&Reverse((came, channel, bytes))) = self.coming.peek()
+            && came <= self.now
+        {
+            self.coming.pop();
+            let held = self.queues[channel].len() + usize::from(self.inside[channel].is_some());
+            let room = self.setup.room;
+            if held >= room as usize {
+                self.sink.refused(channel, came, NotAccepted::NoRoom { room });
+            } else {
+                self.queues[channel].push_back((came, bytes));
+                self.ring();
+            }
+            self.expect_from(channel);
+        }
+    }
+
+    fn best_effort_comes(&mut self) {
+        for at in 0..self.refills.len() {
+            if self.refills[at] <= self.now {
+                self.refills[at] = Instant::MAX;
+                self.offer(self.queues.len() + at, self.now, self.setup.backlogs[at].bytes);
+                self.ring();
+            }
+        }
+    }
+
+    /// The bell wakes a thread that sleeps.
+    fn ring(&mut self) {
+        let hears = self.now.max(self.deaf_until);
+        if hears < self.wake {
+            let late = self.wakes_late();
+            self.wake = self.wake.min(hears.saturating_add(late));
+        }
+    }
+
+    fn wakes_late(&mut self) -> Duration {
+        let worst = Service::from_nanos(self.setup.wakes_within.as_nanos());
+        self.costs.of(worst).at_full_speed()
+    }
+
+    /// The thread looks at all rings and does what is next.
+    fn look(&mut self) {
+        self.deaf_until = self.now.saturating_add(self.setup.pace);
+        for channel in 0..self.queues.len() {
+            while self.inside[channel].is_none()
+                && let Some((came, bytes)) = self.queues[channel].pop_front()
+            {
+                self.offer(channel, came, bytes);
+            }
+        }
+        self.wake = match self.outlet.next(self.now) {
+            Next::Send(block) => {
+                let (sender, bytes_left) = (block.channel as usize, block.bytes);
+                self.making = Some(Making { sender, bytes_left, work_left: self.packet() });
+                Instant::MAX
+            }
+            Next::At(at) => {
+                let late = self.wakes_late();
+                at.saturating_add(late)
+            }
+            Next::Idle => Instant::MAX,
+        };
+    }
+
+    fn offer(&mut self, sender: usize, came: Instant, bytes: u32) {
+        match self.outlet.offer(self.now, sender as u32, came, bytes) {
+            Offered::Taken { logical, conforming } => {
+                self.inside[sender] = Some(Inside { came, logical, conforming, bytes });
+            }
+            // Those that come too early wait.
+            Offered::TooEarly { .. } => {}
+            Offered::WrongSize => self.sink.refused(sender, came, NotAccepted::WrongSize { bytes }),
+        }
+    }
+
+    fn packet(&mut self) -> Duration {
+        self.costs.of(self.setup.per_packet).at_full_speed()
+    }
+
+    /// A packet is on its way: the next one of the block, or what is next.
+    fn handed_over(&mut self) {
+        let Some(making) = self.making.take() else { return };
+        let bytes = making.bytes_left.min(self.setup.cut.packet_bytes());
+        let on_link = self.setup.link.transmission_time(bytes);
+        self.link_free = self.link_free.max(self.now).saturating_add(on_link);
+        let bytes_left = making.bytes_left - bytes;
+        if bytes_left > 0 {
+            self.making = Some(Making { bytes_left, work_left: self.packet(), ..making });
+            return;
+        }
+        let sent = self.outlet.sent(self.now);
+        debug_assert!(self.link_free <= self.outlet.free_at().saturating_add(self.made_up));
+        if let Sent::Complete { .. } = sent
+            && let Some(message) = self.inside[making.sender].take()
+        {
+            self.complete(making.sender, message);
+        }
+        self.wake = self.now;
+    }
+
+    fn complete(&mut self, sender: usize, message: Inside) {
+        let Inside { came, logical, conforming, bytes } = message;
+        match sender.checked_sub(self.queues.len()) {
+            None => {
+                let left = self.link_free;
+                let channel = sender;
+                self.sink.sent(sink::Sent { channel, bytes, came, logical, left, conforming });
+            }
+            Some(at) => {
+                let pause = self.setup.backlogs[at].pause;
+                self.refills[at] = self.now.saturating_add(pause);
+            }
+        }
+    }
+}
+
+/// What the thread leaves of its processor.
+impl<P, S, C, K> Processor for Server<'_, P, S, C, K>
+where
+    P: Processor,
+    S: Iterator<Item = Message>,
+    C: Costs,
+    K: Sink,
+{
+    const WHOLE: bool = false;
+
+    fn at(&mut self, now: Instant, _: bool) -> Stretch {
+        while self.next() <= now {
+            self.step();
+        }
+        if self.is_awake() {
+            return Stretch { served: false, until: self.next() };
+        }
+        let left = self.processor.at(now, false);
+        Stretch { until: left.until.min(self.next()), ..left }
+    }
+
+    fn preempts(&self) -> bool {
+        self.is_awake() || self.processor.preempts()
+    }
+}

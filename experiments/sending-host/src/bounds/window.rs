@@ -1,0 +1,179 @@
+//! The fixed points that `sound` and `edf` share.
+//!
+//! A channel sees: what is there once (`once`), its own messages up to the one under study, and the
+//! messages of channels above it. Every message of the busy window is looked at, not the first
+//! alone.
+
+use punctual_analysis::channel::DelayBound;
+use punctual_analysis::ratio::Ratio;
+use punctual_analysis::{OutOfSteps, Steps};
+use punctual_model::{Duration, Service};
+
+/// What also uses the sender's processor and goes before everything of the sender: a CPU
+/// reservation, a more urgent task. In any window of length `w` it runs for at most
+/// `⌈(w + jitter) / period⌉·work`.
+///
+/// A budget X every Y, used whenever its owner likes, has the jitter Y − X: it may be used at the end
+/// of one period and at the beginning of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interference {
+    /// Its processor time at a time, with what it costs the sender to be left and taken up again
+    /// (switches, cold caches).
+    pub work: Service,
+    /// How often; zero is as often as it likes, and then nothing can be promised.
+    pub period: Duration,
+    /// How much later one may come, and the next not.
+    pub jitter: Duration,
+}
+
+/// What the processor's costs of a [`Sender`](punctual_model::channel::Sender) say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Costs {
+    /// No step takes longer; it may take less. True of a host whose worst costs were measured.
+    #[default]
+    UpperBounds,
+    /// Each step takes exactly so long, as in the model of real-time channels. In O2 less would be
+    /// promised without it, and with it too much where it is not true: a block that is made *faster*
+    /// than a packet is sent delays the next packet by a whole block of somebody else.
+    Exact,
+}
+
+/// What a bound may rely on beyond the description of the sender. The default is the safe side of
+/// `costs`, and nobody above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Assumed<'a> {
+    /// What the costs say.
+    pub costs: Costs,
+    /// What goes before all of the sender.
+    pub interference: &'a [Interference],
+}
+
+/// [`Interference`] as a window sees it: `work` with the link scheduling that it lets through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interrupting {
+    pub(crate) work: u64,
+    pub(crate) period: u64,
+    pub(crate) jitter: u64,
+}
+
+impl Interrupting {
+    /// In a half-open window; `None` beyond 64 bits.
+    pub(crate) fn in_window(self, window: u64) -> Option<u64> {
+        window.checked_add(self.jitter)?.div_ceil(self.period).checked_mul(self.work)
+    }
+}
+
+/// Work that comes again: at most `work` every `period`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recurring {
+    pub(crate) work: u64,
+    pub(crate) period: u64,
+}
+
+/// What delays one channel, in nanoseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Window<'a> {
+    /// What is there once.
+    pub(crate) once: u64,
+    /// A message of the channel itself; `work` includes `tail`.
+    pub(crate) own: Recurring,
+    /// The end of a message that nothing delays any more once it began. With it, what arrives at
+    /// the instant when it begins still goes first.
+    pub(crate) tail: u64,
+    /// Messages of the channels above.
+    pub(crate) above: &'a [Recurring],
+    /// What goes before all channels, until `tail` begins.
+    pub(crate) interference: &'a [Interrupting],
+}
+
+impl Window<'_> {
+    pub(crate) fn delay(&self, steps: &mut Steps) -> DelayBound {
+        if self.has_no_end() {
+            return DelayBound::Unbounded;
+        }
+        match self.worst(steps) {
+            Ok(worst) => DelayBound::AtMost(Duration::from_nanos(worst)),
+            Err(OutOfSteps) => DelayBound::Undecided,
+        }
+    }
+
+    /// The longest busy window; `None` if it has no end or is not found within the steps.
+    pub(crate) fn longest(&self, steps: &mut Steps) -> Option<u64> {
+        if self.has_no_end() { None } else { self.busy_window(steps).ok() }
+    }
+
+    fn has_no_end(&self) -> bool {
+        if self.interference.iter().any(|other| other.period == 0) {
+            return true;
+        }
+        let messages = self.above.iter().chain([&self.own]).map(|other| (other.work, other.period));
+        let interference = self.interference.iter().map(|other| (other.work, other.period));
+        let shares = messages.chain(interference).map(|(work, period)| Ratio::below(work, period));
+        self.once == u64::MAX || shares.fold(Ratio::ZERO, Ratio::plus) > Ratio::ONE
+    }
+
+    fn worst(&self, steps: &mut Steps) -> Result<u64, OutOfSteps> {
+        let busy = self.busy_window(steps)?;
+        let Recurring { work, period } = self.own;
+        let (mut worst, mut release, mut begin) = (0, 0u64, 0);
+        let mut fixed = self.once.checked_add(work - self.tail).ok_or(OutOfSteps)?;
+        while release < busy {
+            begin = self.begin(fixed, begin, steps)?;
+            let end = u64::checked_add(begin, self.tail).ok_or(OutOfSteps)?;
+            // Some later message may be released after this window has closed.
+            worst = worst.max(end.saturating_sub(release));
+            release = release.checked_add(period).ok_or(OutOfSteps)?;
+            fixed = fixed.checked_add(work).ok_or(OutOfSteps)?;
+        }
+        Ok(worst)
+    }
+
+    /// The least `w = once + Σ ⌈w / T⌉·C` over the channel and all above it: no busy window is
+    /// longer.
+    fn busy_window(&self, steps: &mut Steps) -> Result<u64, OutOfSteps> {
+        let mut window = self.once.max(1);
+        loop {
+            let own = self.own.work.checked_mul(window.div_ceil(self.own.period));
+            let fixed = own.and_then(|own| own.checked_add(self.once)).ok_or(OutOfSteps)?;
+            let next = self.with_above(fixed, window, steps, |period| window.div_ceil(period))?;
+            if next <= window {
+                return Ok(window);
+            }
+            window = next;
+        }
+    }
+
+    /// The least `z = fixed + Σ above`, not below `from`.
+    fn begin(&self, fixed: u64, from: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
+        let mut window = fixed.max(from);
+        loop {
+            let next = self.with_above(fixed, window, steps, |period| match self.tail {
+                0 => window.div_ceil(period),
+                _ => window / period + 1,
+            })?;
+            if next <= window {
+                return Ok(window);
+            }
+            window = next;
+        }
+    }
+
+    fn with_above(
+        &self,
+        fixed: u64,
+        window: u64,
+        steps: &mut Steps,
+        arrivals: impl Fn(u64) -> u64,
+    ) -> Result<u64, OutOfSteps> {
+        steps.take(self.above.len() + self.interference.len() + 1)?;
+        let with_above = self.above.iter().try_fold(fixed, |sum, other| {
+            sum.checked_add(other.work.checked_mul(arrivals(other.period))?)
+        });
+        self.interference
+            .iter()
+            .try_fold(with_above.ok_or(OutOfSteps)?, |sum, other| {
+                sum.checked_add(other.in_window(window)?)
+            })
+            .ok_or(OutOfSteps)
+    }
+}

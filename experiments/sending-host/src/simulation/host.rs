@@ -1,0 +1,266 @@
+//! The events of a sending host: here its state, the order of events, and what comes from outside.
+
+mod processor;
+mod transmission;
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use punctual_model::{Instant, Service};
+use punctual_sim::egress::Costs;
+use punctual_sim::egress::sources::Message;
+
+use super::Setup;
+use super::hogs::Hogs;
+use super::refills::Refills;
+use super::sink::{Occupant, Sink, Totals};
+use crate::policy::{Handlers, LinkScheduler, Point, Shaper};
+
+/// What the processor is busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Idle,
+    /// The change to a handler.
+    Change(u32),
+    /// A packet of a handler.
+    Packet(u32),
+    /// O2: the link thread.
+    Thread,
+}
+
+/// A message at its handler.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    came: Instant,
+    logical: Instant,
+    conforming: bool,
+    bytes: u32,
+    bytes_left: u32,
+    made: u32,
+}
+
+/// A packet at the link; `message` with its last one.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    handler: u32,
+    bytes: u32,
+    message: Option<Work>,
+}
+
+pub(super) struct Host<'a, S, C, K> {
+    setup: &'a Setup<'a>,
+    sources: Vec<S>,
+    costs: C,
+    sink: &'a mut K,
+    /// The next message of each source.
+    coming: BinaryHeap<Reverse<(Instant, u32, u32)>>,
+    shapers: Vec<Shaper>,
+    handlers: Handlers<Work>,
+    link: LinkScheduler<Packet>,
+    refills: Refills,
+    hogs: Hogs,
+    now: Instant,
+    piece: Piece,
+    piece_end: Instant,
+    piece_cost: Service,
+    /// When the first early message becomes current, if the processor is idle.
+    wake: Instant,
+    /// Who ran last; the link thread has the number after all handlers.
+    last: u32,
+    starting: Option<Packet>,
+    starting_end: Instant,
+    sending: Option<Packet>,
+    sending_end: Instant,
+    /// Until then hogs run.
+    hogs_end: Instant,
+    totals: Totals,
+}
+
+impl<'a, S, C, K> Host<'a, S, C, K>
+where
+    S: Iterator<Item = Message>,
+    C: Costs,
+    K: Sink,
+{
+    /// A host at rest; `setup` was checked.
+    pub(super) fn new(setup: &'a Setup<'a>, sources: Vec<S>, costs: C, sink: &'a mut K) -> Self {
+        let (channels, cut) = (setup.channels, setup.sender.packetisation);
+        let refills = Refills::new(setup.backlogs, cut);
+        // All messages that may be inside, as packets.
+        let of_channel = |c: &punctual_model::channel::Channel| {
+            cut.packets_of(c.arrivals().max_message()) as usize * setup.room as usize
+        };
+        let real_time_room = channels.iter().map(of_channel).sum();
+        let shaper = |c: &punctual_model::channel::Channel| Shaper::new(c.arrivals(), setup.room);
+        let mut host = Self {
+            setup,
+            sources,
+            costs,
+            sink,
+            coming: BinaryHeap::with_capacity(channels.len()),
+            shapers: channels.iter().map(shaper).collect(),
+            handlers: Handlers::new(
+                setup.order,
+                cut.packets_per_block(),
+                channels,
+                setup.room as usize,
+                refills.len() as u32,
+            ),
+            link: LinkScheduler::new(setup.sender.link_scheduling, real_time_room, refills.room()),
+            refills,
+            hogs: Hogs::new(setup.hogs),
+            now: Instant::ZERO,
+            piece: Piece::Idle,
+            piece_end: Instant::MAX,
+            piece_cost: Service::ZERO,
+            wake: Instant::MAX,
+            last: u32::MAX,
+            starting: None,
+            starting_end: Instant::MAX,
+            sending: None,
+            sending_end: Instant::MAX,
+            hogs_end: Instant::MAX,
+            totals: Totals::default(),
+        };
+        for channel in 0..channels.len() as u32 {
+            host.expect_from(channel);
+        }
+        host
+    }
+
+    pub(super) fn run(mut self, until: Instant) -> Totals {
+        loop {
+            let coming = self.coming.peek().map_or(Instant::MAX, |Reverse((at, ..))| *at);
+            let next = [
+                coming,
+                self.refills.next(),
+                self.hogs.next(),
+                self.hogs_end,
+                self.piece_end,
+                self.starting_end,
+                self.sending_end,
+                self.wake,
+            ];
+            let next = next.into_iter().fold(Instant::MAX, Instant::min).max(self.now);
+            let all_left = self.totals.inside == 0
+                && coming == Instant::MAX
+                && !self.setup.channels.is_empty();
+            if all_left || next >= until {
+                let end = if all_left { self.now } else { until };
+                self.totals.length = end.saturating_since(Instant::ZERO);
+                return self.totals;
+            }
+            if let Some(by) = self.occupant().filter(|_| next > self.now) {
+                self.sink.occupied(by, self.now, next);
+            }
+            self.now = next;
+            // The order at one instant: hogs, then what ends, then what comes.
+            if self.hogs.next() <= next {
+                self.hogs_come();
+            } else if self.starting_end <= next {
+                self.started();
+            } else if self.piece_end <= next {
+                self.piece_ends();
+            } else if self.hogs_end <= next {
+                self.hogs_end = Instant::MAX;
+                self.pick(Point::Completed);
+                self.dispatch();
+            } else if self.sending_end <= next {
+                self.sent();
+            } else if coming <= next {
+                self.message_comes();
+            } else if self.refills.next() <= next {
+                self.refill();
+                self.dispatch();
+            } else {
+                self.wake = Instant::MAX;
+                self.dispatch();
+            }
+        }
+    }
+
+    /// Who has the processor from now on.
+    fn occupant(&self) -> Option<Occupant> {
+        match self.piece {
+            _ if self.hogged() => Some(Occupant::Hogs),
+            _ if self.starting.is_some() => Some(Occupant::Link),
+            Piece::Idle => None,
+            Piece::Thread => Some(Occupant::Link),
+            Piece::Change(handler) | Piece::Packet(handler) => match self.channel(handler) {
+                Some(_) => Some(Occupant::Channels),
+                None => Some(Occupant::BestEffort),
+            },
+        }
+    }
+
+    fn hogged(&self) -> bool {
+        self.hogs_end != Instant::MAX
+    }
+
+    fn thread(&self) -> u32 {
+        (self.shapers.len() + self.refills.len()) as u32
+    }
+
+    /// The channel of this handler; `None`: best effort.
+    fn channel(&self, handler: u32) -> Option<usize> {
+        Some(handler as usize).filter(|&channel| channel < self.shapers.len())
+    }
+
+    fn expect_from(&mut self, channel: u32) {
+        if let Some(message) = self.sources[channel as usize].next() {
+            self.coming.push(Reverse((message.at.max(self.now), channel, message.bytes)));
+        }
+    }
+
+    fn message_comes(&mut self) {
+        let Some(Reverse((came, channel, bytes))) = self.coming.pop() else { return };
+        match self.shapers[channel as usize].arrive(came, bytes) {
+            Ok(arrival) => {
+                let logical = arrival.logical;
+                let work = Work {
+                    came,
+                    logical,
+                    conforming: arrival.conforming,
+                    bytes,
+                    bytes_left: bytes,
+                    made: 0,
+                };
+                let taken = self.handlers.arrive(self.now, channel, logical, work);
+                debug_assert!(taken.is_ok(), "the shaper counts the same room");
+                self.totals.inside += 1;
+            }
+            Err(why) => self.sink.refused(channel as usize, came, why),
+        }
+        self.expect_from(channel);
+        self.dispatch();
+    }
+
+    /// Best-effort messages that are due come, where there is room.
+    fn refill(&mut self) {
+        while let Some((sender, bytes)) = self.refills.take(self.now) {
+            let came = self.now;
+            let work =
+                Work { came, logical: came, conforming: true, bytes, bytes_left: bytes, made: 0 };
+            let handler = (self.shapers.len() + sender) as u32;
+            let taken = self.handlers.arrive(came, handler, came, work);
+            debug_assert!(taken.is_ok(), "one message at a time");
+        }
+    }
+
+    /// The processor is taken away from all of the sender.
+    fn hogs_come(&mut self) {
+        while let Some(work) = self.hogs.take(self.now) {
+            self.totals.hogs = self.totals.hogs.saturating_add(work);
+            let work = work.at_full_speed();
+            let from = if self.hogged() { self.hogs_end } else { self.now };
+            self.hogs_end = from.saturating_add(work);
+            // What ends now has ended; the rest is delayed. Never stays never.
+            for end in [&mut self.piece_end, &mut self.starting_end] {
+                if *end > self.now {
+                    *end = end.saturating_add(work);
+                }
+            }
+        }
+    }
+}

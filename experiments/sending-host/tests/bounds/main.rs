@@ -1,0 +1,5 @@
+//! Bounds of channels against a host simulated event by event.
+
+mod host;
+mod simulation;
+mod trends;
