@@ -86,7 +86,7 @@ fn a_period_is_found_and_what_is_proposed_is_tried() {
 
 #[test]
 fn who_never_waits_has_no_period() {
-    let Some(output) = fit("spins", &["--json", "--for", "1s", "--settle", "300ms"]) else {
+    let Some(output) = fit("spins", &["--json", "--for", "3s", "--settle", "300ms"]) else {
         return;
     };
     assert_eq!(output.status.code(), Some(1));
