@@ -6,11 +6,15 @@ use alloc::vec::Vec;
 use punctual_model::{Contract, Duration, HostProfile};
 
 use crate::counter_offer;
-use crate::examination::{BOUNDS, Examination, Failure, examine, rank_of_each};
+use crate::examination::{
+    BOUNDS, Examination, Failure, cpus_of_reservations, examine, rank_of_each,
+};
+use crate::knobs::Entry;
 use crate::offer::Offers;
 use crate::policies;
 use crate::steps::Steps;
-use crate::timetables::Timetables;
+use crate::supply::together::Table;
+use crate::system::{Slots, System};
 use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal};
 
 /// Admits `contract` on `host` with a proven bound for every task and channel, or refuses it with
@@ -54,20 +58,22 @@ impl Examination {
     fn grant(self, host: &HostProfile) -> Grant {
         let contract = &self.contract;
         let virtual_deadlines = self.virtual_deadlines(host);
-        let (task_cpus, reservation_cpus, Timetables { slots, tables, .. }) = match self.placement {
-            Some(placement) => {
-                (placement.task_cpus, placement.reservation_cpus, placement.timetables)
-            }
-            None => (Vec::new(), Vec::new(), Timetables::default()),
-        };
+        let entered = self.entered.as_ref();
+        let task_cpus = entered.map_or(&[][..], |(_, placed)| &placed.cpus);
+        let reservations = entered.map_or_else(Vec::new, |(system, _)| {
+            let host_cpu =
+                |at| system.slots_of(Entry::Reservation(at)).map(|slots: Slots| slots.cpu);
+            let cpus = cpus_of_reservations(contract, host, system).into_iter();
+            cpus.enumerate().map(|(at, cpu)| (cpu, host_cpu(at))).collect()
+        });
+        let tables = entered.map_or_else(Vec::new, |(system, _)| tables_of(system, host));
         let tasks = contract.tasks.iter().zip(task_cpus).zip(&self.bounds).zip(virtual_deadlines);
-        let reservations = contract.reservations.iter().zip(reservation_cpus).zip(slots);
         let ranks = rank_of_each(&contract.channels);
         let channels = contract.channels.iter().zip(&self.delays).zip(ranks).zip(&self.buffers);
         Grant {
             // Without a failure every entry has a CPU and every task and channel a bound.
             tasks: tasks
-                .filter_map(|(((task, cpu), &bound), virtual_deadline)| {
+                .filter_map(|(((task, &cpu), &bound), virtual_deadline)| {
                     let (response_time_bound, relative_deadline) =
                         (bound?, task.relative_deadline());
                     Some(GrantedTask {
@@ -80,11 +86,13 @@ impl Examination {
                     })
                 })
                 .collect(),
-            reservations: reservations
-                .filter_map(|((named, cpu), slots)| {
+            reservations: contract
+                .reservations
+                .iter()
+                .zip(reservations)
+                .map(|(named, (cpu, host_cpu))| {
                     let (name, reservation) = (named.name.clone(), named.reservation);
-                    let host_cpu = slots.map(|slots| slots.host_cpu);
-                    Some(GrantedReservation { name, cpu: cpu?, host_cpu, reservation })
+                    GrantedReservation { name, cpu, host_cpu, reservation }
                 })
                 .collect(),
             channels: channels
@@ -109,11 +117,11 @@ impl Examination {
     fn virtual_deadlines(&self, host: &HostProfile) -> Vec<Option<Duration>> {
         let contract = &self.contract;
         let mut all = Vec::from_iter(contract.tasks.iter().map(|_| None));
-        let Some(placement) = &self.placement else { return all };
+        let Some((system, placed)) = &self.entered else { return all };
         for cpu in 0..contract.cpus {
-            let load = placement.load(contract, host, cpu);
+            let load = placed.load(contract, host, system, cpu);
             let found = policies::of(contract.policy).virtual_deadlines(&load);
-            for (at, deadline) in placement.tasks_on(cpu).zip(found) {
+            for (at, deadline) in placed.on(cpu).zip(found) {
                 // Of a task of low criticality it is its own.
                 all[at] = Some(deadline).filter(|_| contract.tasks[at].wcet_high().is_some());
             }
@@ -150,4 +158,18 @@ impl Examination {
             tests: self.tests.into(),
         }
     }
+}
+
+/// Returns the timetables, with CPUs and reservations by their positions in the contract.
+fn tables_of(system: &System<Entry>, host: &HostProfile) -> Vec<Table> {
+    let position = |entry: &Entry| match *entry {
+        Entry::Reservation(at) => Some(at),
+        _ => None,
+    };
+    let table = |table: &Table<Entry>| Table {
+        cpu: host.cpus - 1 - table.cpu,
+        holds: table.holds.iter().filter_map(position).collect(),
+        table: table.table.clone(),
+    };
+    system.timetables().iter().map(table).collect()
 }

@@ -5,11 +5,9 @@
 //! arithmetic: no float decides, so nothing is ever admitted by a rounding.
 //!
 //! Reading order: [`load`] (what one CPU has to do), [`utilisation`] (cheap tests),
-//! [`fixed_priority`] and [`edf`] (the tests that decide), then `partition`, `judge`,
-//! `examination` and [`admit`], which put them together.
-//!
-//! [`System`] answers for a whole host, one entry at a time, with the same verdicts: the broker and the upcalls of a
-//! process are admitted by it. [`incremental`] is what makes that cheap.
+//! [`fixed_priority`] and [`edf`] (the tests that decide), then [`System`], which answers for a whole host, one entry at a
+//! time: the broker and the upcalls of a process are admitted by it. [`incremental`] is what makes that cheap. [`admit`]
+//! enters a contract into one (`examination`).
 //!
 //! Beside them, [`channel`]: messages over a sender's processor and link; and [`supply`]:
 //! reservations, what fits inside them, and timetables that keep them.
@@ -44,7 +42,6 @@ pub mod load;
 pub mod mapping;
 mod offer;
 pub mod order;
-mod partition;
 mod policies;
 pub mod ratio;
 pub mod reservation;
@@ -54,7 +51,6 @@ mod steps;
 pub mod supply;
 mod switching;
 mod system;
-mod timetables;
 pub mod utilisation;
 mod verdict;
 

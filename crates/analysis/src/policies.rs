@@ -20,7 +20,6 @@ use crate::steps::Steps;
 use crate::supply::earliest_deadline::supply_demand;
 use crate::supply::fixed_priority::all_in_time_inside;
 use crate::supply::{Inside, Supply};
-use crate::utilisation;
 
 /// What is proven of the tasks of one CPU under one policy.
 pub(crate) trait Schedulability: Sync {
@@ -40,11 +39,6 @@ pub(crate) trait Schedulability: Sync {
 
     /// Returns whether everything on the CPU is certainly in time.
     fn fits(&self, load: &CpuLoad, steps: &mut Steps) -> bool;
-
-    /// Returns whether everything certainly is, by a test that needs no steps, if there is one.
-    fn fits_at_a_glance(&self, _: &CpuLoad) -> bool {
-        false
-    }
 
     /// Judges one CPU and says what is proven of each task.
     ///
@@ -117,10 +111,6 @@ impl Schedulability for FixedPriority {
 
     fn fits(&self, load: &CpuLoad, steps: &mut Steps) -> bool {
         fixed_priority::all_in_time(load, steps)
-    }
-
-    fn fits_at_a_glance(&self, load: &CpuLoad) -> bool {
-        self.0 == Order::Period && utilisation::at_a_glance(load)
     }
 
     fn judge(&self, load: &CpuLoad, steps: &mut Steps, _: &mut Steps) -> Judgement {

@@ -20,6 +20,8 @@ pub struct ReservedLoad {
 enum Kind {
     /// A constant bandwidth server, whose budget the other ones keep from it for at most `delay`.
     Reservation { delay: u64 },
+    /// The slots of a timetable: a constant bandwidth server that nothing delays.
+    Slots,
     /// Work that comes at most every period, known up to `jitter` after its nominal instant.
     Arrivals { jitter: u64 },
     /// The same in parts of `part`, of which no more than one begins every `pace`, but for what a window of `early`
@@ -42,15 +44,16 @@ impl ReservedLoad {
     /// take of one is no more than its share of it.
     pub(crate) fn slots(taken: Reservation) -> Self {
         let (work, period) = (taken.budget().as_nanos(), taken.period().as_nanos());
-        Self { work, period, kind: Kind::Reservation { delay: 0 } }
+        Self { work, period, kind: Kind::Slots }
     }
 
-    /// Whether both are the same reservation, whatever runs beside them.
+    /// Returns whether both are the same, whatever runs beside them.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        let is_one = matches!(self.kind, Kind::Reservation { .. });
-        is_one
-            && matches!(other.kind, Kind::Reservation { .. })
-            && (self.work, self.period) == (other.work, other.period)
+        let kind = |one: &Self| match one.kind {
+            Kind::Reservation { .. } => Kind::Reservation { delay: 0 },
+            other => other,
+        };
+        (self.work, self.period, kind(self)) == (other.work, other.period, kind(other))
     }
 
     /// `work` (switches included) at most every `period`, up to `jitter` late.
@@ -81,7 +84,7 @@ impl ReservedLoad {
     /// one nanosecond of rounding.
     pub(crate) fn beyond_its_share(&self) -> Option<u64> {
         match self.kind {
-            Kind::Reservation { .. } => self.interference_in(0),
+            Kind::Reservation { .. } | Kind::Slots => self.interference_in(0),
             Kind::Once => Some(self.work),
             Kind::Arrivals { jitter } | Kind::Paced { jitter, .. } => {
                 let early = u128::from(self.work) * u128::from(jitter);
@@ -96,6 +99,7 @@ impl ReservedLoad {
     pub fn interference_in(&self, window: u64) -> Option<u64> {
         match self.kind {
             Kind::Reservation { delay } => self.of_a_reservation(window, delay),
+            Kind::Slots => self.of_a_reservation(window, 0),
             Kind::Once => Some(self.work),
             Kind::Arrivals { .. } | Kind::Paced { .. } if window == 0 => Some(0),
             Kind::Arrivals { jitter } => {

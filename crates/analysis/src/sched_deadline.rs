@@ -96,6 +96,27 @@ pub enum Objection {
     },
 }
 
+impl Objection {
+    /// Returns by how much time `reservation` is too large, too small, or its period outside the limits; `None` where
+    /// that is no number.
+    pub(crate) fn shortfall(&self, reservation: Reservation) -> Option<Duration> {
+        let nanos = match *self {
+            Self::Bandwidth { wanted, left } => {
+                let missing = u128::from(wanted - left);
+                let excess = missing * u128::from(reservation.period().as_nanos());
+                u64::try_from(excess.div_ceil(u128::from(WHOLE))).ok()?
+            }
+            Self::RuntimeTooShort { runtime } => LEAST_RUNTIME.as_nanos() - runtime.as_nanos(),
+            Self::PeriodOutside { period, shortest, longest } => {
+                let short = shortest.saturating_sub(period);
+                short.max(period.saturating_sub(longest)).as_nanos()
+            }
+            Self::RuntimeAboveDeadline { .. } | Self::DeadlineAbovePeriod { .. } => return None,
+        };
+        Some(Duration::from_nanos(nanos))
+    }
+}
+
 /// The kernel's bandwidth of `runtime` in `period`: in 2⁻²⁰ of a CPU, rounded down.
 pub fn to_ratio(period: Duration, runtime: Duration) -> u64 {
     if period.is_zero() {
@@ -110,6 +131,47 @@ pub fn bandwidth(limits: &DeadlineLimits, cpus: u16) -> Option<u64> {
     let of_each = to_ratio(limits.rt_period, limits.rt_runtime?);
     let fair = to_ratio(limits.fair_period, limits.fair_runtime);
     Some(of_each.saturating_sub(fair).saturating_mul(u64::from(cpus)))
+}
+
+/// What reservations take of a CPU, each rounded up to parts per million.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// How many there are.
+    pub count: u64,
+    /// All of them together.
+    pub sum: u64,
+    /// The largest.
+    pub largest: u64,
+}
+
+impl Shares {
+    /// Returns these shares and that of one reservation more.
+    pub fn with(self, reservation: Reservation) -> Self {
+        let ppm = reservation.utilisation_ppm();
+        Self { count: self.count + 1, sum: self.sum + ppm, largest: self.largest.max(ppm) }
+    }
+
+    /// Returns whether each surely gets its budget in every period on `cpus` CPUs, of each of which `most_ppm` parts per
+    /// million may be promised.
+    ///
+    /// The kernel serves those with the earliest deadlines first, on any of the CPUs, so a sum within all CPUs is not
+    /// enough: of three of 6 ms every 10 ms on two CPUs, one is served up to 12 ms after its period began. As many as
+    /// there are CPUs never wait. More of them are in time where the sum is within [`Self::most`]. Then they also fit
+    /// CPU by CPU, the first with room first: where one does not, each of the m CPUs holds more than `q − u`.
+    ///
+    /// # Sources
+    /// Goossens, Funk & Baruah, Real-Time Systems 25 (2003), for sporadic tasks; Baruah, Goossens & Lipari, RTAS 2002,
+    /// for constant bandwidth servers. Sufficient, not necessary.
+    pub fn are_served_in_time(&self, cpus: u64, most_ppm: u64) -> bool {
+        self.largest <= most_ppm && (self.count <= cpus || self.sum <= self.most(cpus, most_ppm))
+    }
+
+    /// Returns what more reservations than CPUs may take together: `m·q − (m − 1)·u`, with `u` the largest share and `q`
+    /// what may be promised of each of m CPUs.
+    pub fn most(&self, cpus: u64, most_ppm: u64) -> u64 {
+        let others = cpus.saturating_sub(1).saturating_mul(self.largest);
+        cpus.saturating_mul(most_ppm).saturating_sub(others)
+    }
 }
 
 /// Whether the kernel takes the numbers of `request`, bandwidth aside.

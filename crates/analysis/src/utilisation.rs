@@ -99,11 +99,6 @@ pub fn rmdp(load: &CpuLoad) -> Finding {
     decide(load, common_assumption_broken(load), rmdp_left_side(load), "utilisation with blocking")
 }
 
-/// The RMDP test with the bound for infinitely many tasks: admits less, and costs least.
-pub(crate) fn at_a_glance(load: &CpuLoad) -> bool {
-    common_assumption_broken(load).is_none() && rmdp_left_side(load) <= Ratio::LN_2
-}
-
 /// The left side of the RMDP test, rounded up.
 pub fn rmdp_left_side(load: &CpuLoad) -> Ratio {
     let periods = || load.tasks.iter().map(|task| task.period);

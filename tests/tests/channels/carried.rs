@@ -115,7 +115,7 @@ fn what_does_not_fit_is_refused_with_an_offer_that_is_taken() {
     let Err(ChannelError::Refused(refused)) = connection.open_channel(&impossible) else {
         panic!("no thread wakes up in ten microseconds");
     };
-    assert_eq!(refused.test, "delay-bound");
+    assert_eq!(refused.test, "channel-delay");
 }
 
 #[test]

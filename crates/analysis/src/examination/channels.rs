@@ -10,94 +10,128 @@ use alloc::vec::Vec;
 
 use punctual_model::channel::{Channel, Framing};
 use punctual_model::contract::ReceivingChannel;
-use punctual_model::{Duration, HostProfile, Reservation};
+use punctual_model::{Duration, Service};
 
 use super::whole::Whole;
 use super::{Failure, Findings};
 use crate::channel::egress::Egress;
-use crate::channel::processor::Processor;
 use crate::channel::{DelayBound, deadline_monotonic};
 use crate::knobs::Entry;
+use crate::ratio::Utilisation;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
-use crate::verdict::{Resource, Shortfall};
+use crate::system::{Carrier, DELAY, PROCESSOR, Request, System};
+use crate::verdict::{Refusal, Resource, Shortfall};
 
-const TEST: &str = "channel-delay";
 const RECEIVING: &str = "receiving";
-const PROCESSOR: &str = "processor";
 
 /// The bytes of a packet that a peer sends whose own are not known: what a broker takes that is not told otherwise.
 const USUAL_PACKET: u32 = 1_420;
 
-/// Whether every channel is certainly in time, and all that comes in can be received.
-pub(super) fn fit(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> bool {
-    if receiving_failure(whole, host).is_some() || processor_failure(whole).is_some() {
-        return false;
+/// Enters all channels of `whole`, and what they take of the tasks of their CPU, whether they are in time or not.
+pub(super) fn enter(
+    whole: &Whole<'_>,
+    system: &mut System<Entry>,
+    steps: &mut Steps,
+) -> Option<Failure> {
+    let contract = whole.contract();
+    let last = contract.cpus - 1;
+    if let (Some(sender), Some(egress)) = (whole.sender, whole.egress) {
+        system.carry_with_nothing_set_aside(Carrier {
+            egress,
+            change: sender.costs.change_of_handler(),
+            cpu: system.number_of(last),
+            link: None,
+            headers: 0,
+            best_effort_ppm: 0,
+            received_packet: whole.received_packet.unwrap_or_default(),
+        });
     }
-    let channels = &whole.contract().channels;
-    channels.is_empty()
-        || whole
-            .egress
-            .is_some_and(|egress| egress.all_in_time(channels, &above(whole, host), steps))
+    let failure = receiving_failure(whole, system).or_else(|| enter_each(whole, system, steps));
+    let load = load(whole, system);
+    system.put_above_tasks_of(last, &load);
+    failure
+}
+
+fn enter_each(whole: &Whole<'_>, system: &mut System<Entry>, steps: &mut Steps) -> Option<Failure> {
+    let (contract, egress) = (whole.contract(), whole.egress?);
+    let failure = |entry, refusal: Refusal| {
+        let Refusal { test, resource, shortfall, why, .. } = refusal;
+        Some(Failure { test, resource, entry, shortfall, why })
+    };
+    let names = (0..contract.channels.len()).map(Entry::Channel);
+    if !contract.channels.is_empty()
+        && let Err((at, refusal)) = system.send_all(names, &contract.channels, steps)
+    {
+        let refusal = match refusal.test {
+            // A free processor and a faster link tell which of them is short.
+            DELAY => Refusal { resource: binding(whole, egress, system, steps), ..*refusal },
+            _ => *refusal,
+        };
+        return failure(at.map(|at| whole.channel(at)), refusal);
+    }
+    contract.receiving.iter().enumerate().find_map(|(at, channel)| {
+        let (entry, request) = (Entry::Receiving(at), Request::Receiving(channel.arrivals()?));
+        let refused = system.admit(entry, request, steps).err()?;
+        failure(Some(entry), *refused)
+    })
 }
 
 fn meets(channel: &Channel, delay: DelayBound) -> bool {
     delay.bound().is_some_and(|bound| bound <= channel.delay_bound())
 }
 
-/// The proven delay of each channel; the verdict within `steps`, and what it does not need within `bounds_within`.
-pub(super) fn examine(
+/// Reports the tests of what was entered, with the `failure`, and returns the proven delay of each channel: what the
+/// verdict does not need is found within `bounds_within`.
+pub(super) fn report(
     whole: &Whole<'_>,
-    host: &HostProfile,
+    system: &System<Entry>,
+    mut failure: Option<Failure>,
     steps: &mut Steps,
     bounds_within: u64,
     findings: &mut Findings,
 ) -> Vec<DelayBound> {
+    let mut failed = |test: &str| failure.take_if(|failure| failure.test == test);
     let received = receiving(whole).len();
     if received > 0 {
         let why = format!("{} can be received, beneath all else above the tasks", count(received));
-        findings.add(RECEIVING, why, receiving_failure(whole, host));
+        findings.add(RECEIVING, why, failed(RECEIVING));
     }
+    let Some(egress) = whole.egress else { return Vec::new() };
     let channels = &whole.contract().channels;
-    if channels.is_empty() {
-        if received > 0 {
-            examine_processor(whole, findings);
-        }
-        return Vec::new();
+    let mut delays = Vec::new();
+    if !channels.is_empty() {
+        delays =
+            egress.delays(channels, &above(whole, system), steps, &mut Steps::new(bounds_within));
+        findings.add(
+            DELAY,
+            in_time(channels, &delays),
+            failed(DELAY).map(|failure| {
+                // The most urgent that is late: those below it may be late because of it.
+                let mut urgent_first = deadline_monotonic(channels).into_iter();
+                let late = urgent_first.find(|&at| !meets(&channels[at], delays[at]));
+                let Some(at) = late else { return failure };
+                let (shortfall, why) = lateness(&channels[at], delays[at]);
+                let shortfall = shortfall.map(Shortfall::Time);
+                Failure { entry: Some(whole.channel(at)), shortfall, why, ..failure }
+            }),
+        );
     }
-    let delays = delays(whole, host, steps, &mut Steps::new(bounds_within));
-    // The most urgent that is late: those below it may be late because of it.
-    let late = deadline_monotonic(channels)
-        .into_iter()
-        .find(|&at| !meets(&channels[at], delays[at]))
-        .map(|at| {
-            let (shortfall, why) = lateness(&channels[at], delays[at]);
-            Failure {
-                test: TEST,
-                resource: binding(whole, host, steps),
-                entry: Some(whole.channel(at)),
-                shortfall: shortfall.map(Shortfall::Time),
-                why,
-            }
-        });
-    let slacks = channels.iter().zip(&delays).filter_map(|(channel, delay)| {
+    if received > 0 || !channels.is_empty() {
+        let why = format!("the thread that sends keeps to {}", egress.cpu());
+        findings.add(PROCESSOR, why, failed(PROCESSOR));
+    }
+    delays
+}
+
+fn in_time(channels: &[Channel], delays: &[DelayBound]) -> String {
+    let slacks = channels.iter().zip(delays).filter_map(|(channel, delay)| {
         Some((channel.delay_bound().saturating_sub(delay.bound()?), channel.name()))
     });
     let least = slacks.min_by_key(|found| found.0).map_or_else(String::new, |(slack, name)| {
         format!("; least slack {slack}, of channel \"{name}\"")
     });
-    let why = format!("every message of {} is sent in time{least}", count(channels.len()));
-    findings.add(TEST, why, late);
-    examine_processor(whole, findings);
-    delays
-}
-
-/// Whether the threads of the channels keep to their share, where there is a sender that says what that is.
-fn examine_processor(whole: &Whole<'_>, findings: &mut Findings) {
-    if let Some(egress) = whole.egress {
-        let why = format!("the thread that sends keeps to {}", egress.cpu());
-        findings.add(PROCESSOR, why, processor_failure(whole));
-    }
+    format!("every message of {} is sent in time{least}", count(channels.len()))
 }
 
 fn count(channels: usize) -> String {
@@ -130,9 +164,13 @@ fn lateness(channel: &Channel, delay: DelayBound) -> (Option<Duration>, String) 
 
 /// The one resource of which more alone would make the channels fit: a link up to 16 times as
 /// fast, or a processor that costs nothing.
-fn binding(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> Resource {
-    let Some(egress) = whole.egress else { return Resource::Costs };
-    let (channels, above) = (&whole.contract().channels, above(whole, host));
+fn binding(
+    whole: &Whole<'_>,
+    egress: Egress,
+    system: &System<Entry>,
+    steps: &mut Steps,
+) -> Resource {
+    let (channels, above) = (&whole.contract().channels, above(whole, system));
     let mut fits = |changed: Option<Egress>| {
         changed.is_some_and(|changed| changed.all_in_time(channels, &above, steps))
     };
@@ -146,40 +184,10 @@ fn binding(whole: &Whole<'_>, host: &HostProfile, steps: &mut Steps) -> Resource
     }
 }
 
-/// The proven delay of each channel, in the order of the contract.
-fn delays(
-    whole: &Whole<'_>,
-    host: &HostProfile,
-    steps: &mut Steps,
-    for_bounds: &mut Steps,
-) -> Vec<DelayBound> {
-    let channels = &whole.contract().channels;
-    let Some(egress) = whole.egress else { return Vec::new() };
-    egress.delays(channels, &above(whole, host), steps, for_bounds)
-}
-
-/// What runs above the thread that sends: reservations, the slots of timetables, and the thread that receives.
-fn above(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
-    let mut above = whole.above_channels(host).reservations;
-    above.extend(receiving(whole));
-    above.extend(interruptions(whole, host));
-    above
-}
-
-/// What it costs that reservations and slots interrupt the thread that sends: the switch back to it costs what a change
-/// of handler does, where that is more than what is charged to them.
-fn interruptions(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
-    let Some(sender) = whole.sender else { return Vec::new() };
-    let dearer = sender.costs.change_of_handler().saturating_sub(host.context_switch);
-    // No budget is taken up more often than ⌈t/Y⌉ + 2 times in any t.
-    let change = |period: Duration, times: u64| {
-        let (work, period) = (dearer.as_nanos().saturating_mul(times), period.as_nanos());
-        ReservedLoad::arrivals(work, period, period.saturating_mul(2))
-    };
-    let timetables = &whole.timetables;
-    let others = timetables.others(whole.contract()).map(|one| change(one.period(), 1));
-    let slots = timetables.on(whole.contract().cpus - 1);
-    others.chain(slots.map(|slots| change(slots.taken.period(), slots.count))).collect()
+/// What runs above the thread that sends, and what it costs that it is interrupted.
+fn above(whole: &Whole<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
+    let change = whole.sender.map_or(Service::ZERO, |sender| sender.costs.change_of_handler());
+    system.above_carrier().loads(change)
 }
 
 /// The place of each channel among all, 0 the most urgent.
@@ -192,11 +200,11 @@ pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
 }
 
 /// Whether all that comes in can be received, beneath the reservations and beside what is sent.
-pub(super) fn receiving_failure(whole: &Whole<'_>, host: &HostProfile) -> Option<Failure> {
+fn receiving_failure(whole: &Whole<'_>, system: &System<Entry>) -> Option<Failure> {
     let received = receiving(whole);
-    let mut all = whole.above_channels(host);
-    all.reservations.extend(load(whole, host));
-    let needed = all.reserved();
+    let above = system.above_tasks(whole.contract().cpus - 1);
+    let mut needed = Utilisation::ZERO;
+    above.iter().chain(&load(whole, system)).for_each(|load| load.add_to(&mut needed));
     if received.is_empty() || needed.is_at_most_one() {
         return None;
     }
@@ -207,31 +215,6 @@ pub(super) fn receiving_failure(whole: &Whole<'_>, host: &HostProfile) -> Option
         whole.received_packet.unwrap_or_default(),
     );
     Some(Failure { test: RECEIVING, resource: Resource::Cpu, entry: None, shortfall: None, why })
-}
-
-/// Why what is sent and received does not keep to what the thread that sends may take, if it does not.
-fn processor_failure(whole: &Whole<'_>) -> Option<Failure> {
-    let (contract, timetables) = (whole.contract(), &whole.timetables);
-    let slots = timetables.on(contract.cpus - 1).map(|slots| slots.taken);
-    let above: Vec<Reservation> = timetables.others(contract).chain(slots).collect();
-    let mut processor = Processor::new(whole.egress?, 0, whole.received_packet.unwrap_or_default());
-    let failure = |entry, why| {
-        let (test, resource, shortfall) = (PROCESSOR, Resource::Cpu, None);
-        Some(Failure { test, resource, entry: Some(entry), shortfall, why })
-    };
-    for (at, channel) in contract.channels.iter().enumerate() {
-        if let Err(why) = processor.add(channel, &above) {
-            return failure(whole.channel(at), why);
-        }
-    }
-    for (at, channel) in contract.receiving.iter().enumerate() {
-        if let Some(arrivals) = channel.arrivals()
-            && let Err(why) = processor.add_receiving(arrivals, &above)
-        {
-            return failure(Entry::Receiving(at), why);
-        }
-    }
-    None
 }
 
 /// What receiving takes of the CPU of the channels: of each one whose sender was promised something a message each
@@ -257,13 +240,14 @@ fn receiving(whole: &Whole<'_>) -> Vec<ReservedLoad> {
 
 /// What the channels take of their CPU, as seen by the tasks there: each packet with the switch back to what it
 /// interrupted, of the dearer kind, what it costs that others interrupt them, and what comes in ([`receiving`]).
-pub(super) fn load(whole: &Whole<'_>, host: &HostProfile) -> Vec<ReservedLoad> {
+fn load(whole: &Whole<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
     let mut load = receiving(whole);
     let (Some(sender), Some(egress)) = (whole.sender, whole.egress) else { return load };
-    let back = sender.costs.change_of_handler().max(host.context_switch);
+    let change = sender.costs.change_of_handler();
+    let back = change.max(system.host().context_switch);
     let taken = egress.takes(&whole.contract().channels, sender.best_effort, back);
     if !taken.is_empty() {
-        load.extend(interruptions(whole, host));
+        load.extend(system.above_carrier().interruptions(change));
         load.extend(taken);
     }
     load

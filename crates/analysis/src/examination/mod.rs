@@ -1,9 +1,9 @@
-//! All that admission finds out about a contract: where everything goes, and what is proven there.
+//! A contract, entered into a [`System`], and all that is found out about it on the way.
 //!
-//! One decision, in this order: `whole` (streams become upcalls and channels), CPUs, `buffers`,
-//! `reservations`, `channels` (their delays beneath the reservations), `tasks` (beneath both). The
-//! first that fails names what there is too little of; the later ones are still looked at, so that
-//! the answer shows all it can.
+//! In this order: `whole` (streams become upcalls and channels), CPUs, `buffers`, `reservations`, `channels` (beneath
+//! the reservations), `tasks` (beneath both). Who only asks for the verdict ([`fits`]) ends at the first that the system
+//! refuses. Who asks for all ([`examine`]) is told the first, which names what there is too little of; and the later
+//! ones are still entered, so that the answer shows all it can.
 
 mod buffers;
 mod channels;
@@ -22,12 +22,13 @@ use crate::channel::DelayBound;
 use crate::knobs::Entry;
 use crate::load::CpuLoad;
 use crate::mapping::Mapping;
-use crate::partition::{self, Placement};
-use crate::policies;
 use crate::steps::Steps;
+use crate::system::System;
 use crate::verdict::{Resource, Shortfall, TestReport};
 
 pub(crate) use channels::rank_of_each;
+pub(crate) use reservations::cpus as cpus_of_reservations;
+pub(crate) use tasks::Placed;
 
 /// What finding bounds may use where the verdict does not need them, for all CPUs together.
 pub(crate) const BOUNDS: u64 = Steps::ADMISSION / 4;
@@ -38,32 +39,26 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
         return false;
     }
     let Ok(whole) = Whole::of(contract, host) else { return false };
-    if buffers::failure(&whole).is_some() || !channels::fit(&whole, host, steps) {
-        return false;
-    }
-    let contract = whole.contract();
-    let (handlers, timetables) = (channels::load(&whole, host), whole.timetables.clone());
-    if timetables.refused.is_some() {
-        return false;
-    }
-    let placement = partition::place(contract, host, handlers, timetables, steps);
-    if contract.cpus > 1 {
-        // Each CPU was judged while it was filled.
-        return placement.task_cpus.iter().chain(&placement.reservation_cpus).all(Option::is_some)
-            && reservations::kernel_objection(contract, host, &placement).is_none();
-    }
-    reservations::failing(contract, host, &placement).is_none()
-        && reservations::kernel_objection(contract, host, &placement).is_none()
-        && policies::of(contract.policy).fits(&placement.load(contract, host, 0), steps)
+    let mut system = system(whole.contract(), host);
+    buffers::failure(&whole).is_none()
+        && reservations::enter(whole.contract(), &mut system, steps).next().is_none()
+        && channels::enter(&whole, &mut system, steps).is_none()
+        && tasks::enter(whole.contract(), host, &mut system, steps).admitted
+}
+
+/// Describes the CPUs that a contract asks for, which the host must have.
+fn system(contract: &Contract, host: &HostProfile) -> System<Entry> {
+    System::under(contract.policy, contract.cpus, *host)
 }
 
 /// All that the first CPU has to do, the channels included; `None` where a stream cannot be mapped.
 pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Option<CpuLoad> {
     let whole = Whole::of(contract, host).ok()?;
-    let contract = whole.contract();
-    let (handlers, timetables) = (channels::load(&whole, host), whole.timetables.clone());
-    let placement = partition::place(contract, host, handlers, timetables, &mut Steps::new(0));
-    Some(placement.load(contract, host, 0))
+    let mut system = system(whole.contract(), host);
+    reservations::enter(whole.contract(), &mut system, &mut Steps::default()).for_each(drop);
+    // What they take does not depend on whether they are in time.
+    channels::enter(&whole, &mut system, &mut Steps::new(0));
+    Some(Placed::on_one(whole.contract()).load(whole.contract(), host, &system, 0))
 }
 
 pub(crate) struct Failure {
@@ -80,8 +75,8 @@ pub(crate) struct Examination {
     /// The contract with what its streams became; as declared where that is not known.
     pub(crate) contract: Contract,
     pub(crate) mappings: Vec<Mapping>,
-    /// `None` if the host has too few CPUs, or a stream cannot be mapped.
-    pub(crate) placement: Option<Placement>,
+    /// Where everything is; `None` if the host has too few CPUs, or a stream cannot be mapped.
+    pub(crate) entered: Option<(System<Entry>, Placed)>,
     pub(crate) bounds: Vec<Option<Duration>>,
     pub(crate) delays: Vec<Option<Duration>>,
     /// The bytes that each channel may need.
@@ -115,14 +110,17 @@ pub(crate) fn examine(
         let why = format!("{} B are needed of {memory} B", buffers::needed(&whole));
         findings.add(buffers::TEST, why, buffers::failure(&whole));
     }
-    let (handlers, timetables) = (channels::load(&whole, host), whole.timetables.clone());
-    let placement = partition::place(whole.contract(), host, handlers, timetables, steps);
-    reservations::examine(whole.contract(), host, &placement, &mut findings);
-    let delays = channels::examine(&whole, host, steps, bounds_within, &mut findings);
-    let bounds = tasks::examine(&whole, host, &placement, steps, bounds_within, &mut findings);
+    let contract = whole.contract();
+    let mut system = system(contract, host);
+    let failed: Vec<Failure> = reservations::enter(contract, &mut system, steps).collect();
+    reservations::report(contract, host, &system, failed, &mut findings);
+    let failure = channels::enter(&whole, &mut system, steps);
+    let delays = channels::report(&whole, &system, failure, steps, bounds_within, &mut findings);
+    let placed = tasks::enter(contract, host, &mut system, steps);
+    let bounds = tasks::report(&whole, host, &system, &placed, steps, bounds_within, &mut findings);
     Examination {
         buffers: buffers::of_each(&whole),
-        placement: Some(placement),
+        entered: Some((system, placed)),
         bounds,
         delays: delays.into_iter().map(DelayBound::bound).collect(),
         tests: findings.tests,
@@ -145,7 +143,11 @@ impl Findings {
         let admits = failure.is_none();
         let why = failure.as_ref().map_or(why, |failure| failure.why.clone());
         self.tests.push(TestReport { name, admits, why });
-        self.failure = self.failure.take().or(failure);
+        failure.into_iter().for_each(|failure| self.fail(failure));
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
     }
 }
 
@@ -155,7 +157,7 @@ impl Examination {
         Self {
             contract: contract.clone(),
             mappings: Vec::new(),
-            placement: None,
+            entered: None,
             bounds: contract.tasks.iter().map(|_| None).collect(),
             delays: contract.channels.iter().map(|_| None).collect(),
             buffers: contract.channels.iter().map(|_| 0).collect(),

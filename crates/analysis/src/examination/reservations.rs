@@ -1,151 +1,134 @@
-//! Reservations: what may be reserved at all, and what the kernel takes.
+//! Reservations: what timetables hold, what may be reserved at all, and what the kernel takes.
 
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use punctual_model::{Contract, Duration, HostProfile, Service};
+use punctual_model::command::{Backend, Holding};
+use punctual_model::units::percent;
+use punctual_model::{Contract, Duration, HostProfile};
 
 use super::{Failure, Findings};
 use crate::knobs::Entry;
-use crate::partition::Placement;
-use crate::reservation::bandwidth_ppm;
-use crate::sched_deadline::{self, LEAST_RUNTIME, Objection};
+use crate::sched_deadline::{self, LEAST_RUNTIME};
+use crate::steps::Steps;
 use crate::supply::roster;
-use crate::timetables::{Refused, Timetables};
-use crate::verdict::{Resource, Shortfall};
+use crate::supply::together::bound_first;
+use crate::system::{BANDWIDTH, Request, SCHED_DEADLINE, System};
+use crate::verdict::{Refusal, Shortfall};
 
-const BANDWIDTH: &str = "reservable-bandwidth";
-const SCHED_DEADLINE: &str = "sched-deadline";
+/// Enters the reservations of `contract`: first those of commands that timetables hold, then those of the kernel's
+/// commands, then all others. Goes on behind one that is refused.
+pub(super) fn enter<'a>(
+    contract: &'a Contract,
+    system: &'a mut System<Entry>,
+    steps: &'a mut Steps,
+) -> impl Iterator<Item = Failure> + 'a {
+    let commands: Vec<(&str, Holding)> =
+        contract.commands.iter().filter_map(|of| Some((of.name(), of.held()?))).collect();
+    let by_kernel = |(_, holding): &&(&str, Holding)| holding.backend == Some(Backend::Kernel);
+    let held: Vec<_> = commands.iter().filter(|one| !by_kernel(one)).collect();
+    let held = bound_first(held.iter().map(|(_, holding)| holding.cpu)).map(|at| held[at]);
+    let commands: Vec<_> = held.chain(commands.iter().filter(by_kernel)).copied().collect();
+    let is_bare = |at: &usize| commands.iter().all(|(_, holding)| holding.reservation != *at);
+    let bare: Vec<usize> = (0..contract.reservations.len()).filter(is_bare).collect();
+    let of_commands = commands.into_iter().map(|(name, holding)| {
+        let Holding { reservation, enforcement, backend, cpu } = holding;
+        (reservation, Some((name, enforcement, backend, cpu)))
+    });
+    of_commands.chain(bare.into_iter().map(|at| (at, None))).filter_map(|(at, command)| {
+        let named = &contract.reservations[at];
+        let reservation = named.reservation;
+        let (whose, request) = match command {
+            Some((name, enforcement, backend, cpu)) => (
+                format!("command \"{name}\""),
+                Request::Command { reservation, enforcement, backend, cpu },
+            ),
+            None => (
+                format!("reservation \"{}\" of {reservation}", named.name),
+                Request::Deadline(reservation),
+            ),
+        };
+        let refusal = *system.admit(Entry::Reservation(at), request, steps).err()?;
+        let Refusal { test, resource, shortfall, why, .. } = refusal;
+        let shortfall = shortfall.map(|shortfall| match shortfall {
+            Shortfall::Share(ppm) => {
+                let nanos = u128::from(ppm) * u128::from(reservation.period().as_nanos());
+                let nanos = nanos.div_ceil(1_000_000);
+                Shortfall::Time(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+            }
+            other => other,
+        });
+        let entry = Some(Entry::Reservation(at));
+        Some(Failure { test, resource, entry, shortfall, why: format!("{whose}: {why}") })
+    })
+}
 
-pub(super) fn examine(
+/// Reports the tests of what was entered, with what failed.
+pub(super) fn report(
     contract: &Contract,
     host: &HostProfile,
-    placement: &Placement,
+    system: &System<Entry>,
+    failed: Vec<Failure>,
     findings: &mut Findings,
 ) {
-    let timetables = &placement.timetables;
-    let held = timetables.slots.iter().flatten().count();
-    if held > 0 || timetables.refused.is_some() {
+    let mut failed: Vec<Option<Failure>> = failed.into_iter().map(Some).collect();
+    let mut first_of = |test: &str| {
+        let is_of = |one: &&mut Option<Failure>| one.as_ref().is_some_and(|one| one.test == test);
+        failed.iter_mut().find(is_of).and_then(Option::take)
+    };
+    let held = system.slots().count();
+    let no_table = first_of(roster::TEST);
+    if held > 0 || no_table.is_some() {
         let noun = if held == 1 { "command has" } else { "commands have" };
         let why = format!("{held} {noun} a place in a timetable, slots' costs included");
-        findings.add(roster::TEST, why, no_timetable(timetables));
+        findings.add(roster::TEST, why, no_table);
     }
-    if timetables.slots.iter().all(Option::is_some) {
+    let by_timetable = contract.commands.iter().filter_map(punctual_model::Command::held);
+    let by_timetable = by_timetable.filter(|held| held.backend != Some(Backend::Kernel)).count();
+    if by_timetable == contract.reservations.len() {
         return;
     }
-    let place = if contract.cpus == 1 { "" } else { " on the fullest CPU" };
-    let most = reserved_on_each(contract, placement).max().unwrap_or(0);
+    let place = if contract.cpus == 1 { "a CPU" } else { "all CPUs together" };
     let why = format!(
-        "{most} ppm of the {} ppm that may be reserved of a CPU{place}",
-        host.reservable_ppm
+        "{} of the {} that may be reserved of {place}",
+        percent(system.granted_ppm() + system.slots_ppm()),
+        percent(system.capacity_ppm())
     );
-    findings.add(BANDWIDTH, why, failing(contract, host, placement));
+    findings.add(BANDWIDTH, why, first_of(BANDWIDTH));
     let limits = &host.deadline_limits;
-    let most = match sched_deadline::bandwidth(limits, 1) {
+    let most = match sched_deadline::bandwidth(limits, contract.cpus) {
         Some(bandwidth) => format!("at most {} ppm", sched_deadline::ppm_below(bandwidth)),
         None => "any sum".into(),
     };
     let why = format!(
-        "the kernel takes every budget, every period and their sum on each CPU: budgets from \
-         {LEAST_RUNTIME}, periods from {} to {}, {most}",
+        "the kernel takes every budget, every period and their sum: budgets from {LEAST_RUNTIME}, periods from {} to \
+         {}, {most}",
         limits.shortest_period, limits.longest_period
     );
-    findings.add(SCHED_DEADLINE, why, kernel_objection(contract, host, placement));
-}
-
-fn no_timetable(timetables: &Timetables) -> Option<Failure> {
-    let Refused { reservation, resource, shortfall, why } = timetables.refused.clone()?;
-    let entry = Some(Entry::Reservation(reservation));
-    Some(Failure { test: roster::TEST, resource, entry, shortfall, why })
-}
-
-/// The first reservation, in file order, that does not fit beside those before it (one CPU) or
-/// that found no CPU.
-pub(super) fn failing(
-    contract: &Contract,
-    host: &HostProfile,
-    placement: &Placement,
-) -> Option<Failure> {
-    let mut used = placement.timetables.ppm_on(0);
-    let mut taken = 0;
-    let is_free = |at: &usize| placement.timetables.slots[*at].is_none();
-    let at = (0..contract.reservations.len()).filter(is_free).find(|&at| {
-        let reservation = contract.reservations[at].reservation;
-        taken = used;
-        used += bandwidth_ppm([reservation]);
-        placement.reservation_cpus[at].is_none() || contract.cpus == 1 && used > host.reservable_ppm
-    })?;
-    if contract.cpus > 1 {
-        taken = least_reserved(contract, placement);
+    findings.add(SCHED_DEADLINE, why, first_of(SCHED_DEADLINE));
+    for failure in failed.into_iter().flatten() {
+        findings.fail(failure);
     }
-    let named = &contract.reservations[at];
-    let wanted = named.reservation.utilisation_ppm();
-    let left = host.reservable_ppm.saturating_sub(taken);
-    let budget = u128::from(left) * u128::from(named.reservation.period().as_nanos()) / 1_000_000;
-    let excess = u128::from(named.reservation.budget().as_nanos()).saturating_sub(budget);
-    let excess = Service::from_nanos(u64::try_from(excess).unwrap_or(u64::MAX));
-    Some(Failure {
-        test: BANDWIDTH,
-        resource: Resource::Bandwidth,
-        entry: Some(Entry::Reservation(at)),
-        shortfall: Some(Shortfall::Time(excess.at_full_speed())),
-        why: format!(
-            "reservation \"{}\" of {} wants {wanted} ppm of a CPU and {left} ppm of {} are left, so \
-             its budget is {excess} too large",
-            named.name, named.reservation, host.reservable_ppm
-        ),
-    })
 }
 
-/// The first reservation, CPU by CPU, that the kernel would refuse. A root domain may be as small as
-/// one CPU; and where it is larger, what fits on each of its CPUs fits together.
-pub(super) fn kernel_objection(
-    contract: &Contract,
-    host: &HostProfile,
-    placement: &Placement,
-) -> Option<Failure> {
-    (0..contract.cpus).find_map(|cpu| {
-        let is_free = |at: &usize| placement.timetables.slots[*at].is_none();
-        let here: Vec<usize> = placement.reservations_on(cpu).filter(is_free).collect();
-        let requests = here.iter().map(|&at| contract.reservations[at].reservation.into());
-        let (refused, objection) =
-            sched_deadline::admit(&host.deadline_limits, 1, requests).err()?;
-        let named = &contract.reservations[here[refused]];
-        let shortfall = match objection {
-            Objection::Bandwidth { wanted, left } => {
-                let missing = u128::from(wanted - left);
-                let excess = missing * u128::from(named.reservation.period().as_nanos());
-                u64::try_from(excess.div_ceil(1 << 20)).ok()
-            }
-            Objection::RuntimeTooShort { runtime } => {
-                Some(LEAST_RUNTIME.as_nanos() - runtime.as_nanos())
-            }
-            Objection::PeriodOutside { period, shortest, longest } => {
-                let short = shortest.saturating_sub(period);
-                Some(short.max(period.saturating_sub(longest)).as_nanos())
-            }
-            Objection::RuntimeAboveDeadline { .. } | Objection::DeadlineAbovePeriod { .. } => None,
-        };
-        Some(Failure {
-            test: SCHED_DEADLINE,
-            resource: Resource::Bandwidth,
-            entry: Some(Entry::Reservation(here[refused])),
-            shortfall: shortfall.map(|nanos| Shortfall::Time(Duration::from_nanos(nanos))),
-            why: format!("reservation \"{}\" {objection}", named.name),
-        })
-    })
-}
-
-fn least_reserved(contract: &Contract, placement: &Placement) -> u64 {
-    reserved_on_each(contract, placement).min().unwrap_or(0)
-}
-
-/// CPU by CPU, in parts per million.
-fn reserved_on_each(contract: &Contract, placement: &Placement) -> impl Iterator<Item = u64> {
-    (0..contract.cpus).map(move |cpu| {
-        let is_free = |at: &usize| placement.timetables.slots[*at].is_none();
-        let here = placement.reservations_on(cpu).filter(is_free);
-        let free = bandwidth_ppm(here.map(|at| contract.reservations[at].reservation));
-        free + placement.timetables.ppm_on(cpu)
-    })
+/// Returns the CPU of each reservation, by position: of those with slots the CPU of their timetable; of the kernel's,
+/// which may run on any, one that has room for it beside the others, the largest first.
+pub(crate) fn cpus(contract: &Contract, host: &HostProfile, system: &System<Entry>) -> Vec<u16> {
+    let ppm = |at: usize| contract.reservations[at].reservation.utilisation_ppm();
+    let mut left = vec![host.reservable_ppm; contract.cpus.into()];
+    let mut cpus = vec![0; contract.reservations.len()];
+    let mut largest_first: Vec<usize> = (0..cpus.len()).collect();
+    largest_first.sort_by_key(|&at| Reverse(ppm(at)));
+    for at in largest_first {
+        if let Some(slots) = system.slots_of(Entry::Reservation(at)) {
+            cpus[at] = host.cpus - 1 - slots.cpu;
+        } else if let Some(cpu) = left.iter().position(|&left| ppm(at) <= left) {
+            // What is served in time on any CPU finds one: see `sched_deadline::Shares`.
+            left[cpu] -= ppm(at);
+            cpus[at] = cpu as u16;
+        }
+    }
+    cpus
 }

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
@@ -10,18 +11,89 @@ use punctual_model::{Contract, Duration, HostProfile, Policy, Task};
 use super::whole::Whole;
 use super::{Failure, Findings};
 use crate::judge::Miss;
-use crate::load::CpuLoad;
-use crate::partition::{Fit, How, Placement};
+use crate::knobs::Entry;
+use crate::load::{CpuLoad, TaskLoad};
+use crate::order::by_priority;
 use crate::policies;
 use crate::steps::Steps;
+use crate::system::{Fit, How, Spread, System};
 use crate::utilisation::Finding;
 use crate::verdict::{Resource, Shortfall, TestReport};
 
-/// A bound for each task.
-pub(super) fn examine(
+/// Where the tasks of a contract are.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// The CPU of each task, by position; `None` where it fits on none.
+    pub(crate) cpus: Vec<Option<u16>>,
+    how: How,
+    /// Whether all are admitted.
+    pub(super) admitted: bool,
+    /// The positions of all tasks, the most urgent first.
+    order: Vec<usize>,
+}
+
+impl Placed {
+    /// Says that all tasks are on the first CPU, whether they fit or not.
+    pub(super) fn on_one(contract: &Contract) -> Self {
+        let order = by_priority(contract.policy, &contract.tasks);
+        let cpus = contract.tasks.iter().map(|_| Some(0)).collect();
+        Self { cpus, how: How::OneCpu, admitted: false, order }
+    }
+
+    /// Returns the positions of the tasks on `cpu`, the most urgent first.
+    pub(crate) fn on(&self, cpu: u16) -> impl Iterator<Item = usize> {
+        self.order.iter().copied().filter(move |&at| self.cpus[at] == Some(cpu))
+    }
+
+    /// Returns all that `cpu` has to do.
+    pub(crate) fn load(
+        &self,
+        contract: &Contract,
+        host: &HostProfile,
+        system: &System<Entry>,
+        cpu: u16,
+    ) -> CpuLoad {
+        load_of(contract, host, system, cpu, self.on(cpu))
+    }
+}
+
+fn load_of(
+    contract: &Contract,
+    host: &HostProfile,
+    system: &System<Entry>,
+    cpu: u16,
+    tasks: impl Iterator<Item = usize>,
+) -> CpuLoad {
+    CpuLoad {
+        tasks: tasks.map(|at| TaskLoad::new(&contract.tasks[at], host.context_switch)).collect(),
+        reservations: system.above_tasks(cpu).to_vec(),
+        wake_up: host.wake_up.as_nanos(),
+    }
+}
+
+/// Enters all tasks, or none of them.
+pub(super) fn enter(
+    contract: &Contract,
+    host: &HostProfile,
+    system: &mut System<Entry>,
+    steps: &mut Steps,
+) -> Placed {
+    let order = by_priority(contract.policy, &contract.tasks);
+    let load =
+        |&at: &usize| (Entry::Task(at), TaskLoad::new(&contract.tasks[at], host.context_switch));
+    let tasks: Vec<(Entry, TaskLoad)> = order.iter().map(load).collect();
+    let Spread { how, cpus: in_order, admitted } = system.spread(&tasks, steps);
+    let mut cpus = vec![None; order.len()];
+    order.iter().zip(in_order).for_each(|(&at, cpu)| cpus[at] = cpu);
+    Placed { cpus, how, admitted, order }
+}
+
+/// Reports the tests, and returns a bound for each task.
+pub(super) fn report(
     whole: &Whole<'_>,
     host: &HostProfile,
-    placement: &Placement,
+    system: &System<Entry>,
+    placed: &Placed,
     steps: &mut Steps,
     bounds_within: u64,
     findings: &mut Findings,
@@ -32,14 +104,14 @@ pub(super) fn examine(
         return bounds;
     }
     let loads: Vec<CpuLoad> =
-        (0..contract.cpus).map(|cpu| placement.load(contract, host, cpu)).collect();
-    let mut miss = homeless(contract, host, placement, steps);
+        (0..contract.cpus).map(|cpu| placed.load(contract, host, system, cpu)).collect();
+    let mut miss = homeless(contract, host, system, placed, steps);
     sufficient_tests(contract.policy, &loads, miss.is_some(), &mut findings.tests);
     // Where there is no task none can be late, whatever else is there.
     for (cpu, load) in (0..contract.cpus).zip(&loads).filter(|(_, load)| !load.tasks.is_empty()) {
         let for_bounds = &mut Steps::new(bounds_within / u64::from(contract.cpus));
         let judgement = policies::of(contract.policy).judge(load, steps, for_bounds);
-        let tasks: Vec<usize> = placement.tasks_on(cpu).collect();
+        let tasks: Vec<usize> = placed.on(cpu).collect();
         for (&at, bound) in tasks.iter().zip(judgement.bounds) {
             bounds[at] = bound;
         }
@@ -56,7 +128,7 @@ pub(super) fn examine(
     let why = format!(
         "{}{}; {}",
         policies::of(contract.policy).promise(),
-        found_by(placement.how),
+        found_by(placed.how),
         numbers(contract, &loads, &bounds)
     );
     findings.add(test, why, failure);
@@ -102,13 +174,16 @@ fn found_by(how: How) -> &'static str {
 fn homeless(
     contract: &Contract,
     host: &HostProfile,
-    placement: &Placement,
+    system: &System<Entry>,
+    placed: &Placed,
     steps: &mut Steps,
 ) -> Option<Miss> {
-    let task = placement.task_cpus.iter().position(Option::is_none)?;
+    let task = placed.cpus.iter().position(Option::is_none)?;
     let nearest = (0..contract.cpus)
         .filter_map(|cpu| {
-            let (tasks, load) = placement.load_with(contract, host, cpu, task);
+            let here = |&at: &usize| at == task || placed.cpus[at] == Some(cpu);
+            let tasks: Vec<usize> = placed.order.iter().copied().filter(here).collect();
+            let load = load_of(contract, host, system, cpu, tasks.iter().copied());
             let miss = policies::of(contract.policy).judge(&load, steps, &mut Steps::new(0)).miss?;
             Some((miss.shortfall?, cpu, tasks[miss.task], miss.why))
         })
@@ -121,7 +196,7 @@ fn homeless(
         None => (None, String::from("; nowhere was a finite shortfall found")),
     };
     let cpus = contract.cpus;
-    let searched = match placement.how {
+    let searched = match placed.how {
         How::NoneExists => " in any partition",
         _ => " (first, best and worst fit were tried)",
     };

@@ -11,10 +11,7 @@ use punctual_model::{Contract, HostProfile, Service};
 use super::Failure;
 use crate::channel::egress::Egress;
 use crate::knobs::Entry;
-use crate::load::CpuLoad;
 use crate::mapping::{self, ExpandError, Mapping, MappingError};
-use crate::reservation::ReservedLoad;
-use crate::timetables::Timetables;
 use crate::verdict::Resource;
 
 pub(super) struct Whole<'a> {
@@ -26,8 +23,6 @@ pub(super) struct Whole<'a> {
     /// What a packet costs that comes in: as one that is sent, where only that is known. It is known wherever a
     /// channel receives whose sender was promised something.
     pub(super) received_packet: Option<Service>,
-    /// What holds the commands.
-    pub(super) timetables: Timetables,
     /// How many tasks and channels were declared; the others are those of the streams, in order.
     declared: (usize, usize),
 }
@@ -52,7 +47,6 @@ impl<'a> Whole<'a> {
         if receives && received_packet.is_none() {
             return Err(no_costs("receive-costs", "receiving"));
         }
-        let timetables = Timetables::of(contract, host);
         let (contract, mappings) = if contract.streams.is_empty() {
             (Cow::Borrowed(contract), Vec::new())
         } else {
@@ -66,16 +60,7 @@ impl<'a> Whole<'a> {
                 })?;
             (Cow::Owned(expanded), mappings)
         };
-        Ok(Self { contract, mappings, sender, egress, received_packet, timetables, declared })
-    }
-
-    /// What runs above the thread of the channels, on their CPU.
-    pub(super) fn above_channels(&self, host: &HostProfile) -> CpuLoad {
-        let mut load =
-            CpuLoad::new([], self.timetables.others(&self.contract), host.context_switch);
-        let slots = self.timetables.on(self.contract.cpus - 1);
-        load.reservations.extend(slots.map(|slots| ReservedLoad::slots(slots.taken)));
-        load
+        Ok(Self { contract, mappings, sender, egress, received_packet, declared })
     }
 
     pub(super) fn contract(&self) -> &Contract {

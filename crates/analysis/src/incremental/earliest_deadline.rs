@@ -51,6 +51,17 @@ impl EarliestDeadline {
         self.ids[at]
     }
 
+    /// Names all tasks of the load, which were found to be in time.
+    pub(super) fn name_all(&mut self, ids: &[TaskId]) {
+        self.ids = ids.to_vec();
+        self.positions = ids.iter().copied().zip(0..).collect();
+        for (task, &id) in self.load.tasks.iter().zip(ids) {
+            let line = Line::of_task(task);
+            self.total.add(line);
+            self.blocks.insert(id, task, line);
+        }
+    }
+
     pub(super) fn admit(
         &mut self,
         id: TaskId,

@@ -65,6 +65,19 @@ impl FixedPriority {
         self.marks[at].id
     }
 
+    /// Names all tasks of the load, which were found to be in time: each is examined at the first change for the worse.
+    pub(super) fn name_all(&mut self, ids: &[TaskId]) {
+        let marks = self.load.tasks.iter().zip(ids).zip(self.load.blocking_bounds());
+        let mark = |((task, &id), blocking): ((&TaskLoad, &TaskId), u64)| Mark {
+            id,
+            certificate: Certificate::Missing,
+            blocking,
+            window: 0,
+            share: Ratio::below(task.work, task.period),
+        };
+        self.marks = marks.map(mark).collect();
+    }
+
     /// Puts `task` in at position `at` if all remain in time.
     pub(super) fn admit(
         &mut self,

@@ -34,19 +34,27 @@ impl FullTest {
         self.ids[at]
     }
 
+    /// Names all tasks of the load, which were found to be in time.
+    pub(super) fn name_all(&mut self, ids: &[TaskId]) {
+        self.ids = ids.to_vec();
+    }
+
+    /// Puts `task` in at a position, or else behind all, if all remain in time.
     pub(super) fn admit(
         &mut self,
+        at: Option<usize>,
         id: TaskId,
         task: TaskLoad,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
-        self.load.tasks.push(task);
-        self.ids.push(id);
+        let at = at.unwrap_or(self.ids.len());
+        self.load.tasks.insert(at, task);
+        self.ids.insert(at, id);
         let in_time = policies::of(self.policy).fits(&self.load, steps);
         let denial = if in_time { None } else { Some(self.why(Some(id), steps)) };
         denial.map_or(Ok(()), |denial| {
-            self.load.tasks.pop();
-            self.ids.pop();
+            self.load.tasks.remove(at);
+            self.ids.remove(at);
             Err(denial)
         })
     }
@@ -79,6 +87,9 @@ impl FullTest {
     /// Why the tasks are not all in time; `asked` is not named.
     fn why(&self, asked: Option<TaskId>, steps: &mut Steps) -> Denial {
         let judgement = policies::of(self.policy).judge(&self.load, steps, &mut Steps::new(0));
+        if self.ids.is_empty() {
+            return Denial::Overload { task: None };
+        }
         let Some(miss) = judgement.miss else { return Denial::Undecided };
         let task = (asked != Some(self.ids[miss.task])).then(|| self.ids[miss.task]);
         let relative_deadline = Duration::from_nanos(self.load.tasks[miss.task].deadline);

@@ -159,7 +159,7 @@ impl Admission {
         self.admit_load(TaskLoad::new(task, self.context_switch), None, steps)
     }
 
-    /// As [`Self::admit`], but under `fp` the next more urgent than `below`, who must be admitted.
+    /// As [`Self::admit`], but under `fp` and `fifo` the next before `below`, who must be admitted.
     /// Where the policy itself orders the tasks it decides, and `below` does not.
     pub fn admit_above(
         &mut self,
@@ -190,7 +190,7 @@ impl Admission {
                 tasks.admit(at, id, task, steps)?;
             }
             Tasks::EarliestDeadline(tasks) => tasks.admit(id, task, steps)?,
-            Tasks::FullTest(tasks) => tasks.admit(id, task, steps)?,
+            Tasks::FullTest(tasks) => tasks.admit(above, id, task, steps)?,
         }
         self.next += 1;
         Ok(id)
@@ -227,34 +227,65 @@ impl Admission {
     /// assert!(cpu.unreserve(modem));
     /// ```
     pub fn reserve(&mut self, reservation: Reservation, steps: &mut Steps) -> Result<(), Denial> {
-        let reservation = ReservedLoad::new(reservation, self.context_switch);
-        match &mut self.tasks {
-            Tasks::FixedPriority(tasks) => tasks.reserve(reservation, steps),
-            Tasks::EarliestDeadline(tasks) => tasks.reserve(reservation, steps),
-            Tasks::FullTest(tasks) => tasks.reserve(reservation, steps),
-        }
+        self.put_above(ReservedLoad::new(reservation, self.context_switch), steps)
     }
 
     /// Takes out a reservation with this budget and period; false if there is none. The tasks
     /// remain in time.
     pub fn unreserve(&mut self, reservation: Reservation) -> bool {
-        let reservation = ReservedLoad::new(reservation, self.context_switch);
+        self.take_from_above(&ReservedLoad::new(reservation, self.context_switch))
+    }
+
+    /// Puts `load` above all tasks, as [`Self::reserve`] does with a reservation.
+    pub(crate) fn put_above(
+        &mut self,
+        load: ReservedLoad,
+        steps: &mut Steps,
+    ) -> Result<(), Denial> {
         match &mut self.tasks {
-            Tasks::FixedPriority(tasks) => tasks.unreserve(&reservation),
-            Tasks::EarliestDeadline(tasks) => tasks.unreserve(&reservation),
-            Tasks::FullTest(tasks) => tasks.unreserve(&reservation),
+            Tasks::FixedPriority(tasks) => tasks.reserve(load, steps),
+            Tasks::EarliestDeadline(tasks) => tasks.reserve(load, steps),
+            Tasks::FullTest(tasks) => tasks.reserve(load, steps),
         }
     }
 
-    /// Puts back a reservation that was taken out while the tasks stayed as they are: they were in time beneath it, so
-    /// nothing is examined.
-    pub fn put_back(&mut self, reservation: Reservation) {
-        let reservation = ReservedLoad::new(reservation, self.context_switch);
+    /// Takes out what [`Self::put_above`] put there; false if there is nothing like it. The tasks remain in time.
+    pub(crate) fn take_from_above(&mut self, load: &ReservedLoad) -> bool {
         match &mut self.tasks {
-            Tasks::FixedPriority(tasks) => tasks.put_back(reservation),
-            Tasks::EarliestDeadline(tasks) => tasks.put_back(reservation),
-            Tasks::FullTest(tasks) => tasks.put_back(reservation),
+            Tasks::FixedPriority(tasks) => tasks.unreserve(load),
+            Tasks::EarliestDeadline(tasks) => tasks.unreserve(load),
+            Tasks::FullTest(tasks) => tasks.unreserve(load),
         }
+    }
+
+    /// Puts back above all tasks what was taken from there while they stayed as they are: they were in time beneath it,
+    /// so nothing is examined.
+    pub(crate) fn put_back_above(&mut self, load: ReservedLoad) {
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.put_back(load),
+            Tasks::EarliestDeadline(tasks) => tasks.put_back(load),
+            Tasks::FullTest(tasks) => tasks.put_back(load),
+        }
+    }
+
+    /// Admits all of `tasks`, which are in the order of the policy, by one full test, and returns their names; `None`,
+    /// and nothing is admitted, if not every one is certainly in time. No task may be admitted yet.
+    pub(crate) fn fill(&mut self, tasks: Vec<TaskLoad>, steps: &mut Steps) -> Option<Vec<TaskId>> {
+        debug_assert!(self.load().tasks.is_empty(), "it is filled once");
+        let first = self.next;
+        let ids: Vec<TaskId> = (first..).map(TaskId).take(tasks.len()).collect();
+        self.load_mut().tasks = tasks;
+        if !policies::of(self.policy).fits(self.load(), steps) {
+            self.load_mut().tasks.clear();
+            return None;
+        }
+        self.next += ids.len() as u64;
+        match &mut self.tasks {
+            Tasks::FixedPriority(tasks) => tasks.name_all(&ids),
+            Tasks::EarliestDeadline(tasks) => tasks.name_all(&ids),
+            Tasks::FullTest(tasks) => tasks.name_all(&ids),
+        }
+        Some(ids)
     }
 
     /// The admitted tasks, the most urgent first; under `fifo` as they were admitted, under `edf` in

@@ -19,7 +19,7 @@ use crate::offer::{Axis, EntryKind};
 pub(crate) use search::Search;
 
 /// An entry by its position in its own list of the contract as it was declared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Entry {
     /// Also of upcalls: their position among the tasks.
     Task(usize),

@@ -4,8 +4,8 @@
 //! 1. `link`: the rates of all channels that send, and what is kept for best effort, within the rate of the link.
 //! 2. `processor`: in no window the threads take more than the reservation that is set aside for them
 //!    ([`super::Carrier::egress`], [`Processor`]). So nothing below that reservation is late because of them.
-//! 3. `delay-bound`: every message of all channels in time, in deadline order, under all reservations of the host
-//!    ([`Egress`](crate::channel::egress::Egress)).
+//! 3. `channel-delay`: every message of all channels in time, in deadline order, under all reservations of the host
+//!    ([`Egress`](crate::channel::egress::Egress)). Of channels that are entered together it comes before `processor`.
 //!
 //! While no reservation is admitted, [`Density`] proves a delay bound at a cost of O(log n) for n channels. Beyond that
 //! the demand of all of them is examined.
@@ -16,22 +16,30 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use punctual_model::channel::{BitRate, Channel, LinearBounded};
-use punctual_model::{Reservation, Service};
+use punctual_model::{Duration, Reservation, Service};
 
+use super::Slots;
 use crate::channel::density::Density;
 use crate::channel::egress::Egress;
 use crate::channel::processor::Processor;
-use crate::reservation::of_the_kernel;
+use crate::reservation::{ReservedLoad, settle};
 use crate::steps::Steps;
 use crate::verdict::{Refusal, Resource};
+
+pub(crate) const DELAY: &str = "channel-delay";
+pub(crate) const PROCESSOR: &str = "processor";
 
 /// What carries the channels of a host, and how much of it is kept for best effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carrier {
     /// The thread that sends. The reservation in it is set aside for all threads of the channels.
     pub egress: Egress,
-    /// What the link carries, everything on the wire counted.
-    pub link: BitRate,
+    /// What it costs to switch back to the thread from what interrupted it, where that is more than a context switch.
+    pub change: Service,
+    /// The CPU of the thread, as the kernel counts them; `None`: any.
+    pub cpu: Option<u16>,
+    /// What the link carries, everything on the wire counted; `None`: all that the thread can send.
+    pub link: Option<BitRate>,
     /// Bytes on the wire around each payload.
     pub headers: u32,
     /// Of the link and of the reservation, kept for best effort: in parts per million, at most a million.
@@ -53,10 +61,62 @@ impl Carrier {
     }
 
     /// Returns what is kept of the link for best effort, in bits a second: at least 1, and at most the link.
-    fn kept_bps(&self) -> u64 {
-        let link = self.link.bits_per_second();
+    pub fn kept_bps(&self) -> u64 {
+        let link = self.link_bps();
         let kept = u128::from(link) * u128::from(self.best_effort_ppm) / 1_000_000;
         (kept as u64).clamp(1, link)
+    }
+
+    /// Returns what the link carries, in bits a second; all that there can be where it is not counted.
+    pub fn link_bps(&self) -> u64 {
+        self.link.map_or(u64::MAX, BitRate::bits_per_second)
+    }
+}
+
+/// What runs above the thread that sends.
+#[derive(Clone, Debug)]
+pub(crate) struct Above {
+    /// All of the kernel's.
+    pub(super) reservations: Vec<Reservation>,
+    /// On the CPU of the thread.
+    pub(super) slots: Vec<Slots>,
+    /// A context switch.
+    pub(super) switch: Service,
+}
+
+impl Above {
+    fn is_nothing(&self) -> bool {
+        self.reservations.is_empty() && self.slots.is_empty()
+    }
+
+    /// Returns what of a CPU may be taken above the thread, reservation by reservation.
+    fn budgets(&self) -> Vec<Reservation> {
+        let slots = self.slots.iter().map(|slots| slots.taken);
+        self.reservations.iter().copied().chain(slots).collect()
+    }
+
+    /// Returns what the thread loses to it, switches included.
+    pub(crate) fn loads(&self, change: Service) -> Vec<ReservedLoad> {
+        let of = |&reservation: &Reservation| ReservedLoad::new(reservation, self.switch);
+        let mut loads: Vec<ReservedLoad> = self.reservations.iter().map(of).collect();
+        settle(&mut loads);
+        loads.extend(self.slots.iter().map(Slots::load));
+        loads.extend(self.interruptions(change));
+        loads
+    }
+
+    /// Returns what it costs that the thread is interrupted: the switch back to it costs `change`, where that is more
+    /// than the switch that is charged to what interrupts it.
+    pub(crate) fn interruptions(&self, change: Service) -> impl Iterator<Item = ReservedLoad> + '_ {
+        let dearer = change.saturating_sub(self.switch).as_nanos();
+        // No budget is taken up more often than ⌈t/Y⌉ + 2 times in any t.
+        let back = move |period: Duration, times: u64| {
+            let period = period.as_nanos();
+            ReservedLoad::arrivals(dearer.saturating_mul(times), period, period.saturating_mul(2))
+        };
+        let reservations = self.reservations.iter().map(move |one| back(one.period(), 1));
+        let slots = self.slots.iter().map(move |slots| back(slots.taken.period(), slots.count));
+        reservations.chain(slots).filter(move |_| dearer > 0)
     }
 }
 
@@ -93,7 +153,7 @@ impl CarrierLoad {
 
     /// Returns what could still be promised of the link, in bits a second.
     pub fn available_bps(&self) -> u64 {
-        self.carrier.link.bits_per_second() - self.carrier.kept_bps() - self.promised_bps
+        self.carrier.link_bps() - self.carrier.kept_bps() - self.promised_bps
     }
 
     /// Returns what all channels need of a CPU over time, in parts per million.
@@ -106,56 +166,75 @@ impl CarrierLoad {
         self.processor.left_ppm()
     }
 
-    /// Adds a channel beside `others` if it fits; returns its rate.
+    /// Adds a channel beside `others` if it fits; returns what it takes of the link, in bits a second.
     pub(super) fn send(
         &mut self,
         channel: &Channel,
         others: impl FnOnce() -> Vec<Channel>,
-        above: &[Reservation],
+        above: &Above,
         steps: &mut Steps,
-    ) -> Result<BitRate, Box<Refusal>> {
-        let rate = self
-            .carrier
-            .rate_of(channel.arrivals())
-            .ok_or_else(|| denied("link", "its rate is beyond all links".into()))?;
+    ) -> Result<u64, Box<Refusal>> {
+        let bps = self.within_link(channel)?;
         let (bound, allowance) = (channel.delay_bound(), self.carrier.egress.looks_within());
         if bound <= allowance {
             let why = format!(
                 "a delay bound of {bound} is not above the {allowance} that the channels' thread may \
                  take to wake up and look"
             );
-            return Err(denied("delay-bound", why));
+            return Err(denied(DELAY, why));
         }
-        self.within_link(rate)?;
-        self.processor.add(channel, above).map_err(|why| denied("processor", why))?;
+        self.processor.add(channel, &above.budgets()).map_err(|why| denied(PROCESSOR, why))?;
         self.in_time_with(channel, others, above, steps)
             .inspect_err(|_| self.processor.remove(channel))?;
         self.density.add(channel);
-        self.promised_bps += rate.bits_per_second();
-        Ok(rate)
+        self.promised_bps += bps;
+        Ok(bps)
+    }
+
+    /// Adds all of `channels`, or none of them: with the position of one where it is one that fails. There must be none
+    /// yet, and what they take of the link is all there is.
+    pub(super) fn send_all(
+        &mut self,
+        channels: &[Channel],
+        above: &Above,
+        steps: &mut Steps,
+    ) -> Result<(), (Option<usize>, Box<Refusal>)> {
+        if !self.all_in_time(channels, above, steps) {
+            return Err((None, denied(DELAY, "not every message would leave in time".into())));
+        }
+        let budgets = above.budgets();
+        for (at, channel) in channels.iter().enumerate() {
+            if let Err(why) = self.processor.add(channel, &budgets) {
+                channels[..at].iter().for_each(|channel| self.processor.remove(channel));
+                return Err((Some(at), denied(PROCESSOR, why)));
+            }
+        }
+        channels.iter().for_each(|channel| self.density.add(channel));
+        Ok(())
     }
 
     /// Takes out a channel that [`Self::send`] added.
-    pub(super) fn sends_no_longer(&mut self, channel: &Channel, rate: BitRate) {
+    pub(super) fn sends_no_longer(&mut self, channel: &Channel, bps: u64) {
         self.density.remove(channel);
         self.processor.remove(channel);
-        self.promised_bps -= rate.bits_per_second();
+        self.promised_bps -= bps;
     }
 
     /// Puts back a channel that was taken out while all others stayed as they are.
-    pub(super) fn put_back(&mut self, channel: &Channel, rate: BitRate) {
+    pub(super) fn put_back(&mut self, channel: &Channel, bps: u64) {
         self.density.add(channel);
         self.processor.put_back(channel);
-        self.promised_bps += rate.bits_per_second();
+        self.promised_bps += bps;
     }
 
     /// Adds a channel that receives, if there is processor enough.
     pub(super) fn receive(
         &mut self,
         arrivals: LinearBounded,
-        above: &[Reservation],
+        above: &Above,
     ) -> Result<(), Box<Refusal>> {
-        self.processor.add_receiving(arrivals, above).map_err(|why| denied("processor", why))
+        let added = self.processor.add_receiving(arrivals, &above.budgets());
+        added.map_err(|why| denied(PROCESSOR, why))
     }
 
     /// Takes out a channel that [`Self::receive`] added.
@@ -172,20 +251,26 @@ impl CarrierLoad {
     pub(super) fn run_beneath(
         &self,
         channels: &[Channel],
-        above: &[Reservation],
+        above: &Above,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
-        if self.processor.holds(above) && self.all_in_time(channels, above, steps) {
+        if self.processor.holds(&above.budgets()) && self.all_in_time(channels, above, steps) {
             return Ok(());
         }
         let why = format!("beneath it one of {} channels would be late", channels.len());
         Err(denied("channels", why))
     }
 
-    fn within_link(&self, rate: BitRate) -> Result<(), Box<Refusal>> {
+    /// Returns what a channel would take of the link, if that is left.
+    fn within_link(&self, channel: &Channel) -> Result<u64, Box<Refusal>> {
+        if self.carrier.link.is_none() {
+            return Ok(0);
+        }
+        let rate = self.carrier.rate_of(channel.arrivals());
+        let rate = rate.ok_or_else(|| denied("link", "its rate is beyond all links".into()))?;
         let (available, promised) = (self.available_bps(), self.promised_bps);
         if rate.bits_per_second() <= available {
-            return Ok(());
+            return Ok(rate.bits_per_second());
         }
         let kept = self.carrier.kept_bps();
         let why = format!(
@@ -199,10 +284,10 @@ impl CarrierLoad {
         &self,
         more: &Channel,
         others: impl FnOnce() -> Vec<Channel>,
-        above: &[Reservation],
+        above: &Above,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
-        if above.is_empty() && self.density.fits_with(more) {
+        if above.is_nothing() && self.density.fits_with(more) {
             return Ok(());
         }
         let mut channels = others();
@@ -215,13 +300,14 @@ impl CarrierLoad {
             "beside {} other channels, under {} reservations, not every message would have left in \
              time: with it, or with a delay bound of {bound} for it, the link has too much to do",
             channels.len() - 1,
-            above.len()
+            above.reservations.len()
         );
-        Err(denied("delay-bound", why))
+        Err(denied(DELAY, why))
     }
 
-    fn all_in_time(&self, channels: &[Channel], above: &[Reservation], steps: &mut Steps) -> bool {
-        self.carrier.egress.all_in_time(channels, &of_the_kernel(above.iter().copied()), steps)
+    fn all_in_time(&self, channels: &[Channel], above: &Above, steps: &mut Steps) -> bool {
+        let Carrier { egress, change, .. } = self.carrier;
+        egress.all_in_time(channels, &above.loads(change), steps)
     }
 }
 
@@ -229,7 +315,7 @@ impl CarrierLoad {
 fn denied(test: &'static str, why: String) -> Box<Refusal> {
     let resource = match test {
         "link" => Resource::Link,
-        "delay-bound" => Resource::Delay,
+        DELAY => Resource::Delay,
         _ => Resource::Cpu,
     };
     Box::new(Refusal::new(test, resource, why))

@@ -9,24 +9,40 @@
 
 use alloc::collections::BTreeMap;
 
-use punctual_model::{HostProfile, Policy, Reservation};
+use alloc::vec::Vec;
+
+use punctual_model::{HostProfile, Policy};
 
 use super::UpcallOrder;
 use crate::incremental::{Admission, Bands, Denial, TaskId};
 use crate::load::TaskLoad;
+use crate::order::Order;
+use crate::policies::{self, Engine};
+use crate::ratio::Utilisation;
+use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
 /// So many tasks of a CPU are proven exactly at once, which costs about what bands cost and leaves nothing to be done when
 /// bands do not suffice. Fewer in the unit tests, so that small systems are proven both ways.
 const FEW: usize = if cfg!(test) { 4 } else { 256 };
 
-/// A task's place among those of its CPU, the most urgent first: a period, the entry, the period of the task and its
-/// position in the entry.
+/// A task's place among those of its CPU, the most urgent first: a period or a deadline, the entry, the period of the
+/// task and its position in the entry.
 type Key<Id> = (u64, Id, u64, usize);
 
+/// Who goes first among the tasks of one CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskOrder {
+    /// Those of executors.
+    Upcalls(UpcallOrder),
+    /// By a policy; where it lets two of them tie, the smaller name.
+    By(Policy),
+}
+
+/// The tasks of one CPU, and what runs above them all.
 #[derive(Clone, Debug)]
 pub(super) struct Cpu<Id> {
-    order: UpcallOrder,
+    order: TaskOrder,
     share_ppm: u64,
     /// All tasks; `None` where bands cannot prove one of them.
     bands: Option<Bands>,
@@ -38,14 +54,19 @@ pub(super) struct Cpu<Id> {
 }
 
 impl<Id: Copy + Ord> Cpu<Id> {
-    pub(super) fn new(order: UpcallOrder, host: &HostProfile) -> Self {
+    pub(super) fn new(order: TaskOrder, host: &HostProfile) -> Self {
         let &HostProfile { context_switch, wake_up, .. } = host;
         let (policy, bands) = match order {
-            UpcallOrder::Ceiling => {
+            TaskOrder::Upcalls(UpcallOrder::Ceiling) => {
                 (Policy::Rmdp, Some(Bands::new(context_switch).with_wake_up(wake_up)))
             }
             // The order is ours, and not that of the periods.
-            UpcallOrder::Level => (Policy::Fp, None),
+            TaskOrder::Upcalls(UpcallOrder::Level) => (Policy::Fp, None),
+            // The same, where there are ties.
+            TaskOrder::By(policy) => match policies::of(policy).engine() {
+                Engine::FixedPriority => (Policy::Fp, None),
+                _ => (policy, None),
+            },
         };
         Self {
             order,
@@ -103,25 +124,68 @@ impl<Id: Copy + Ord> Cpu<Id> {
         self.share_ppm -= share_ppm;
     }
 
-    /// Puts `reservation` above all tasks if every one of them remains in time.
-    pub(super) fn reserve(
+    /// Admits all `tasks`, each with the name of its entry and in this order, by one full test, or none of them. There
+    /// must be none yet, and each must be the only one of its entry.
+    pub(super) fn fill(&mut self, tasks: &[(Id, TaskLoad)], steps: &mut Steps) -> bool {
+        let loads: Vec<TaskLoad> = tasks.iter().map(|(_, load)| *load).collect();
+        let Some(ids) = self.exact.fill(loads, steps) else { return false };
+        let keys = tasks.iter().map(|(id, load)| key(self.order, load.period, *id, load, 0));
+        self.proven = keys.zip(ids).collect();
+        true
+    }
+
+    /// Returns what runs above all tasks.
+    pub(super) fn above(&self) -> &[ReservedLoad] {
+        &self.exact.load().reservations
+    }
+
+    /// Returns what that takes of the CPU.
+    pub(super) fn reserved(&self) -> Utilisation {
+        self.exact.load().reserved()
+    }
+
+    /// Puts `load` above all tasks if every one of them remains in time.
+    pub(super) fn put_above(
         &mut self,
-        reservation: Reservation,
+        load: ReservedLoad,
         steps: &mut Steps,
     ) -> Result<(), Denial> {
         self.prove_awaiting(steps)?;
-        self.exact.reserve(reservation, steps)
+        if self.proven.is_empty() {
+            // Nothing can be late.
+            self.exact.put_back_above(load);
+            return Ok(());
+        }
+        self.exact.put_above(load, steps)
     }
 
-    /// Takes out a reservation that [`Self::reserve`] put in.
-    pub(super) fn unreserve(&mut self, reservation: Reservation) {
-        let was_there = self.exact.unreserve(reservation);
+    /// Has `new` run above all tasks in place of `old`, or changes nothing.
+    pub(super) fn exchange_above(
+        &mut self,
+        old: &[ReservedLoad],
+        new: &[ReservedLoad],
+        steps: &mut Steps,
+    ) -> Result<(), Denial> {
+        old.iter().for_each(|load| self.take_from_above(load));
+        for (count, load) in new.iter().enumerate() {
+            if let Err(denial) = self.put_above(*load, steps) {
+                new[..count].iter().for_each(|load| self.take_from_above(load));
+                old.iter().for_each(|load| self.put_back_above(*load));
+                return Err(denial);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out what [`Self::put_above`] put there.
+    pub(super) fn take_from_above(&mut self, load: &ReservedLoad) {
+        let was_there = self.exact.take_from_above(load);
         debug_assert!(was_there, "it was put in");
     }
 
-    /// Puts back a reservation that was taken out while the tasks stayed as they are.
-    pub(super) fn put_back_reservation(&mut self, reservation: Reservation) {
-        self.exact.put_back(reservation);
+    /// Puts back what was taken from above while the tasks stayed as they are.
+    pub(super) fn put_back_above(&mut self, load: ReservedLoad) {
+        self.exact.put_back_above(load);
     }
 
     fn count(&mut self, tasks: &[TaskLoad]) {
@@ -166,8 +230,8 @@ impl<Id: Copy + Ord> Cpu<Id> {
 
     fn prove(&mut self, key: Key<Id>, task: TaskLoad, steps: &mut Steps) -> Result<(), Denial> {
         let below = match self.order {
-            UpcallOrder::Ceiling => None,
-            UpcallOrder::Level => self.proven.range(key..).next().map(|(_, below)| *below),
+            TaskOrder::Upcalls(UpcallOrder::Ceiling) => None,
+            _ => self.proven.range(key..).next().map(|(_, below)| *below),
         };
         let proven = self.exact.admit_load(task, below, steps)?;
         self.proven.insert(key, proven);
@@ -175,10 +239,21 @@ impl<Id: Copy + Ord> Cpu<Id> {
     }
 }
 
-fn keys<Id: Copy>(order: UpcallOrder, id: Id, tasks: &[TaskLoad]) -> impl Iterator<Item = Key<Id>> {
+fn keys<Id: Copy>(order: TaskOrder, id: Id, tasks: &[TaskLoad]) -> impl Iterator<Item = Key<Id>> {
     let shortest = tasks.iter().map(|task| task.period).min().unwrap_or(u64::MAX);
-    tasks.iter().enumerate().map(move |(at, task)| match order {
-        UpcallOrder::Ceiling => (task.period, id, task.period, at),
-        UpcallOrder::Level => (shortest, id, task.period, at),
-    })
+    tasks.iter().enumerate().map(move |(at, task)| key(order, shortest, id, task, at))
+}
+
+/// Returns the place of the task at position `at` of an entry whose shortest period is `shortest`.
+fn key<Id>(order: TaskOrder, shortest: u64, id: Id, task: &TaskLoad, at: usize) -> Key<Id> {
+    let first = match order {
+        TaskOrder::Upcalls(UpcallOrder::Ceiling) => task.period,
+        TaskOrder::Upcalls(UpcallOrder::Level) => shortest,
+        TaskOrder::By(policy) => match policies::of(policy).order() {
+            Order::Period => task.period,
+            Order::Deadline => task.deadline,
+            Order::File => 0,
+        },
+    };
+    (first, id, task.period, at)
 }

@@ -4,17 +4,21 @@
 //! [`System::would_admit`] for those who only ask. Each entry is proven for the back end that will execute it, which
 //! is part of the answer ([`BackEnd`]). A refusal changes nothing.
 //!
+//! [`crate::admit()`] enters a contract, the broker what its users ask for, and the runtime the upcalls of a process.
+//!
 //! # The tests, in this order
-//! 1. `limits`: what the kernel takes at all of a reservation ([`crate::sched_deadline`]).
-//! 2. `bandwidth`: all entries together, and what is [withheld](System::withhold), within `reservable_ppm` of all
-//!    CPUs; the tasks of executors on one CPU within that of one.
-//! 3. `response-time`: on each CPU the tasks of every executor in time beneath all reservations of the host, because
-//!    the kernel may run those on any CPU ([`crate::incremental`]).
-//! 4. `channels`: beneath a new reservation every channel in time, and the threads of the channels within what is set
+//! 1. `reservable-bandwidth`: all entries together, and what is [withheld](System::withhold), within `reservable_ppm` of
+//!    all CPUs; the tasks of executors on one CPU within that of one; and each of the kernel's reservations on time,
+//!    whichever CPU it runs on ([`crate::sched_deadline::Shares`]).
+//! 2. `sched-deadline`: what the kernel takes at all of a reservation, and of all of them ([`crate::sched_deadline`]).
+//! 3. `timetable`: a table for each command ([`crate::supply::together`]).
+//! 4. `response-time`: on each CPU the tasks of every executor in time beneath all of the kernel's reservations on the
+//!    host, because it may run those on any CPU, and beneath the slots of the CPU's timetable ([`crate::incremental`]).
+//! 5. `channels`: beneath a new reservation every channel in time, and the threads of the channels within what is set
 //!    aside for them.
 //!
 //! A channel needs a [`Carrier`], which [`System::carry`] sets up. It takes nothing of the CPUs beside what was set
-//! aside then, so its tests are others: `link`, `processor` and `delay-bound` ([`CarrierLoad`] says what is left).
+//! aside then, so its tests are others: `link`, `processor` and `channel-delay` ([`CarrierLoad`] says what is left).
 //! Both ways the relation is kept: a reservation is refused beneath which a channel would be late, and a channel that
 //! would be late beneath the reservations. Upcalls run below all channels and are proven beneath what is set aside.
 //!
@@ -30,7 +34,10 @@
 //! admitted, and such an examination else.
 
 mod channels;
+mod commands;
 mod cpu;
+mod kernel;
+mod partition;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -42,18 +49,27 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use punctual_model::channel::{BitRate, Channel, Direction, LinearBounded};
+use punctual_model::channel::{Channel, Direction, LinearBounded};
+use punctual_model::command::Backend;
 use punctual_model::units::percent;
-use punctual_model::{HostProfile, Reservation, Task};
+use punctual_model::{HostProfile, Policy, Reservation, Task};
 
+pub(crate) use self::channels::{Above, DELAY, PROCESSOR};
 pub use self::channels::{Carrier, CarrierLoad};
-use self::cpu::Cpu;
+pub(crate) use self::commands::{Slots, rules};
+use self::cpu::{Cpu, TaskOrder};
+use self::kernel::OfTheKernel;
+pub(crate) use self::partition::{Fit, How, Spread};
 pub use self::request::{BackEnd, Request, UpcallOrder};
 use crate::incremental::Denial;
 use crate::load::TaskLoad;
-use crate::sched_deadline;
+use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
+use crate::supply::together::Tables;
 use crate::verdict::{Refusal, Resource, Shortfall};
+
+pub(crate) const BANDWIDTH: &str = "reservable-bandwidth";
+pub(crate) const SCHED_DEADLINE: &str = "sched-deadline";
 
 /// Everything that is admitted on a host, under names that the caller chooses.
 ///
@@ -82,12 +98,17 @@ use crate::verdict::{Refusal, Resource, Shortfall};
 pub struct System<Id> {
     host: HostProfile,
     cpus: Vec<Cpu<Id>>,
+    /// Of the same CPUs, as the kernel counts them.
+    numbers: Vec<u16>,
+    /// Whether tasks have no bound but their deadlines.
+    unbounded: bool,
     entries: BTreeMap<Id, Entry>,
     granted_ppm: u64,
     withheld_ppm: u64,
     carried: Option<CarrierLoad>,
-    /// The reservations that the kernel runs before the threads of the channels, by period and budget.
-    above_channels: Vec<Reservation>,
+    /// Above everything, on whichever CPU.
+    of_the_kernel: OfTheKernel,
+    tables: Tables<Id>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,10 +119,23 @@ struct Entry {
 
 #[derive(Clone, Debug)]
 enum Executed {
-    Executor { cpu: usize, tasks: Box<[TaskLoad]> },
-    Deadline(Reservation),
+    Executor {
+        cpu: usize,
+        tasks: Box<[TaskLoad]>,
+    },
+    Deadline {
+        reservation: Reservation,
+        is_command: bool,
+    },
+    Timetable {
+        cpu: u16,
+    },
     Unproven,
-    Sending { channel: Box<Channel>, rate: BitRate },
+    /// With what it takes of the link, in bits a second.
+    Sending {
+        channel: Box<Channel>,
+        bps: u64,
+    },
     Receiving(LinearBounded),
     BestEffort(Direction),
 }
@@ -111,33 +145,51 @@ impl Entry {
         match self.executed {
             // A host has at most 2¹⁶ CPUs.
             Executed::Executor { cpu, .. } => BackEnd::Executor { cpu: cpu as u16 },
-            Executed::Deadline(_) => BackEnd::Deadline,
+            Executed::Deadline { .. } => BackEnd::Deadline,
+            Executed::Timetable { cpu } => BackEnd::Timetable { cpu },
             Executed::Unproven => BackEnd::Unproven,
             Executed::Sending { .. } | Executed::BestEffort(Direction::Send) => BackEnd::Egress,
             Executed::Receiving(_) | Executed::BestEffort(Direction::Receive) => BackEnd::Ingress,
         }
     }
 
+    fn is_command_of_the_kernel(&self) -> bool {
+        matches!(self.executed, Executed::Deadline { is_command: true, .. })
+    }
+
     fn reservation(&self) -> Option<Reservation> {
         match self.executed {
-            Executed::Deadline(reservation) => Some(reservation),
+            Executed::Deadline { reservation, .. } => Some(reservation),
             _ => None,
         }
     }
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Nothing is admitted yet.
+    /// Describes a host on which nothing is admitted yet.
     pub fn new(host: HostProfile, order: UpcallOrder) -> Self {
-        let cpus = (0..host.cpus).map(|_| Cpu::new(order, &host)).collect();
+        Self::with(host, TaskOrder::Upcalls(order), (0..host.cpus).collect())
+    }
+
+    /// Describes the last `cpus` CPUs of a host, the last one first, on each of which tasks run under `policy`. Their
+    /// deadlines alone bound what tasks may take.
+    pub(crate) fn under(policy: Policy, cpus: u16, host: HostProfile) -> Self {
+        let numbers = (0..cpus).filter_map(|at| host.cpus.checked_sub(1 + at)).collect();
+        Self { unbounded: true, ..Self::with(host, TaskOrder::By(policy), numbers) }
+    }
+
+    fn with(host: HostProfile, order: TaskOrder, numbers: Vec<u16>) -> Self {
         Self {
             host,
-            cpus,
+            cpus: numbers.iter().map(|_| Cpu::new(order, &host)).collect(),
+            numbers,
+            unbounded: false,
             entries: BTreeMap::new(),
             granted_ppm: 0,
             withheld_ppm: 0,
             carried: None,
-            above_channels: Vec::new(),
+            of_the_kernel: OfTheKernel::default(),
+            tables: Tables::new(rules(&host)),
         }
     }
 
@@ -149,7 +201,7 @@ impl<Id: Copy + Ord> System<Id> {
     pub fn carry(&mut self, carrier: Carrier, steps: &mut Steps) -> Result<(), Box<Refusal>> {
         let cpu = carrier.egress.cpu();
         let share_ppm = cpu.utilisation_ppm();
-        self.within_limits(Request::Deadline(cpu), share_ppm)?;
+        self.within_limits(share_ppm)?;
         self.put_above_tasks(cpu, steps)?;
         self.granted_ppm += share_ppm;
         self.carry_with_nothing_set_aside(carrier);
@@ -180,7 +232,22 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Returns what may be granted of all CPUs together, in parts per million of one.
     pub fn capacity_ppm(&self) -> u64 {
-        self.host.reservable_ppm.saturating_mul(self.host.cpus.into())
+        self.host.reservable_ppm.saturating_mul(self.cpus.len() as u64)
+    }
+
+    /// Returns what runs above all tasks of the CPU at a position.
+    pub(crate) fn above_tasks(&self, cpu: u16) -> &[ReservedLoad] {
+        self.cpus[usize::from(cpu)].above()
+    }
+
+    /// Returns the CPU at a position as the kernel counts them.
+    pub(crate) fn number_of(&self, cpu: u16) -> Option<u16> {
+        self.numbers.get(usize::from(cpu)).copied()
+    }
+
+    /// Puts `load` above all tasks of the CPU at a position, which must have none yet.
+    pub(crate) fn put_above_tasks_of(&mut self, cpu: u16, load: &[ReservedLoad]) {
+        load.iter().for_each(|load| self.cpus[usize::from(cpu)].put_back_above(*load));
     }
 
     /// Returns what executes an entry; `None` if there is no such entry.
@@ -213,21 +280,29 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
         debug_assert!(!self.entries.contains_key(&id), "the name is free");
-        let share_ppm = request.share_ppm();
-        self.within_limits(request, share_ppm)?;
+        let share_ppm = self.counted_ppm(request);
         let executed = match request {
-            Request::Executor(tasks) => self.place(id, tasks, share_ppm, steps)?,
-            Request::Deadline(reservation) => {
-                self.reserve_above(reservation, steps)?;
-                Executed::Deadline(reservation)
+            Request::Executor(tasks) => {
+                self.within_limits(share_ppm)?;
+                self.place(id, tasks, share_ppm, steps)?
             }
-            Request::Share(_) => Executed::Unproven,
+            Request::Deadline(reservation) => self.reserve(reservation, false, steps)?,
+            Request::Command { reservation, backend: Some(Backend::Kernel), .. } => {
+                self.refuse_both_back_ends(true)?;
+                self.reserve(reservation, true, steps)?
+            }
+            Request::Command { reservation, enforcement, cpu, .. } => {
+                let cpu = self.hold(id, reservation, enforcement, cpu, steps)?;
+                Executed::Timetable { cpu }
+            }
+            Request::Share(_) => {
+                self.within_limits(share_ppm)?;
+                Executed::Unproven
+            }
             Request::Sending(channel) => self.send(channel, steps)?,
             Request::Receiving(arrivals) => {
-                self.carried
-                    .as_mut()
-                    .ok_or_else(no_carrier)?
-                    .receive(arrivals, &self.above_channels)?;
+                let above = self.above_carrier();
+                self.carried.as_mut().ok_or_else(no_carrier)?.receive(arrivals, &above)?;
                 Executed::Receiving(arrivals)
             }
             Request::BestEffort(direction) => {
@@ -286,6 +361,7 @@ impl<Id: Copy + Ord> System<Id> {
         entering: &[(Id, Request<'_>)],
         steps: &mut Steps,
     ) -> Result<Vec<BackEnd>, Box<Refusal>> {
+        let tables = self.tables.clone();
         let left: Vec<(Id, Entry)> =
             leaving.iter().filter_map(|&id| Some((id, self.take_out(id)?))).collect();
         let mut answers = Vec::with_capacity(entering.len());
@@ -295,6 +371,7 @@ impl<Id: Copy + Ord> System<Id> {
                 Err(refusal) => {
                     let entered = &entering[..answers.len()];
                     entered.iter().for_each(|(id, _)| _ = self.release(*id));
+                    self.follow_again(tables);
                     left.into_iter().for_each(|(id, entry)| self.put_back(id, entry));
                     return Err(refusal);
                 }
@@ -314,18 +391,19 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
         self.put_above_tasks(reservation, steps)?;
-        self.put_above_channels(reservation);
-        let Some(carried) = &self.carried else { return Ok(()) };
-        let beneath = carried.run_beneath(&sending(&self.entries), &self.above_channels, steps);
-        beneath.inspect_err(|_| self.unreserve_above(reservation))
+        self.of_the_kernel.add(reservation);
+        self.channels_in_time(steps).inspect_err(|_| self.unreserve_above(reservation))
     }
 
     /// Takes out what [`Self::reserve_above`] put there.
     pub fn unreserve_above(&mut self, reservation: Reservation) {
-        self.cpus.iter_mut().for_each(|cpu| cpu.unreserve(reservation));
-        let found = self.above_channels.binary_search_by_key(&key(reservation), |one| key(*one));
-        debug_assert!(found.is_ok(), "it was put in");
-        found.into_iter().for_each(|at| _ = self.above_channels.remove(at));
+        let load = self.load_of(reservation);
+        self.cpus.iter_mut().for_each(|cpu| cpu.take_from_above(&load));
+        self.of_the_kernel.remove(reservation);
+    }
+
+    fn load_of(&self, reservation: Reservation) -> ReservedLoad {
+        ReservedLoad::new(reservation, self.host.context_switch)
     }
 
     fn put_above_tasks(
@@ -333,9 +411,10 @@ impl<Id: Copy + Ord> System<Id> {
         reservation: Reservation,
         steps: &mut Steps,
     ) -> Result<(), Box<Refusal>> {
+        let load = self.load_of(reservation);
         for at in 0..self.cpus.len() {
-            if let Err(denial) = self.cpus[at].reserve(reservation, steps) {
-                self.cpus[..at].iter_mut().for_each(|cpu| cpu.unreserve(reservation));
+            if let Err(denial) = self.cpus[at].put_above(load, steps) {
+                self.cpus[..at].iter_mut().for_each(|cpu| cpu.take_from_above(&load));
                 // Of whom is nobody's business but its holder's.
                 let why = format!("beneath it an upcall granted before would be late: {denial}");
                 return Err(late(why));
@@ -344,33 +423,78 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(())
     }
 
-    fn put_above_channels(&mut self, reservation: Reservation) {
-        let at = self.above_channels.partition_point(|one| key(*one) < key(reservation));
-        self.above_channels.insert(at, reservation);
+    /// Has the kernel serve `reservation`, above everything here.
+    fn reserve(
+        &mut self,
+        reservation: Reservation,
+        is_command: bool,
+        steps: &mut Steps,
+    ) -> Result<Executed, Box<Refusal>> {
+        self.within_limits(reservation.utilisation_ppm())?;
+        // No more than the 2¹⁶ that the host has.
+        let cpus = self.cpus.len() as u16;
+        self.of_the_kernel.serves_in_time(reservation, cpus, &self.host)?;
+        self.of_the_kernel.takes(reservation, cpus, &self.host)?;
+        self.reserve_above(reservation, steps)?;
+        Ok(Executed::Deadline { reservation, is_command })
+    }
+
+    /// Returns what runs above the thread that sends: the kernel's reservations, and the slots of its CPU.
+    pub(crate) fn above_carrier(&self) -> Above {
+        let cpu = self.carried.as_ref().and_then(|carried| carried.carrier().cpu);
+        let here = self.slots().map(|(_, slots)| slots).filter(|slots| Some(slots.cpu) == cpu);
+        let (reservations, switch) = (self.of_the_kernel.all().to_vec(), self.host.context_switch);
+        Above { reservations, slots: here.collect(), switch }
+    }
+
+    /// Says whether all channels are in time beneath what now runs above them.
+    fn channels_in_time(&self, steps: &mut Steps) -> Result<(), Box<Refusal>> {
+        let Some(carried) = &self.carried else { return Ok(()) };
+        carried.run_beneath(&sending(&self.entries), &self.above_carrier(), steps)
     }
 
     fn send(&mut self, channel: &Channel, steps: &mut Steps) -> Result<Executed, Box<Refusal>> {
+        let above = self.above_carrier();
         let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
         let others = || sending(&self.entries);
-        let rate = carried.send(channel, others, &self.above_channels, steps)?;
-        Ok(Executed::Sending { channel: Box::new(channel.clone()), rate })
+        let bps = carried.send(channel, others, &above, steps)?;
+        Ok(Executed::Sending { channel: Box::new(channel.clone()), bps })
     }
 
-    fn within_limits(&self, request: Request<'_>, wanted: u64) -> Result<(), Box<Refusal>> {
-        if let Request::Deadline(reservation) = request {
-            sched_deadline::check(&self.host.deadline_limits, reservation.into()).map_err(
-                |objection| {
-                    let why = format!("it {objection}");
-                    Box::new(Refusal::new("limits", Resource::Bandwidth, why))
-                },
-            )?;
+    /// Returns what `request` counts for of all that may be granted.
+    fn counted_ppm(&self, request: Request<'_>) -> u64 {
+        match request {
+            Request::Executor(_) if self.unbounded => 0,
+            _ => request.share_ppm(),
         }
+    }
+
+    /// Admits all of `channels`, each under its name, or none of them, by one test of all: with the position of one where
+    /// it is one that fails. There must be none yet, on a carrier whose link is not counted.
+    pub(crate) fn send_all(
+        &mut self,
+        names: impl IntoIterator<Item = Id>,
+        channels: &[Channel],
+        steps: &mut Steps,
+    ) -> Result<(), (Option<usize>, Box<Refusal>)> {
+        let above = self.above_carrier();
+        let carried = self.carried.as_mut().ok_or_else(|| (None, no_carrier()))?;
+        carried.send_all(channels, &above, steps)?;
+        for (id, channel) in names.into_iter().zip(channels) {
+            let executed = Executed::Sending { channel: Box::new(channel.clone()), bps: 0 };
+            self.entries.insert(id, Entry { share_ppm: 0, executed });
+        }
+        Ok(())
+    }
+
+    fn within_limits(&self, wanted: u64) -> Result<(), Box<Refusal>> {
         let most = self.host.reservable_ppm;
         within(wanted, most, || {
             let (wanted, most) = (percent(wanted), percent(most));
             format!("{wanted} of a CPU is more than the {most} of one CPU that may be promised")
         })?;
-        let left = self.capacity_ppm().saturating_sub(self.granted_ppm + self.withheld_ppm);
+        let taken = self.granted_ppm + self.withheld_ppm + self.slots_ppm();
+        let left = self.capacity_ppm().saturating_sub(taken);
         within(wanted, left, || {
             let (wanted, left) = (percent(wanted), percent(left));
             format!("{wanted} of a CPU is wanted and {left} is left on all CPUs together")
@@ -427,10 +551,11 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Executor { cpu, tasks } => {
                 self.cpus[*cpu].remove(id, tasks, entry.share_ppm);
             }
-            Executed::Deadline(reservation) => self.unreserve_above(*reservation),
+            Executed::Deadline { reservation, .. } => self.unreserve_above(*reservation),
+            Executed::Timetable { .. } => self.hold_no_longer(id),
             Executed::Unproven | Executed::BestEffort(_) => {}
-            Executed::Sending { channel, rate } => {
-                self.carried.iter_mut().for_each(|carried| carried.sends_no_longer(channel, *rate));
+            Executed::Sending { channel, bps } => {
+                self.carried.iter_mut().for_each(|carried| carried.sends_no_longer(channel, *bps));
             }
             Executed::Receiving(arrivals) => {
                 self.carried.iter_mut().for_each(|carried| carried.receives_no_longer(*arrivals));
@@ -445,13 +570,15 @@ impl<Id: Copy + Ord> System<Id> {
             Executed::Executor { cpu, tasks } => {
                 self.cpus[*cpu].put_back(id, tasks, entry.share_ppm);
             }
-            Executed::Deadline(reservation) => {
-                self.cpus.iter_mut().for_each(|cpu| cpu.put_back_reservation(*reservation));
-                self.put_above_channels(*reservation);
+            Executed::Deadline { reservation, .. } => {
+                let load = self.load_of(*reservation);
+                self.cpus.iter_mut().for_each(|cpu| cpu.put_back_above(load));
+                self.of_the_kernel.add(*reservation);
             }
-            Executed::Unproven | Executed::BestEffort(_) => {}
-            Executed::Sending { channel, rate } => {
-                self.carried.iter_mut().for_each(|carried| carried.put_back(channel, *rate));
+            // With the tables as they were.
+            Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}
+            Executed::Sending { channel, bps } => {
+                self.carried.iter_mut().for_each(|carried| carried.put_back(channel, *bps));
             }
             Executed::Receiving(arrivals) => {
                 self.carried.iter_mut().for_each(|carried| carried.put_back_receiving(*arrivals));
@@ -471,11 +598,6 @@ fn sending<Id>(entries: &BTreeMap<Id, Entry>) -> Vec<Channel> {
     entries.values().filter_map(channel).collect()
 }
 
-/// Returns the place of a reservation among others.
-fn key(reservation: Reservation) -> (u64, u64) {
-    (reservation.period().as_nanos(), reservation.budget().as_nanos())
-}
-
 fn no_carrier() -> Box<Refusal> {
     Box::new(Refusal::new("link", Resource::Link, "this host carries no channels".into()))
 }
@@ -485,7 +607,7 @@ fn within(wanted: u64, most: u64, why: impl FnOnce() -> String) -> Result<(), Bo
         None | Some(0) => Ok(()),
         Some(short) => Err(Box::new(Refusal {
             shortfall: Some(Shortfall::Share(short)),
-            ..Refusal::new("bandwidth", Resource::Bandwidth, why())
+            ..Refusal::new(BANDWIDTH, Resource::Bandwidth, why())
         })),
     }
 }

@@ -1,6 +1,8 @@
 //! What a system is asked for, and what executes it.
 
 use punctual_model::channel::{Channel, Direction, LinearBounded};
+use punctual_model::command::Backend;
+use punctual_model::reservation::Enforcement;
 use punctual_model::{Reservation, Task};
 
 /// Who goes first among the upcalls of different executors on one CPU.
@@ -20,6 +22,17 @@ pub enum Request<'a> {
     Executor(&'a [Task]),
     /// A reservation of the kernel's for one thread.
     Deadline(Reservation),
+    /// A reservation that holds a command, with all that it starts, from when all commands begin together.
+    Command {
+        /// What is held.
+        reservation: Reservation,
+        /// How.
+        enforcement: Enforcement,
+        /// Who is to hold it; `None`: a timetable.
+        backend: Option<Backend>,
+        /// The CPU that it is bound to, as the kernel counts them; `None`: any.
+        cpu: Option<u16>,
+    },
     /// A share of bandwidth, in parts per million of a CPU, of which nothing else is promised.
     Share(u64),
     /// A channel whose messages are sent within its delay bound.
@@ -32,13 +45,16 @@ pub enum Request<'a> {
 
 impl Request<'_> {
     /// Returns what it takes of a CPU, in parts per million, each task rounded up. Channels take nothing beside what is
-    /// set aside for all of them.
+    /// set aside for all of them, and what the slots of a timetable take is known when it is built.
     pub fn share_ppm(&self) -> u64 {
         match self {
             Self::Executor(tasks) => tasks.iter().map(Task::utilisation_ppm).sum(),
-            Self::Deadline(reservation) => reservation.utilisation_ppm(),
+            Self::Deadline(reservation)
+            | Self::Command { reservation, backend: Some(Backend::Kernel), .. } => {
+                reservation.utilisation_ppm()
+            }
             Self::Share(ppm) => *ppm,
-            Self::Sending(_) | Self::Receiving(_) | Self::BestEffort(_) => 0,
+            Self::Command { .. } | Self::Sending(_) | Self::Receiving(_) | Self::BestEffort(_) => 0,
         }
     }
 }
@@ -53,6 +69,11 @@ pub enum BackEnd {
     },
     /// The kernel (`SCHED_DEADLINE`), on any CPU.
     Deadline,
+    /// The timetable of this CPU, as the kernel counts them.
+    Timetable {
+        /// From 0 to the host's `cpus − 1`.
+        cpu: u16,
+    },
     /// Any thread below all others, on any CPU.
     Unproven,
     /// The thread that sends the messages of all channels, by the egress scheduler.

@@ -221,8 +221,8 @@ fn what_the_kernel_would_refuse_is_refused() {
     assert_eq!((often.test, often.entry.as_deref()), ("sched-deadline", Some("modem")));
     assert_eq!(
         often.to_string(),
-        "refused by the sched-deadline test for want of reservable bandwidth: reservation \"modem\" wants a period of 50us, and the \
-         kernel takes only 100us to 4.194304s; it would be admitted if reservation \"modem\" had a \
+        "refused by the sched-deadline test for want of reservable bandwidth: reservation \"modem\" of 2us/50us: it \
+         wants a period of 50us, and the kernel takes only 100us to 4.194304s; it would be admitted if reservation \"modem\" had a \
          period of at least 100us"
     );
     assert_eq!(often.shortfall, Some(Shortfall::Time(Duration::from_micros(50))));

@@ -8,5 +8,6 @@ mod edf_response;
 mod fifo;
 mod fixed_priority;
 mod global;
+mod kernel_reservations;
 mod last_segment;
 mod suspension;

@@ -6,8 +6,8 @@
 //! What the host can promise is decided by one [`System`]; the books add users and their quotas, and
 //! what reservations leave behind. So the tests are, in this order:
 //! 1. `quota`: of who asks (and of the group), by kind, number of grants, shortest period, share.
-//! 2. Those of [`System`]: `limits`, `bandwidth`, `response-time` and `channels`. Reservations whose bandwidth
-//!    the kernel still holds count in `bandwidth`, and so does what threads keep that have not left their
+//! 2. Those of [`System`]: `reservable-bandwidth`, `sched-deadline`, `response-time` and `channels`. Reservations whose
+//!    bandwidth the kernel still holds count in the first, and so does what threads keep that have not left their
 //!    class; beneath the latter every upcall and every channel must be in time.
 //!
 //! Channels have quotas of their own, and other tests of the same system ([`channels`]).
@@ -253,7 +253,7 @@ fn cpu_of(back_end: BackEnd) -> Option<u32> {
 fn denied(test: &'static str, why: String, short_ppm: Option<u64>) -> Box<Refusal> {
     let resource = match test {
         "quota" | "room" => Resource::Quota,
-        "delay-bound" => Resource::Delay,
+        "channel-delay" => Resource::Delay,
         _ => Resource::Link,
     };
     let shortfall = short_ppm.map(Shortfall::Share);

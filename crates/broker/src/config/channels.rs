@@ -139,7 +139,9 @@ impl ChannelsConfig {
     pub fn carrier(&self) -> Carrier {
         Carrier {
             egress: self.egress(),
-            link: self.link,
+            change: Service::ZERO,
+            cpu: None,
+            link: Some(self.link),
             headers: self.headers,
             best_effort_ppm: self.best_effort_ppm,
             received_packet: self.received_packet(),

@@ -22,7 +22,7 @@ pub struct Opened {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("refused by the {test} test: {why}{}", offers_text(.offers))]
 pub struct RefusedChannel {
-    /// Such as `quota`, `processor` or `delay-bound`.
+    /// Such as `quota`, `processor` or `channel-delay`.
     pub test: String,
     /// One clause with the numbers.
     pub why: String,

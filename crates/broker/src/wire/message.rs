@@ -182,7 +182,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("refused by the {test} test: {why}{}", offers_text(.offers))]
 pub struct Refused {
-    /// Such as `quota`, `response-time` or `bandwidth`.
+    /// Such as `quota`, `response-time` or `reservable-bandwidth`.
     pub test: String,
     /// One clause with the numbers.
     pub why: String,

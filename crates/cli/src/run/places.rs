@@ -57,9 +57,8 @@ impl Places {
             let cpu = taken.first().copied().unwrap_or_default();
             return Err(StartError::Taken { cpu }.into());
         }
-        place(wanted, &cpus, self.settings.rules()).map_err(|NotPlaced { cpu, refusal, .. }| {
-            Refused::DoesNotFit { cpu: cpu.into(), refusal }
-        })
+        place(wanted, &cpus, self.settings.rules())
+            .map_err(|NotPlaced { cpu, refusal }| Refused::DoesNotFit { cpu: cpu.into(), refusal })
     }
 
     /// Makes room for all of these, which begin together, by position; or for none of them.

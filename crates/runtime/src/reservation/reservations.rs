@@ -168,7 +168,7 @@ impl Reservations {
     }
 
     /// Makes room on `cpu` for programs that begin together: all of them or none. Without others there this succeeds
-    /// wherever [`punctual_analysis::supply::together::place`] finds a table by [`Settings::rules`].
+    /// wherever [`punctual_analysis::supply::together`] finds a table by [`Settings::rules`].
     ///
     /// # Errors
     /// A [`Refused`]; then nothing is reserved.

@@ -17,7 +17,7 @@ impl Books {
         let Some((channels, carried)) = self.channels.as_ref().zip(self.system.carried()) else {
             return (1, 1);
         };
-        let link = carried.carrier().link.bits_per_second();
+        let link = carried.carrier().link_bps();
         let senders = u64::from(channels.best_effort);
         let rest = if senders == 0 { 0 } else { link - carried.promised_bps() };
         let bps = rest.div_ceil(senders.max(1));

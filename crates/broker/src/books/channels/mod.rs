@@ -3,7 +3,7 @@
 //! Pure, as the rest of the books. CPU, link and buffers are one decision, in this order:
 //! 1. `quota`: of who asks: whether channels at all, how many, how much of the link and of queue memory.
 //! 2. `room`: how many there can be; `datagram`: messages that are to be one datagram fit in one.
-//! 3. Those of [`System`](punctual_analysis::System): `link`, `processor` and `delay-bound`. It knows the
+//! 3. Those of [`System`](punctual_analysis::System): `link`, `processor` and `channel-delay`. It knows the
 //!    reservations of the host, and refuses one by `channels` beneath which a channel would be late.
 //!
 //! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as each
@@ -219,8 +219,7 @@ impl Books {
     /// What is kept for best effort, promised, and left to promise, in bits a second.
     pub fn link_bps(&self) -> (u64, u64, u64) {
         self.system.carried().map_or((0, 0, 0), |carried| {
-            let (promised, left) = (carried.promised_bps(), carried.available_bps());
-            (carried.carrier().link.bits_per_second() - promised - left, promised, left)
+            (carried.carrier().kept_bps(), carried.promised_bps(), carried.available_bps())
         })
     }
 
@@ -258,7 +257,7 @@ fn asking<T>(
     match (want.direction, want.delay_bound) {
         (Direction::Send, Some(bound)) => {
             let channel = Channel::new(want.name.clone(), &want.arrivals.into(), bound);
-            let why = |_| denied("delay-bound", format!("a delay bound of {bound}"), None);
+            let why = |_| denied("channel-delay", format!("a delay bound of {bound}"), None);
             ask(Request::Sending(&channel.map_err(why)?))
         }
         (Direction::Receive, Some(_)) => ask(Request::Receiving(want.arrivals)),

@@ -41,7 +41,7 @@ impl Books {
         let Some(carrier) = self.system.carried().map(|carried| *carried.carrier()) else {
             return Ok(());
         };
-        let link = u128::from(carrier.link.bits_per_second());
+        let link = u128::from(carrier.link_bps());
         let wanted = carrier.rate_of(want.arrivals).map_or(u64::MAX, BitRate::bits_per_second);
         let ppm = |bps: u64| (u128::from(bps) * 1_000_000 / link) as u64;
         if ppm(has.bps.saturating_add(wanted)) > quota.link_ppm {

@@ -58,7 +58,7 @@ fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no()
     assert!(denied.why.contains("best effort"), "{denied}");
     let urgent = want(1_440, 1_000, 400);
     let denied = on_link(config(100_000_000)).admit_channel(GrantId(0), &asker(1), &urgent);
-    assert_eq!(denied.expect_err("two packets take 250us").test, "delay-bound");
+    assert_eq!(denied.expect_err("two packets take 250us").test, "channel-delay");
     let many = want(10, 20, 5_000);
     let denied = on_link(config(1_000_000_000)).admit_channel(GrantId(0), &asker(1), &many);
     assert!(denied.is_ok(), "a quarter of a CPU");
@@ -190,7 +190,7 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
     }
     // Counted for what comes.
     let tight = books.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
-    assert_eq!(tight.expect_err("beneath the reservation").test, "delay-bound");
+    assert_eq!(tight.expect_err("beneath the reservation").test, "channel-delay");
     books.release(GrantId(2), NOW);
     assert_eq!(books.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200)), Ok(()));
 }
@@ -203,7 +203,7 @@ fn channels_are_beneath_what_ended_reservations_leave() {
     books.remains(GrantId(7), &asker(2), had, had, NOW);
     let tight = want(1_440, 10_000, 1_200);
     let refused = books.admit_channel(GrantId(1), &asker(1), &tight);
-    assert_eq!(refused.expect_err("beneath the remnant").test, "delay-bound");
+    assert_eq!(refused.expect_err("beneath the remnant").test, "channel-delay");
     books.has_left(GrantId(7));
     assert_eq!(books.admit_channel(GrantId(1), &asker(1), &tight), Ok(()));
 }
@@ -358,7 +358,7 @@ fn by_default_a_link_carries_165_phone_calls() {
             let (granted, denied, offers) = granted_by_default(bits, &call);
             assert!(granted >= least, "{granted} within {bound_ms} ms on {bits} bit/s: {denied}");
             let told = match denied.test {
-                "delay-bound" => !offers.is_empty(),
+                "channel-delay" => !offers.is_empty(),
                 _ => denied.test == "processor" && denied.why.contains("`cpu = \"510us/1ms\"`"),
             };
             assert!(told, "{denied} {offers:?}");

@@ -1,0 +1,219 @@
+//! Commands, which timetables hold, and what their slots take of the tasks of their CPUs.
+//!
+//! `punctual run` finds the same tables by the same rules ([`Tables`]) before it starts anything, so what is admitted
+//! here is held there.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+
+use punctual_model::reservation::Enforcement;
+use punctual_model::{HostProfile, Reservation, Service, Timetable};
+
+use super::{Entry, System, late};
+use crate::reservation::ReservedLoad;
+use crate::steps::Steps;
+use crate::supply::roster;
+use crate::supply::together::{NotPlaced, Table, Tables};
+use crate::supply::{Limits, Rules};
+use crate::verdict::{Refusal, Resource, Shortfall};
+
+/// What the slots of one reservation take of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slots {
+    /// As the kernel counts them.
+    pub(crate) cpu: u16,
+    /// In each of its periods, with the switches to them and from them.
+    pub(crate) taken: Reservation,
+    /// How many there are in each of its periods, rounded up.
+    pub(crate) count: u64,
+}
+
+impl Slots {
+    pub(crate) fn load(&self) -> ReservedLoad {
+        ReservedLoad::slots(self.taken)
+    }
+}
+
+/// Returns what a timetable on this host may take.
+pub(crate) fn rules(host: &HostProfile) -> Rules {
+    let limits = Limits { context_switch: host.slot_allowance, ..Limits::default() };
+    // At most a million.
+    let most_ppm = u32::try_from(host.deadline_limits.timetable_ppm()).unwrap_or(1_000_000);
+    Rules { limits, most_ppm }
+}
+
+impl<Id: Copy + Ord> System<Id> {
+    /// Returns the timetables that hold commands, with the CPUs as the kernel counts them.
+    pub(crate) fn timetables(&self) -> &[Table<Id>] {
+        self.tables.all()
+    }
+
+    /// Returns what the slots of a command take; `None` of what no timetable holds.
+    pub(crate) fn slots_of(&self, id: Id) -> Option<Slots> {
+        self.slots().find(|(other, _)| *other == id).map(|(_, slots)| slots)
+    }
+
+    /// Returns what the slots of each command take.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (Id, Slots)> + '_ {
+        slots(&self.tables, self.host.context_switch)
+    }
+
+    /// Returns what all slots take, in parts per million of a CPU.
+    pub(crate) fn slots_ppm(&self) -> u64 {
+        self.slots().map(|(_, slots)| slots.taken.utilisation_ppm()).sum()
+    }
+
+    /// Has a timetable hold `reservation`, on `cpu` or on any; returns the CPU.
+    pub(super) fn hold(
+        &mut self,
+        id: Id,
+        reservation: Reservation,
+        enforcement: Enforcement,
+        cpu: Option<u16>,
+        steps: &mut Steps,
+    ) -> Result<u16, Box<Refusal>> {
+        self.refuse_both_back_ends(false)?;
+        if let Some(cpu) = cpu.filter(|cpu| *cpu >= self.host.cpus) {
+            let why = format!("it is to be on CPU {cpu}, and the host has {}", self.host.cpus);
+            return Err(no_timetable(Resource::Cpus, None, why));
+        }
+        self.can_be_hard(reservation, enforcement)?;
+        let candidates = cpu.as_ref().map_or(&self.numbers[..], core::slice::from_ref);
+        let mut tables = self.tables.clone();
+        let cpu =
+            tables.add(id, reservation, candidates).map_err(|NotPlaced { cpu, refusal }| {
+                let why = format!("it has no place in the timetable of CPU {cpu}: {}", refusal.why);
+                no_timetable(refusal.resource, refusal.shortfall, why)
+            })?;
+        let switch = self.host.context_switch;
+        let [old, new] = [&self.tables, &tables].map(|tables| loads_on(tables, cpu, switch));
+        let at = self.numbers.iter().position(|&number| number == cpu);
+        if let Some(at) = at {
+            self.cpus[at].exchange_above(&old, &new, steps).map_err(|denial| {
+                late(format!("beneath its slots a task admitted before would be late: {denial}"))
+            })?;
+        }
+        let before = mem::replace(&mut self.tables, tables);
+        self.channels_in_time(steps).map(|()| cpu).inspect_err(|_| {
+            if let Some(at) = at {
+                new.iter().for_each(|load| self.cpus[at].take_from_above(load));
+                old.iter().for_each(|load| self.cpus[at].put_back_above(*load));
+            }
+            self.tables = before;
+        })
+    }
+
+    /// Takes a command out of its timetable. The slots of the others stay where they are.
+    pub(super) fn hold_no_longer(&mut self, id: Id) {
+        if let (Some(at), Some(slots)) = (self.cpu_of_slots(id), self.slots_of(id)) {
+            self.cpus[at].take_from_above(&slots.load());
+        }
+        self.tables.remove(id);
+    }
+
+    /// Follows `tables` again, from which commands were taken out since.
+    pub(super) fn follow_again(&mut self, tables: Tables<Id>) {
+        let out: Vec<Id> = self.slots().map(|(id, _)| id).collect();
+        out.into_iter().for_each(|id| self.hold_no_longer(id));
+        self.tables = tables;
+        let back: Vec<(Id, Slots)> = self.slots().collect();
+        for (id, slots) in back {
+            if let Some(at) = self.cpu_of_slots(id) {
+                self.cpus[at].put_back_above(slots.load());
+            }
+        }
+    }
+
+    fn cpu_of_slots(&self, id: Id) -> Option<usize> {
+        let number = self.tables.of(id)?.cpu;
+        self.numbers.iter().position(|&other| other == number)
+    }
+
+    /// Says why commands of both back ends are not promised beside each other: the threads of those that the kernel
+    /// holds go before every dispatcher, and nothing pins them to a CPU.
+    pub(super) fn refuse_both_back_ends(&self, by_kernel: bool) -> Result<(), Box<Refusal>> {
+        let beside_others = match by_kernel {
+            true => !self.tables.all().is_empty(),
+            false => self.entries.values().any(Entry::is_command_of_the_kernel),
+        };
+        if !beside_others {
+            return Ok(());
+        }
+        let (one, other) =
+            if by_kernel { ("the kernel", "timetables") } else { ("a timetable", "the kernel") };
+        let why = format!(
+            "{one} is to hold it and {other} to hold others, but threads that the kernel holds go before every \
+             timetable, on whichever CPU; write backend = \"kernel\" for all commands, or for none"
+        );
+        Err(no_timetable(Resource::Cpu, None, why))
+    }
+
+    /// Says why a reservation cannot be held hard, if it is to be and cannot.
+    fn can_be_hard(
+        &self,
+        reservation: Reservation,
+        enforcement: Enforcement,
+    ) -> Result<(), Box<Refusal>> {
+        let least = self.tables.rules().limits.least_hard_budget();
+        if enforcement == Enforcement::Soft || reservation.budget() >= least {
+            return Ok(());
+        }
+        let instead = if least.at_full_speed() <= reservation.period() {
+            format!("a budget of at least {least} can be")
+        } else {
+            format!("a budget of at least {least}, in a longer period, can be")
+        };
+        let why = format!(
+            "it cannot be held hard to {reservation}: each slot is up to {} longer than the budget, and a tenth of the \
+             budget is the most; {instead}, or ask for a soft one",
+            self.host.slot_allowance
+        );
+        Err(no_timetable(Resource::Bandwidth, None, why))
+    }
+}
+
+fn no_timetable(resource: Resource, shortfall: Option<Shortfall>, why: String) -> Box<Refusal> {
+    Box::new(Refusal { shortfall, ..Refusal::new(roster::TEST, resource, why) })
+}
+
+/// Returns what the slots of each command take.
+fn slots<Id: Copy + Eq>(
+    tables: &Tables<Id>,
+    switch: Service,
+) -> impl Iterator<Item = (Id, Slots)> + '_ {
+    tables.held().map(move |(id, table, owner, reservation)| {
+        let (budget, count) = taken(&table.table, owner, reservation, switch);
+        // A budget of at most the period.
+        let taken = Reservation::new(budget, reservation.period()).unwrap_or(reservation);
+        (id, Slots { cpu: table.cpu, taken, count })
+    })
+}
+
+/// Returns the same of one CPU, as its tasks see it.
+fn loads_on<Id: Copy + Eq>(tables: &Tables<Id>, cpu: u16, switch: Service) -> Vec<ReservedLoad> {
+    slots(tables, switch).filter(|(_, one)| one.cpu == cpu).map(|(_, one)| one.load()).collect()
+}
+
+/// Returns what the slots of `owner` take in one of its periods, and how many there are. A switch back to what they
+/// interrupt is in it: the switch to them is in the slots.
+fn taken(table: &Timetable, owner: u32, of: Reservation, switch: Service) -> (Service, u64) {
+    let own = table.slots().iter().filter(|slot| slot.owner == owner);
+    let (mut count, mut length) = (0_u128, 0_u128);
+    for slot in own {
+        count += 1;
+        length += u128::from(slot.length.as_nanos()) + u128::from(switch.as_nanos());
+    }
+    let (period, cycle) = (u128::from(of.period().as_nanos()), table.cycle().as_nanos());
+    let in_a_period = |amount: u128| {
+        let amount = (amount * period).div_ceil(u128::from(cycle));
+        u64::try_from(amount).unwrap_or(u64::MAX)
+    };
+    let most = of.period().as_nanos();
+    (Service::from_nanos(in_a_period(length).clamp(1, most)), in_a_period(count))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The reservations that the kernel serves.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use punctual_model::units::percent;
+use punctual_model::{HostProfile, Reservation};
+
+use super::{BANDWIDTH, SCHED_DEADLINE};
+use crate::sched_deadline::{self, Objection, Shares, to_ratio};
+use crate::verdict::{Refusal, Resource, Shortfall};
+
+/// All reservations of the kernel's on a host, with their sums.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OfTheKernel {
+    /// By period and budget.
+    all: Vec<Reservation>,
+    /// How many take so many parts per million.
+    shares: BTreeMap<u64, u64>,
+    sum_ppm: u64,
+    /// As the kernel counts it.
+    bandwidth: u64,
+}
+
+impl OfTheKernel {
+    pub(super) fn all(&self) -> &[Reservation] {
+        &self.all
+    }
+
+    pub(super) fn add(&mut self, reservation: Reservation) {
+        let at = self.all.partition_point(|one| key(*one) < key(reservation));
+        self.all.insert(at, reservation);
+        let ppm = reservation.utilisation_ppm();
+        *self.shares.entry(ppm).or_default() += 1;
+        self.sum_ppm += ppm;
+        self.bandwidth += bandwidth_of(reservation);
+    }
+
+    /// Takes one out that was added.
+    pub(super) fn remove(&mut self, reservation: Reservation) {
+        let Ok(at) = self.all.binary_search_by_key(&key(reservation), |one| key(*one)) else {
+            debug_assert!(false, "it was added");
+            return;
+        };
+        self.all.remove(at);
+        let ppm = reservation.utilisation_ppm();
+        if let Some(count) = self.shares.get_mut(&ppm) {
+            *count -= 1;
+            if *count == 0 {
+                self.shares.remove(&ppm);
+            }
+        }
+        self.sum_ppm -= ppm;
+        self.bandwidth -= bandwidth_of(reservation);
+    }
+
+    /// Says whether the kernel takes `reservation` beside the others on `cpus` CPUs of `host`.
+    pub(super) fn takes(
+        &self,
+        reservation: Reservation,
+        cpus: u16,
+        host: &HostProfile,
+    ) -> Result<(), Box<Refusal>> {
+        let limits = &host.deadline_limits;
+        let all = sched_deadline::bandwidth(limits, cpus).unwrap_or(u64::MAX);
+        let (left, wanted) = (all.saturating_sub(self.bandwidth), bandwidth_of(reservation));
+        let taken = sched_deadline::check(limits, reservation.into()).and_then(|()| {
+            if wanted <= left { Ok(()) } else { Err(Objection::Bandwidth { wanted, left }) }
+        });
+        taken.map_err(|objection| {
+            let shortfall = objection.shortfall(reservation).map(Shortfall::Time);
+            let why = format!("it {objection}");
+            Box::new(Refusal {
+                shortfall,
+                ..Refusal::new(SCHED_DEADLINE, Resource::Bandwidth, why)
+            })
+        })
+    }
+
+    /// Says whether the kernel serves each of them in time on `cpus` CPUs of `host`, and `reservation`, too.
+    pub(super) fn serves_in_time(
+        &self,
+        reservation: Reservation,
+        cpus: u16,
+        host: &HostProfile,
+    ) -> Result<(), Box<Refusal>> {
+        let largest = self.shares.last_key_value().map_or(0, |(ppm, _)| *ppm);
+        let shares = Shares { count: self.all.len() as u64, sum: self.sum_ppm, largest };
+        let (with, most_ppm) = (shares.with(reservation), host.reservable_ppm);
+        if with.are_served_in_time(cpus.into(), most_ppm) {
+            return Ok(());
+        }
+        let most = with.most(cpus.into(), most_ppm);
+        let (all, up_to, largest) = (percent(with.sum), percent(most), percent(with.largest));
+        let why = format!(
+            "with it the kernel's reservations are {all} of a CPU, and on {cpus} CPUs each is surely served in time only \
+             up to {up_to}, because the largest is {largest}"
+        );
+        let shortfall = Some(Shortfall::Share(with.sum.saturating_sub(most)));
+        Err(Box::new(Refusal { shortfall, ..Refusal::new(BANDWIDTH, Resource::Bandwidth, why) }))
+    }
+}
+
+/// Returns the place of a reservation among others.
+fn key(reservation: Reservation) -> (u64, u64) {
+    (reservation.period().as_nanos(), reservation.budget().as_nanos())
+}
+
+fn bandwidth_of(reservation: Reservation) -> u64 {
+    to_ratio(reservation.period(), reservation.budget().at_full_speed())
+}
