@@ -1,7 +1,8 @@
 //! A virtual CPU as one thread sees it.
 
 use punctual_model::{Duration, Instant, Reservation, Service};
-use punctual_policy::cbs::{Cbs, Charge};
+
+use crate::cbs::{Cbs, Charge};
 
 /// How much of the CPU the thread gets, and when.
 #[derive(Clone, Copy, Debug)]

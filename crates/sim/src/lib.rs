@@ -12,6 +12,7 @@
 //! - [`witness`]: a schedule in which a refused system misses.
 //! - [`egress`]: the egress scheduler of a channel server, with its thread and its link.
 //! - [`upcalls`]: real handlers as real-time upcalls, their processor time charged by a cost model.
+//! - [`cbs`]: a reservation as the kernel's constant bandwidth server keeps it.
 //! - [`cpu`]: the virtual CPU under them: a whole one, a reserved part, or a fair share.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@
 extern crate alloc;
 
 pub mod arrivals;
+pub mod cbs;
 pub mod cpu;
 pub mod egress;
 pub mod faults;

@@ -3,8 +3,8 @@
 
 use punctual_analysis::supply::{Limits, Supply, build};
 use punctual_model::{Duration, Instant, Reservation, Service};
-use punctual_policy::cbs::{Cbs, Charge};
 use punctual_policy::timetable::{Decision, Turns};
+use punctual_sim::cbs::{Cbs, Charge};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -48,7 +48,7 @@ impl Supply {
     }
 
     /// `reservation` kept by a hard constant bandwidth server (Abeni & Buttazzo, RTSS 1998;
-    /// `SCHED_DEADLINE` with its deadline at the end of the period; `punctual-policy`'s `cbs`) that
+    /// `SCHED_DEADLINE` with its deadline at the end of the period; `cbs` in `punctual-sim`) that
     /// always has its budget by its deadline, as under EDF on one CPU with a total share of at
     /// most one.
     pub fn hard_cbs(reservation: Reservation) -> Self {

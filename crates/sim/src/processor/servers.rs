@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Reservation, Service};
-use punctual_policy::cbs::{Cbs, Charge};
 use rand::{Rng, RngExt};
 use thiserror::Error;
 
 use super::{Processor, Stretch};
+use crate::cbs::{Cbs, Charge};
 
 /// What the holder of a reservation other than the tasks' own wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! | [`WithTurns`] | another of these, and an ordinary thread's turns outside: a soft reservation |
 
 use punctual_model::{Duration, Instant, Reservation};
-use punctual_policy::cbs::{Cbs, Charge};
+use punctual_sim::cbs::{Cbs, Charge};
 use punctual_sim::processor::{Processor, Stretch};
 
 /// When a hard constant bandwidth server serves what it owes.

@@ -2,7 +2,7 @@
 //!
 //! Abeni and Buttazzo, RTSS 1998, with the hard variant that Linux's `SCHED_DEADLINE` implements
 //! (sched(7); kernel documentation, "Deadline Task Scheduling", §2): an exhausted server does not
-//! run until its deadline, when its budget comes back.
+//! run until its deadline, when its budget comes back. Live, it is the kernel that does this.
 
 use punctual_model::{Instant, Reservation, Service};
 
