@@ -11,9 +11,7 @@ use punctual_bench::pairs::{compare, nanos_per_op};
 use punctual_linux::clock;
 use punctual_model::channel::{AtmContract, BitRate, ServiceClass, TrafficSpec};
 use punctual_model::{Duration, Instant};
-use punctual_policy::police::{
-    Charge, DualGcra, Gcra, IntervalCredits, Policer, Sensitivity, Verdict,
-};
+use punctual_policy::police::{Charge, Gcra, IntervalCredits, Policer, Sensitivity, Verdict};
 
 const PDUS: u64 = 400_000;
 const PDU: u32 = 1_000;
@@ -42,8 +40,6 @@ fn against_rte_meter(peer: &mut CPeer) {
     against("GCRA, 64 in turn", "turns", &mut in_turn(gcra));
     against("GCRA at 999 Mbit/s, one sender", "one", &mut one_sender(odd_gcra()));
     against("GCRA at 999 Mbit/s, 64 in turn", "turns", &mut in_turn(odd_gcra));
-    against("dual GCRA, one sender", "one", &mut one_sender(dual_gcra()));
-    against("dual GCRA, 64 in turn", "turns", &mut in_turn(dual_gcra));
     against("interval credits, one sender", "one", &mut one_sender(credits()));
     against("interval credits, 64 in turn", "turns", &mut in_turn(credits));
     let what = "GCRA, one sender in memory, theirs in registers";
@@ -64,8 +60,6 @@ fn against_rte_meter(peer: &mut CPeer) {
     };
     decision("GCRA, one sender", ["one", "loop"], &mut one_sender(gcra()));
     decision("GCRA, 64 in turn", ["turns", "loops"], &mut in_turn(gcra));
-    decision("dual GCRA, one sender", ["one", "loop"], &mut one_sender(dual_gcra()));
-    decision("dual GCRA, 64 in turn", ["turns", "loops"], &mut in_turn(dual_gcra));
     decision("interval credits, one sender", ["one", "loop"], &mut one_sender(credits()));
     decision("interval credits, 64 in turn", ["turns", "loops"], &mut in_turn(credits));
     let what = "the loop that asks one sender, ours (A) / the peer's (B)";
@@ -106,10 +100,6 @@ fn gcra() -> Gcra {
 fn odd_gcra() -> Gcra {
     let rate = BitRate::new(999_000_000).expect("not zero");
     Gcra::new(rate, PDU, Duration::from_micros(8 * 49), Charge::PerByte)
-}
-
-fn dual_gcra() -> DualGcra {
-    DualGcra::of(contract(), Duration::from_micros(1), Charge::PerByte)
 }
 
 fn credits() -> IntervalCredits {

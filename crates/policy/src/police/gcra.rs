@@ -1,9 +1,9 @@
-//! The generic cell rate algorithm, for one rate and for two.
+//! The generic cell rate algorithm.
 
 use punctual_model::channel::{AtmContract, BitRate};
 use punctual_model::{Duration, Instant};
 
-use super::bucket::{Fractions, Measures, Tat};
+use super::bucket::{Measures, Tat};
 use super::scale::Scale;
 use super::{Breach, Policer, Verdict};
 
@@ -96,12 +96,6 @@ fn early(tat: &Tat) -> Verdict {
 }
 
 #[cold]
-fn early_of_both(a: &Fractions, b: &Fractions) -> Verdict {
-    let conforms_at = a.conforms_at().max(b.conforms_at());
-    Verdict::NonConforming(Breach::TooEarly { conforms_at })
-}
-
-#[cold]
 fn too_large(bytes: u32, max_sdu: u32) -> Verdict {
     Verdict::NonConforming(Breach::TooLarge { bytes, max_sdu })
 }
@@ -113,44 +107,5 @@ impl Policer for Gcra {
             return too_large(bytes, self.max_sdu);
         }
         if self.tat.takes(now, bytes) { Verdict::Conforming } else { early(&self.tat) }
-    }
-}
-
-/// Polices rt-VBR: a sustained rate with its burst tolerance, and the peak rate inside a burst with
-/// a tolerance of its own (ATM Forum TM 4.1, §4.4.2: dual leaky bucket). A PDU conforms if it does
-/// to both, and is charged to both or to none. Time never goes back.
-#[derive(Clone, Debug)]
-pub struct DualGcra {
-    max_sdu: u32,
-    sustained: Fractions,
-    peak: Fractions,
-}
-
-impl DualGcra {
-    /// Both rates of a contract. Its delay variation tolerance is the burst tolerance;
-    /// `peak_tolerance` (CDVT) is how much earlier than at the peak rate a PDU may come.
-    pub fn of(contract: AtmContract, peak_tolerance: Duration, charge: Charge) -> Self {
-        let spec = contract.spec();
-        let max_sdu = spec.max_sdu;
-        let of_rate = |rate, tolerance| Fractions::new(measures(rate, max_sdu, tolerance, charge));
-        Self {
-            max_sdu,
-            sustained: of_rate(spec.sustained_rate, spec.delay_variation_tolerance),
-            peak: of_rate(spec.peak_rate, peak_tolerance),
-        }
-    }
-}
-
-impl Policer for DualGcra {
-    #[inline]
-    fn police(&mut self, now: Instant, bytes: u32) -> Verdict {
-        if bytes > self.max_sdu {
-            return too_large(bytes, self.max_sdu);
-        }
-        if self.sustained.both_take(&mut self.peak, now, bytes) {
-            Verdict::Conforming
-        } else {
-            early_of_both(&self.sustained, &self.peak)
-        }
     }
 }

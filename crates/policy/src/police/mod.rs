@@ -1,7 +1,6 @@
 //! Whether a sender keeps its word: each PDU is policed when it comes (L4ATM, §2.5 and §3.2).
 //!
-//! - [`Gcra`]: one rate and a tolerance, as ATM networks police it; [`DualGcra`]: a sustained rate
-//!   with bursts below a peak rate.
+//! - [`Gcra`]: one rate and a tolerance, as ATM networks police it.
 //! - [`IntervalCredits`]: so many bytes in each interval, as L4ATM polices.
 //! - [`InDoubt`]: any of them, where only is known between which instants a PDU came.
 //!
@@ -25,7 +24,7 @@ use thiserror::Error;
 
 pub use credits::IntervalCredits;
 pub use doubt::{Doubt, InDoubt};
-pub use gcra::{Charge, DualGcra, Gcra};
+pub use gcra::{Charge, Gcra};
 pub use punctual_model::channel::Sensitivity;
 
 /// Judges the PDUs of one sender.

@@ -94,30 +94,6 @@ impl Fractions {
         may
     }
 
-    /// Whether both may take one of `bytes`; then both do.
-    #[inline]
-    pub(super) fn both_take(&mut self, other: &mut Self, now: Instant, bytes: u32) -> bool {
-        if !(self.narrow.reaches(now) && other.narrow.reaches(now)) {
-            return self.both_take_after_all(other, now, bytes);
-        }
-        let may = self.narrow.may_come(now) && other.narrow.may_come(now);
-        if may {
-            self.narrow.charge(now, bytes);
-            other.narrow.charge(now, bytes);
-        }
-        may
-    }
-
-    #[inline(never)]
-    fn both_take_after_all(&mut self, other: &mut Self, now: Instant, bytes: u32) -> bool {
-        let may = self.may_come(now) && other.may_come(now);
-        if may {
-            self.charge(now, bytes);
-            other.charge(now, bytes);
-        }
-        may
-    }
-
     /// A narrow form that does not reach `now` begins anew there, if it can.
     fn may_come(&mut self, now: Instant) -> bool {
         if self.narrow.in_use() && !self.narrow.reaches(now) {
@@ -132,12 +108,6 @@ impl Fractions {
         } else {
             self.wide.charge(now, bytes);
         }
-    }
-
-    /// The first instant at which one may come.
-    #[cold]
-    pub(super) fn conforms_at(&self) -> Instant {
-        self.measures.conforms_at(self.tat())
     }
 
     fn tat(&self) -> u128 {

@@ -85,41 +85,6 @@ fn gcra_is_the_log_of_one_rate() {
 }
 
 #[test]
-fn dual_gcra_is_the_logs_of_both_rates() {
-    let mut seen = Seen::default();
-    for seed in 0..STREAMS {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let sustained = rng.random_range(10_000_000..20_000_000_000);
-        let peak = rng.random_range(sustained..=sustained * 4);
-        let spacing = rate(sustained).time_of_below(1_000).as_nanos();
-        let tolerance = rng.random_range(0..spacing * 5);
-        let contract = contract(ServiceClass::RtVbr, sustained, peak, tolerance);
-        let peak_tolerance = Duration::from_nanos(rng.random_range(0..spacing));
-        let charge = any_charge(&mut rng);
-        let mut policer = DualGcra::of(contract, peak_tolerance, charge);
-        let tolerance = Duration::from_nanos(tolerance);
-        let mut logs = [
-            RateLog::new(rate(sustained), 1_000, tolerance, charge),
-            RateLog::new(rate(peak), 1_000, peak_tolerance, charge),
-        ];
-        let both = |logs: &[RateLog; 2], at| logs.iter().all(|log| log.conforms(at));
-        offer(
-            &mut rng,
-            (rate(sustained), 1_000),
-            |now, bytes| policer.police(now, bytes),
-            |now, bytes, verdict| {
-                let conforms = both(&logs, now);
-                seen.check(verdict, conforms, |at| both(&logs, at) && !both(&logs, before(at)));
-                if conforms {
-                    logs.iter_mut().for_each(|log| log.pass(now, bytes));
-                }
-            },
-        );
-    }
-    seen.all();
-}
-
-#[test]
 fn interval_credits_are_the_log_of_each_interval() {
     let mut seen = Seen::default();
     for seed in 0..STREAMS {
