@@ -34,7 +34,6 @@ mod edf_vd;
 mod examination;
 pub mod fifo;
 pub mod fixed_priority;
-pub mod global;
 pub mod incremental;
 mod judge;
 mod knobs;

@@ -52,11 +52,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     steps::bounded(args, &contract, sender.as_ref(), &received)?;
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
     let mut traces = Traces::of(args, &text)?;
-    if args.global {
-        run_globally(args, &contract, &mut traces, &mut report)?;
-    } else {
-        run_placed(args, &contract, host, &answer, sender.as_ref(), &mut traces, &mut report)?;
-    }
+    run_placed(args, &contract, host, &answer, sender.as_ref(), &mut traces, &mut report)?;
     traces.finish(Instant::ZERO + args.until, host, stamp)?;
     let page = if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
@@ -80,9 +76,9 @@ fn chosen(args: &Args, contract: &Contract) -> Result<(Args, HostProfile, Stamp)
         let host = HostProfile { context_switch, wake_up: costs.wake_up, ..host };
         return Ok((args.clone(), host, stamp.charging(&host)));
     }
-    // One queue for all CPUs, and the search for a witness, know free switches alone.
-    let pays = !args.global && !args.witness;
-    let overheads = charge.filter(|_| pays).map(|charge| Overheads::of(charge, host.wake_up));
+    // The search for a witness knows free switches alone.
+    let overheads =
+        charge.filter(|_| !args.witness).map(|charge| Overheads::of(charge, host.wake_up));
     Ok((args.clone().paying(overheads), host, stamp))
 }
 
@@ -124,11 +120,11 @@ fn run_placed(
             false => Receiving::default(),
         };
         if !on_cpu.entries.is_empty() || sent.is_some() || !received.is_empty() {
-            traces.turn_to(Some(cpu), &on_cpu)?;
+            traces.turn_to(cpu, &on_cpu)?;
             let allowance = host.slot_allowance;
             let channels = (&mut received, sent.as_mut());
             let ran = cpus::run(args, contract.policy, allowance, cpu, &on_cpu, channels, traces);
-            add(report, &on_cpu, Some(cpu), &ran);
+            add(report, &on_cpu, cpu, &ran);
         }
         report.receiving.extend(received.outcomes(cpu));
         if let Some(sent) = sent {
@@ -138,20 +134,7 @@ fn run_placed(
     Ok(())
 }
 
-fn run_globally(
-    args: &Args,
-    contract: &Contract,
-    traces: &mut Traces,
-    report: &mut Report,
-) -> Result<(), Failure> {
-    let on_all = entries::on_all_cpus(contract);
-    traces.turn_to(None, &on_all)?;
-    let ran = cpus::run_globally(args, contract, &on_all, traces)?;
-    add(report, &on_all, None, &ran);
-    Ok(())
-}
-
-fn add(report: &mut Report, on_cpu: &OnCpu, cpu: Option<u16>, ran: &cpus::Ran) {
+fn add(report: &mut Report, on_cpu: &OnCpu, cpu: u16, ran: &cpus::Ran) {
     for (entry, seen) in on_cpu.entries.iter().zip(ran.summary.tasks()) {
         report.add(entry, cpu, seen);
     }
@@ -160,8 +143,8 @@ fn add(report: &mut Report, on_cpu: &OnCpu, cpu: Option<u16>, ran: &cpus::Ran) {
 
 /// Refused, and yet nothing was late: that alone does not show why.
 fn hint(args: &Args, contract: &Contract, report: &Report) -> Option<String> {
-    let searchable = !args.global && contract.cpus == 1;
-    let searchable = searchable && contract.channels.is_empty() && contract.receiving.is_empty();
+    let searchable = contract.channels.is_empty() && contract.receiving.is_empty();
+    let searchable = searchable && contract.cpus == 1;
     if report.admitted || report.broken() > 0 || !searchable || contract.tasks.is_empty() {
         return None;
     }

@@ -7,7 +7,6 @@
 //! - [`rmdp`]: real-time upcalls, rate monotonic with delayed preemption.
 //! - [`virtual_time`]: best-effort upcalls, which share what those leave over.
 //! - [`jobs`]: the same rule for jobs whose releases come from outside, in the order of each policy.
-//! - [`global`]: several processors and one ready queue.
 //! - [`timetable`]: reservations with a place in a static cyclic timetable; [`course`]: the same while
 //!   reservations come and go, with one-shot work in the free time.
 //! - [`adaptive`]: how much to reserve, from how the work goes.
@@ -23,7 +22,6 @@ extern crate alloc;
 pub mod adaptive;
 pub mod course;
 mod edf_vd;
-pub mod global;
 pub mod jobs;
 mod numbers;
 pub mod outlet;

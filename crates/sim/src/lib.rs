@@ -8,7 +8,6 @@
 //! - [`overheads`]: what switches cost.
 //! - [`processor`]: when the tasks have the processor: always, or as a reservation says.
 //! - [`faults`]: promises that are broken: overruns, extra releases, late timers.
-//! - [`global`]: tasks that move between several processors.
 //! - [`witness`]: a schedule in which a refused system misses.
 //! - [`egress`]: the egress scheduler of a channel server, with its thread and its link.
 //! - [`upcalls`]: real handlers as real-time upcalls, their processor time charged by a cost model.
@@ -24,7 +23,6 @@ pub mod cbs;
 pub mod cpu;
 pub mod egress;
 pub mod faults;
-pub mod global;
 pub mod overheads;
 pub mod processor;
 pub mod tasks;

@@ -7,7 +7,6 @@ mod demand;
 mod edf_response;
 mod fifo;
 mod fixed_priority;
-mod global;
 mod kernel_reservations;
 mod last_segment;
 mod suspension;

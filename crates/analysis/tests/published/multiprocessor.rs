@@ -1,14 +1,11 @@
-//! Several processors: partitioned and global.
+//! Several processors, each with tasks of its own.
 
-use punctual_analysis::global::workload::{self, Slack};
-use punctual_analysis::global::{self, density};
-use punctual_analysis::{CpuLoad, Steps, admit};
-use punctual_model::{Duration, HostProfile, Policy, Service, Task, TaskSpec};
+use punctual_analysis::admit;
+use punctual_model::{HostProfile, Policy};
 
 use crate::common::{contract, plain};
-use crate::known;
 
-/// Global EDF needs three CPUs; so do partitions, since each pair has a utilisation of 4/3.
+/// Each pair has a utilisation of 4/3. Global EDF needs three CPUs, too (`experiments/global-scheduling`).
 #[test]
 fn mp_01_three_tasks_of_two_thirds() {
     let system = plain(&[(2, 3), (2, 3), (2, 3)]);
@@ -20,54 +17,4 @@ fn mp_01_three_tasks_of_two_thirds() {
         cpus.sort_unstable();
         assert_eq!(cpus, [0, 1, 2]);
     }
-    // Under global EDF the first miss on two CPUs is at 3.
-    let load = in_single_ticks(&[(2, 3), (2, 3), (2, 3)]);
-    let bounds = |cpus| workload::earliest_deadline(&load, cpus, &mut Steps::default());
-    assert_eq!((bounds(1), bounds(2)), (None, None));
-    assert_eq!(bounds(3), Some(vec![Duration::from_nanos(2); 3]));
-    assert!(!density::density(&load, 2).admits, "2 > 2 - 2/3");
-    // Nor on three, where the bound is 3 - 2·2/3; four have one of 4 - 3·2/3, exactly 2, and
-    // rounding to the safe side loses that.
-    assert!(!density::density(&load, 3).admits);
-    assert!(density::density(&load, 5).admits, "2 < 5 - 4·2/3");
-}
-
-/// The analyses of global scheduling take a nanosecond for their tick.
-fn in_single_ticks(tasks: &[(u64, u64)]) -> CpuLoad {
-    let task = |&(wcet, period): &(u64, u64)| {
-        let (period, wcet) = (Duration::from_nanos(period), Service::from_nanos(wcet));
-        Task::new(TaskSpec::periodic("t", period, wcet)).expect("a valid task")
-    };
-    CpuLoad::new(&tasks.iter().map(task).collect::<Vec<_>>(), [], Service::ZERO)
-}
-
-#[test]
-fn mp_02_global_fixed_priority() {
-    let load = in_single_ticks(&[(1, 4), (1, 5), (3, 9), (9, 18)]);
-    let steps = &mut Steps::default();
-    let nanos = |bounds: Vec<Option<Duration>>| -> Vec<Option<u64>> {
-        bounds.into_iter().map(|bound| bound.map(Duration::as_nanos)).collect()
-    };
-    // Guan et al.
-    let guan = nanos(global::fixed_priority::response_times(&load, 2, steps));
-    assert_eq!(guan, known([1, 1, 4, 15]));
-    let guan = nanos(global::fixed_priority::response_times(&load, 3, steps));
-    assert_eq!(guan, known([1, 1, 3, 12]));
-    // Bertogna & Cirinei. The tool that published 14 for the last task sums up all that the others
-    // may do; with what runs beside the job left out, as in the paper, it is 13.
-    let plain = nanos(workload::fixed_priority(&load, 3, Slack::Ignored, steps));
-    assert_eq!(plain, known([1, 1, 3, 13]));
-    assert_eq!(with_all_work(&[(1, 4), (1, 5), (3, 9)], 9, 3), 14);
-    let with_slack = nanos(workload::fixed_priority(&load, 2, Slack::Used, steps));
-    assert_eq!(with_slack, known([1, 1, 4, 15]));
-}
-
-/// The least `x = C + ⌊Σ W_i(x) / m⌋`, for deadlines at the end of the period and no slack.
-fn with_all_work(higher: &[(u64, u64)], wcet: u64, cpus: u64) -> u64 {
-    let work = |&(wcet, period): &(u64, u64), window: u64| {
-        let reach = window + period - wcet;
-        reach / period * wcet + (reach % period).min(wcet)
-    };
-    let due = |x: &u64| wcet + higher.iter().map(|task| work(task, *x)).sum::<u64>() / cpus;
-    (wcet..100).find(|x| due(x) <= *x).expect("a fixed point")
 }

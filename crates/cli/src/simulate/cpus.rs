@@ -1,14 +1,12 @@
-//! One CPU after the other, or all as one queue.
+//! One CPU after the other.
 
 use std::cell::RefCell;
 use std::slice;
 
-use punctual_model::{Contract, Instant, Policy, Service, Task};
-use punctual_policy::global::Global;
+use punctual_model::{Instant, Policy, Service, Task};
 use punctual_policy::jobs::Jobs;
 use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::Arrivals;
-use punctual_sim::global;
 use punctual_sim::overheads::Overheads;
 use punctual_sim::processor::{Part, Processor, Received, Tabled};
 use punctual_sim::tasks::{Below, Setting, run_in};
@@ -21,7 +19,6 @@ use super::faults::{Cpu, Struck, broken};
 use super::options::Args;
 use super::receiving::Receiving;
 use super::traces::Traces;
-use crate::exit::Failure;
 
 /// What became of the entries of a CPU, in their order.
 pub(super) struct Ran {
@@ -135,53 +132,6 @@ impl Beneath<'_, '_> {
         }
         Jobs::of(self.policy, self.tasks, 0)
     }
-}
-
-/// Runs all tasks of `contract` on all its CPUs.
-pub(super) fn run_globally(
-    args: &Args,
-    contract: &Contract,
-    on_all: &OnCpu,
-    traces: &mut Traces,
-) -> Result<Ran, Failure> {
-    let policy = global_policy(contract, on_all)?;
-    let tasks = &on_all.as_tasks();
-    let draws = Draws { seed: args.draws_from(), cpu: 0 };
-    // Nobody's quantum keeps anybody off.
-    let mut own = arrivals::own(args, draws, tasks, None);
-    let until = Instant::ZERO + args.until;
-    let mut sink = Both::new(tasks, traces, 0);
-    let turn = |arrivals: &mut dyn Arrivals| {
-        let mut arrivals = arrivals;
-        global::run(tasks, contract.cpus.into(), policy, &mut arrivals, until, &mut sink);
-    };
-    let struck = broken(args, draws, tasks.len(), &mut *own, turn);
-    Ok(Ran { summary: sink.summary, struck })
-}
-
-fn global_policy(contract: &Contract, on_all: &OnCpu) -> Result<Global, Failure> {
-    let refuse = |why: &str| Err(Failure::bad_input(format!("--global: {why}")));
-    if !contract.channels.is_empty() || !contract.receiving.is_empty() {
-        return refuse("the handlers of channels stay on one CPU; run it without");
-    }
-    if !contract.reservations.is_empty() {
-        return refuse(
-            "the kernel's reservations go by deadline before all tasks and those of commands in the slots of one CPU, \
-             which one queue of tasks does not know; run it without",
-        );
-    }
-    let (cpus, tasks) = (u32::from(contract.cpus), on_all.tasks as u32);
-    let mut order: Vec<u32> = (0..tasks).collect();
-    match contract.policy {
-        Policy::Rmdp | Policy::Rm => {
-            order.sort_by_key(|task| on_all.entries[*task as usize].task.min_inter_arrival())
-        }
-        Policy::Fp => {}
-        Policy::Edf => return Ok(Global::earliest_deadline(cpus, on_all.tasks)),
-        Policy::EdfVd => return refuse("there is no edf-vd over several CPUs"),
-        Policy::Fifo => return refuse("there is no first in, first out over several CPUs"),
-    }
-    Ok(Global::fixed_priority(cpus, &order))
 }
 
 /// Every event goes into the summary, and into the traces if there are any.

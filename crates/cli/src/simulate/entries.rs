@@ -69,18 +69,6 @@ pub(super) fn on_cpu(cpu: u16, contract: &Contract, answer: &Result<Grant, Box<R
     on_cpu
 }
 
-/// Returns all tasks, for CPUs that share one queue.
-pub(super) fn on_all_cpus(contract: &Contract) -> OnCpu {
-    let task = |task: &Task| Entry {
-        task: task.clone(),
-        bound: None,
-        virtual_deadline: None,
-        kind: Kind::Task,
-    };
-    let tasks = contract.tasks.iter().map(task).collect();
-    OnCpu::new(tasks, Vec::new())
-}
-
 /// Whether the channels are on `cpu`: the last is theirs.
 pub(super) fn has_channels(contract: &Contract, cpu: u16) -> bool {
     cpu + 1 == contract.cpus
@@ -96,7 +84,7 @@ pub(super) fn unplaced(
     }
     Err(Failure::bad_input(
         "the contract is refused, so nothing says what runs on which of its CPUs; see what would fit \
-         with: punctual admit; or run them as one queue: --global",
+         with: punctual admit",
     ))
 }
 

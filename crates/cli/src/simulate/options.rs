@@ -24,8 +24,6 @@ Examples:
       broken promises: who is late then, and by how much
   punctual simulate mixed.toml --seed 7 --high-jobs 1/100
       two criticalities: one of a hundred jobs needs its wcet_high, and those of low criticality make way
-  punctual simulate video.toml --global
-      all CPUs as one queue
   punctual simulate video.toml --witness --perfetto late.json
       why it was refused: a schedule within the contract in which a job is late
   punctual simulate studio.toml --report studio.html
@@ -41,7 +39,7 @@ Times have units (ns, us, ms, s). What is drawn comes from --seed, or from seed 
 Reservations run above all tasks and always use their whole budget: the kernel's by deadline, those
 of commands in the slots of the timetable that admission found, which are taken whole. A refused
 contract has no timetable; the kernel holds all then. Streams become upcalls and channels, as for
-admission. --global refuses a contract with reservations; --witness knows those of the kernel alone.
+admission. --witness knows reservations of the kernel alone.
 Channels are sent by the egress scheduler of the channel server, whose thread runs beneath the
 reservations and above the tasks, and wakes up as late as admission reckons.
 
@@ -85,16 +83,12 @@ pub(crate) struct Args {
     /// The CPU is taken away, as by a hypervisor: so long, anywhere in every so long
     #[arg(long, value_name = "TIME/TIME", value_parser = parse_stolen)]
     pub(super) stolen: Option<Reservation>,
-    /// Tasks move between the CPUs, preemptible anywhere, instead of staying where admission puts
-    /// them
-    #[arg(long, conflicts_with_all = ["overheads", "stolen"])]
-    pub(super) global: bool,
     /// Search a schedule within the contract in which a job is late
     #[arg(
         long,
         conflicts_with_all = [
             "arrivals", "exec_times", "seed", "until", "overheads", "high_jobs", "overrun",
-            "extra_releases", "late_timers", "stolen", "global",
+            "extra_releases", "late_timers", "stolen",
         ]
     )]
     pub(super) witness: bool,

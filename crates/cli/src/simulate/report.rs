@@ -20,8 +20,6 @@ pub(super) struct Report {
     /// Null: nothing is drawn.
     pub(super) seed: Option<u64>,
     pub(super) until_ns: u64,
-    /// Whether all CPUs were one queue.
-    pub(super) global: bool,
     /// Null: switching is free.
     pub(super) overheads: Option<Overheads>,
     /// One of how many jobs of high criticality needs its wcet_high; null: none does.
@@ -59,8 +57,7 @@ pub(super) struct Stolen {
 #[derive(Serialize)]
 pub(super) struct Outcomes {
     pub(super) name: String,
-    /// Null: on any.
-    pub(super) cpu: Option<u16>,
+    pub(super) cpu: u16,
     pub(super) jobs: u64,
     pub(super) late: u64,
     /// Whether it was promised anything: not of low criticality, with `--high-jobs`.
@@ -92,7 +89,6 @@ impl Report {
             exec_times: args.exec_times(),
             seed: args.seed(),
             until_ns: args.until.as_nanos(),
-            global: args.global,
             overheads: args.overheads,
             high_jobs_one_in: args.high_jobs,
             faults: Faults {
@@ -112,7 +108,7 @@ impl Report {
     }
 
     /// One entry and what was seen of it.
-    pub(super) fn add(&mut self, entry: &Entry, cpu: Option<u16>, seen: &TaskSummary) {
+    pub(super) fn add(&mut self, entry: &Entry, cpu: u16, seen: &TaskSummary) {
         let longest = seen.response_time.max();
         let low = entry.kind == Kind::Task && entry.task.wcet_high().is_none();
         let promised = !(low && self.high_jobs_one_in.is_some());

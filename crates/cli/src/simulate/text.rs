@@ -31,7 +31,7 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
     }
     line(&verdict(report));
     let told = past_bounds(report).into_iter().chain(made_way(report));
-    for sentence in told.chain(beneath(report)).chain(faults(report)) {
+    for sentence in told.chain(faults(report)) {
         line(&sentence);
     }
     line(&report.host_profile.line());
@@ -69,7 +69,7 @@ fn entries<'a>(entries: impl Iterator<Item = &'a Outcomes>) -> Table {
     for entry in entries {
         table.add_row([
             Cell::new(&entry.name),
-            Cell::new(entry.cpu.map_or("any".into(), |cpu| cpu.to_string())),
+            Cell::new(entry.cpu),
             Cell::new(entry.jobs),
             Cell::new(entry.late),
             Cell::new(entry.gave_way),
@@ -182,18 +182,6 @@ fn made_way(report: &Report) -> Option<String> {
         "{jobs} of high criticality needs its wcet_high: {late} jobs of low criticality are late, which are \
          promised nothing then"
     ))
-}
-
-/// How tasks and channels, or the CPUs, were kept apart.
-fn beneath(report: &Report) -> Vec<String> {
-    let mut lines = Vec::new();
-    if report.global {
-        lines.push(
-            "tasks moved between the CPUs, preemptible anywhere; admission judges tasks that stay"
-                .into(),
-        );
-    }
-    lines
 }
 
 fn faults(report: &Report) -> Vec<String> {

@@ -46,8 +46,8 @@ impl Traces {
         Ok(Self { slices, file, page, subjects: 0, first: 0, latest: Instant::ZERO })
     }
 
-    /// The events that follow are of these entries, on `cpu` if they stay there.
-    pub(super) fn turn_to(&mut self, cpu: Option<u16>, on_cpu: &OnCpu) -> Result<(), Failure> {
+    /// The events that follow are of these entries, on `cpu`.
+    pub(super) fn turn_to(&mut self, cpu: u16, on_cpu: &OnCpu) -> Result<(), Failure> {
         self.first = self.subjects;
         for entry in &on_cpu.entries {
             if let Some(file) = &mut self.file {
@@ -123,7 +123,7 @@ impl Page {
     }
 }
 
-fn subject(entry: &Entry, cpu: Option<u16>) -> Subject {
+fn subject(entry: &Entry, cpu: u16) -> Subject {
     let task = &entry.task;
     let (kind, relative_deadline) = match entry.kind {
         Kind::Task => (SubjectKind::Task, Some(task.relative_deadline())),
@@ -135,5 +135,5 @@ fn subject(entry: &Entry, cpu: Option<u16>) -> Subject {
         relative_deadline,
         wcet: Some(task.wcet()),
     };
-    Subject { promise, cpu, ..Subject::new(task.name(), kind) }
+    Subject { promise, cpu: Some(cpu), ..Subject::new(task.name(), kind) }
 }

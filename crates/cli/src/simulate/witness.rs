@@ -89,7 +89,7 @@ pub(super) fn main(
         Some((cpu, on_cpu, witness))
     });
     if let Some((cpu, on_cpu, witness)) = &found {
-        traces.turn_to(Some(*cpu), on_cpu)?;
+        traces.turn_to(*cpu, on_cpu)?;
         let traces = RefCell::new(&mut traces);
         let named = |first| Named { traces: &traces, cpu: *cpu, on_cpu, first };
         let (policy, above) = (jobs(contract.policy, on_cpu), named(on_cpu.tasks));

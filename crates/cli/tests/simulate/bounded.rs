@@ -49,7 +49,6 @@ fn what_has_too_many_jobs_is_refused_with_the_number_and_its_place() {
     let studio = std::fs::read_to_string(STUDIO).expect("there");
     for (contract, arguments, place) in [
         (period, &[][..], "[[task]] \"tiny\": a job every 2ns"),
-        (period, &["--global", "--until", "600s"], "[[task]] \"tiny\": a job every 2ns"),
         (budget, &[], "[[reservation]] \"tiny\": a budget every 3ns"),
         (&rate, &[], "[[channel]] \"telephone\": a message of 1 packets every 2ns"),
         (&studio, &["--stolen", "1ns/2ns"], "--stolen 1ns/2ns: the CPU is taken away"),

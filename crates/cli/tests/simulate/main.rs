@@ -38,8 +38,7 @@ wcet = '20ms'
 quantum = '7ms'
 ";
 
-/// Two light tasks and a heavy one: each fits a CPU of its own, and globally the heavy one waits for
-/// both (Dhall & Liu 1978).
+/// Two light tasks and a heavy one, which needs a CPU of its own.
 const DHALL: &str = "
 [system]
 policy = 'rm'
@@ -206,25 +205,11 @@ fn an_adversary_lets_the_longest_quantum_begin_just_before() {
 }
 
 #[test]
-fn one_queue_for_all_cpus_is_not_what_admission_judged() {
-    let (folder, path) = written(DHALL);
+fn tasks_run_where_admission_placed_them() {
+    let (_folder, path) = written(DHALL);
     let placed = json(&[&path], 0);
     let cpus: Vec<_> = list(&placed, "tasks").iter().map(|task| task["cpu"].as_u64()).collect();
     assert_ne!(cpus[2], cpus[0]);
-    let trace_path = folder.path().join("trace.json");
-    let trace_path = trace_path.to_str().expect("UTF-8");
-    let global = json(&[&path, "--global", "--perfetto", trace_path], 1);
-    assert_eq!((&global["global"], &global["tasks"][2]["cpu"]), (&true.into(), &Value::Null));
-    assert!(global["tasks"][2]["late"].as_u64() > Some(0));
-    // The two light ones run side by side from the start.
-    let slices = trace(trace_path);
-    let begin = |name: &str| {
-        let slice = slices.iter().find(|slice| slice["name"] == name).expect("ran");
-        (slice["ts"].as_f64(), slice["dur"].as_f64())
-    };
-    assert_eq!(begin("light"), (Some(0.0), Some(2000.0)));
-    assert_eq!(begin("slight"), begin("light"));
-    assert!(page(&[&path, "--global"], 1).contains("tasks moved between the CPUs"));
 }
 
 #[test]
@@ -241,14 +226,9 @@ fn a_link_that_is_too_slow_is_seen_to_be() {
 
 #[test]
 fn bad_input_is_exit_2() {
-    let (_folder, dhall) = written(DHALL);
-    let fifo = DHALL.replace("'rm'", "'fifo'");
-    let (_other, fifo) = written(&fifo);
-    let edf = std::fs::read_to_string(STUDIO).expect("there").replace("\"rmdp\"", "\"edf\"");
-    let (_third, edf) = written(&edf.replace("quantum = \"500us\"", ""));
     let task = "[[task]]\nname = 'beside'\nperiod = '1s'\nwcet = '1ms'\n";
     let tabled = std::fs::read_to_string(COMMANDS).expect("there") + task;
-    let (_fourth, tabled) = written(&tabled);
+    let (_folder, tabled) = written(&tabled);
     for (arguments, wanted) in [
         (&["/nowhere.toml"][..], "/nowhere.toml"),
         (&[STUDIO, "--until", "10"], "no unit"),
@@ -266,12 +246,7 @@ fn bad_input_is_exit_2() {
         (&[STUDIO, "--stolen", "2ms"], "a slash"),
         (&[STUDIO, "--stolen", "2ms/2ms"], "leaves nothing"),
         (&[STUDIO, "--witness", "--seed", "1"], "cannot be used with"),
-        (&[&dhall, "--global", "--overheads", "1us"], "cannot be used with"),
-        (&[&fifo, "--global"], "first in, first out"),
-        (&[&edf, "--global"], "reservations"),
-        (&[STUDIO, "--global"], "reservations"),
         (&[&tabled, "--witness"], "timetable"),
-        (&[CHANNELS, "--global"], "channels"),
     ] {
         let output = punctual(&[&["simulate"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

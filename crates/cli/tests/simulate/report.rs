@@ -38,7 +38,7 @@ fn every_kind_of_run_has_a_page() {
         (&[STUDIO, "--until", "1s"][..], 0, &["capture", "modem", "admitted under rmdp"][..]),
         (&[COMMANDS, "--until", "1s"], 0, &["<svg"]),
         (&[&dhall, "--until", "1s"], 0, &["light", "heavy"]),
-        (&[&dhall, "--global", "--until", "1s"], 1, &["heavy", "late"]),
+        (&[STUDIO, "--overrun", "3", "--until", "1s"], 1, &["late"]),
         (&[&blocked, "--witness"], 1, &["urgent", "slow"]),
         (&[STUDIO, "--witness"], 0, &["<html"]),
     ] {

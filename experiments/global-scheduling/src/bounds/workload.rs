@@ -27,14 +27,10 @@
 //! proven of a task beyond its deadline, nor of any below it. Under earliest deadline first the slack
 //! of one rests on the punctuality of all: all tasks are proven, or none. Nothing beyond [`Steps`].
 
-use alloc::vec;
-use alloc::vec::Vec;
+use punctual_analysis::Steps;
+use punctual_model::{Duration, Task};
 
-use punctual_model::Duration;
-
-use super::assumption_broken;
-use crate::load::{CpuLoad, TaskLoad};
-use crate::steps::Steps;
+use super::{Ticks, in_ticks, padded};
 
 /// Whether the slack that was found of a task helps those it delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,36 +41,32 @@ pub enum Slack {
     Used,
 }
 
-/// A bound within its deadline for each task of `load`, the most urgent first, under fixed
+/// Returns a bound within its deadline for each of `tasks`, the most urgent first, under fixed
 /// priorities on `cpus` CPUs.
 pub fn fixed_priority(
-    load: &CpuLoad,
+    tasks: &[Task],
     cpus: u16,
     slack: Slack,
     steps: &mut Steps,
 ) -> Vec<Option<Duration>> {
-    let mut bounds: Vec<u64> = Vec::with_capacity(load.tasks.len());
-    if assumption_broken(load).is_none() && cpus > 0 {
-        let mut done_by: Vec<u64> = Vec::with_capacity(load.tasks.len());
-        for (at, task) in load.tasks.iter().enumerate() {
-            let others = || load.tasks[..at].iter().zip(&done_by);
-            let delay =
-                |window| others().map(move |(other, &done_by)| in_window(other, done_by, window));
-            let Some(bound) = response_time(task, at, delay, cpus, steps) else { break };
-            bounds.push(bound);
-            done_by.push(if slack == Slack::Used { bound } else { task.deadline });
-        }
+    let ticks = in_ticks(tasks, cpus).unwrap_or_default();
+    let mut bounds: Vec<u64> = Vec::with_capacity(ticks.len());
+    let mut done_by: Vec<u64> = Vec::with_capacity(ticks.len());
+    for (at, task) in ticks.iter().enumerate() {
+        let others = || ticks[..at].iter().zip(&done_by);
+        let delay =
+            |window| others().map(move |(other, &done_by)| in_window(other, done_by, window));
+        let Some(bound) = response_time(task, at, delay, cpus, steps) else { break };
+        bounds.push(bound);
+        done_by.push(if slack == Slack::Used { bound } else { task.deadline });
     }
-    (0..load.tasks.len()).map(|at| bounds.get(at).copied().map(Duration::from_nanos)).collect()
+    padded(&bounds, tasks.len())
 }
 
-/// A bound within its deadline for each task of `load` under earliest deadline first on `cpus`
+/// Returns a bound within its deadline for each of `tasks` under earliest deadline first on `cpus`
 /// CPUs; `None` if not every task is proven to be in time.
-pub fn earliest_deadline(load: &CpuLoad, cpus: u16, steps: &mut Steps) -> Option<Vec<Duration>> {
-    if assumption_broken(load).is_some() || cpus == 0 {
-        return None;
-    }
-    let tasks = &load.tasks[..];
+pub fn earliest_deadline(tasks: &[Task], cpus: u16, steps: &mut Steps) -> Option<Vec<Duration>> {
+    let tasks = in_ticks(tasks, cpus)?;
     let mut done_by: Vec<u64> = tasks.iter().map(|task| task.deadline).collect();
     let mut proven = vec![false; tasks.len()];
     loop {
@@ -102,7 +94,7 @@ pub fn earliest_deadline(load: &CpuLoad, cpus: u16, steps: &mut Steps) -> Option
 
 /// The least fixed point within the deadline, with `delay` as the `I_i` of `others` tasks.
 fn response_time<I: Iterator<Item = Option<u64>>>(
-    task: &TaskLoad,
+    task: &Ticks,
     others: usize,
     delay: impl Fn(u64) -> I,
     cpus: u16,
@@ -123,14 +115,14 @@ fn response_time<I: Iterator<Item = Option<u64>>>(
 }
 
 /// `W_i`, if the jobs of i are done within `done_by`.
-fn in_window(task: &TaskLoad, done_by: u64, window: u64) -> Option<u64> {
+fn in_window(task: &Ticks, done_by: u64, window: u64) -> Option<u64> {
     let reach = window.checked_add(done_by)?.checked_sub(task.work)?;
     let whole = (reach / task.period).checked_mul(task.work)?;
     whole.checked_add((reach % task.period).min(task.work))
 }
 
 /// What is due within a window that ends at a deadline of the task and is `window` long.
-fn due_in(task: &TaskLoad, done_by: u64, window: u64) -> Option<u64> {
+fn due_in(task: &Ticks, done_by: u64, window: u64) -> Option<u64> {
     let whole = (window / task.period).checked_mul(task.work)?;
     let slack = task.deadline - done_by;
     whole.checked_add((window % task.period).saturating_sub(slack).min(task.work))

@@ -1,8 +1,8 @@
 //! The machine of several processors against a simulation tick by tick, and published examples.
 
 use super::*;
-use crate::arrivals::{Listed, Periodic};
 use punctual_model::{Duration, TaskSpec};
+use punctual_sim::arrivals::{Listed, Periodic};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -41,6 +41,19 @@ fn dhalls_effect_a_heavy_task_misses_beside_light_ones() {
     let tasks = [task(100, 100, 2), task(100, 100, 2), task(101, 101, 100)];
     assert_eq!(first_miss(&tasks, 2), Some(101));
     assert_eq!(first_miss(&tasks, 3), None);
+}
+
+#[test]
+fn the_most_urgent_run_side_by_side() {
+    let tasks = [task(100, 100, 2), task(100, 100, 2), task(101, 101, 100)];
+    let mut events: Vec<Event> = Vec::new();
+    let policy = Global::fixed_priority(2, &[0, 1, 2]);
+    let mut arrivals = Periodic::new(&tasks, &[Duration::ZERO; 3]);
+    run(&tasks, 2, policy, &mut arrivals, Instant::from_nanos(1), &mut events);
+    let seen = events.iter().map(|event| (event.at.as_nanos(), event.job.task, event.kind));
+    let [start, complete] = [Kind::Start, Kind::Complete];
+    let side_by_side = [(0, 0, start), (0, 1, start), (2, 0, complete), (2, 1, complete)];
+    assert_eq!(seen.collect::<Vec<_>>()[..4], side_by_side);
 }
 
 /// Tick by tick: of the known jobs the most urgent run, at equal urgency those that ran in the

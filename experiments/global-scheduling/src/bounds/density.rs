@@ -1,11 +1,10 @@
 //! Global earliest deadline first: the density test.
 
-use alloc::format;
+use punctual_analysis::ratio::Ratio;
+use punctual_analysis::utilisation::Finding;
+use punctual_model::Task;
 
-use super::assumption_broken;
-use crate::load::CpuLoad;
-use crate::ratio::Ratio;
-use crate::utilisation::Finding;
+use super::{Ticks, assumption_broken};
 
 /// `Σ δ_i ≤ m − (m − 1)·δ_max` with the densities `δ_i = C_i/D_i`, on `cpus` CPUs.
 ///
@@ -14,11 +13,12 @@ use crate::utilisation::Finding;
 /// period; with shorter deadlines the densities stand for the utilisations (a task of period D_i
 /// asks for more). No unit. The left side is rounded up and the right side down, so rounding can
 /// refuse but never admit. The assumptions are those of [`super`].
-pub fn density(load: &CpuLoad, cpus: u16) -> Finding {
-    if let Some(broken) = assumption_broken(load) {
+pub fn density(tasks: &[Task], cpus: u16) -> Finding {
+    if let Some(broken) = assumption_broken(tasks) {
         return Finding { admits: false, why: broken.into() };
     }
-    let densities = || load.tasks.iter().map(|task| Ratio::above(task.work, task.deadline));
+    let densities =
+        || tasks.iter().map(Ticks::from).map(|task| Ratio::above(task.work, task.deadline));
     let sum = densities().fold(Ratio::ZERO, Ratio::plus);
     let largest = densities().max().unwrap_or(Ratio::ZERO);
     // m − (m − 1)·δ = 1 + (m − 1)·(1 − δ); above one, a density fits nowhere.

@@ -22,32 +22,27 @@
 //! Nanoseconds from the release; a bound that may not be reached. Nothing is proven of a task beyond
 //! its deadline, nor of any below it, nor beyond [`Steps`].
 
-use alloc::vec::Vec;
-use core::cmp::Reverse;
+use std::cmp::Reverse;
 
-use punctual_model::Duration;
+use punctual_analysis::Steps;
+use punctual_model::{Duration, Task};
 
-use super::assumption_broken;
-use crate::load::{CpuLoad, TaskLoad};
-use crate::steps::Steps;
+use super::{Ticks, in_ticks, padded};
 
-/// A bound within its deadline for each task of `load`, the most urgent first, on `cpus` CPUs.
-pub fn response_times(load: &CpuLoad, cpus: u16, steps: &mut Steps) -> Vec<Option<Duration>> {
-    let mut bounds: Vec<u64> = Vec::with_capacity(load.tasks.len());
-    if assumption_broken(load).is_none() && cpus > 0 {
-        for (at, task) in load.tasks.iter().enumerate() {
-            let Some(bound) = response_time(task, &load.tasks[..at], &bounds, cpus, steps) else {
-                break;
-            };
-            bounds.push(bound);
-        }
+/// Returns a bound within its deadline for each of `tasks`, the most urgent first, on `cpus` CPUs.
+pub fn response_times(tasks: &[Task], cpus: u16, steps: &mut Steps) -> Vec<Option<Duration>> {
+    let ticks = in_ticks(tasks, cpus).unwrap_or_default();
+    let mut bounds: Vec<u64> = Vec::with_capacity(ticks.len());
+    for (at, task) in ticks.iter().enumerate() {
+        let Some(bound) = response_time(task, &ticks[..at], &bounds, cpus, steps) else { break };
+        bounds.push(bound);
     }
-    (0..load.tasks.len()).map(|at| bounds.get(at).copied().map(Duration::from_nanos)).collect()
+    padded(&bounds, tasks.len())
 }
 
 fn response_time(
-    task: &TaskLoad,
-    higher: &[TaskLoad],
+    task: &Ticks,
+    higher: &[Ticks],
     bounds: &[u64],
     cpus: u16,
     steps: &mut Steps,
@@ -78,13 +73,13 @@ fn response_time(
 }
 
 /// `W^NC`.
-fn fresh(task: &TaskLoad, window: u64) -> Option<u64> {
+fn fresh(task: &Ticks, window: u64) -> Option<u64> {
     let whole = (window / task.period).checked_mul(task.work)?;
     whole.checked_add((window % task.period).min(task.work))
 }
 
 /// `W^CI`.
-fn carried(task: &TaskLoad, bound: u64, window: u64) -> Option<u64> {
+fn carried(task: &Ticks, bound: u64, window: u64) -> Option<u64> {
     let rest = window.saturating_sub(task.work);
     let whole = (rest / task.period).checked_mul(task.work)?.checked_add(task.work)?;
     // A bound is within the deadline, which is within the period.

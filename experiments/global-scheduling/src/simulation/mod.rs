@@ -1,15 +1,13 @@
 //! Tasks that move between several virtual processors, scheduled by the pure policy [`Global`].
 
-use alloc::collections::{BinaryHeap, VecDeque};
-use alloc::vec;
-use alloc::vec::Vec;
-use core::cmp::Reverse;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use punctual_model::{Instant, JobId, Service, Task};
-use punctual_policy::global::Global;
+use punctual_sim::arrivals::{Arrival, Arrivals};
 use punctual_trace::{Event, Kind, Sink};
 
-use crate::arrivals::{Arrival, Arrivals};
+use crate::policy::Global;
 
 /// Runs the jobs of `tasks` that are known before `until` on `cpus` processors under `policy`, which
 /// was made for as many; events go to `sink`.

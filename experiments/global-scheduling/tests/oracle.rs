@@ -1,27 +1,30 @@
-//! Random runs on several CPUs stay within the bounds of global scheduling.
+//! Random runs on several CPUs stay within the bounds.
 
-use crate::common::Ticks;
-use punctual_analysis::global::workload::{self, Slack};
-use punctual_analysis::global::{density, fixed_priority};
+use global_scheduling::bounds::workload::{self, Slack};
+use global_scheduling::bounds::{density, fixed_priority};
 use punctual_analysis::{CpuLoad, Steps};
 use punctual_model::{Duration, Service, Task, TaskSpec};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// In nanoseconds: that is the tick of these analyses.
-fn load(system: &[Ticks]) -> CpuLoad {
-    let task = |ticks: &Ticks| {
-        Task::new(TaskSpec {
-            relative_deadline: Duration::from_nanos(ticks.deadline),
-            ..TaskSpec::periodic(
-                "t",
-                Duration::from_nanos(ticks.period),
-                Service::from_nanos(ticks.wcet),
-            )
-        })
-        .expect("a valid task")
-    };
-    CpuLoad::new(&system.iter().map(task).collect::<Vec<_>>(), [], Service::ZERO)
+/// A task in nanoseconds: that is the tick of these analyses.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    wcet: u64,
+    period: u64,
+    deadline: u64,
+}
+
+impl Ticks {
+    fn spec(&self) -> TaskSpec {
+        let (period, wcet) = (Duration::from_nanos(self.period), Service::from_nanos(self.wcet));
+        let relative_deadline = Duration::from_nanos(self.deadline);
+        TaskSpec { relative_deadline, ..TaskSpec::periodic("t", period, wcet) }
+    }
+}
+
+fn tasks(system: &[Ticks]) -> Vec<Task> {
+    system.iter().map(|ticks| Task::new(ticks.spec()).expect("a valid task")).collect()
 }
 
 fn draw(rng: &mut ChaCha8Rng, cpus: u64) -> Vec<Ticks> {
@@ -31,7 +34,7 @@ fn draw(rng: &mut ChaCha8Rng, cpus: u64) -> Vec<Ticks> {
             let period = rng.random_range(2..=16);
             let wcet = rng.random_range(1..=(2 * cpus * period / count).clamp(1, period));
             let deadline = if rng.random() { period } else { rng.random_range(wcet..=period) };
-            Ticks { deadline, ..Ticks::plain(wcet, period) }
+            Ticks { wcet, period, deadline }
         })
         .collect()
 }
@@ -91,12 +94,12 @@ fn fixed_priority_stays_within_its_bounds() {
     for round in 0..3_000 {
         let cpus = rng.random_range(1..=3u16);
         let system = draw(&mut rng, u64::from(cpus));
-        let load = load(&system);
+        let tasks = tasks(&system);
         let steps = &mut Steps::default();
         let bounds: [Bounds; 3] = [
-            fixed_priority::response_times(&load, cpus, steps),
-            workload::fixed_priority(&load, cpus, Slack::Used, steps),
-            workload::fixed_priority(&load, cpus, Slack::Ignored, steps),
+            fixed_priority::response_times(&tasks, cpus, steps),
+            workload::fixed_priority(&tasks, cpus, Slack::Used, steps),
+            workload::fixed_priority(&tasks, cpus, Slack::Ignored, steps),
         ];
         let mut seen = vec![0; system.len()];
         for _ in 0..6 {
@@ -131,9 +134,10 @@ fn on_one_cpu_fixed_priority_is_exact() {
     let mut compared = 0;
     for round in 0..2_000 {
         let system = draw(&mut rng, 1);
-        let load = load(&system);
+        let tasks = tasks(&system);
+        let load = CpuLoad::new(&tasks, [], Service::ZERO);
         let exact = punctual_analysis::fixed_priority::response_times(&load, &mut Steps::default());
-        let bounds = fixed_priority::response_times(&load, 1, &mut Steps::default());
+        let bounds = fixed_priority::response_times(&tasks, 1, &mut Steps::default());
         let in_time = exact.iter().zip(&system).take_while(|(time, task)| {
             time.bound().is_some_and(|bound| bound.as_nanos() <= task.deadline)
         });
@@ -152,9 +156,9 @@ fn earliest_deadline_stays_within_its_bounds() {
     for round in 0..4_000 {
         let cpus = rng.random_range(1..=3u16);
         let system = draw(&mut rng, u64::from(cpus));
-        let load = load(&system);
-        let dense = density::density(&load, cpus);
-        let bounds = workload::earliest_deadline(&load, cpus, &mut Steps::default());
+        let tasks = tasks(&system);
+        let dense = density::density(&tasks, cpus);
+        let bounds = workload::earliest_deadline(&tasks, cpus, &mut Steps::default());
         by_density += usize::from(dense.admits);
         by_workload += usize::from(bounds.is_some());
         for _ in 0..4 {
@@ -175,17 +179,17 @@ fn earliest_deadline_stays_within_its_bounds() {
 /// What the analyses do not cover they do not admit.
 #[test]
 fn nothing_is_proven_outside_the_assumptions() {
-    let quick = Ticks::plain(1, 100);
+    let quick = || Ticks { wcet: 10, period: 100, deadline: 100 }.spec();
     for odd in [
-        Ticks { deadline: 101, ..quick },
-        Ticks { jitter: 1, ..quick },
-        Ticks { quantum: 1, ..quick },
+        TaskSpec { relative_deadline: Duration::from_nanos(101), ..quick() },
+        TaskSpec { release_jitter: Duration::from_nanos(1), ..quick() },
+        TaskSpec { quantum: Service::from_nanos(1), ..quick() },
     ] {
-        let load = crate::common::load(&[odd]);
+        let tasks = [Task::new(odd).expect("a valid task")];
         let steps = &mut Steps::default();
-        assert!(!density::density(&load, 2).admits);
-        assert_eq!(fixed_priority::response_times(&load, 2, steps), [None]);
-        assert_eq!(workload::fixed_priority(&load, 2, Slack::Used, steps), [None]);
-        assert_eq!(workload::earliest_deadline(&load, 2, steps), None);
+        assert!(!density::density(&tasks, 2).admits);
+        assert_eq!(fixed_priority::response_times(&tasks, 2, steps), [None]);
+        assert_eq!(workload::fixed_priority(&tasks, 2, Slack::Used, steps), [None]);
+        assert_eq!(workload::earliest_deadline(&tasks, 2, steps), None);
     }
 }

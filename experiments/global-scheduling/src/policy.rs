@@ -4,11 +4,8 @@
 //! Dhall and Liu, Operations Research 26(1), 1978, is why a low total share promises nothing here;
 //! Davis and Burns, ACM Computing Surveys 43(4), 2011, survey what does.
 
-use alloc::boxed::Box;
-use alloc::collections::BinaryHeap;
-use alloc::vec;
-use alloc::vec::Vec;
-use core::cmp::Reverse;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use punctual_model::{Instant, Rank};
 
