@@ -10,6 +10,7 @@ mod perfetto;
 mod receiving;
 mod report;
 mod steps;
+mod streams;
 mod text;
 mod traces;
 mod witness;
@@ -17,6 +18,7 @@ mod witness;
 use std::path::Path;
 
 use punctual_analysis::channel::egress::Egress;
+use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{Grant, Refusal, admit, mapping};
 use punctual_model::{Contract, HostProfile, Instant, Policy};
 
@@ -32,6 +34,7 @@ use channels::{Channels, Sending};
 pub(crate) use options::Args;
 use options::Overheads;
 use receiving::Receiving;
+use streams::Streams;
 
 pub(crate) fn main(args: &Args) -> Outcome {
     let Declared { contract, notes, text } = contract_file::read_with_notes(&args.contract)?;
@@ -43,7 +46,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
     let (args, host, stamp) = &chosen(args, &contract)?;
     let answer = admit(&contract, host);
-    let (contract, _) = mapping::expand(&contract, host).map_err(Failure::bad_input)?;
+    let (contract, mappings) = mapping::expand(&contract, host).map_err(Failure::bad_input)?;
     let sender = sender(&contract, host)?;
     if args.witness {
         return witness::main(args, &contract, &text, host, &answer, stamp, notes);
@@ -52,7 +55,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
     steps::bounded(args, &contract, sender.as_ref(), &received)?;
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
     let mut traces = Traces::of(args, &text)?;
-    run_placed(args, &contract, host, &answer, sender.as_ref(), &mut traces, &mut report)?;
+    let placed = Placed { contract: &contract, mappings: &mappings, host, answer: &answer };
+    placed.run(args, sender.as_ref(), &mut traces, &mut report)?;
     traces.finish(Instant::ZERO + args.until, host, stamp)?;
     let page = if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
@@ -98,40 +102,53 @@ fn sender(contract: &Contract, host: &HostProfile) -> Result<Option<Sending>, Fa
     Ok(Some(Sending { egress, best_effort: sender.best_effort }))
 }
 
-fn run_placed(
-    args: &Args,
-    contract: &Contract,
-    host: &HostProfile,
-    answer: &Result<Grant, Box<Refusal>>,
-    sender: Option<&Sending>,
-    traces: &mut Traces,
-    report: &mut Report,
-) -> Result<(), Failure> {
-    entries::unplaced(contract, answer)?;
-    // A command may be bound to a CPU beyond those of the contract.
-    let bound = answer.iter().flat_map(|grant| &grant.timetables).map(|table| table.cpu + 1);
-    for cpu in 0..bound.fold(contract.cpus, u16::max) {
-        let on_cpu = entries::on_cpu(cpu, contract, answer);
-        let mut sent = sender
-            .filter(|_| entries::has_channels(contract, cpu))
-            .map(|sender| Channels::of(args, contract, sender));
-        let mut received = match entries::has_channels(contract, cpu) {
-            true => Receiving::of(contract, host)?,
-            false => Receiving::default(),
-        };
-        if !on_cpu.entries.is_empty() || sent.is_some() || !received.is_empty() {
-            traces.turn_to(cpu, &on_cpu)?;
-            let allowance = host.slot_allowance;
-            let channels = (&mut received, sent.as_mut());
-            let ran = cpus::run(args, contract.policy, allowance, cpu, &on_cpu, channels, traces);
-            add(report, &on_cpu, cpu, &ran);
+/// A contract where admission placed it.
+struct Placed<'a> {
+    contract: &'a Contract,
+    /// What its streams became.
+    mappings: &'a [Mapping],
+    host: &'a HostProfile,
+    answer: &'a Result<Grant, Box<Refusal>>,
+}
+
+impl Placed<'_> {
+    /// Runs it, CPU by CPU: the last is that of the channels, which no other waits for.
+    fn run(
+        &self,
+        args: &Args,
+        sender: Option<&Sending>,
+        traces: &mut Traces,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let Self { contract, mappings, host, answer } = *self;
+        entries::unplaced(contract, answer)?;
+        let streams = Streams::of(args, contract, mappings);
+        // A command may be bound to a CPU beyond those of the contract.
+        let bound = answer.iter().flat_map(|grant| &grant.timetables).map(|table| table.cpu + 1);
+        for cpu in 0..bound.fold(contract.cpus, u16::max) {
+            let on_cpu = entries::on_cpu(cpu, contract, answer);
+            let mut sent = sender
+                .filter(|_| entries::has_channels(contract, cpu))
+                .map(|sender| Channels::of(args, contract, sender, &streams));
+            let mut received = match entries::has_channels(contract, cpu) {
+                true => Receiving::of(contract, host)?,
+                false => Receiving::default(),
+            };
+            if !on_cpu.entries.is_empty() || sent.is_some() || !received.is_empty() {
+                traces.turn_to(cpu, &on_cpu)?;
+                let allowance = host.slot_allowance;
+                let others = (&mut received, sent.as_mut(), &streams);
+                let ran = cpus::run(args, contract.policy, allowance, cpu, &on_cpu, others, traces);
+                add(report, &on_cpu, cpu, &ran);
+            }
+            report.receiving.extend(received.outcomes(cpu));
+            if let Some(sent) = sent {
+                report.channels = sent.outcomes(answer);
+            }
         }
-        report.receiving.extend(received.outcomes(cpu));
-        if let Some(sent) = sent {
-            report.channels = sent.outcomes(answer);
-        }
+        report.streams = streams.outcomes(answer.as_ref().ok());
+        Ok(())
     }
-    Ok(())
 }
 
 fn add(report: &mut Report, on_cpu: &OnCpu, cpu: u16, ran: &cpus::Ran) {

@@ -10,6 +10,7 @@
 //! - [`faults`]: promises that are broken: overruns, extra releases, late timers.
 //! - [`witness`]: a schedule in which a refused system misses.
 //! - [`egress`]: the egress scheduler of a channel server, with its thread and its link.
+//! - [`streams`]: frames that an upcall of tasks works off and a channel of the egress scheduler sends.
 //! - [`upcalls`]: real handlers as real-time upcalls, their processor time charged by a cost model.
 //! - [`cbs`]: a reservation as the kernel's constant bandwidth server keeps it.
 //! - [`cpu`]: the virtual CPU under them: a whole one, a reserved part, or a fair share.
@@ -25,6 +26,7 @@ pub mod egress;
 pub mod faults;
 pub mod overheads;
 pub mod processor;
+pub mod streams;
 pub mod tasks;
 pub mod upcalls;
 pub mod witness;

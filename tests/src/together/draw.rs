@@ -5,7 +5,8 @@ use punctual_model::channel::{
 };
 use punctual_model::contract::NamedReservation;
 use punctual_model::{
-    Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
+    Contract, Duration, HostProfile, Policy, Reservation, Service, Stream, StreamClass, StreamSpec,
+    Task, TaskSpec,
 };
 use rand::{Rng, RngExt};
 
@@ -115,5 +116,29 @@ pub(super) fn system(rng: &mut impl Rng) -> (Contract, HostProfile) {
         reservations,
         ..Contract::of_tasks(policy, 1, tasks)
     };
+    (contract, host)
+}
+
+fn stream(at: usize, rng: &mut impl Rng) -> Stream {
+    let frame_period = rng.random_range(10_000..=100_000u64);
+    let delay = frame_period * rng.random_range(60..=300) / 100;
+    Stream::new(StreamSpec {
+        name: format!("s{at}"),
+        class: StreamClass::NAMES[rng.random_range(0..StreamClass::NAMES.len())].1,
+        frame_period: Duration::from_micros(frame_period),
+        frame_size: rng.random_range(1..=20_000),
+        burst: if rng.random_bool(0.5) { 1 } else { rng.random_range(2..=3) },
+        delay: Duration::from_micros(delay),
+        tolerated_loss_ppm: if rng.random() { 0 } else { rng.random_range(0..=500_000) },
+        time_per_pdu: micros(rng, 5, 100),
+    })
+    .expect("valid")
+}
+
+/// The same with one or two streams, and fewer other channels.
+pub(super) fn system_with_streams(rng: &mut impl Rng) -> (Contract, HostProfile) {
+    let (mut contract, host) = system(rng);
+    contract.channels.truncate(rng.random_range(0..=1));
+    contract.streams = (0..rng.random_range(1..=2)).map(|at| stream(at, rng)).collect();
     (contract, host)
 }

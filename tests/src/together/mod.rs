@@ -5,6 +5,7 @@
 
 mod draw;
 mod run;
+mod streams;
 
 use punctual_model::{Duration, Instant, Task};
 use punctual_sim::egress::Exact;
@@ -14,6 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use run::System;
+pub use streams::{KeptStreams, streams_hold};
 
 /// What became of one system: of all tasks and channels, how much of its bound the worst one took.
 pub struct Kept {
@@ -31,7 +33,7 @@ pub struct Kept {
 /// What was broken, with the seed that replays it.
 pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let Some(system) = System::admitted(&mut rng) else { return Ok(None) };
+    let Some(system) = System::admitted(draw::system(&mut rng)) else { return Ok(None) };
     let contract = &system.contract;
     let longest = contract.tasks.iter().map(Task::min_inter_arrival).max().unwrap_or_default();
     let mut summary = Summary::new(&contract.tasks);
@@ -69,7 +71,8 @@ pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
                 _ if candidates.is_empty() => continue,
                 _ => candidates[rng.random_range(0..candidates.len())],
             };
-            let late = system.run_tasks(&taken, critical, &mut rng, &mut summary);
+            let when = (critical, system.for_four_jobs());
+            let late = system.run_tasks(taken.clone(), when, &mut rng, &mut summary);
             if late + summary.late() > 0 {
                 return broken("a job is late".into());
             }

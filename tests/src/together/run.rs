@@ -2,6 +2,7 @@
 
 use punctual_analysis::channel::deadline_monotonic;
 use punctual_analysis::channel::egress::Egress;
+use punctual_analysis::mapping::{Mapping, expand};
 use punctual_analysis::{Grant, Steps, admit_within};
 use punctual_model::channel::{Channel, Sender};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Task};
@@ -11,13 +12,12 @@ use punctual_sim::egress::sink::{Delays, NotAccepted, Occupant, Sent, Sink};
 use punctual_sim::egress::sources::{Backlog, Message, drawn, greedy};
 use punctual_sim::egress::{Costs, Server, Setup};
 use punctual_sim::overheads::Overheads;
-use punctual_sim::processor::Taken;
+use punctual_sim::processor::{Processor, Taken};
+use punctual_sim::streams::{Streams, Turns};
 use punctual_sim::tasks::{Eager, Setting, run_in};
-use punctual_trace::Summary;
+use punctual_trace::Sink as TraceSink;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-use super::draw;
 
 /// A stretch of the processor: of the sending thread, or (`None`) of a reservation.
 pub(super) type Part = (Option<Occupant>, Instant, Instant);
@@ -48,7 +48,10 @@ impl Sink for Above {
 
 /// One admitted system.
 pub(super) struct System {
+    /// With its streams as upcalls and channels.
     pub(super) contract: Contract,
+    /// What its streams became.
+    pub(super) mappings: Vec<Mapping>,
     pub(super) host: HostProfile,
     sender: Sender,
     egress: Egress,
@@ -59,15 +62,15 @@ pub(super) struct System {
 }
 
 impl System {
-    pub(super) fn admitted(rng: &mut ChaCha8Rng) -> Option<Self> {
-        let (contract, host) = draw::system(rng);
+    pub(super) fn admitted((contract, host): (Contract, HostProfile)) -> Option<Self> {
         let grant = admit_within(&contract, &host, &mut Steps::new(4_000_000)).ok()?;
+        let (contract, mappings) = expand(&contract, &host).ok()?;
         let spec = contract.sender?;
         let sender = spec.sender(host.send_costs)?;
         let egress = Egress::of(&spec, sender.costs, host.wake_up).ok()?;
         let ranked = deadline_monotonic(&contract.channels);
         let channels = ranked.iter().map(|&at| contract.channels[at].clone()).collect();
-        Some(Self { contract, host, sender, egress, grant, channels, ranked })
+        Some(Self { contract, mappings, host, sender, egress, grant, channels, ranked })
     }
 
     /// Before it nothing but a few early messages; long enough for every jitter and late budget.
@@ -108,14 +111,24 @@ impl System {
         budgets.into_iter().map(part).collect()
     }
 
-    fn sources(
+    /// Returns the stream that the upcall or channel `name` is of, if it is of one.
+    pub(super) fn stream_of(&self, name: &str) -> Option<usize> {
+        let is_of = |it: &Mapping| it.upcall.name() == name || it.channel.name() == name;
+        self.mappings.iter().position(is_of)
+    }
+
+    fn sources<'a>(
         &self,
         until: Instant,
+        streams: &'a Streams,
         rng: &mut ChaCha8Rng,
-    ) -> Vec<Box<dyn Iterator<Item = Message>>> {
+    ) -> Vec<Box<dyn Iterator<Item = Message> + 'a>> {
         let pattern = rng.random_range(0..4);
         let step = rng.random_range(1..1_500_000);
-        let source = |(channel, at): (&Channel, u64)| -> Box<dyn Iterator<Item = Message>> {
+        let source = |(channel, at): (&Channel, u64)| -> Box<dyn Iterator<Item = Message> + 'a> {
+            if let Some(stream) = self.stream_of(channel.name()) {
+                return Box::new(streams.handed_over(stream));
+            }
             let traffic = channel.arrivals();
             let spacing = traffic.min_inter_arrival().as_nanos();
             let origin = self.origin();
@@ -145,8 +158,15 @@ impl System {
         rng.random_bool(0.8).then_some(Backlog { bytes, first, pause })
     }
 
-    pub(super) fn send(&self, until: Instant, costs: impl Costs, rng: &mut ChaCha8Rng) -> Above {
-        let end = until + Duration::from_secs(60);
+    /// Lets `with` have the thread that sends, of what comes until `until`, and the reservations above it.
+    pub(super) fn sending<C: Costs, K: Sink, R>(
+        &self,
+        until: Instant,
+        (costs, sink): (C, K),
+        streams: &Streams,
+        rng: &mut ChaCha8Rng,
+        with: impl FnOnce(Thread<'_, C, K>, Vec<Part>, &mut ChaCha8Rng) -> R,
+    ) -> R {
         let reserved = self.reserved(until, rng);
         let backlogs = Vec::from_iter(self.backlog(rng));
         let pace = self.egress.pace().unwrap_or(Duration::ZERO);
@@ -160,11 +180,20 @@ impl System {
             room: 64,
             backlogs: &backlogs,
         };
-        let mut above = Above { delays: Delays::new(&self.channels), parts: Vec::new() };
-        let sources = self.sources(until, rng);
+        let sources = self.sources(until, streams, rng);
         let left = Taken::new(reserved.iter().map(|&(_, from, to)| (from, to)));
-        let inside = Server::new(setup, left, sources, costs, &mut above).finish(end);
-        assert_eq!(inside, 0, "every message leaves");
+        with(Server::new(setup, left, sources, costs, sink), reserved, rng)
+    }
+
+    pub(super) fn send(&self, until: Instant, costs: impl Costs, rng: &mut ChaCha8Rng) -> Above {
+        let end = until + Duration::from_secs(60);
+        let mut above = Above { delays: Delays::new(&self.channels), parts: Vec::new() };
+        let to = (costs, &mut above);
+        let none = Streams::new([]);
+        let reserved = self.sending(until, to, &none, rng, |mut thread, reserved, _| {
+            assert_eq!(thread.finish(end), 0, "every message leaves");
+            reserved
+        });
         above.parts.extend(reserved);
         above.parts.sort_by_key(|part| (part.1, part.2));
         above
@@ -203,14 +232,21 @@ impl System {
         Taken::new(stretches)
     }
 
-    /// Jobs that were not complete when they were due, if all that is known of tasks comes at
-    /// `critical` or later.
+    /// Returns how long each task has jobs: four of the longest period, and the jitter.
+    pub(super) fn for_four_jobs(&self) -> Duration {
+        let of_all = |of: fn(&Task) -> Duration| self.contract.tasks.iter().map(of).max();
+        let longest = of_all(Task::min_inter_arrival).unwrap_or_default();
+        longest * 4 + of_all(Task::release_jitter).unwrap_or_default()
+    }
+
+    /// Returns how many jobs were not complete when they were due, if all that is known of tasks comes at `critical` or
+    /// later, and nothing `after` that.
     pub(super) fn run_tasks(
         &self,
-        taken: &Taken,
-        critical: Instant,
+        processor: impl Processor,
+        (critical, after): (Instant, Duration),
         rng: &mut ChaCha8Rng,
-        summary: &mut Summary,
+        sink: &mut impl TraceSink,
     ) -> u64 {
         let tasks = &self.contract.tasks;
         let of_all = |of: fn(&Task) -> Duration| tasks.iter().map(of).max().unwrap_or_default();
@@ -238,19 +274,24 @@ impl System {
             _ => (Box::new(Bursty::new(tasks, fresh())), Instant::ZERO),
         };
         let shift = critical.saturating_since(first);
-        let mut arrivals = Later { arrivals: &mut *arrivals, by: shift };
-        let until = critical + of_all(Task::min_inter_arrival) * 4 + of_all(Task::release_jitter);
+        let arrivals = Later { arrivals: &mut *arrivals, by: shift };
+        let period = |task: &Task| self.stream_of(task.name()).map(|_| task.min_inter_arrival());
+        let mut arrivals = Turns::new(arrivals, tasks.iter().map(period), critical);
+        let until = critical + after;
         let end = until + of_all(Task::relative_deadline) + Duration::from_nanos(1);
         let often = [0.0, 0.5, 1.0][rng.random_range(0..3)];
         let eager: Vec<bool> = tasks.iter().map(|_| rng.random_bool(often)).collect();
         let HostProfile { context_switch: switch, wake_up, .. } = self.host;
         let costs = Overheads { switch, wake_up, ..Overheads::default() };
         let setting = Setting::default().costing(costs).yielding(Eager(&eager));
-        let setting = setting.on(taken.clone(), end);
+        let setting = setting.on(processor, end);
         let jobs = Jobs::of(self.contract.policy, tasks, 0);
-        run_in(setting, tasks, jobs, &mut arrivals, until, summary).len() as u64
+        run_in(setting, tasks, jobs, &mut arrivals, until, sink).len() as u64
     }
 }
+
+/// The thread that sends, on what reservations leave.
+pub(super) type Thread<'a, C, K> = Server<'a, Taken, Box<dyn Iterator<Item = Message> + 'a>, C, K>;
 
 /// Everything later.
 struct Later<'a> {

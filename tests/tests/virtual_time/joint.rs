@@ -1,26 +1,30 @@
 //! What is admitted together is in time together: many systems of [`system_tests::together`].
 
-use system_tests::together::{Kept, holds};
+use system_tests::together::{Kept, KeptStreams, holds, streams_hold};
 
 /// `JOINT_SYSTEMS` draws more of them.
 fn systems() -> u64 {
     std::env::var("JOINT_SYSTEMS").ok().and_then(|count| count.parse().ok()).unwrap_or(30_000)
 }
 
-/// The seed in the message replays a failure.
-#[test]
-fn what_is_admitted_together_is_in_time_together() {
+/// Returns what was kept of each of the systems that was admitted; the seed in the message replays a failure.
+fn kept_of<K: Send>(seeds: u64, holds: fn(u64) -> Result<Option<K>, String>) -> Vec<K> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let seeds = systems();
     let share = |first: u64| {
         let outcomes = (first..seeds).step_by(threads as usize).map(holds);
-        outcomes.filter_map(Result::transpose).collect::<Result<Vec<Kept>, String>>()
+        outcomes.filter_map(Result::transpose).collect::<Result<Vec<K>, String>>()
     };
-    let kept: Vec<Kept> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let shares: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
         let shares = shares.into_iter().map(|share| share.join().expect("no panic"));
         shares.flat_map(|share| share.unwrap_or_else(|broken| panic!("{broken}"))).collect()
-    });
+    })
+}
+
+#[test]
+fn what_is_admitted_together_is_in_time_together() {
+    let seeds = systems();
+    let kept: Vec<Kept> = kept_of(seeds, holds);
     let all = |of: fn(&Kept) -> &Vec<f64>| -> Vec<f64> {
         kept.iter().flat_map(|kept| of(kept).iter().copied()).collect()
     };
@@ -30,6 +34,21 @@ fn what_is_admitted_together_is_in_time_together() {
         assert!(worst > 0.9, "the runs are hard enough to say something: {worst}");
     }
     println!("{} of {seeds} admitted", kept.len());
+    assert!(kept.len() as u64 * 8 > seeds, "{} of {seeds} admitted", kept.len());
+}
+
+/// Frames are worked off by turns among the tasks, and sent: none is late, nor beyond what is proven of it.
+#[test]
+fn no_frame_of_an_admitted_stream_is_late() {
+    let seeds = systems() / 5;
+    let kept: Vec<KeptStreams> = kept_of(seeds, streams_hold);
+    let ratios: Vec<f64> = kept.iter().flat_map(|kept| kept.streams.iter().copied()).collect();
+    let worst = ratios.iter().copied().fold(0.0, f64::max);
+    let frames: u64 = kept.iter().map(|kept| kept.frames).sum();
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    println!("{frames} frames, {} streams: worst {worst:.4}, mean {mean:.3}", ratios.len());
+    println!("{} of {seeds} admitted", kept.len());
+    assert!(worst > 0.8, "the runs are hard enough to say something: {worst}");
     assert!(kept.len() as u64 * 8 > seeds, "{} of {seeds} admitted", kept.len());
 }
 

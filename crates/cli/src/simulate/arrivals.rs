@@ -30,6 +30,7 @@ pub(super) enum Purpose {
     SendCosts,
     HighJobs,
     Received,
+    Frames,
 }
 
 impl Draws {

@@ -11,12 +11,14 @@ use punctual_sim::egress::sink::Delays;
 use punctual_sim::egress::sources::{self, Backlog, Message};
 use punctual_sim::egress::{Costs, Drawn, Exact, Server, Setup};
 use punctual_sim::processor::Processor;
+use punctual_sim::streams::Sending as OfStreams;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use serde::Serialize;
 
 use super::arrivals::{Draws, Purpose};
 use super::options::{Args, ExecTimes, Pattern};
+use super::streams::Streams;
 
 /// The egress scheduler of a contract, and the largest messages that it sends without a promise.
 pub(super) struct Sending {
@@ -61,6 +63,8 @@ pub(super) struct Channels {
     /// Where each is in the contract.
     order: Vec<usize>,
     channels: Vec<Channel>,
+    /// The stream that each sends, if it does.
+    streams: Vec<Option<usize>>,
     egress: Egress,
     backlogs: Vec<Backlog>,
     cpu: u16,
@@ -71,12 +75,22 @@ pub(super) struct Channels {
 }
 
 /// The thread that sends, on what others leave of its processor.
-pub(super) type Thread<'a, P> =
-    Server<'a, P, Box<dyn Iterator<Item = Message> + 'a>, Box<dyn Costs>, &'a mut Delays>;
+pub(super) type Thread<'a, P> = Server<
+    'a,
+    P,
+    Box<dyn Iterator<Item = Message> + 'a>,
+    Box<dyn Costs>,
+    OfStreams<'a, &'a mut Delays>,
+>;
 
 impl Channels {
-    /// Takes the channels of `contract`; nothing has been seen of them.
-    pub(super) fn of(args: &Args, contract: &Contract, sender: &Sending) -> Self {
+    /// Takes the channels of `contract`, of which some send `streams`; nothing has been seen of them.
+    pub(super) fn of(
+        args: &Args,
+        contract: &Contract,
+        sender: &Sending,
+        streams: &Streams<'_>,
+    ) -> Self {
         let order = deadline_monotonic(&contract.channels);
         let ranked = order.iter().map(|&at| contract.channels[at].clone());
         let channels: Vec<Channel> = ranked.collect();
@@ -88,24 +102,34 @@ impl Channels {
             until: args.until,
             came: channels.iter().map(|_| Cell::new(0)).collect(),
             seen: Delays::new(&channels),
+            streams: streams.of_channels(&channels),
             channels,
         }
     }
 
-    /// Returns the thread that sends their messages, from `first` on as long as tasks are released.
-    pub(super) fn thread<P: Processor>(
-        &mut self,
+    /// Returns the thread that sends their messages, from `first` on as long as tasks are released, and what the turns of
+    /// `streams` hand over.
+    pub(super) fn thread<'a, P: Processor>(
+        &'a mut self,
         args: &Args,
         first: Instant,
         processor: P,
-    ) -> Thread<'_, P> {
-        let Self { channels, egress, backlogs, came, seen, .. } = self;
+        streams: &'a Streams<'_>,
+    ) -> Thread<'a, P> {
+        let streams = streams.coupled();
+        let Self { channels, egress, backlogs, came, seen, streams: of_channel, .. } = self;
         let draws = Draws { seed: args.draws_from(), cpu: self.cpu };
         let mut rng = draws.rng(Purpose::Messages);
         let last = Instant::ZERO.saturating_add(args.until);
-        let sources = channels.iter().zip(&*came).map(|(channel, came)| {
-            let messages = source(args.pattern(), channel.arrivals(), first, &mut rng);
-            let messages = messages.take_while(move |message| message.at < last);
+        let sources = channels.iter().zip(&*came).zip(&*of_channel);
+        let sources = sources.map(|((channel, came), stream)| {
+            let messages: Box<dyn Iterator<Item = Message>> = match *stream {
+                Some(stream) => Box::new(streams.handed_over(stream)),
+                None => {
+                    let messages = source(args.pattern(), channel.arrivals(), first, &mut rng);
+                    Box::new(messages.take_while(move |message| message.at < last))
+                }
+            };
             let counted = messages.inspect(|_| came.set(came.get() + 1));
             Box::new(counted) as Box<dyn Iterator<Item = Message>>
         });
@@ -128,6 +152,7 @@ impl Channels {
                 Box::new(Drawn { least_percent: 0, rng: draws.rng(Purpose::SendCosts) })
             }
         };
+        let seen = OfStreams { streams, of_channel, sink: seen };
         Server::new(setup, processor, sources, costs, seen)
     }
 

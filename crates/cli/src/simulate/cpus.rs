@@ -9,6 +9,7 @@ use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::Arrivals;
 use punctual_sim::overheads::Overheads;
 use punctual_sim::processor::{Part, Processor, Received, Tabled};
+use punctual_sim::streams::Working;
 use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Sink, Summary};
 
@@ -18,6 +19,7 @@ use super::entries::OnCpu;
 use super::faults::{Cpu, Struck, broken};
 use super::options::Args;
 use super::receiving::Receiving;
+use super::streams::Streams;
 use super::traces::Traces;
 
 /// What became of the entries of a CPU, in their order.
@@ -28,14 +30,15 @@ pub(super) struct Ran {
 
 /// Runs what is on `cpu`, layer by layer: the kernel's reservations by deadline, the others in the slots of their
 /// timetable, the thread that receives what comes for `received` and beneath it the one that sends the messages of
-/// `sent` on what both leave, and tasks under the contract's policy on what they leave. A slot loses `allowance` at its start.
+/// `sent` on what both leave, and tasks under the contract's policy on what they leave, the turns of `streams` among
+/// them. A slot loses `allowance` at its start.
 pub(super) fn run(
     args: &Args,
     policy: Policy,
     allowance: Service,
     cpu: u16,
     on_cpu: &OnCpu,
-    (received, sent): (&mut Receiving, Option<&mut Channels>),
+    (received, sent, streams): (&mut Receiving, Option<&mut Channels>, &Streams<'_>),
     traces: &mut Traces,
 ) -> Ran {
     let all = on_cpu.as_tasks();
@@ -75,12 +78,12 @@ pub(super) fn run(
     let free = Tabled::new(&mut left, turns(), Part::Free, allowance);
     let first = Instant::ZERO + critical;
     let mut free = Received::new(free, received.sources(args, draws, first));
-    let mut beneath = Beneath { args, draws, policy, on_cpu, tasks, until, sink: &sink };
+    let mut beneath = Beneath { args, draws, policy, on_cpu, tasks, until, streams, sink: &sink };
     let struck = match sent {
         None => beneath.run(&mut free),
         Some(sent) => {
             let end = sent.end();
-            let mut thread = sent.thread(args, first, &mut free);
+            let mut thread = sent.thread(args, first, &mut free, streams);
             let struck = beneath.run(&mut thread);
             // What is left is counted as not sent.
             let _left = thread.finish(end);
@@ -103,25 +106,29 @@ struct Beneath<'a, 'b> {
     on_cpu: &'a OnCpu,
     tasks: &'a [Task],
     until: Instant,
+    streams: &'a Streams<'b>,
     sink: &'a RefCell<Both<'b>>,
 }
 
 impl Beneath<'_, '_> {
     /// Runs them on what is left of their processor.
     fn run(&mut self, processor: impl Processor) -> Struck {
-        let Self { args, draws, tasks, until, sink, .. } = *self;
-        let mut own = arrivals::own(args, draws, tasks, longest_quantum(tasks));
+        let Self { args, draws, tasks, until, streams, sink, .. } = *self;
+        let own = arrivals::own(args, draws, tasks, longest_quantum(tasks));
+        let mut own = streams.turns(tasks, own);
+        let of_task = &streams.of_tasks(tasks);
         let jobs = self.jobs();
         let turn = |arrivals: &mut dyn Arrivals| {
             let mut arrivals = arrivals;
             let costs = args.overheads.unwrap_or_default().costs();
             // Never away for ever, so everything is completed.
             let setting = Setting::default().costing(costs).on(processor, Instant::MAX);
-            let mut sink = Layer { sink, first: Some(0) };
+            let sink = Layer { sink, first: Some(0) };
+            let mut sink = Working { streams: streams.coupled(), of_task, sink };
             let left = run_in(setting, tasks, jobs, &mut arrivals, until, &mut sink);
             debug_assert!(left.is_empty(), "{left:?}");
         };
-        broken(args, draws, tasks.len(), &mut *own, turn)
+        broken(args, draws, tasks.len(), &mut own, turn)
     }
 
     fn jobs(&self) -> Jobs {

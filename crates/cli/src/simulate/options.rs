@@ -38,10 +38,11 @@ Times have units (ns, us, ms, s). What is drawn comes from --seed, or from seed 
 
 Reservations run above all tasks and always use their whole budget: the kernel's by deadline, those
 of commands in the slots of the timetable that admission found, which are taken whole. A refused
-contract has no timetable; the kernel holds all then. Streams become upcalls and channels, as for
-admission. --witness knows reservations of the kernel alone.
-Channels are sent by the egress scheduler of the channel server, whose thread runs beneath the
-reservations and above the tasks, and wakes up as late as admission reckons.
+contract has no timetable; the kernel holds all then. --witness knows those of the kernel alone.
+Streams become upcalls and channels, as for admission: the pattern is that of their frames, the turns
+of their upcalls are periodic, and their channels send what the turns hand over. Channels are sent by
+the egress scheduler of the channel server, whose thread runs beneath the reservations and above the
+tasks, and wakes up as late as admission reckons.
 
 Exit codes: 0 nothing was late, 1 something was (--witness: a schedule was found), 2 bad usage or
 bad contract.";

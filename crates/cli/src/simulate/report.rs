@@ -9,6 +9,7 @@ use super::entries::{Entry, Kind};
 use super::faults::{ExtraReleases, LateTimers, Overrun, Struck};
 use super::options::{Args, ExecTimes, Overheads, Pattern};
 use super::receiving::ReceivingOutcome;
+use super::streams::StreamOutcome;
 use crate::host_profile::Stamp;
 
 /// A run.
@@ -30,6 +31,8 @@ pub(super) struct Report {
     pub(super) channels: Vec<ChannelOutcome>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) receiving: Vec<ReceivingOutcome>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) streams: Vec<StreamOutcome>,
     /// What admission took switches and sending to cost, and where that is from.
     pub(super) host_profile: Stamp,
     /// What the file says beyond the contract.
@@ -102,6 +105,7 @@ impl Report {
             reservations: Vec::new(),
             channels: Vec::new(),
             receiving: Vec::new(),
+            streams: Vec::new(),
             host_profile,
             notes,
         }
@@ -136,10 +140,11 @@ impl Report {
         self.tasks.iter().chain(&self.reservations)
     }
 
-    /// Late jobs that were to be in time, and messages not sent in time.
+    /// Late jobs that were to be in time, and messages and frames not sent in time.
     pub(super) fn broken(&self) -> u64 {
         let late: u64 = self.entries().filter(|entry| entry.promised).map(|entry| entry.late).sum();
         late + self.channels.iter().map(ChannelOutcome::broken).sum::<u64>()
             + self.receiving.iter().map(ReceivingOutcome::not_taken).sum::<u64>()
+            + self.streams.iter().map(StreamOutcome::broken).sum::<u64>()
     }
 }

@@ -4,7 +4,7 @@ use clap::Parser;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use punctual_model::Service;
+use punctual_model::{Service, StreamClass};
 
 use super::*;
 
@@ -45,6 +45,17 @@ fn channels(draw: &mut Draw) -> String {
         text += &format!(
             "[[channel]]\nname = 'm{at}'\nmax_message = '{size}B'\nmin_inter_arrival = '{every}us'\n\
              max_burst = {burst}\ndelay_bound = '{bound}us'\n"
+        );
+    }
+    for at in 0..draw.of(0, 2) {
+        let class = StreamClass::NAMES[draw.of(0, 3) as usize].0;
+        let (size, every) = (draw.of(50, 30_000), draw.of(8_000, 60_000));
+        let (burst, delay) = (draw.of(1, 3), draw.of(8_000, 150_000));
+        let (loss, work) = (draw.of(0, 1) * draw.of(0, 40), draw.of(5, 200));
+        text += &format!(
+            "[[stream]]\nname = 's{at}'\nclass = '{class}'\nframe_period = '{every}us'\n\
+             frame_size = '{size}B'\nburst = {burst}\ndelay = '{delay}us'\n\
+             tolerated_loss = '{loss}%'\ntime_per_pdu = '{work}us'\n"
         );
     }
     for at in 0..draw.of(0, 3) {
@@ -112,6 +123,7 @@ fn broken(count: u64) -> (u64, Vec<String>) {
             continue;
         }
         admitted += 1;
+        let (contract, mappings) = mapping::expand(&contract, &host).expect("admitted");
         let sends = sender(&contract, &host).expect("with costs");
         let held: Vec<&str> = answer
             .iter()
@@ -129,8 +141,9 @@ fn broken(count: u64) -> (u64, Vec<String>) {
             let args = Line::parse_from(line.split(' ')).args;
             let mut report = Report::new(&args, true, stamp.clone(), Vec::new());
             let mut traces = Traces::of(&args, "").expect("none");
-            run_placed(&args, &contract, &host, &answer, sends.as_ref(), &mut traces, &mut report)
-                .expect("placed");
+            let placed =
+                Placed { contract: &contract, mappings: &mappings, host: &host, answer: &answer };
+            placed.run(&args, sends.as_ref(), &mut traces, &mut report).expect("placed");
             let ran = report.entries().filter(|entry| entry.jobs > 0).count();
             let all = contract.tasks.len() + contract.reservations.len();
             let kept = report
@@ -142,12 +155,19 @@ fn broken(count: u64) -> (u64, Vec<String>) {
                     && channel.max_delay_ns <= channel.proven_delay_ns
             });
             let sent = sent && report.channels.len() == contract.channels.len();
+            let framed = report.streams.iter().all(|stream| {
+                stream.broken() == 0
+                    && stream.frames > 0
+                    && stream.max_delay_ns <= stream.proven_delay_ns
+                    && stream.proven_delay_ns <= Some(stream.delay_ns)
+            });
+            let framed = framed && report.streams.len() == contract.streams.len();
             let received = report
                 .receiving
                 .iter()
                 .all(|channel| channel.messages > 0 && channel.not_taken() == 0);
             let received = received && report.receiving.len() == contract.receiving.len();
-            if !(kept && sent && received) || ran < all {
+            if !(kept && sent && framed && received) || ran < all {
                 broken.push(format!("{pattern}, {host:?}\n{text}{}", text::page(&report, None)));
             }
         }

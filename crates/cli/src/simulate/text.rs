@@ -9,6 +9,7 @@ use super::channels::ChannelOutcome;
 use super::options::{ExecTimes, Pattern};
 use super::receiving::ReceivingOutcome;
 use super::report::{Outcomes, Report};
+use super::streams::StreamOutcome;
 
 /// `hint`: a last line.
 pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
@@ -27,6 +28,10 @@ pub(super) fn page(report: &Report, hint: Option<&str>) -> String {
     }
     if !report.receiving.is_empty() {
         line(&receiving(&report.receiving));
+        line(&"");
+    }
+    if !report.streams.is_empty() {
+        line(&streams(&report.streams));
         line(&"");
     }
     line(&verdict(report));
@@ -125,6 +130,23 @@ fn receiving(channels: &[ReceivingOutcome]) -> Table {
     table
 }
 
+fn streams(streams: &[StreamOutcome]) -> Table {
+    let header = ["stream", "frames", "late", "not sent", "worst delay", "proven bound", "delay"];
+    let mut table = table(&header);
+    for stream in streams {
+        table.add_row([
+            Cell::new(&stream.name),
+            Cell::new(stream.frames),
+            Cell::new(stream.late),
+            Cell::new(stream.not_sent),
+            Cell::new(time(stream.max_delay_ns)),
+            Cell::new(time(stream.proven_delay_ns)),
+            Cell::new(time(Some(stream.delay_ns))),
+        ]);
+    }
+    table
+}
+
 fn verdict(report: &Report) -> String {
     let mut counts = Vec::new();
     if report.entries().next().is_some() {
@@ -142,6 +164,11 @@ fn verdict(report: &Report) -> String {
         let left: u64 = report.receiving.iter().map(ReceivingOutcome::not_taken).sum();
         let messages: u64 = report.receiving.iter().map(|channel| channel.messages).sum();
         counts.push(format!("{left} of {messages} received messages not taken in"));
+    }
+    if !report.streams.is_empty() {
+        let broken: u64 = report.streams.iter().map(StreamOutcome::broken).sum();
+        let frames: u64 = report.streams.iter().map(|stream| stream.frames).sum();
+        counts.push(format!("{broken} of {frames} frames not sent in time"));
     }
     let until = Duration::from_nanos(report.until_ns);
     let arrivals = match report.arrivals {

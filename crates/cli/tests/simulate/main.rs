@@ -116,6 +116,15 @@ fn what_is_admitted_is_never_late_nor_beyond_its_bound() {
                 let seen = channel["max_delay_ns"].as_u64().expect("sent");
                 assert!(0 < seen && seen <= bound, "{more:?} {channel}");
             }
+            let streams = report["streams"].as_array().map_or(&[][..], Vec::as_slice);
+            assert_eq!(streams.len(), if contract == STREAM { 3 } else { 0 });
+            for stream in streams {
+                assert!(stream["frames"].as_u64() > Some(3), "{more:?} {stream}");
+                assert_eq!((&stream["late"], &stream["not_sent"]), (&0.into(), &0.into()));
+                let [seen, proven, delay] = ["max_delay_ns", "proven_delay_ns", "delay_ns"]
+                    .map(|key| stream[key].as_u64().expect("a time"));
+                assert!(0 < seen && seen <= proven && proven <= delay, "{more:?} {stream}");
+            }
         }
     }
 }
@@ -222,6 +231,28 @@ fn a_link_that_is_too_slow_is_seen_to_be() {
         ["late", "refused", "not_sent"].iter().filter_map(|key| channel[key].as_u64()).sum::<u64>()
     };
     assert!(list(&report, "channels").iter().any(|channel| broken(channel) > 0), "{report}");
+}
+
+/// A channel of a stream sends what the turns of its upcall hand over, and nothing else.
+#[test]
+fn frames_go_through_their_turns_and_their_channels() {
+    let report = json(&[STREAM, "--until", "3s"], 0);
+    let of = |list_of: &str, name: &str, key: &str| {
+        let named = list(&report, list_of).iter().find(|entry| entry["name"] == name);
+        named.expect(name)[key].as_u64().expect("a number")
+    };
+    // Each of these frames is worked off in one turn; the camera's come in 2.9 of 3 seconds.
+    assert_eq!(of("streams", "camera", "frames"), 87);
+    for stream in ["camera", "orders"] {
+        let messages = of("channels", &format!("{stream}.channel"), "messages");
+        assert_eq!(messages, of("streams", stream, "frames"), "{stream}");
+    }
+    // A turn that takes too long makes its frames late, too.
+    let late = json(&[STREAM, "--until", "3s", "--overrun", "40"], 1);
+    let late = list(&late, "streams").iter().map(|stream| stream["late"].as_u64());
+    assert!(late.sum::<Option<u64>>() > Some(0));
+    let text = page(&[STREAM, "--until", "3s"], 0);
+    assert!(text.contains("0 of ") && text.contains("frames not sent in time"), "{text}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod sources;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::mem;
 
 use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank, Service};
@@ -73,6 +74,8 @@ pub struct Server<'a, P, S, C, K> {
     outlet: Outlet,
     /// The next message of each source.
     coming: BinaryHeap<Reverse<(Instant, usize, u32)>>,
+    /// Channels whose sources had none when they were asked.
+    dry: Vec<usize>,
     /// Messages of each channel that came and were not offered.
     queues: Vec<VecDeque<(Instant, u32)>>,
     /// Of channels, then of best effort.
@@ -100,7 +103,9 @@ where
     C: Costs,
     K: Sink,
 {
-    /// Makes a server at rest on `processor`; `sources` has one for each channel, in the same order.
+    /// Makes a server at rest on `processor`; `sources` has one for each channel, in the same order. One that has no
+    /// message is asked again whenever somebody asks for what is left of the processor: then it may have one that comes
+    /// at that instant ([`crate::streams`]).
     ///
     /// # Panics
     /// If there are not as many sources as channels.
@@ -121,6 +126,7 @@ where
             sink,
             outlet: outlet.with_pace(pace),
             coming: BinaryHeap::with_capacity(channels.len()),
+            dry: (0..channels.len()).collect(),
             queues: channels.iter().map(|_| VecDeque::new()).collect(),
             inside: (0..senders).map(|_| None).collect(),
             refills: backlogs.iter().map(|backlog| backlog.first).collect(),
@@ -133,7 +139,7 @@ where
             made_up: block.unwrap_or(Duration::MAX).saturating_add(pace),
         };
         server.open_all();
-        (0..channels.len()).for_each(|channel| server.expect_from(channel));
+        server.ask_again();
         server
     }
 
@@ -215,10 +221,19 @@ where
         }
     }
 
-    fn expect_from(&mut self, channel: usize) {
-        if let Some(message) = self.sources[channel].next() {
-            self.coming.push(Reverse((message.at.max(self.now), channel, message.bytes)));
-        }
+    /// Asks the source of `channel` for its next message; whether it has one.
+    fn expect_from(&mut self, channel: usize) -> bool {
+        let message = self.sources[channel].next();
+        let coming =
+            message.map(|message| Reverse((message.at.max(self.now), channel, message.bytes)));
+        self.coming.extend(coming);
+        coming.is_some()
+    }
+
+    fn ask_again(&mut self) {
+        let mut dry = mem::take(&mut self.dry);
+        dry.retain(|channel| !self.expect_from(*channel));
+        self.dry = dry;
     }
 
     fn messages_come(&mut self) {
@@ -234,7 +249,9 @@ where
                 self.queues[channel].push_back((came, bytes));
                 self.ring();
             }
-            self.expect_from(channel);
+            if !self.expect_from(channel) {
+                self.dry.push(channel);
+            }
         }
     }
 
@@ -349,6 +366,7 @@ where
     const WHOLE: bool = false;
 
     fn at(&mut self, now: Instant, _: bool) -> Stretch {
+        self.ask_again();
         while self.next() <= now {
             self.step();
         }

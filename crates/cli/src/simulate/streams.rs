@@ -1,0 +1,126 @@
+//! The streams: their frames, the turns of their upcalls, and the messages that those hand over to their channels.
+
+use punctual_analysis::Grant;
+use punctual_analysis::mapping::Mapping;
+use punctual_model::channel::{Channel, LinearBounded};
+use punctual_model::{Contract, Duration, Instant, Task};
+use punctual_sim::arrivals::Arrivals;
+use punctual_sim::egress::sources::Message;
+use punctual_sim::streams::{Streams as Coupled, Terms, Turns};
+use serde::Serialize;
+
+use super::arrivals::{self, Draws, Purpose};
+use super::channels::source;
+use super::options::{Args, Pattern};
+
+/// What became of one stream.
+#[derive(Serialize)]
+pub(super) struct StreamOutcome {
+    pub(super) name: String,
+    /// Frames that became ready.
+    pub(super) frames: u64,
+    /// Those that took longer than the stream's delay.
+    pub(super) late: u64,
+    /// Those that had not left long after the last was ready.
+    pub(super) not_sent: u64,
+    /// From being ready to the end of the last packet.
+    pub(super) max_delay_ns: Option<u64>,
+    /// Null: admission proved none.
+    pub(super) proven_delay_ns: Option<u64>,
+    pub(super) delay_ns: u64,
+}
+
+impl StreamOutcome {
+    /// Frames for which the promise was not kept.
+    pub(super) fn broken(&self) -> u64 {
+        self.late + self.not_sent
+    }
+}
+
+/// The streams of a contract between their upcalls and their channels.
+pub(super) struct Streams<'a> {
+    mappings: &'a [Mapping],
+    delays: Vec<Duration>,
+    /// When the first frames become ready, or soon after it.
+    first: Instant,
+    coupled: Coupled,
+}
+
+impl<'a> Streams<'a> {
+    /// Takes those of the expanded `contract`, which became `mappings`. Their last frames are ready early enough to be
+    /// worked off as long as tasks are released.
+    pub(super) fn of(args: &Args, contract: &Contract, mappings: &'a [Mapping]) -> Self {
+        let tasks = &contract.tasks;
+        let blocker = arrivals::longest_quantum(tasks);
+        let first = Instant::ZERO + arrivals::critical(args, tasks, blocker);
+        let mut rng = Draws { seed: args.draws_from(), cpu: 0 }.rng(Purpose::Frames);
+        let streams = contract.streams.iter().zip(mappings).map(|(stream, mapping)| {
+            let (spec, batch) = (stream.spec(), mapping.upcall.batch().get());
+            let frames = LinearBounded::new(1, spec.frame_size, spec.frame_period, spec.burst)
+                .expect("mapped, so its frames are bounded");
+            // Just after a turn looked for them.
+            let after = Duration::from_nanos(u64::from(args.pattern() == Pattern::Adversarial));
+            let frames = source(args.pattern(), frames, first + after, &mut rng);
+            let last = Instant::ZERO + args.until.saturating_sub(spec.delay);
+            let frames = frames.take_while(move |frame| frame.at < last);
+            let terms = Terms {
+                batch,
+                pdu_bytes: mapping.channel.arrivals().max_message() / batch,
+                tolerated_loss_ppm: spec.tolerated_loss_ppm,
+                delay: spec.delay,
+            };
+            (terms, Box::new(frames) as Box<dyn Iterator<Item = Message>>)
+        });
+        let delays = contract.streams.iter().map(|stream| stream.spec().delay).collect();
+        Self { mappings, delays, first, coupled: Coupled::new(streams) }
+    }
+
+    pub(super) fn coupled(&self) -> &Coupled {
+        &self.coupled
+    }
+
+    /// Returns the stream that each of `tasks` works off, if it does.
+    pub(super) fn of_tasks(&self, tasks: &[Task]) -> Vec<Option<usize>> {
+        let at = |task: &Task| self.mappings.iter().position(|it| it.upcall.name() == task.name());
+        tasks.iter().map(at).collect()
+    }
+
+    /// Returns the stream that each of `channels` sends, if it does.
+    pub(super) fn of_channels(&self, channels: &[Channel]) -> Vec<Option<usize>> {
+        let at = |channel: &Channel| {
+            self.mappings.iter().position(|it| it.channel.name() == channel.name())
+        };
+        channels.iter().map(at).collect()
+    }
+
+    /// Returns the arrivals of `tasks` with their turns.
+    pub(super) fn turns<A: Arrivals>(&self, tasks: &[Task], arrivals: A) -> Turns<A> {
+        let streams = self.of_tasks(tasks);
+        let period = |(task, stream): (&Task, &Option<usize>)| {
+            stream.is_some().then(|| task.min_inter_arrival())
+        };
+        Turns::new(arrivals, tasks.iter().zip(&streams).map(period), self.first)
+    }
+
+    /// Returns what became of each.
+    pub(super) fn outcomes(self, grant: Option<&Grant>) -> Vec<StreamOutcome> {
+        let seen = self.coupled.seen();
+        let outcome = |((mapping, delay), seen): ((&Mapping, Duration), _)| {
+            let punctual_sim::streams::FrameDelays { ready, sent, late, longest } = seen;
+            let channel = grant.and_then(|grant| {
+                grant.channels.iter().find(|channel| channel.name == mapping.channel.name())
+            });
+            let proven = channel.map(|channel| mapping.processing_delay + channel.proven_delay);
+            StreamOutcome {
+                name: mapping.stream.clone(),
+                frames: ready,
+                late,
+                not_sent: ready - sent,
+                max_delay_ns: (sent > 0).then(|| longest.as_nanos()),
+                proven_delay_ns: proven.map(Duration::as_nanos),
+                delay_ns: delay.as_nanos(),
+            }
+        };
+        self.mappings.iter().zip(self.delays).zip(seen).map(outcome).collect()
+    }
+}
