@@ -255,6 +255,28 @@ fn frames_go_through_their_turns_and_their_channels() {
     assert!(text.contains("0 of ") && text.contains("frames not sent in time"), "{text}");
 }
 
+/// What the turns on one CPU hand over another sends.
+#[test]
+fn a_stream_may_be_worked_off_and_sent_by_different_cpus() {
+    let contract = std::fs::read_to_string(STREAM).expect("there");
+    let contract = contract.replace("\"rmdp\"", "\"rmdp\"\ncpus = 2").replace("1ms\"", "17ms\"");
+    let second = "[[task]]\nname = 'second'\nperiod = '20ms'\nwcet = '9ms'\n";
+    let (_folder, path) = written(&format!("{contract}\n{second}"));
+    for more in [&[][..], &["--seed", "4"], &["--arrivals", "adversarial"]] {
+        let report = json(&[&[&path, "--until", "3s"], more].concat(), 0);
+        let camera = |list_of: &str| {
+            let mut entries = list(&report, list_of).iter();
+            let of_it =
+                |entry: &&Value| entry["name"].as_str().is_some_and(|n| n.starts_with("camera"));
+            entries.find(of_it).expect("there")
+        };
+        let (turns, channel, stream) = (camera("tasks"), camera("channels"), camera("streams"));
+        assert_eq!((&turns["cpu"], &channel["cpu"]), (&0.into(), &1.into()), "{report}");
+        assert_eq!(channel["messages"], stream["frames"]);
+        assert!(stream["frames"].as_u64() > Some(40) && stream["not_sent"] == 0, "{stream}");
+    }
+}
+
 #[test]
 fn bad_input_is_exit_2() {
     let task = "[[task]]\nname = 'beside'\nperiod = '1s'\nwcet = '1ms'\n";
