@@ -101,9 +101,10 @@ fn drawn(draw: &mut Draw) -> String {
     text
 }
 
-/// How many of so many drawn contracts were admitted, and those that were broken all the same.
-fn broken(count: u64) -> (u64, Vec<String>) {
-    let (mut admitted, mut broken) = (0, Vec::new());
+/// How many of so many drawn contracts were admitted, how many streams they have, and those that were broken all the
+/// same.
+fn broken(count: u64) -> (u64, usize, Vec<String>) {
+    let (mut admitted, mut streams, mut broken) = (0, 0, Vec::new());
     let stamp = Line::parse_from(["simulate", "x"]).args.profile.choose().expect("a profile").stamp;
     for seed in 0..count {
         let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
@@ -123,6 +124,7 @@ fn broken(count: u64) -> (u64, Vec<String>) {
             continue;
         }
         admitted += 1;
+        streams += contract.streams.len();
         let (contract, mappings) = mapping::expand(&contract, &host).expect("admitted");
         let sends = sender(&contract, &host).expect("with costs");
         let held: Vec<&str> = answer
@@ -172,7 +174,7 @@ fn broken(count: u64) -> (u64, Vec<String>) {
             }
         }
     }
-    (admitted, broken)
+    (admitted, streams, broken)
 }
 
 /// More of them: `PUNCTUAL_DRAWS=10000 cargo test …`.
@@ -180,8 +182,8 @@ fn broken(count: u64) -> (u64, Vec<String>) {
 fn what_is_admitted_is_late_in_no_layer() {
     let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
     let count = count.unwrap_or(300);
-    let (admitted, broken) = broken(count);
-    println!("{admitted} of {count} admitted");
+    let (admitted, streams, broken) = broken(count);
+    println!("{admitted} of {count} admitted, with {streams} streams");
     assert!(broken.is_empty(), "{} broken, the first: {}", broken.len(), broken[0]);
-    assert!(admitted > count / 4, "{admitted}");
+    assert!(admitted > count / 4 && streams as u64 > count / 20, "{admitted} {streams}");
 }
