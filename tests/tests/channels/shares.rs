@@ -1,7 +1,11 @@
 //! Nobody sends more than the contract or the share: not by credits, and not by closing and opening again.
 
+use std::fs;
+use std::path::Path;
+
 use punctual_broker::want::WantedChannel;
-use punctual_linux::clock;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::{clock, thread::Tid};
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, Sensitivity, TooEarly};
 use system_tests::live;
@@ -68,4 +72,26 @@ fn best_effort_gets_no_more_by_opening_again() {
     let in_time = clock::now() - began < Duration::from_secs(3);
     assert!(kept == 3 || !in_time, "{kept} channels");
     assert!(live::eventually(|| books() == 0), "{} channels", books());
+}
+
+/// What strangers send to this host must not delay what was promised: admission counts on it.
+#[test]
+fn the_thread_that_receives_is_below_the_one_that_sends() {
+    let Some(_alone) = alone() else { return };
+    let broker = Broker::start(CONFIG);
+    let tasks = format!("/proc/{}/task", broker.pid());
+    let priority_of = |name: &str| {
+        let entries = fs::read_dir(&tasks).expect("its threads");
+        let is_named = |path: &Path| {
+            fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name)
+        };
+        let path = entries.map(|entry| entry.expect("a thread").path()).find(|at| is_named(at));
+        let id = path?.file_name()?.to_str()?.parse().ok()?;
+        match sched::get(Tid::from_raw(id)?).ok()?.class()? {
+            Class::Fifo { priority } => Some(priority),
+            _ => None,
+        }
+    };
+    let (sender, receiver) = (priority_of("sender"), priority_of("receiver"));
+    assert!(receiver.is_some() && sender > receiver, "{sender:?} {receiver:?}");
 }

@@ -66,9 +66,9 @@ impl OfTheKernel {
         let limits = &host.deadline_limits;
         let all = sched_deadline::bandwidth(limits, cpus).unwrap_or(u64::MAX);
         let (left, wanted) = (all.saturating_sub(self.bandwidth), bandwidth_of(reservation));
-        let taken = sched_deadline::check(limits, reservation.into()).and_then(|()| {
-            if wanted <= left { Ok(()) } else { Err(Objection::Bandwidth { wanted, left }) }
-        });
+        let within =
+            if wanted <= left { Ok(()) } else { Err(Objection::Bandwidth { wanted, left }) };
+        let taken = sched_deadline::check(limits, reservation.into()).and(within);
         taken.map_err(|objection| {
             let shortfall = objection.shortfall(reservation).map(Shortfall::Time);
             let why = format!("it {objection}");

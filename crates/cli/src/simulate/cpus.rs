@@ -29,8 +29,8 @@ pub(super) struct Ran {
 }
 
 /// Runs what is on `cpu`, layer by layer: the kernel's reservations by deadline, the others in the slots of their
-/// timetable, the thread that receives what comes for `received` and beneath it the one that sends the messages of
-/// `sent` on what both leave, and tasks under the contract's policy on what they leave, the turns of `streams` among
+/// timetable, the thread that sends the messages of `sent` and beneath it the one that receives what comes for
+/// `received` on what both leave, and tasks under the contract's policy on what they leave, the turns of `streams` among
 /// them. A slot loses `allowance` at its start.
 pub(super) fn run(
     args: &Args,
@@ -75,22 +75,20 @@ pub(super) fn run(
         debug_assert!(left.is_empty(), "{left:?}");
     }
     let mut left = without_kernels(&mut whole, of_entries(tasks.len()));
-    let free = Tabled::new(&mut left, turns(), Part::Free, allowance);
+    let mut free = Tabled::new(&mut left, turns(), Part::Free, allowance);
     let first = Instant::ZERO + critical;
-    let mut free = Received::new(free, received.sources(args, draws, first));
     let mut beneath = Beneath { args, draws, policy, on_cpu, tasks, until, streams, sink: &sink };
     let struck = match sent {
-        None => beneath.run(&mut free),
+        None => beneath.run(received, first, &mut free),
         Some(sent) => {
             let end = sent.end();
             let mut thread = sent.thread(args, first, &mut free, streams);
-            let struck = beneath.run(&mut thread);
+            let struck = beneath.run(received, first, &mut thread);
             // What is left is counted as not sent.
             let _left = thread.finish(end);
             struck
         }
     };
-    received.see(free.finish(received.end(args)));
     drop(free);
     left.finish();
     drop(left);
@@ -98,7 +96,7 @@ pub(super) fn run(
     Ran { summary: sink.into_inner().summary, struck: Struck { stolen_ns, ..struck } }
 }
 
-/// The tasks of a CPU.
+/// The thread that receives on a CPU, and the tasks.
 struct Beneath<'a, 'b> {
     args: &'a Args,
     draws: Draws,
@@ -111,8 +109,21 @@ struct Beneath<'a, 'b> {
 }
 
 impl Beneath<'_, '_> {
-    /// Runs them on what is left of their processor.
-    fn run(&mut self, processor: impl Processor) -> Struck {
+    /// Runs them on what is left of their processor: messages come for `received` from `first` on.
+    fn run(
+        &mut self,
+        received: &mut Receiving,
+        first: Instant,
+        processor: impl Processor,
+    ) -> Struck {
+        let sources = received.sources(self.args, self.draws, first);
+        let mut left = Received::new(processor, sources);
+        let struck = self.run_tasks(&mut left);
+        received.see(left.finish(received.end(self.args)));
+        struck
+    }
+
+    fn run_tasks(&mut self, processor: impl Processor) -> Struck {
         let Self { args, draws, tasks, until, streams, sink, .. } = *self;
         let own = arrivals::own(args, draws, tasks, longest_quantum(tasks));
         let mut own = streams.turns(tasks, own);

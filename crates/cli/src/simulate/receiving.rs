@@ -1,4 +1,4 @@
-//! The channels that receive: their messages take what admission charges for them, above all that is sent.
+//! The channels that receive: their messages take what admission charges for them, beneath all that is sent.
 
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Contract, Duration, HostProfile, Instant, Service};

@@ -22,8 +22,11 @@ use tracing::{info, warn};
 use super::traced::Tellers;
 use crate::config::{ChannelsConfig, WireKind};
 
-/// Above the guard of what is granted, which is above everything that is granted.
-const PRIORITY: u8 = crate::guard::PRIORITY + 1;
+/// Of the thread that receives: above the guard of what is granted, which is above everything that is granted.
+const RECEIVER: u8 = crate::guard::PRIORITY + 1;
+
+/// Of the thread that sends. What strangers send to this host, which only receiving polices, cannot delay it.
+const SENDER: u8 = RECEIVER + 1;
 
 /// What the emulated link keeps in front of it: as little as a driver of one packet.
 const NULL_QUEUE: Duration = Duration::from_micros(100);
@@ -78,9 +81,11 @@ impl Carriers {
             events: sent,
         })?;
         let receiver = ReceiverThread::start(config, policer, received)?;
-        for (tid, what) in [(sender.tid(), "sender"), (receiver.tid, "receiver")] {
-            match sched::set(tid, Class::Fifo { priority: PRIORITY }) {
-                Ok(()) => info!(what, priority = PRIORITY, "channels' thread"),
+        for (tid, what, priority) in
+            [(sender.tid(), "sender", SENDER), (receiver.tid, "receiver", RECEIVER)]
+        {
+            match sched::set(tid, Class::Fifo { priority }) {
+                Ok(()) => info!(what, priority, "channels' thread"),
                 // Promises cannot be kept then, so none is made.
                 Err(why) => return Err(io::Error::other(explain(what, &why))),
             }
