@@ -10,9 +10,10 @@ use crate::reservation::Enforcement;
 /// What executes a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// The kernel's SCHED_DEADLINE (sched(7)): for one thread, exact to a tick.
+    /// The kernel's SCHED_DEADLINE (sched(7)), a hard constant bandwidth server: for one thread, exact to a tick.
     Kernel,
-    /// A timetable followed by a dispatcher of our own: for whole processes, exact to a timer.
+    /// A timetable followed by a dispatcher of our own, X in every window of length Y: for whole processes, exact to a
+    /// timer.
     Timetable,
 }
 

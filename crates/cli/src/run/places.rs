@@ -7,7 +7,7 @@ use punctual_linux::memory::{self, Locked};
 use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;
 use punctual_runtime::reservation::{
-    Facts, Held, Refused, Reservations, Room, Settings, StartError,
+    Choice, Facts, Held, Refused, Reservations, Room, Settings, StartError,
 };
 
 use crate::host_profile;
@@ -102,8 +102,9 @@ impl Places {
         room: Room,
         make: &dyn Fn() -> Command,
         enforcement: Enforcement,
+        choice: Choice,
     ) -> Result<(Child, Held), Refused> {
-        self.on(room.cpu())?.spawn_in(room, &mut make(), enforcement)
+        self.on(room.cpu())?.spawn_in(room, &mut make(), enforcement, choice)
     }
 
     fn on(&mut self, cpu: usize) -> Result<&Reservations, StartError> {
@@ -112,7 +113,8 @@ impl Places {
             None => {
                 let settings = Settings { cpus: vec![cpu], ..self.settings.clone() };
                 // The guard is forked first: it needs none of our memory locked.
-                self.by_cpu.push((cpu, Reservations::with(settings)?));
+                let facts = self.facts().clone();
+                self.by_cpu.push((cpu, Reservations::on(facts, settings)?));
                 if self.locked.is_none() {
                     // Without it the timetable is followed all the same (docs/CAVEATS.md).
                     self.locked = memory::lock_all().ok();

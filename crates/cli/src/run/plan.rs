@@ -64,12 +64,12 @@ fn row<'a>(Chosen { command, terms, channel }: &'a Chosen<'_>) -> Row<'a> {
         budget_ns: terms.map(|terms| terms.reservation.budget().as_nanos()),
         period_ns: terms.map(|terms| terms.reservation.period().as_nanos()),
         enforcement: terms.map(|terms| terms.enforcement.name()),
-        backend: terms.map(|terms| terms.backend.name()),
+        backend: terms.map(|terms| terms.choice.backend.name()),
         broker: terms
             .and_then(|terms| terms.broker.as_ref())
             .map(|through| through.path.display().to_string()),
         cpu: terms.and_then(|terms| terms.cpu),
-        because: terms.map(|terms| &*terms.because),
+        because: terms.map(|terms| &*terms.choice.because),
         channel: channel.as_ref().map(|channel| channel.asked.to_string()),
     }
 }
@@ -90,10 +90,10 @@ fn table(all: &[Chosen<'_>]) -> Table {
                 terms.enforcement.name().into(),
                 match terms.broker {
                     Some(_) => "broker".into(),
-                    None => terms.backend.name().into(),
+                    None => terms.choice.backend.name().into(),
                 },
                 terms.cpu.map_or("any".into(), |cpu| cpu.to_string()),
-                terms.because.clone(),
+                terms.choice.because.clone(),
             ],
         });
     }

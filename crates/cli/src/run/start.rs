@@ -10,7 +10,7 @@ use punctual_linux::{clock, sched::KernelLimits};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Instant, Reservation};
-use punctual_runtime::reservation::{self as held, Held, Kind, Room, Wish};
+use punctual_runtime::reservation::{self as held, Choice, Held, Kind, Room, Wish};
 
 use super::granted::{Through, Told, missing_privilege, through};
 use super::not_started::NotStarted;
@@ -32,20 +32,19 @@ pub(super) struct Asked {
 pub(super) struct Terms {
     pub(super) reservation: Reservation,
     pub(super) enforcement: Enforcement,
-    pub(super) backend: Backend,
+    /// By which back end, and why.
+    pub(super) choice: Choice,
     /// The one CPU it runs on; `None`: any.
     pub(super) cpu: Option<usize>,
     /// Who grants it, if we may not take it ourselves.
     pub(super) broker: Option<Through>,
-    /// Why this back end.
-    pub(super) because: String,
 }
 
 impl Terms {
     /// A line for a person.
     pub(super) fn text(&self) -> String {
-        let Self { reservation, enforcement, because, .. } = self;
-        let by = match self.backend {
+        let Self { reservation, enforcement, choice: Choice { backend, because }, .. } = self;
+        let by = match backend {
             Backend::Kernel => "by the kernel, for the first thread",
             Backend::Timetable => "by a timetable, for all that it starts",
         };
@@ -119,13 +118,12 @@ pub(super) fn terms(
         Ok(choice) => Ok(Terms {
             reservation,
             enforcement: wish.enforcement,
-            backend: Backend::Timetable,
+            choice: match backend {
+                Some(_) => Choice { because: "it was asked for".to_owned(), ..choice },
+                None => choice,
+            },
             cpu,
             broker: None,
-            because: match backend {
-                Some(_) => "it was asked for".to_owned(),
-                None => choice.because,
-            },
         }),
         Err(no) => {
             let no = no.to_string();
@@ -162,14 +160,14 @@ fn by_kernel(reservation: Reservation, because: &str, broker: Option<Through>) -
             format!("{because}; without privilege here the broker at {path} is asked; {OUTSIDE}")
         }
     };
-    Terms { reservation, enforcement, backend, cpu: None, broker, because }
+    Terms { reservation, enforcement, choice: Choice { backend, because }, cpu: None, broker }
 }
 
 /// What a timetable is asked for, if one is to hold it.
 pub(super) fn wanted(terms: &Terms) -> Option<Wanted> {
     // A CPU that is none is refused by its number.
     let cpu = terms.cpu.map(|cpu| u16::try_from(cpu).unwrap_or(u16::MAX));
-    (terms.backend == Backend::Timetable).then_some((terms.reservation, cpu))
+    (terms.choice.backend == Backend::Timetable).then_some((terms.reservation, cpu))
 }
 
 /// Starts what `make` makes. It is under its reservation before it executes the program: in the `room` that was made
@@ -197,14 +195,14 @@ pub(super) fn start(
         return Ok(Running { child, terms: None, held, told, started, since: started });
     };
     let Terms { reservation, enforcement, .. } = terms;
-    match (terms.backend, &mut terms.broker) {
+    match (terms.choice.backend, &mut terms.broker) {
         (Backend::Kernel, Some(through)) => {
             let spawned = client::spawn_reserved(command, reservation, &through.path)
                 .map_err(|error| NotStarted::by_broker(error, program()))?;
             let started = clock::now();
             let grant = spawned.granted.id();
             through.grant = Some(grant);
-            terms.because = format!("granted by the broker, grant {grant}; {OUTSIDE}");
+            terms.choice.because = format!("granted by the broker, grant {grant}; {OUTSIDE}");
             let (child, told) = Told::of(spawned, through.path.clone(), reservation);
             Ok(Running {
                 child,
@@ -226,7 +224,7 @@ pub(super) fn start(
         (Backend::Timetable, _) => {
             let room = room.expect("made where a timetable is wanted");
             let (child, held) = places
-                .spawn_in(room, &make, enforcement)
+                .spawn_in(room, &make, enforcement, terms.choice.clone())
                 .map_err(|refused| NotStarted::by_timetable(refused, program()))?;
             terms.cpu = Some(held.cpu());
             let started = clock::now();

@@ -58,8 +58,8 @@ pub(super) fn json(name: Option<&str>, command: Vec<String>, ran: &Ran) -> Json 
         budget_ns: terms.map(|terms| terms.reservation.budget().as_nanos()),
         period_ns: terms.map(|terms| terms.reservation.period().as_nanos()),
         enforcement: terms.map(|terms| terms.enforcement.name()),
-        backend: terms.map(|terms| terms.backend.name()),
-        because: terms.map(|terms| terms.because.clone()),
+        backend: terms.map(|terms| terms.choice.backend.name()),
+        because: terms.map(|terms| terms.choice.because.clone()),
         broker: broker.map(|through| through.path.display().to_string()),
         grant: broker.and_then(|through| through.grant).map(|grant| grant.0),
         revoked: reserved.and_then(|reserved| reserved.revoked.clone()),
@@ -107,7 +107,7 @@ pub(super) fn text(name: &str, ran: &Ran) -> String {
 
 fn of_reservation(reserved: &Reserved) -> String {
     let Reserved { terms, periods, offered, inside, outside, slots, .. } = reserved;
-    let (who, others) = match terms.backend {
+    let (who, others) = match terms.choice.backend {
         Backend::Kernel => ("its first thread", "its other threads and children "),
         Backend::Timetable => ("it", ""),
     };
@@ -166,15 +166,15 @@ mod tests {
     use punctual_linux::process::{Ended, Usage};
     use punctual_model::Duration;
     use punctual_model::reservation::Enforcement;
+    use punctual_runtime::reservation::Choice;
 
     fn ran(inside_ms: u64, outside_ms: u64) -> Ran {
         let terms = Terms {
             reservation: "2ms/8ms".parse().expect("valid"),
             enforcement: Enforcement::Soft,
-            backend: Backend::Timetable,
+            choice: Choice { backend: Backend::Timetable, because: "of a test".into() },
             cpu: Some(1),
             broker: None,
-            because: "of a test".into(),
         };
         let (inside, outside) = (Service::from_millis(inside_ms), Service::from_millis(outside_ms));
         let usage = Usage {

@@ -44,7 +44,7 @@ pub(super) fn of<'a>(programs: impl Iterator<Item = (&'a str, &'a Ran)>) -> Stri
             reserved.map_or("-".into(), |reserved| {
                 let by = match reserved.terms.broker.as_ref().and_then(|through| through.grant) {
                     Some(grant) => format!("broker, grant {grant}"),
-                    None => reserved.terms.backend.name().to_owned(),
+                    None => reserved.terms.choice.backend.name().to_owned(),
                 };
                 reserved.terms.cpu.map_or(by.clone(), |cpu| format!("{by}, CPU {cpu}"))
             }),

@@ -39,7 +39,7 @@ impl Traced {
     pub(super) fn started(&mut self, name: &str, running: &Running) -> bool {
         let Some(terms) = &running.terms else { return true };
         let period = Some(terms.reservation.period());
-        let told = running.held.as_ref().filter(|_| terms.backend == Backend::Timetable);
+        let told = running.held.as_ref().filter(|_| terms.choice.backend == Backend::Timetable);
         let number = self.subjects;
         self.subjects += 1;
         self.numbers.extend(told.map(|held| (held.task(), (number, running.since))));

@@ -50,7 +50,7 @@ impl Ran {
         let usage = ended.usage;
         let exec_time = held.and_then(|held| held.used()).unwrap_or(usage.processor);
         let reserved = running.terms.clone().map(|terms| {
-            let (inside, outside) = match (terms.backend, held) {
+            let (inside, outside) = match (terms.choice.backend, held) {
                 (Backend::Kernel, _) | (_, None) => {
                     // Only the first thread is inside.
                     let first = usage.first_thread.unwrap_or(usage.processor);

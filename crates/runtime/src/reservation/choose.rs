@@ -7,21 +7,13 @@ use punctual_linux::cgroup::freezer::Freezer;
 use punctual_linux::process;
 use punctual_linux::sched::{self, Class, KernelLimits};
 use punctual_linux::{clock, thread};
+pub use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Reservation, Service};
 use thiserror::Error;
 
 use super::owner::DISPATCHER;
 use super::settings::Settings;
-
-/// What holds a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// SCHED_DEADLINE: a hard constant bandwidth server, enforced at scheduler ticks.
-    Kernel,
-    /// A timetable followed by our own dispatcher: X in every window of length Y.
-    Timetable,
-}
 
 /// A back end, and the reason in words.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -75,9 +75,18 @@ impl Reservations {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with(settings: Settings) -> Result<Self, StartError> {
+        let facts = Facts::probe(&settings);
+        Self::on(facts, settings)
+    }
+
+    /// On a host of which this was found out, with these settings.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn on(facts: Facts, settings: Settings) -> Result<Self, StartError> {
         Ok(Self {
             asked: Log::new(settings.event_room),
-            facts: Arc::new(Facts::probe(&settings)),
+            facts: Arc::new(facts),
             settings: Arc::new(settings),
             guard: Arc::new(Guard::start()?),
             lanes: Arc::default(),
@@ -162,7 +171,9 @@ impl Reservations {
         reservation: Reservation,
         enforcement: Enforcement,
     ) -> Result<(Child, Held), Refused> {
-        let choice = self.chosen_for_command(reservation, enforcement)?;
+        let kind = Kind::Command;
+        let wish = Wish { reservation, kind, enforcement, cpu: None, exact: true };
+        let choice = self.chosen(wish)?;
         let lane = self.lane_for(reservation, &thread::affinity())?;
         self.start(command, Room::of(&lane, reservation)?, enforcement, choice)
     }
@@ -176,7 +187,7 @@ impl Reservations {
         Room::of_all(&self.lane(cpu)?, asked)
     }
 
-    /// The same as [`spawn`](Self::spawn) in room that was made before.
+    /// The same as [`spawn`](Self::spawn) in room that was made before, for a `choice` of [`choose`].
     ///
     /// # Errors
     /// A [`Refused`]; then nothing runs, and the room is given back.
@@ -185,18 +196,9 @@ impl Reservations {
         room: Room,
         command: &mut Command,
         enforcement: Enforcement,
+        choice: Choice,
     ) -> Result<(Child, Held), Refused> {
-        let choice = self.chosen_for_command(room.reservation(), enforcement)?;
         self.start(command, room, enforcement, choice)
-    }
-
-    fn chosen_for_command(
-        &self,
-        reservation: Reservation,
-        enforcement: Enforcement,
-    ) -> Result<Choice, Unsuitable> {
-        let kind = Kind::Command;
-        self.chosen(Wish { reservation, kind, enforcement, cpu: None, exact: true })
     }
 
     fn start(
