@@ -18,8 +18,8 @@ pub struct Link {
     least: Duration,
 }
 
-/// Processor time of the steps of sending (real-time channels, Table 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Processor time of the steps of sending (real-time channels, Table 1). By default they take none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendCosts {
     /// `C_switch`: from one handler to another.
     pub switch: Service,

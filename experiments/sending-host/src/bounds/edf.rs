@@ -51,9 +51,9 @@ pub fn all_in_time_assuming(
     assumed: Assumed<'_>,
     steps: &mut Steps,
 ) -> bool {
-    let Assumed { costs, interference } = assumed;
-    let shapes = sender.shapes_of(channels);
-    let level = Level::of_all(sender, costs, &shapes);
+    let Assumed { least, interference } = assumed;
+    let shapes = sender.shapes_of(channels, least);
+    let level = Level::of_all(sender, &shapes);
     let last = shapes.iter().map(|shape| shape.longest_packet).max().unwrap_or(0);
     Form::all(sender, &level).into_iter().any(|form| {
         let recurring = |(channel, shape): (&Channel, &Shape)| Recurring {

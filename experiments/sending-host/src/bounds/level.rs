@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use punctual_model::channel::Sender;
 
 use super::sender::{Sending, Shape, sum};
-use super::window::{Costs, Interference, Interrupting};
+use super::window::{Interference, Interrupting};
 
 /// The channels of a level and what is below it.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub(crate) struct Level {
     /// Below: the longest block and packet.
     pub(super) blocking_block: u64,
     pub(super) blocking_packet: u64,
-    /// Within: the longest packet and block, and what a block with its change takes at least.
+    /// Within: the longest packet and block, and what a block with its change takes at least (β).
     pub(super) packet: u64,
     pub(super) block: u64,
     pub(super) least_block: u64,
@@ -25,37 +25,27 @@ pub(crate) struct Level {
 
 impl Level {
     /// The first `members` of `shapes`.
-    pub(crate) fn of(sender: &Sender, costs: Costs, shapes: &[Shape], members: usize) -> Self {
-        Self::between(sender, costs, shapes, &shapes[..members], &shapes[members..])
+    pub(crate) fn of(sender: &Sender, shapes: &[Shape], members: usize) -> Self {
+        Self::between(sender, shapes, &shapes[..members], &shapes[members..])
     }
 
     /// All of `shapes`, each of which may also be below: what deadline order needs.
-    pub(crate) fn of_all(sender: &Sender, costs: Costs, shapes: &[Shape]) -> Self {
-        Self::between(sender, costs, shapes, shapes, shapes)
+    pub(crate) fn of_all(sender: &Sender, shapes: &[Shape]) -> Self {
+        Self::between(sender, shapes, shapes, shapes)
     }
 
-    fn between(
-        sender: &Sender,
-        costs: Costs,
-        all: &[Shape],
-        within: &[Shape],
-        below: &[Shape],
-    ) -> Self {
+    fn between(sender: &Sender, all: &[Shape], within: &[Shape], below: &[Shape]) -> Self {
         let best_effort = sender.best_effort_shape();
         let below = || below.iter().chain(&best_effort);
         let all = || all.iter().chain(&best_effort);
         let most = |values: &mut dyn Iterator<Item = u64>| values.max().unwrap_or(0);
         let least = |values: &mut dyn Iterator<Item = u64>| values.min().unwrap_or(0);
-        let shortest_block = least(&mut within.iter().map(|s| s.shortest_block));
         Self {
             blocking_block: most(&mut below().map(|s| s.longest_block)),
             blocking_packet: most(&mut below().map(|s| s.longest_packet)),
             packet: most(&mut within.iter().map(|s| s.longest_packet)),
             block: most(&mut within.iter().map(|s| s.longest_block)),
-            least_block: match costs {
-                Costs::UpperBounds => 0,
-                Costs::Exact => sum(&[sender.change(), shortest_block]),
-            },
+            least_block: least(&mut within.iter().map(|s| s.least_block)),
             any_block: most(&mut all().map(|s| s.longest_block)),
             any_packet: most(&mut all().map(|s| s.longest_packet)),
             shortest_packet: least(&mut all().map(|s| s.shortest_packet)),

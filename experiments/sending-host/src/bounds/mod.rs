@@ -13,4 +13,4 @@ pub mod sound;
 mod window;
 
 pub use admission::{ChannelGrant, ChannelRefusal, GrantedChannel, admit_channels};
-pub use window::{Assumed, Costs, Interference};
+pub use window::{Assumed, Interference};

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use punctual_model::channel::{BestEffort, Channel, Sender};
+use punctual_model::channel::{BestEffort, Channel, SendCosts, Sender};
 
 /// The sizes of one source's messages, cut into packets; all times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +13,8 @@ pub(crate) struct Shape {
     pub(crate) blocks: u64,
     /// The longest of all blocks.
     pub(crate) longest_block: u64,
-    /// The shortest block of any message.
-    pub(crate) shortest_block: u64,
+    /// What any block takes at least, with the change before it.
+    pub(crate) least_block: u64,
     /// `L_xmit` of the longest packet.
     pub(crate) longest_packet: u64,
     /// `L_xmit` of the shortest packet of any message.
@@ -24,21 +24,31 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    fn new(sender: &Sender, smallest: u32, largest: u32) -> Self {
+    fn new(sender: &Sender, least: SendCosts, smallest: u32, largest: u32) -> Self {
         let cut = sender.packetisation;
         let per_block = u64::from(cut.packets_per_block());
         let (first, further) = (sender.first_packet(), sender.costs.packet.as_nanos());
         let packets = u64::from(cut.packets_of(largest));
         let blocks = (packets - 1) / per_block + 1;
-        let first_block = sum(&[first, (packets.min(per_block) - 1).saturating_mul(further)]);
+        let first_block_of = |first: u64, further: u64| {
+            sum(&[first, (packets.min(per_block) - 1).saturating_mul(further)])
+        };
         // Of messages with as many packets, the last block is known; else it may be one packet.
         let one_count = packets == u64::from(cut.packets_of(smallest));
-        let last_block = ((packets - 1) % per_block + 1).saturating_mul(further);
-        let shortest_block = match (one_count, blocks) {
-            (true, 1) => first_block,
-            (true, _) => first_block.min(last_block),
-            (false, _) => first.min(further),
+        let shortest_block_of = |first: u64, further: u64| {
+            let last_block = ((packets - 1) % per_block + 1).saturating_mul(further);
+            match (one_count, blocks) {
+                (true, 1) => first_block_of(first, further),
+                (true, _) => first_block_of(first, further).min(last_block),
+                (false, _) => first.min(further),
+            }
         };
+        let least_block = shortest_block_of(
+            first.min(least.first_packet.as_nanos()),
+            further.min(least.packet.as_nanos()),
+        );
+        let least_change = sender.change().min(least.change_of_handler().as_nanos());
+        let first_block = first_block_of(first, further);
         let smallest_last = if one_count { cut.last_packet_of(smallest) } else { 1 };
         let time = |bytes| sender.link.transmission_time(bytes).as_nanos();
         let full_block = per_block.saturating_mul(further);
@@ -46,7 +56,7 @@ impl Shape {
             packets,
             blocks,
             longest_block: if blocks > 1 { first_block.max(full_block) } else { first_block },
-            shortest_block,
+            least_block: sum(&[least_change, least_block]),
             longest_packet: time(largest.min(cut.packet_bytes())),
             shortest_packet: time(smallest_last),
             last_packet: time(cut.last_packet_of(largest)),
@@ -56,8 +66,8 @@ impl Shape {
 
 /// A sending host in the words of the formulas.
 pub(crate) trait Sending {
-    fn shape_of(&self, channel: &Channel) -> Shape;
-    fn shapes_of(&self, channels: &[Channel]) -> Vec<Shape>;
+    fn shape_of(&self, channel: &Channel, least: SendCosts) -> Shape;
+    fn shapes_of(&self, channels: &[Channel], least: SendCosts) -> Vec<Shape>;
     fn best_effort_shape(&self) -> Option<Shape>;
     /// `C_prot^first`.
     fn first_packet(&self) -> u64;
@@ -70,18 +80,21 @@ pub(crate) trait Sending {
 }
 
 impl Sending for Sender {
-    fn shape_of(&self, channel: &Channel) -> Shape {
-        Shape::new(self, channel.arrivals().min_message(), channel.arrivals().max_message())
+    fn shape_of(&self, channel: &Channel, least: SendCosts) -> Shape {
+        Shape::new(self, least, channel.arrivals().min_message(), channel.arrivals().max_message())
     }
 
-    fn shapes_of(&self, channels: &[Channel]) -> Vec<Shape> {
-        channels.iter().map(|channel| self.shape_of(channel)).collect()
+    fn shapes_of(&self, channels: &[Channel], least: SendCosts) -> Vec<Shape> {
+        channels.iter().map(|channel| self.shape_of(channel, least)).collect()
     }
 
     fn best_effort_shape(&self) -> Option<Shape> {
         match self.best_effort {
             BestEffort::None => None,
-            BestEffort::Sized { least, most } => Some(Shape::new(self, least, most)),
+            // Nothing is concluded from how fast its blocks are.
+            BestEffort::Sized { least, most } => {
+                Some(Shape::new(self, SendCosts::default(), least, most))
+            }
         }
     }
 

@@ -13,16 +13,15 @@
 //!   first packet of each block (*by block*).
 //! - **O2** (link scheduling in a thread), `c′_b = b + 2cs + C_link` for a block b:
 //!   *any link*: `message = Σ_k (L_k + cs + B_any + cs + C_link)`; *fast link*, if even the
-//!   shortest block of the level with its change *certainly* takes longer than the longest packet:
+//!   shortest block of the level with its change, of *least* costs, takes longer than the longest packet:
 //!   `message = Σ_b c′_b + L_max + (N − N_blocks)·(L_max + cs + B_any + cs + C_link)`.
 //!
 //! # Assumptions
 //! - One processor, one link. Handlers of channels by rank, in the order of a channel; best effort
 //!   last; early messages wait for their logical arrival before their handler sees them.
 //! - A handler yields after P packets and at the end of a message. A change to another handler
-//!   costs cs at once and is not interrupted by handlers. Costs are upper bounds: only with
-//!   [`Costs::Exact`] may a block be counted on to take its time, and *fast link* is used. The link's
-//!   times are exact.
+//!   costs cs at once and is not interrupted by handlers. No step exceeds its cost; that a block takes
+//!   its time is concluded from [`Assumed::least`] alone. The link's times are exact.
 //! - The link sends one packet at a time, by rank. Each start costs C_link of the processor. In O1
 //!   it interrupts whatever runs; in O2 the thread runs, for one packet at a time, at the next yield
 //!   or when the processor is idle. An interrupt that finds no packet costs nothing.
@@ -69,13 +68,13 @@ pub fn delays_assuming(
     assumed: Assumed<'_>,
     steps: &mut Steps,
 ) -> Vec<DelayBound> {
-    let Assumed { costs, interference } = assumed;
-    let shapes = sender.shapes_of(channels);
+    let Assumed { least, interference } = assumed;
+    let shapes = sender.shapes_of(channels, least);
     let periods: Vec<u64> =
         channels.iter().map(|channel| channel.arrivals().min_inter_arrival().as_nanos()).collect();
     let mut bounds = Vec::with_capacity(channels.len());
     for at in 0..channels.len() {
-        let level = Level::of(sender, costs, &shapes, at + 1);
+        let level = Level::of(sender, &shapes, at + 1);
         let interrupting = level.interrupting(sender, interference);
         let mut best = DelayBound::Unbounded;
         for form in Form::all(sender, &level) {
@@ -256,7 +255,6 @@ impl Form {
 
 #[cfg(test)]
 mod tests {
-    use super::super::window::Costs;
     use super::*;
     use punctual_model::channel::BestEffort;
     use punctual_model::channel::{LinearBounded, Link, Packetisation, SendCosts};
@@ -287,8 +285,8 @@ mod tests {
             let bytes = 1 + draw(400) as u32;
             let arrivals = LinearBounded::fixed(bytes, Duration::from_millis(1), 1).expect("valid");
             let channel = Channel::new("a", &arrivals.into(), Duration::from_millis(1));
-            let shapes = sender.shapes_of(&[channel.expect("valid")]);
-            let (level, shape) = (Level::of(&sender, Costs::Exact, &shapes, 1), &shapes[0]);
+            let shapes = sender.shapes_of(&[channel.expect("valid")], sender.costs);
+            let (level, shape) = (Level::of(&sender, &shapes, 1), &shapes[0]);
             let per_block = u64::from(sender.packetisation.packets_per_block());
             let (cs, prot) = (sender.change(), sender.packet());
             for form in [Form::ByPreemption, Form::ByBlock] {

@@ -7,6 +7,7 @@
 use punctual_analysis::channel::DelayBound;
 use punctual_analysis::ratio::Ratio;
 use punctual_analysis::{OutOfSteps, Steps};
+use punctual_model::channel::SendCosts;
 use punctual_model::{Duration, Service};
 
 /// What also uses the sender's processor and goes before everything of the sender: a CPU
@@ -26,26 +27,38 @@ pub struct Interference {
     pub jitter: Duration,
 }
 
-/// What the processor's costs of a [`Sender`](punctual_model::channel::Sender) say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Costs {
-    /// No step takes longer; it may take less. True of a host whose worst costs were measured.
-    #[default]
-    UpperBounds,
-    /// Each step takes exactly so long, as in the model of real-time channels. In O2 less would be
-    /// promised without it, and with it too much where it is not true: a block that is made *faster*
-    /// than a packet is sent delays the next packet by a whole block of somebody else.
-    Exact,
-}
-
-/// What a bound may rely on beyond the description of the sender. The default is the safe side of
-/// `costs`, and nobody above.
+/// What a bound may rely on beyond the description of the sender, whose costs no step exceeds. By
+/// default a step may take any less, and nobody is above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assumed<'a> {
-    /// What the costs say.
-    pub costs: Costs,
+    /// What each step takes at least. Nothing where only the worst costs were measured; in the model
+    /// of real-time channels the sender's own costs, which are exact there. What exceeds the
+    /// sender's costs counts as these.
+    ///
+    /// Only O2 relies on it, and is promised too much where it is not true: a block that is made
+    /// *faster* than a packet is sent delays the next packet by a whole block of somebody else.
+    pub least: SendCosts,
     /// What goes before all of the sender.
     pub interference: &'a [Interference],
+}
+
+impl Assumed<'_> {
+    /// Assumes that each step takes at least `ppm` parts per million of its cost, rounded down, with
+    /// nobody above.
+    pub fn at_least(ppm: u32, of: SendCosts) -> Self {
+        let part = |most: Service| {
+            let nanos = u128::from(most.as_nanos()) * u128::from(ppm) / 1_000_000;
+            most.min(Service::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        };
+        let least = SendCosts {
+            switch: part(of.switch),
+            cache: part(of.cache),
+            first_packet: part(of.first_packet),
+            packet: part(of.packet),
+            link_scheduling: part(of.link_scheduling),
+        };
+        Self { least, interference: &[] }
+    }
 }
 
 /// [`Interference`] as a window sees it: `work` with the link scheduling that it lets through.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use punctual_model::channel::{LinkScheduling, Sender};
+use punctual_sim::egress::Costs;
 
 /// A message to be sent: its logical arrival and its bytes.
 pub(crate) type Message = (u64, u32);
@@ -57,8 +58,9 @@ struct Pending {
     made: u32,
 }
 
-pub(crate) struct Host<'a> {
+pub(crate) struct Host<'a, C> {
     sender: &'a Sender,
+    costs: C,
     order: Order,
     delay_bounds: &'a [u64],
     /// Queue 3: not yet arrived, per channel.
@@ -81,9 +83,10 @@ pub(crate) struct Host<'a> {
     worst: Vec<u64>,
 }
 
-impl<'a> Host<'a> {
+impl<'a, C: Costs> Host<'a, C> {
     pub(crate) fn new(
         sender: &'a Sender,
+        costs: C,
         order: Order,
         delay_bounds: &'a [u64],
         messages: Vec<VecDeque<Message>>,
@@ -92,6 +95,7 @@ impl<'a> Host<'a> {
         let n = messages.len();
         Self {
             sender,
+            costs,
             order,
             delay_bounds,
             early: messages,
@@ -197,7 +201,7 @@ impl<'a> Host<'a> {
             return;
         }
         if let Some((_, packet)) = self.take() {
-            let cost = self.sender.costs.link_scheduling.as_nanos();
+            let cost = self.link_scheduling();
             self.starting = Some((packet, self.now + cost));
             if self.piece != Piece::Idle {
                 self.piece_end += cost;
@@ -231,7 +235,15 @@ impl<'a> Host<'a> {
         let message = self.current[of].front().expect("has work");
         let cost = if message.made == 0 { costs.first_packet } else { costs.packet };
         self.piece = Piece::Handler { of, left, changing: false };
-        self.piece_end = self.now + cost.as_nanos();
+        self.piece_end = self.now + self.costs.of(cost).as_nanos();
+    }
+
+    fn change(&mut self) -> u64 {
+        self.costs.of(self.sender.costs.change_of_handler()).as_nanos()
+    }
+
+    fn link_scheduling(&mut self) -> u64 {
+        self.costs.of(self.sender.costs.link_scheduling).as_nanos()
     }
 
     fn packet_made(&mut self, of: usize, left: u32) {
@@ -280,14 +292,13 @@ impl<'a> Host<'a> {
         if !self.idle() {
             return;
         }
-        let change = self.sender.costs.change_of_handler().as_nanos();
         if !self.in_interrupt() && self.sending.is_none() && !self.queue.is_empty() {
             let (_, packet) = self.take().expect("one waits");
             let thread = self.best_effort() + 1;
-            let change = if self.last == thread { 0 } else { change };
+            let change = if self.last == thread { 0 } else { self.change() };
             self.last = thread;
             self.piece = Piece::Thread;
-            self.piece_end = self.now + change + self.sender.costs.link_scheduling.as_nanos();
+            self.piece_end = self.now + change + self.link_scheduling();
             self.starting = Some((packet, self.piece_end));
             return;
         }
@@ -303,7 +314,7 @@ impl<'a> Host<'a> {
         } else {
             self.last = of;
             self.piece = Piece::Handler { of, left, changing: true };
-            self.piece_end = self.now + change;
+            self.piece_end = self.now + self.change();
         }
     }
 
