@@ -409,9 +409,10 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         let kind = if queue.begun { Kind::Resume } else { Kind::Start };
         queue.begun = true;
         let left = queue.left;
-        let used = queue.waiting.front().map_or(Service::ZERO, |job| job.exec_time) - left;
-        let allowance = self.policy.allowance(task);
-        let allowance = allowance.map_or(Service::MAX, |most| most.saturating_sub(used));
+        let allowance = self.policy.allowance(task).map_or(Service::MAX, |most| {
+            let whole = queue.waiting.front().map_or(Service::ZERO, |job| job.exec_time);
+            most.saturating_sub(whole - left)
+        });
         self.running = Some(Running {
             task,
             stretch: left,
