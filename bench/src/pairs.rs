@@ -6,8 +6,32 @@
 //! pairs, but two builds of one function. So this is our own, and small.
 
 use std::fmt;
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_linux::clock;
+
+/// Asks [`compare`] for instructions too, which valgrind counts: the same on every run, while times on a
+/// shared machine are not. What reads a clock itself has none, for valgrind has not the kernel's clock.
+const INSTRUCTIONS: &str = "PUNCTUAL_BENCH_INSTRUCTIONS";
+
+/// How often the first of the one comparison so named is measured, and nothing else: `TIMES WHAT`.
+const COUNT: &str = "PUNCTUAL_BENCH_COUNT";
+
+/// What [`COUNT`] says, if this program is being counted.
+fn counted() -> Option<&'static (u32, String)> {
+    static COUNTED: OnceLock<Option<(u32, String)>> = OnceLock::new();
+    let read = || {
+        let told = std::env::var(COUNT).ok()?;
+        let (times, what) = told.split_once(' ')?;
+        Some((times.parse().ok()?, what.to_string()))
+    };
+    COUNTED.get_or_init(read).as_ref()
+}
+
+/// What [`nanos_per_op`] was told last.
+static OPS: AtomicU64 = AtomicU64::new(1);
 
 /// What [`compare`] found.
 #[derive(Clone, Debug)]
@@ -34,6 +58,14 @@ pub fn compare(
     mut b: impl FnMut() -> f64,
 ) -> Comparison {
     assert!(pairs > 0, "a median needs a value");
+    if let Some((times, counted)) = counted() {
+        if counted == what {
+            (0..*times).for_each(|_| _ = a());
+            println!("{}", OPS.load(Ordering::Relaxed));
+            std::process::exit(0);
+        }
+        return Comparison { a: f64::NAN, b: f64::NAN, ratios: vec![f64::NAN] };
+    }
     a();
     b();
     let (mut all_a, mut all_b) = (Vec::new(), Vec::new());
@@ -50,12 +82,40 @@ pub fn compare(
     ratios.sort_by(f64::total_cmp);
     let comparison = Comparison { a: median(&all_a), b: median(&all_b), ratios };
     println!("{what}: {comparison}");
+    if std::env::var_os(INSTRUCTIONS).is_some() {
+        match (instructions(what, 1), instructions(what, 3)) {
+            (Some((one, ops)), Some((three, _))) => {
+                println!("  A: {:.1} instructions", (three - one) as f64 / 2.0 / ops as f64);
+            }
+            _ => println!("  A: instructions not counted"),
+        }
+    }
     comparison
+}
+
+/// Instructions of this program until it has measured the first of `what` so many times, and the
+/// operations of one time.
+fn instructions(what: &str, times: u32) -> Option<(u64, u64)> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe().ok()?)
+        .env(COUNT, format!("{times} {what}"))
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let (_, count) = said.lines().find_map(|line| line.split_once("Collected : "))?;
+    let ops = String::from_utf8_lossy(&output.stdout).lines().last()?.parse().ok()?;
+    Some((count.trim().parse().ok()?, ops))
 }
 
 /// How much processor time `block`, which does `ops` operations, takes for each on this thread: what
 /// others do with the CPU meanwhile does not count.
 pub fn nanos_per_op(ops: u64, block: impl FnOnce()) -> f64 {
+    OPS.store(ops, Ordering::Relaxed);
+    if counted().is_some() {
+        block();
+        return f64::NAN;
+    }
     let start = clock::thread_cpu_time();
     block();
     (clock::thread_cpu_time().as_nanos() - start.as_nanos()) as f64 / ops as f64
