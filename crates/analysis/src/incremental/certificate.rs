@@ -57,11 +57,27 @@ impl Certificate {
         self.bears_work(|at| task.work_in(at))
     }
 
-    /// Whether it does with the reservations above it grown from `before` to `after`.
-    pub(super) fn bears_reserved(&self, before: &[ReservedLoad], after: &[ReservedLoad]) -> bool {
+    /// Whether it does with the reservations above it grown from `before` to `after`. What each of its instants loses
+    /// by that comes behind what is in `growths` already, if it does.
+    pub(super) fn bears_reserved(
+        &self,
+        before: &[ReservedLoad],
+        after: &[ReservedLoad],
+        growths: &mut Vec<u64>,
+    ) -> bool {
         // Without a last segment such a point says nothing.
         let lost = before.is_empty() && self.points().iter().any(|point| point.start);
-        !lost && self.bears_work(|at| growth(before, after, at))
+        let known = growths.len();
+        let mut fits = |point: &Point| {
+            let growth = growth(before, after, point.at).filter(|growth| *growth <= point.spare);
+            growths.extend(growth);
+            growth.is_some()
+        };
+        let bears = !lost && !matches!(self, Self::Missing) && self.points().iter().all(&mut fits);
+        if !bears {
+            growths.truncate(known);
+        }
+        bears
     }
 
     fn bears_work(&self, work_in: impl Fn(u64) -> Option<u64>) -> bool {
@@ -80,9 +96,11 @@ impl Certificate {
         self.take_work(|at| task.work_in(at));
     }
 
-    /// Takes what [`Self::bears_reserved`] found to be there.
-    pub(super) fn take_reserved(&mut self, before: &[ReservedLoad], after: &[ReservedLoad]) {
-        self.take_work(|at| growth(before, after, at));
+    /// Takes from its instants what [`Self::bears_reserved`] found that they lose.
+    pub(super) fn take_growths(&mut self, growths: &mut impl Iterator<Item = u64>) {
+        for (point, growth) in self.points_mut().iter_mut().zip(growths) {
+            point.spare -= growth;
+        }
     }
 
     fn take_work(&mut self, work_in: impl Fn(u64) -> Option<u64>) {

@@ -145,13 +145,15 @@ impl FixedPriority {
         let (before, share) = (self.load.reservations.clone(), self.reserved);
         self.load.reserve(reservation);
         self.reserved = self.load.reserved().below();
-        match self.examine_all_under(&before, steps) {
+        let mut growths = Vec::with_capacity(self.marks.len());
+        match self.examine_all_under(&before, &mut growths, steps) {
             Ok(renewed) => {
-                let mut renewed = renewed.into_iter().peekable();
+                let (mut renewed, mut growths) =
+                    (renewed.into_iter().peekable(), growths.into_iter());
                 for (at, mark) in self.marks.iter_mut().enumerate() {
                     match renewed.next_if(|(position, _)| *position == at) {
                         Some((_, found)) => mark.renew(found),
-                        None => mark.certificate.take_reserved(&before, &self.load.reservations),
+                        None => mark.certificate.take_growths(&mut growths),
                     }
                 }
                 Ok(())
@@ -163,16 +165,18 @@ impl FixedPriority {
         }
     }
 
-    /// As [`Self::examine_all_with`], of the reservations that there are instead of those `before`.
+    /// As [`Self::examine_all_with`], of the reservations that there are instead of those `before`. What the instants of
+    /// the certificates that stay lose is put into `growths`.
     fn examine_all_under(
         &self,
         before: &[ReservedLoad],
+        growths: &mut Vec<u64>,
         steps: &mut Steps,
     ) -> Result<Vec<(usize, Found)>, Denial> {
         steps.take(self.marks.len())?;
         let mut renewed = Vec::new();
         for (at, mark) in self.marks.iter().enumerate() {
-            if mark.certificate.bears_reserved(before, &self.load.reservations) {
+            if mark.certificate.bears_reserved(before, &self.load.reservations, growths) {
                 continue;
             }
             match self.examine(at, mark.blocking, steps) {
@@ -202,9 +206,11 @@ impl FixedPriority {
         let before = self.load.reservations.clone();
         self.load.reserve(reservation);
         self.reserved = self.load.reserved().below();
+        let mut growths = Vec::new();
         for Mark { certificate, .. } in &mut self.marks {
-            if certificate.bears_reserved(&before, &self.load.reservations) {
-                certificate.take_reserved(&before, &self.load.reservations);
+            growths.clear();
+            if certificate.bears_reserved(&before, &self.load.reservations, &mut growths) {
+                certificate.take_growths(&mut growths.iter().copied());
             } else {
                 *certificate = Certificate::Missing;
             }
