@@ -1,6 +1,6 @@
 //! Processes that are cut at a few of their system calls; `cuts` does it at all of them (docs/machines.md).
 
-use system_tests::hostile::cuts::{Action, Scenario, Sweep, Victim};
+use system_tests::hostile::cuts::{Action, Scenario, Sweep, Swept, Victim};
 
 use crate::alone;
 
@@ -41,4 +41,21 @@ fn a_link_that_goes_down_under_a_channel_is_no_kept_promise() {
 #[test]
 fn upcalls_go_on_beside_one_killed_between_two_instructions() {
     is_in_order(Scenario::Handover, Victim::Program, Action::KillAtInstruction, 401, 10);
+}
+
+#[test]
+fn a_broker_killed_between_two_instructions_loses_no_message() {
+    is_in_order(Scenario::Message, Victim::Broker, Action::KillAtInstruction, 4_001, 3);
+}
+
+/// Else every scenario that its victim lived through would say that it broke something.
+#[test]
+fn who_executes_fewer_instructions_than_those_before_the_cut_goes_on() {
+    let Some(_alone) = alone() else { return };
+    for victim in [Victim::Broker, Victim::Client] {
+        let sweep =
+            Sweep { scenario: Scenario::Message, victim, action: Action::KillAtInstruction };
+        let swept = sweep.run(u64::MAX / 2, 1, 1, |_| ());
+        assert_eq!(swept, Swept::default(), "{sweep}");
+    }
 }

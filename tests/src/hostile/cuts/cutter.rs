@@ -147,7 +147,7 @@ pub(in crate::hostile) fn obey() {
     }
 }
 
-/// A thread that follows a process: whatever it traces goes on when it ends.
+/// A thread that follows a process, and lets all that it traces go at its end.
 struct Pursuit {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -188,6 +188,7 @@ impl Pursuit {
             let _ = say_ready.send(begun);
             if is_begun {
                 chase.follow();
+                chase.release();
             }
         });
         ready.recv().expect("the thread lives").map_err(|why| why.to_string())?;
@@ -258,18 +259,58 @@ impl Chase {
     fn follow(&mut self) {
         while !self.shared.is_over.load(Ordering::Acquire) {
             match ptrace::wait() {
-                Some((thread, stop)) => self.react(thread, stop),
-                None if self.shared.is_over.load(Ordering::Acquire) => {}
+                Ok((thread, stop)) => self.react(thread, stop),
+                Err(_) if self.shared.is_over.load(Ordering::Acquire) => {}
                 // Nothing is left to follow.
-                None => clock::sleep(Duration::from_micros(100)),
+                Err(_) => clock::sleep(Duration::from_micros(100)),
             }
         }
     }
 
+    /// Has every thread stop, and go on without this one.
+    fn release(&mut self) {
+        self.threads.iter().copied().for_each(ptrace::interrupt);
+        loop {
+            match ptrace::wait() {
+                Ok((_, Stop::Gone)) => {}
+                // The end of a system call is a step, too, and its signal would come once nobody traces: it is awaited.
+                Ok((thread, stop)) if !self.is_step(stop) && self.has_stepped(thread) => {
+                    ptrace::go_on(thread, 0);
+                }
+                Ok((thread, stop)) => {
+                    let signal = match stop {
+                        Stop::Signal(signal) if !self.is_step(stop) => signal,
+                        _ => 0,
+                    };
+                    if stop == Stop::Behind && self.failing.remove(&thread) {
+                        ptrace::fail(thread, libc::ENOSPC);
+                    }
+                    ptrace::detach(thread, signal);
+                }
+                Err(why) if why.kind() == std::io::ErrorKind::Interrupted => {}
+                // None is left.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Whether a thread has stopped because it has executed the one instruction that it was to.
+    fn is_step(&self, stop: Stop) -> bool {
+        self.action == Action::KillAtInstruction && stop == Stop::Signal(libc::SIGTRAP)
+    }
+
+    /// Whether the signal that ends a step waits to be delivered to a thread.
+    fn has_stepped(&self, thread: pid_t) -> bool {
+        self.action == Action::KillAtInstruction && is_pending(thread, libc::SIGTRAP)
+    }
+
     fn react(&mut self, thread: pid_t, stop: Stop) {
+        // Threads that were started since are traced, too.
+        self.threads.insert(thread);
         let mut signal = 0;
         match stop {
             Stop::Gone => {
+                self.threads.remove(&thread);
                 if thread == self.process {
                     self.say_held = None;
                 }
@@ -277,8 +318,7 @@ impl Chase {
             }
             Stop::Held => return ptrace::listen(thread),
             Stop::Executed => self.counts = true,
-            // A step of this pursuit's own.
-            Stop::Signal(libc::SIGTRAP) if self.action == Action::KillAtInstruction => {
+            Stop::Signal(_) if self.is_step(stop) => {
                 if self.is_due() {
                     return self.kill("instruction".into());
                 }
@@ -383,6 +423,14 @@ fn set_loopback(up: bool) {
 fn is_stopped(process: pid_t) -> std::io::Result<bool> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     Ok(stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('T')))
+}
+
+/// Whether a signal waits to be delivered to a thread (proc(5)).
+fn is_pending(thread: pid_t, signal: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    let pending = pending.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+    pending.is_some_and(|set| set >> (signal - 1) & 1 == 1)
 }
 
 /// Whether a call writes to a file on a disk, or makes one.

@@ -64,6 +64,13 @@ pub(super) fn step(thread: pid_t, signal: c_int) {
     let _ = request(libc::PTRACE_SINGLESTEP, thread, signal as usize);
 }
 
+/// Ends the tracing of a thread that has stopped, with a signal unless that is zero. One that was executing single
+/// instructions does so no more: a tracer that only ends leaves that on, and the next instruction kills the process.
+pub(super) fn detach(thread: pid_t, signal: c_int) {
+    // It may have been killed.
+    let _ = request(libc::PTRACE_DETACH, thread, signal as usize);
+}
+
 /// Leaves a thread stopped as its process is.
 pub(super) fn listen(thread: pid_t) {
     let _ = request(libc::PTRACE_LISTEN, thread, 0);
@@ -120,15 +127,15 @@ fn registers(thread: pid_t, change: impl FnOnce(&mut libc::user_regs_struct)) ->
     }
 }
 
-/// Waits for any child or traced thread; `None` if a signal came in between.
-pub(super) fn wait() -> Option<(pid_t, Stop)> {
+/// Waits for any child or traced thread. Fails if a signal came in between, or if there is none.
+pub(super) fn wait() -> io::Result<(pid_t, Stop)> {
     let mut status = 0;
     // SAFETY: the kernel writes one integer.
     let thread = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
     if thread <= 0 {
-        return None;
+        return Err(io::Error::last_os_error());
     }
-    Some((thread, meaning(thread, status)))
+    Ok((thread, meaning(thread, status)))
 }
 
 fn meaning(thread: pid_t, status: c_int) -> Stop {
