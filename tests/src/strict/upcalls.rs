@@ -7,7 +7,7 @@ use punctual_model::{
     Contract, Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec,
 };
 use punctual_runtime::{Placement, Upcalls};
-use punctual_trace::{Sink as _, Summary};
+use punctual_trace::{Event, Kind, Sink as _, Summary};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -52,6 +52,19 @@ fn draw(rng: &mut ChaCha8Rng) -> Vec<Upcall> {
         .collect()
 }
 
+/// Returns what happened from a little before the release of the first job that took as long as `worst` to its end.
+fn history_of(worst: Duration, events: &[Event]) -> String {
+    let is_worst =
+        |event: &&Event| event.kind == Kind::Complete && event.at - event.release == worst;
+    let Some(end) = events.iter().find(is_worst) else { return String::new() };
+    let from = end.release - worst / 2;
+    let near = events.iter().filter(|event| event.at >= from && event.at <= end.at);
+    near.map(|Event { at, job, release, kind }| {
+        format!("\n  {} {job:?} released {}: {kind:?}", *at - from, release.saturating_since(from))
+    })
+    .collect()
+}
+
 /// Draws the set of `seed`, and if it is admitted runs it for [`LENGTH`]; `None` if it is refused.
 ///
 /// A declared time is the longest that a batch takes on this host, with the `interrupts` that fall into it: the
@@ -92,7 +105,11 @@ pub fn hold(seed: u64, host: HostProfile, interrupts: Interrupts) -> Result<Opti
         };
         let bound = task.response_time_bound;
         if worst > bound {
-            return Err(format!("seed {seed}: {} took {worst}, its bound is {bound}", task.name));
+            let history = history_of(worst, &stopped.events);
+            return Err(format!(
+                "seed {seed}: {} took {worst}, its bound is {bound}{history}",
+                task.name
+            ));
         }
         worst_permille = worst_permille.max(worst.as_nanos() * 1_000 / bound.as_nanos());
     }
