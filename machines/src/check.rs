@@ -110,10 +110,15 @@ pub(crate) fn check(selection: &Selection) -> Result<u8, Problem> {
 
 impl Selection {
     /// Selects one job with one seed, on all its kernels.
-    pub(crate) fn of_job(name: &str, profile: &str, machines: Option<usize>) -> Self {
+    pub(crate) fn of_job(
+        name: &str,
+        profile: &str,
+        built: Option<PathBuf>,
+        machines: Option<usize>,
+    ) -> Self {
         let (jobs, profile) = (vec![name.to_owned()], profile.to_owned());
         let (kernels, seed, seeds, smoke) = (Vec::new(), Some(1), None, false);
-        Self { jobs, kernels, seed, seeds, smoke, machines, built: None, profile }
+        Self { jobs, kernels, seed, seeds, smoke, machines, built, profile }
     }
 
     /// Returns the jobs that are wanted.

@@ -56,6 +56,9 @@ enum Action {
         /// So many machines at a time; as many as this host has CPUs if not said.
         #[arg(long)]
         machines: Option<usize>,
+        /// Take programs of this workspace from this folder as they are, and build nothing.
+        #[arg(long, conflicts_with = "profile")]
+        built: Option<PathBuf>,
         /// How programs of this workspace are built: a profile of cargo's.
         #[arg(long, default_value = "release")]
         profile: String,
@@ -161,7 +164,7 @@ fn act(action: Action) -> Result<u8, Problem> {
             Ok(0)
         }
         Action::Check(selection) => check::check(&selection),
-        Action::Table { machines, profile } => table::table(&profile, machines),
+        Action::Table { machines, built, profile } => table::table(&profile, built, machines),
         Action::Run { choice, results, patience, command } => {
             let (machine, contents) = choice.make(Duration::from_secs(patience), command)?;
             let ran = machine.run(&contents, &results)?;

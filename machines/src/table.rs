@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -72,8 +72,12 @@ struct Features {
 ///
 /// # Errors
 /// If a machine could not be made, or a result is missing.
-pub(crate) fn table(profile: &str, machines: Option<usize>) -> Result<u8, Problem> {
-    let broken = check(&Selection::of_job(JOB, profile, machines))?;
+pub(crate) fn table(
+    profile: &str,
+    built: Option<PathBuf>,
+    machines: Option<usize>,
+) -> Result<u8, Problem> {
+    let broken = check(&Selection::of_job(JOB, profile, built, machines))?;
     if broken != 0 {
         return Ok(broken);
     }
