@@ -290,6 +290,8 @@ fn a_client_that_scribbles_over_its_queue_ends_its_own_channel() {
                     _ => rng.random_range(0..memory.len()),
                 };
                 memory[at].store(word, Ordering::Relaxed);
+                // With one CPU the server reads now, before what follows writes over it.
+                let _ = bell.ring();
                 slot.push(100, 0);
                 let _ = puts.publish();
             }

@@ -228,6 +228,7 @@ mod tests {
     use punctual_linux::clock;
     use punctual_linux::pass::Heard;
     use punctual_model::{Duration, Instant};
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     use super::*;
 
@@ -288,6 +289,10 @@ mod tests {
 
     #[test]
     fn places_are_used_again_and_a_user_may_have_more_than_a_thread_rings() {
+        // Sessions start with a soft limit of 1,024 descriptors.
+        let limit = getrlimit(Resource::Nofile);
+        let most = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        setrlimit(Resource::Nofile, most).expect("up to the hard limit");
         let mut ringers = Ringers::default();
         let all: Vec<_> = (0..PLACES + 1).map(|_| entered(&mut ringers, 7)).collect();
         assert_eq!(ringers.users[&7].len(), 2);
