@@ -78,7 +78,8 @@ fn a_signal_leaves_the_terminal_as_it_was() {
 #[test]
 fn it_ends_when_its_time_is_over() {
     let mut terminal = watch(&[], &["--for", "1s"]);
-    terminal.shows("> sh");
+    // A slow host may have seen nothing of the program by then.
+    terminal.shows("punctual watch");
     assert_eq!(terminal.ends().code(), Some(0));
     terminal.is_as_it_was();
 }
