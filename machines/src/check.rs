@@ -109,15 +109,16 @@ pub(crate) fn check(selection: &Selection) -> Result<u8, Problem> {
 }
 
 impl Selection {
-    /// Selects one job with one seed, on all its kernels.
+    /// Selects one job with one seed, on these kernels, or all if there is none.
     pub(crate) fn of_job(
         name: &str,
+        kernels: Vec<String>,
         profile: &str,
         built: Option<PathBuf>,
         machines: Option<usize>,
     ) -> Self {
         let (jobs, profile) = (vec![name.to_owned()], profile.to_owned());
-        let (kernels, seed, seeds, smoke) = (Vec::new(), Some(1), None, false);
+        let (seed, seeds, smoke) = (Some(1), None, false);
         Self { jobs, kernels, seed, seeds, smoke, machines, built, profile }
     }
 

@@ -53,6 +53,9 @@ enum Action {
     Check(Selection),
     /// Tries what works on each kernel and writes docs/kernels.md.
     Table {
+        /// Only this kernel again, the others as they were found last; may be given several times.
+        #[arg(long = "kernel")]
+        kernels: Vec<String>,
         /// So many machines at a time; as many as this host has CPUs if not said.
         #[arg(long)]
         machines: Option<usize>,
@@ -164,7 +167,9 @@ fn act(action: Action) -> Result<u8, Problem> {
             Ok(0)
         }
         Action::Check(selection) => check::check(&selection),
-        Action::Table { machines, built, profile } => table::table(&profile, built, machines),
+        Action::Table { kernels, machines, built, profile } => {
+            table::table(&Selection::of_job(table::JOB, kernels, &profile, built, machines))
+        }
         Action::Run { choice, results, patience, command } => {
             let (machine, contents) = choice.make(Duration::from_secs(patience), command)?;
             let ran = machine.run(&contents, &results)?;

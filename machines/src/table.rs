@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use crate::kernel::NAMES;
 use crate::problem::Problem;
 
 /// The job, whose script writes `kernel`, `doctor.json` and `features`.
-const JOB: &str = "features";
+pub(crate) const JOB: &str = "features";
 /// What `doctor` checks of a machine and not of its kernel.
 const OF_THE_MACHINE: [&str; 10] = [
     "CPUs",
@@ -68,16 +68,12 @@ struct Features {
     cells: BTreeMap<(String, &'static str), Cell>,
 }
 
-/// Runs the job on all kernels and writes the table; returns 1, and writes nothing, if something broke.
+/// Runs the job on the selected kernels and writes the table of all; returns 1, and writes nothing, if something broke.
 ///
 /// # Errors
 /// If a machine could not be made, or a result is missing.
-pub(crate) fn table(
-    profile: &str,
-    built: Option<PathBuf>,
-    machines: Option<usize>,
-) -> Result<u8, Problem> {
-    let broken = check(&Selection::of_job(JOB, profile, built, machines))?;
+pub(crate) fn table(selection: &Selection) -> Result<u8, Problem> {
+    let broken = check(selection)?;
     if broken != 0 {
         return Ok(broken);
     }
