@@ -36,7 +36,7 @@ use crate::want::What;
 
 /// Elementary steps of one admission, of some nanoseconds each: enough to examine a thousand upcalls
 /// anew beneath a reservation, and a bound on how long one message can keep the broker busy.
-const STEPS: u64 = 20_000_000;
+pub const STEPS: u64 = 20_000_000;
 
 /// The same for each try of the search for offers.
 const STEPS_OF_AN_OFFER: u64 = STEPS / 10;
