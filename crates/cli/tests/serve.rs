@@ -113,14 +113,16 @@ impl Drop for Serving {
 
 #[test]
 fn a_configuration_is_checked_without_serving() {
-    let packaged = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/broker.toml");
+    let folder = folder();
+    let packaged = folder.path().join("broker.toml");
+    fs::write(&packaged, include_str!("../../../packaging/broker.toml")).expect("ours");
+    let packaged = packaged.to_str().expect("UTF-8");
     let right = punctual(&["serve", "--check", "--config", packaged]);
     assert_eq!(
         (right.status.code(), text(&right.stdout)),
         (Some(0), format!("{packaged}: right\n"))
     );
 
-    let folder = folder();
     let file = folder.path().join("bad.toml");
     fs::write(&file, "[default]\nallow = [\"upcall\"]\n").expect("ours");
     let file = file.to_str().expect("UTF-8");
