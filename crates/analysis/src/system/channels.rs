@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use punctual_model::channel::{BitRate, Channel, LinearBounded};
 use punctual_model::{Duration, Reservation, Service};
 
-use super::Slots;
+use super::{Entry, Executed, Slots, System, no_carrier, sending};
 use crate::channel::density::Density;
 use crate::channel::egress::Egress;
 use crate::channel::processor::Processor;
@@ -308,6 +308,53 @@ impl CarrierLoad {
     fn all_in_time(&self, channels: &[Channel], above: &Above, steps: &mut Steps) -> bool {
         let Carrier { egress, change, .. } = self.carrier;
         egress.all_in_time(channels, &above.loads(change), steps)
+    }
+}
+
+impl<Id: Copy + Ord> System<Id> {
+    /// Returns what runs above the thread that sends: the kernel's reservations, and the slots of its CPU.
+    pub(crate) fn above_carrier(&self) -> Above {
+        let cpu = self.carried.as_ref().and_then(|carried| carried.carrier().cpu);
+        let here = self.slots().map(|(_, slots)| slots).filter(|slots| Some(slots.cpu) == cpu);
+        let (reservations, switch) = (self.of_the_kernel.all().to_vec(), self.host.context_switch);
+        Above { reservations, slots: here.collect(), switch }
+    }
+
+    /// Says whether all channels are in time beneath what now runs above them.
+    pub(super) fn channels_in_time(&self, steps: &mut Steps) -> Result<(), Box<Refusal>> {
+        let Some(carried) = &self.carried else { return Ok(()) };
+        carried.run_beneath(&sending(&self.entries), &self.above_carrier(), steps)
+    }
+
+    /// Adds a channel that sends.
+    pub(super) fn send_one(
+        &mut self,
+        channel: &Channel,
+        steps: &mut Steps,
+    ) -> Result<Executed, Box<Refusal>> {
+        let above = self.above_carrier();
+        let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
+        let others = || sending(&self.entries);
+        let bps = carried.send(channel, others, &above, steps)?;
+        Ok(Executed::Sending { channel: Box::new(channel.clone()), bps })
+    }
+
+    /// Admits all of `channels`, each under its name, or none of them, by one test of all: with the position of one where
+    /// it is one that fails. There must be none yet, on a carrier whose link is not counted.
+    pub(crate) fn send_all(
+        &mut self,
+        names: impl IntoIterator<Item = Id>,
+        channels: &[Channel],
+        steps: &mut Steps,
+    ) -> Result<(), (Option<usize>, Box<Refusal>)> {
+        let above = self.above_carrier();
+        let carried = self.carried.as_mut().ok_or_else(|| (None, no_carrier()))?;
+        carried.send_all(channels, &above, steps)?;
+        for (id, channel) in names.into_iter().zip(channels) {
+            let executed = Executed::Sending { channel: Box::new(channel.clone()), bps: 0 };
+            self.entries.insert(id, Entry { share_ppm: 0, executed });
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The reservations that the kernel serves.
+//! The reservations that the kernel serves, above everything else.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -8,8 +8,10 @@ use alloc::vec::Vec;
 use punctual_model::units::percent;
 use punctual_model::{HostProfile, Reservation};
 
-use super::{BANDWIDTH, SCHED_DEADLINE};
+use super::{BANDWIDTH, Executed, SCHED_DEADLINE, System, late};
+use crate::reservation::ReservedLoad;
 use crate::sched_deadline::{self, Objection, Shares, to_ratio};
+use crate::steps::Steps;
 use crate::verdict::{Refusal, Resource, Shortfall};
 
 /// All reservations of the kernel's on a host, with their sums.
@@ -100,6 +102,67 @@ impl OfTheKernel {
         );
         let shortfall = Some(Shortfall::Share(with.sum.saturating_sub(most)));
         Err(Box::new(Refusal { shortfall, ..Refusal::new(BANDWIDTH, Resource::Bandwidth, why) }))
+    }
+}
+
+impl<Id: Copy + Ord> System<Id> {
+    /// Puts `reservation` above the tasks of all CPUs and all channels, because the kernel may run it on any CPU, or
+    /// above none. It is no entry, and its bandwidth is not counted.
+    ///
+    /// # Errors
+    /// Some task or channel would be late beneath it.
+    pub fn reserve_above(
+        &mut self,
+        reservation: Reservation,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
+        self.put_above_tasks(reservation, steps)?;
+        self.of_the_kernel.add(reservation);
+        self.channels_in_time(steps).inspect_err(|_| self.unreserve_above(reservation))
+    }
+
+    /// Takes out what [`Self::reserve_above`] put there.
+    pub fn unreserve_above(&mut self, reservation: Reservation) {
+        let load = self.load_of(reservation);
+        self.cpus.iter_mut().for_each(|cpu| cpu.take_from_above(&load));
+        self.of_the_kernel.remove(reservation);
+    }
+
+    pub(super) fn load_of(&self, reservation: Reservation) -> ReservedLoad {
+        ReservedLoad::new(reservation, self.host.context_switch)
+    }
+
+    pub(super) fn put_above_tasks(
+        &mut self,
+        reservation: Reservation,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
+        let load = self.load_of(reservation);
+        for at in 0..self.cpus.len() {
+            if let Err(denial) = self.cpus[at].put_above(load, steps) {
+                self.cpus[..at].iter_mut().for_each(|cpu| cpu.take_from_above(&load));
+                // Of whom is nobody's business but its holder's.
+                let why = format!("beneath it an upcall granted before would be late: {denial}");
+                return Err(late(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the kernel serve `reservation`, above everything here.
+    pub(super) fn reserve(
+        &mut self,
+        reservation: Reservation,
+        is_command: bool,
+        steps: &mut Steps,
+    ) -> Result<Executed, Box<Refusal>> {
+        self.within_limits(reservation.utilisation_ppm())?;
+        // No more than the 2¹⁶ that the host has.
+        let cpus = self.cpus.len() as u16;
+        self.of_the_kernel.serves_in_time(reservation, cpus, &self.host)?;
+        self.of_the_kernel.takes(reservation, cpus, &self.host)?;
+        self.reserve_above(reservation, steps)?;
+        Ok(Executed::Deadline { reservation, is_command })
     }
 }
 

@@ -54,8 +54,8 @@ use punctual_model::command::Backend;
 use punctual_model::units::percent;
 use punctual_model::{HostProfile, Policy, Reservation, Task};
 
-pub(crate) use self::channels::{Above, DELAY, PROCESSOR};
 pub use self::channels::{Carrier, CarrierLoad};
+pub(crate) use self::channels::{DELAY, PROCESSOR};
 pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
 use self::kernel::OfTheKernel;
@@ -299,7 +299,7 @@ impl<Id: Copy + Ord> System<Id> {
                 self.within_limits(share_ppm)?;
                 Executed::Unproven
             }
-            Request::Sending(channel) => self.send(channel, steps)?,
+            Request::Sending(channel) => self.send_one(channel, steps)?,
             Request::Receiving(arrivals) => {
                 let above = self.above_carrier();
                 self.carried.as_mut().ok_or_else(no_carrier)?.receive(arrivals, &above)?;
@@ -380,111 +380,12 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(answers)
     }
 
-    /// Puts `reservation` above the tasks of all CPUs and all channels, because the kernel may run it on any CPU, or
-    /// above none. It is no entry, and its bandwidth is not counted.
-    ///
-    /// # Errors
-    /// Some task or channel would be late beneath it.
-    pub fn reserve_above(
-        &mut self,
-        reservation: Reservation,
-        steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
-        self.put_above_tasks(reservation, steps)?;
-        self.of_the_kernel.add(reservation);
-        self.channels_in_time(steps).inspect_err(|_| self.unreserve_above(reservation))
-    }
-
-    /// Takes out what [`Self::reserve_above`] put there.
-    pub fn unreserve_above(&mut self, reservation: Reservation) {
-        let load = self.load_of(reservation);
-        self.cpus.iter_mut().for_each(|cpu| cpu.take_from_above(&load));
-        self.of_the_kernel.remove(reservation);
-    }
-
-    fn load_of(&self, reservation: Reservation) -> ReservedLoad {
-        ReservedLoad::new(reservation, self.host.context_switch)
-    }
-
-    fn put_above_tasks(
-        &mut self,
-        reservation: Reservation,
-        steps: &mut Steps,
-    ) -> Result<(), Box<Refusal>> {
-        let load = self.load_of(reservation);
-        for at in 0..self.cpus.len() {
-            if let Err(denial) = self.cpus[at].put_above(load, steps) {
-                self.cpus[..at].iter_mut().for_each(|cpu| cpu.take_from_above(&load));
-                // Of whom is nobody's business but its holder's.
-                let why = format!("beneath it an upcall granted before would be late: {denial}");
-                return Err(late(why));
-            }
-        }
-        Ok(())
-    }
-
-    /// Has the kernel serve `reservation`, above everything here.
-    fn reserve(
-        &mut self,
-        reservation: Reservation,
-        is_command: bool,
-        steps: &mut Steps,
-    ) -> Result<Executed, Box<Refusal>> {
-        self.within_limits(reservation.utilisation_ppm())?;
-        // No more than the 2¹⁶ that the host has.
-        let cpus = self.cpus.len() as u16;
-        self.of_the_kernel.serves_in_time(reservation, cpus, &self.host)?;
-        self.of_the_kernel.takes(reservation, cpus, &self.host)?;
-        self.reserve_above(reservation, steps)?;
-        Ok(Executed::Deadline { reservation, is_command })
-    }
-
-    /// Returns what runs above the thread that sends: the kernel's reservations, and the slots of its CPU.
-    pub(crate) fn above_carrier(&self) -> Above {
-        let cpu = self.carried.as_ref().and_then(|carried| carried.carrier().cpu);
-        let here = self.slots().map(|(_, slots)| slots).filter(|slots| Some(slots.cpu) == cpu);
-        let (reservations, switch) = (self.of_the_kernel.all().to_vec(), self.host.context_switch);
-        Above { reservations, slots: here.collect(), switch }
-    }
-
-    /// Says whether all channels are in time beneath what now runs above them.
-    fn channels_in_time(&self, steps: &mut Steps) -> Result<(), Box<Refusal>> {
-        let Some(carried) = &self.carried else { return Ok(()) };
-        carried.run_beneath(&sending(&self.entries), &self.above_carrier(), steps)
-    }
-
-    fn send(&mut self, channel: &Channel, steps: &mut Steps) -> Result<Executed, Box<Refusal>> {
-        let above = self.above_carrier();
-        let carried = self.carried.as_mut().ok_or_else(no_carrier)?;
-        let others = || sending(&self.entries);
-        let bps = carried.send(channel, others, &above, steps)?;
-        Ok(Executed::Sending { channel: Box::new(channel.clone()), bps })
-    }
-
     /// Returns what `request` counts for of all that may be granted.
     fn counted_ppm(&self, request: Request<'_>) -> u64 {
         match request {
             Request::Executor(_) if self.unbounded => 0,
             _ => request.share_ppm(),
         }
-    }
-
-    /// Admits all of `channels`, each under its name, or none of them, by one test of all: with the position of one where
-    /// it is one that fails. There must be none yet, on a carrier whose link is not counted.
-    pub(crate) fn send_all(
-        &mut self,
-        names: impl IntoIterator<Item = Id>,
-        channels: &[Channel],
-        steps: &mut Steps,
-    ) -> Result<(), (Option<usize>, Box<Refusal>)> {
-        let above = self.above_carrier();
-        let carried = self.carried.as_mut().ok_or_else(|| (None, no_carrier()))?;
-        carried.send_all(channels, &above, steps)?;
-        for (id, channel) in names.into_iter().zip(channels) {
-            let executed = Executed::Sending { channel: Box::new(channel.clone()), bps: 0 };
-            self.entries.insert(id, Entry { share_ppm: 0, executed });
-        }
-        Ok(())
     }
 
     fn within_limits(&self, wanted: u64) -> Result<(), Box<Refusal>> {
