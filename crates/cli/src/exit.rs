@@ -42,6 +42,8 @@ pub(crate) enum Failure {
     BadInput(String),
     /// This host cannot; the sentence says what to do about it: exit 3.
     CannotHere(String),
+    /// What was asked about is refused: exit 1.
+    Refused(String),
 }
 
 impl Failure {
@@ -60,6 +62,7 @@ impl Failure {
         let (why, code) = match self {
             Self::BadInput(why) => (why, 2),
             Self::CannotHere(why) => (why, 3),
+            Self::Refused(why) => (why, 1),
         };
         anstream::eprintln!("punctual: {why}");
         ExitCode::from(code)

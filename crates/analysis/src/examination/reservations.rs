@@ -99,7 +99,10 @@ pub(super) fn report(
     findings.add(BANDWIDTH, why, first_of(BANDWIDTH));
     let limits = &host.deadline_limits;
     let most = match sched_deadline::bandwidth(limits, contract.cpus) {
-        Some(bandwidth) => format!("at most {} ppm", sched_deadline::ppm_below(bandwidth)),
+        Some(bandwidth) => {
+            let ppm = u64::try_from(sched_deadline::ppm_below(bandwidth)).unwrap_or(u64::MAX);
+            format!("at most {}", percent(ppm))
+        }
         None => "any sum".into(),
     };
     let why = format!(

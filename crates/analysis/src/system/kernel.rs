@@ -95,10 +95,11 @@ impl OfTheKernel {
             return Ok(());
         }
         let most = with.most(cpus.into(), most_ppm);
-        let (all, up_to, largest) = (percent(with.sum), percent(most), percent(with.largest));
+        let (all, up_to) = (percent(with.sum), percent(most));
+        let (of_each, largest) = (percent(most_ppm), percent(with.largest));
         let why = format!(
-            "with it the kernel's reservations are {all} of a CPU, and on {cpus} CPUs each is surely served in time only \
-             up to {up_to}, because the largest is {largest}"
+            "with it the kernel's reservations are {all} of a CPU, and each is surely served in time only up to {up_to}: \
+             {of_each} of each of {cpus} CPUs, less the largest, {largest}, for all but one"
         );
         let shortfall = Some(Shortfall::Share(with.sum.saturating_sub(most)));
         Err(Box::new(Refusal { shortfall, ..Refusal::new(BANDWIDTH, Resource::Bandwidth, why) }))

@@ -79,13 +79,13 @@ pub(super) fn unplaced(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
 ) -> Result<(), Failure> {
-    if answer.is_ok() || contract.cpus == 1 {
-        return Ok(());
+    match answer {
+        Err(refusal) if contract.cpus > 1 => Err(Failure::Refused(format!(
+            "nothing says what runs on which of its {} CPUs, because the contract is {refusal}",
+            contract.cpus
+        ))),
+        _ => Ok(()),
     }
-    Err(Failure::bad_input(
-        "the contract is refused, so nothing says what runs on which of its CPUs; see what would fit \
-         with: punctual admit",
-    ))
 }
 
 /// Returns the reservations at those positions, the shorter period first: where they have fixed priorities, as in the

@@ -325,3 +325,18 @@ fn those_of_low_criticality_make_way_and_the_others_are_in_time() {
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("edf-vd"), "{}", text(&other.stderr));
 }
+
+/// Three of 6 ms every 10 ms on two CPUs: the kernel would serve one of them after 12 ms.
+#[test]
+fn what_is_refused_on_several_cpus_is_refused_and_no_bad_contract() {
+    let one = |at| format!("[[reservation]]\nname = 'r{at}'\nbudget = '6ms'\nperiod = '10ms'\n");
+    let all: String = (1..=3).map(one).collect();
+    let (_folder, file) = written(&format!("[system]\npolicy = 'edf'\ncpus = 2\n{all}"));
+    for command in [&["admit"][..], &["simulate", "--until", "100ms"]] {
+        let args: Vec<&str> = command.iter().copied().chain([&*file]).collect();
+        let refused = punctual(&args);
+        let said = text(&refused.stdout) + &text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("surely served in time only up to 120.0 %"), "{said}");
+    }
+}
