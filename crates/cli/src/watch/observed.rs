@@ -175,10 +175,15 @@ mod tests {
             Err(why) => return println!("skipped: {why}"),
         };
         let mut command = Command::new("sh");
-        command.args(["-c", "while read line; do :; done"]).stdin(Stdio::piped());
+        command.args(["-c", "echo ready; while read line; do :; done"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         punctual_linux::process::die_with_parent(&mut command);
         let mut child = command.spawn().expect("sh");
         let mut input = child.stdin.take().expect("piped");
+        // Where it waits while it starts must not count as where its jobs end.
+        let mut ready = [0; 6];
+        let output = child.stdout.as_mut().expect("piped");
+        std::io::Read::read_exact(output, &mut ready).expect("it starts");
         let relative_deadline = Some(Duration::from_nanos(1));
         let promise = Promise { period: None, relative_deadline, wcet: None };
         observed.watch(&[Target { thread: child.id(), promise }]);
