@@ -97,7 +97,10 @@ pub(super) fn report(
         let why = format!("{} can be received, beneath all else above the tasks", count(received));
         findings.add(RECEIVING, why, failed(RECEIVING));
     }
-    let Some(egress) = whole.egress else { return Vec::new() };
+    let Some(egress) = whole.egress else {
+        failure.into_iter().for_each(|failure| findings.fail(failure));
+        return Vec::new();
+    };
     let channels = &whole.contract().channels;
     let mut delays = Vec::new();
     if !channels.is_empty() {
@@ -121,6 +124,8 @@ pub(super) fn report(
         let why = format!("the thread that sends keeps to {}", egress.cpu());
         findings.add(PROCESSOR, why, failed(PROCESSOR));
     }
+    // Whatever refused it: nothing is admitted for want of a row.
+    failure.into_iter().for_each(|failure| findings.fail(failure));
     delays
 }
 
