@@ -48,8 +48,8 @@ pub(crate) struct Job {
     /// More words for the kernel's command line.
     #[serde(default)]
     pub(crate) kernel_arguments: String,
-    /// Programs of this workspace: `PACKAGE/PROGRAM`, `PACKAGE/test:TEST`, or `PACKAGE/lib` for the
-    /// tests inside of a library.
+    /// Programs of this workspace: `PACKAGE/PROGRAM`, `PACKAGE/test:TEST`, `PACKAGE/lib` for the
+    /// tests inside of a library, or `PACKAGE/cdylib:FILE` for a shared library.
     #[serde(default)]
     pub(crate) programs: Vec<String>,
     /// Programs and folders of the host's, by path.
@@ -144,25 +144,31 @@ pub(crate) fn build<'a>(
             return Err(Problem::Usage(format!("{program:?} is not PACKAGE/PROGRAM")));
         };
         let mut cargo = Command::new("cargo");
-        match (target, target.strip_prefix("test:")) {
-            ("lib", _) => cargo.args(["test", "--no-run", "--lib"]),
-            (_, Some(test)) => cargo.args(["test", "--no-run", "--test", test]),
+        match target.split_once(':') {
+            Some(("test", test)) => cargo.args(["test", "--no-run", "--test", test]),
+            Some(("cdylib", _)) => cargo.args(["build", "--lib"]),
+            _ if target == "lib" => cargo.args(["test", "--no-run", "--lib"]),
             _ => cargo.args(["build", "--bin", target]),
         };
         cargo.args(["--quiet", "--locked", "--message-format", "json", "--profile", profile]);
         cargo.args(["--package", package]).current_dir(project());
         let messages = output_of(&mut cargo)?;
-        let executable = messages.lines().find_map(|line| executable_of(line, &name_of(program)));
-        let path = executable
+        let file = messages.lines().find_map(|line| file_of(line, &name_of(program)));
+        let path = file
             .ok_or_else(|| Problem::Usage(format!("{package} has no program or test {target}")))?;
         built.insert(program.clone(), path);
     }
     Ok(built)
 }
 
-/// Returns the executable that one of cargo's messages tells of a target.
-fn executable_of(message: &str, target: &str) -> Option<PathBuf> {
+/// Returns the executable that one of cargo's messages tells of a target, or the shared library of that name.
+fn file_of(message: &str, target: &str) -> Option<PathBuf> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
+    if target.ends_with(".so") {
+        let files = message.get("filenames")?.as_array()?;
+        let mut paths = files.iter().filter_map(|file| file.as_str()).map(PathBuf::from);
+        return paths.find(|path| path.ends_with(target));
+    }
     let executable = message.get("executable")?.as_str()?;
     (message.pointer("/target/name")?.as_str()? == target).then(|| executable.into())
 }

@@ -11,7 +11,7 @@ use std::thread::spawn;
 use punctual_broker::client::Broker;
 use punctual_broker::wire::{GrantStatus, Status};
 use punctual_linux::process::{Signal, die_with_parent, send};
-use punctual_linux::sched::{self, Class};
+use punctual_linux::sched::{self, Class, SchedError};
 use tempfile::TempDir;
 
 use super::common::unprivileged;
@@ -50,7 +50,14 @@ impl Serving {
     /// On a host that was measured so; on one of which nothing is known without a profile.
     pub(crate) fn start_on(config: &str, profile: Option<&str>) -> Option<Self> {
         let reservation = "1ms/100ms".parse().expect("valid");
-        if let Err(refused) = sched::try_out(Class::Deadline { reservation, reset_on_fork: true }) {
+        let class = Class::Deadline { reservation, reset_on_fork: true };
+        let mut tried = Ok(());
+        // What a broker had that was killed is free when its threads have gone.
+        eventually(|| {
+            tried = sched::try_out(class);
+            !matches!(tried, Err(SchedError::NoBandwidth { .. }))
+        });
+        if let Err(refused) = tried {
             println!("skipped: {refused}");
             return None;
         }
