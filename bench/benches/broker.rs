@@ -14,7 +14,7 @@ use std::sync::mpsc;
 
 use punctual_analysis::UpcallOrder;
 use punctual_broker::books::{Asker, Books};
-use punctual_broker::client::Broker;
+use punctual_broker::client::{Broker, RequestError};
 use punctual_broker::config::{Quota, QuotaOf};
 use punctual_broker::grant::GrantId;
 use punctual_broker::parts::Part;
@@ -224,10 +224,19 @@ fn run(beside: &str, broker: &mut Broker) {
         if at % 10 == 0 {
             // With budget enough to wait for the answer unthrottled.
             let want = Want::reservation("1ms/10ms".parse().expect("valid"));
-            let mut granted = None;
-            reservations.push(timed(|| granted = Some(broker.request(&want).expect("room"))));
-            if let Some(granted) = granted {
-                granted.release(broker).expect("it answers");
+            // Refused while the upcalls that were released last linger: the faster the broker, the more of them.
+            loop {
+                let mut answer = None;
+                let took = timed(|| answer = Some(broker.request(&want)));
+                match answer.expect("asked") {
+                    Ok(granted) => {
+                        reservations.push(took);
+                        granted.release(broker).expect("it answers");
+                        break;
+                    }
+                    Err(RequestError::Refused(_)) => clock::sleep(Duration::from_millis(20)),
+                    Err(other) => panic!("{other}"),
+                }
             }
             // Until the kernel's bandwidth is free again.
             clock::sleep(Duration::from_millis(20));

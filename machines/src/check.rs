@@ -69,6 +69,8 @@ pub(crate) fn check(selection: &Selection) -> Result<u8, Problem> {
     let programs = jobs.iter().flat_map(|job| &job.programs);
     let built = match &selection.built {
         Some(folder) => {
+            // Tests know programs by whole paths.
+            let folder = folder.canonicalize().map_err(Problem::file(folder))?;
             programs.map(|program| (program.clone(), folder.join(job::name_of(program)))).collect()
         }
         None => job::build(programs, &selection.profile)?,

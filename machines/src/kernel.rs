@@ -73,7 +73,11 @@ fn download(name: &str, folder: &Path) -> Result<(), Problem> {
             .current_dir(room.path())
             .args(["-c", "dpkg-deb --extract ./*.deb unpacked && rm ./*.deb"]),
     )?;
-    fs::rename(&unpacked, folder).map_err(Problem::file(folder))
+    match fs::rename(&unpacked, folder) {
+        // Another laboratory was first.
+        Err(_) if folder.is_dir() => Ok(()),
+        renamed => renamed.map_err(Problem::file(folder)),
+    }
 }
 
 /// Returns the numbers in a package's version, if it is a kernel of that branch and variant.

@@ -24,6 +24,7 @@ pub mod net;
 pub mod park;
 pub mod pass;
 pub mod process;
+pub mod procfs;
 pub mod sched;
 pub mod shm;
 pub mod thread;

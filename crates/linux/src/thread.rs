@@ -47,7 +47,7 @@ pub fn current_cpu() -> usize {
 /// the directory itself is another for a program with capabilities of its own. Also no if there is no
 /// such thread, or /proc does not show it.
 pub fn is_of_this_user(thread: Tid) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let status = crate::procfs::text(format!("/proc/{thread}/status")).unwrap_or_default();
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     // Real, effective, saved, file system.
     let effective = ids.and_then(|ids| ids.split_whitespace().nth(1));

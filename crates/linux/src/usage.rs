@@ -2,8 +2,6 @@
 //! wants more.
 #![allow(unsafe_code)]
 
-use std::fs;
-
 use punctual_model::time::Service;
 
 use crate::thread::Tid;
@@ -38,7 +36,7 @@ pub fn cpu_time_of(thread: Tid) -> Option<Service> {
 /// assert_eq!(usage::wants_cpu(thread::current()), Some(true), "it runs");
 /// ```
 pub fn wants_cpu(thread: Tid) -> Option<bool> {
-    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    let stat = crate::procfs::text(format!("/proc/self/task/{thread}/stat")).ok()?;
     // The name, in parentheses, may hold anything; the state is the next field.
     let (_, rest) = stat.rsplit_once(") ")?;
     Some(rest.starts_with('R'))

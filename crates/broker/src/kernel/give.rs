@@ -114,12 +114,15 @@ impl Means {
         let thread = want.thread;
         let pid = process.id.pid;
         let same = || match process.thread_start(thread) {
-            Some(start) if start == started => {
-                process.belongs_to(uid).then_some(()).ok_or(GiveError::OtherUser { pid, uid })
-            }
+            Some(start) if start == started => Ok(()),
             _ => Err(GiveError::NotYours { thread, pid }),
         };
         same()?;
+        // Not asked again below: a class outlives execve(2), so who is granted one may execute another user's
+        // program at any time.
+        if !process.belongs_to(uid) {
+            return Err(GiveError::OtherUser { pid, uid });
+        }
         match &want.what {
             What::Upcalls(upcalls) => {
                 self.limit_running(process)?;

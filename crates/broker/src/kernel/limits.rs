@@ -1,7 +1,6 @@
 //! Resource limits of other processes.
 
-use std::fs;
-
+use punctual_linux::procfs;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -36,7 +35,7 @@ pub(super) fn restore(
 
 /// From /proc/PID/limits, which everybody may read; prlimit(2) would ask for privilege.
 pub(super) fn limits_of(pid: i32) -> Option<OldLimits> {
-    parse_limits(&fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)
+    parse_limits(&procfs::text(format!("/proc/{pid}/limits")).ok()?)
 }
 
 /// Reads the text of such a file.

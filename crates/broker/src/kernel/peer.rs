@@ -1,10 +1,10 @@
 //! Who is at the other end of a socket.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::sys::socket::{getsockopt, sockopt};
+use punctual_linux::procfs;
 use punctual_linux::thread::Tid;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -75,7 +75,7 @@ impl Peer {
         };
         let raw = pid.as_raw_nonzero().get();
         let start = start_of(raw, raw).ok_or_else(gone)?;
-        let status = fs::read_to_string(format!("/proc/{raw}/status"))?;
+        let status = procfs::text(format!("/proc/{raw}/status"))?;
         let process = Process { id: ProcessId { pid: raw, start }, pidfd };
         let same_users = has_our_users(raw)?;
         // Only now it is sure that what was read was its own.
@@ -97,7 +97,7 @@ fn gone() -> io::Error {
 
 /// Whether the users of a process are counted as ours are.
 pub(super) fn has_our_users(pid: i32) -> io::Result<bool> {
-    let map = |of: &str| fs::read_to_string(format!("/proc/{of}/uid_map"));
+    let map = |of: &str| procfs::text(format!("/proc/{of}/uid_map"));
     Ok(map(&pid.to_string())? == map("self")?)
 }
 
@@ -134,7 +134,7 @@ impl Process {
     /// Whether it runs as this user alone: a program of another user (setuid) or one that has
     /// changed its user does not.
     pub fn belongs_to(&self, uid: u32) -> bool {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.id.pid));
+        let status = procfs::text(format!("/proc/{}/status", self.id.pid));
         status.is_ok_and(|status| users(&status) == [uid; 4]) && !self.has_ended()
     }
 
@@ -154,7 +154,7 @@ impl AsFd for Process {
 /// When a thread of a process started, in clock ticks since the boot; none if the process has no such
 /// thread.
 pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
-    parse_start(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+    parse_start(&procfs::text(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
 }
 
 /// Returns field 22 of /proc/PID/task/TID/stat. The second is the name in parentheses, in which anything

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-use punctual_linux::sched;
 use punctual_linux::thread::Tid;
+use punctual_linux::{procfs, sched};
 use punctual_runtime::ceiling::GUARD;
 use rustix::process::Resource;
 
@@ -117,7 +117,7 @@ fn one(
 
 /// The effective user.
 fn uid_of(pid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = procfs::text(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
@@ -130,7 +130,7 @@ fn above(has: Option<u64>, than: Option<u64>) -> bool {
 /// Bit 23 of the effective capabilities (capabilities(7)), which counts only in our user namespace;
 /// none if it cannot be read.
 fn has_sys_nice(pid: i32) -> Option<bool> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = procfs::text(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     let bits = u64::from_str_radix(line.trim(), 16).ok()?;
     Some(bits >> 23 & 1 == 1 && has_our_users(pid).ok()?)

@@ -103,7 +103,11 @@ impl Server {
             .get(&record.process)
             .map_or_else(|| Rc::new(peer), |held| Rc::clone(&held.peer));
         let process = record.process;
-        if let Err(why) = self.hold(&peer, record.clone(), want.clone(), cpu) {
+        let held = match self.police(&record, &want, cpu) {
+            true => self.hold(&peer, record.clone(), want.clone(), cpu),
+            false => Err(rustix::io::Errno::PIPE),
+        };
+        if let Err(why) = held {
             self.not_adopted(&peer.process, &record, &want, now);
             return Err(format!("its process cannot be watched: {why}"));
         }

@@ -93,8 +93,16 @@ impl Server {
         }
         let peer = Rc::clone(&connection.peer);
         let mut files = Vec::new();
+        let asked_anew = matches!(envelope.ask, Ask::Request { .. });
         let answer = self.answer(id, &peer, envelope.ask, &mut files);
+        let granted = match answer {
+            Answer::Granted { grant, cpu: Some(_), .. } if asked_anew => Some(grant),
+            _ => None,
+        };
         self.reply(id, envelope.id, answer, files);
+        if let Some(grant) = granted {
+            self.police_live(grant);
+        }
     }
 
     /// Answers what was asked on a connection, which may ask again then.

@@ -64,10 +64,6 @@ impl Server {
         want: Want,
         cpu: Option<u32>,
     ) -> rustix::io::Result<()> {
-        // Nothing is granted that is not watched; from here on also where the thread runs.
-        if !self.police(&record, &want, cpu) {
-            return Err(rustix::io::Errno::PIPE);
-        }
         let held = self.hold_process(peer)?;
         held.grants.insert(record.id);
         held.lonely_since = None;
@@ -181,11 +177,9 @@ impl Server {
     ) -> Option<Record> {
         let beside = Beside {
             // Only upcalls and bare priority stand on limits.
-            limited: self.grants.values().any(|other| {
-                other.record.id != record.id
-                    && other.record.process == process.id
-                    && other.record.old_limits.is_some()
-            }),
+            limited: self
+                .records_of(process.id)
+                .any(|other| other.id != record.id && other.old_limits.is_some()),
             leader: self.is_taken(record, process.id.pid),
         };
         if self.means.order == UpcallOrder::Ceiling
@@ -200,12 +194,16 @@ impl Server {
 
     /// Whether a thread of the process has another grant than `record`, or what is left of one.
     pub(super) fn is_taken(&self, record: &Record, thread: i32) -> bool {
-        let live = self.grants.values().map(|live| &live.record);
-        live.chain(self.remnants.values()).any(|other| {
-            other.id != record.id
-                && other.process == record.process
-                && other.want.thread() == thread
-        })
+        let left = self.remnants.values().filter(|other| other.process == record.process);
+        self.records_of(record.process)
+            .chain(left)
+            .any(|other| other.id != record.id && other.want.thread() == thread)
+    }
+
+    /// Returns what the ledger has of each grant of a process.
+    pub(super) fn records_of(&self, process: ProcessId) -> impl Iterator<Item = &Record> {
+        let ids = self.held.get(&process).into_iter().flat_map(|held| &held.grants);
+        ids.filter_map(|id| Some(&self.grants.get(id)?.record))
     }
 
     pub(super) fn strike(&self, ids: &[GrantId]) {

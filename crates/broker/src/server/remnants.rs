@@ -5,7 +5,6 @@ use punctual_linux::thread::Tid;
 use tracing::{info, warn};
 
 use super::Server;
-use super::lives::Live;
 use crate::kernel::take::{moved_to, remains, remnant};
 use crate::ledger::{ProcessId, Record};
 use crate::want::{Want, What};
@@ -61,8 +60,6 @@ impl Server {
     }
 
     fn is_granted(&self, process: ProcessId, thread: i32) -> bool {
-        let of =
-            |live: &Live| live.record.process == process && live.record.want.thread() == thread;
-        self.grants.values().any(of)
+        self.records_of(process).any(|record| record.want.thread() == thread)
     }
 }

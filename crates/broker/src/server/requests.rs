@@ -101,13 +101,15 @@ impl Server {
             return Err(Stop::Error(why.to_string()));
         }
         let what = shorten(&want.what);
-        // Before it is in force: should we end in between, the guard knows of it.
-        self.police(&record, &want, None);
-        let kept = match self.means.give(&peer.process, peer.uid, &want, started, cpu) {
-            Ok(()) => self
-                .hold(peer, record.clone(), want.clone(), cpu)
-                .map_err(|why| Stop::Error(format!("the process cannot be watched: {why}"))),
-            Err(why) => Err(self.not_given(connection, peer, &want, why)),
+        let unwatched = |why| Stop::Error(format!("the process cannot be watched: {why}"));
+        // Before it is in force: should we end in between, the guard knows of it. Nothing is granted that is not
+        // watched; where the thread runs is watched once the answer is on its way.
+        let kept = if !self.police(&record, &want, None) {
+            Err(unwatched(rustix::io::Errno::PIPE))
+        } else if let Err(why) = self.means.give(&peer.process, peer.uid, &want, started, cpu) {
+            Err(self.not_given(connection, peer, &want, why))
+        } else {
+            self.hold(peer, record.clone(), want.clone(), cpu).map_err(unwatched)
         };
         if let Err(stop) = kept {
             // As far as it came.
@@ -238,9 +240,6 @@ impl Server {
     fn started(&self, peer: &Peer, want: &Want) -> Result<u64, Stop> {
         let (thread, pid) = (want.thread, peer.process.id.pid);
         let not_yours = || Stop::Error(GiveError::NotYours { thread, pid }.to_string());
-        if !peer.process.belongs_to(peer.uid) {
-            return Err(Stop::Error(GiveError::OtherUser { pid, uid: peer.uid }.to_string()));
-        }
         peer.process.thread_start(thread).ok_or_else(not_yours)
     }
 
@@ -262,9 +261,7 @@ impl Server {
 
     /// What the process had before its first grant: what it has now may be ours.
     fn limits_before(&self, peer: &Peer) -> Option<crate::ledger::OldLimits> {
-        let held = self.held.get(&peer.process.id);
-        let mut grants = held.into_iter().flat_map(|held| &held.grants);
-        let before = grants.find_map(|id| self.grants.get(id)?.record.old_limits);
+        let before = self.records_of(peer.process.id).find_map(|record| record.old_limits);
         before.or_else(|| self.means.old_limits(&peer.process))
     }
 

@@ -80,7 +80,7 @@ pub fn of(pid: i32) -> Vec<Tid> {
 
 /// The process that a thread belongs to (`Tgid` of proc_pid_status(5)); none if it has ended.
 pub fn process_of(thread: Tid) -> Option<i32> {
-    let text = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let text = crate::procfs::text(format!("/proc/{thread}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
