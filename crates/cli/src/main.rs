@@ -5,7 +5,6 @@ mod calibrate;
 mod contract_file;
 mod demo;
 mod doctor;
-mod exit;
 mod explore;
 mod export;
 mod fit;
@@ -15,13 +14,11 @@ mod lab;
 mod metrics;
 mod modem;
 mod options;
-mod output;
 mod report;
 mod run;
 mod serve;
 mod simulate;
 mod status;
-mod trace_file;
 mod trace_read;
 mod verify;
 mod watch;
@@ -30,6 +27,7 @@ mod why;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use punctual_frontend::{exit, output, trace_file};
 
 /// Real-time guarantees for periodic work on stock Linux: declare, admit, run, police, prove.
 #[derive(Parser)]

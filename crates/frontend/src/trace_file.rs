@@ -1,6 +1,5 @@
 //! `--trace FILE`: the trace of a run, beside what a command does anyway.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use punctual_linux::clock;
@@ -8,7 +7,7 @@ use punctual_observe::{Existing, RecordError, Recorder, run_here, run_in_virtual
 use punctual_trace::Event;
 use punctual_trace::file::Run;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, complain};
 
 /// Events of one thread that wait: a slot of a timetable makes six at most, so that at 1 kHz there is
 /// room for more than two seconds.
@@ -16,33 +15,33 @@ const EVENTS_ROOM: usize = 1 << 14;
 
 /// The options of every command that writes a trace.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct TraceArgs {
+pub struct TraceArgs {
     /// Also write a trace of the run, for punctual why, report and export (docs/trace.md)
     #[arg(long = "trace", value_name = "FILE")]
     path: Option<PathBuf>,
     /// Overwrite files that there are
     #[arg(long)]
-    pub(crate) force: bool,
+    pub force: bool,
 }
 
 impl TraceArgs {
-    /// Events that a driver is to keep until they are written: none if no trace is asked for.
-    pub(crate) fn event_room(&self) -> usize {
+    /// Returns how many events a driver is to keep until they are written: none if no trace is asked for.
+    pub fn event_room(&self) -> usize {
         if self.path.is_some() { EVENTS_ROOM } else { 0 }
     }
 
-    /// The trace of a run on this host, if one is asked for.
-    pub(crate) fn of_live_run(&self, contract: &str) -> Result<Option<Recorder>, Failure> {
+    /// Creates the trace of a run on this host, if one is asked for.
+    pub fn of_live_run(&self, contract: &str) -> Result<Option<Recorder>, Failure> {
         self.create(|| run_here(contract))
     }
 
-    /// The same of a simulation.
-    pub(crate) fn of_virtual_run(&self, contract: &str) -> Result<Option<Recorder>, Failure> {
+    /// Creates the trace of a simulation, if one is asked for.
+    pub fn of_virtual_run(&self, contract: &str) -> Result<Option<Recorder>, Failure> {
         self.create(|| run_in_virtual_time(contract))
     }
 
     /// Returns where the trace goes, if one is asked for.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
@@ -55,7 +54,7 @@ impl TraceArgs {
 
 /// A trace beside what matters more: an error of writing ends the trace at once, and is a failure only
 /// when all is over.
-pub(crate) struct Beside {
+pub struct Beside {
     recorder: Option<Recorder>,
     /// What goes on, in words.
     others: &'static str,
@@ -64,18 +63,18 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Of a recorder, if a trace is asked for.
-    pub(crate) fn new(recorder: Option<Recorder>, others: &'static str) -> Self {
+    /// Makes it of a recorder, if a trace is asked for.
+    pub fn new(recorder: Option<Recorder>, others: &'static str) -> Self {
         Self { recorder, others, lost: 0, failed: None }
     }
 
-    /// Whether anything is written.
-    pub(crate) fn is_on(&self) -> bool {
+    /// Returns whether anything is written.
+    pub fn is_on(&self) -> bool {
         self.recorder.is_some()
     }
 
-    /// What happened since the last call, and how many events were lost since the beginning.
-    pub(crate) fn events(&mut self, events: &[Event], lost: u64) {
+    /// Writes what happened since the last call; `lost` is how many events were lost since the beginning.
+    pub fn events(&mut self, events: &[Event], lost: u64) {
         let more = lost - self.lost;
         self.lost = lost;
         if !events.is_empty() || more > 0 {
@@ -86,27 +85,26 @@ impl Beside {
         }
     }
 
-    /// Something else.
-    pub(crate) fn write(&mut self, with: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
+    /// Writes something else.
+    pub fn write(&mut self, with: impl FnOnce(&mut Recorder) -> Result<(), RecordError>) {
         if let Some(recorder) = &mut self.recorder
             && let Err(error) = with(recorder)
         {
-            let stderr = &mut std::io::stderr();
-            let _ = writeln!(stderr, "punctual: {error}; {} go on without a trace", self.others);
+            complain(format_args!("{error}; {} go on without a trace", self.others));
             (self.recorder, self.failed) = (None, Some(error));
         }
     }
 
-    /// Fails if something could not be written so far.
-    pub(crate) fn checked(self) -> Result<Self, Failure> {
+    /// Returns itself, unless something could not be written so far.
+    pub fn checked(self) -> Result<Self, Failure> {
         match self.failed {
             Some(error) => Err(refused(error)),
             None => Ok(self),
         }
     }
 
-    /// All is over.
-    pub(crate) fn end(mut self) -> Result<(), Failure> {
+    /// Ends the file: all is over.
+    pub fn end(mut self) -> Result<(), Failure> {
         if let Some(recorder) = self.recorder.take() {
             self.failed = recorder.end(clock::now()).err();
         }
@@ -114,8 +112,8 @@ impl Beside {
     }
 }
 
-/// A name that is no good is the caller's, a file system that is full the host's.
-pub(crate) fn refused(error: RecordError) -> Failure {
+/// Makes a failure of an error of writing: a bad name is the caller's, a full file system the host's.
+pub fn refused(error: RecordError) -> Failure {
     match error {
         RecordError::IsThere { .. } => Failure::bad_input(error),
         RecordError::Write { error: ref why, .. } => match why.kind() {

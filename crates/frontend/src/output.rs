@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 use crate::exit::Failure;
 
 /// Prints without colours unless to a terminal. A reader that has seen enough is no failure.
-pub(crate) fn print(page: &str) -> Result<(), Failure> {
+pub fn print(page: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match out.write_all(page.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -22,19 +22,19 @@ pub(crate) fn print(page: &str) -> Result<(), Failure> {
 }
 
 /// A JSON file to be: what is at its path stays until the new one is whole.
-pub(crate) struct JsonFile {
+pub struct JsonFile {
     path: PathBuf,
     file: NamedTempFile,
 }
 
 impl JsonFile {
     /// Opens a file of its own in the folder of `path`.
-    pub(crate) fn beside(path: &Path) -> Result<Self, Failure> {
+    pub fn beside(path: &Path) -> Result<Self, Failure> {
         Ok(Self { path: path.to_owned(), file: file_beside(path)? })
     }
 
     /// Writes `value` and puts the file in its place.
-    pub(crate) fn write(mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub fn write(mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.file, value)
             .map_err(io::Error::from)
             .and_then(|()| self.file.write_all(b"\n"))
@@ -46,7 +46,7 @@ impl JsonFile {
 }
 
 /// A file to be that replaces another one only if it may.
-pub(crate) struct NewFile {
+pub struct NewFile {
     path: PathBuf,
     force: bool,
     file: NamedTempFile,
@@ -54,7 +54,7 @@ pub(crate) struct NewFile {
 
 impl NewFile {
     /// Opens a file of its own in the folder of `path`, and refuses a `path` that is there unless forced.
-    pub(crate) fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
+    pub fn beside(path: &Path, force: bool) -> Result<Self, Failure> {
         if !force && path.symlink_metadata().is_ok() {
             return Err(in_the_way(path));
         }
@@ -62,7 +62,7 @@ impl NewFile {
     }
 
     /// Puts the whole file in its place.
-    pub(crate) fn place(self) -> Result<(), Failure> {
+    pub fn place(self) -> Result<(), Failure> {
         let Self { path, force, file } = self;
         settle(&file).map_err(|error| not_written(&path, &error))?;
         let placed = if force { file.persist(&path) } else { file.persist_noclobber(&path) };
@@ -73,7 +73,7 @@ impl NewFile {
     }
 
     /// Says that it cannot be written.
-    pub(crate) fn refuse(&self, error: &io::Error) -> Failure {
+    pub fn refuse(&self, error: &io::Error) -> Failure {
         not_written(&self.path, error)
     }
 }
@@ -101,12 +101,12 @@ fn not_written(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 /// Waits until a file's contents are on the disk, before it takes its place. Else its name could be there
 /// first, and nothing behind it if power fails.
-pub(crate) fn settle(file: &NamedTempFile) -> io::Result<()> {
+pub fn settle(file: &NamedTempFile) -> io::Result<()> {
     file.as_file().sync_all()
 }
 
-/// A file in the folder of `path`, to take its place later.
-pub(crate) fn file_beside(path: &Path) -> Result<NamedTempFile, Failure> {
+/// Opens a file in the folder of `path`, to take its place later.
+pub fn file_beside(path: &Path) -> Result<NamedTempFile, Failure> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

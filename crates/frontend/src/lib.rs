@@ -1,0 +1,9 @@
+//! Holds what the programs of Punctual share at the terminal.
+//!
+//! - [`exit`]: the exit codes, and failures that read as sentences.
+//! - [`output`]: where answers go.
+//! - [`trace_file`]: `--trace FILE`.
+
+pub mod exit;
+pub mod output;
+pub mod trace_file;
