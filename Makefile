@@ -51,7 +51,7 @@ kernels-table: machine-deps
 
 # A shell in one of them: make machine KERNEL=6.12-rt
 machine: machine-deps
-	cargo run --release --locked --package machines -- shell --kernel $(KERNEL) --program punctual/punctual $(ARGS)
+	cargo run --release --locked --package machines -- shell --kernel $(KERNEL) --program punctual-cli/punctual $(ARGS)
 
 machine-deps: deps
 	@tools/install-packages $(MACHINE_PACKAGES)
@@ -105,7 +105,7 @@ install: build
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tools/install-library target/release
 
 build: deps
-	cargo build --release --locked --package punctual
+	cargo build --release --locked --package punctual-cli
 
 deps:
 	@tools/install-packages $(PACKAGES)

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use punctual_analysis::{Refusal, Steps};
 use punctual_model::Contract;
 
-use crate::contract_file::{self, Declared};
+use punctual::contract::Declared;
+
+use crate::contract_file;
 use crate::exit::{Exit, Outcome};
-use crate::host_profile::{Chosen, ProfileArgs};
+use crate::host_profile::ProfileArgs;
 use crate::output;
+use punctual::host::Chosen;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let Declared { contract, notes, .. } = contract_file::read_with_notes(&args.contract)?;
+    let Declared { contract, notes, .. } = contract_file::read(&args.contract)?;
     let Chosen { host, stamp, .. } = args.profile.choose()?;
     let answer = punctual_analysis::admit(&contract, &host);
     let explanation = args.explain.then(|| Explanation {

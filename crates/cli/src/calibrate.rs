@@ -23,7 +23,7 @@ use punctual_model::units;
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{host_profile, output};
+use crate::output;
 use measuring::Measured;
 use plan::Plan;
 
@@ -204,7 +204,7 @@ impl ProfileFile {
         let path = match asked {
             Some(path) => path.to_owned(),
             None => {
-                let path = host_profile::default_place().ok_or_else(|| {
+                let path = punctual::host::default_place().ok_or_else(|| {
                     Failure::bad_input(
                         "there is no home folder for the profile; name a file: --output FILE",
                     )
@@ -224,7 +224,7 @@ impl ProfileFile {
 
     /// What is there, if it can be read.
     fn kept(&self) -> Option<Calibration> {
-        host_profile::read(&self.path).ok()
+        punctual::host::read(&self.path).ok()
     }
 
     fn write(mut self, calibration: &Calibration) -> Result<PathBuf, Failure> {

@@ -1,103 +1,16 @@
-//! A contract from a file or from standard input: TOML, or a workload of rt-app in its JSON.
+//! The contract of a command line.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
-use punctual_model::{Contract, rt_app};
+use punctual::contract::{self, Declared};
 
 use crate::exit::Failure;
+use crate::host_profile::note;
 
-/// The longest contract that is read: far more than its 16,384 entries need.
-const MAX_BYTES: u64 = 8 << 20;
-
-/// A contract, and what its file says beyond it.
-pub(crate) struct Declared {
-    pub(crate) contract: Contract,
-    /// `file:line:column: what`, in file order; none from TOML, which says nothing beyond.
-    pub(crate) notes: Vec<String>,
-    /// As its author wrote it.
-    pub(crate) text: String,
-}
-
-/// Reads and validates the contract at `path`; "-" is standard input. What its file says beyond
-/// the contract goes to standard error, a line each.
-pub(crate) fn read(path: &Path) -> Result<Contract, Failure> {
-    Ok(read_with_notes(path)?.contract)
-}
-
-/// The same, and what went to standard error, for an answer that has room for it.
-pub(crate) fn read_with_notes(path: &Path) -> Result<Declared, Failure> {
-    let declared = declared(path)?;
-    for note in &declared.notes {
-        anstream::eprintln!("note: {note}");
-    }
+/// Reads and validates the contract at `path`; "-" is standard input. What its file says beyond the contract goes to
+/// standard error, a line each.
+pub(crate) fn read(path: &Path) -> Result<Declared, Failure> {
+    let declared = contract::read(path)?;
+    note(&declared.notes);
     Ok(declared)
-}
-
-/// The same without a word to anyone.
-pub(crate) fn declared(path: &Path) -> Result<Declared, Failure> {
-    let (name, bytes) = bytes_of(path)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    if !is_json(path, &bytes) {
-        let contract = Contract::parse(&name, &bytes).map_err(Failure::bad_input)?;
-        return Ok(Declared { contract, notes: Vec::new(), text });
-    }
-    let imported = rt_app::parse(&name, &bytes).map_err(Failure::bad_input)?;
-    let notes = imported
-        .notes
-        .iter()
-        .map(|note| format!("{name}:{}:{}: {}", note.line, note.column, note.what))
-        .collect();
-    Ok(Declared { contract: imported.contract, notes, text })
-}
-
-/// A file says it by its name. Standard input has none: there, JSON begins with a brace, which no
-/// TOML does.
-fn is_json(path: &Path, bytes: &[u8]) -> bool {
-    if path == Path::new("-") {
-        first_significant(bytes) == Some(b'{')
-    } else {
-        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
-    }
-}
-
-/// The first byte that is neither white space nor in a comment as JSON files have them.
-fn first_significant(bytes: &[u8]) -> Option<u8> {
-    // The mark with which some editors begin a text.
-    let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    loop {
-        rest = rest.trim_ascii_start();
-        rest = match rest {
-            [b'/', b'/', ..] => &rest[rest.iter().position(|&byte| byte == b'\n')?..],
-            [b'/', b'*', ..] => &rest[2 + rest[2..].windows(2).position(|end| end == b"*/")? + 2..],
-            _ => return rest.first().copied(),
-        };
-    }
-}
-
-/// The name for messages, and the bytes.
-fn bytes_of(path: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let (name, bytes) = if path == Path::new("-") {
-        ("standard input".to_owned(), read_bounded(io::stdin().lock()))
-    } else {
-        (path.display().to_string(), File::open(path).and_then(read_bounded))
-    };
-    let bytes = bytes.map_err(|error| {
-        Failure::bad_input(format!("{name}: cannot read the contract: {error}"))
-    })?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let most = MAX_BYTES >> 20;
-        return Err(Failure::bad_input(format!(
-            "{name}: longer than the {most} MiB that a contract may have"
-        )));
-    }
-    Ok((name, bytes))
-}
-
-/// One byte more than allowed at most, so that an endless file ends.
-fn read_bounded(from: impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -1,20 +1,11 @@
 //! `punctual doctor`: can this host keep promises, and what would make it keep more.
 
-mod check;
-mod containment;
-mod idle;
-mod kernel;
-mod machine;
-mod network;
-mod privileges;
-mod profile;
 mod table;
 
-use serde::Serialize;
+use punctual::doctor;
 
 use crate::exit::{Exit, Outcome};
 use crate::output;
-use check::Check;
 
 const HELP: &str = "\
 Example: what would this host need?
@@ -43,24 +34,8 @@ pub(crate) struct Args {
     interface: Option<String>,
 }
 
-/// What the checks come to.
-#[derive(Serialize)]
-struct Diagnosis {
-    /// Whether this host can keep a promise at all.
-    able: bool,
-    /// Whether upcalls can run (SCHED_FIFO).
-    upcalls: bool,
-    /// Whether reservations can be held (SCHED_DEADLINE).
-    reservations: bool,
-    checks: Vec<Check>,
-    /// Behind the check of that name; null if it could not be measured.
-    idle_cpus: Option<idle::Figures>,
-    /// What was seen of the network; no part of `able`.
-    network: Vec<Check>,
-}
-
 pub(crate) fn main(args: &Args) -> Outcome {
-    let diagnosis = diagnose(args.interface.as_deref());
+    let diagnosis = doctor::diagnose(args.interface.as_deref());
     if args.json {
         // Cannot fail: no map with keys that are not text, no writer.
         let text = serde_json::to_string_pretty(&diagnosis).unwrap_or_default();
@@ -71,50 +46,4 @@ pub(crate) fn main(args: &Args) -> Outcome {
         output::print(&format!("{text}\n\nNetwork\n{network}\n\n{}\n", diagnosis.verdict()))?;
     }
     Ok(if diagnosis.able { Exit::Kept } else { Exit::CannotHere })
-}
-
-/// Tries and looks at everything, in the order in which a person would mend it.
-fn diagnose(interface: Option<&str>) -> Diagnosis {
-    let network = network::Probes::start(interface);
-    let (fifo, upcalls) = privileges::fifo();
-    let (deadline, reservations) = privileges::deadline();
-    let (timers, exact_timers) = kernel::timers();
-    let mut checks = vec![fifo, deadline];
-    checks.extend(reservations.then(privileges::bandwidth));
-    checks.push(privileges::memory());
-    checks.push(privileges::real_time_limit());
-    checks.push(timers);
-    checks.extend([
-        kernel::throttling(),
-        kernel::group(),
-        kernel::fair_server(),
-        kernel::budgets(),
-        kernel::clock_source(),
-        kernel::timer_slack(),
-        kernel::autogroup(),
-        kernel::shared_pages(),
-    ]);
-    checks.extend(machine::checks());
-    checks.extend(containment::checks());
-    checks.push(profile::check());
-    // The probes are to be over: what they do is no idling.
-    let network = network.checks();
-    let (idle, idle_cpus) = idle::check();
-    checks.push(idle);
-    let able = exact_timers && (upcalls || reservations);
-    Diagnosis { able, upcalls, reservations, checks, idle_cpus, network }
-}
-
-impl Diagnosis {
-    fn verdict(&self) -> &'static str {
-        match (self.able, self.upcalls, self.reservations) {
-            (true, true, true) => "This host can run upcalls and hold reservations.",
-            (true, true, false) => "This host can run upcalls, but not hold reservations.",
-            (true, false, _) => "This host can hold reservations, but not run upcalls.",
-            (false, false, false) => {
-                "This host cannot keep promises: it gives this user no real-time class."
-            }
-            (false, ..) => "This host cannot keep promises: it has no high-resolution timers.",
-        }
-    }
 }

@@ -19,10 +19,11 @@ use punctual_sweep::page::Section;
 use punctual_sweep::workers::Workers;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::{Chosen, ProfileArgs, Stamp};
+use crate::host_profile::ProfileArgs;
 use crate::options::time;
 use crate::{contract_file, output};
 use folder::Folder;
+use punctual::host::{Chosen, Stamp};
 
 /// The page's file; beside it is one CSV file for each table.
 const PAGE: &str = "index.html";
@@ -96,7 +97,7 @@ enum What {
 }
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let declared = contract_file::read(&args.contract)?;
+    let declared = contract_file::read(&args.contract)?.contract;
     // As many CPUs as it asks for: what would fit does not hang on where the question is asked.
     let Chosen { host, stamp, .. } = args.profile.choose()?;
     let host = HostProfile { cpus: declared.cpus, ..host };

@@ -85,6 +85,6 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
+        Err(failure) => exit::report(&failure),
     }
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use punctual_report::{ReadError, Report};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::{Chosen, ProfileArgs};
+use crate::host_profile::ProfileArgs;
 use crate::output::{self, NewFile};
+use punctual::host::Chosen;
 
 const HELP: &str = "\
 Examples:

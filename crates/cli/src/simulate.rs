@@ -22,11 +22,13 @@ use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{Grant, Refusal, admit, mapping};
 use punctual_model::{Contract, HostProfile, Instant, Policy};
 
-use crate::contract_file::{self, Declared};
+use punctual::contract::Declared;
+
+use crate::contract_file;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::{Chosen, Stamp};
 use crate::output;
 use entries::OnCpu;
+use punctual::host::{Chosen, Stamp};
 use report::Report;
 use traces::Traces;
 
@@ -37,7 +39,7 @@ use receiving::Receiving;
 use streams::Streams;
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let Declared { contract, notes, text } = contract_file::read_with_notes(&args.contract)?;
+    let Declared { contract, notes, text } = contract_file::read(&args.contract)?;
     if args.high_jobs.is_some() && contract.policy != Policy::EdfVd {
         return Err(Failure::bad_input(format!(
             "--high-jobs: there are two criticalities under policy = \"edf-vd\" alone, and this is \"{}\"",
@@ -72,7 +74,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
 /// cost nothing, and with the costs asked for; else those measured, which the run then pays too,
 /// where it can pay any.
 fn chosen(args: &Args, contract: &Contract) -> Result<(Args, HostProfile, Stamp), Failure> {
-    let Chosen { host, charge, stamp } = args.profile.choose()?;
+    let Chosen { host, charge, stamp, .. } = args.profile.choose()?;
     let host = HostProfile { cpus: host.cpus.max(contract.cpus), ..host };
     if let Some(overheads) = args.overheads {
         let costs = overheads.costs();

@@ -27,7 +27,9 @@ use punctual_linux::process::{Blocked, Caught};
 use punctual_model::{Contract, Duration, HostProfile};
 use punctual_observe::Session;
 
-use crate::contract_file::{self, Declared};
+use punctual::contract::Declared;
+
+use crate::contract_file;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
 use crate::options::time;
@@ -94,7 +96,7 @@ pub(crate) struct Args {
 const TURN: Duration = Duration::from_millis(50);
 
 pub(crate) fn main(args: &Args) -> Outcome {
-    let Declared { contract, text, .. } = contract_file::read_with_notes(&args.contract)?;
+    let Declared { contract, text, .. } = contract_file::read(&args.contract)?;
     let host = args.profile.choose()?.host;
     // Opened before minutes of a run.
     let junit = args.junit.as_deref().map(junit::File::beside).transpose()?;

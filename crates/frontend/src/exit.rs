@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+pub use punctual::Failure;
+
 /// The codes as `--help` tells them.
 pub const HELP: &str = "Exit codes: 0 kept, 1 refused or broken promise, \
                                2 bad usage or bad contract, 3 this host cannot, \
@@ -37,38 +39,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do its work: one or more sentences for a person, on standard error.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Bad usage or a bad contract: exit 2.
-    BadInput(String),
-    /// This host cannot; the sentence says what to do about it: exit 3.
-    CannotHere(String),
-    /// What was asked about is refused: exit 1.
-    Refused(String),
-}
-
-impl Failure {
-    /// Makes a failure of the first kind from anything that reads as a sentence.
-    pub fn bad_input(why: impl Display) -> Self {
-        Self::BadInput(why.to_string())
-    }
-
-    /// Makes a failure of the second kind from anything that reads as a sentence.
-    pub fn cannot_here(why: impl Display) -> Self {
-        Self::CannotHere(why.to_string())
-    }
-
-    /// Says why on standard error and gives the exit code.
-    pub fn report(&self) -> ExitCode {
-        let (why, code) = match self {
-            Self::BadInput(why) => (why, 2),
-            Self::CannotHere(why) => (why, 3),
-            Self::Refused(why) => (why, 1),
-        };
-        complain(why);
-        ExitCode::from(code)
-    }
+/// Says on standard error why a command could not do its work, and returns the exit code.
+pub fn report(failure: &Failure) -> ExitCode {
+    complain(failure);
+    ExitCode::from(match failure {
+        Failure::BadInput(_) => 2,
+        Failure::CannotHere(_) => 3,
+        Failure::Refused(_) => 1,
+    })
 }
 
 /// Says why on standard error, after the name by which the program was called.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Explanation;
 use super::timetable::Row;
-use crate::host_profile::Stamp;
+use punctual::host::Stamp;
 
 #[derive(Serialize)]
 struct Page<'a> {

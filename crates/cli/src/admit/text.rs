@@ -10,7 +10,7 @@ use punctual_model::Contract;
 
 use super::json::mappings;
 use super::{Explanation, timetable};
-use crate::host_profile::Stamp;
+use punctual::host::Stamp;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();

@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, ContentArrangement, Row, Table};
 
-use super::check::{Check, State};
+use punctual::doctor::{Check, State};
 
 /// Wide enough for two columns of sentences, narrow enough for most terminals.
 const WIDTH: u16 = 110;
@@ -55,9 +55,16 @@ fn style(state: State) -> Style {
 mod tests {
     use super::*;
 
+    fn check(name: &'static str, state: State, found: &str, remedy: &str) -> Check {
+        Check { name, state, found: found.to_owned(), remedy: Some(remedy.to_owned()) }
+    }
+
     #[test]
     fn a_row_begins_with_its_coloured_state() {
-        let text = render(&[Check::ok("a", "fine"), Check::cannot("b", "broken", "mend it")]);
+        let text = render(&[
+            check("a", State::Ok, "fine", ""),
+            check("b", State::Cannot, "broken", "mend it"),
+        ]);
         let green = style(State::Ok);
         assert!(text.contains(&format!("{green}ok{green:#} ")), "{text}");
         let red = style(State::Cannot);
@@ -68,7 +75,7 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_the_table() {
         let long = "word ".repeat(100);
-        let text = render(&[Check::warning("name of it", long.clone(), long)]);
+        let text = render(&[check("name of it", State::Warning, &long, &long)]);
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert!(plain.lines().all(|line| line.chars().count() <= usize::from(WIDTH)), "{plain}");
     }

@@ -2,7 +2,7 @@
 
 use punctual_sweep::page::{Page, Section};
 
-use crate::host_profile::Stamp;
+use punctual::host::Stamp;
 
 /// The page. `contract` is its file's name, `stamp` the profile it is for, `notes` say what was left out
 /// and why.

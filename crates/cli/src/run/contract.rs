@@ -17,8 +17,10 @@ use super::start::{Asked, Running, Terms, start, terms, wanted};
 use super::traced::{Traced, UNTOLD};
 use super::usage::Ran;
 use super::{Args, code_of, plan, say, summary, table, waiting};
-use crate::contract_file::{self, Declared};
-use crate::exit::{Exit, Failure, Outcome};
+use punctual::contract::Declared;
+
+use crate::contract_file;
+use crate::exit::{Exit, Failure, Outcome, complain};
 
 /// A command that is to run, and on what terms; without, as an ordinary program.
 pub(super) struct Chosen<'a> {
@@ -34,7 +36,7 @@ pub(super) struct Channel {
 }
 
 pub(super) fn main(args: &Args, file: &Path) -> Outcome {
-    let Declared { contract, text, .. } = contract_file::read_with_notes(file)?;
+    let Declared { contract, text, .. } = contract_file::read(file)?;
     let commands = chosen(args, file, &contract)?;
     let profile = args.profile.choose()?;
     if let Err(refusal) = punctual_analysis::admit(&contract, &profile.host) {
@@ -110,7 +112,7 @@ pub(super) fn main(args: &Args, file: &Path) -> Outcome {
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the programs: {error}")))?;
     let awake_cpus = awake.end();
     if let Err(failure) = traced.end() {
-        failure.report();
+        complain(failure);
     }
     report(args, &all, &ran, only_admitted.as_deref(), &awake_cpus);
     Ok(Exit::OfProgram(code(&ran)))

@@ -13,7 +13,7 @@ use super::places::Places;
 use super::start::{Asked, start, terms, wanted};
 use super::traced::{Traced, UNTOLD};
 use super::{Args, code_of, say, summary, waiting};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome, complain};
 
 /// The summary, and what was done for the program besides.
 #[derive(Serialize)]
@@ -90,7 +90,7 @@ pub(super) fn main(
         .map_err(|error| Failure::cannot_here(format!("cannot wait for the program: {error}")))?;
     let awake_cpus = awake.end();
     if let Err(failure) = traced.end() {
-        failure.report();
+        complain(failure);
     }
     let Some(ran) = ran.first() else { return Ok(Exit::Kept) };
     let words = |word: &OsString| word.to_string_lossy().into_owned();

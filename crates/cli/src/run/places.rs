@@ -10,7 +10,9 @@ use punctual_runtime::reservation::{
     Choice, Facts, Held, Refused, Reservations, Room, Settings, StartError,
 };
 
-use crate::host_profile;
+use punctual::host;
+
+use crate::host_profile::note;
 
 /// The timetables of this process.
 pub(super) struct Places {
@@ -28,7 +30,9 @@ impl Places {
     /// Of what happens `event_room` events a CPU are kept for a trace.
     pub(super) fn new(event_room: usize) -> Self {
         let settings = Settings::default().with_event_room(event_room);
-        let settings = match host_profile::measured_here() {
+        let (measured, notes) = host::measured_here();
+        note(&notes);
+        let settings = match measured {
             Some(calibration) => settings.for_host(&calibration),
             None => settings,
         };

@@ -10,7 +10,7 @@ use super::faults::{ExtraReleases, LateTimers, Overrun, Struck};
 use super::options::{Args, ExecTimes, Overheads, Pattern};
 use super::receiving::ReceivingOutcome;
 use super::streams::StreamOutcome;
-use crate::host_profile::Stamp;
+use punctual::host::Stamp;
 
 /// A run.
 #[derive(Serialize)]

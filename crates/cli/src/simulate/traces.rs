@@ -12,10 +12,10 @@ use super::entries::{Entry, Kind, OnCpu};
 use super::options::Args;
 use super::perfetto::Slices;
 use crate::exit::Failure;
-use crate::host_profile::Stamp;
 use crate::output::{self, NewFile};
 use crate::report;
 use crate::trace_file::refused;
+use punctual::host::Stamp;
 
 /// Each of them, if it was asked for.
 pub(super) struct Traces {

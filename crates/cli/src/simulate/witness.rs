@@ -15,8 +15,8 @@ use super::options::Args;
 use super::text::table;
 use super::traces::Traces;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::host_profile::Stamp;
 use crate::output;
+use punctual::host::Stamp;
 
 /// Releases shown to a person: the last ones.
 const SHOWN: usize = 24;

@@ -1,4 +1,4 @@
-//! What a report says of the profile behind it.
+//! Identifies the profile behind a report.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use punctual_model::host::Calibration;
 use punctual_model::{HostProfile, Service};
 use serde::Serialize;
 
-/// Which profile, and what it charges. Field names are part of the interface.
+/// Identifies a profile, with what it charges. Field names are part of the interface.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     /// Null: an ideal host.
     path: Option<String>,
     /// Null: an ideal host.
@@ -60,8 +60,8 @@ impl Stamp {
         }
     }
 
-    /// The same with the costs of `host`, which somebody gave by hand.
-    pub(crate) fn charging(self, host: &HostProfile) -> Self {
+    /// Returns the same with the costs of `host`, which were given by hand.
+    pub fn charging(self, host: &HostProfile) -> Self {
         let (context_switch_ns, wake_up_ns) =
             (host.context_switch.as_nanos(), host.wake_up.as_nanos());
         Self {
@@ -73,8 +73,8 @@ impl Stamp {
         }
     }
 
-    /// A line without its end.
-    pub(crate) fn line(&self) -> String {
+    /// Returns it as a line without its end.
+    pub fn line(&self) -> String {
         let switch = Service::from_nanos(self.context_switch_ns);
         let mut cost = if switch.is_zero() {
             "switches are free".to_owned()

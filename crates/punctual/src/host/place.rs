@@ -7,14 +7,14 @@ use punctual_linux::host;
 /// Root's: measured with every privilege, and read by everybody.
 const OF_THE_HOST: &str = "/var/lib/punctual/host.toml";
 
-/// Where this user's calibration goes: root's is the host's, others' lie in their state folder (XDG
+/// Returns where this user's calibration goes: root's is the host's, others' lie in their state folder (XDG
 /// Base Directory Specification). `None` if a user has no home.
-pub(crate) fn default_place() -> Option<PathBuf> {
+pub fn default_place() -> Option<PathBuf> {
     if host::is_root() { Some(OF_THE_HOST.into()) } else { of_the_user() }
 }
 
-/// Where to look, the first that can be used first.
-pub(crate) fn candidates() -> Vec<PathBuf> {
+/// Returns where to look for a profile, in the order of preference.
+pub fn candidates() -> Vec<PathBuf> {
     let own = if host::is_root() { None } else { of_the_user() };
     own.into_iter().chain([OF_THE_HOST.into()]).collect()
 }

@@ -20,26 +20,30 @@ const REMEDY: &str = "keep them from halting: punctual run --awake, awake = true
                       broker's configuration; or boot with idle=poll, or have the host poll longer \
                       (halt_poll_ns of its kvm), where these are yours";
 
-/// The figures behind the check.
+/// How late timers on idle CPUs were.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Figures {
-    /// Of the threads that slept.
-    class: &'static str,
-    late_above_ns: u64,
+pub struct Figures {
+    /// The scheduling class of the threads that slept.
+    pub class: &'static str,
+    /// A timer counts as late above this.
+    pub late_above_ns: u64,
     /// As the host is.
-    free: Counts,
+    pub free: Counts,
     /// With the CPUs kept from halting.
-    awake: Counts,
+    pub awake: Counts,
 }
 
-/// How late timers were.
+/// Counts timers, and those that were late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Counts {
-    timers: u64,
-    late: u64,
-    worst_ns: u64,
-    /// Null: not known.
-    stolen_ns: Option<u64>,
+pub struct Counts {
+    /// How many there were.
+    pub timers: u64,
+    /// How many of them were late.
+    pub late: u64,
+    /// How late the latest was.
+    pub worst_ns: u64,
+    /// What the host stole meanwhile; null: not known.
+    pub stolen_ns: Option<u64>,
 }
 
 /// What the counts come to.

@@ -3,7 +3,7 @@
 use punctual_model::Duration;
 
 use super::check::Check;
-use crate::host_profile::{Standing, candidates, standing};
+use crate::host::{Standing, candidates, standing};
 
 const REMEDY: &str = "punctual calibrate (about a minute)";
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub enum State {
     /// Tried or read, and as it should be.
     Ok,
     /// Works, but promises will be weaker than they could be.
@@ -17,8 +17,8 @@ pub(super) enum State {
 }
 
 impl State {
-    /// The word in the table and in the JSON.
-    pub(super) fn word(self) -> &'static str {
+    /// Returns the word in the table and in the JSON.
+    pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warning => "warning",
@@ -30,11 +30,15 @@ impl State {
 
 /// One thing looked at, what was found, and what to do about it.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Check {
-    pub(super) name: &'static str,
-    pub(super) state: State,
-    pub(super) found: String,
-    pub(super) remedy: Option<String>,
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// What the check came to.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; none if it is as it should be.
+    pub remedy: Option<String>,
 }
 
 impl Check {

@@ -1,0 +1,181 @@
+//! Chooses the host profile that admission uses, and says in every report which one it was.
+
+mod place;
+mod stamp;
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use punctual_linux::host;
+use punctual_model::HostProfile;
+use punctual_model::host::{Calibration, SwitchCharge};
+
+use crate::Failure;
+
+pub use place::{candidates, default_place};
+pub use stamp::Stamp;
+
+/// Names a profile as `--host-profile` does, for whole sessions and for tests.
+const VARIABLE: &str = "PUNCTUAL_HOST_PROFILE";
+
+/// The profile of a host on which switching is free.
+const IDEAL: &str = "ideal";
+
+/// The longest profile that is read: many times what its entries need.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The host to admit for, and where its figures are from.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The host, with the kernel's limits on reservations as they are here.
+    pub host: HostProfile,
+    /// How its switches are made up; `None`: they are free.
+    pub charge: Option<SwitchCharge>,
+    /// The profile's identity, for the report.
+    pub stamp: Stamp,
+    /// What a person should know of profiles that were looked at: sentences without their end.
+    pub notes: Vec<String>,
+}
+
+/// Chooses the host to admit for: the profile in the file `named` (or "ideal"), else what the variable
+/// `PUNCTUAL_HOST_PROFILE` names, else what was measured here and still holds, else a host on which switches are free.
+///
+/// # Errors
+/// If the file that was named is none, or holds no profile.
+pub fn choose(named: Option<&Path>) -> Result<Chosen, Failure> {
+    match named.map(Path::to_owned).or_else(of_the_session) {
+        Some(named) if named == Path::new(IDEAL) => Ok(ideal(Vec::new())),
+        Some(named) => self::named(&named),
+        None => {
+            let mut notes = Vec::new();
+            for path in candidates() {
+                if let Some(calibration) = usable(&path, &mut notes) {
+                    return Ok(here(measured(&path, &calibration, notes)));
+                }
+            }
+            Ok(ideal(notes))
+        }
+    }
+}
+
+/// Returns what was measured on this host, if it still holds: in the file that `$PUNCTUAL_HOST_PROFILE` names, else
+/// at a default place; and what a person should know of profiles that were looked at.
+pub fn measured_here() -> (Option<Box<Calibration>>, Vec<String>) {
+    let mut notes = Vec::new();
+    let found = match of_the_session() {
+        Some(named) if named == Path::new(IDEAL) => None,
+        Some(named) => usable(&named, &mut notes),
+        None => candidates().iter().find_map(|path| usable(path, &mut notes)),
+    };
+    (found, notes)
+}
+
+fn of_the_session() -> Option<PathBuf> {
+    std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Reads a file that a user named: it is used, of whatever host it is.
+fn named(path: &Path) -> Result<Chosen, Failure> {
+    let calibration = read(path).map_err(Failure::BadInput)?;
+    Ok(match calibration.host.difference(&host::identity()) {
+        None => here(measured(path, &calibration, Vec::new())),
+        Some(difference) => {
+            let note = format!("{} is of another host: {difference}", path.display());
+            measured(path, &calibration, vec![note])
+        }
+    })
+}
+
+/// Returns what lies at `path`, if it was measured on this host as it is.
+fn usable(path: &Path, notes: &mut Vec<String>) -> Option<Box<Calibration>> {
+    match standing(path) {
+        Standing::Absent => None,
+        Standing::Holds(calibration) => Some(calibration),
+        Standing::Unusable(why) => {
+            notes.push(format!("{why}; it is not used; measure again: punctual calibrate"));
+            None
+        }
+    }
+}
+
+/// What there is of a profile at a place.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// No file.
+    Absent,
+    /// Measured on this host as it is.
+    Holds(Box<Calibration>),
+    /// Of another host, or no profile; a sentence without its end.
+    Unusable(String),
+}
+
+/// Looks at what lies at `path`.
+pub fn standing(path: &Path) -> Standing {
+    if !path.exists() {
+        return Standing::Absent;
+    }
+    match read(path) {
+        Err(why) => Standing::Unusable(why),
+        Ok(calibration) => match calibration.host.difference(&host::identity()) {
+            None => Standing::Holds(Box::new(calibration)),
+            Some(difference) => {
+                Standing::Unusable(format!("{} is stale: {difference}", path.display()))
+            }
+        },
+    }
+}
+
+/// Reads the calibration in a file.
+///
+/// # Errors
+/// With a sentence, if there is none.
+pub fn read(path: &Path) -> Result<Calibration, String> {
+    let name = path.display();
+    let bytes = read_bounded(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            format!("{name}: there is no such host profile; measure one: punctual calibrate --output {name}")
+        }
+        _ => format!("{name}: cannot read the host profile: {error}"),
+    })?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!(
+            "{name}: longer than the {} KiB that a host profile may have",
+            MAX_BYTES >> 10
+        ));
+    }
+    Calibration::parse(&name.to_string(), &bytes).map_err(|error| error.to_string())
+}
+
+/// One byte more than allowed at most, so that an endless file ends.
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn measured(path: &Path, calibration: &Calibration, notes: Vec<String>) -> Chosen {
+    let host = calibration.profile(host::deadline_limits());
+    Chosen { host, charge: calibration.switching, stamp: Stamp::measured(path, calibration), notes }
+}
+
+/// The same with the CPUs that this process may use here, of all that are online.
+fn here(chosen: Chosen) -> Chosen {
+    Chosen { host: HostProfile { cpus: usable_cpus(), ..chosen.host }, ..chosen }
+}
+
+/// This host with the kernel's limits on reservations, and with switches that cost nothing: but for those to the
+/// slots of a timetable, for which `punctual run` assumes the same.
+fn ideal(notes: Vec<String>) -> Chosen {
+    let deadline_limits = host::deadline_limits();
+    let reservable_ppm = deadline_limits.reservable_ppm();
+    let ideal = HostProfile::ideal(usable_cpus());
+    let slot_allowance = HostProfile::ASSUMED_SLOT_ALLOWANCE;
+    let host = HostProfile { reservable_ppm, deadline_limits, slot_allowance, ..ideal };
+    Chosen { host, charge: None, stamp: Stamp::ideal(), notes }
+}
+
+fn usable_cpus() -> u16 {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    u16::try_from(cpus).unwrap_or(u16::MAX)
+}
