@@ -1,31 +1,21 @@
 //! `punctual calibrate`: what this host's operations cost.
 
-mod burst;
-mod ground;
 mod json;
-mod measuring;
-mod per_packet;
-mod plan;
-mod receiving;
-mod seat;
-mod sending;
 mod text;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual_linux::{clock, host};
-use punctual_model::host::{Calibration, Percentile, Run};
+use punctual::calibrate::{self, Options};
+use punctual_model::Duration;
+use punctual_model::host::{Calibration, Percentile};
 use punctual_model::units;
 use tempfile::NamedTempFile;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
-use measuring::Measured;
-use plan::Plan;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +75,7 @@ pub(crate) struct Args {
 
 fn parse_working_set(text: &str) -> Result<u64, String> {
     match units::parse_bytes(text) {
-        Ok(bytes) if (plan::SMALLEST..=plan::LARGEST).contains(&bytes) => Ok(bytes),
+        Ok(bytes) if Options::WORKING_SETS.contains(&bytes) => Ok(bytes),
         Ok(_) => Err("a working set is measured from 64B to 64MiB".into()),
         Err(why) => Err(format!("the size \"{text}\" {why}")),
     }
@@ -94,8 +84,8 @@ fn parse_working_set(text: &str) -> Result<u64, String> {
 fn parse_packet(text: &str) -> Result<u32, String> {
     match units::parse_bytes(text) {
         Ok(bytes) => match u32::try_from(bytes) {
-            Ok(bytes @ 1..=plan::LARGEST_PACKET) => Ok(bytes),
-            _ => Err(format!("a packet has from 1B to {}B", plan::LARGEST_PACKET)),
+            Ok(bytes) if Options::PACKETS.contains(&bytes) => Ok(bytes),
+            _ => Err(format!("a packet has from 1B to {}B", Options::PACKETS.end())),
         },
         Err(why) => Err(format!("the size \"{text}\" {why}")),
     }
@@ -118,15 +108,24 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
     // Opened now, so that a path that cannot be written is known before a minute of measuring.
     let file = if to_stdout { None } else { Some(ProfileFile::open(args.output.as_deref())?) };
-    let calibration = measure(args, file.as_ref().and_then(ProfileFile::kept));
-    if calibration.figures.is_empty() && calibration.cache_refill.is_empty() {
-        let reasons =
-            calibration.absent.iter().map(|absent| format!("\n{}: {}", absent.what, absent.why));
-        return Err(Failure::CannotHere(format!(
-            "nothing could be measured{}",
-            reasons.collect::<String>()
-        )));
-    }
+    let options = Options {
+        quick: args.quick,
+        working_set: args.working_set,
+        packet: args.packet,
+        percentile: args.percentile,
+        send_to: args.send_to,
+    };
+    let bar = progress(options.length());
+    let before = file.as_ref().and_then(ProfileFile::kept);
+    let measured = calibrate::measure(&options, before, &|what, spent| {
+        // Each change is written to the terminal.
+        if bar.message() != what {
+            bar.set_message(what.to_owned());
+        }
+        bar.set_position(millis(spent));
+    });
+    bar.finish_and_clear();
+    let calibration = measured?;
     let path = file.map(|file| file.write(&calibration)).transpose()?;
     output::print(&match path {
         None => calibration.to_string(),
@@ -136,50 +135,9 @@ pub(crate) fn main(args: &Args) -> Outcome {
     Ok(Exit::Kept)
 }
 
-/// Everything in the plan. `before`: the profile that this one takes the place of.
-fn measure(args: &Args, before: Option<Calibration>) -> Calibration {
-    let plan = Plan::new(args.quick, args.working_set, args.packet);
-    let bar = progress(&plan);
-    let (started, stolen) = (clock::now(), host::stolen());
-    #[allow(clippy::disallowed_methods, reason = "a date for people to read, nothing waits for it")]
-    let at_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let measured = measuring::run(&plan, args.percentile, args.send_to, &bar);
-    bar.finish_and_clear();
-    let here = host::identity();
-    let Measured { figures, cache_refill, mut messages, mut arrivals, absent, .. } = measured;
-    let Measured { switching, mut sending, mut receiving, .. } = measured;
-    // What could not be measured this time is as it was; on another host it would be another figure.
-    if let Some(before) = before.filter(|before| before.host == here) {
-        if sending.is_none() {
-            (sending, messages) = (before.sending, before.messages);
-        }
-        if receiving.is_none() {
-            (receiving, arrivals) = (before.receiving, before.arrivals);
-        }
-    }
-    Calibration {
-        host: here,
-        run: Run {
-            at_unix_s: at_unix_s.min(Run::LATEST),
-            duration: clock::now() - started,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            quick: args.quick,
-            stolen: stolen.zip(host::stolen()).map(|(before, after)| after.saturating_sub(before)),
-        },
-        switching,
-        sending,
-        receiving,
-        figures,
-        cache_refill,
-        messages,
-        arrivals,
-        absent,
-    }
-}
-
 /// On a terminal a bar and how long it will take; elsewhere nothing.
-fn progress(plan: &Plan) -> ProgressBar {
-    let bar = ProgressBar::new(plan.length().as_nanos() / 1_000_000);
+fn progress(length: Duration) -> ProgressBar {
+    let bar = ProgressBar::new(millis(length));
     // The template is constant, and the library accepts it.
     if let Ok(style) =
         ProgressStyle::with_template("{msg:24} {wide_bar} {percent:>3} %  {eta} left")
@@ -187,10 +145,13 @@ fn progress(plan: &Plan) -> ProgressBar {
         bar.set_style(style);
     }
     if !bar.is_hidden() {
-        let seconds = plan.length().as_nanos() / 1_000_000_000;
-        anstream::eprintln!("measuring for about {seconds} s …");
+        anstream::eprintln!("measuring for about {} s …", millis(length) / 1_000);
     }
     bar
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_nanos() / 1_000_000
 }
 
 /// A profile to be: what is at its path stays until the new one is whole.

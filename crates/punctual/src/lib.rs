@@ -5,6 +5,7 @@
 //!
 //! - [`contract`]: reads what is declared.
 //! - [`host`]: knows what this host's operations cost, and where that is from.
+//! - [`calibrate`]: measures them.
 //! - [`doctor`]: tries what this host can promise, and says what to change.
 //! - [`model`], [`analysis`]: the types of contracts, and what fits together.
 //!
@@ -26,6 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod calibrate;
 pub mod contract;
 pub mod doctor;
 mod failure;

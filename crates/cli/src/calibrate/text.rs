@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use punctual_model::Duration;
 use punctual_model::host::{Calibration, Spread, Under};
 
-use super::plan::size;
+use punctual::calibrate::size;
 
 /// Tables, what could not be measured, and what admission charges.
 pub(super) fn page(calibration: &Calibration, path: &Path) -> String {

@@ -44,8 +44,8 @@ impl What {
     }
 }
 
-/// As people write it.
-pub(super) fn size(bytes: u64) -> String {
+/// Returns a size as people write it.
+pub fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
         _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),

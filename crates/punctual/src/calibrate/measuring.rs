@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use indicatif::ProgressBar;
 use punctual_linux::{clock, host};
 use punctual_model::host::{
     Absent, ArrivalCost, CacheRefill, Figure, MessageCost, Operation, Percentile, ReceiveCharge,
@@ -45,12 +44,13 @@ struct Samples {
     stolen: Duration,
 }
 
-/// Measures what is in `plan`; `percentile` is what is charged. `to`: where packets are sent.
+/// Measures what is in `plan`; `percentile` is what is charged. `to`: where packets are sent. `progress` hears what is
+/// being measured, and for how long everything has been.
 pub(super) fn run(
     plan: &Plan,
     percentile: Percentile,
     to: Option<SocketAddr>,
-    bar: &ProgressBar,
+    progress: &dyn Fn(&str, Duration),
 ) -> Measured {
     let mut bench = Bench::here(to);
     let (mut switch, mut refill, mut complete) = (None, None, false);
@@ -68,10 +68,9 @@ pub(super) fn run(
     };
     let mut done = Duration::ZERO;
     for &(what, length) in &plan.items {
-        bar.set_message(what.name());
-        let told = |spent: Duration| {
-            bar.set_position((done + spent.min(length)).as_nanos() / 1_000_000);
-        };
+        let name = what.name();
+        let told = |spent: Duration| progress(&name, done + spent.min(length));
+        told(Duration::ZERO);
         let outcome = samples(&mut bench, what, length, &told);
         done += length;
         let Samples { lists, discarded, stolen } = match outcome {

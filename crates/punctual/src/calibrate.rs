@@ -1,0 +1,111 @@
+//! Measures what this host's switches, caches, timers, calls and packets cost.
+//!
+//! docs/calibrate.md says what each figure is. [`plan`] says what is measured for how long, [`burst`] measures, and
+//! [`measuring`] throws away what the hypervisor disturbed and makes charges of the rest.
+
+mod burst;
+mod ground;
+mod measuring;
+mod per_packet;
+mod plan;
+mod receiving;
+mod seat;
+mod sending;
+
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use punctual_linux::{clock, host};
+use punctual_model::Duration;
+use punctual_model::host::{Calibration, Percentile, Run};
+
+use crate::Failure;
+use measuring::Measured;
+use plan::Plan;
+pub use plan::size;
+
+/// What is to be measured, and what is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Measure for some ten seconds instead of a hundred: fewer samples, same figures.
+    pub quick: bool,
+    /// The most memory that a task touches between two switches, in bytes: its refill is charged with each.
+    pub working_set: u64,
+    /// The largest packet that sending and receiving are charged for, in bytes without headers.
+    pub packet: u32,
+    /// The percentile of switch and refill that is charged.
+    pub percentile: Percentile,
+    /// Where packets are sent by UDP; none: to a network of our own.
+    pub send_to: Option<SocketAddr>,
+}
+
+impl Options {
+    /// The working sets that can be measured, in bytes.
+    pub const WORKING_SETS: std::ops::RangeInclusive<u64> = plan::SMALLEST..=plan::LARGEST;
+    /// The packets that can be measured, in bytes.
+    pub const PACKETS: std::ops::RangeInclusive<u32> = 1..=plan::LARGEST_PACKET;
+
+    /// Returns about how long [`measure`] takes.
+    pub fn length(&self) -> Duration {
+        self.plan().length()
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::new(self.quick, self.working_set, self.packet)
+    }
+}
+
+/// Measures what is asked for on this host. `before` is the profile that this one takes the place of: what cannot be
+/// measured this time stays as it was there. `progress` hears what is being measured, and for how long everything has
+/// been, each 40 ms.
+///
+/// Real-time threads keep a CPU busy for 40 ms at a time.
+///
+/// # Errors
+/// If nothing could be measured, with the reason for each figure.
+pub fn measure(
+    options: &Options,
+    before: Option<Calibration>,
+    progress: &dyn Fn(&str, Duration),
+) -> Result<Calibration, Failure> {
+    let (started, stolen) = (clock::now(), host::stolen());
+    #[allow(clippy::disallowed_methods, reason = "a date for people to read, nothing waits for it")]
+    let at_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let plan = options.plan();
+    let measured = measuring::run(&plan, options.percentile, options.send_to, progress);
+    let here = host::identity();
+    let Measured { figures, cache_refill, mut messages, mut arrivals, absent, .. } = measured;
+    let Measured { switching, mut sending, mut receiving, .. } = measured;
+    if figures.is_empty() && cache_refill.is_empty() {
+        let reasons = absent.iter().map(|absent| format!("\n{}: {}", absent.what, absent.why));
+        let reasons = reasons.collect::<String>();
+        return Err(Failure::CannotHere(format!("nothing could be measured{reasons}")));
+    }
+    // What could not be measured this time is as it was; on another host it would be another figure.
+    if let Some(before) = before.filter(|before| before.host == here) {
+        if sending.is_none() {
+            (sending, messages) = (before.sending, before.messages);
+        }
+        if receiving.is_none() {
+            (receiving, arrivals) = (before.receiving, before.arrivals);
+        }
+    }
+    Ok(Calibration {
+        host: here,
+        run: Run {
+            at_unix_s: at_unix_s.min(Run::LATEST),
+            duration: clock::now() - started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            quick: options.quick,
+            stolen: stolen.zip(host::stolen()).map(|(before, after)| after.saturating_sub(before)),
+        },
+        switching,
+        sending,
+        receiving,
+        figures,
+        cache_refill,
+        messages,
+        arrivals,
+        absent,
+    })
+}
