@@ -1,29 +1,19 @@
 //! `punctual fit`: watches a program, finds what each thread needs, proposes a reservation, and tries it.
 //!
-//! Reading order: [`finding`] (what was found of a thread), [`trial`] (the same program under what was
-//! proposed), then the three ways to tell it.
 
-mod finding;
 mod json;
-mod snippet;
 mod text;
-mod trial;
-mod watching;
 
 use std::ffi::OsString;
 
-use punctual_linux::process::Blocked;
+use punctual::fit::{self, Margin, Options, Trial};
 use punctual_model::Duration;
-use punctual_observe::Fitting;
-use punctual_trace::fit::Margin;
 
 use crate::exit::{Exit, Failure, Outcome};
 use crate::host_profile::ProfileArgs;
 use crate::options::time;
 use crate::output;
-use crate::why::watched::{self, Program};
-use finding::Finding;
-use trial::Trial;
+use crate::why::target;
 
 const HELP: &str = "\
 Examples:
@@ -92,19 +82,6 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// All that is told.
-struct Answer<'a> {
-    args: &'a Args,
-    findings: Vec<Finding>,
-    /// How long was watched.
-    watched: Duration,
-    /// Why the kernel would not take all that is proposed together.
-    objection: Option<String>,
-    trial: Trial,
-    records_lost: u64,
-    missing: Vec<&'static str>,
-}
-
 pub(crate) fn main(args: &Args) -> Outcome {
     let host = args.profile.choose()?.host;
     let margin = Margin {
@@ -113,74 +90,29 @@ pub(crate) fn main(args: &Args) -> Outcome {
         switch: host.context_switch,
         relative_deadline: args.deadline,
     };
-    // Before threads are made, so that a signal waits for us.
-    let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let mut fitting = Fitting::start().map_err(Failure::cannot_here)?;
-    if let Ok(this) = std::env::current_exe() {
-        fitting.enforced_by(this, crate::why::ENFORCERS);
-    }
-    let mut program = match (args.pid, args.command.split_first()) {
-        (Some(pid), _) if !watched::is_there(pid) => {
-            return Err(Failure::bad_input(format!("there is no process {pid}")));
-        }
-        (Some(pid), _) => {
-            fitting.follow(pid);
-            None
-        }
-        (None, Some((program, arguments))) => {
-            let program = Program::start(program, arguments, &signals)?;
-            fitting.follow(program.id());
-            Some(program)
-        }
-        (None, None) => {
-            return Err(Failure::bad_input(
-                "nothing to watch; write a program behind \"--\", or --pid PID",
-            ));
-        }
+    let this = || {
+        std::env::current_exe()
+            .map_err(|error| Failure::cannot_here(format!("cannot find this program: {error}")))
     };
-    if let Some(program) = &mut program {
-        let settle = args.settle;
-        watching::watch(&mut fitting, Some(program), &signals, settle, |_, _| Ok(()))?;
-        fitting.begin_anew();
-    }
-    let (watched, asked) =
-        watching::watch(&mut fitting, program.as_mut(), &signals, args.length, |_, _| Ok(()))?;
-    let mut findings = finding::all(&fitting, watched, margin);
-    let objection = finding::objection(&findings, &host);
-    let any = findings.iter().any(|one| one.proposal.is_some());
-    let tries = any && !args.no_try && !asked && objection.is_none();
-    let trial = match (program.take_if(|_| tries), &objection) {
-        (Some(running), _) => trial::run(&mut fitting, running, &mut findings, args, &signals)?,
-        _ if args.pid.is_some() => Trial::None(
-            "a process that is only watched is not changed: a thread leaves SCHED_DEADLINE only by \
-             itself",
-        ),
-        _ if !any => Trial::None("nothing is proposed"),
-        _ if args.no_try => Trial::None("--no-try"),
-        (None, Some(objection)) => Trial::Refused(objection.clone()),
-        _ => Trial::None("asked to end"),
-    };
-    if let Some(program) = program {
-        program.end()?;
-    }
-    let (counts, missing) = (fitting.counts(), fitting.missing().to_vec());
-    let answer =
-        Answer { args, findings, watched, objection, trial, records_lost: counts.lost, missing };
+    let tried_by = (!args.no_try).then(this).transpose()?;
+    let options = Options { length: args.length, settle: args.settle, margin, tried_by };
+    let target = target(args.pid, &args.command)?;
+    let fit = fit::fit(&target, &options, &host)?;
     if args.json {
-        output::print(&json::of(&answer))?;
+        output::print(&json::of(&fit))?;
     } else if args.toml {
-        anstream::eprint!("{}", text::of(&answer));
-        output::print(&snippet::of(&answer))?;
+        anstream::eprint!("{}", text::of(&fit, args.quantile));
+        output::print(&fit.contract(&target))?;
     } else {
-        output::print(&text::of(&answer))?;
+        output::print(&text::of(&fit, args.quantile))?;
     }
-    match &answer.trial {
+    match &fit.trial {
         Trial::Refused(why) => {
             Err(Failure::cannot_here(format!("what is proposed cannot be tried: {why}")))
         }
-        Trial::Tried(_) if answer.findings.iter().all(Finding::is_kept) => Ok(Exit::Kept),
+        Trial::Tried(_) if fit.is_kept() => Ok(Exit::Kept),
         Trial::Tried(_) => Ok(Exit::Refused),
-        Trial::None(_) if any => Ok(Exit::Kept),
+        Trial::None(_) if fit.proposes() => Ok(Exit::Kept),
         Trial::None(_) => Ok(Exit::Refused),
     }
 }

@@ -19,7 +19,6 @@ mod run;
 mod serve;
 mod simulate;
 mod status;
-mod trace_read;
 mod verify;
 mod watch;
 mod why;

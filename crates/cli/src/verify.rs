@@ -20,6 +20,7 @@ mod text;
 
 use std::path::PathBuf;
 
+use punctual::program::enforcer;
 use punctual_analysis::{Grant, mapping};
 use punctual_broker::SOCKET;
 use punctual_linux::clock;
@@ -35,7 +36,6 @@ use crate::host_profile::ProfileArgs;
 use crate::options::time;
 use crate::output;
 use crate::trace_file::TraceArgs;
-use crate::why::ENFORCERS;
 use crate::why::recorded::Recorded;
 use brokered::Brokered;
 use emulated::Emulated;
@@ -116,8 +116,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if recorded.is_on() {
         session.keep_seen();
     }
-    if let Ok(this) = std::env::current_exe() {
-        session.enforced_by(this, ENFORCERS);
+    if let Some((program, commands)) = enforcer() {
+        session.enforced_by(program, commands);
     }
     let mut report = Report::new(&args.contract, Promises::of(&contract, args.only_programs));
     let mut brokered = Brokered::start(&args.broker, &contract, &owners);

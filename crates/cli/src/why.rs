@@ -1,18 +1,16 @@
 //! `punctual why`: watches a program, and says of each late job what made it late.
 
 mod json;
-pub(crate) mod of_trace;
 pub(crate) mod recorded;
 pub(crate) mod text;
-pub(crate) mod watched;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use punctual::program::Target;
+use punctual::why::{self, Options};
 use punctual_linux::clock;
-use punctual_linux::process::{Blocked, Caught};
 use punctual_model::Duration;
-use punctual_observe::Session;
 use punctual_trace::check::{Verdict, Why};
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -20,7 +18,6 @@ use crate::options::time;
 use crate::output;
 use crate::trace_file::TraceArgs;
 use recorded::Recorded;
-use watched::Program;
 
 const HELP: &str = "\
 Examples:
@@ -82,74 +79,33 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// The commands of ours that enforce budgets; all others are work, as any program.
-pub(crate) const ENFORCERS: &[&str] = &["run", "serve"];
-
-/// So often the kernel's records are taken.
-const TURN: Duration = Duration::from_millis(50);
-
 pub(crate) fn main(args: &Args) -> Outcome {
-    let deadline = match (&args.file, args.deadline) {
-        (Some(path), _) => return of_trace::main(args, path),
+    let relative_deadline = match (&args.file, args.deadline) {
+        (Some(path), _) => return of_a_trace(args, path),
         (None, Some(deadline)) => deadline,
         (None, None) => {
             return Err(Failure::bad_input("no deadline; write --deadline TIME, or a trace file"));
         }
     };
+    let target = target(args.pid, &args.command)?;
     let mut recorded = Recorded::new(args.trace.of_live_run("")?);
-    let signals = Blocked::new().map_err(Failure::cannot_here)?;
-    let work = args.work.map(Duration::as_full_service);
-    let mut session = Session::start(deadline, work).map_err(Failure::cannot_here)?;
-    if recorded.is_on() {
-        session.keep_seen();
-    }
-    if let Ok(this) = std::env::current_exe() {
-        session.enforced_by(this, ENFORCERS);
-    }
-    // Before the program's first job.
-    let begun = clock::now();
-    let mut program = match (args.pid, args.command.split_first()) {
-        (Some(pid), _) if !watched::is_there(pid) => {
-            return Err(Failure::bad_input(format!("there is no process {pid}")));
-        }
-        (Some(pid), _) => {
-            session.follow(pid);
-            None
-        }
-        (None, Some((program, arguments))) => {
-            let program = Program::start(program, arguments, &signals)?;
-            session.follow(program.id());
-            Some(program)
-        }
-        (None, None) => {
-            return Err(Failure::bad_input(
-                "nothing to watch; write a program behind \"--\", or --pid PID",
-            ));
-        }
+    let options = Options {
+        relative_deadline,
+        work: args.work.map(Duration::as_full_service),
+        length: args.length,
+        keeps_seen: recorded.is_on(),
     };
-    let mut report = text::Report::new(args.worst, begun);
-    let until = args.length.map(|length| clock::now() + length);
-    loop {
-        let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
-        let late = session.turn();
+    let mut report = text::Report::new(args.worst, clock::now());
+    let mut ended = why::watch(&target, options, |session, seen, late| {
         if args.json {
-            output::print(&json::late(&session, &late))?;
+            output::print(&json::late(session, late))?;
         }
-        recorded.more(session.take_seen(), &late)?;
-        report.more(&late);
-        let is_asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
-        let is_over = until.is_some_and(|until| clock::now() >= until);
-        let has_ended = program.as_mut().map_or(Ok(false), Program::has_ended)?;
-        if is_asked || is_over || has_ended || !session.is_alive() {
-            break;
-        }
-    }
-    let mut ended = session.end();
+        recorded.more(seen, late)?;
+        report.more(late);
+        Ok(())
+    })?;
     recorded.more(std::mem::take(&mut ended.seen), &ended.verdicts)?;
     recorded.end()?;
-    if let Some(program) = program {
-        program.end()?;
-    }
     if args.json {
         output::print(&json::end(&ended))?;
     } else {
@@ -157,6 +113,27 @@ pub(crate) fn main(args: &Args) -> Outcome {
         output::print(&report.text(&ended))?;
     }
     Ok(exit(ended.subjects.iter().map(|(_, judged)| judged.verdict)))
+}
+
+/// What is watched, by what was typed.
+pub(crate) fn target(pid: Option<u32>, command: &[OsString]) -> Result<Target, Failure> {
+    match (pid, command) {
+        (Some(pid), _) => Ok(Target::Process(pid)),
+        (None, []) => {
+            Err(Failure::bad_input("nothing to watch; write a program behind \"--\", or --pid PID"))
+        }
+        (None, words) => Ok(Target::Program(words.to_vec())),
+    }
+}
+
+fn of_a_trace(args: &Args, path: &Path) -> Outcome {
+    let of = why::of_trace(path)?;
+    output::print(&if args.json { json::of_trace(&of) } else { text::of_trace(args.worst, &of) })?;
+    Ok(match exit(of.subjects.iter().map(|(_, judged)| judged.verdict)) {
+        // What is missing may be a promise, or a job.
+        Exit::Kept if !of.state.is_whole() => Exit::NotJudgeable,
+        exit => exit,
+    })
 }
 
 /// Returns 1 for a broken promise, else 4 for one that cannot be judged. Who was promised nothing, or

@@ -7,6 +7,9 @@
 //! - [`host`]: knows what this host's operations cost, and where that is from.
 //! - [`calibrate`]: measures them.
 //! - [`doctor`]: tries what this host can promise, and says what to change.
+//! - [`fit`]: proposes a reservation for a program that it watches.
+//! - [`why`]: says why jobs were late.
+//! - [`trace`]: reads trace files.
 //! - [`model`], [`analysis`]: the types of contracts, and what fits together.
 //!
 //! # Examples
@@ -31,7 +34,11 @@ pub mod calibrate;
 pub mod contract;
 pub mod doctor;
 mod failure;
+pub mod fit;
 pub mod host;
+pub mod program;
+pub mod trace;
+pub mod why;
 
 pub use failure::Failure;
 pub use punctual_analysis as analysis;

@@ -13,7 +13,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use punctual_trace::{Kind, Subject};
 
 use super::Stopped;
-use crate::trace_read::{self, State, Told};
+use punctual::trace::{self, Entry, State};
 
 const SECOND: u64 = 1_000_000_000;
 /// Longer times count as this long: an hour, as everywhere.
@@ -32,13 +32,13 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
     let mut subjects: BTreeMap<u32, Subject> = BTreeMap::new();
     let mut times: Vec<Time> = Vec::new();
     let mut epoch_unix_ns = 0;
-    let state = trace_read::read(path, |told| {
+    let state = trace::read(path, |told| {
         match told {
-            Told::Run(run) => epoch_unix_ns = run.epoch_unix_ns,
-            Told::Subject(number, subject) => {
+            Entry::Run(run) => epoch_unix_ns = run.epoch_unix_ns,
+            Entry::Subject(number, subject) => {
                 subjects.insert(number, subject);
             }
-            Told::Events(events) => times.extend(events.iter().filter_map(|event| {
+            Entry::Events(events) => times.extend(events.iter().filter_map(|event| {
                 let measure = match event.kind {
                     Kind::Start => Measure::Wakeup,
                     Kind::Complete => Measure::Response,
@@ -47,8 +47,11 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                 let time = event.at.saturating_since(event.release).as_nanos();
                 Some((event.at.as_nanos() / SECOND, event.job.task, measure, time))
             })),
-            Told::Asked(_) | Told::Lost(_) | Told::Missing(_) | Told::Verdict(_) | Told::End(_) => {
-            }
+            Entry::Asked(_)
+            | Entry::Lost(_)
+            | Entry::Missing(_)
+            | Entry::Verdict(_)
+            | Entry::End(_) => {}
         }
         Ok::<(), Stopped>(())
     })?;

@@ -10,18 +10,18 @@ use punctual_trace::constraint::{Answer, Asked};
 use serde_json::{Value, json};
 
 use super::Stopped;
-use crate::trace_read::{self, State, Told};
+use punctual::trace::{self, Entry, State};
 
 pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
-    trace_read::read(path, |told| match told {
-        Told::Run(run) => line(
+    trace::read(path, |told| match told {
+        Entry::Run(run) => line(
             out,
             &json!({ "run": {
                     "live": run.live, "epoch_unix_ns": run.epoch_unix_ns, "command": run.command,
                     "host": run.host, "contract": run.contract,
                 } }),
         ),
-        Told::Subject(number, subject) => line(
+        Entry::Subject(number, subject) => line(
             out,
             &json!({ "subject": {
                     "number": number,
@@ -34,7 +34,7 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     "cpu": subject.cpu,
                 } }),
         ),
-        Told::Events(events) => events.iter().try_for_each(|event| {
+        Entry::Events(events) => events.iter().try_for_each(|event| {
             line(
                 out,
                 &json!({ "event": {
@@ -47,16 +47,16 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     } }),
             )
         }),
-        Told::Asked(one) => line(out, &asked(&one)),
-        Told::Missing(gap) => line(
+        Entry::Asked(one) => line(out, &asked(&one)),
+        Entry::Missing(gap) => line(
             out,
             &json!({ "missing": {
                     "blocks": gap.blocks, "events": gap.events, "subjects": gap.subjects,
                 } }),
         ),
-        Told::Lost(events) => line(out, &json!({ "lost": { "events": events } })),
-        Told::Verdict(verdict) => line(out, &late(&verdict)),
-        Told::End(at) => line(out, &json!({ "end": { "at_ns": at.as_nanos() } })),
+        Entry::Lost(events) => line(out, &json!({ "lost": { "events": events } })),
+        Entry::Verdict(verdict) => line(out, &late(&verdict)),
+        Entry::End(at) => line(out, &json!({ "end": { "at_ns": at.as_nanos() } })),
     })
 }
 

@@ -20,31 +20,31 @@ use punctual_trace::{Event, Kind, Promise, Subject};
 use serde_json::{Value, json};
 
 use super::Stopped;
-use crate::trace_read::{self, State, Told};
-use crate::why::of_trace::{OfTrace, gather};
 use crate::why::text::of_job;
+use punctual::trace::{self, Entry, State};
+use punctual::why::{OfTrace, of_trace};
 
 pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped> {
     // Twice over the file: what late jobs are late for is known at its end.
-    let of = gather(path)?;
+    let of = of_trace(path)?;
     let mut page = Page { out, first: true, subjects: Vec::new(), flows: 0 };
     page.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     for verdict in of.by_kernel.iter().chain(&of.by_events) {
         page.late(verdict, &of)?;
     }
-    let state = trace_read::read(path, |told| match told {
-        Told::Subject(number, subject) => page.subject(number, subject),
-        Told::Events(events) => events.iter().try_for_each(|event| page.event(event)),
-        Told::Asked(asked) => page.asked(&asked),
-        Told::Missing(Gap { subjects, .. }) => {
+    let state = trace::read(path, |told| match told {
+        Entry::Subject(number, subject) => page.subject(number, subject),
+        Entry::Events(events) => events.iter().try_for_each(|event| page.event(event)),
+        Entry::Asked(asked) => page.asked(&asked),
+        Entry::Missing(Gap { subjects, .. }) => {
             page.missing(subjects > 0);
             Ok(())
         }
-        Told::Lost(_) => {
+        Entry::Lost(_) => {
             page.missing(false);
             Ok(())
         }
-        Told::Run(_) | Told::Verdict(_) | Told::End(_) => Ok(()),
+        Entry::Run(_) | Entry::Verdict(_) | Entry::End(_) => Ok(()),
     })?;
     page.out.write_all(b"\n],\"otherData\":")?;
     let run = of.run.as_ref();

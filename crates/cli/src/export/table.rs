@@ -9,7 +9,7 @@ use punctual_trace::constraint::Answer;
 use punctual_trace::{Kind, Promise, Subject};
 
 use super::Stopped;
-use crate::trace_read::{self, State, Told};
+use punctual::trace::{self, Entry, State};
 
 /// The columns. `value` is a count of jobs, or nanoseconds of a budget.
 const HEADER: [&str; 11] = [
@@ -31,13 +31,13 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
     rows.write_record(HEADER).map_err(io::Error::from)?;
     let mut subjects: Vec<Subject> = Vec::new();
     let mut granted: HashMap<JobId, Instant> = HashMap::new();
-    let state = trace_read::read(path, |told| {
+    let state = trace::read(path, |told| {
         match told {
-            Told::Subject(number, subject) => match subjects.get_mut(number as usize) {
+            Entry::Subject(number, subject) => match subjects.get_mut(number as usize) {
                 Some(known) => *known = subject,
                 None => subjects.push(subject),
             },
-            Told::Events(events) => {
+            Entry::Events(events) => {
                 for event in events {
                     // Every number was told of before.
                     let Some(of) = subjects.get(event.job.task as usize) else { continue };
@@ -64,19 +64,19 @@ pub(super) fn export(path: &Path, out: &mut impl Write) -> Result<State, Stopped
                     .map_err(io::Error::from)?;
                 }
             }
-            Told::Asked(asked) if asked.answer == Answer::Granted => {
+            Entry::Asked(asked) if asked.answer == Answer::Granted => {
                 granted.insert(asked.job, asked.deadline);
             }
             // What was promised may be among what is missing.
-            Told::Missing(gap) if gap.subjects > 0 => {
+            Entry::Missing(gap) if gap.subjects > 0 => {
                 subjects.iter_mut().for_each(|subject| subject.promise = Promise::default());
             }
-            Told::Asked(_)
-            | Told::Run(_)
-            | Told::Lost(_)
-            | Told::Missing(_)
-            | Told::Verdict(_)
-            | Told::End(_) => {}
+            Entry::Asked(_)
+            | Entry::Run(_)
+            | Entry::Lost(_)
+            | Entry::Missing(_)
+            | Entry::Verdict(_)
+            | Entry::End(_) => {}
         }
         Ok::<(), Stopped>(())
     })?;

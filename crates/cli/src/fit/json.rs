@@ -1,12 +1,9 @@
 //! What was found, as JSON.
 
-use punctual_trace::fit::{Found, Period};
+use punctual::fit::{Finding, Fit, Found, OfTrial, Period, Trial};
 use serde::Serialize;
 
-use super::Answer;
-use super::finding::{Finding, OfTrial};
 use super::text::why;
-use super::trial::Trial;
 
 #[derive(Serialize)]
 struct Page<'a> {
@@ -89,7 +86,7 @@ struct Cause {
     jobs: usize,
 }
 
-pub(super) fn of(answer: &Answer<'_>) -> String {
+pub(super) fn of(answer: &Fit) -> String {
     let none = OneTrial { tried_ns: None, by: None, started_anew: None, why_not: None };
     let trial = match &answer.trial {
         Trial::None(why) => OneTrial { why_not: Some(why), ..none },

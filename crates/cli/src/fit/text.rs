@@ -1,14 +1,11 @@
 //! What was found, for a person.
 
 use comfy_table::{CellAlignment, Table, presets};
+use punctual::fit::{Finding, Fit, Found, NotPeriodic, OfTrial, Period, Trial, Why};
 use punctual_model::{Duration, Service};
-use punctual_trace::fit::{Found, NotPeriodic, Period};
 
-use super::Answer;
-use super::finding::{Finding, OfTrial, Why};
-use super::trial::Trial;
-
-pub(super) fn of(answer: &Answer<'_>) -> String {
+/// The answer; `quantile` is the part of the periods, in percent, that a budget covers.
+pub(super) fn of(answer: &Fit, quantile: f64) -> String {
     let mut page = format!("Watched for {}.\n", rough(answer.watched));
     if answer.findings.is_empty() {
         return page + "No thread ran.\n";
@@ -19,7 +16,7 @@ pub(super) fn of(answer: &Answer<'_>) -> String {
         page += &format!("{}\n", table(&enough));
     }
     for finding in &enough {
-        page += &one(finding, answer);
+        page += &one(finding, quantile);
     }
     if !few.is_empty() {
         let names = few.iter().map(|one| format!("{} ({}) {}", one.name, one.tid, one.jobs));
@@ -112,7 +109,7 @@ fn table(findings: &[&Finding]) -> Table {
     table
 }
 
-fn one(finding: &Finding, answer: &Answer<'_>) -> String {
+fn one(finding: &Finding, quantile: f64) -> String {
     let mut text = format!("\n{} ({})\n", finding.name, finding.tid);
     if let Some(why) = why(finding) {
         return text + &format!("  not periodic: {why}\n");
@@ -127,7 +124,7 @@ fn one(finding: &Finding, answer: &Answer<'_>) -> String {
     text += &format!(
         "  budget   {} that {} % of the periods needed, {} for two switches, {} margin: {}\n",
         of_work(proposal.demand),
-        answer.args.quantile,
+        quantile,
         of_work(proposal.switches),
         of_work(proposal.margin),
         of_work(reservation.budget()),

@@ -7,8 +7,8 @@ use punctual_trace::cause::{Share, Verdict};
 use punctual_trace::check::Judged;
 use serde::Serialize;
 
-use super::of_trace::OfTrace;
 use super::text;
+use punctual::why::OfTrace;
 
 #[derive(Serialize)]
 struct Late<'a> {

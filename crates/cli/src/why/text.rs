@@ -9,7 +9,7 @@ use punctual_trace::Subject;
 use punctual_trace::cause::{Spent, Verdict};
 use punctual_trace::check::Judged;
 
-use super::of_trace::OfTrace;
+use punctual::why::OfTrace;
 
 /// Causes of a late job that are told.
 const CAUSES: usize = 4;

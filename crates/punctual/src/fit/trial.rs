@@ -16,12 +16,13 @@ use punctual_observe::{Fitting, Promised};
 use punctual_trace::fit::{Demand, Proposal};
 
 use super::finding::{Finding, OfTrial, jobs};
-use super::{Args, watching};
-use crate::exit::Failure;
-use crate::why::watched::Program;
+use super::{Options, watching};
+use crate::Failure;
+use crate::program::{Program, Target};
 
 /// What became of the trial.
-pub(super) enum Trial {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trial {
     /// There was none, and why.
     None(&'static str),
     /// This host does not take what is proposed.
@@ -31,13 +32,38 @@ pub(super) enum Trial {
 }
 
 /// A trial that ran.
-pub(super) struct Tried {
-    /// How long.
-    pub(super) length: Duration,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// How long it was.
+    pub length: Duration,
     /// What held the threads.
-    pub(super) by: &'static str,
-    /// The program was started anew for it.
-    pub(super) anew: bool,
+    pub by: &'static str,
+    /// Whether the program was started anew for it.
+    pub anew: bool,
+}
+
+/// What it takes to start the program again.
+pub(super) struct Again<'a> {
+    pub(super) target: &'a Target,
+    pub(super) options: &'a Options,
+    pub(super) signals: &'a Blocked,
+}
+
+impl Again<'_> {
+    fn command(&self) -> &[OsString] {
+        match self.target {
+            Target::Program(words) => words,
+            Target::Process(_) => &[],
+        }
+    }
+
+    /// Returns the command that runs the program under a timetable.
+    fn under_timetable(&self, cpu: usize, reservation: &str) -> Vec<OsString> {
+        let this = self.options.tried_by.iter().map(OsString::from);
+        let words = ["run", "--quiet", "--backend", "timetable", "--cpu"].map(OsString::from);
+        let rest = [cpu.to_string().into(), "--reserve".into(), reservation.into(), "--".into()];
+        this.chain(words).chain(rest).chain(self.command().iter().cloned()).collect()
+    }
 }
 
 const BY_KERNEL: &str = "SCHED_DEADLINE";
@@ -48,9 +74,9 @@ pub(super) fn run(
     fitting: &mut Fitting,
     mut program: Program,
     findings: &mut [Finding],
-    args: &Args,
-    signals: &Blocked,
+    again: &Again<'_>,
 ) -> Result<Trial, Failure> {
+    let Again { options, signals, .. } = *again;
     let alive = !program.has_ended()?;
     let mut pinned = None;
     if alive {
@@ -70,13 +96,13 @@ pub(super) fn run(
     if alive && pinned.is_none() {
         fitting.begin_anew();
         let (length, _) =
-            watching::watch(fitting, Some(&mut program), signals, args.length, |_, _| Ok(()))?;
-        judge(fitting, findings, length, args, |finding, tid, _| finding.tid == tid);
+            watching::watch(fitting, Some(&mut program), signals, options.length, |_, _| Ok(()))?;
+        judge(fitting, findings, length, options, |finding, tid, _| finding.tid == tid);
         program.end()?;
         return Ok(Trial::Tried(Tried { length, by: BY_KERNEL, anew: false }));
     }
     program.end()?;
-    again(fitting, findings, args, signals, pinned)
+    anew(fitting, findings, again, pinned)
 }
 
 /// This thread gets what was proposed, and its late jobs are judged by it.
@@ -94,20 +120,20 @@ fn promised(reservation: Reservation) -> Promised {
 }
 
 /// Starts the program again, and holds threads by their names as they come.
-fn again(
+fn anew(
     fitting: &mut Fitting,
     findings: &mut [Finding],
-    args: &Args,
-    signals: &Blocked,
+    again: &Again<'_>,
     pinned: Option<Vec<usize>>,
 ) -> Result<Trial, Failure> {
+    let Again { options, signals, .. } = *again;
     let proposed = || findings.iter().filter_map(|one| one.proposal);
     let words = match &pinned {
-        None => args.command.clone(),
+        None => again.command().to_vec(),
         Some(cpus) => match (&cpus[..], proposed().count()) {
             ([cpu], 1) => {
                 let reservations = proposed().map(|one| one.reservation.to_string());
-                under_timetable(*cpu, &reservations.collect::<String>(), &args.command)?
+                again.under_timetable(*cpu, &reservations.collect::<String>())
             }
             _ => {
                 return Ok(Trial::Refused(format!(
@@ -117,20 +143,20 @@ fn again(
             }
         },
     };
-    let Some((name, arguments)) = words.split_first() else {
+    if words.is_empty() {
         return Ok(Trial::None("there is no program to start again"));
-    };
+    }
     let before: Vec<u32> = fitting.threads().map(|thread| thread.tid).collect();
     fitting.begin_anew();
-    let mut program = Program::start(name, arguments, signals)?;
+    let mut program = Program::start(&words, signals)?;
     fitting.follow(program.id());
     let mut refused: Option<SchedError> = None;
     let mut held: BTreeMap<u32, usize> = BTreeMap::new();
     let mut settled = false;
     let begun = clock::now();
     let (length, _) =
-        watching::watch(fitting, Some(&mut program), signals, args.length, |fitting, _| {
-            if !settled && clock::now().saturating_since(begun) >= args.settle {
+        watching::watch(fitting, Some(&mut program), signals, options.length, |fitting, _| {
+            if !settled && clock::now().saturating_since(begun) >= options.settle {
                 settled = true;
                 fitting.begin_anew();
             }
@@ -157,7 +183,7 @@ fn again(
     let of = |finding: &Finding, tid: u32, at: usize| {
         held.get(&tid) == Some(&at) && finding.proposal.is_some()
     };
-    judge(fitting, findings, length, args, of);
+    judge(fitting, findings, length, options, of);
     let by = if pinned.is_some() { BY_TIMETABLE } else { BY_KERNEL };
     Ok(Trial::Tried(Tried { length, by, anew: true }))
 }
@@ -175,25 +201,11 @@ fn matched(fitting: &Fitting, before: &[u32], findings: &[Finding]) -> Vec<(u32,
     pairs
 }
 
-fn under_timetable(
-    cpu: usize,
-    reservation: &str,
-    command: &[OsString],
-) -> Result<Vec<OsString>, Failure> {
-    let this = std::env::current_exe()
-        .map_err(|error| Failure::cannot_here(format!("cannot find this program: {error}")))?;
-    let mut words: Vec<OsString> = vec![this.into(), "run".into(), "--quiet".into()];
-    words.extend(["--backend", "timetable", "--cpu"].map(OsString::from));
-    words.extend([cpu.to_string().into(), "--reserve".into(), reservation.into(), "--".into()]);
-    words.extend(command.iter().cloned());
-    Ok(words)
-}
-
 fn judge(
     fitting: &Fitting,
     findings: &mut [Finding],
     length: Duration,
-    args: &Args,
+    options: &Options,
     is_of: impl Fn(&Finding, u32, usize) -> bool,
 ) {
     for (at, finding) in findings.iter_mut().enumerate() {
@@ -213,7 +225,8 @@ fn judge(
         causes.sort_by_key(|&(_, jobs)| std::cmp::Reverse(jobs));
         let offered = length.as_secs_f64() * reservation.utilisation();
         // Jobs, of which so many in a hundred the quantile leaves out.
-        let allowed = (samples.len() as f64 * (100.0 - args.quantile) / 100.0).ceil() as usize;
+        let allowed =
+            (samples.len() as f64 * (100.0 - options.margin.quantile) / 100.0).ceil() as usize;
         finding.tried = Some(OfTrial {
             jobs: samples.len(),
             late,

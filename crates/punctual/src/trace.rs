@@ -1,5 +1,5 @@
-//! A trace file as commands want it: subjects numbered from 0 in the order in which the file names
-//! them, what was lost or damaged said once.
+//! Reads trace files: subjects are numbered from 0 in the order in which the file names them, and what was lost or
+//! damaged is said once.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,13 +12,16 @@ use punctual_trace::constraint::Asked;
 use punctual_trace::file::{Block, Damage, Gap, Reader, Run, Step};
 use punctual_trace::{Event, Subject, SubjectKind};
 
-use crate::exit::Failure;
+use crate::Failure;
 
-/// What a trace file says, in its order.
-pub(crate) enum Told {
+/// An entry of a trace file, in the file's order.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// The run that it is of.
     Run(Run),
     /// Events of this number are of this subject from here on.
     Subject(u32, Subject),
+    /// Events of subjects that were named before.
     Events(Vec<Event>),
     /// A time constraint; the events of its job follow, if it was granted.
     Asked(Asked),
@@ -26,41 +29,43 @@ pub(crate) enum Told {
     Lost(u64),
     /// Parts of the file are damaged or not there.
     Missing(Gap),
+    /// Why a job was late, by the kernel's evidence.
     Verdict(Verdict),
+    /// The run was over then.
     End(Instant),
 }
 
-/// What is to be said of the file as such.
+/// The state of a trace file as such.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
+pub struct State {
     /// Places that were damaged, and what is wrong there.
-    pub(crate) damages: Vec<(usize, Damage)>,
+    pub damages: Vec<(usize, Damage)>,
     /// Bytes that were passed over.
-    pub(crate) damaged_bytes: usize,
+    pub damaged_bytes: usize,
     /// Blocks that are missing, as far as those after them tell.
-    pub(crate) blocks_missing: u64,
+    pub blocks_missing: u64,
     /// Events in them.
-    pub(crate) events_missing: u64,
+    pub events_missing: u64,
     /// Events that were lost before they were written.
-    pub(crate) events_lost: u64,
+    pub events_lost: u64,
     /// Bytes of a block that is not whole, at the end.
-    pub(crate) rest: usize,
+    pub rest: usize,
     /// Whether its writer said that the run is over.
-    pub(crate) has_end: bool,
+    pub has_end: bool,
     /// Blocks of kinds that a later version writes.
-    pub(crate) unknown: u64,
+    pub unknown: u64,
 }
 
 impl State {
     /// Returns whether everything is there that happened: no promise of a file that is not whole is known
     /// to be kept.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         let is_missed = self.blocks_missing > 0 || self.events_lost > 0;
         self.has_end && self.damages.is_empty() && !is_missed
     }
 
-    /// A line each for what a person should know.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// Returns a line each for what a person should know.
+    pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some((at, damage)) = self.damages.first() {
             lines.push(format!(
@@ -97,9 +102,9 @@ impl State {
 ///
 /// # Errors
 /// The file is no trace or cannot be read; what `take` says.
-pub(crate) fn read<E: From<Failure>>(
+pub fn read<E: From<Failure>>(
     path: &Path,
-    mut take: impl FnMut(Told) -> Result<(), E>,
+    mut take: impl FnMut(Entry) -> Result<(), E>,
 ) -> Result<State, E> {
     let refuse = |why: &dyn std::fmt::Display| -> E {
         Failure::bad_input(format!("{}: {why}", path.display())).into()
@@ -114,7 +119,7 @@ pub(crate) fn read<E: From<Failure>>(
             Ok(Step::Missing(gap)) => {
                 state.blocks_missing += u64::from(gap.blocks);
                 state.events_missing += u64::from(gap.events);
-                take(Told::Missing(gap))?;
+                take(Entry::Missing(gap))?;
                 continue;
             }
             Ok(Step::End { bytes }) => {
@@ -133,7 +138,7 @@ pub(crate) fn read<E: From<Failure>>(
                     state.damages.push((at, damage));
                     state.damaged_bytes += file.len() - at;
                     // No block follows that tells how much it was.
-                    take(Told::Missing(Gap::default()))?;
+                    take(Entry::Missing(Gap::default()))?;
                     break;
                 };
                 state.damages.push((at, damage));
@@ -142,24 +147,24 @@ pub(crate) fn read<E: From<Failure>>(
             }
         };
         match block {
-            Block::Run(run) => take(Told::Run(run))?,
+            Block::Run(run) => take(Entry::Run(run))?,
             Block::Subject(number, subject) => {
                 let (number, _) = numbers.of(number);
-                take(Told::Subject(number, subject))?;
+                take(Entry::Subject(number, subject))?;
             }
             Block::Events(mut events) => {
                 for event in &mut events {
                     event.job = numbers.known(event.job, &mut take)?;
                 }
-                take(Told::Events(events))?;
+                take(Entry::Events(events))?;
             }
             Block::Asked(mut asked) => {
                 asked.job = numbers.known(asked.job, &mut take)?;
-                take(Told::Asked(asked))?;
+                take(Entry::Asked(asked))?;
             }
             Block::Lost(lost) => {
                 state.events_lost = state.events_lost.saturating_add(lost.events);
-                take(Told::Lost(lost.events))?;
+                take(Entry::Lost(lost.events))?;
             }
             Block::Verdict(mut verdict) => {
                 verdict.late.job = numbers.known(verdict.late.job, &mut take)?;
@@ -168,11 +173,11 @@ pub(crate) fn read<E: From<Failure>>(
                         *number = numbers.of(*number).0;
                     }
                 }
-                take(Told::Verdict(verdict))?;
+                take(Entry::Verdict(verdict))?;
             }
             Block::End(at) => {
                 state.has_end = true;
-                take(Told::End(at))?;
+                take(Entry::End(at))?;
             }
             Block::Unknown { .. } => state.unknown += 1,
         }
@@ -206,12 +211,12 @@ impl Numbers {
     fn known<E>(
         &mut self,
         job: JobId,
-        take: &mut impl FnMut(Told) -> Result<(), E>,
+        take: &mut impl FnMut(Entry) -> Result<(), E>,
     ) -> Result<JobId, E> {
         let (task, is_new) = self.of(job.task);
         if is_new {
             let name = format!("subject {}", job.task);
-            take(Told::Subject(task, Subject::new(name, SubjectKind::Task)))?;
+            take(Entry::Subject(task, Subject::new(name, SubjectKind::Task)))?;
         }
         Ok(JobId { task, ..job })
     }

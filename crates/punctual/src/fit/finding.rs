@@ -1,4 +1,4 @@
-//! What was found of a thread.
+//! Finds the period of a thread, what it needs, and what to reserve for it.
 
 use punctual_analysis::sched_deadline::{self, Request};
 use punctual_model::{Duration, HostProfile, Service};
@@ -13,27 +13,35 @@ const BUSY: f64 = 0.5;
 const AT_WORK: f64 = 0.05;
 
 /// What was found of a thread.
-pub(super) struct Finding {
-    pub(super) tid: u32,
-    pub(super) name: String,
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
     /// Which of the threads of this name, by their numbers.
-    pub(super) nth: usize,
-    pub(super) jobs: usize,
+    pub nth: usize,
+    /// How many jobs were seen.
+    pub jobs: usize,
     /// The part of its wake-ups that timers did.
-    pub(super) by_timers: f64,
+    pub by_timers: f64,
     /// The part of a CPU that it used.
-    pub(super) used: f64,
-    pub(super) found: Result<Found, Why>,
-    pub(super) demand: Option<Demand>,
-    pub(super) proposal: Option<Proposal>,
+    pub used: f64,
+    /// Its period, or why it has none.
+    pub found: Result<Found, Why>,
+    /// What its jobs need; none without a period.
+    pub demand: Option<Demand>,
+    /// What is proposed for it; none if nothing would do.
+    pub proposal: Option<Proposal>,
     /// Jobs that took longer than the reservation's period; the thread's own where none is proposed.
-    pub(super) late: usize,
-    pub(super) tried: Option<OfTrial>,
+    pub late: usize,
+    /// What became of it in the trial; none if it was not tried.
+    pub tried: Option<OfTrial>,
 }
 
 /// Why a thread has no period.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Why {
+pub enum Why {
     /// Its wake-ups.
     Wakeups(NotPeriodic),
     /// It works without waiting for anything.
@@ -41,20 +49,23 @@ pub(super) enum Why {
 }
 
 /// What became of a thread in the trial.
-pub(super) struct OfTrial {
-    pub(super) jobs: usize,
-    pub(super) late: usize,
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfTrial {
+    /// How many jobs were seen.
+    pub jobs: usize,
+    /// How many of them took longer than the period.
+    pub late: usize,
     /// The most late jobs at which the promise counts as kept: those that the quantile leaves out.
-    pub(super) allowed: usize,
+    pub allowed: usize,
     /// The part of all budgets that it used.
-    pub(super) of_budget: f64,
+    pub of_budget: f64,
     /// The main causes of its late jobs, the most frequent first.
-    pub(super) causes: Vec<(&'static str, usize)>,
+    pub causes: Vec<(&'static str, usize)>,
 }
 
 impl Finding {
-    /// Nothing was to be kept, or it was.
-    pub(super) fn is_kept(&self) -> bool {
+    /// Returns whether what was proposed was kept in the trial; also if nothing was proposed.
+    pub fn is_kept(&self) -> bool {
         match (&self.proposal, &self.tried) {
             (None, _) => true,
             (Some(_), None) => false,

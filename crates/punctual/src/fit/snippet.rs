@@ -2,14 +2,14 @@
 
 use punctual_model::{Duration, Service};
 
-use super::Answer;
-use super::finding::Finding;
+use super::{Finding, Fit};
+use crate::program::Target;
 
 /// One reservation for the whole program, because a command holds one: the sum of the budgets in the
 /// shortest of the periods, in which each thread may be released once.
-pub(super) fn of(answer: &Answer<'_>) -> String {
+pub(super) fn of(fit: &Fit, target: &Target) -> String {
     let proposed: Vec<_> =
-        answer.findings.iter().filter_map(|one| Some((one, one.proposal?.reservation))).collect();
+        fit.findings.iter().filter_map(|one| Some((one, one.proposal?.reservation))).collect();
     let Some(period) = proposed.iter().map(|(_, one)| one.period()).min() else {
         return "# No thread is periodic: there is nothing to reserve.\n".to_owned();
     };
@@ -23,13 +23,16 @@ pub(super) fn of(answer: &Answer<'_>) -> String {
         return text
             + "# Together that is more than one CPU: one reservation cannot hold all of it.\n";
     }
-    let program = answer.args.command.first().map(|word| word.to_string_lossy());
+    let command = match target {
+        Target::Program(words) => &words[..],
+        Target::Process(_) => &[],
+    };
+    let program = command.first().map(|word| word.to_string_lossy());
     let program = program.as_deref().unwrap_or("program");
     let name: String = program.rsplit('/').next().unwrap_or(program).chars().take(48).collect();
     let name = quoted(&name);
     text += &reservation(&name, budget, period);
-    let words: Vec<String> =
-        answer.args.command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    let words: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     if !words.is_empty() {
         text += &format!(
             "\n[[command]]\nname = {}\nrun = [{}]\nreservation = {name}\n",

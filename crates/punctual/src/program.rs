@@ -1,32 +1,64 @@
-//! The program that is watched, from its start to its end.
+//! A program that is watched, from its start to its end.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use punctual_linux::clock;
 use punctual_linux::process::{self, Blocked, Signal, die_with_parent};
 use punctual_model::Duration;
 
-use crate::exit::Failure;
+use crate::Failure;
 
 /// How long a program that is asked to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A program and its arguments, which is started for it; it ends with the watching.
+    Program(Vec<OsString>),
+    /// A process that runs, with what it starts.
+    Process(u32),
+}
+
+impl Target {
+    /// Starts the program, if it is one, and returns it; and the process to be followed.
+    pub(crate) fn start(&self, signals: &Blocked) -> Result<(Option<Program>, u32), Failure> {
+        match self {
+            Self::Process(pid) if is_there(*pid) => Ok((None, *pid)),
+            Self::Process(pid) => Err(Failure::bad_input(format!("there is no process {pid}"))),
+            Self::Program(words) => {
+                let program = Program::start(words, signals)?;
+                let pid = program.id();
+                Ok((Some(program), pid))
+            }
+        }
+    }
+}
+
+/// The commands of `punctual` that enforce budgets; all others are work, as any program.
+const ENFORCERS: &[&str] = &["run", "serve"];
+
+/// Returns the program that enforces budgets, and its commands that do: this one, if it can be found.
+pub fn enforcer() -> Option<(PathBuf, &'static [&'static str])> {
+    Some((std::env::current_exe().ok()?, ENFORCERS))
+}
+
 /// A program of ours; it dies with us.
+#[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
     ended: bool,
 }
 
 impl Program {
-    pub(crate) fn start(
-        program: &OsStr,
-        arguments: &[OsString],
-        signals: &Blocked,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn start(words: &[OsString], signals: &Blocked) -> Result<Self, Failure> {
+        let Some((program, arguments)) = words.split_first() else {
+            return Err(Failure::bad_input("nothing to watch: no program"));
+        };
         let mut command = Command::new(program);
         command.args(arguments);
         signals.unblock_on_exec(&mut command);
@@ -70,6 +102,6 @@ fn waiting(error: io::Error) -> Failure {
 }
 
 /// Whether there is such a process (proc(5)).
-pub(crate) fn is_there(pid: u32) -> bool {
+fn is_there(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}/task")).exists()
 }

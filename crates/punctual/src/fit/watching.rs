@@ -5,8 +5,8 @@ use punctual_linux::process::{Blocked, Caught};
 use punctual_model::Duration;
 use punctual_observe::Fitting;
 
-use crate::exit::Failure;
-use crate::why::watched::Program;
+use crate::Failure;
+use crate::program::Program;
 
 /// So often the kernel's records are taken.
 const TURN: Duration = Duration::from_millis(50);

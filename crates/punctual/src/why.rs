@@ -1,0 +1,151 @@
+//! Says why jobs were late: of a program or process that is watched, or from a trace file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use punctual_linux::clock;
+use punctual_linux::process::{Blocked, Caught};
+use punctual_model::{Duration, Instant, JobId, Service};
+use punctual_observe::{Seen, Session};
+use punctual_trace::cause::{FromEvents, judge};
+use punctual_trace::check::Checker;
+use punctual_trace::file::Run;
+use punctual_trace::{Sink, Subject};
+
+pub use punctual_observe::Ended;
+pub use punctual_trace::cause::Verdict;
+pub use punctual_trace::check::Judged;
+
+use crate::Failure;
+use crate::program::{Program, Target, enforcer};
+use crate::trace::{self, Entry, State};
+
+/// The kernel's records are taken this often.
+const TURN: Duration = Duration::from_millis(50);
+
+/// How a program or process is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// A job is to be complete so long after its release.
+    pub relative_deadline: Duration,
+    /// A job works no longer than this; more is its own fault. None: its deadline.
+    pub work: Option<Service>,
+    /// Watch for so long at most; none: until the program ends.
+    pub length: Option<Duration>,
+    /// Keep all that is seen of its jobs, for a trace.
+    pub keeps_seen: bool,
+}
+
+/// Watches until the program or process ends, the time is over, or a signal asks to end; and passes on each 50 ms what
+/// was seen, and why what was late was so. What was found is returned, with the verdicts of the last turn.
+///
+/// The signals that end a process are blocked in this thread meanwhile. It takes CAP_BPF and CAP_PERFMON.
+///
+/// # Errors
+/// If there is no such program or process, the kernel cannot be asked, or `turn` says so.
+pub fn watch(
+    target: &Target,
+    options: Options,
+    mut turn: impl FnMut(&Session, Vec<Seen>, &[Verdict]) -> Result<(), Failure>,
+) -> Result<Ended, Failure> {
+    let signals = Blocked::new().map_err(Failure::cannot_here)?;
+    let mut session =
+        Session::start(options.relative_deadline, options.work).map_err(Failure::cannot_here)?;
+    if options.keeps_seen {
+        session.keep_seen();
+    }
+    if let Some((program, commands)) = enforcer() {
+        session.enforced_by(program, commands);
+    }
+    let (mut program, pid) = target.start(&signals)?;
+    session.follow(pid);
+    let until = options.length.map(|length| clock::now() + length);
+    loop {
+        let caught = signals.wait_until(clock::now() + TURN).map_err(Failure::cannot_here)?;
+        let late = session.turn();
+        let seen = session.take_seen();
+        turn(&session, seen, &late)?;
+        let is_asked = matches!(caught, Some(Caught::Sent { .. } | Caught::Stop { .. }));
+        let is_over = until.is_some_and(|until| clock::now() >= until);
+        let has_ended = program.as_mut().map_or(Ok(false), Program::has_ended)?;
+        if is_asked || is_over || has_ended || !session.is_alive() {
+            break;
+        }
+    }
+    let ended = session.end();
+    if let Some(program) = program {
+        program.end()?;
+    }
+    Ok(ended)
+}
+
+/// What a trace file says of promises and late jobs.
+#[derive(Clone, Debug)]
+pub struct OfTrace {
+    /// The run that it is of; none if the file does not say.
+    pub run: Option<Run>,
+    /// Its subjects, and how they were judged.
+    pub subjects: Vec<(Subject, Judged)>,
+    /// Why jobs were late, by the kernel's evidence.
+    pub by_kernel: Vec<Verdict>,
+    /// Why the others were late, by the trace's own events.
+    pub by_events: Vec<Verdict>,
+    /// Whether the file is whole.
+    pub state: State,
+    /// When its first job began.
+    pub begun: Instant,
+}
+
+/// Reads a trace file to its end, and says of each subject whether its promise was kept and why jobs were late.
+///
+/// # Errors
+/// If the file cannot be read, or is no trace.
+pub fn of_trace(path: &Path) -> Result<OfTrace, Failure> {
+    let (mut checker, mut seen) = (Checker::new(), FromEvents::new());
+    let (mut run, mut subjects, mut by_kernel) = (None, Vec::<Subject>::new(), Vec::new());
+    let mut first = None::<Instant>;
+    let state = trace::read(path, |entry| {
+        match entry {
+            Entry::Run(of) => run = Some(of),
+            Entry::Subject(number, subject) => {
+                checker.subject(number, &subject);
+                seen.subject(number, &subject);
+                match subjects.get_mut(number as usize) {
+                    Some(known) => *known = subject,
+                    None => subjects.push(subject),
+                }
+            }
+            Entry::Events(events) => {
+                for event in events {
+                    let began = event.at.min(event.release);
+                    first = Some(first.map_or(began, |first| first.min(began)));
+                    checker.record(event);
+                    seen.record(event);
+                }
+            }
+            Entry::Asked(asked) => checker.asked(&asked),
+            Entry::Lost(events) => {
+                checker.lost(events);
+                seen.lost();
+            }
+            Entry::Missing(gap) => {
+                checker.missing(gap);
+                seen.lost();
+            }
+            Entry::Verdict(verdict) => by_kernel.push(verdict),
+            Entry::End(at) => checker.end(at),
+        }
+        Ok(())
+    })?;
+    let explained: BTreeSet<JobId> = by_kernel.iter().map(|one| one.late.job).collect();
+    let late = checker.take_late().into_iter().filter(|late| !explained.contains(&late.job));
+    let by_events = late.map(|late| {
+        let stretches = seen.stretches(late.job, late.release, late.end);
+        judge(late, &stretches, |_| false)
+    });
+    let by_events = by_events.collect();
+    let judged = (0..).map(|number| checker.judge(number));
+    let subjects = subjects.into_iter().zip(judged).collect();
+    let begun = first.unwrap_or(Instant::ZERO);
+    Ok(OfTrace { run, subjects, by_kernel, by_events, state, begun })
+}
