@@ -31,7 +31,7 @@ pub(crate) struct Miss {
 
 /// What looking for a miss may use where the steps have ended, in all and for each task.
 const LAST_LOOK: u64 = Steps::ADMISSION / 4;
-const LAST_LOOK_EACH: u64 = LAST_LOOK / 16;
+pub(crate) const LAST_LOOK_EACH: u64 = LAST_LOOK / 16;
 
 /// Judges fixed priorities by response times.
 pub(crate) fn fixed_priority(load: &CpuLoad, steps: &mut Steps) -> Judgement {
@@ -55,22 +55,26 @@ pub(crate) fn by_response_time(
 ) -> Judgement {
     let misses = || {
         let all = times.iter().zip(&load.tasks).enumerate();
-        all.filter_map(|(task, (&time, of))| miss_of(task, time, of.deadline, before))
+        all.filter_map(|(task, (&time, of))| {
+            Some((task, lateness(time, Duration::from_nanos(of.deadline), before)?))
+        })
     };
-    let miss = misses().find(|miss| miss.certain).or_else(|| misses().next());
-    let miss = miss.map(|found| found.miss);
+    let miss = misses().find(|(_, late)| late.certain).or_else(|| misses().next());
+    let miss = miss.map(|(task, Lateness { shortfall, why, .. })| Miss { task, shortfall, why });
     Judgement { bounds: times.into_iter().map(ResponseTime::bound).collect(), miss }
 }
 
-struct Found {
-    miss: Miss,
+/// What is said of a task that is not certainly in time.
+pub(crate) struct Lateness {
+    pub(crate) shortfall: Option<Duration>,
     /// Not only undecided.
     certain: bool,
+    /// A predicate: what it says follows the task's name.
+    pub(crate) why: String,
 }
 
-/// What is said of a task that is not certainly in time.
-fn miss_of(task: usize, time: ResponseTime, deadline: u64, before: &str) -> Option<Found> {
-    let deadline = Duration::from_nanos(deadline);
+/// Says how late a task is; `None` if it is certainly in time. `before` names what goes before it.
+pub(crate) fn lateness(time: ResponseTime, deadline: Duration, before: &str) -> Option<Lateness> {
     let (shortfall, certain, why) = match time {
         ResponseTime::AtMost(bound) if bound <= deadline => return None,
         ResponseTime::AtMost(bound) => {
@@ -81,12 +85,7 @@ fn miss_of(task: usize, time: ResponseTime, deadline: u64, before: &str) -> Opti
             );
             (Some(shortfall), true, why)
         }
-        ResponseTime::Unbounded => {
-            let why = format!(
-                "has no finite response time: it and {before} need more than the whole CPU"
-            );
-            (None, true, why)
-        }
+        ResponseTime::Unbounded => (None, true, no_bound(before)),
         ResponseTime::Undecided { at_least } if at_least > deadline => {
             let why =
                 format!("can take {at_least} or more, beyond its relative deadline of {deadline}");
@@ -100,7 +99,19 @@ fn miss_of(task: usize, time: ResponseTime, deadline: u64, before: &str) -> Opti
             (None, false, why)
         }
     };
-    Some(Found { miss: Miss { task, shortfall, why }, certain })
+    Some(Lateness { shortfall, certain, why })
+}
+
+/// Says that a task and what goes `before` it are too much.
+pub(crate) fn no_bound(before: &str) -> String {
+    format!("has no finite response time: it and {before} need more than the whole CPU")
+}
+
+/// Says that in `window` more falls due than there is time, `by` so much.
+pub(crate) fn overdue(window: Duration, by: Duration) -> String {
+    format!(
+        "can miss its deadline: in a window of {window} the work that falls due exceeds the time by {by}"
+    )
 }
 
 /// Judges by demand, which proves all deadlines or none. The bounds are the response times; where those
@@ -126,21 +137,12 @@ pub(crate) fn by_demand(
             });
             return Judgement { bounds: bounds.collect(), miss: None };
         }
-        DemandVerdict::Exceeds { window, by, task } => Miss {
-            task,
-            shortfall: Some(by),
-            why: format!(
-                "can miss its deadline: in a window of {window} the work that falls due exceeds \
-                 the time by {by}"
-            ),
-        },
-        DemandVerdict::Overload => Miss {
-            task: heaviest(),
-            shortfall: None,
-            why: String::from(
-                "has no finite response time: it and the others need more than the whole CPU",
-            ),
-        },
+        DemandVerdict::Exceeds { window, by, task } => {
+            Miss { task, shortfall: Some(by), why: overdue(window, by) }
+        }
+        DemandVerdict::Overload => {
+            Miss { task: heaviest(), shortfall: None, why: no_bound("the others") }
+        }
         DemandVerdict::Undecided => Miss {
             task: heaviest(),
             shortfall: None,

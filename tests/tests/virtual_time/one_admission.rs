@@ -14,10 +14,12 @@
 //! 3. Without reservations and without containment, a process admits all upcalls if and only if `admit` does. With
 //!    reservations `admit` admits no more than the process does.
 //! 4. With containment, which adds blocking, a process admits no more than without.
+//! 5. Whoever refuses because of a late task says of whom, how late and why in the words of `admit`, except that a host
+//!    names no task that it admitted before.
 //!
 //! With channels beside them, on a host whose broker carries channels and sets a reservation aside for their threads:
-//! 5. `Books` say what `System` says within the same steps, entry by entry, and in the same words.
-//! 6. `System` admits all if and only if
+//! 6. `Books` say what `System` says within the same steps, entry by entry, and in the same words.
+//! 7. `System` admits all if and only if
 //!    - `admit` admits the upcalls beneath the reservations and what is set aside;
 //!    - `admit` admits the channels beneath the reservations;
 //!    - the rates of the channels are within the link, and all shares with what is set aside within the CPU.
@@ -65,12 +67,12 @@ fn period(rng: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-fn upcall(rng: &mut ChaCha8Rng, part: u64) -> Upcall {
+fn upcall(rng: &mut ChaCha8Rng, at: u32, part: u64) -> Upcall {
     let period = period(rng);
     let batch = rng.random_range(1..6);
     let most = (1_000 * period / part / u64::from(batch)).max(2);
     Upcall::new(UpcallSpec {
-        name: "u".into(),
+        name: format!("u{at}"),
         period: Duration::from_micros(period),
         batch,
         quantum: rng.random_range(1..=batch),
@@ -93,7 +95,7 @@ fn contract(rng: &mut ChaCha8Rng) -> Contract {
     let reservations = if rng.random() { 0 } else { reservations };
     // Together from about half of the CPU to more than all of it.
     let part = (u64::from(upcalls + reservations) * rng.random_range(2..5) / 4).max(1);
-    let mut contract = Contract::of_upcalls((0..upcalls).map(|_| upcall(rng, part)).collect());
+    let mut contract = Contract::of_upcalls((0..upcalls).map(|at| upcall(rng, at, part)).collect());
     let named =
         |at| NamedReservation { name: format!("r{at}"), reservation: reservation(rng, part) };
     contract.reservations = (0..reservations).map(named).collect();
@@ -115,6 +117,39 @@ fn asked<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
         What::Reservation(reservation) => ask(Request::Deadline(*reservation)),
         What::Priority { .. } => unreachable!("not drawn"),
     }
+}
+
+/// The contract of `entries`, and the name of the last of them if that is an upcall.
+fn contract_of(entries: &[&What]) -> (Contract, Option<String>) {
+    let upcalls = entries.iter().filter_map(|what| match what {
+        What::Upcalls(upcalls) => Some(upcalls[0].clone()),
+        _ => None,
+    });
+    let mut contract = Contract::of_upcalls(upcalls.collect());
+    let reserved = entries.iter().zip(0..).filter_map(|(what, at)| match what {
+        What::Reservation(reservation) => {
+            Some(NamedReservation { name: format!("r{at}"), reservation: *reservation })
+        }
+        _ => None,
+    });
+    contract.reservations = reserved.collect();
+    let newest = match entries.last() {
+        Some(What::Upcalls(upcalls)) => Some(upcalls[0].name().into()),
+        _ => None,
+    };
+    (contract, newest)
+}
+
+/// What `admit` says of `entries`, where the tasks of all but the last are not named.
+fn in_words_of_admit(entries: &[&What], host: &HostProfile) -> String {
+    let (contract, newest) = contract_of(entries);
+    let refusal = admit(&contract, host).expect_err("the last one was refused");
+    let late = refusal.entry.expect("a task is late");
+    let named = format!("task \"{late}\"");
+    if Some(late) == newest {
+        return refusal.why;
+    }
+    refusal.why.replacen(&named, "a task admitted before", 1)
 }
 
 fn created(contract: &Contract, host: HostProfile, contained: bool) -> bool {
@@ -148,6 +183,8 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
     let count = draws();
     let (asker, now) = (without_limit(), Instant::from_nanos(1));
     let (mut admitted, mut refused, mut by_share, mut in_processes) = (0, 0, 0, 0);
+    // Of the one who asks, and of one admitted before.
+    let mut late = [0_u64; 2];
     for seed in 0..count {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let contract = contract(rng);
@@ -162,12 +199,23 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
         let mut system = System::new(host, UpcallOrder::Ceiling);
         let mut books = Books::new(host, UpcallOrder::Ceiling);
         let mut all = true;
+        let mut entered: Vec<&What> = Vec::new();
         for (id, what) in (0..).zip(&entries) {
             let steps = &mut Steps::default();
             let one = asked(what, |request| system.admit(id, request, steps));
-            let one = one.map_err(|no| no.test);
-            let other = books.admit(GrantId(id), &asker, what, now).map_err(|no| no.test);
-            assert_eq!(one.map(drop), other.map(drop), "seed {seed}: {what}");
+            let other = books.admit(GrantId(id), &asker, what, now);
+            entered.push(what);
+            match (&one, &other) {
+                (Err(one), Err(other)) => {
+                    assert_eq!((one.test, &one.why), (other.test, &other.why), "seed {seed}");
+                    if one.test == "response-time" {
+                        assert_eq!(one.why, in_words_of_admit(&entered, &host), "seed {seed}");
+                        late[usize::from(one.why.starts_with("a task"))] += 1;
+                    }
+                    entered.pop();
+                }
+                _ => assert_eq!(one.is_ok(), other.is_ok(), "seed {seed}: {what}"),
+            }
             all &= one.is_ok();
         }
         let within = together <= host.reservable_ppm;
@@ -185,7 +233,8 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
         refused += u32::from(!whole);
         by_share += u32::from(whole && !within);
     }
-    println!("{admitted} of {count} admitted, {refused} refused by all");
+    println!("{admitted} of {count} admitted, {refused} refused by all; late {late:?}");
+    assert!(late.iter().all(|times| *times > count / 100), "{late:?}");
     let counts = format!("{admitted} {refused} {by_share} {in_processes}");
     assert!(
         u64::from(admitted.min(refused)) > count / 10 && by_share.min(in_processes) > 5,

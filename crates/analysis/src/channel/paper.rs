@@ -23,7 +23,7 @@ use punctual_model::Duration;
 use punctual_model::channel::{Channel, LinkScheduling, SendCosts, Sender};
 
 use super::DelayBound;
-use crate::fixed_priority::{ResponseTime, response_time_of_last};
+use crate::fixed_priority::{ResponseTime, response_time_of};
 use crate::load::{CpuLoad, TaskLoad};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
@@ -97,10 +97,10 @@ pub fn delays(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> Vec<D
         let blocking = foreign_block(sender, &shapes[at + 1..]);
         load.reservations = alloc::vec![ReservedLoad::once(wait(sender, shape, blocking))];
         load.tasks.push(message(channel, service(sender, shape, blocking)));
-        delays.push(match response_time_of_last(&load, steps) {
-            Some(ResponseTime::AtMost(delay)) => DelayBound::AtMost(delay),
-            Some(ResponseTime::Undecided { .. }) => DelayBound::Undecided,
-            Some(ResponseTime::Unbounded) | None => DelayBound::Unbounded,
+        delays.push(match response_time_of(&load, at, steps) {
+            ResponseTime::AtMost(delay) => DelayBound::AtMost(delay),
+            ResponseTime::Undecided { .. } => DelayBound::Undecided,
+            ResponseTime::Unbounded => DelayBound::Unbounded,
         });
         // To the channels below it is one that finds the longest foreign block of all.
         load.tasks[at] = message(channel, service(sender, shape, any));

@@ -57,10 +57,13 @@ pub fn response_times(load: &CpuLoad, steps: &mut Steps) -> Vec<ResponseTime> {
     of_every_level(load, Granularity::Continuous, steps)
 }
 
-/// Returns the response time of the least urgent task of `load` alone; `None` if there is none.
-pub(crate) fn response_time_of_last(load: &CpuLoad, steps: &mut Steps) -> Option<ResponseTime> {
-    let last = levels(load, Granularity::Continuous).last()?;
-    Some(last.response_time(&mut FirstWindow::default(), u64::MAX, steps))
+/// Returns the response time of the task at a position of `load` alone.
+pub(crate) fn response_time_of(load: &CpuLoad, at: usize, steps: &mut Steps) -> ResponseTime {
+    let level = levels(load, Granularity::Continuous).nth(at);
+    let undecided = ResponseTime::Undecided { at_least: Duration::ZERO };
+    level.map_or(undecided, |level| {
+        level.response_time(&mut FirstWindow::default(), u64::MAX, steps)
+    })
 }
 
 /// Whether every task of `load` certainly meets its deadline; cheaper than [`response_times`].

@@ -1,58 +1,98 @@
 //! Why something was not admitted.
 
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use core::fmt;
+
 use punctual_model::Duration;
-use thiserror::Error;
 
 use super::TaskId;
+use crate::fixed_priority::ResponseTime;
+use crate::judge::{lateness, no_bound, overdue};
 use crate::steps::OutOfSteps;
 
 /// Why a task or a reservation was not admitted. Everything is as before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// Some task would be late; the most urgent of them, as the full test would name it.
-    #[error(
-        "{} could take {at_least} or more, beyond the relative deadline of {relative_deadline}",
-        whose(.task)
-    )]
     Late {
         /// Who; `None`: the task that was asked for.
         task: Option<TaskId>,
-        /// A lower bound of the response time.
-        at_least: Duration,
-        /// What it exceeds.
+        /// What is known of its response time.
+        response_time: ResponseTime,
+        /// What that exceeds.
         relative_deadline: Duration,
     },
     /// Under `edf`: in some window more work falls due than there is time.
-    #[error("in a window of {window} the work that falls due would exceed the time by {by}")]
     Demand {
         /// The length of the window.
         window: Duration,
         /// By how much.
         by: Duration,
     },
-    /// The tasks, or one and those more urgent, would need more than the CPU with the reservations.
-    #[error("{} would have no finite response time", whose(.task))]
+    /// The tasks would need more than the CPU with the reservations.
     Overload {
         /// Who; `None`: the task that was asked for, or under `edf` all.
         task: Option<TaskId>,
     },
     /// The test that decides does not prove it in time, and gives no bound.
-    #[error("{} is not proven to be in time", whose(.task))]
     NotProven {
         /// Who; `None`: the task that was asked for.
         task: Option<TaskId>,
     },
     /// Not decided within the steps, or beyond 64 bits of nanoseconds.
-    #[error("not decided within the bound on the analysis")]
     Undecided,
     /// The task to be placed by is not there.
-    #[error("the task to go above is not admitted")]
     NoSuchTask,
 }
 
-fn whose(task: &Option<TaskId>) -> &'static str {
-    if task.is_some() { "a task admitted before" } else { "the task" }
+impl Denial {
+    /// Says it in the words of the full test, with `own` for the task that was asked for; no other is named.
+    pub(crate) fn said_of(&self, own: &str) -> String {
+        let (task, why) = match *self {
+            Self::Late { task, response_time, relative_deadline } => {
+                let found = lateness(response_time, relative_deadline, "what is more urgent");
+                (task, found.map_or_else(String::new, |found| found.why))
+            }
+            Self::Demand { window, by } => (None, overdue(window, by)),
+            Self::Overload { task } => (task, no_bound("the others")),
+            Self::NotProven { task } => (task, "is not proven to be in time".into()),
+            Self::Undecided => {
+                (None, "could not be decided within the bound on the analysis".into())
+            }
+            Self::NoSuchTask => return "the task to go above is not admitted".to_string(),
+        };
+        format!("{} {why}", if task.is_some() { "a task admitted before" } else { own })
+    }
+
+    /// Returns by how much a task would be late, where that is known.
+    pub(crate) fn shortfall(&self) -> Option<Duration> {
+        match *self {
+            Self::Late { response_time, relative_deadline, .. } => {
+                lateness(response_time, relative_deadline, "")?.shortfall
+            }
+            Self::Demand { by, .. } => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Says whether it is about the task that was asked for.
+    pub(crate) fn is_of_own(&self) -> bool {
+        let (Self::Late { task, .. } | Self::Overload { task } | Self::NotProven { task }) = self
+        else {
+            return true;
+        };
+        task.is_none()
+    }
 }
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said_of("the task"))
+    }
+}
+
+impl core::error::Error for Denial {}
 
 impl From<OutOfSteps> for Denial {
     fn from(OutOfSteps: OutOfSteps) -> Self {

@@ -7,7 +7,8 @@ use punctual_model::{Duration, Service};
 use super::certificate::Certificate;
 use super::window::{Found, Level, Verdict};
 use super::{Denial, TaskId};
-use crate::fixed_priority::{ResponseTime, last_segment};
+use crate::fixed_priority::{ResponseTime, last_segment, response_time_of};
+use crate::judge::LAST_LOOK_EACH;
 use crate::load::{CpuLoad, Granularity, TaskLoad};
 use crate::ratio::Ratio;
 use crate::reservation::ReservedLoad;
@@ -223,16 +224,24 @@ impl FixedPriority {
         Level::new(&self.load, at, blocking, above).examine(self.marks[at].window, steps)
     }
 
+    /// Says why the task at a position is denied, with its response time where a look at it alone finds that.
     fn denial(&self, at: usize, added: Option<usize>, verdict: Verdict) -> Denial {
-        let task = (Some(at) != added).then(|| self.marks[at].id);
-        match verdict {
-            Verdict::Late { at_least } => Denial::Late {
-                task,
-                at_least: Duration::from_nanos(at_least),
-                relative_deadline: Duration::from_nanos(self.load.tasks[at].deadline),
-            },
-            Verdict::Overload => Denial::Overload { task },
-            Verdict::Undecided | Verdict::InTime(_) => Denial::Undecided,
+        let at_least = match verdict {
+            Verdict::Late { at_least } => Duration::from_nanos(at_least),
+            Verdict::Overload => Duration::ZERO,
+            Verdict::Undecided | Verdict::InTime(_) => return Denial::Undecided,
+        };
+        let found = response_time_of(&self.load, at, &mut Steps::new(LAST_LOOK_EACH));
+        let response_time = match found {
+            ResponseTime::Undecided { at_least: found } => {
+                ResponseTime::Undecided { at_least: found.max(at_least) }
+            }
+            _ => found,
+        };
+        Denial::Late {
+            task: (Some(at) != added).then(|| self.marks[at].id),
+            response_time,
+            relative_deadline: Duration::from_nanos(self.load.tasks[at].deadline),
         }
     }
 

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use punctual_model::{Duration, Policy};
 
 use super::{Denial, TaskId};
+use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, TaskLoad};
 use crate::policies;
 use crate::reservation::ReservedLoad;
@@ -94,8 +95,9 @@ impl FullTest {
         let task = (asked != Some(self.ids[miss.task])).then(|| self.ids[miss.task]);
         let relative_deadline = Duration::from_nanos(self.load.tasks[miss.task].deadline);
         match judgement.bounds[miss.task] {
-            Some(at_least) if at_least > relative_deadline => {
-                Denial::Late { task, at_least, relative_deadline }
+            Some(bound) if bound > relative_deadline => {
+                let response_time = ResponseTime::AtMost(bound);
+                Denial::Late { task, response_time, relative_deadline }
             }
             _ if self.load.utilisation().exceeds_one() => Denial::Overload { task: None },
             _ if steps.left() == 0 => Denial::Undecided,

@@ -92,9 +92,7 @@ impl<Id: Copy + Ord> System<Id> {
         let [old, new] = [&self.tables, &tables].map(|tables| loads_on(tables, cpu, switch));
         let at = self.numbers.iter().position(|&number| number == cpu);
         if let Some(at) = at {
-            self.cpus[at].exchange_above(&old, &new, steps).map_err(|denial| {
-                late(format!("beneath its slots a task admitted before would be late: {denial}"))
-            })?;
+            self.cpus[at].exchange_above(&old, &new, steps).map_err(|denial| late(denial, None))?;
         }
         let before = mem::replace(&mut self.tables, tables);
         self.channels_in_time(steps).map(|()| cpu).inspect_err(|_| {

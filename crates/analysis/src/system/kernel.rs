@@ -142,9 +142,7 @@ impl<Id: Copy + Ord> System<Id> {
         for at in 0..self.cpus.len() {
             if let Err(denial) = self.cpus[at].put_above(load, steps) {
                 self.cpus[..at].iter_mut().for_each(|cpu| cpu.take_from_above(&load));
-                // Of whom is nobody's business but its holder's.
-                let why = format!("beneath it an upcall granted before would be late: {denial}");
-                return Err(late(why));
+                return Err(late(denial, None));
             }
         }
         Ok(())

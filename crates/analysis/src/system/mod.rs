@@ -439,10 +439,9 @@ impl<Id: Copy + Ord> System<Id> {
             let (wanted, has, most) = (percent(share_ppm), percent(has), percent(most));
             format!("{wanted} beside {has} is more than the {most} of one CPU, on every CPU")
         })?;
-        self.cpus[cpu].admit(id, loads, share_ppm, steps).map_err(|(at, denial): (_, Denial)| {
-            let name = tasks.get(at).map_or("", Task::name);
-            late(format!("with upcall \"{name}\", {denial}"))
-        })
+        self.cpus[cpu]
+            .admit(id, loads, share_ppm, steps)
+            .map_err(|(at, denial): (_, Denial)| late(denial, tasks.get(at)))
     }
 
     fn take_out(&mut self, id: Id) -> Option<Entry> {
@@ -513,6 +512,14 @@ fn within(wanted: u64, most: u64, why: impl FnOnce() -> String) -> Result<(), Bo
     }
 }
 
-fn late(why: String) -> Box<Refusal> {
-    Box::new(Refusal::new("response-time", Resource::Cpu, why))
+/// Refuses what makes a task late: `asked`, if it is that one. Whose another one is, is nobody's business but its
+/// holder's.
+fn late(denial: Denial, asked: Option<&Task>) -> Box<Refusal> {
+    let own = asked.map_or_else(|| "a task".into(), |task| format!("task \"{}\"", task.name()));
+    let named = asked.filter(|_| denial.is_of_own());
+    Box::new(Refusal {
+        entry: named.map(|task| task.name().into()),
+        shortfall: denial.shortfall().map(Shortfall::Time),
+        ..Refusal::new("response-time", Resource::Cpu, denial.said_of(&own))
+    })
 }

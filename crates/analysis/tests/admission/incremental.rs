@@ -2,7 +2,7 @@
 
 use crate::common::{TICK, reservation};
 use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
-use punctual_analysis::fixed_priority::all_in_time;
+use punctual_analysis::fixed_priority::{ResponseTime, all_in_time};
 use punctual_analysis::incremental::{Admission, Denial, TaskId};
 use punctual_analysis::order::by_priority;
 use punctual_analysis::{CpuLoad, Steps, fifo};
@@ -327,7 +327,7 @@ fn a_denial_says_why_and_changes_nothing() {
     let fast = cpu.admit(&task(2, 4), steps).expect("6 + 3 · 2 ≤ 12");
     let late = Denial::Late {
         task: Some(slow),
-        at_least: Duration::from_nanos(18),
+        response_time: ResponseTime::Unbounded,
         relative_deadline: Duration::from_nanos(12),
     };
     assert_eq!(cpu.admit(&task(1, 6), steps), Err(late));
