@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use punctual_model::units::percent;
+
 /// A non-negative number in units of 2⁻⁶⁰, so that a product of two below 2 fits in 128 bits.
 ///
 /// Each constructor says to which side it rounds. Left sides of tests are rounded up and bounds
@@ -113,11 +115,10 @@ fn power_is_at_most_two(x: u128, mut n: usize) -> bool {
     }
 }
 
-/// Six decimals, rounded up: how a left side is printed.
+/// As a share in percent, rounded up: how a left side is printed.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ppm = self.ppm_above();
-        write!(f, "{}.{:06}", ppm / 1_000_000, ppm % 1_000_000)
+        f.write_str(&percent(u64::try_from(self.ppm_above()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -245,10 +246,10 @@ mod tests {
     #[test]
     fn printed_ratios_are_rounded_up() {
         for (ratio, text) in [
-            (Ratio::above(1, 3), "0.333334"),
-            (Ratio::above(16, 15), "1.066667"),
-            (Ratio::ONE, "1.000000"),
-            (Ratio::above(1, u64::MAX), "0.000001"),
+            (Ratio::above(1, 3), "33.3334 %"),
+            (Ratio::above(16, 15), "106.6667 %"),
+            (Ratio::ONE, "100.0 %"),
+            (Ratio::above(1, u64::MAX), "0.0001 %"),
         ] {
             assert_eq!(alloc::format!("{ratio}"), text);
         }

@@ -13,6 +13,8 @@
 use alloc::format;
 use alloc::string::String;
 
+use punctual_model::units::percent;
+
 use crate::load::CpuLoad;
 use crate::ratio::{Ratio, gcd};
 
@@ -64,7 +66,8 @@ pub fn hyperbolic(load: &CpuLoad) -> Finding {
     let admits = rounded <= two || product_is_at_most_two(shares()) == Some(true);
     let relation = if admits { "within" } else { "above" };
     // Printed with six decimals, rounded up but never across the bound.
-    let product = if admits { rounded.min(two) } else { rounded };
+    let product = if admits { rounded.min(two) } else { rounded }.ppm_above();
+    let product = format!("{}.{:06}", product / 1_000_000, product % 1_000_000);
     Finding { admits, why: format!("product of 1 + utilisation {product} is {relation} 2") }
 }
 
@@ -147,7 +150,7 @@ pub fn sha(load: &CpuLoad) -> Finding {
         }
         let bound = Ratio::liu_layland_bound(at + 1);
         if left > bound {
-            let (first, bound) = (at + 1, six_decimals_below(bound));
+            let (first, bound) = (at + 1, at_most(bound));
             let why = format!(
                 "for the first {first} of {count} tasks utilisation with blocking {left} is above \
                  {bound}"
@@ -194,13 +197,12 @@ fn decide(load: &CpuLoad, broken: Option<&str>, left: Ratio, what: &str) -> Find
         admits,
         why: format!(
             "{what} {left} is {relation} {}, the bound for {count} {noun}",
-            six_decimals_below(bound)
+            at_most(bound)
         ),
     }
 }
 
-/// How a right side is printed.
-fn six_decimals_below(bound: Ratio) -> String {
-    let ppm = bound.ppm_below();
-    format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000)
+/// How a right side is printed: rounded down.
+fn at_most(bound: Ratio) -> String {
+    percent(u64::try_from(bound.ppm_below()).unwrap_or(u64::MAX))
 }

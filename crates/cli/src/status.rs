@@ -8,6 +8,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use punctual_broker::SOCKET;
 use punctual_broker::client::Broker;
 use punctual_broker::wire::{ChannelsStatus, GrantStatus, GuardStatus, Status};
+use punctual_model::units::percent;
 use punctual_model::{Duration, Service};
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -130,8 +131,4 @@ fn table(grants: &[GrantStatus]) -> Table {
         }
     }
     table
-}
-
-fn percent(ppm: u64) -> String {
-    format!("{:.1} %", ppm as f64 / 10_000.0)
 }

@@ -89,7 +89,7 @@ fn a_good_contract_is_admitted_with_its_numbers() {
         "12ms",
         "18ms",
         "32ms",
-        "1.066667",
+        "106.6667 %",
         "liu-layland",
         "rmdp",
         "response-time",
@@ -127,7 +127,7 @@ fn json_says_the_same() {
     );
     assert_eq!(
         page["tests"][3]["why"],
-        "every task meets its deadline; utilisation 0.833334, least slack 2ms, of task \"video\""
+        "every task meets its deadline; utilisation 83.3334 %, least slack 2ms, of task \"video\""
     );
     assert!(page["tests"][0]["why"].as_str().expect("a reason").contains("assumes"));
     assert_eq!(page["reservations"], serde_json::json!([]));

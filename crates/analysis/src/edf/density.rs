@@ -43,7 +43,7 @@ pub fn density(load: &CpuLoad) -> Finding {
     );
     // Printed rounded up, but never across the bound.
     let shown = if admits { sum.above().min(crate::ratio::Ratio::ONE) } else { sum.above() };
-    Finding { admits, why: format!("{what} {shown} is {relation} 1") }
+    Finding { admits, why: format!("{what} {shown} is {relation} 100 %") }
 }
 
 #[cfg(test)]
@@ -68,9 +68,9 @@ mod tests {
     fn a_whole_cpu_is_within_the_bound_and_a_nanosecond_more_is_not() {
         let thirds = density(&load(&[(1, 3, 3, 0, 0), (2, 6, 6, 0, 0), (1, 3, 9, 0, 0)]));
         assert!(thirds.admits, "{}", thirds.why);
-        assert_eq!(thirds.why, "density 1.000000 is within 1");
+        assert_eq!(thirds.why, "density 100.0 % is within 100 %");
         let more = [(1, 3, 3, 0, 0), (2, 6, 6, 0, 0), (1_001, 3_000, 3_000, 0, 0)];
-        assert_eq!(density(&load(&more)).why, "density 1.000334 is above 1");
+        assert_eq!(density(&load(&more)).why, "density 100.0334 % is above 100 %");
     }
 
     /// What it admits processor demand admits, with any deadlines, jitter and quanta; and it is not

@@ -71,12 +71,13 @@ mod choice;
 mod expand;
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use punctual_model::channel::{
     Channel, ChannelError, LinearBounded, Sender, Traffic, TrafficError,
 };
+use punctual_model::units::percent;
 use punctual_model::{Duration, Service, Stream, StreamSpec, Upcall, UpcallError, UpcallSpec};
 use thiserror::Error;
 
@@ -243,7 +244,7 @@ fn arithmetic(
     lines.push(format!(
         "a turn needs {batch}·{time_per_pdu} + 2·{switch} = {}, {} of the CPU",
         plan.turn_need,
-        percent(plan.upcall_ppm)
+        percent(u64::try_from(plan.upcall_ppm).unwrap_or(u64::MAX))
     ));
     lines.push(format!(
         "PDUs between yield points = {}, {}",
@@ -263,14 +264,4 @@ fn arithmetic(
         plan.message_bytes
     ));
     lines
-}
-
-/// Parts per million as a percentage, for printing.
-fn percent(ppm: u128) -> String {
-    let (whole, below) = (ppm / 10_000, ppm % 10_000);
-    if below == 0 {
-        return format!("{whole}%");
-    }
-    let below = format!("{below:04}").trim_end_matches('0').to_string();
-    format!("{whole}.{below}%")
 }

@@ -9,14 +9,14 @@ use crate::{known, with_quanta};
 #[test]
 fn rmdp_01_weak_test_refuses_what_exact_analysis_admits() {
     let system = with_quanta(&[(4, 12, 2), (6, 20, 3), (8, 40, 4)]);
-    assert_eq!(utilisation::rmdp_left_side(&load(&system)).to_string(), "1.066667");
+    assert_eq!(utilisation::rmdp_left_side(&load(&system)).to_string(), "106.6667 %");
     let finding = utilisation::rmdp(&load(&system));
     assert!(!finding.admits);
-    assert!(finding.why.contains("above 0.779763"), "{}", finding.why);
+    assert!(finding.why.contains("above 77.9763 %"), "{}", finding.why);
     let finding = utilisation::sha(&load(&system));
     assert!(!finding.admits);
     // 4/12 + 6/20 + 4/20
-    let wanted = "first 2 of 3 tasks utilisation with blocking 0.833334 is above 0.828427";
+    let wanted = "first 2 of 3 tasks utilisation with blocking 83.3334 % is above 82.8427 %";
     assert!(finding.why.contains(wanted), "{}", finding.why);
     assert_eq!(response_ticks(&load(&system)), known([8, 18, 32]));
     let grant = admit(&contract(Policy::Rmdp, 1, &system, &[]), &HostProfile::ideal(1));
@@ -26,7 +26,7 @@ fn rmdp_01_weak_test_refuses_what_exact_analysis_admits() {
 #[test]
 fn rmdp_02_narrow_range_of_periods() {
     let system = with_quanta(&[(100, 1000, 50), (150, 1100, 75), (200, 1200, 200)]);
-    assert_eq!(utilisation::rmdp_left_side(&load(&system)).to_string(), "0.436364");
+    assert_eq!(utilisation::rmdp_left_side(&load(&system)).to_string(), "43.6364 %");
     assert!(utilisation::rmdp(&load(&system)).admits);
     assert!(utilisation::sha(&load(&system)).admits);
     assert_eq!(response_ticks(&load(&system)), known([300, 450, 450]));

@@ -174,7 +174,7 @@ fn a_refusal_has_its_numbers_and_a_counter_offer_that_fits() {
     let overload = [ns(3, 5), ns(3, 7)];
     assert_eq!(
         build(&overload, Limits::default()).expect_err("1.03").to_string(),
-        "the shares are 1.028572 in total, more than one CPU, so no timetable exists"
+        "the shares are 102.8572 % in total, more than one CPU, so no timetable exists"
     );
     let (at, offer) = counter_offer(&overload, Limits::default()).expect("two of seven");
     assert_eq!((at, offer), (1, ns(2, 7)));

@@ -2,6 +2,7 @@
 
 use punctual_analysis::UpcallOrder;
 use punctual_linux::clock;
+use punctual_model::units::percent;
 use punctual_model::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -89,8 +90,9 @@ impl Server {
         self.banned.insert(person, clock::now() + self.config.penalty);
         let (granted_ppm, owed) = (self.granted_to(id), Duration::from_micros(owed / 1_000));
         let why = format!(
-            "it used {used_ppm} parts per million of a CPU, was granted {granted_ppm}, and did not \
-             pay back {owed} that it had used ahead"
+            "it used {} of a CPU, was granted {}, and did not pay back {owed} that it had used ahead",
+            percent(used_ppm),
+            percent(granted_ppm)
         );
         self.revoke(id, &why);
     }

@@ -10,6 +10,7 @@ use punctual_broker::kernel::take::remnant;
 use punctual_broker::wire::{Event, Offered};
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class, SchedError};
+use punctual_model::units::percent;
 use punctual_model::{Duration, Instant, Reservation};
 
 use super::not_started::NotStarted;
@@ -156,18 +157,17 @@ fn matters(event: &Event) -> bool {
 
 /// A sentence; none for what is about nobody's reservation.
 fn words(event: &Event, reservation: Reservation) -> Option<String> {
-    let percent = |ppm: &u64| format!("{:.1} %", *ppm as f64 / 10_000.0);
     Some(match event {
         Event::NearLimit { used_ppm, granted_ppm } => format!(
             "near its limit: it uses {} of a CPU, and {} is granted",
-            percent(used_ppm),
-            percent(granted_ppm)
+            percent(*used_ppm),
+            percent(*granted_ppm)
         ),
         Event::Broken { used_ppm, granted_ppm, owed_ns, most_ns, within_ms } => format!(
             "it used {} of a CPU, and {} is granted: it owes {}, must rest until that is paid back, \
              within {}, and loses its grant when it owes {}",
-            percent(used_ppm),
-            percent(granted_ppm),
+            percent(*used_ppm),
+            percent(*granted_ppm),
             Duration::from_nanos(*owed_ns),
             Duration::from_millis(*within_ms),
             Duration::from_nanos(*most_ns),
@@ -182,7 +182,7 @@ fn words(event: &Event, reservation: Reservation) -> Option<String> {
             format!(
                 "the host got tighter, and {} of a CPU must be given back within {}: the newest \
                  grants are taken back then; end a program{smaller}",
-                percent(must_free_ppm),
+                percent(*must_free_ppm),
                 Duration::from_millis(*within_ms)
             )
         }

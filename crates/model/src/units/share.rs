@@ -44,10 +44,12 @@ pub(crate) fn share_ppm(work: Service, period: Duration) -> u64 {
     scaled.div_ceil(u128::from(period.as_nanos())) as u64
 }
 
-/// Says a share in percent, to a tenth: "12.5 %".
+/// Says a share in percent, exactly and with at least one decimal: "12.5 %", "93.0001 %". So two that differ look
+/// different.
 pub fn percent(ppm: u64) -> String {
-    let tenths = ppm.saturating_add(500) / 1_000;
-    format!("{}.{} %", tenths / 10, tenths % 10)
+    let (whole, decimals) = (ppm / 10_000, format!("{:04}", ppm % 10_000));
+    let (tenth, others) = decimals.split_at(1);
+    format!("{whole}.{tenth}{} %", others.trim_end_matches('0'))
 }
 
 #[cfg(test)]
@@ -78,6 +80,19 @@ mod tests {
             ("0.00001/s", Fault::TooLarge),
         ] {
             assert_eq!(fault(parse_period(text)), Some(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_that_differ_look_different() {
+        for (ppm, text) in [
+            (0, "0.0 %"),
+            (125_000, "12.5 %"),
+            (930_000, "93.0 %"),
+            (930_001, "93.0001 %"),
+            (1_200_010, "120.001 %"),
+        ] {
+            assert_eq!(percent(ppm), text);
         }
     }
 

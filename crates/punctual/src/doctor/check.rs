@@ -79,8 +79,3 @@ impl Check {
         Self { name, state, found: found.into(), remedy: Some(remedy.into()) }
     }
 }
-
-/// Parts per million as a percentage.
-pub(super) fn percent(ppm: u64) -> String {
-    format!("{:.1} %", ppm as f64 / 10_000.0)
-}

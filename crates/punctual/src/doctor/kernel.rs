@@ -3,8 +3,9 @@
 use punctual_linux::host::{self, Clocks, Throttling};
 use punctual_linux::memfd;
 use punctual_model::time::Duration;
+use punctual_model::units::percent;
 
-use super::check::{Check, percent};
+use super::check::Check;
 
 /// The kernel's default for ordinary threads (prctl(2), PR_SET_TIMERSLACK).
 const DEFAULT_SLACK: Duration = Duration::from_micros(50);

@@ -3,8 +3,9 @@
 use punctual_linux::host::{self, Machine, Virtualisation};
 use punctual_linux::thread;
 use punctual_model::time::Duration;
+use punctual_model::units::percent;
 
-use super::check::{Check, percent};
+use super::check::Check;
 
 /// For how long steal is sampled.
 const SAMPLE: Duration = Duration::from_millis(200);

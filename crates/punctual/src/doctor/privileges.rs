@@ -3,8 +3,9 @@
 use punctual_linux::host::{self, Privileges};
 use punctual_linux::memory;
 use punctual_linux::sched::{self, Class, SchedError};
+use punctual_model::units::percent;
 
-use super::check::{Check, percent};
+use super::check::Check;
 
 /// The highest; the runtime's ceiling lies below.
 const HIGHEST: u8 = 99;

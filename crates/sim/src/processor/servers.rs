@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use punctual_model::units::percent;
 use punctual_model::{Duration, Instant, Reservation, Service};
 use rand::{Rng, RngExt};
 use thiserror::Error;
@@ -49,7 +50,7 @@ struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ServerError {
     /// Earliest deadline first does not keep them.
-    #[error("the reservations need {ppm} parts per million of the CPU")]
+    #[error("the reservations need {} of the CPU", percent(*.ppm))]
     Overload {
         /// The sum of the shares, rounded up.
         ppm: u64,

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use punctual_analysis::load::CpuLoad;
 use punctual_analysis::supply::{Inside, Supply, fits_inside};
 use punctual_analysis::{Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder, admit};
+use punctual_model::units::percent;
 use punctual_model::{
     BestEffort, Contract, Duration, HostProfile, Policy, Reservation, Service, Task, TaskSpec,
     Upcall,
@@ -279,8 +280,9 @@ impl Promises {
         let (needed_ppm, reserved_ppm) = (self.needed_ppm, reservation.utilisation_ppm());
         if needed_ppm > reserved_ppm {
             let why = format!(
-                "the upcalls would need {needed_ppm} parts per million of a CPU, and {reservation} \
-                 gives {reserved_ppm}"
+                "the upcalls would need {} of a CPU, and {reservation} gives {}",
+                percent(needed_ppm),
+                percent(reserved_ppm)
             );
             return Err(Box::new(Refusal {
                 shortfall: Some(Shortfall::Share(needed_ppm - reserved_ppm)),
