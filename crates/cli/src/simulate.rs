@@ -48,12 +48,18 @@ pub(crate) fn main(args: &Args) -> Outcome {
     }
     let (args, host, stamp) = &chosen(args, &contract)?;
     let answer = admit(&contract, host);
-    let (contract, mappings) = mapping::expand(&contract, host).map_err(Failure::bad_input)?;
-    let sender = sender(&contract, host)?;
+    // Of what can be run in no way, the refusal says why.
+    let in_no_way = |failure| match &answer {
+        Err(refusal) => refused(args, refusal, ""),
+        Ok(_) => failure,
+    };
+    let expanded = mapping::expand(&contract, host).map_err(Failure::bad_input);
+    let (contract, mappings) = expanded.map_err(in_no_way)?;
+    let sender = sender(&contract, host).map_err(in_no_way)?;
     if args.witness {
         return witness::main(args, &contract, &text, host, &answer, stamp, notes);
     }
-    let received = Receiving::of(&contract, host)?;
+    let received = Receiving::of(&contract, host).map_err(in_no_way)?;
     steps::bounded(args, &contract, sender.as_ref(), &received)?;
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
     let mut traces = Traces::of(args, &text)?;
@@ -68,6 +74,11 @@ pub(crate) fn main(args: &Args) -> Outcome {
     };
     output::print(&page)?;
     Ok(if report.broken() > 0 { Exit::Refused } else { Exit::Kept })
+}
+
+/// Says by the name of its file that a contract is refused, and what follows from that.
+fn refused(args: &Args, refusal: &Refusal, and: &str) -> Failure {
+    Failure::Refused(format!("{}: {refusal}{and}", punctual::contract::name_of(&args.contract)))
 }
 
 /// The host of `punctual admit` with as many CPUs as the contract asks for, because virtual ones
@@ -123,7 +134,7 @@ impl Placed<'_> {
         report: &mut Report,
     ) -> Result<(), Failure> {
         let Self { contract, mappings, host, answer } = *self;
-        entries::unplaced(contract, answer)?;
+        entries::unplaced(args, contract, answer)?;
         let streams = Streams::of(args, contract, mappings);
         // A command may be bound to a CPU beyond those of the contract.
         let bound = answer.iter().flat_map(|grant| &grant.timetables).map(|table| table.cpu + 1);

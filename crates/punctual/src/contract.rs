@@ -66,12 +66,18 @@ fn first_significant(bytes: &[u8]) -> Option<u8> {
     }
 }
 
+/// Returns the name of a contract in messages: "-" is standard input.
+pub fn name_of(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
+}
+
 /// The name for messages, and the bytes.
 fn bytes_of(path: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let (name, bytes) = if path == Path::new("-") {
-        ("standard input".to_owned(), read_bounded(io::stdin().lock()))
+    let name = name_of(path);
+    let bytes = if path == Path::new("-") {
+        read_bounded(io::stdin().lock())
     } else {
-        (path.display().to_string(), File::open(path).and_then(read_bounded))
+        File::open(path).and_then(read_bounded)
     };
     let bytes = bytes.map_err(|error| {
         Failure::bad_input(format!("{name}: cannot read the contract: {error}"))

@@ -4,6 +4,7 @@ use punctual_analysis::{Grant, Refusal};
 use punctual_model::contract::NamedReservation;
 use punctual_model::{Contract, Duration, Task, TaskSpec, Timetable};
 
+use super::{Args, refused};
 use crate::exit::Failure;
 
 /// What an entry stands for.
@@ -76,14 +77,15 @@ pub(super) fn has_channels(contract: &Contract, cpu: u16) -> bool {
 
 /// Why a contract that was refused does not say what runs where, if it does not.
 pub(super) fn unplaced(
+    args: &Args,
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
 ) -> Result<(), Failure> {
     match answer {
-        Err(refusal) if contract.cpus > 1 => Err(Failure::Refused(format!(
-            "nothing says what runs on which of its {} CPUs, because the contract is {refusal}",
-            contract.cpus
-        ))),
+        Err(refusal) if contract.cpus > 1 => {
+            let and = format!("; so nothing says what runs on which of its {} CPUs", contract.cpus);
+            Err(refused(args, refusal, &and))
+        }
         _ => Ok(()),
     }
 }

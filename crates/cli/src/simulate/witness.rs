@@ -64,7 +64,7 @@ pub(super) fn main(
     stamp: &Stamp,
     notes: Vec<String>,
 ) -> Outcome {
-    unplaced(contract, answer)?;
+    unplaced(args, contract, answer)?;
     if contract.tasks.is_empty() {
         return Err(Failure::bad_input(
             "--witness looks for a late job of a task, and this contract has no tasks",

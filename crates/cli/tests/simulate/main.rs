@@ -338,5 +338,22 @@ fn what_is_refused_on_several_cpus_is_refused_and_no_bad_contract() {
         let said = text(&refused.stdout) + &text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(1), "{said}");
         assert!(said.contains("surely served in time only up to 120.0 %"), "{said}");
+        assert!(command[0] == "admit" || said.contains(&format!("{file}: refused by")), "{said}");
     }
+}
+
+/// What cannot be run at all is refused in the words of `admit`, and no bad contract either.
+#[test]
+fn what_cannot_be_run_is_refused_by_the_name_of_its_file() {
+    let channel =
+        "[[channel]]\nname = 'c'\nmax_message = '1kB'\nmax_rate = '10/s'\ndelay_bound = '50ms'\n";
+    let sending = "[sending]\nbandwidth = '10 mbit/s'\npacket = '1kB'\n";
+    let (_folder, file) = written(&(channel.to_owned() + sending));
+    let admit = punctual(&["admit", &file]);
+    let simulate = punctual(&["simulate", &file]);
+    assert_eq!(admit.status.code(), Some(1), "{}", text(&admit.stdout));
+    assert_eq!(simulate.status.code(), Some(1), "{}", text(&simulate.stderr));
+    let (all, said) = (text(&admit.stdout), text(&simulate.stderr));
+    let sentence = all.lines().find(|line| line.starts_with("refused by")).expect("one says so");
+    assert!(said.contains(&format!("{file}: {sentence}")), "{said} {all}");
 }
