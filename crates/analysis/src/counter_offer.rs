@@ -10,8 +10,9 @@ use core::cmp::Reverse;
 
 use punctual_model::{Contract, HostProfile};
 
+use crate::examination::examine;
 use crate::knobs::{Entry, Search};
-use crate::offer::{Axis, Offer, Offers};
+use crate::offer::{Axis, EntryKind, Offer, Offers};
 use crate::ratio;
 use crate::steps::Steps;
 
@@ -30,6 +31,62 @@ const OTHERS: usize = 4;
 /// Changes of `failed`, of what all entries share, and of the longest quanta, with each of which
 /// `contract` is admitted; if there is none of `failed`, those of the first other entry that has any.
 pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry>) -> Offers {
+    if contract.cpus > host.cpus {
+        return with_fewer_cpus(contract, host);
+    }
+    let (found, modest) = one_number(contract, host, failed);
+    let mut offers = Offers::found(found);
+    if !modest {
+        let all = || Entry::all(contract);
+        let largest = |other: Option<Entry>| {
+            let those = all().filter(|&entry| Some(entry) != other);
+            by_largest(those, |entry| share(contract, entry)).into_iter().next()
+        };
+        let first = failed.or_else(|| largest(None));
+        let mut search = Search::new(contract, host, BEYOND);
+        let pairs =
+            first.map(|first| pair::find(&mut search, contract, host, first, largest(Some(first))));
+        offers.both = pairs.unwrap_or_default().into();
+        let steps = &mut Steps::new(TOGETHER);
+        let left_out = part::left_out(contract, host, steps).unwrap_or_default();
+        let named = |entry: Entry| (entry.kind(contract), entry.name(contract));
+        offers.without = left_out.into_iter().map(named).collect();
+        offers.of = all().count();
+    }
+    offers
+}
+
+/// Offers of a contract that asks for more CPUs than there are: no more than those, and where that alone does not do
+/// it, one other number beside.
+fn with_fewer_cpus(contract: &Contract, host: &HostProfile) -> Offers {
+    let cpus = Offer {
+        entry: Entry::System.name(contract),
+        kind: EntryKind::System,
+        axis: Axis::Cpus,
+        from: contract.cpus.into(),
+        to: host.cpus.into(),
+    };
+    let Some(fewer) = cpus.taken(contract) else { return Offers::found(Vec::new()) };
+    let steps = &mut Steps::for_tasks(fewer.tasks.len());
+    let Some(failure) = examine(&fewer, host, steps, 0).failure else {
+        return Offers::found(Vec::from([cpus]));
+    };
+    let (beside, _) = one_number(&fewer, host, failure.entry);
+    let mut offers = Offers::found(Vec::new());
+    offers.both = beside
+        .into_iter()
+        .filter(|offer| offer.axis != Axis::Cpus)
+        .map(|offer| [cpus.clone(), offer])
+        .collect();
+    offers
+}
+
+/// Offers of one number each, and whether one of an entry is modest.
+fn one_number(
+    contract: &Contract,
+    host: &HostProfile,
+    failed: Option<Entry>,
+) -> (Vec<Offer>, bool) {
     let mut search = Search::new(contract, host, SEARCH);
     let mut along = |entry: Entry, wanted: fn(Axis) -> bool| -> Vec<Offer> {
         let knobs = entry.knobs(contract, host);
@@ -43,17 +100,17 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
             })
             .collect()
     };
-    let mut others: Vec<Entry> =
-        Entry::all(contract).filter(|&other| Some(other) != failed).collect();
-    others.sort_by_key(|&other| Reverse(share(contract, other)));
-    let entries = failed.into_iter().chain(others.iter().copied().take(OTHERS));
-    let mut offers = entries
+    let others = || Entry::all(contract).filter(|&other| Some(other) != failed);
+    let largest = by_largest(others(), |entry| share(contract, entry)).into_iter();
+    let mut offers = failed
+        .into_iter()
+        .chain(largest.take(OTHERS))
         .map(|entry| along(entry, |_| true))
         .find(|found| !found.is_empty())
         .unwrap_or_default();
     // A task may be late because of what does not give way to it.
-    others.sort_by_key(|&other| Reverse(quantum(contract, other)));
-    for &other in others.iter().take(OTHERS).filter(|&&other| quantum(contract, other) > 0) {
+    let longest = by_largest(others(), |entry| quantum(contract, entry)).into_iter();
+    for other in longest.take(OTHERS).filter(|&other| quantum(contract, other) > 0) {
         if offers.iter().all(|offer| offer.entry != other.name(contract)) {
             offers.extend(along(other, |axis| axis == Axis::Quantum));
         }
@@ -69,22 +126,14 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
             offers.extend(along_one(&mut search, contract, host, wanted));
         }
     }
-    let mut offers = Offers::found(offers);
-    if !modest {
-        let all = || Entry::all(contract);
-        let first = failed.or_else(|| all().max_by_key(|&entry| share(contract, entry)));
-        others.retain(|&other| Some(other) != first);
-        let second = others.iter().copied().max_by_key(|&other| share(contract, other));
-        search = Search::new(contract, host, BEYOND);
-        let pairs = first.map(|first| pair::find(&mut search, contract, host, first, second));
-        offers.both = pairs.unwrap_or_default().into();
-        let steps = &mut Steps::new(TOGETHER);
-        let left_out = part::left_out(contract, host, steps).unwrap_or_default();
-        let named = |entry: Entry| (entry.kind(contract), entry.name(contract));
-        offers.without = left_out.into_iter().map(named).collect();
-        offers.of = all().count();
-    }
-    offers
+    (offers, modest)
+}
+
+/// Returns `entries`, those with the largest number first.
+fn by_largest<N: Ord>(entries: impl Iterator<Item = Entry>, of: impl Fn(Entry) -> N) -> Vec<Entry> {
+    let mut all: Vec<Entry> = entries.collect();
+    all.sort_by_key(|&entry| Reverse(of(entry)));
+    all
 }
 
 /// Whether it leaves the number at more than half, and less than twice of what it was.

@@ -308,7 +308,9 @@ impl fmt::Display for Offers {
             f.write_str(others)?;
             first.write_whose(f)?;
             write!(f, "{first}, and ")?;
-            if (&first.entry, first.kind) != (&second.entry, second.kind) {
+            let same = (&first.entry, first.kind) == (&second.entry, second.kind);
+            // That of all tasks is of the system, too.
+            if !same || second.axis == Axis::Work {
                 second.write_whose(f)?;
             }
             write!(f, "{second}")?;

@@ -145,6 +145,12 @@ impl Command {
         self.0.held
     }
 
+    /// Returns the same program under what `held` says.
+    #[must_use]
+    pub fn under(&self, held: Option<Holding>) -> Self {
+        Self(CommandSpec { held, ..self.0.clone() })
+    }
+
     /// Position, among the channels of its contract that are promised a delay, of the one that its
     /// datagrams go through; `None`: none.
     pub fn channel(&self) -> Option<usize> {

@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use punctual_model::command::Holding;
 use punctual_model::{Contract, HostProfile};
 
 use super::share;
@@ -18,7 +19,7 @@ const ONE_BY_ONE: usize = 16;
 const FEW: usize = 256;
 
 /// Entries without which `contract` is admitted: few, but not surely the fewest. `None` if less than one of two
-/// could stay, if none was found within `steps`, or if the contract starts programs, which hold its reservations.
+/// could stay, or if none was found within `steps`. A command whose reservation is left out is an ordinary program.
 ///
 /// Two ways, of which the one that keeps more counts: whoever fails is left out, again and again; and of all
 /// entries the smallest are kept, as many as fit. What was left out and fits after all comes back.
@@ -27,9 +28,6 @@ pub(super) fn left_out(
     host: &HostProfile,
     steps: &mut Steps,
 ) -> Option<Vec<Entry>> {
-    if !contract.commands.is_empty() {
-        return None;
-    }
     let all: Vec<Entry> = Entry::all(contract).collect();
     let mut part = Part { contract, host, steps };
     let found = [part.of_the_smallest(&all), part.without_who_fails(all.len())];
@@ -118,6 +116,13 @@ fn without(contract: &Contract, out: &[Entry]) -> (Contract, Vec<(Entry, Entry)>
     let mut stays = Vec::new();
     stays.extend(keep(&mut trial.tasks, &tasks, Entry::Task));
     stays.extend(keep(&mut trial.reservations, &reservations, Entry::Reservation));
+    for command in &mut trial.commands {
+        let held = command.held().filter(|held| !reservations.contains(&held.reservation));
+        *command = command.under(held.map(|held| Holding {
+            reservation: held.reservation - reservations.range(..held.reservation).count(),
+            ..held
+        }));
+    }
     stays.extend(keep(&mut trial.channels, &channels, Entry::Channel));
     stays.extend(keep(&mut trial.streams, &streams, Entry::Stream));
     trial.upcalls.retain(|upcall| !upcalls.contains(upcall.name()));

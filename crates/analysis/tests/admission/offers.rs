@@ -5,10 +5,12 @@ use punctual_model::channel::{
     AtmContract, BestEffort, BitRate, Channel, LinearBounded, Link, Packetisation, SendCosts,
     SenderSpec, ServiceClass, Traffic, TrafficSpec,
 };
+use punctual_model::command::{Backend, Holding};
 use punctual_model::contract::NamedReservation;
+use punctual_model::reservation::Enforcement;
 use punctual_model::{
-    Contract, Duration, HostProfile, Policy, Reservation, Service, Stream, StreamClass, StreamSpec,
-    Task, TaskSpec, Upcall, UpcallSpec,
+    Command, CommandSpec, Contract, Duration, HostProfile, Policy, Reservation, Service, Stream,
+    StreamClass, StreamSpec, Task, TaskSpec, Upcall, UpcallSpec,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -206,9 +208,62 @@ fn without(contract: &Contract, out: &[(EntryKind, String)]) -> Contract {
     rest.tasks.retain(|task| stays(tasks, task.name()));
     rest.upcalls.retain(|upcall| stays(tasks, upcall.name()));
     rest.reservations.retain(|one| stays(&[EntryKind::Reservation], &one.name));
+    for command in &mut rest.commands {
+        let held = command.held().and_then(|held| {
+            let name = &contract.reservations[held.reservation].name;
+            let reservation = rest.reservations.iter().position(|one| one.name == *name)?;
+            Some(Holding { reservation, ..held })
+        });
+        *command = command.under(held);
+    }
     rest.channels.retain(|channel| stays(&[EntryKind::Channel], channel.name()));
     rest.streams.retain(|stream| stays(&[EntryKind::Stream], stream.name()));
     rest
+}
+
+/// Commands that hold more than there is: those that stay are said, with the tasks beneath their slots.
+#[test]
+fn a_part_is_offered_where_commands_hold_reservations() {
+    let (mut offered, mut refused, mut by_kernel) = (0, 0, 0);
+    for seed in 0..120 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let cpus = rng.random_range(1..=2);
+        let backend = rng.random_bool(0.3).then_some(Backend::Kernel);
+        let count = rng.random_range(3..7);
+        let reservations: Vec<_> = (0..count).map(|at| reservation(at, rng)).collect();
+        let command = |at: usize| {
+            let enforcement = if backend.is_some() { Enforcement::Hard } else { Enforcement::Soft };
+            let cpu = None;
+            let held = Some(Holding { reservation: at, enforcement, backend, cpu });
+            let run = vec!["true".into()];
+            let (directory, environment, channel) = (None, Vec::new(), None);
+            let name = format!("p{at}");
+            Command::new(CommandSpec { name, run, directory, environment, held, channel })
+                .expect("valid")
+        };
+        // One of them is no command's.
+        let commands = (1..count).map(command).collect();
+        let tasks = (0..rng.random_range(0..2)).map(|at| task(at, rng)).collect();
+        let contract =
+            Contract { reservations, commands, ..Contract::of_tasks(Policy::Rm, cpus, tasks) };
+        let host =
+            HostProfile { slot_allowance: Service::from_micros(20), ..HostProfile::ideal(2) };
+        let Err(refusal) = admit(&contract, &host) else { continue };
+        refused += 1;
+        if refusal.offers.without().is_empty() {
+            continue;
+        }
+        offered += 1;
+        by_kernel += u32::from(backend.is_some());
+        let rest = without(&contract, refusal.offers.without());
+        assert_eq!(
+            rest.reservations.len() + rest.tasks.len() + refusal.offers.without().len(),
+            contract.reservations.len() + contract.tasks.len()
+        );
+        assert!(admit(&rest, &host).is_ok(), "seed {seed}: {:?}", refusal.offers.without());
+    }
+    println!("{offered} of {refused}, {by_kernel} by the kernel");
+    assert!(2 * offered > refused && by_kernel > 5, "{offered} of {refused}, {by_kernel}");
 }
 
 /// Against every subset. What is offered is few, and mostly the fewest.
@@ -391,4 +446,48 @@ fn the_wcet_of_high_criticality_is_offered_and_can_grow_so_far_and_no_further() 
         }
     }
     assert!(offered > 20 && grown > 20, "{offered} {grown}");
+}
+
+/// Tasks that need more than the three CPUs that they ask for, on hosts with more, as many, and fewer.
+#[test]
+fn more_than_three_cpus_can_do_gets_offers_and_each_is_admitted() {
+    let mut kinds = std::collections::BTreeMap::<(u16, &str), u32>::new();
+    for seed in 0..60 {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let task = |at: usize, rng: &mut ChaCha8Rng| {
+            let period = micros(rng, 5_000, 50_000);
+            let wcet = micros(rng, period / 5, period / 2);
+            let (period, wcet) = (Duration::from_micros(period), Service::from_micros(wcet));
+            Task::new(TaskSpec::periodic(&format!("t{at}"), period, wcet)).expect("valid")
+        };
+        let policy = [Policy::Rm, Policy::Edf, Policy::Rmdp][seed as usize % 3];
+        let mut tasks: Vec<Task> = Vec::new();
+        while tasks.iter().map(Task::utilisation_ppm).sum::<u64>() < 3_200_000 {
+            tasks.push(task(tasks.len(), rng));
+        }
+        let contract = Contract::of_tasks(policy, 3, tasks);
+        for cpus in [4, 3, 2] {
+            let host = HostProfile::ideal(cpus);
+            let refusal = admit(&contract, &host).expect_err("more than three CPUs");
+            let offers = &refusal.offers;
+            assert!(!offers.is_empty(), "seed {seed}, {cpus} CPUs: {refusal}");
+            for offer in offers {
+                let changed = offer.taken(&contract).expect("valid");
+                assert!(admit(&changed, &host).is_ok(), "seed {seed}, {cpus} CPUs: {offer:?}");
+                *kinds.entry((cpus, offer.axis.name())).or_default() += 1;
+            }
+            for [first, second] in offers.pairs() {
+                let changed = first.taken(&contract).and_then(|changed| second.taken(&changed));
+                let changed = changed.expect("valid");
+                assert!(admit(&changed, &host).is_ok(), "seed {seed}: {first:?} {second:?}");
+                *kinds.entry((cpus, "two")).or_default() += 1;
+            }
+            if !offers.without().is_empty() {
+                let rest = without(&contract, offers.without());
+                assert!(admit(&rest, &host).is_ok(), "seed {seed}: {:?}", offers.without());
+                *kinds.entry((cpus, "without")).or_default() += 1;
+            }
+        }
+    }
+    println!("{kinds:?}");
 }
