@@ -1,12 +1,15 @@
 # Everything a newcomer needs: `make demo` and `make test`. Both install what is missing.
 
-PACKAGES := libspandsp-dev pkg-config gcc g++ make libelf-dev zlib1g-dev
+PACKAGES := pkg-config gcc g++ make libelf-dev zlib1g-dev
+# What the modem takes beside that; `punctual` does without.
+MODEM_PACKAGES := libspandsp-dev
 # Programs that the tests run as clients of the modem; without them those tests are skipped.
 TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3
 BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
 MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
 PREFIX ?= /usr/local
 PUNCTUAL := target/release/punctual
+MODEM := target/release/punctual-modem
 # What `make demo` passes on, for example: make demo ARGS="--seconds 15 --json demo.json"
 ARGS ?=
 # How long `make soak` has writers send, at most 3600.
@@ -23,12 +26,12 @@ KERNEL ?= 6.12
 # How many of the 41 seeds `make machines-soak` takes that together cut at every call.
 CUT_SEEDS ?= 41
 
-.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-ceiling model-frames install deps build
+.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-ceiling model-frames install install-punctual install-modem deps modem-deps build build-modem
 
-demo: build
-	$(PUNCTUAL) demo $(ARGS)
+demo: build-modem
+	$(MODEM) demo $(ARGS)
 
-test: deps
+test: modem-deps
 	-@tools/install-packages $(TEST_PACKAGES)
 	cargo test --workspace --locked
 
@@ -53,7 +56,7 @@ kernels-table: machine-deps
 machine: machine-deps
 	cargo run --release --locked --package machines -- shell --kernel $(KERNEL) --program punctual-cli/punctual $(ARGS)
 
-machine-deps: deps
+machine-deps: modem-deps
 	@tools/install-packages $(MACHINE_PACKAGES)
 
 soak: soak-systems soak-writers soak-hostile soak-kills
@@ -76,7 +79,7 @@ soak-kills: build
 	cargo build --release --locked --package punctual-capi
 	KILLS=$(KILLS) cargo run --release --locked --package system-tests --bin soak_kills
 
-bench: deps
+bench: modem-deps
 	@tools/install-packages $(BENCH_PACKAGES)
 	cargo bench --package punctual-bench --locked
 
@@ -84,9 +87,10 @@ bench: deps
 fuzz:
 	tools/fuzz
 
-lint: deps
+lint: modem-deps
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --package punctual-modem --no-default-features --all-targets --locked -- -D warnings
 	tools/deny
 	tools/build-bpf --check
 
@@ -98,14 +102,27 @@ models: deps
 model-ceiling model-frames:
 	tools/check-models $(@:model-%=%)
 
-# The program, the C library and its header: make install PREFIX=/usr
-install: build
+# The programs, the C library and its header: make install PREFIX=/usr
+install: install-punctual install-modem
+
+# Without the modem, and so without libspandsp.
+install-punctual: build
 	cargo build --release --locked --package punctual-capi --package punctual-interpose
 	install -D -m 755 $(PUNCTUAL) $(DESTDIR)$(PREFIX)/bin/punctual
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" tools/install-library target/release
 
+# The modem alone.
+install-modem: build-modem
+	install -D -m 755 $(MODEM) $(DESTDIR)$(PREFIX)/bin/punctual-modem
+
 build: deps
 	cargo build --release --locked --package punctual-cli
 
+build-modem: modem-deps
+	cargo build --release --locked --package punctual-modem
+
 deps:
 	@tools/install-packages $(PACKAGES)
+
+modem-deps: deps
+	@tools/install-packages $(MODEM_PACKAGES)

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use punctual_bench::c_peer::CPeer;
 use punctual_bench::pairs::{compare, nanos_per_op};
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::exchange::{Exchange, Perfect};
+use punctual_modem::exchange::{Exchange, Perfect};
 
 /// A block of samples.
 const STEP: Duration = Duration::from_millis(20);

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::at::{
+use punctual_modem::at::{
     Compressed, Connection, ErrorControl, Interpreter, LineEvent, Modulation, Order,
 };
 

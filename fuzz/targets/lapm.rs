@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::lapm::{Link, Parameters, Session, Start};
-use punctual_softmodem::modem::Role;
+use punctual_modem::lapm::{Link, Parameters, Session, Start};
+use punctual_modem::modem::Role;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&first, rest)) = bytes.split_first() else { return };

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::rtp::Receiver;
+use punctual_modem::rtp::Receiver;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = bytes;

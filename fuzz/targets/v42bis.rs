@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use punctual_softmodem::v42bis::{Decoder, Encoder, Sizes};
+use punctual_modem::v42bis::{Decoder, Encoder, Sizes};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&[first, second, third], rest)) = bytes.split_first_chunk() else { return };

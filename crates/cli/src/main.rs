@@ -3,14 +3,12 @@
 mod admit;
 mod calibrate;
 mod contract_file;
-mod demo;
 mod doctor;
 mod explore;
 mod export;
 mod fit;
 mod host_profile;
 mod inject;
-mod lab;
 mod metrics;
 mod modem;
 mod options;
@@ -47,8 +45,10 @@ enum Command {
     Serve(serve::Args),
     Status(status::Args),
     Metrics(metrics::Args),
-    Demo(demo::Args),
+    /// Gives soft modems behind ttys: runs punctual-modem, a program of its own
     Modem(modem::Args),
+    /// Sends a file over a modem call whose driver has deadlines: runs punctual-modem demo
+    Demo(modem::Args),
     Watch(watch::Args),
     Why(why::Args),
     Export(export::Args),
@@ -56,7 +56,6 @@ enum Command {
     Fit(fit::Args),
     Verify(verify::Args),
     Inject(inject::Args),
-    Lab(lab::Args),
 }
 
 fn main() -> ExitCode {
@@ -71,8 +70,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::main(&args),
         Command::Status(args) => status::main(&args),
         Command::Metrics(args) => metrics::main(&args),
-        Command::Demo(args) => demo::main(&args),
-        Command::Modem(args) => modem::main(&args),
+        Command::Modem(args) => modem::main(&[], &args),
+        Command::Demo(args) => modem::main(&["demo"], &args),
         Command::Watch(args) => watch::main(&args),
         Command::Why(args) => why::main(&args),
         Command::Export(args) => export::main(&args),
@@ -80,7 +79,6 @@ fn main() -> ExitCode {
         Command::Fit(args) => fit::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Inject(args) => inject::main(&args),
-        Command::Lab(args) => lab::main(&args),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -81,11 +81,12 @@ pub(crate) fn all(punctual: &Path, folder: &Path) -> Vec<Case> {
         cases.push(Case { name, of: DEBIAN, words, thread, period, within, needs: None });
     }
     let tty = |name: &str| folder.join(name).display().to_string();
-    let words = vec![punctual.display().to_string(), "modem".to_owned(), "--pair".to_owned()];
+    let program = punctual.with_file_name("punctual-modem");
+    let words = vec![program.display().to_string(), "--pair".to_owned()];
     let words = words.into_iter().chain([tty("modem-a"), tty("modem-b")]).collect();
     cases.push(Case {
         name: "soft modem",
-        of: "punctual modem",
+        of: "punctual-modem",
         words,
         thread: None,
         period: Some(20.0),

@@ -1,7 +1,8 @@
 //! The study as subcommands.
 
 use clap::Subcommand;
-use punctual_observe::RecordError;
+use punctual_frontend::exit::Failure;
+use punctual_frontend::trace_file::refused;
 
 use crate::{live, map};
 
@@ -27,15 +28,14 @@ pub enum Error {
     Map(#[from] map::Error),
 }
 
-impl Error {
-    /// Whether what was asked for is at fault, rather than this host.
-    pub fn is_of_input(&self) -> bool {
-        match self {
-            Self::Live(why) => matches!(
-                why,
-                live::Error::NoSuchContext { .. } | live::Error::Trace(RecordError::IsThere { .. })
-            ),
-            Self::Map(why) => !matches!(why, map::Error::Write { .. }),
+impl From<Error> for Failure {
+    /// Tells what was asked for in a wrong way from what this host cannot do.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Live(live::Error::Trace(why)) => refused(why),
+            Error::Live(live::Error::NoSuchContext { .. }) => Self::bad_input(error),
+            Error::Live(_) | Error::Map(map::Error::Write { .. }) => Self::cannot_here(error),
+            Error::Map(_) => Self::bad_input(error),
         }
     }
 }
@@ -61,8 +61,11 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_no_fault_of_the_input() {
         let why = io::Error::from(io::ErrorKind::PermissionDenied);
-        assert!(!Error::from(map::Error::Write { path: "page.html".into(), why }).is_of_input());
+        let failure = |error: map::Error| Failure::from(Error::from(error));
+        let written = failure(map::Error::Write { path: "page.html".into(), why });
+        assert!(matches!(written, Failure::CannotHere(_)), "{written:?}");
         let (shortest, longest) = (Duration::from_millis(1), Duration::from_micros(500));
-        assert!(Error::from(map::Error::Empty { shortest, longest, step: longest }).is_of_input());
+        let empty = failure(map::Error::Empty { shortest, longest, step: longest });
+        assert!(matches!(empty, Failure::BadInput(_)), "{empty:?}");
     }
 }

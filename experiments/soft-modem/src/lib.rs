@@ -6,7 +6,7 @@
 //! - [`map`]: in virtual time, with [`virtual_time`]'s devices, drivers and services.
 //! - [`call`]: a file over real modems, for both of them.
 //! - [`page`]: both on one page.
-//! - [`command`]: both as subcommands, for `soft-modem` and for `punctual lab soft-modem`.
+//! - [`command`]: both as subcommands.
 
 pub mod call;
 pub mod command;

@@ -1,110 +1,103 @@
-//! `punctual modem` and the programs that use its ttys. Nothing here asserts how long anything
-//! takes, but for limits that a modem of 2400 bit/s keeps many times over.
-//!
-//! Calls last as long as they last and compute next to nothing, so more of them go on at a time than
-//! there are processors: that is why this program has a harness of its own.
-#![allow(clippy::disallowed_methods, reason = "the patience of a test")]
+//! The modem is a program of its own: this one takes none of its libraries, and runs it where it is.
 
-mod bank;
-mod client;
 #[path = "../common/mod.rs"]
 mod common;
-mod network;
-mod pair;
-mod programs;
-mod recording;
-mod started;
-mod traced;
 
-use libtest_mimic::{Arguments, Trial};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
 
-/// Calls that go on at a time, if nobody says otherwise.
-const AT_A_TIME: usize = 6;
+use common::{PUNCTUAL, text};
+use tempfile::TempDir;
 
-fn main() {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(AT_A_TIME);
-    libtest_mimic::run(&arguments, trials()).exit();
+/// What libspandsp brings with it, itself included.
+const OF_THE_MODEM: [&str; 3] = ["libspandsp", "libtiff", "libjpeg"];
+
+#[test]
+fn the_program_is_linked_to_no_library_of_the_modems() {
+    let output = Command::new("ldd").arg(PUNCTUAL).output().expect("ldd (libc-bin)");
+    let libraries = text(&output.stdout);
+    assert!(output.status.success() && libraries.contains("libc.so"), "{libraries}");
+    for library in OF_THE_MODEM {
+        assert!(!libraries.contains(library), "{libraries}");
+    }
 }
 
-fn trials() -> Vec<Trial> {
-    vec![
-        trial(
-            "bank::lines_of_a_bank_call_each_other_by_their_numbers",
-            bank::lines_of_a_bank_call_each_other_by_their_numbers,
-        ),
-        trial(
-            "bank::a_bank_is_served_as_an_upcall_and_inside_a_reservation",
-            bank::a_bank_is_served_as_an_upcall_and_inside_a_reservation,
-        ),
-        trial(
-            "bank::a_bank_that_cannot_be_is_refused_with_a_reason",
-            bank::a_bank_that_cannot_be_is_refused_with_a_reason,
-        ),
-        trial(
-            "network::a_call_crosses_the_network_through_garbage",
-            network::a_call_crosses_the_network_through_garbage,
-        ),
-        trial(
-            "network::a_far_end_that_vanishes_is_a_carrier_that_is_lost",
-            network::a_far_end_that_vanishes_is_a_carrier_that_is_lost,
-        ),
-        trial(
-            "network::what_leads_nowhere_is_refused_with_a_reason",
-            network::what_leads_nowhere_is_refused_with_a_reason,
-        ),
-        trial(
-            "pair::a_call_carries_bytes_both_ways_and_ends_for_both",
-            pair::a_call_carries_bytes_both_ways_and_ends_for_both,
-        ),
-        trial(
-            "pair::a_client_that_goes_ends_the_call_and_the_next_can_dial",
-            pair::a_client_that_goes_ends_the_call_and_the_next_can_dial,
-        ),
-        trial(
-            "pair::a_process_that_is_killed_in_a_call_leaves_nothing_that_is_in_the_way",
-            pair::a_process_that_is_killed_in_a_call_leaves_nothing_that_is_in_the_way,
-        ),
-        trial(
-            "programs::lrzsz::sz_and_rz_move_a_file_each_way",
-            programs::lrzsz::sz_and_rz_move_a_file_each_way,
-        ),
-        trial(
-            "programs::minicom::minicom_dials_from_a_script_and_talks",
-            programs::minicom::minicom_dials_from_a_script_and_talks,
-        ),
-        trial(
-            "programs::minimodem::minimodem_hears_us_and_we_hear_it",
-            programs::minimodem::minimodem_hears_us_and_we_hear_it,
-        ),
-        trial(
-            "programs::slip::a_page_is_fetched_over_a_call",
-            programs::slip::a_page_is_fetched_over_a_call,
-        ),
-        trial(
-            "recording::a_recording_is_heard_and_what_is_said_is_recorded",
-            recording::a_recording_is_heard_and_what_is_said_is_recorded,
-        ),
-        trial(
-            "recording::what_is_no_line_is_refused_with_its_numbers",
-            recording::what_is_no_line_is_refused_with_its_numbers,
-        ),
-        trial(
-            "traced::each_service_of_a_pair_is_a_job_and_one_that_was_left_out_is_seen",
-            traced::each_service_of_a_pair_is_a_job_and_one_that_was_left_out_is_seen,
-        ),
-        trial("traced::each_service_of_a_bank_is_a_job", traced::each_service_of_a_bank_is_a_job),
-        trial(
-            "traced::each_service_of_one_modem_is_a_job",
-            traced::each_service_of_one_modem_is_a_job,
-        ),
-    ]
+/// What is not linked may be asked for by a build script all the same.
+#[test]
+fn the_program_is_built_without_the_modem() {
+    let tree = |package: &str| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args([
+            "tree",
+            "--offline",
+            "--locked",
+            "--prefix",
+            "none",
+            "--edges",
+            "normal,build",
+        ]);
+        let output = cargo.args(["--package", package]).output().expect("cargo");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert!(tree("punctual-modem").contains("punctual-modem "));
+    let ours = tree("punctual-cli");
+    assert!(ours.contains("punctual-broker ") && !ours.contains("punctual-modem "), "{ours}");
 }
 
-/// A test that panics has failed.
-fn trial(name: &str, test: fn()) -> Trial {
-    Trial::test(name, move || {
-        test();
-        Ok(())
-    })
+/// Two folders that are not written to while programs start in them: one with the program, one to be searched.
+fn folders() -> [TempDir; 2] {
+    let folders = [(); 2].map(|()| TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"));
+    fs::hard_link(PUNCTUAL, folders[0].path().join("punctual")).expect("a link");
+    folders
+}
+
+/// Puts what stands for the modem into a folder; what it says before its options.
+fn stand_in(folder: &TempDir) -> String {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modem/punctual-modem");
+    let link = folder.path().join("punctual-modem");
+    symlink(program, &link).expect("a link");
+    format!("{}:", link.display())
+}
+
+fn run([ours, search]: &[TempDir; 2], arguments: &[&str]) -> (String, Option<i32>, String) {
+    let mut command = Command::new(ours.path().join("punctual"));
+    let output = command.env("PATH", search.path()).args(arguments).output().expect("was built");
+    (text(&output.stdout), output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn the_modem_beside_the_program_is_run_with_all_its_options() {
+    let folders = folders();
+    let [beside, _] = folders.each_ref().map(stand_in);
+    for (arguments, passed) in [
+        (&["modem", "--pair", "a", "b c"][..], " --pair a b c"),
+        (&["modem", "--help"], " --help"),
+        (&["modem", "--version"], " --version"),
+        (&["modem"], ""),
+        (&["demo", "--virtual", "--json", "x"], " demo --virtual --json x"),
+    ] {
+        let (told, code, _) = run(&folders, arguments);
+        assert_eq!((told, code), (format!("{beside}{passed}\n"), Some(7)));
+    }
+}
+
+#[test]
+fn without_one_beside_it_the_one_on_the_path_is_run() {
+    let folders = folders();
+    let found = stand_in(&folders[1]);
+    let (told, code, _) = run(&folders, &["demo"]);
+    assert_eq!((told, code), (format!("{found} demo\n"), Some(7)));
+}
+
+#[test]
+fn where_there_is_no_modem_a_sentence_says_how_to_get_it() {
+    let folders = folders();
+    for command in ["modem", "demo"] {
+        let (_, code, said) = run(&folders, &[command, "--help"]);
+        assert_eq!(code, Some(3));
+        assert!(said.starts_with("punctual: ") && said.contains("install-modem"), "{said}");
+    }
 }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::card::Wire;
-use punctual_softmodem::exchange::Medium;
-use punctual_softmodem::impair::Quality;
-use punctual_softmodem::station::{Signal, Station, Told};
+use punctual_modem::card::Wire;
+use punctual_modem::exchange::Medium;
+use punctual_modem::impair::Quality;
+use punctual_modem::station::{Signal, Station, Told};
 
 /// Samples that the far modem takes and gives at a time: 20 ms.
 const BLOCK: usize = 160;
@@ -70,7 +70,7 @@ impl Far {
     }
 
     fn block(&mut self) {
-        const SAMPLE: u64 = 1_000_000_000 / punctual_softmodem::SAMPLE_RATE as u64;
+        const SAMPLE: u64 = 1_000_000_000 / punctual_modem::SAMPLE_RATE as u64;
         let now = self.start + Duration::from_nanos(SAMPLE * self.passed);
         if std::mem::take(&mut self.dialled) {
             self.station.told(now, Told::Ring);

@@ -15,9 +15,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::card::{Card as RealCard, CardStats, RING, SampleClock};
-use punctual_softmodem::station::{Signal, Station, Told};
-use punctual_softmodem::{PERIOD, SAMPLES_PER_PERIOD};
+use punctual_modem::card::{Card as RealCard, CardStats, RING, SampleClock};
+use punctual_modem::station::{Signal, Station, Told};
+use punctual_modem::{PERIOD, SAMPLES_PER_PERIOD};
 
 use crate::virtual_time::device::Card;
 use far::{CONNECT, Far, Shared, read_all};

@@ -61,7 +61,7 @@ pub enum Error {
     Refused(#[from] reservation::Refused),
     /// The competitors could not be started.
     #[error(transparent)]
-    Competitors(#[from] modem_call::Error),
+    Competitors(#[from] punctual_modem::demo::Error),
     /// A thread could not be started.
     #[error("a thread could not be started: {0}")]
     Thread(#[from] io::Error),

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use punctual_bpf::{Array, CpuClock, Object};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::fsk::kernel::{self, Control, Record, name};
-use punctual_softmodem::fsk::{Line, Recording};
+use punctual_modem::fsk::kernel::{self, Control, Record, name};
+use punctual_modem::fsk::{Line, Recording};
 
 use super::Error;
 use super::context::Context;

@@ -1,10 +1,10 @@
 //! One call in one context, with competitors and callback.
 
-use modem_call::competitors::Competitors;
 use punctual_bpf::Object;
 use punctual_linux::{clock, host};
 use punctual_model::Duration;
-use punctual_softmodem::fsk::Recording;
+use punctual_modem::demo::competitors::Competitors;
+use punctual_modem::fsk::Recording;
 
 use super::context::{Context, Place};
 use super::plan::Plan;

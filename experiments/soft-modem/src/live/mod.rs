@@ -30,12 +30,12 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use modem_call::competitors::Competitors;
 use punctual_bpf::Object;
 use punctual_linux::thread;
 use punctual_model::{Duration, Service};
-use punctual_softmodem::LineQuality;
-use punctual_softmodem::fsk::Recording;
+use punctual_modem::LineQuality;
+use punctual_modem::demo::competitors::Competitors;
+use punctual_modem::fsk::Recording;
 
 use context::Context;
 use follower::Follower;

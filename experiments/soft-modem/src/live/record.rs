@@ -1,8 +1,8 @@
 //! One service of the driver, whoever ran it.
 
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::card::RING;
-use punctual_softmodem::fsk::NANOS_PER_SAMPLE;
+use punctual_modem::card::RING;
+use punctual_modem::fsk::NANOS_PER_SAMPLE;
 
 /// One service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Served {
     /// In the order in which they ran.
     pub services: Vec<Service>,
     /// What became of each line.
-    pub lines: Vec<punctual_softmodem::fsk::Stats>,
+    pub lines: Vec<punctual_modem::fsk::Stats>,
     /// Interrupts that came while an earlier one was being served, or waited.
     pub missed: u64,
     /// Processor time: of the thread, or the sum of the services in the kernel.
@@ -57,8 +57,8 @@ pub fn position(start: Instant, now: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use punctual_softmodem::LineQuality;
-    use punctual_softmodem::fsk::{Line, Recording};
+    use punctual_modem::LineQuality;
+    use punctual_modem::fsk::{Line, Recording};
 
     use super::*;
 

@@ -191,9 +191,8 @@ impl DriverReport {
             .map(|s| s.elapsed().as_nanos())
             .sum();
         let due = |s: &Service| s.due.map(|due| s.begin.saturating_since(due).as_nanos());
-        let intact = |line: &&punctual_softmodem::fsk::Stats| {
-            line.bad == 0 && line.lost == 0 && line.good > 0
-        };
+        let intact =
+            |line: &&punctual_modem::fsk::Stats| line.bad == 0 && line.lost == 0 && line.good > 0;
         Self {
             cpu_percent: percent(served.cpu.as_nanos(), plan.length().as_nanos()),
             cpu_percent_connected: percent(busy, plan.length().as_nanos() - connected),

@@ -4,8 +4,8 @@
 use punctual_bpf::Object;
 use punctual_linux::clock;
 use punctual_model::Service;
-use punctual_softmodem::fsk::kernel::{Control, name};
-use punctual_softmodem::fsk::{Line, Recording};
+use punctual_modem::fsk::kernel::{Control, name};
+use punctual_modem::fsk::{Line, Recording};
 
 use super::{Error, kernel};
 

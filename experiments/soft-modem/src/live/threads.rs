@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
+use punctual_modem::fsk::{Line, Recording};
 use punctual_runtime::reservation::{Reservations, Reserved};
-use punctual_softmodem::fsk::{Line, Recording};
 
 use super::Error;
 use super::context::{DRIVER_PRIORITY, Place};

@@ -17,7 +17,7 @@ pub struct Named {
 }
 
 /// Our modems as measured, and what the study names for the future. Measured on two virtual CPUs:
-/// a V.22bis line in experiments/modem-call (live, its far end and line included), an FSK line in a
+/// a V.22bis line in docs/demo.md (live, its far end and line included), an FSK line in a
 /// hard interrupt. G.lite is the study's figure (§8.2): 25 % of a CPU, every 4 ms.
 pub const DEVICES: [Named; 4] = [
     named("one V.22bis line, 8.9 µs", 12_500_000, 8_900, 1),

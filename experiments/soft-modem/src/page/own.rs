@@ -13,7 +13,7 @@ pub fn section(own: &Own) -> Section {
         title: "The same for our own modems".into(),
         about: vec![
             "What each needs was measured on one machine, two virtual CPUs: a V.22bis line with its \
-             far end and the line itself in experiments/modem-call, an FSK line in a hard interrupt. \
+             far end and the line itself in docs/demo.md, an FSK line in a hard interrupt. \
              The bank serves 209 lines one after the other; there the latch forgets a line's batch. \
              Soft DSL is the study's figure for G.lite: a quarter of a CPU, every 4 ms; its ring is \
              taken to be 512 samples and a batch 100."

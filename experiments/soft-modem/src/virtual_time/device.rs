@@ -14,7 +14,7 @@ pub struct Device {
     /// Processor time for one line's batch.
     pub work: Service,
     /// The most samples of a ring that are taken for one interrupt. The study's driver called its code
-    /// once for each interrupt, so a batch; [`punctual_softmodem::Bank`] takes all there are.
+    /// once for each interrupt, so a batch; [`punctual_modem::Bank`] takes all there are.
     pub piece: u32,
     /// Lines, served one after the other.
     pub lines: u32,

@@ -3,7 +3,7 @@
 //!
 //! The driver is the study's: each interrupt signals its thread once, and for each signal it serves
 //! all lines in order. A line's samples are taken when its turn begins; processor time is charged
-//! by the sample, as [`modem_call::replay`] does. [`drive`] is that driver over anything that can be
+//! by the sample, as [`punctual_modem::demo::replay`] does. [`drive`] is that driver over anything that can be
 //! [`Lines`], [`run`] over lines that are only counted.
 
 use punctual_model::{Duration, Instant, Service};

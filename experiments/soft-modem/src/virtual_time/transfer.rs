@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual_model::{Duration, Instant, Service};
-use punctual_softmodem::{PERIOD, SAMPLES_PER_PERIOD};
+use punctual_modem::{PERIOD, SAMPLES_PER_PERIOD};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 

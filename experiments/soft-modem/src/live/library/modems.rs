@@ -49,7 +49,7 @@ impl Modem {
 #[cfg(test)]
 mod tests {
     use punctual_model::{Duration, Instant};
-    use punctual_softmodem::PERIOD;
+    use punctual_modem::PERIOD;
 
     use super::*;
     use crate::call::Call;

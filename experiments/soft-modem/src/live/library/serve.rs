@@ -1,10 +1,10 @@
 //! One call of each modem at once, in one thread.
 
-use modem_call::competitors::Competitors;
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
-use punctual_softmodem::PERIOD;
-use punctual_softmodem::card::CardStats;
+use punctual_modem::PERIOD;
+use punctual_modem::card::CardStats;
+use punctual_modem::demo::competitors::Competitors;
 
 use super::super::Error;
 use super::super::context::Place;

@@ -1,9 +1,9 @@
 //! How often each modem's work is repeated, so that an interrupt costs what the study's did.
 
-use modem_call::competitors::Competitors;
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant, Service};
-use punctual_softmodem::PERIOD;
+use punctual_modem::PERIOD;
+use punctual_modem::demo::competitors::Competitors;
 
 use super::super::Error;
 use super::modems::{COUNT, MODEMS};

@@ -2,8 +2,8 @@
 
 use super::*;
 use punctual_model::Reservation;
+use punctual_modem::card::{Card as RealCard, RING, SampleClock, Wire};
 use punctual_sim::processor::{Periods, Place, Whole};
-use punctual_softmodem::card::{Card as RealCard, RING, SampleClock, Wire};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -148,7 +148,7 @@ impl Wire for Silence {
 #[test]
 fn the_ring_is_the_real_cards() {
     let device = Device {
-        period: punctual_softmodem::PERIOD,
+        period: punctual_modem::PERIOD,
         batch: 100,
         work: Service::ZERO,
         piece: u32::MAX,

@@ -2,7 +2,7 @@
 
 use super::*;
 use punctual_model::Reservation;
-use punctual_softmodem::card::RING;
+use punctual_modem::card::RING;
 
 fn transfer(context: Context, card: Card, modulation: &'static str, bytes: usize) -> Transfer {
     let mut file = vec![0; bytes];

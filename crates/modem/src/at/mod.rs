@@ -1,0 +1,87 @@
+//! A Hayes modem as its terminal sees it: commands in, result codes out (ITU-T V.250).
+//!
+//! Pure: [`Interpreter`] takes bytes of the terminal and events of the line with the instant at
+//! which they came, and gives bytes for the terminal and [`Order`]s for the line. It reads no
+//! clock and knows neither samples nor ttys.
+//!
+//! | state | bytes of the terminal are | left by |
+//! |---|---|---|
+//! | commands, no call | command lines | `D`, `A`, a ring that S0 answers |
+//! | connecting | a wish to give up (§5.6.1), from 125 ms after the command on | CONNECT, a failure, S7 |
+//! | online | data, and watched for the [`escape`] | the escape, DTR, the end of the call |
+//! | commands, call on hold | command lines | `O`, `H`, `Z`, the end of the call |
+//!
+//! # Order of calls
+//! Give every byte to [`Interpreter::terminal`] and every event to [`Interpreter::line`] in the
+//! order of time; call [`Interpreter::handle_timeout`] when [`Interpreter::next_timeout`] passes
+//! (both others do it first by themselves). After each of them take [`Interpreter::next_order`]
+//! until there is none, and write [`Interpreter::take_output`] to the terminal before any data of
+//! the line.
+//!
+//! # Example
+//! ```
+//! use punctual_model::Instant;
+//! use punctual_modem::at::{Interpreter, Order};
+//!
+//! let mut modem = Interpreter::new();
+//! let now = Instant::ZERO;
+//! for &byte in b"ATE0DT5551\r" {
+//!     assert_eq!(modem.terminal(now, byte), None, "no call, so nothing is data");
+//! }
+//! let Some(Order::Dial(number)) = modem.next_order() else { panic!("it dials") };
+//! assert_eq!(number.digits().collect::<String>(), "5551");
+//! ```
+
+mod calls;
+mod command;
+mod compression;
+mod dial;
+pub mod escape;
+mod execute;
+mod extended;
+mod interpreter;
+mod line_buffer;
+mod modulation;
+mod registers;
+mod result;
+mod settings;
+
+pub use calls::{ABORT_GRACE, RING_MEMORY};
+pub use compression::{Compressed, CompressionSelection};
+pub use dial::{DialError, DialStep, DialString, MAX_STEPS};
+pub use interpreter::Interpreter;
+pub use line_buffer::LINE_ROOM;
+pub use modulation::Modulation;
+pub use registers::{Register, RegisterError, Registers};
+pub use result::{Connection, OUTPUT_ROOM, ResultCode};
+pub use settings::{
+    ErrorControl, ErrorSelection, Fallback, OriginatorRequest, Settings, TerminalGone,
+};
+
+/// What the line is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Call that number; report [`LineEvent::Connected`] or why not.
+    Dial(DialString),
+    /// Answer the call that comes in, or listen for a calling modem.
+    Answer,
+    /// End the call, or the attempt. Nothing is to be reported.
+    HangUp,
+}
+
+/// What happens on the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEvent {
+    /// One ring of a call that comes in.
+    Ring,
+    /// The call ordered came about: data flows.
+    Connected(Connection),
+    /// The call ordered fails: engaged.
+    Busy,
+    /// The call ordered fails: no dial tone.
+    NoDialtone,
+    /// The call ordered fails: nobody answers.
+    NoAnswer,
+    /// The call, or the attempt, is over: no carrier, or the far end hung up.
+    Lost,
+}
