@@ -2,15 +2,21 @@
 //! other load.
 
 use punctual_linux::clock;
-use punctual_linux::sched::{self, Class};
+use punctual_linux::sched::{self, Class, SchedError};
 use punctual_model::Duration;
 
 /// The longest that anything may take on a host with other load.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether the kernel lets this process run threads in this class; if not, why is printed.
+/// Returns whether the kernel lets this process run threads in this class; if not, says why. Waits for bandwidth that
+/// threads of other tests had, which is free once they are gone.
 pub fn may(class: Class) -> bool {
-    sched::try_out(class).map_err(|refused| println!("skipped: {refused}")).is_ok()
+    let mut tried = Ok(());
+    eventually(|| {
+        tried = sched::try_out(class);
+        !matches!(tried, Err(SchedError::NoBandwidth { .. }))
+    });
+    tried.map_err(|refused| println!("skipped: {refused}")).is_ok()
 }
 
 /// Whether it `holds` within [`PATIENCE`], looked at every millisecond.

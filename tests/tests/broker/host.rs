@@ -18,6 +18,7 @@ use punctual_broker::wire::Status;
 use punctual_linux::process::{Signal, die_with_parent, is_stopped, send};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::Tid;
+use system_tests::live::may;
 use tempfile::TempDir;
 
 pub(crate) const ROLE: &str = "PUNCTUAL_TEST_ROLE";
@@ -32,13 +33,9 @@ static ALONE: Mutex<()> = Mutex::new(());
 pub(crate) fn alone() -> Option<MutexGuard<'static, ()>> {
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let reservation = "1ms/100ms".parse().expect("valid");
-    for class in
-        [Class::Deadline { reservation, reset_on_fork: true }, Class::Fifo { priority: 80 }]
-    {
-        if let Err(refused) = sched::try_out(class) {
-            println!("skipped: {refused}");
-            return None;
-        }
+    let reserves = Class::Deadline { reservation, reset_on_fork: true };
+    if !may(reserves) || !may(Class::Fifo { priority: 80 }) {
+        return None;
     }
     // A client must be able to execute this program as another user.
     let mut probe = Command::new(env::current_exe().expect("this program"));
