@@ -1,24 +1,17 @@
 //! `punctual explore`: what else would fit, as tables and plots.
 
-mod breakdown;
-mod channels;
 mod folder;
 mod page;
-mod reservations;
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use punctual_analysis::mapping;
-use punctual_model::channel::{Channel, SendCosts, SenderSpec};
-use punctual_model::{Contract, Duration, HostProfile};
-use punctual_sweep::page::Section;
-use punctual_sweep::workers::Workers;
+use punctual::explore::{self, Exploration, Options, Section};
+use punctual_model::Duration;
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::host_profile::ProfileArgs;
 use crate::options::time;
 use crate::{contract_file, output};
@@ -96,151 +89,44 @@ enum What {
     Channels,
 }
 
+impl From<What> for explore::What {
+    fn from(what: What) -> Self {
+        match what {
+            What::All => Self::All,
+            What::Breakdown => Self::Breakdown,
+            What::Reservations => Self::Reservations,
+            What::Channels => Self::Channels,
+        }
+    }
+}
+
 pub(crate) fn main(args: &Args) -> Outcome {
-    let declared = contract_file::read(&args.contract)?.contract;
-    // As many CPUs as it asks for: what would fit does not hang on where the question is asked.
+    let contract = contract_file::read(&args.contract)?.contract;
     let Chosen { host, stamp, .. } = args.profile.choose()?;
-    let host = HostProfile { cpus: declared.cpus, ..host };
-    let (expanded, _) = mapping::expand(&declared, &host).map_err(Failure::bad_input)?;
-    // What streams ask for is among its tasks and channels, and must not be asked for twice.
-    let contract = Contract { streams: Vec::new(), ..expanded };
-    let (sweeps, notes) = sweeps(args, &contract, &host)?;
+    let options = Options {
+        what: args.what.into(),
+        from: args.from,
+        to: args.to,
+        points: args.points,
+        channel: args.channel.clone(),
+    };
+    let exploration = Exploration::new(&contract, &host, &options)?;
     let folder = Folder::new(&args.out, args.force);
-    let sheets = sweeps.iter().flat_map(Sweep::files);
-    folder.refuse_existing(&std::iter::once(PAGE.to_owned()).chain(sheets).collect::<Vec<_>>())?;
+    let files: Vec<_> = std::iter::once(PAGE.to_owned()).chain(exploration.files()).collect();
+    folder.refuse_existing(&files)?;
 
-    let threads = args.threads.or_else(|| std::thread::available_parallelism().ok());
-    let workers = Workers::new(threads.map_or(1, NonZeroUsize::get));
-    let sections: Vec<Section> =
-        sweeps.iter().map(|sweep| sweep.run(args, &contract, &host, &workers)).collect();
-    workers.finish();
-
+    let sections = exploration.run(args.threads);
     let name = name_of(&args.contract);
     let sheets = sections.iter().flat_map(Section::sheets);
     let mut files: Vec<(String, Vec<u8>)> =
         sheets.map(|sheet| (sheet.file(), sheet.to_csv())).collect();
+    let notes = exploration.notes;
     let answer = if args.json { json } else { text };
     let answer = answer(args, &name, &stamp, &notes, &sections);
     files.push((PAGE.into(), page::page(&name, &stamp, notes, sections).into_bytes()));
     folder.write(&files)?;
     output::print(&answer)?;
     Ok(Exit::Kept)
-}
-
-/// A sweep with what it needs of the contract.
-enum Sweep {
-    Breakdown,
-    Reservations(RangeInclusive<u64>),
-    Channels(Box<(SenderSpec, SendCosts, Channel)>),
-}
-
-impl Sweep {
-    /// What it will write beside the page.
-    fn files(&self) -> Vec<String> {
-        let sheets: &[&str] = match self {
-            Self::Breakdown => &["breakdown", "response-times"],
-            Self::Reservations(_) => &["reservations", "reservation-map"],
-            Self::Channels(..) => &["channels", "channel-slack", "channel-copies"],
-        };
-        sheets.iter().map(|sheet| format!("{sheet}.csv")).collect()
-    }
-
-    fn run(
-        &self,
-        args: &Args,
-        contract: &Contract,
-        host: &HostProfile,
-        workers: &Workers,
-    ) -> Section {
-        match self {
-            Self::Breakdown => breakdown::explore(contract, host, workers),
-            Self::Reservations(range) => {
-                reservations::explore(contract, host, range.clone(), args.points, workers)
-            }
-            Self::Channels(chosen) => {
-                let (spec, costs, copied) = &**chosen;
-                let server = channels::Server { spec, costs: *costs, wake_up: host.wake_up };
-                channels::explore(&server, &contract.channels, copied, workers)
-            }
-        }
-    }
-}
-
-/// What was asked for and applies, and what does not apply and why. What somebody asked for by name
-/// must apply, and something must.
-fn sweeps(
-    args: &Args,
-    contract: &Contract,
-    host: &HostProfile,
-) -> Result<(Vec<Sweep>, Vec<String>), Failure> {
-    let asked = |what| args.what == What::All || args.what == what;
-    let with_tasks = |sweep: Sweep| {
-        if contract.tasks.is_empty() {
-            Err("the contract declares no task".into())
-        } else {
-            Ok(sweep)
-        }
-    };
-    let mut answers = Vec::new();
-    if asked(What::Breakdown) {
-        answers.push(("breakdown", with_tasks(Sweep::Breakdown)));
-    }
-    if asked(What::Reservations) {
-        let sweep = with_tasks(Sweep::Reservations(range(args, contract)?));
-        answers.push(("reservations", sweep));
-    }
-    if asked(What::Channels) {
-        answers.push(("channels", channel_sweep(args, contract, host)?));
-    }
-    let (mut sweeps, mut notes) = (Vec::new(), Vec::new());
-    for (what, answer) in answers {
-        match answer {
-            Ok(sweep) => sweeps.push(sweep),
-            Err(why) => notes.push(format!("Not explored: {what}, because {why}.")),
-        }
-    }
-    if sweeps.is_empty() { Err(Failure::bad_input(notes.join("\n"))) } else { Ok((sweeps, notes)) }
-}
-
-fn range(args: &Args, contract: &Contract) -> Result<RangeInclusive<u64>, Failure> {
-    let default = reservations::default_range(contract);
-    let from = args.from.map_or(*default.start(), Duration::as_nanos);
-    let to = args.to.map_or(*default.end(), Duration::as_nanos);
-    if from > to {
-        let time = punctual_model::Duration::from_nanos;
-        return Err(Failure::bad_input(format!(
-            "periods from {} to {}: the first must not be longer; see --from and --to",
-            time(from),
-            time(to)
-        )));
-    }
-    Ok(from..=to)
-}
-
-/// The sweep, or why it does not apply; a channel that is named and not there is a failure.
-fn channel_sweep(
-    args: &Args,
-    contract: &Contract,
-    host: &HostProfile,
-) -> Result<Result<Sweep, String>, Failure> {
-    let copied = match &args.channel {
-        None => contract.channels.first(),
-        Some(name) => {
-            let named = contract.channels.iter().find(|channel| channel.name() == name);
-            Some(named.ok_or_else(|| {
-                Failure::bad_input(format!("the contract declares no channel \"{name}\""))
-            })?)
-        }
-    };
-    let (Some(copied), Some(spec)) = (copied, contract.sender) else {
-        return Ok(Err("the contract declares no channel".into()));
-    };
-    Ok(match spec.costs.or(host.send_costs) {
-        Some(costs) => Ok(Sweep::Channels(Box::new((spec, costs, copied.clone())))),
-        None => {
-            Err("what sending costs is neither in the contract nor measured on this host".into())
-        }
-    })
 }
 
 /// The file's name alone, so that the results do not hang on where it lies.

@@ -7,6 +7,7 @@
 //! - [`host`]: knows what this host's operations cost, and where that is from.
 //! - [`calibrate`]: measures them.
 //! - [`doctor`]: tries what this host can promise, and says what to change.
+//! - [`explore`]: finds what else would fit.
 //! - [`fit`]: proposes a reservation for a program that it watches.
 //! - [`why`]: says why jobs were late.
 //! - [`trace`]: reads trace files.
@@ -33,6 +34,7 @@
 pub mod calibrate;
 pub mod contract;
 pub mod doctor;
+pub mod explore;
 mod failure;
 pub mod fit;
 pub mod host;

@@ -1,0 +1,205 @@
+//! Explores what else would fit, by sweeps over the analysis.
+//!
+//! - [`breakdown`]: how far all work can grow, by policy and by test.
+//! - [`reservations`]: the least budget for each period with all tasks inside.
+//! - [`channels`]: how many channels fit, against packet size and packets between preemption points.
+
+mod breakdown;
+mod channels;
+mod reservations;
+
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+
+use punctual_analysis::mapping;
+use punctual_model::channel::{Channel, SendCosts, SenderSpec};
+use punctual_model::{Contract, Duration, HostProfile};
+pub use punctual_sweep::page::Section;
+use punctual_sweep::workers::Workers;
+
+use crate::Failure;
+
+/// What is swept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Everything that applies to the contract.
+    All,
+    /// How far all work can grow, by policy and by test.
+    Breakdown,
+    /// The least budget for each period with all tasks inside.
+    Reservations,
+    /// Channels against packet size and packets between preemption points.
+    Channels,
+}
+
+/// What is to be explored.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is swept.
+    pub what: What,
+    /// The shortest period of reservations; none: by the contract.
+    pub from: Option<Duration>,
+    /// The longest period of reservations; none: by the contract.
+    pub to: Option<Duration>,
+    /// How many periods of reservations.
+    pub points: u32,
+    /// The channel that is copied; none: the first.
+    pub channel: Option<String>,
+}
+
+/// Sweeps that apply to a contract.
+#[derive(Debug)]
+pub struct Exploration {
+    contract: Contract,
+    host: HostProfile,
+    points: u32,
+    sweeps: Vec<Sweep>,
+    /// What does not apply, and why: sentences.
+    pub notes: Vec<String>,
+}
+
+impl Exploration {
+    /// Finds which sweeps apply to `contract`, on a host with as many CPUs as it asks for.
+    ///
+    /// # Errors
+    /// If a sweep or a channel that is asked for by name does not apply, or none does.
+    pub fn new(
+        contract: &Contract,
+        host: &HostProfile,
+        options: &Options,
+    ) -> Result<Self, Failure> {
+        // As many CPUs as it asks for: what would fit does not hang on where the question is asked.
+        let host = HostProfile { cpus: contract.cpus, ..*host };
+        let (expanded, _) = mapping::expand(contract, &host).map_err(Failure::bad_input)?;
+        // What streams ask for is among its tasks and channels, and must not be asked for twice.
+        let contract = Contract { streams: Vec::new(), ..expanded };
+        let (sweeps, notes) = sweeps(options, &contract, &host)?;
+        Ok(Self { contract, host, points: options.points, sweeps, notes })
+    }
+
+    /// Returns the names of the files of numbers that [`run`](Self::run) makes.
+    pub fn files(&self) -> Vec<String> {
+        self.sweeps.iter().flat_map(Sweep::files).collect()
+    }
+
+    /// Sweeps, with `threads` threads; none: one for each CPU. The results are the same with any number.
+    pub fn run(&self, threads: Option<NonZeroUsize>) -> Vec<Section> {
+        let threads = threads.or_else(|| std::thread::available_parallelism().ok());
+        let workers = Workers::new(threads.map_or(1, NonZeroUsize::get));
+        let sections = self.sweeps.iter().map(|sweep| sweep.run(self, &workers)).collect();
+        workers.finish();
+        sections
+    }
+}
+
+/// A sweep with what it needs of the contract.
+#[derive(Debug)]
+enum Sweep {
+    Breakdown,
+    Reservations(RangeInclusive<u64>),
+    Channels(Box<(SenderSpec, SendCosts, Channel)>),
+}
+
+impl Sweep {
+    /// What it will write beside the page.
+    fn files(&self) -> Vec<String> {
+        let sheets: &[&str] = match self {
+            Self::Breakdown => &["breakdown", "response-times"],
+            Self::Reservations(_) => &["reservations", "reservation-map"],
+            Self::Channels(..) => &["channels", "channel-slack", "channel-copies"],
+        };
+        sheets.iter().map(|sheet| format!("{sheet}.csv")).collect()
+    }
+
+    fn run(&self, of: &Exploration, workers: &Workers) -> Section {
+        let Exploration { contract, host, points, .. } = of;
+        match self {
+            Self::Breakdown => breakdown::explore(contract, host, workers),
+            Self::Reservations(range) => {
+                reservations::explore(contract, host, range.clone(), *points, workers)
+            }
+            Self::Channels(chosen) => {
+                let (spec, costs, copied) = &**chosen;
+                let server = channels::Server { spec, costs: *costs, wake_up: host.wake_up };
+                channels::explore(&server, &contract.channels, copied, workers)
+            }
+        }
+    }
+}
+
+/// What was asked for and applies, and what does not apply and why. What somebody asked for by name
+/// must apply, and something must.
+fn sweeps(
+    options: &Options,
+    contract: &Contract,
+    host: &HostProfile,
+) -> Result<(Vec<Sweep>, Vec<String>), Failure> {
+    let asked = |what| options.what == What::All || options.what == what;
+    let with_tasks = |sweep: Sweep| {
+        if contract.tasks.is_empty() {
+            Err("the contract declares no task".into())
+        } else {
+            Ok(sweep)
+        }
+    };
+    let mut answers = Vec::new();
+    if asked(What::Breakdown) {
+        answers.push(("breakdown", with_tasks(Sweep::Breakdown)));
+    }
+    if asked(What::Reservations) {
+        let sweep = with_tasks(Sweep::Reservations(range(options, contract)?));
+        answers.push(("reservations", sweep));
+    }
+    if asked(What::Channels) {
+        answers.push(("channels", channel_sweep(options, contract, host)?));
+    }
+    let (mut sweeps, mut notes) = (Vec::new(), Vec::new());
+    for (what, answer) in answers {
+        match answer {
+            Ok(sweep) => sweeps.push(sweep),
+            Err(why) => notes.push(format!("Not explored: {what}, because {why}.")),
+        }
+    }
+    if sweeps.is_empty() { Err(Failure::bad_input(notes.join("\n"))) } else { Ok((sweeps, notes)) }
+}
+
+fn range(options: &Options, contract: &Contract) -> Result<RangeInclusive<u64>, Failure> {
+    let default = reservations::default_range(contract);
+    let from = options.from.map_or(*default.start(), Duration::as_nanos);
+    let to = options.to.map_or(*default.end(), Duration::as_nanos);
+    if from > to {
+        let time = punctual_model::Duration::from_nanos;
+        return Err(Failure::bad_input(format!(
+            "periods from {} to {}: the first must not be longer; see --from and --to",
+            time(from),
+            time(to)
+        )));
+    }
+    Ok(from..=to)
+}
+
+/// The sweep, or why it does not apply; a channel that is named and not there is a failure.
+fn channel_sweep(
+    options: &Options,
+    contract: &Contract,
+    host: &HostProfile,
+) -> Result<Result<Sweep, String>, Failure> {
+    let copied = match &options.channel {
+        None => contract.channels.first(),
+        Some(name) => {
+            let named = contract.channels.iter().find(|channel| channel.name() == name);
+            Some(named.ok_or_else(|| {
+                Failure::bad_input(format!("the contract declares no channel \"{name}\""))
+            })?)
+        }
+    };
+    let (Some(copied), Some(spec)) = (copied, contract.sender) else {
+        return Ok(Err("the contract declares no channel".into()));
+    };
+    Ok(match spec.costs.or(host.send_costs) {
+        Some(costs) => Ok(Sweep::Channels(Box::new((spec, costs, copied.clone())))),
+        None => {
+            Err("what sending costs is neither in the contract nor measured on this host".into())
+        }
+    })
+}
