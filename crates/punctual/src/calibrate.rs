@@ -63,6 +63,23 @@ impl Options {
 ///
 /// # Errors
 /// If nothing could be measured, with the reason for each figure.
+///
+/// # Examples
+/// ```no_run
+/// use punctual::calibrate::{Options, measure};
+/// use punctual::model::host::Percentile;
+///
+/// let options = Options {
+///     quick: true,
+///     working_set: 64 << 10,
+///     packet: 1_420,
+///     percentile: Percentile::from_ppm(990_000).expect("above a half"),
+///     send_to: None,
+/// };
+/// let calibration = measure(&options, None, &|what, _| eprintln!("{what}"))?;
+/// println!("{calibration}");
+/// # Ok::<(), punctual::Failure>(())
+/// ```
 pub fn measure(
     options: &Options,
     before: Option<Calibration>,

@@ -33,6 +33,15 @@ pub struct Diagnosis {
 
 /// Tries and looks at everything: for a second or two, as described in `punctual doctor --help`. XDP and AF_XDP are tried
 /// on `interface` too, which some drivers reset for that.
+///
+/// # Examples
+/// ```no_run
+/// let diagnosis = punctual::doctor::diagnose(None);
+/// for check in &diagnosis.checks {
+///     println!("{}: {}", check.name, check.found);
+/// }
+/// println!("{}", diagnosis.verdict());
+/// ```
 pub fn diagnose(interface: Option<&str>) -> Diagnosis {
     let network = network::Probes::start(interface);
     let (fifo, upcalls) = privileges::fifo();

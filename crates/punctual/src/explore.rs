@@ -48,6 +48,21 @@ pub struct Options {
 }
 
 /// Sweeps that apply to a contract.
+///
+/// # Examples
+/// ```
+/// use punctual::explore::{Exploration, Options, What};
+/// use punctual::model::{Contract, HostProfile};
+///
+/// let task = b"[[task]]\nname = \"mixer\"\nperiod = \"10ms\"\nwcet = \"2ms\"\n";
+/// let contract = Contract::parse("audio.toml", task)?;
+/// let options =
+///     Options { what: What::Breakdown, from: None, to: None, points: 2, channel: None };
+/// let exploration = Exploration::new(&contract, &HostProfile::ideal(1), &options)?;
+/// let sections = exploration.run(None);
+/// assert_eq!(sections.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Exploration {
     contract: Contract,

@@ -77,6 +77,30 @@ impl Fit {
 ///
 /// # Errors
 /// If there is no such program or process, or the kernel cannot be asked.
+///
+/// # Examples
+/// ```no_run
+/// use punctual::fit::{Margin, Options, fit};
+/// use punctual::model::Duration;
+/// use punctual::program::Target;
+///
+/// let host = punctual::host::choose(None)?.host;
+/// let margin = Margin {
+///     quantile: 99.0,
+///     percent: 20,
+///     switch: host.context_switch,
+///     relative_deadline: None,
+/// };
+/// let options = Options {
+///     length: Duration::from_secs(10),
+///     settle: Duration::from_secs(1),
+///     margin,
+///     tried_by: None,
+/// };
+/// let player = Target::Program(vec!["./player".into(), "song.wav".into()]);
+/// print!("{}", fit(&player, &options, &host)?.contract(&player));
+/// # Ok::<(), punctual::Failure>(())
+/// ```
 pub fn fit(target: &Target, options: &Options, host: &HostProfile) -> Result<Fit, Failure> {
     // Before threads are made, so that a signal waits for us.
     let signals = Blocked::new().map_err(Failure::cannot_here)?;

@@ -43,6 +43,30 @@ pub struct Options {
 ///
 /// # Errors
 /// If there is no such program or process, the kernel cannot be asked, or `turn` says so.
+///
+/// # Examples
+/// ```no_run
+/// use punctual::model::Duration;
+/// use punctual::program::Target;
+/// use punctual::why::{self, Options};
+///
+/// let options = Options {
+///     relative_deadline: Duration::from_millis(5),
+///     work: None,
+///     length: Some(Duration::from_secs(10)),
+///     keeps_seen: false,
+/// };
+/// let player = Target::Program(vec!["./player".into(), "song.wav".into()]);
+/// why::watch(&player, options, |_, _, late| {
+///     for verdict in late {
+///         if let Some(main) = verdict.main() {
+///             println!("late by {}: {}", verdict.late.tardiness(), main.cause.word());
+///         }
+///     }
+///     Ok(())
+/// })?;
+/// # Ok::<(), punctual::Failure>(())
+/// ```
 pub fn watch(
     target: &Target,
     options: Options,
