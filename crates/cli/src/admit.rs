@@ -41,6 +41,10 @@ pub(crate) struct Args {
     #[arg(long)]
     explain: bool,
 
+    /// Show all tasks and channels, not the 20 with the least slack.
+    #[arg(long)]
+    all: bool,
+
     /// Print JSON, times in nanoseconds.
     #[arg(long)]
     json: bool,
@@ -63,7 +67,8 @@ pub(crate) fn main(args: &Args) -> Outcome {
         json::page(&contract, &answer, explanation.as_ref(), &stamp, &notes)
     } else {
         let hint = answer.as_ref().err().and_then(|refusal| hint(args, &contract, refusal));
-        text::page(&contract, &answer, explanation.as_ref(), &stamp) + &hint.unwrap_or_default()
+        text::page(&contract, &answer, explanation.as_ref(), &stamp, args.all)
+            + &hint.unwrap_or_default()
     };
     output::print(&page)?;
     Ok(if answer.is_ok() { Exit::Kept } else { Exit::Refused })

@@ -101,6 +101,24 @@ fn a_good_contract_is_admitted_with_its_numbers() {
 }
 
 #[test]
+fn the_verdict_comes_first_and_then_what_is_tightest() {
+    let task = |at: u32| {
+        let period = 1_000 - 10 * at;
+        format!("[[task]]\nname = \"t{at}\"\nperiod = \"{period}ms\"\nwcet = \"1ms\"\n")
+    };
+    let contract: String = (0..30).map(task).collect();
+    let few = out(&admit(&["-"], contract.as_bytes()));
+    assert!(few.starts_with("admitted under "), "{few}");
+    // The longest periods have the longest deadlines, and here the most slack.
+    assert!(few.contains("│ t29 ") && !few.contains("│ t9 "), "{few}");
+    assert!(few.contains("the 20 of 30 tasks with the least slack; --all shows all"), "{few}");
+    let all = out(&admit(&["--all", "-"], contract.as_bytes()));
+    assert!(all.contains("│ t0 ") && all.contains("│ t29 "), "{all}");
+    let refused = out(&admit(&["-"], contract.replace("1ms\"", "90ms\"").as_bytes()));
+    assert!(refused.starts_with("refused "), "{refused}");
+}
+
+#[test]
 fn json_says_the_same() {
     let page = json(GOOD, 0);
     assert_eq!(page["admitted"], true);

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use punctual_analysis::mapping::Mapping;
 use punctual_analysis::{EntryBound, Grant, Refusal, Sensitivity, TestReport};
-use punctual_model::Contract;
+use punctual_model::{Contract, Duration};
 
 use super::json::mappings;
 use super::{Explanation, timetable};
@@ -15,22 +15,29 @@ use punctual::host::Stamp;
 const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// Tables and the verdict. Styles are in it; whoever prints it strips them if need be.
+/// Tasks, and channels, that are shown if not all are asked for: those with the least slack.
+const FEW: usize = 20;
+
+/// Returns the verdict, then tables: of tasks and channels all rows if `all`, else those with the least slack. Styles
+/// are in it; they are stripped where it is printed, if need be.
 pub(super) fn page(
     contract: &Contract,
     answer: &Result<Grant, Box<Refusal>>,
     explanation: Option<&Explanation>,
     stamp: &Stamp,
+    all: bool,
 ) -> String {
+    let few = if all { usize::MAX } else { FEW };
     let (tasks, channels, tests) = match answer {
-        Ok(grant) => (granted_tasks(grant), granted_channels(grant), &grant.tests[..]),
+        Ok(grant) => (granted_tasks(grant, few), granted_channels(grant, few), &grant.tests[..]),
         Err(refusal) => (
-            bounds("task", "response time ≤", "deadline", &refusal.tasks),
-            bounds("channel", "delay ≤", "delay bound", &refusal.channels),
+            bounds(("task", "response time ≤", "deadline"), &refusal.tasks, few),
+            bounds(("channel", "delay ≤", "delay bound"), &refusal.channels, few),
             &refusal.tests[..],
         ),
     };
-    let mut page = String::new();
+    let mut page = verdict(contract, answer);
+    let _ = writeln!(page, "{}\n", stamp.line());
     if explanation.is_some() {
         derivations(&mut page, mappings(answer));
     }
@@ -38,7 +45,10 @@ pub(super) fn page(
     let reservations = reservations(contract, answer);
     let timetable = room.and_then(|room| timetable::page(&room.timetable));
     let grown = room.and_then(|room| could_grow(&room.growth));
-    let tables = [tasks, channels, reservations, timetable, test_table(tests), grown];
+    let text = |table: Option<Table>| table.map(|table| table.to_string());
+    let tests = test_table(tests);
+    let [reservations, timetable, tests, grown] = [reservations, timetable, tests, grown].map(text);
+    let tables = [tasks, channels, reservations, timetable, tests, grown];
     for table in tables.into_iter().flatten() {
         // Writing to a string cannot fail.
         let _ = writeln!(page, "{table}\n");
@@ -51,21 +61,24 @@ pub(super) fn page(
              could go\n"
         );
     }
-    let _ = match answer {
+    page.truncate(page.trim_end().len());
+    page + "\n"
+}
+
+fn verdict(contract: &Contract, answer: &Result<Grant, Box<Refusal>>) -> String {
+    match answer {
         Ok(_) => {
             let (policy, cpus) = (contract.policy.name(), contract.cpus);
             let noun = if cpus == 1 { "CPU" } else { "CPUs" };
-            writeln!(page, "{GOOD}admitted{GOOD:#} under {policy} on {cpus} {noun}")
+            format!("{GOOD}admitted{GOOD:#} under {policy} on {cpus} {noun}\n")
         }
         Err(refusal) => {
             let sentence = refusal.to_string();
             // The first word is the verdict.
             let rest = sentence.strip_prefix("refused").unwrap_or(&sentence);
-            writeln!(page, "{BAD}refused{BAD:#}{rest}")
+            format!("{BAD}refused{BAD:#}{rest}\n")
         }
-    };
-    let _ = writeln!(page, "{}", stamp.line());
-    page
+    }
 }
 
 /// What each stream became, with the arithmetic.
@@ -94,46 +107,81 @@ pub(super) fn align_right(table: &mut Table, columns: impl IntoIterator<Item = u
     }
 }
 
-fn granted_tasks(grant: &Grant) -> Option<Table> {
-    let mut table = table(&["task", "CPU", "response time ≤", "deadline", "slack"]);
-    for task in &grant.tasks {
-        table.add_row([
+/// Returns a table of entries, with a line below it that says which of them are in it if not all are: those with the
+/// least slack, the least first. Without a bound an entry has none.
+fn tightest(
+    kind: &str,
+    header: &[&str],
+    mut rows: Vec<(Option<i64>, Vec<String>)>,
+    few: usize,
+) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
+    let count = rows.len();
+    if count > few {
+        rows.sort_by_key(|(slack, _)| *slack);
+        rows.truncate(few);
+    }
+    let mut table = table(header);
+    for (_, row) in rows {
+        table.add_row(row);
+    }
+    align_right(&mut table, 1..header.len());
+    let rest = format!("\nthe {few} of {count} {kind}s with the least slack; --all shows all");
+    Some(if count > few { format!("{table}{rest}") } else { table.to_string() })
+}
+
+/// Nanoseconds from `bound` to `asked`, negative if it is beyond.
+fn slack_ns(bound: Duration, asked: Duration) -> i64 {
+    // Times are at most some years.
+    let [bound, asked] = [bound, asked].map(|time| time.as_nanos().cast_signed());
+    asked.saturating_sub(bound)
+}
+
+fn granted_tasks(grant: &Grant, few: usize) -> Option<String> {
+    let rows = grant.tasks.iter().map(|task| {
+        let row = vec![
             task.name.clone(),
             task.cpu.to_string(),
             task.response_time_bound.to_string(),
             task.relative_deadline.to_string(),
             task.slack.to_string(),
-        ]);
-    }
-    align_right(&mut table, 1..=4);
-    (!grant.tasks.is_empty()).then_some(table)
+        ];
+        (Some(slack_ns(task.response_time_bound, task.relative_deadline)), row)
+    });
+    let header = ["task", "CPU", "response time ≤", "deadline", "slack"];
+    tightest("task", &header, rows.collect(), few)
 }
 
-fn granted_channels(grant: &Grant) -> Option<Table> {
-    let mut table = table(&["channel", "CPU", "rank", "delay ≤", "delay bound", "buffer, B"]);
-    for channel in &grant.channels {
-        table.add_row([
+fn granted_channels(grant: &Grant, few: usize) -> Option<String> {
+    let rows = grant.channels.iter().map(|channel| {
+        let row = vec![
             channel.name.clone(),
             channel.cpu.to_string(),
             channel.rank.to_string(),
             channel.proven_delay.to_string(),
             channel.delay_bound.to_string(),
             channel.buffer.to_string(),
-        ]);
-    }
-    align_right(&mut table, 1..=5);
-    (!grant.channels.is_empty()).then_some(table)
+        ];
+        (Some(slack_ns(channel.proven_delay, channel.delay_bound)), row)
+    });
+    let header = ["channel", "CPU", "rank", "delay ≤", "delay bound", "buffer, B"];
+    tightest("channel", &header, rows.collect(), few)
 }
 
 /// What is known of the entries of a contract that was refused.
-fn bounds(kind: &str, bound: &str, asked: &str, entries: &[EntryBound]) -> Option<Table> {
-    let mut table = table(&[kind, bound, asked, "slack"]);
-    for entry in entries {
+fn bounds(
+    (kind, bound, asked): (&str, &str, &str),
+    entries: &[EntryBound],
+    few: usize,
+) -> Option<String> {
+    let rows = entries.iter().map(|entry| {
         let bound = entry.bound.map_or("none".into(), |bound| bound.to_string());
-        table.add_row([entry.name.clone(), bound, entry.asked.to_string(), slack(entry)]);
-    }
-    align_right(&mut table, 1..=3);
-    (!entries.is_empty()).then_some(table)
+        let row = vec![entry.name.clone(), bound, entry.asked.to_string(), slack(entry)];
+        (entry.bound.map(|bound| slack_ns(bound, entry.asked)), row)
+    });
+    tightest(kind, &[kind, bound, asked, "slack"], rows.collect(), few)
 }
 
 fn slack(entry: &EntryBound) -> String {
