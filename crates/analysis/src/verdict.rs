@@ -175,7 +175,7 @@ pub enum Shortfall {
 #[must_use = "a refusal must reach whoever asked"]
 pub struct Refusal {
     /// The test that decided, as in [`TestReport::name`]; or `cpus`, when the host has too few. Outside contracts one
-    /// of the tests that [`crate::supply::roster`] or the broker lists.
+    /// of the tests that [`crate::System`] or the broker lists.
     pub test: &'static str,
     /// What there is too little of.
     pub resource: Resource,

@@ -1,8 +1,9 @@
 //! Reservations that come, change and go, and time constraints between them, in virtual time: what
 //! `analysis` promised, tick by tick against what `policy` gave.
 
-use punctual_analysis::supply::{Handover, Limits, Roster, Rules, TimeConstraint};
-use punctual_model::{Duration, Instant, Reservation, Service};
+use punctual_analysis::supply::{Continuing, Handover, Limits, Rules, TimeConstraint};
+use punctual_analysis::{Joining, Request, Steps, System};
+use punctual_model::{Duration, Instant, Reservation, Service, Task, TaskSpec};
 use punctual_policy::course::{Course, Pending, Who};
 use punctual_policy::timetable::Turns;
 use rand::{RngExt, SeedableRng};
@@ -12,6 +13,43 @@ const END: u64 = 3_000;
 
 fn ns(n: u64) -> Instant {
     Instant::from_nanos(n)
+}
+
+/// A task with fixed priority, released each period.
+struct Beneath {
+    period: u64,
+    wcet: u64,
+    /// The release of the oldest job that is not done, and what it still needs.
+    pending: (u64, u64),
+    done: u32,
+}
+
+impl Beneath {
+    fn draw(rng: &mut ChaCha8Rng) -> Self {
+        let period = rng.random_range(20..200);
+        let wcet = rng.random_range(1..=period / 4);
+        Self { period, wcet, pending: (rng.random_range(0..period), wcet), done: 0 }
+    }
+
+    fn task(&self) -> Task {
+        let (period, wcet) = (Duration::from_nanos(self.period), Service::from_nanos(self.wcet));
+        Task::new(TaskSpec::periodic("beneath", period, wcet)).expect("valid")
+    }
+
+    /// Whether it takes the tick that begins at `now`.
+    fn takes(&mut self, now: u64) -> bool {
+        let (release, left) = &mut self.pending;
+        if now < *release {
+            return false;
+        }
+        *left -= 1;
+        if *left == 0 {
+            assert!(now < *release + self.period, "late by {}", now + 1 - *release - self.period);
+            self.pending = (*release + self.period, self.wcet);
+            self.done += 1;
+        }
+        true
+    }
 }
 
 /// One reservation of one owner, as long as it stood.
@@ -26,7 +64,11 @@ struct Stood {
 struct World {
     rng: ChaCha8Rng,
     switch: u64,
-    roster: Roster,
+    /// By the names of the owners in the slots.
+    system: System<u32>,
+    next: u32,
+    /// Beneath the slots, in half of the worlds.
+    beneath: Vec<Beneath>,
     course: Course,
     stood: Vec<Stood>,
     promised: Vec<(u32, TimeConstraint)>,
@@ -45,6 +87,15 @@ struct Tally {
     released: u32,
     once: u32,
     windows: u64,
+    jobs: u32,
+}
+
+fn joining<'a>(
+    reservation: Reservation,
+    earliest: Instant,
+    standing: &'a [TimeConstraint],
+) -> Request<'a> {
+    Request::Joining(Joining { reservation, cpu: 0, earliest, standing })
 }
 
 impl World {
@@ -54,10 +105,23 @@ impl World {
         let context_switch = Service::from_nanos(switch);
         let most_ppm = *[1_000_000, 900_000].get(rng.random_range(0..2)).expect("two");
         let rules = Rules { limits: Limits { context_switch, most_slots: 256 }, most_ppm };
+        let mut system = System::of_timetable(0, rules);
+        let mut beneath = Vec::new();
+        if rng.random() {
+            beneath = (0..rng.random_range(1..3)).map(|_| Beneath::draw(&mut rng)).collect();
+            beneath.sort_by_key(|one| one.period);
+            let tasks: Vec<Task> = beneath.iter().map(Beneath::task).collect();
+            let steps = &mut Steps::default();
+            if system.admit(u32::MAX, Request::Executor(&tasks), steps).is_err() {
+                beneath.clear();
+            }
+        }
         Self {
             rng,
             switch,
-            roster: Roster::new(rules),
+            system,
+            next: 0,
+            beneath,
             course: Course::new(context_switch),
             stood: Vec::new(),
             promised: Vec::new(),
@@ -78,11 +142,19 @@ impl World {
                 (last, lost) = (Some(step.who), self.switch);
             }
             // Asked at each tick: what it says in between must agree with what it said before.
+            if !matches!(step.who, Who::Owner(_)) {
+                // The first takes it, whose period is the shortest.
+                let _ = self.beneath.iter_mut().any(|one| one.takes(now));
+            }
             self.served.push((lost == 0).then_some(step.who));
             lost = lost.saturating_sub(1);
             now += 1;
         }
         self.check();
+        for one in &self.beneath {
+            assert!(one.pending.0 + one.period >= END, "not even begun in time");
+            self.tally.jobs += one.done;
+        }
         self.tally
     }
 
@@ -104,22 +176,25 @@ impl World {
             5 => {
                 let Some(stood) = self.any() else { return };
                 let asked = self.draw();
-                let outcome =
-                    self.roster.change(stood.owner, asked, earliest, &standing).expect("stands");
-                let Ok(handover) = outcome else { return };
+                let asking = joining(asked, earliest, &standing);
+                let outcome = self.system.change(stood.owner, asking, &mut Steps::default());
+                let Ok(_) = outcome else { return };
+                let handover = self.system.handover(stood.owner).expect("stands");
                 self.end_of(stood.owner, handover.from);
                 self.follow(handover, asked);
                 self.tally.changed += 1;
             }
             6 => {
                 let Some(stood) = self.any() else { return };
-                let Some(handover) = self.roster.release(stood.owner, earliest) else { return };
+                let Some(handover) = self.system.leave(stood.owner, earliest) else { return };
                 self.end_of(stood.owner, handover.from);
-                let turns = (!self.roster.entries().is_empty())
+                let turns = (!self.standing_owners().is_empty())
                     .then(|| Turns::new(handover.follow.table, handover.follow.origin));
                 self.course.hand_over(handover.from, turns).expect("room");
                 self.tally.released += 1;
             }
+            // Admission of tasks does not know time constraints.
+            _ if !self.beneath.is_empty() => self.admit(earliest, &standing),
             _ => {
                 let start = now + self.rng.random_range(0..100);
                 let asked = TimeConstraint {
@@ -127,7 +202,7 @@ impl World {
                     estimate: Service::from_nanos(self.rng.random_range(1..30)),
                     deadline: ns(start + self.rng.random_range(1..200)),
                 };
-                if self.roster.begin(asked, &standing, ns(now)).is_ok() {
+                if self.system.has_room(0, asked, &standing, ns(now)).is_ok() {
                     let name = self.promised.len() as u32;
                     let (start, deadline) = (asked.start, asked.deadline);
                     let pending = Pending { name, start, deadline, left: asked.estimate };
@@ -141,19 +216,23 @@ impl World {
 
     fn admit(&mut self, earliest: Instant, standing: &[TimeConstraint]) {
         let mut asked = self.draw();
-        let before = self.roster.clone();
-        let mut outcome = self.roster.admit(asked, earliest, standing);
+        let (name, steps) = (self.next, &mut Steps::default());
+        let before = self.standing_owners();
+        let mut outcome = self.system.admit(name, joining(asked, earliest, standing), steps);
         if let Err(refused) = &outcome {
-            assert_eq!(self.roster.entries(), before.entries(), "a refusal changes nothing");
+            assert_eq!(self.standing_owners(), before, "a refusal changes nothing");
             self.tally.refused += 1;
             // What is offered fits.
             let Some(offer) = refused.offers.in_place_of(asked) else { return };
             assert!(offer.budget() < asked.budget() && offer.period() == asked.period());
             asked = offer;
-            outcome = self.roster.admit(offer, earliest, standing);
+            outcome = self.system.admit(name, joining(asked, earliest, standing), steps);
             self.tally.offers_tried += 1;
         }
-        let handover = outcome.expect("what is offered fits");
+        outcome.expect("what is offered fits");
+        self.next += 1;
+        let handover = self.system.handover(name).expect("it was admitted");
+        assert_eq!(handover.owner, name);
         self.tally.later += u32::from(handover.from > earliest);
         self.tally.admitted += 1;
         self.follow(handover, asked);
@@ -171,12 +250,16 @@ impl World {
         stood.expect("it stood").to = at.as_nanos().min(END);
     }
 
+    fn standing_owners(&self) -> Vec<Continuing> {
+        self.system.continuing(0).map(|(_, promise)| promise).collect()
+    }
+
     fn any(&mut self) -> Option<Stood> {
-        let standing = self.roster.entries().len();
-        if standing == 0 {
+        let standing = self.standing_owners();
+        if standing.is_empty() {
             return None;
         }
-        let owner = self.roster.entries()[self.rng.random_range(0..standing)].owner;
+        let owner = standing[self.rng.random_range(0..standing.len())].owner;
         self.stood.iter().rev().find(|stood| stood.owner == owner).copied()
     }
 
@@ -239,9 +322,11 @@ fn every_window_holds_while_reservations_come_change_and_go() {
         all.released += one.released;
         all.once += one.once;
         all.windows += one.windows;
+        all.jobs += one.jobs;
     }
     println!("{all:?}");
     // None of these may be vacuous.
     assert!(all.admitted > 2_000 && all.later > 100 && all.offers_tried > 500, "{all:?}");
     assert!(all.changed > 500 && all.released > 500 && all.once > 1_000, "{all:?}");
+    assert!(all.jobs > 5_000, "{all:?}");
 }

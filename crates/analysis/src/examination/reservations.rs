@@ -13,7 +13,7 @@ use super::{Failure, Findings};
 use crate::knobs::Entry;
 use crate::sched_deadline::{self, LEAST_RUNTIME};
 use crate::steps::Steps;
-use crate::supply::roster;
+use crate::supply::followed;
 use crate::supply::together::bound_first;
 use crate::system::{BANDWIDTH, Request, SCHED_DEADLINE, System};
 use crate::verdict::{Refusal, Shortfall};
@@ -79,11 +79,11 @@ pub(super) fn report(
         failed.iter_mut().find(is_of).and_then(Option::take)
     };
     let held = system.slots().count();
-    let no_table = first_of(roster::TEST);
+    let no_table = first_of(followed::TEST);
     if held > 0 || no_table.is_some() {
         let noun = if held == 1 { "command has" } else { "commands have" };
         let why = format!("{held} {noun} a place in a timetable, slots' costs included");
-        findings.add(roster::TEST, why, no_table);
+        findings.add(followed::TEST, why, no_table);
     }
     let by_timetable = contract.commands.iter().filter_map(punctual_model::Command::held);
     let by_timetable = by_timetable.filter(|held| held.backend != Some(Backend::Kernel)).count();

@@ -6,8 +6,8 @@
 //! - [`region`]: from a periodic demand to the sufficient (X, Y): the soft modem study's Figure 17.
 //! - [`timetable`]: X in every window of length Y, for any mix of periods, by a static cyclic
 //!   timetable; `harmonic` chooses its periods and `placement` its slots.
-//! - [`roster`]: reservations that join and leave while their timetable is followed; [`extend`] adds
-//!   one to it, [`seam`] finds when to change to another; [`together`] those that begin together, on several CPUs.
+//! - [`followed`]: a timetable while it is followed; [`extend`] adds a reservation to it, [`seam`] finds when to change
+//!   to another; [`together`] those that begin together, on several CPUs. [`crate::System`] is the judge of all of them.
 //! - [`constraint`]: one-shot time constraints in the time that a timetable leaves free.
 //!
 //! The proofs are in docs/reservations.md.
@@ -17,19 +17,19 @@ pub mod constraint;
 pub mod earliest_deadline;
 pub mod extend;
 pub mod fixed_priority;
+pub mod followed;
 mod harmonic;
 pub mod inside;
 mod placement;
 pub mod region;
-pub mod roster;
 pub mod seam;
 pub mod timetable;
 pub mod together;
 
 pub use bound::{Guarantee, Supply};
 pub use constraint::{Commitments, NoRoom, TimeConstraint};
+pub use followed::{Failed, Handover, MOST_OWNERS, Rules};
 pub use inside::{Inside, LeastBudget, fits_inside, least_budget};
 pub use region::{Insufficient, PeriodicDemand};
-pub use roster::{Failed, Handover, MOST_OWNERS, Roster, Rules};
 pub use seam::{Anchored, Continuing};
 pub use timetable::{Built, Limits, Share, TimetableRefusal, build, counter_offer};

@@ -13,7 +13,7 @@
 //!
 //! # Assumptions and answers
 //! As [`super::timetable`]; the last seam before lies at least Y back, so that no window spans two
-//! ([`super::roster`] sees to it). S is the end of a slot of A and B begins there with one of its
+//! ([`super::followed`] sees to it). S is the end of a slot of A and B begins there with one of its
 //! slots, so that no slot is cut. At most [`TRIES`] pairs are tried, the earliest S first: `None`
 //! means that none of these does.
 

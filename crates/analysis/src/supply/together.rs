@@ -7,7 +7,7 @@ use punctual_model::{Reservation, Slot, Timetable};
 use thiserror::Error;
 
 use super::extend::without;
-use super::roster::{Failed, Rules, refusal};
+use super::followed::{Failed, Rules, refusal};
 use crate::offer::Axis;
 use crate::verdict::Refusal;
 
@@ -135,6 +135,14 @@ impl<Id: Copy + Eq> Tables<Id> {
             Slot { owner: slot.owner - u32::from(behind), ..*slot }
         });
         *table = Timetable::new(rest.cycle(), renamed.collect()).expect("the same slots");
+    }
+
+    /// Takes the table of a CPU out, with what it holds.
+    pub(crate) fn take(&mut self, cpu: u16) -> Option<(Vec<(Id, Reservation)>, Timetable)> {
+        let at = self.tables.iter().position(|table| table.cpu == cpu)?;
+        let reservations = self.reservations.remove(at);
+        let Table { holds, table, .. } = self.tables.remove(at);
+        Some((holds.into_iter().zip(reservations).collect(), table))
     }
 
     /// Forgets the table at a position, and returns what it held.

@@ -322,8 +322,17 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Says whether all channels are in time beneath what now runs above them.
     pub(super) fn channels_in_time(&self, steps: &mut Steps) -> Result<(), Box<Refusal>> {
+        self.channels_in_time_beneath(&self.above_carrier(), steps)
+    }
+
+    /// Says the same beneath `above`.
+    pub(super) fn channels_in_time_beneath(
+        &self,
+        above: &Above,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
         let Some(carried) = &self.carried else { return Ok(()) };
-        carried.run_beneath(&sending(&self.entries), &self.above_carrier(), steps)
+        carried.run_beneath(&sending(&self.entries), above, steps)
     }
 
     /// Adds a channel that sends.

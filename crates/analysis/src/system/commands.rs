@@ -4,18 +4,19 @@
 //! here is held there.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
 use punctual_model::reservation::Enforcement;
-use punctual_model::{HostProfile, Reservation, Service, Timetable};
+use punctual_model::{HostProfile, Instant, Reservation, Service, Timetable};
 
 use super::{Entry, System, late};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
-use crate::supply::roster;
+use crate::supply::followed::{self, Followed};
 use crate::supply::together::{NotPlaced, Table, Tables};
 use crate::supply::{Limits, Rules};
 use crate::verdict::{Refusal, Resource, Shortfall};
@@ -32,6 +33,19 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
+    fn of(
+        cpu: u16,
+        table: &Timetable,
+        owner: u32,
+        reservation: Reservation,
+        switch: Service,
+    ) -> Self {
+        let (budget, count) = taken(table, owner, reservation, switch);
+        // A budget of at most the period.
+        let taken = Reservation::new(budget, reservation.period()).unwrap_or(reservation);
+        Self { cpu, taken, count }
+    }
+
     pub(crate) fn load(&self) -> ReservedLoad {
         ReservedLoad::slots(self.taken)
     }
@@ -58,7 +72,12 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Returns what the slots of each command take.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (Id, Slots)> + '_ {
-        slots(&self.tables, self.host.context_switch)
+        let switch = self.host.context_switch;
+        let joined = self
+            .followed
+            .iter()
+            .flat_map(move |(&cpu, followed)| slots_of_followed(cpu, followed, switch));
+        slots(&self.tables, switch).chain(joined)
     }
 
     /// Returns what all slots take, in parts per million of a CPU.
@@ -76,21 +95,24 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<u16, Box<Refusal>> {
         self.refuse_both_back_ends(false)?;
-        if let Some(cpu) = cpu.filter(|cpu| *cpu >= self.host.cpus) {
-            let why = format!("it is to be on CPU {cpu}, and the host has {}", self.host.cpus);
-            return Err(no_timetable(Resource::Cpus, None, why));
-        }
+        cpu.map_or(Ok(()), |cpu| self.has_cpu(cpu))?;
         self.can_be_hard(reservation, enforcement)?;
-        let candidates = cpu.as_ref().map_or(&self.numbers[..], core::slice::from_ref);
+        let candidates: Vec<u16> = cpu.map_or_else(|| self.numbers.clone(), |cpu| Vec::from([cpu]));
+        let idle = |cpu: &u16| self.followed.get(cpu).is_none_or(|followed| followed.is_empty());
+        let candidates: Vec<u16> = candidates.into_iter().filter(idle).collect();
+        if candidates.is_empty() {
+            let why = "it is to begin with others, and the timetable is followed already".into();
+            return Err(no_timetable(Resource::Cpu, None, why));
+        }
         let mut tables = self.tables.clone();
         let cpu =
-            tables.add(id, reservation, candidates).map_err(|NotPlaced { cpu, refusal }| {
+            tables.add(id, reservation, &candidates).map_err(|NotPlaced { cpu, refusal }| {
                 let why = format!("it has no place in the timetable of CPU {cpu}: {}", refusal.why);
                 no_timetable(refusal.resource, refusal.shortfall, why)
             })?;
         let switch = self.host.context_switch;
         let [old, new] = [&self.tables, &tables].map(|tables| loads_on(tables, cpu, switch));
-        let at = self.numbers.iter().position(|&number| number == cpu);
+        let at = self.position_of(cpu);
         if let Some(at) = at {
             self.cpus[at].exchange_above(&old, &new, steps).map_err(|denial| late(denial, None))?;
         }
@@ -106,35 +128,53 @@ impl<Id: Copy + Ord> System<Id> {
 
     /// Takes a command out of its timetable. The slots of the others stay where they are.
     pub(super) fn hold_no_longer(&mut self, id: Id) {
-        if let (Some(at), Some(slots)) = (self.cpu_of_slots(id), self.slots_of(id)) {
-            self.cpus[at].take_from_above(&slots.load());
+        if self.unseat(id, Instant::ZERO).is_none() {
+            self.take_slots_from_above(id);
+            self.tables.remove(id);
         }
-        self.tables.remove(id);
     }
 
-    /// Follows `tables` again, from which commands were taken out since.
-    pub(super) fn follow_again(&mut self, tables: Tables<Id>) {
+    pub(super) fn take_slots_from_above(&mut self, id: Id) {
+        if let Some(slots) = self.slots_of(id)
+            && let Some(at) = self.position_of(slots.cpu)
+        {
+            self.cpus[at].take_from_above(&slots.load());
+        }
+    }
+
+    /// Refuses a CPU that there is not.
+    pub(super) fn has_cpu(&self, cpu: u16) -> Result<(), Box<Refusal>> {
+        let cpus = self.host.cpus;
+        if cpu < cpus {
+            return Ok(());
+        }
+        let why = format!("it is to be on CPU {cpu}, and the host has {cpus}");
+        Err(no_timetable(Resource::Cpus, None, why))
+    }
+
+    /// Holds again what timetables held, from which commands were taken out since.
+    pub(super) fn follow_again(&mut self, (tables, followed): All<Id>) {
         let out: Vec<Id> = self.slots().map(|(id, _)| id).collect();
         out.into_iter().for_each(|id| self.hold_no_longer(id));
-        self.tables = tables;
-        let back: Vec<(Id, Slots)> = self.slots().collect();
-        for (id, slots) in back {
-            if let Some(at) = self.cpu_of_slots(id) {
+        (self.tables, self.followed) = (tables, followed);
+        let back: Vec<Slots> = self.slots().map(|(_, slots)| slots).collect();
+        for slots in back {
+            if let Some(at) = self.position_of(slots.cpu) {
                 self.cpus[at].put_back_above(slots.load());
             }
         }
     }
 
-    fn cpu_of_slots(&self, id: Id) -> Option<usize> {
-        let number = self.tables.of(id)?.cpu;
-        self.numbers.iter().position(|&other| other == number)
+    /// Returns the position of a CPU that the kernel counts so.
+    pub(super) fn position_of(&self, cpu: u16) -> Option<usize> {
+        self.numbers.iter().position(|&other| other == cpu)
     }
 
     /// Says why commands of both back ends are not promised beside each other: the threads of those that the kernel
     /// holds go before every dispatcher, and nothing pins them to a CPU.
     pub(super) fn refuse_both_back_ends(&self, by_kernel: bool) -> Result<(), Box<Refusal>> {
         let beside_others = match by_kernel {
-            true => !self.tables.all().is_empty(),
+            true => self.slots().next().is_some(),
             false => self.entries.values().any(Entry::is_command_of_the_kernel),
         };
         if !beside_others {
@@ -173,8 +213,15 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-fn no_timetable(resource: Resource, shortfall: Option<Shortfall>, why: String) -> Box<Refusal> {
-    Box::new(Refusal { shortfall, ..Refusal::new(roster::TEST, resource, why) })
+/// All timetables: those that nobody follows yet, and the others.
+type All<Id> = (Tables<Id>, BTreeMap<u16, Followed<Id>>);
+
+pub(super) fn no_timetable(
+    resource: Resource,
+    shortfall: Option<Shortfall>,
+    why: String,
+) -> Box<Refusal> {
+    Box::new(Refusal { shortfall, ..Refusal::new(followed::TEST, resource, why) })
 }
 
 /// Returns what the slots of each command take.
@@ -183,10 +230,20 @@ fn slots<Id: Copy + Eq>(
     switch: Service,
 ) -> impl Iterator<Item = (Id, Slots)> + '_ {
     tables.held().map(move |(id, table, owner, reservation)| {
-        let (budget, count) = taken(&table.table, owner, reservation, switch);
-        // A budget of at most the period.
-        let taken = Reservation::new(budget, reservation.period()).unwrap_or(reservation);
-        (id, Slots { cpu: table.cpu, taken, count })
+        (id, Slots::of(table.cpu, &table.table, owner, reservation, switch))
+    })
+}
+
+/// Returns what the slots take of each who is held by a timetable that `cpu` follows.
+pub(super) fn slots_of_followed<Id: Copy + Eq>(
+    cpu: u16,
+    followed: &Followed<Id>,
+    switch: Service,
+) -> impl Iterator<Item = (Id, Slots)> + '_ {
+    followed.table().into_iter().flat_map(move |table| {
+        followed.held().map(move |(id, promise)| {
+            (id, Slots::of(cpu, table, promise.owner, promise.reservation, switch))
+        })
     })
 }
 

@@ -134,6 +134,11 @@ impl<Id: Copy + Ord> Cpu<Id> {
         true
     }
 
+    /// Says whether there are tasks.
+    pub(super) fn has_tasks(&self) -> bool {
+        !(self.proven.is_empty() && self.awaiting.is_empty())
+    }
+
     /// Returns what runs above all tasks.
     pub(super) fn above(&self) -> &[ReservedLoad] {
         &self.exact.load().reservations

@@ -11,7 +11,8 @@
 //!    all CPUs; the tasks of executors on one CPU within that of one; and each of the kernel's reservations on time,
 //!    whichever CPU it runs on ([`crate::sched_deadline::Shares`]).
 //! 2. `sched-deadline`: what the kernel takes at all of a reservation, and of all of them ([`crate::sched_deadline`]).
-//! 3. `timetable`: a table for each command ([`crate::supply::together`]).
+//! 3. `timetable`: a table for each command ([`crate::supply::together`]); while it is followed, one with who joins or
+//!    changes and a way to it that takes nothing from anybody ([`crate::supply::followed`]).
 //! 4. `response-time`: on each CPU the tasks of every executor in time beneath all of the kernel's reservations on the
 //!    host, because it may run those on any CPU, and beneath the slots of the CPU's timetable ([`crate::incremental`]).
 //! 5. `channels`: beneath a new reservation every channel in time, and the threads of the channels within what is set
@@ -36,6 +37,7 @@
 mod channels;
 mod commands;
 mod cpu;
+mod following;
 mod kernel;
 mod partition;
 mod request;
@@ -60,11 +62,12 @@ pub(crate) use self::commands::{Slots, rules};
 use self::cpu::{Cpu, TaskOrder};
 use self::kernel::OfTheKernel;
 pub(crate) use self::partition::{Fit, How, Spread};
-pub use self::request::{BackEnd, Request, UpcallOrder};
+pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
 use crate::incremental::Denial;
 use crate::load::TaskLoad;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
+use crate::supply::followed::Followed;
 use crate::supply::together::Tables;
 use crate::verdict::{Refusal, Resource, Shortfall};
 
@@ -108,7 +111,10 @@ pub struct System<Id> {
     carried: Option<CarrierLoad>,
     /// Above everything, on whichever CPU.
     of_the_kernel: OfTheKernel,
+    /// That nobody follows yet.
     tables: Tables<Id>,
+    /// By CPU, as the kernel counts them.
+    followed: BTreeMap<u16, Followed<Id>>,
 }
 
 #[derive(Clone, Debug)]
@@ -190,6 +196,7 @@ impl<Id: Copy + Ord> System<Id> {
             carried: None,
             of_the_kernel: OfTheKernel::default(),
             tables: Tables::new(rules(&host)),
+            followed: BTreeMap::new(),
         }
     }
 
@@ -295,6 +302,10 @@ impl<Id: Copy + Ord> System<Id> {
                 let cpu = self.hold(id, reservation, enforcement, cpu, steps)?;
                 Executed::Timetable { cpu }
             }
+            Request::Joining(joining) => {
+                self.seat(id, joining, steps)?;
+                Executed::Timetable { cpu: joining.cpu }
+            }
             Request::Share(_) => {
                 self.within_limits(share_ppm)?;
                 Executed::Unproven
@@ -327,6 +338,10 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
+        if matches!(request, Request::Joining(_)) {
+            // What left again would have moved the others.
+            return self.clone().admit(id, request, steps);
+        }
         let answer = self.admit(id, request, steps)?;
         self.release(id);
         Ok(answer)
@@ -347,6 +362,13 @@ impl<Id: Copy + Ord> System<Id> {
         request: Request<'_>,
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
+        if let Request::Joining(joining) = request
+            && self.is_seated(id, joining.cpu)
+        {
+            // Where it is, so that its windows over the change keep the weaker of both.
+            self.seat(id, joining, steps)?;
+            return Ok(BackEnd::Timetable { cpu: joining.cpu });
+        }
         let answers = self.exchange(&[id], &[(id, request)], steps)?;
         Ok(answers[0])
     }
@@ -361,7 +383,7 @@ impl<Id: Copy + Ord> System<Id> {
         entering: &[(Id, Request<'_>)],
         steps: &mut Steps,
     ) -> Result<Vec<BackEnd>, Box<Refusal>> {
-        let tables = self.tables.clone();
+        let tables = (self.tables.clone(), self.followed.clone());
         let left: Vec<(Id, Entry)> =
             leaving.iter().filter_map(|&id| Some((id, self.take_out(id)?))).collect();
         let mut answers = Vec::with_capacity(entering.len());

@@ -3,7 +3,9 @@
 use punctual_model::channel::{Channel, Direction, LinearBounded};
 use punctual_model::command::Backend;
 use punctual_model::reservation::Enforcement;
-use punctual_model::{Reservation, Task};
+use punctual_model::{Instant, Reservation, Task};
+
+use crate::supply::TimeConstraint;
 
 /// Who goes first among the upcalls of different executors on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,9 @@ pub enum Request<'a> {
         /// The CPU that it is bound to, as the kernel counts them; `None`: any.
         cpu: Option<u16>,
     },
+    /// A reservation that joins the timetable of a CPU while that is followed, or the first that it holds; to be changed
+    /// for another while it is.
+    Joining(Joining<'a>),
     /// A share of bandwidth, in parts per million of a CPU, of which nothing else is promised.
     Share(u64),
     /// A channel whose messages are sent within its delay bound.
@@ -41,6 +46,19 @@ pub enum Request<'a> {
     Receiving(LinearBounded),
     /// A channel of which nothing is promised.
     BestEffort(Direction),
+}
+
+/// When and where a reservation joins.
+#[derive(Clone, Copy, Debug)]
+pub struct Joining<'a> {
+    /// What is to be held.
+    pub reservation: Reservation,
+    /// By the timetable of this CPU, as the kernel counts them.
+    pub cpu: u16,
+    /// The follower hears of it in time for this instant, and not before.
+    pub earliest: Instant,
+    /// What is still to be done of the time constraints that were accepted on the CPU.
+    pub standing: &'a [TimeConstraint],
 }
 
 impl Request<'_> {
@@ -54,7 +72,11 @@ impl Request<'_> {
                 reservation.utilisation_ppm()
             }
             Self::Share(ppm) => *ppm,
-            Self::Command { .. } | Self::Sending(_) | Self::Receiving(_) | Self::BestEffort(_) => 0,
+            Self::Command { .. }
+            | Self::Joining(_)
+            | Self::Sending(_)
+            | Self::Receiving(_)
+            | Self::BestEffort(_) => 0,
         }
     }
 }

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use punctual_analysis::Refusal;
-use punctual_analysis::supply::{Handover, Roster, TimeConstraint};
+use punctual_analysis::supply::{Handover, TimeConstraint};
+use punctual_analysis::{Joining, Refusal, Request, Steps, System};
 use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread;
+use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, JobId, Reservation, Service};
 use punctual_policy::course::Pending;
 use punctual_policy::timetable::Turns;
@@ -45,7 +46,11 @@ struct Standing {
 pub(super) struct Lane {
     cpu: usize,
     allowance: Service,
-    roster: Roster,
+    /// As analysis counts CPUs.
+    number: u16,
+    /// What is reserved, by names that are also those of its owners in the slots.
+    system: System<u32>,
+    next_name: u32,
     /// The newest table, and from when on it is followed.
     newest: Option<(Instant, Turns)>,
     once: Vec<Standing>,
@@ -68,6 +73,8 @@ impl Lane {
         asked: Log,
     ) -> Result<Self, StartError> {
         let claim = claim(cpu)?;
+        // Linux has no more CPUs than that.
+        let number = u16::try_from(cpu).map_err(std::io::Error::other)?;
         let Settings { context_switch, event_room, .. } = *settings;
         let (outbox, inbox) = mailbox();
         let bell = Arc::new(Bell::new());
@@ -91,7 +98,9 @@ impl Lane {
         Ok(Self {
             cpu,
             allowance: context_switch,
-            roster: Roster::new(settings.rules()),
+            number,
+            system: System::of_timetable(number, settings.rules()),
+            next_name: 0,
             newest: None,
             once: Vec::new(),
             next_once: 0,
@@ -119,27 +128,27 @@ impl Lane {
     }
 
     pub(super) fn taken_ppm(&self) -> u64 {
-        u64::try_from(self.roster.taken().ppm_above()).unwrap_or(u64::MAX)
+        self.system.followed_ppm(self.number)
     }
 
     /// Whether `asked` would be admitted now.
     pub(super) fn would_admit(&self, asked: Reservation) -> Result<(), Refused> {
-        let mut trial = self.roster.clone();
-        let outcome = trial.admit(asked, clock::now() + NOTICE, &self.standing());
+        let standing = self.standing();
+        let joining = self.joining(asked, &standing);
+        let mut trial = self.system.clone();
+        let outcome = trial.admit(self.next_name, joining, &mut Steps::default());
         outcome.map(|_| ()).map_err(|refused| self.refused(refused))
     }
 
     /// Admits `asked`, for an owner that is still to [`join`](Self::join): its name, and from when on it counts.
     pub(super) fn admit(&mut self, asked: Reservation) -> Result<(u32, Instant), Refused> {
-        if self.roster.entries().len() >= MOST {
-            return Err(Refused::TooMany { most: MOST });
-        }
         self.settle();
-        let outcome = self.roster.admit(asked, clock::now() + NOTICE, &self.standing());
-        let handover = outcome.map_err(|refused| self.refused(refused))?;
-        let (name, from) = (handover.owner, handover.from);
-        self.follow(handover);
-        Ok((name, from))
+        let (name, standing) = (self.next_name, self.standing());
+        let joining = self.joining(asked, &standing);
+        let outcome = self.system.admit(name, joining, &mut Steps::default());
+        outcome.map_err(|refused| self.refused(refused))?;
+        self.next_name = name.wrapping_add(1);
+        Ok((name, self.follow_for(name)?))
     }
 
     /// Admits all of `asked`, at least one, for owners that begin together, while nothing is reserved yet: the name
@@ -148,11 +157,21 @@ impl Lane {
         &mut self,
         asked: &[Reservation],
     ) -> Result<(u32, Instant), Refused> {
-        let outcome = self.roster.admit_together(asked, clock::now() + NOTICE);
-        let handover = outcome.map_err(|refused| self.refused(refused))?;
-        let (name, from) = (handover.owner, handover.from);
-        self.follow(handover);
-        Ok((name, from))
+        let first = self.next_name;
+        let names = (0..).map(|at| first.wrapping_add(at));
+        let requests: Vec<(u32, Request<'_>)> = names
+            .zip(asked)
+            .map(|(name, &reservation)| {
+                let (enforcement, backend) = (Enforcement::Soft, None);
+                let cpu = Some(self.number);
+                (name, Request::Command { reservation, enforcement, backend, cpu })
+            })
+            .collect();
+        let outcome = self.system.exchange(&[], &requests, &mut Steps::default());
+        outcome.map_err(|refused| self.refused(refused))?;
+        self.next_name = first.wrapping_add(requests.len() as u32);
+        self.system.follow(self.number, clock::now() + NOTICE);
+        Ok((first, self.follow_for(first)?))
     }
 
     /// Gives what was admitted as `name`, from `from` on, to `owner`: from when on it has it. The table is followed
@@ -166,7 +185,8 @@ impl Lane {
     ) -> Instant {
         let now = clock::now();
         // Whoever comes later hears of it later, and gets no slot that has begun.
-        let from = if from >= now { from } else { self.roster.joins_at(name, now + NOTICE) };
+        let later = || self.system.joins_at(name, now + NOTICE).unwrap_or(from);
+        let from = if from >= now { from } else { later() };
         let slots = Some(Slots::new(owner.task, asked, from));
         self.send(Message::Join { name, owner, slots });
         from
@@ -174,17 +194,19 @@ impl Lane {
 
     /// Whether nothing is reserved.
     pub(super) fn is_empty(&self) -> bool {
-        self.roster.entries().is_empty()
+        self.system.continuing(self.number).next().is_none()
     }
 
     pub(super) fn change(&mut self, name: u32, asked: Reservation) -> Result<Instant, Refused> {
         self.settle();
         let standing = self.standing();
-        let outcome = self.roster.change(name, asked, clock::now() + NOTICE, &standing);
-        let outcome = outcome.ok_or(Refused::Gone)?;
-        let handover = outcome.map_err(|refused| self.refused(refused))?;
-        let from = handover.from;
-        self.follow(handover);
+        if self.system.handover(name).is_none() {
+            return Err(Refused::Gone);
+        }
+        let joining = self.joining(asked, &standing);
+        let outcome = self.system.change(name, joining, &mut Steps::default());
+        outcome.map_err(|refused| self.refused(refused))?;
+        let from = self.follow_for(name)?;
         self.send(Message::Change { name, asked, from });
         Ok(from)
     }
@@ -203,7 +225,7 @@ impl Lane {
     pub(super) fn release(&mut self, name: u32) {
         self.send(Message::Leave { name });
         self.settle();
-        if let Some(handover) = self.roster.release(name, clock::now() + NOTICE) {
+        if let Some(handover) = self.system.leave(name, clock::now() + NOTICE) {
             self.follow(handover);
         }
     }
@@ -212,7 +234,7 @@ impl Lane {
     pub(super) fn would_begin(&self, asked: TimeConstraint) -> Result<(), Refused> {
         let heard = clock::now() + NOTICE;
         let asked = TimeConstraint { start: asked.start.max(heard), ..asked };
-        let outcome = self.roster.begin(asked, &self.standing(), heard);
+        let outcome = self.system.has_room(self.number, asked, &self.standing(), heard);
         outcome.map_err(|refusal| Refused::NoRoom { cpu: self.cpu, refusal })
     }
 
@@ -252,9 +274,24 @@ impl Lane {
         self.send(Message::EndOnce { name, at: clock::now() });
     }
 
+    /// Asks for the timetable from as soon as the dispatcher can hear of it.
+    fn joining<'a>(&self, reservation: Reservation, standing: &'a [TimeConstraint]) -> Request<'a> {
+        let earliest = clock::now() + NOTICE;
+        Request::Joining(Joining { reservation, cpu: self.number, earliest, standing })
+    }
+
+    /// Follows the table that holds `name` now: from when on.
+    fn follow_for(&mut self, name: u32) -> Result<Instant, Refused> {
+        let handover = self.system.handover(name).ok_or(Refused::Gone)?;
+        debug_assert_eq!(handover.owner, name, "both are counted alike");
+        let from = handover.from;
+        self.follow(handover);
+        Ok(from)
+    }
+
     fn follow(&mut self, handover: Handover) {
         let Handover { follow, from, .. } = handover;
-        let any = !self.roster.entries().is_empty();
+        let any = !self.is_empty();
         let turns = any.then(|| Turns::new(follow.table, follow.origin));
         self.newest = turns.clone().map(|turns| (from, turns));
         self.send(Message::Follow { from, turns });
@@ -262,8 +299,8 @@ impl Lane {
 
     /// One change at a time: until the last one counts.
     fn settle(&self) {
-        if !self.roster.entries().is_empty() {
-            clock::sleep_until(self.roster.from());
+        if let Some((from, _)) = &self.newest {
+            clock::sleep_until(*from);
         }
     }
 

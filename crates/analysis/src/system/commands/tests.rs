@@ -14,7 +14,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{loads_on, rules};
 use crate::steps::Steps;
-use crate::supply::Roster;
 use crate::system::{Request, System, UpcallOrder};
 use crate::verdict::Resource;
 
@@ -144,8 +143,17 @@ fn drawn_commands_are_held_as_admitted_and_take_no_more() {
         for held in system.timetables() {
             let here: Vec<_> =
                 held.holds.iter().map(|&at| contract.reservations[at].reservation).collect();
-            let mut roster = Roster::new(rules(&host));
-            let handover = roster.admit_together(&here, Instant::ZERO).expect("as admitted");
+            let mut runs = System::of_timetable(held.cpu, rules(&host));
+            for (at, &reservation) in here.iter().enumerate() {
+                let request = Request::Command {
+                    reservation,
+                    enforcement: Enforcement::Soft,
+                    backend: None,
+                    cpu: Some(held.cpu),
+                };
+                runs.admit(at, request, &mut Steps::default()).expect("as admitted");
+            }
+            let handover = runs.follow(held.cpu, Instant::ZERO).expect("it holds some");
             let table = &handover.follow.table;
             let loads = loads_on(&system.tables, held.cpu, host.context_switch);
             assert_eq!(loads.len(), here.len());

@@ -1,4 +1,5 @@
-//! The reservations of one CPU, joining and leaving while their timetable is followed.
+//! The timetable of one CPU that is followed, and the ways from it to others: data, of which [`crate::System`] is the
+//! judge.
 //!
 //! Each change gives a [`Handover`]: which table to follow, and from when on. Up to that instant the
 //! old one is followed. Every owner that stays keeps its promise in every window, those that span
@@ -12,14 +13,10 @@
 //!
 //! An owner whose reservation changes is promised the weaker of both over the change: the smaller
 //! budget, the longer period. (docs/reservations.md, Theorems 4 and 5.)
-//!
-//! A refusal changes nothing, names the test that failed and offers the largest budget found for the
-//! same period; what is offered was itself tried.
 
 mod refusal;
 mod tables;
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Reservation, Service, Timetable};
@@ -29,11 +26,10 @@ use super::extend::{extended, without};
 use super::seam::{Anchored, Continuing, seam, seam_in_place};
 use super::timetable::{Limits, build};
 use crate::ratio::Ratio;
-use crate::verdict::Refusal;
 
 pub use refusal::Failed;
 pub(crate) use refusal::TEST;
-pub(super) use refusal::refusal;
+pub(crate) use refusal::{offers, refusal};
 use tables::{after_own_slot, commitments, named, taken};
 
 /// The most reservations of one CPU: what its dispatcher has room for.
@@ -81,7 +77,10 @@ impl Rules {
 }
 
 /// Returns `asked` with the largest budget found that `fits`, to a 256th.
-fn largest(asked: Reservation, fits: impl Fn(Reservation) -> bool) -> Option<Reservation> {
+pub(crate) fn largest(
+    asked: Reservation,
+    fits: impl Fn(Reservation) -> bool,
+) -> Option<Reservation> {
     let (mut low, mut high) = (0, asked.budget().as_nanos());
     let mut offer = None;
     for _ in 0..8 {
@@ -110,11 +109,18 @@ pub struct Handover {
     pub from: Instant,
 }
 
+/// Who is held by a timetable, under a name that whoever admits chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held<Id> {
+    id: Id,
+    promise: Continuing,
+}
+
 /// The reservations of one CPU and the table that is followed for them.
 #[derive(Clone, Debug)]
-pub struct Roster {
+pub(crate) struct Followed<Id> {
     rules: Rules,
-    entries: Vec<Continuing>,
+    held: Vec<Held<Id>>,
     follow: Option<Anchored>,
     /// The table in `follow` counts from here.
     from: Instant,
@@ -123,12 +129,12 @@ pub struct Roster {
     next_owner: u32,
 }
 
-impl Roster {
-    /// Nothing is reserved.
-    pub fn new(rules: Rules) -> Self {
+impl<Id: Copy + Eq> Followed<Id> {
+    /// Holds nothing.
+    pub(crate) fn new(rules: Rules) -> Self {
         Self {
             rules,
-            entries: Vec::new(),
+            held: Vec::new(),
             follow: None,
             from: Instant::ZERO,
             next_seam: Instant::ZERO,
@@ -136,107 +142,121 @@ impl Roster {
         }
     }
 
-    /// What stands, in the order of admission.
-    pub fn entries(&self) -> &[Continuing] {
-        &self.entries
+    /// Returns what is held, in the order in which it came, with what was promised to each.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Id, Continuing)> + '_ {
+        self.held.iter().map(|held| (held.id, held.promise))
     }
 
-    /// From when on the table last handed over counts.
-    pub fn from(&self) -> Instant {
-        self.from
+    /// Says whether `id` is held.
+    pub(crate) fn holds(&self, id: Id) -> bool {
+        self.promise_of(id).is_some()
     }
 
-    /// What the slots take of the CPU, switches included; rounded up.
-    pub fn taken(&self) -> Ratio {
-        self.follow.as_ref().map_or(Ratio::ZERO, |follow| taken(&follow.table))
+    /// Says whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
     }
 
-    /// Admits `asked`. The handover is not before `earliest`, which leaves the follower time to hear
-    /// of it. `standing`: what is still to be done of the time constraints accepted.
-    pub fn admit(
-        &mut self,
-        asked: Reservation,
-        earliest: Instant,
-        standing: &[TimeConstraint],
-    ) -> Result<Handover, Box<Refusal>> {
-        let owner = self.next_owner;
-        let found = self.find(owner, asked, earliest, standing);
-        let handover =
-            found.map_err(|failed| self.refusal(owner, asked, failed, earliest, standing))?;
-        self.next_owner += 1;
-        self.entries.push(Continuing { owner, reservation: asked, since: handover.from });
-        self.adopt(&handover);
-        Ok(handover)
+    /// Returns the table; `None` while nothing is held.
+    pub(crate) fn table(&self) -> Option<&Timetable> {
+        self.follow.as_ref().map(|follow| &follow.table)
     }
 
-    /// Admits all of `asked`, which begin together, or none of them. They are named one after the other, the first by
-    /// the handover's owner.
-    ///
-    /// # Panics
-    /// If something is reserved already.
-    pub fn admit_together(
-        &mut self,
-        asked: &[Reservation],
-        earliest: Instant,
-    ) -> Result<Handover, Box<Refusal>> {
-        assert!(self.entries.is_empty(), "they begin together");
-        let table = self.rules.together(asked).map_err(|failed| {
-            // Nothing cannot be refused but as nothing.
-            let last = *asked.last().expect("at least one");
-            refusal(last, &failed, self.rules.largest_beside(asked))
-        })?;
-        let (owner, from) = (self.next_owner, earliest.max(self.from));
-        let names: Vec<u32> = (0..asked.len() as u32).map(|at| owner.wrapping_add(at)).collect();
-        let follow = Anchored { table: named(&table, &names), origin: from };
-        self.next_owner = owner.wrapping_add(asked.len() as u32);
-        let entry = |(owner, reservation): (&u32, &Reservation)| Continuing {
-            owner: *owner,
-            reservation: *reservation,
-            since: from,
-        };
-        self.entries.extend(names.iter().zip(asked).map(entry));
-        let handover = Handover { owner, follow, from };
-        self.adopt(&handover);
-        Ok(handover)
+    /// Returns what the slots take of the CPU, switches included; rounded up.
+    pub(crate) fn taken(&self) -> Ratio {
+        self.table().map_or(Ratio::ZERO, taken)
     }
 
-    /// Returns the first instant from `earliest` on that cuts no slot of `owner`: whoever joins in one of its slots
+    /// Returns the last handover, as it is to whoever is held as `id`.
+    pub(crate) fn handover(&self, id: Id) -> Option<Handover> {
+        let owner = self.promise_of(id)?.owner;
+        Some(Handover { owner, follow: self.follow.clone()?, from: self.from })
+    }
+
+    /// Returns the first instant from `earliest` on that cuts no slot of `id`: whoever joins in one of its slots
     /// gets the next one.
-    pub fn joins_at(&self, owner: u32, earliest: Instant) -> Instant {
+    pub(crate) fn joins_at(&self, id: Id, earliest: Instant) -> Instant {
         let earliest = earliest.max(self.from);
-        self.follow.as_ref().map_or(earliest, |follow| {
+        let owner = self.promise_of(id).map(|promise| promise.owner);
+        self.follow.as_ref().zip(owner).map_or(earliest, |(follow, owner)| {
             after_own_slot(&follow.table, owner, follow.origin, earliest)
         })
     }
 
-    /// Gives `owner` another reservation; a refusal leaves it the one it has. `None` if it has none.
-    pub fn change(
+    /// Begins to follow `table`, whose owners are positions in `all`; nothing may be held yet.
+    pub(crate) fn begin(
         &mut self,
-        owner: u32,
+        all: &[(Id, Reservation)],
+        table: &Timetable,
+        earliest: Instant,
+    ) {
+        debug_assert!(self.held.is_empty(), "they begin together");
+        let (owner, since) = (self.next_owner, earliest.max(self.from));
+        let names: Vec<u32> = (0..all.len() as u32).map(|at| owner.wrapping_add(at)).collect();
+        let follow = Anchored { table: named(table, &names), origin: since };
+        self.next_owner = owner.wrapping_add(all.len() as u32);
+        let held = |(&owner, &(id, reservation)): (&u32, &(Id, Reservation))| Held {
+            id,
+            promise: Continuing { owner, reservation, since },
+        };
+        self.held = names.iter().zip(all).map(held).collect();
+        self.adopt(&Handover { owner, follow, from: since });
+    }
+
+    /// Finds a table with `asked` for `id`, and the way to it. The handover is not before `earliest`, which leaves the
+    /// follower time to hear of it. `standing`: what is still to be done of the time constraints accepted. The slots of
+    /// all others stay where they are unless they `may_move`.
+    pub(crate) fn way(
+        &self,
+        id: Id,
         asked: Reservation,
         earliest: Instant,
         standing: &[TimeConstraint],
-    ) -> Option<Result<Handover, Box<Refusal>>> {
-        let at = self.entries.iter().position(|entry| entry.owner == owner)?;
-        let found = self.find(owner, asked, earliest, standing);
-        Some(match found {
-            Ok(handover) => {
-                // What it had counts too: a window of the old length may span the change.
-                let longest = self.entries[at].reservation.period().max(asked.period());
-                self.entries[at].reservation = asked;
-                self.entries[at].since = handover.from;
-                self.adopt(&handover);
-                self.next_seam = self.next_seam.max(handover.from.saturating_add(longest));
-                Ok(handover)
-            }
-            Err(failed) => Err(self.refusal(owner, asked, failed, earliest, standing)),
-        })
+        may_move: bool,
+    ) -> Result<Handover, Failed> {
+        let owner = self.promise_of(id).map(|promise| promise.owner);
+        if owner.is_none() && self.held.len() >= MOST_OWNERS {
+            return Err(Failed::TooMany);
+        }
+        let owner = owner.unwrap_or(self.next_owner);
+        let earliest = earliest.max(self.from);
+        let in_place = self.in_place(owner, asked, earliest);
+        let found = match in_place {
+            Some(handover) if self.check(&handover, earliest, standing).is_ok() => Ok(handover),
+            _ if may_move || self.follow.is_none() => self.afresh(owner, asked, earliest),
+            _ => Err(Failed::NoFreeTime),
+        };
+        let handover = found?;
+        self.check(&handover, earliest, standing)?;
+        Ok(handover)
     }
 
-    /// Takes `owner` out. `None` if it has no reservation.
-    pub fn release(&mut self, owner: u32, earliest: Instant) -> Option<Handover> {
-        let at = self.entries.iter().position(|entry| entry.owner == owner)?;
-        self.entries.remove(at);
+    /// Goes the way that was found for `id` and `asked`.
+    pub(crate) fn go(&mut self, id: Id, asked: Reservation, handover: &Handover) {
+        let old = self.held.iter_mut().find(|held| held.id == id);
+        let changed = old.map(|held| {
+            let before = held.promise.reservation;
+            held.promise.reservation = asked;
+            held.promise.since = handover.from;
+            before.period().max(asked.period())
+        });
+        if changed.is_none() {
+            let Handover { owner, from, .. } = *handover;
+            let promise = Continuing { owner, reservation: asked, since: from };
+            self.next_owner = self.next_owner.wrapping_add(1);
+            self.held.push(Held { id, promise });
+        }
+        self.adopt(handover);
+        // What it had counts too: a window of the old length may span the change.
+        if let Some(longest) = changed {
+            self.next_seam = self.next_seam.max(handover.from.saturating_add(longest));
+        }
+    }
+
+    /// Takes `id` out. `None` if it is not held.
+    pub(crate) fn leave(&mut self, id: Id, earliest: Instant) -> Option<Handover> {
+        let at = self.held.iter().position(|held| held.id == id)?;
+        let owner = self.held.remove(at).promise.owner;
         let follow = self.follow.as_ref()?;
         let follow = Anchored { table: without(&follow.table, owner), origin: follow.origin };
         let handover = Handover { owner, follow, from: earliest.max(self.from) };
@@ -244,8 +264,8 @@ impl Roster {
         Some(handover)
     }
 
-    /// Whether `asked` fits beside what is reserved and `standing`, from `now` on.
-    pub fn begin(
+    /// Says whether `asked` fits beside what is reserved and `standing`, from `now` on.
+    pub(crate) fn has_room(
         &self,
         asked: TimeConstraint,
         standing: &[TimeConstraint],
@@ -270,33 +290,18 @@ impl Roster {
         commitments.accept(TimeConstraint { start: asked.start.max(from), ..asked })
     }
 
+    fn promise_of(&self, id: Id) -> Option<Continuing> {
+        self.held.iter().find(|held| held.id == id).map(|held| held.promise)
+    }
+
     fn adopt(&mut self, handover: &Handover) {
         let moved = self.follow.as_ref().is_some_and(|old| old.origin != handover.follow.origin);
-        let longest = self.entries.iter().map(|entry| entry.reservation.period()).max();
+        let longest = self.held().map(|(_, one)| one.reservation.period()).max();
         if moved {
             self.next_seam = handover.from.saturating_add(longest.unwrap_or(Duration::ZERO));
         }
         self.from = handover.from;
-        self.follow = (!self.entries.is_empty()).then(|| handover.follow.clone());
-    }
-
-    /// A table with `asked` for `owner`, and the way to it.
-    fn find(
-        &self,
-        owner: u32,
-        asked: Reservation,
-        earliest: Instant,
-        standing: &[TimeConstraint],
-    ) -> Result<Handover, Failed> {
-        let earliest = earliest.max(self.from);
-        let in_place = self.in_place(owner, asked, earliest);
-        let found = match in_place {
-            Some(handover) if self.check(&handover, earliest, standing).is_ok() => Ok(handover),
-            _ => self.afresh(owner, asked, earliest),
-        };
-        let handover = found?;
-        self.check(&handover, earliest, standing)?;
-        Ok(handover)
+        self.follow = (!self.held.is_empty()).then(|| handover.follow.clone());
     }
 
     /// Where all others keep their slots.
@@ -324,10 +329,11 @@ impl Roster {
         asked: Reservation,
         earliest: Instant,
     ) -> Result<Handover, Failed> {
-        let stays = |entry: &&Continuing| entry.owner != owner;
-        let mut names: Vec<u32> = self.entries.iter().filter(stays).map(|one| one.owner).collect();
-        let mut all: Vec<Reservation> =
-            self.entries.iter().filter(stays).map(|one| one.reservation).collect();
+        let stays = |one: &Continuing| one.owner != owner;
+        let mut continuing: Vec<Continuing> =
+            self.held().map(|(_, promise)| promise).filter(stays).collect();
+        let mut names: Vec<u32> = continuing.iter().map(|one| one.owner).collect();
+        let mut all: Vec<Reservation> = continuing.iter().map(|one| one.reservation).collect();
         names.push(owner);
         all.push(asked);
         let built = build(&all, self.rules.limits).map_err(Failed::NoTable)?;
@@ -339,7 +345,6 @@ impl Roster {
                 from: earliest,
             });
         };
-        let mut continuing: Vec<Continuing> = self.entries.iter().filter(stays).copied().collect();
         let mut earliest = earliest.max(self.next_seam);
         if let Some(weaker) = self.weaker(owner, asked) {
             earliest = earliest.max(weaker.since.saturating_add(weaker.reservation.period()));
@@ -353,11 +358,11 @@ impl Roster {
 
     /// What an owner that changes is promised over the change; `None` for a newcomer.
     fn weaker(&self, owner: u32, asked: Reservation) -> Option<Continuing> {
-        let entry = self.entries.iter().find(|entry| entry.owner == owner)?;
+        let (_, entry) = self.held().find(|(_, promise)| promise.owner == owner)?;
         let budget = entry.reservation.budget().min(asked.budget());
         let period = entry.reservation.period().max(asked.period());
         let reservation = Reservation::new(budget, period).ok()?;
-        Some(Continuing { reservation, ..*entry })
+        Some(Continuing { reservation, ..entry })
     }
 
     /// What must hold besides the reservations themselves.
@@ -376,18 +381,5 @@ impl Roster {
                 .map_err(|_| Failed::Promised { deadline: one.deadline })?;
         }
         Ok(())
-    }
-
-    /// The refusal with the largest budget found, to a 256th of the one asked for.
-    fn refusal(
-        &self,
-        owner: u32,
-        asked: Reservation,
-        failed: Failed,
-        earliest: Instant,
-        standing: &[TimeConstraint],
-    ) -> Box<Refusal> {
-        let fits = |trial| self.find(owner, trial, earliest, standing).is_ok();
-        refusal(asked, &failed, largest(asked, fits))
     }
 }

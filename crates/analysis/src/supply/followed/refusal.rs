@@ -42,6 +42,12 @@ pub enum Failed {
          time from a reservation that stands"
     )]
     NoSeam,
+    /// There is a table only if others move, beneath whose slots something is proven.
+    #[error(
+        "the free time does not hold it, and the slots of the others stay where they are, because tasks or channels \
+         run beneath them"
+    )]
+    NoFreeTime,
     /// A time constraint that was accepted would be broken.
     #[error("the free time was promised to a time constraint with the deadline {deadline}")]
     Promised {
@@ -60,24 +66,28 @@ impl Failed {
 }
 
 /// Refuses `asked` because it `failed`, and offers the same period with the largest budget that was found to fit.
-pub(in crate::supply) fn refusal(
+pub(crate) fn refusal(
     asked: Reservation,
     failed: &Failed,
     offer: Option<Reservation>,
 ) -> Box<Refusal> {
-    let from = asked.budget();
+    let excess = |offer: Reservation| asked.budget().saturating_sub(offer.budget()).at_full_speed();
+    let why = format!("{asked} does not fit on this CPU: {failed}");
+    Box::new(Refusal {
+        shortfall: offer.map(excess).map(Shortfall::Time),
+        offers: offers(asked, offer),
+        ..Refusal::new(TEST, failed.resource(), why)
+    })
+}
+
+/// Offers another budget in place of what was `asked`, or says that none was found.
+pub(crate) fn offers(asked: Reservation, offer: Option<Reservation>) -> Offers {
     let budget = offer.map(|offer| Offer {
         entry: String::new(),
         kind: EntryKind::Reservation,
         axis: Axis::Budget,
-        from: from.as_nanos(),
+        from: asked.budget().as_nanos(),
         to: offer.budget().as_nanos(),
     });
-    let excess = offer.map(|offer| from.saturating_sub(offer.budget()).at_full_speed());
-    let why = format!("{asked} does not fit on this CPU: {failed}");
-    Box::new(Refusal {
-        shortfall: excess.map(Shortfall::Time),
-        offers: Offers::found(budget.into_iter().collect()),
-        ..Refusal::new(TEST, failed.resource(), why)
-    })
+    Offers::found(budget.into_iter().collect())
 }

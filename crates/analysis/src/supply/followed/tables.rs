@@ -1,4 +1,4 @@
-//! What a roster asks of a table.
+//! What is asked of a table that is followed.
 
 use punctual_model::{Instant, Slot, Timetable};
 
