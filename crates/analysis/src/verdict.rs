@@ -70,7 +70,8 @@ pub struct GrantedReservation {
 pub struct GrantedChannel {
     /// Its name in the contract.
     pub name: String,
-    /// The CPU of the sending handlers, from 0 to the contract's `cpus − 1`.
+    /// The CPU on which the thread that sends was counted, from 0 to the contract's `cpus − 1`: the last. It may run on
+    /// any, and the tasks of each are proven beneath it.
     pub cpu: u16,
     /// Its place among the channels, 0 the most urgent.
     pub rank: u32,

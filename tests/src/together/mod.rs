@@ -7,7 +7,7 @@ mod draw;
 mod run;
 mod streams;
 
-use punctual_model::{Duration, Instant, Task};
+use punctual_model::{Duration, HostProfile, Instant, Task, TaskSpec};
 use punctual_sim::egress::Exact;
 use punctual_sim::egress::sink::Occupant;
 use punctual_trace::Summary;
@@ -34,6 +34,42 @@ pub struct Kept {
 pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let Some(system) = System::admitted(draw::system(&mut rng)) else { return Ok(None) };
+    kept(&system, seed, &mut rng).map(Some)
+}
+
+/// Does the same with a system for two CPUs, with twice the tasks, on each of which the thread that sends runs once:
+/// nothing pins it.
+///
+/// # Errors
+/// What was broken, with the seed that replays it.
+pub fn holds_wherever_it_sends(seed: u64) -> Result<Option<Kept>, String> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (mut contract, host) = draw::system(&mut rng);
+    let (others, _) = draw::system(&mut rng);
+    let more = others.tasks.iter().map(|task| {
+        let name = format!("other {}", task.name());
+        Task::new(TaskSpec { name, ..task.spec().clone() }).expect("as valid")
+    });
+    contract.tasks.extend(more);
+    contract.cpus = 2;
+    let Some(system) = System::admitted((contract, HostProfile { cpus: 2, ..host })) else {
+        return Ok(None);
+    };
+    let mut all = Kept { jobs: 0, tasks: Vec::new(), channels: Vec::new() };
+    for cpu in 0..2 {
+        let here = system.as_on(cpu);
+        if here.contract.tasks.is_empty() {
+            continue;
+        }
+        let kept = kept(&here, seed, &mut rng)?;
+        all.jobs += kept.jobs;
+        all.tasks.extend(kept.tasks);
+        all.channels.extend(kept.channels);
+    }
+    Ok(Some(all))
+}
+
+fn kept(system: &System, seed: u64, mut rng: &mut ChaCha8Rng) -> Result<Kept, String> {
     let contract = &system.contract;
     let longest = contract.tasks.iter().map(Task::min_inter_arrival).max().unwrap_or_default();
     let mut summary = Summary::new(&contract.tasks);
@@ -96,7 +132,7 @@ pub fn holds(seed: u64) -> Result<Option<Kept>, String> {
         }
         kept.channels.push(ratio(seen, bound));
     }
-    Ok(Some(kept))
+    Ok(kept)
 }
 
 const RUNS: usize = 4;

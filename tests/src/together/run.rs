@@ -47,6 +47,7 @@ impl Sink for Above {
 }
 
 /// One admitted system.
+#[derive(Clone)]
 pub(super) struct System {
     /// With its streams as upcalls and channels.
     pub(super) contract: Contract,
@@ -71,6 +72,15 @@ impl System {
         let ranked = deadline_monotonic(&contract.channels);
         let channels = ranked.iter().map(|&at| contract.channels[at].clone()).collect();
         Some(Self { contract, mappings, host, sender, egress, grant, channels, ranked })
+    }
+
+    /// The same with the tasks of one CPU alone, on which everything else runs too.
+    pub(super) fn as_on(&self, cpu: u16) -> Self {
+        let mut here = self.clone();
+        let mut placed = self.grant.tasks.iter().map(|task| task.cpu == cpu);
+        here.contract.tasks.retain(|_| placed.next().unwrap_or(false));
+        here.grant.tasks.retain(|task| task.cpu == cpu);
+        here
     }
 
     /// Before it nothing but a few early messages; long enough for every jitter and late budget.

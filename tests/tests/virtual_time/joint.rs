@@ -1,6 +1,6 @@
 //! What is admitted together is in time together: many systems of [`system_tests::together`].
 
-use system_tests::together::{Kept, KeptStreams, holds, streams_hold};
+use system_tests::together::{Kept, KeptStreams, holds, holds_wherever_it_sends, streams_hold};
 
 /// `JOINT_SYSTEMS` draws more of them.
 fn systems() -> u64 {
@@ -35,6 +35,17 @@ fn what_is_admitted_together_is_in_time_together() {
     }
     println!("{} of {seeds} admitted", kept.len());
     assert!(kept.len() as u64 * 8 > seeds, "{} of {seeds} admitted", kept.len());
+}
+
+/// On two CPUs the thread that sends runs on either.
+#[test]
+fn on_two_cpus_tasks_are_in_time_wherever_the_channels_run() {
+    let seeds = systems() / 4;
+    let kept: Vec<Kept> = kept_of(seeds, holds_wherever_it_sends);
+    let worst =
+        kept.iter().flat_map(|kept| &kept.tasks).fold(0.0f64, |worst, seen| worst.max(*seen));
+    println!("{} of {seeds} admitted, worst {worst:.4}", kept.len());
+    assert!(kept.len() as u64 * 12 > seeds && worst > 0.8, "{} of {seeds}", kept.len());
 }
 
 /// Frames are worked off by turns among the tasks, and sent: none is late, nor beyond what is proven of it.

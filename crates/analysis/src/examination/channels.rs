@@ -1,8 +1,12 @@
 //! Channels: their delays on the CPU that sends and on the link, and what they take of that CPU.
 //!
 //! One thread sends the messages of all channels, above all tasks and below the reservations
-//! ([`crate::channel::egress`]). So reservations delay them, and they delay the tasks. Best effort is sent by the
-//! same thread, where no channel has anything to send.
+//! ([`crate::channel::egress`]). So reservations delay them, and they delay the tasks: on whichever CPU, because nothing
+//! pins the threads of the channels, so the tasks of each CPU are proven beneath all that the channels take. Best effort
+//! is sent by the same thread, where no channel has anything to send.
+//!
+//! What delays the threads themselves is counted as on the last CPU. Elsewhere they are delayed no more: they wait only
+//! while all CPUs have something more urgent to do, the last among them.
 
 use alloc::format;
 use alloc::string::String;
@@ -49,7 +53,7 @@ pub(super) fn enter(
     }
     let failure = receiving_failure(whole, system).or_else(|| enter_each(whole, system, steps));
     let load = load(whole, system);
-    system.put_above_tasks_of(last, &load);
+    (0..contract.cpus).for_each(|cpu| system.put_above_tasks_of(cpu, &load));
     failure
 }
 
