@@ -1,5 +1,6 @@
 //! Tasks: the test that decides, CPU by CPU, and the cheaper ones for comparison.
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -103,8 +104,14 @@ pub(super) fn report(
     if contract.tasks.is_empty() {
         return bounds;
     }
-    let loads: Vec<CpuLoad> =
-        (0..contract.cpus).map(|cpu| placed.load(contract, host, system, cpu)).collect();
+    let loads: Vec<Cow<'_, CpuLoad>> = match placed.how {
+        // As they were filled in, in the order of the policy: not copied, for there may be thousands.
+        How::OneCpu if placed.admitted => Vec::from([Cow::Borrowed(system.work_of(0))]),
+        _ => {
+            let load = |cpu| Cow::Owned(placed.load(contract, host, system, cpu));
+            (0..contract.cpus).map(load).collect()
+        }
+    };
     let mut miss = homeless(contract, host, system, placed, steps);
     sufficient_tests(contract.policy, &loads, miss.is_some(), &mut findings.tests);
     // Where there is no task none can be late, whatever else is there.
@@ -136,7 +143,7 @@ pub(super) fn report(
 }
 
 /// The numbers behind a yes: the fullest CPU, and the task with the least slack.
-fn numbers(contract: &Contract, loads: &[CpuLoad], bounds: &[Option<Duration>]) -> String {
+fn numbers(contract: &Contract, loads: &[Cow<'_, CpuLoad>], bounds: &[Option<Duration>]) -> String {
     let used = loads.iter().zip(0..).map(|(load, cpu): (_, u16)| (load.utilisation().above(), cpu));
     let (used, cpu) = used.max_by_key(|&(used, cpu)| (used, Reverse(cpu))).unwrap_or_default();
     let place =
@@ -206,7 +213,7 @@ fn homeless(
 
 fn sufficient_tests(
     policy: Policy,
-    loads: &[CpuLoad],
+    loads: &[Cow<'_, CpuLoad>],
     homeless: bool,
     tests: &mut Vec<TestReport>,
 ) {
@@ -222,7 +229,7 @@ fn sufficient_tests(
 }
 
 /// The finding of the first CPU with tasks that the test does not admit, or else of the first.
-fn on_every_cpu(loads: &[CpuLoad], test: fn(&CpuLoad) -> Finding) -> Finding {
+fn on_every_cpu(loads: &[Cow<'_, CpuLoad>], test: fn(&CpuLoad) -> Finding) -> Finding {
     let mut findings = loads
         .iter()
         .enumerate()

@@ -15,7 +15,7 @@ use punctual_model::{HostProfile, Policy};
 
 use super::UpcallOrder;
 use crate::incremental::{Admission, Bands, Denial, TaskId};
-use crate::load::TaskLoad;
+use crate::load::{CpuLoad, TaskLoad};
 use crate::order::Order;
 use crate::policies::{self, Engine};
 use crate::ratio::Utilisation;
@@ -132,6 +132,11 @@ impl<Id: Copy + Ord> Cpu<Id> {
         let keys = tasks.iter().map(|(id, load)| key(self.order, load.period, *id, load, 0));
         self.proven = keys.zip(ids).collect();
         true
+    }
+
+    /// Returns what the CPU has to do, but for what awaits its exact proof.
+    pub(super) fn load(&self) -> &CpuLoad {
+        self.exact.load()
     }
 
     /// Says whether there are tasks.

@@ -64,7 +64,7 @@ use self::kernel::OfTheKernel;
 pub(crate) use self::partition::{Fit, How, Spread};
 pub use self::request::{BackEnd, Joining, Request, UpcallOrder};
 use crate::incremental::Denial;
-use crate::load::TaskLoad;
+use crate::load::{CpuLoad, TaskLoad};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 use crate::supply::followed::Followed;
@@ -245,6 +245,11 @@ impl<Id: Copy + Ord> System<Id> {
     /// Returns what runs above all tasks of the CPU at a position.
     pub(crate) fn above_tasks(&self, cpu: u16) -> &[ReservedLoad] {
         self.cpus[usize::from(cpu)].above()
+    }
+
+    /// Returns what the CPU at a position has to do, in the order of the policy where its tasks were admitted at once.
+    pub(crate) fn work_of(&self, cpu: u16) -> &CpuLoad {
+        self.cpus[usize::from(cpu)].load()
     }
 
     /// Returns the CPU at a position as the kernel counts them.

@@ -70,11 +70,13 @@ impl<Id: Copy + Ord> System<Id> {
             _ => self.partition(tasks, steps),
         };
         if spread.admitted {
-            for (&(id, load), cpu) in tasks.iter().zip(&spread.cpus) {
+            let entries = tasks.iter().zip(&spread.cpus).map(|(&(id, load), cpu)| {
                 let cpu = cpu.map_or(0, usize::from);
                 let executed = Executed::Executor { cpu, tasks: Box::new([load]) };
-                self.entries.insert(id, Entry { share_ppm: 0, executed });
-            }
+                (id, Entry { share_ppm: 0, executed })
+            });
+            // All at once: one after the other would leave every node of the map half full.
+            self.entries.append(&mut entries.collect());
         }
         spread
     }
