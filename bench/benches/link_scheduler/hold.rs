@@ -11,8 +11,6 @@ const SLOT: Duration = Duration::from_micros(1);
 pub(crate) trait Queues {
     fn put(&mut self, now: Instant, logical: Instant, urgency: Urgency, channel: u32);
     fn take(&mut self, now: Instant) -> Option<u32>;
-    /// How many are early.
-    fn early(&self) -> usize;
 }
 
 impl Queues for ThreeQueues<u32> {
@@ -23,10 +21,6 @@ impl Queues for ThreeQueues<u32> {
 
     fn take(&mut self, now: Instant) -> Option<u32> {
         self.pop(now)
-    }
-
-    fn early(&self) -> usize {
-        self.early_len()
     }
 }
 
@@ -59,8 +53,8 @@ impl<Q: Queues> Hold<Q> {
         self.digest
     }
 
-    pub(crate) fn early_percent(&self) -> f64 {
-        100.0 * self.queues.early() as f64 / f64::from(self.channels)
+    pub(crate) fn queues(&self) -> &Q {
+        &self.queues
     }
 
     /// Between 0.2 and 1.8 times the mean, which is as long as one packet of each channel takes.

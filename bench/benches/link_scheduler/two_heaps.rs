@@ -25,6 +25,13 @@ impl TwoHeaps {
     }
 }
 
+impl TwoHeaps {
+    /// How many are early.
+    pub(crate) fn early(&self) -> usize {
+        self.early.len()
+    }
+}
+
 impl Queues for TwoHeaps {
     fn put(&mut self, now: Instant, logical: Instant, urgency: Urgency, channel: u32) {
         self.pushed += 1;
@@ -41,9 +48,5 @@ impl Queues for TwoHeaps {
             self.current.push(Reverse((urgency, pushed, channel)));
         }
         self.current.pop().map(|Reverse((.., channel))| channel)
-    }
-
-    fn early(&self) -> usize {
-        self.early.len()
     }
 }

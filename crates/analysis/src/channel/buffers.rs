@@ -1,35 +1,18 @@
-//! Bursts and buffers of jitter-constrained streams.
+//! Buffers of jitter-constrained streams.
 //!
 //! # Source
-//! L4ATM, §2.3, equations 1 and 2 (after Hamann's jitter-constrained streams): with `D` and `T` the
-//! spacing of units at the peak and at the sustained rate, and `τ` the delay variation tolerance,
-//!
-//! ```text
-//! burst  L = 1 + ⌊τ / (T − D)⌋      buffer  P = ⌈τ / T⌉
-//! ```
+//! L4ATM, §2.3, equation 2 (after Hamann's jitter-constrained streams): with `T` the spacing of units at the sustained
+//! rate, and `τ` the delay variation tolerance, `P = ⌈τ / T⌉`.
 //!
 //! # Assumptions and deviations
-//! - `L` counts the units that may follow each other at spacing `D`. At `D = T` (CBR) the quotient
-//!   has no value: the stream may follow at spacing `T` for ever, so the answer is `None`.
-//! - `P` is what `τ` alone needs; a unit in use is not in it. With `τ = 0` it is zero, as printed.
+//! `P` is what `τ` alone needs; a unit in use is not in it. With `τ = 0` it is zero, as printed.
 //!
-//! Exact: both quotients are formed from the rates in 128 bits, without rounding `T` or `D`.
+//! Exact: the quotient is formed from the rate in 128 bits, without rounding `T`.
 
 use alloc::vec::Vec;
 
 use punctual_model::Duration;
 use punctual_model::channel::{AtmContract, LinearBounded};
-
-/// `L`: the most units at the peak spacing; `None` if there is no end of them.
-pub fn burst_length(contract: AtmContract) -> Option<u64> {
-    let spec = contract.spec();
-    let peak = u128::from(spec.peak_rate.bits_per_second());
-    let sustained = u128::from(spec.sustained_rate.bits_per_second());
-    // τ / (T − D) = τ · r · R / (bits · (R − r)): at most 2⁴⁷ · 2⁴⁰ · 2⁴⁰, which fits.
-    let above = u128::from(spec.delay_variation_tolerance.as_nanos()) * sustained * peak;
-    let units = above.checked_div(bit_nanos(spec.max_sdu) * (peak - sustained))?;
-    u64::try_from(units).ok()?.checked_add(1)
-}
 
 /// `P`: units of buffer that take up the tolerance.
 pub fn buffer_units(contract: AtmContract) -> u64 {
@@ -100,37 +83,18 @@ mod tests {
         .expect("valid")
     }
 
-    /// L4ATM, §2.3: 12.5 Mbit/s, 8192-byte units, L = 13 packets and P = 24 KB. Peak and tolerance
-    /// are not legible; these are round numbers that give the printed results.
+    /// L4ATM, §2.3: 12.5 Mbit/s, 8192-byte units and P = 24 KB. Peak and tolerance are not legible; these are round
+    /// numbers that give the printed result.
     #[test]
-    fn l4atm_13_packets_and_24_kb() {
+    fn l4atm_24_kb() {
         let example = contract(16_000_000, 12_500_000, 8192, Duration::from_millis(14));
-        assert_eq!(burst_length(example), Some(13));
         assert_eq!(buffer_bytes(example), Some(24 * 1024));
     }
 
     #[test]
-    fn a_constant_rate_has_no_burst_and_no_tolerance_needs_no_buffer() {
+    fn no_tolerance_needs_no_buffer() {
         let constant = contract(1_000_000, 1_000_000, 100, Duration::ZERO);
-        assert_eq!((burst_length(constant), buffer_units(constant)), (None, 0));
-        let steady = contract(2_000_000, 1_000_000, 100, Duration::ZERO);
-        assert_eq!(burst_length(steady), Some(1));
-    }
-
-    /// The greedy conforming stream (GCRA) sends exactly `L` units at the peak spacing.
-    #[test]
-    fn the_burst_is_what_the_greedy_stream_sends() {
-        for (t, d, tau) in [(10u64, 4u64, 25u64), (10, 4, 24), (10, 4, 23), (20, 10, 95), (8, 5, 0)]
-        {
-            // 1 byte at 8e9/T bit/s has the spacing T ns.
-            let rate = |spacing| 8_000_000_000 / spacing;
-            let contract = contract(rate(d), rate(t), 1, Duration::from_nanos(tau));
-            let mut sent = 1;
-            while (sent * d) + tau >= sent * t {
-                sent += 1;
-            }
-            assert_eq!(burst_length(contract), Some(sent), "T {t} D {d} τ {tau}");
-        }
+        assert_eq!(buffer_units(constant), 0);
     }
 
     #[test]

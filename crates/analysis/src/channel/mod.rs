@@ -1,7 +1,7 @@
 //! Channels over the egress scheduler of a channel server: buffers, worst-case delays, admission.
 //!
 //! Reading order: [`egress`] (the server that runs: what `admit` and the broker promise), [`density`] (the same at the
-//! price of a sum), [`processor`] (whether the server keeps to its share of a CPU), [`buffers`] (bursts and buffers of jitter-constrained streams).
+//! price of a sum), [`processor`] (whether the server keeps to its share of a CPU), [`buffers`] (of jitter-constrained streams).
 //!
 //! Beside them [`paper`]: what the study of real-time channels published for its own host. It is *not safe*, nothing is
 //! admitted by it, and `punctual explore` draws it beside the proven bound.

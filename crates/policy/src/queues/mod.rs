@@ -171,12 +171,6 @@ impl<T> ThreeQueues<T> {
         self.items[place].take()
     }
 
-    /// How many items are held in the early queue; those whose time has come among them, until the next
-    /// [`pop`](Self::pop).
-    pub fn early_len(&self) -> usize {
-        self.early.len()
-    }
-
     /// When the next early item becomes current.
     pub fn next_current(&self) -> Option<Instant> {
         self.early.first_key().map(Instant::from_nanos)
