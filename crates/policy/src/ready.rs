@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::num::NonZero;
 
 use punctual_model::Rank;
 
@@ -56,9 +57,31 @@ impl ReadySet {
     /// The most urgent rank in the set.
     #[inline]
     pub fn first(&self) -> Option<Rank> {
-        let (above, word) = self.summary.iter().enumerate().find(|(_, word)| **word != 0)?;
-        let at = above as u32 * 64 + word.trailing_zeros();
-        Some(Rank(at * 64 + self.words[at as usize].trailing_zeros()))
+        let at = self.first_word()?;
+        Some(Rank(at as u32 * 64 + NonZero::new(self.words[at])?.trailing_zeros()))
+    }
+
+    /// Takes the most urgent rank out.
+    #[inline]
+    pub fn take_first(&mut self) -> Option<Rank> {
+        let at = self.first_word()?;
+        let word = &mut self.words[at];
+        let bit = NonZero::new(*word)?.trailing_zeros();
+        *word &= *word - 1;
+        if *word == 0 {
+            let (above, bit) = place(at);
+            self.summary[above] &= !bit;
+        }
+        Some(Rank(at as u32 * 64 + bit))
+    }
+
+    /// The first word that is not zero.
+    #[inline]
+    fn first_word(&self) -> Option<usize> {
+        let bit = |(above, word): (usize, &u64)| {
+            Some(above * 64 + NonZero::new(*word)?.trailing_zeros() as usize)
+        };
+        self.summary.iter().enumerate().find_map(bit)
     }
 }
 
@@ -82,9 +105,11 @@ mod tests {
         set.remove(Rank(63));
         set.remove(Rank(63));
         assert_eq!(set.first(), Some(Rank(64)));
-        for rank in [64, 199, 4_096, 9_999] {
-            set.remove(Rank(rank));
+        set.insert(Rank(66));
+        for rank in [64, 66, 199, 4_096, 9_999] {
+            assert_eq!(set.take_first(), Some(Rank(rank)));
         }
+        assert_eq!(set.take_first(), None);
         assert_eq!(set.first(), None);
         set.put(Rank(7), true);
         set.put(Rank(9_000), true);

@@ -20,8 +20,7 @@ pub(super) struct Machine<'a, C, P, Y> {
     policy: Jobs,
     now: Instant,
     until: Instant,
-    /// When the scheduler learns of each task's next arrival.
-    coming: BinaryHeap<Reverse<(Instant, u32)>>,
+    coming: BinaryHeap<Reverse<Coming>>,
     queues: Vec<Queue>,
     running: Option<Running>,
     /// Whether the processor is there from `now` on.
@@ -36,11 +35,34 @@ pub(super) struct Machine<'a, C, P, Y> {
     asleep: bool,
 }
 
-/// The jobs of one task: the one to come, and those released and not complete, oldest first.
+/// When the scheduler learns of a task's next arrival, and the task: one number, for a comparison without a branch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Coming(u128);
+
+impl Coming {
+    #[inline]
+    fn new(known: Instant, task: u32) -> Self {
+        Self(u128::from(known.as_nanos()) << 64 | u128::from(task))
+    }
+
+    #[inline]
+    fn known(self) -> Instant {
+        Instant::from_nanos((self.0 >> 64) as u64)
+    }
+
+    #[inline]
+    fn task(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// The jobs of one task: the one to come, and those released and not complete.
 struct Queue {
     coming: Arrival,
-    waiting: VecDeque<Arrival>,
-    /// How long the oldest waiting job must still run, and whether it has begun.
+    oldest: Option<Arrival>,
+    /// In the order of their releases.
+    later: VecDeque<Arrival>,
+    /// How long the oldest had still to run when it last got or lost the processor, and whether it has begun.
     left: Service,
     begun: bool,
     /// How many jobs are complete.
@@ -49,13 +71,14 @@ struct Queue {
 
 struct Running {
     task: u32,
-    /// Until the end of the switch; or until completion, or the next yield point once it was asked to
-    /// yield.
-    stretch: Service,
+    /// What it must still run: to the end of the switch, or of its job.
+    left: Service,
+    /// What is left at the next yield point once it was asked to yield.
+    yield_at: Service,
+    /// What is left once it has used what its policy allows it; nothing: it may use anything.
+    overrun_at: Service,
     /// What it had to do when it got the CPU.
     whole: Service,
-    /// Until it has used what its policy allows it; the largest number: it may use anything.
-    allowance: Service,
     asked_to_yield: bool,
     /// The processor is still going over to it.
     switching: bool,
@@ -68,19 +91,14 @@ impl Running {
     fn going_to(task: u32, cost: Service) -> Self {
         Self {
             task,
-            stretch: cost,
+            left: cost,
+            yield_at: Service::ZERO,
+            overrun_at: Service::ZERO,
             whole: cost,
-            allowance: Service::MAX,
             asked_to_yield: false,
             switching: true,
             back: false,
         }
-    }
-
-    /// How long it runs before something is to be decided.
-    #[inline]
-    fn until_event(&self) -> Service {
-        if self.switching { self.stretch } else { self.stretch.min(self.allowance) }
     }
 }
 
@@ -96,10 +114,11 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         let queues = (0..tasks.len() as u32)
             .map(|task| {
                 let arrival = arrivals.next(task);
-                coming.push(Reverse((arrival.known, task)));
+                coming.push(Reverse(Coming::new(arrival.known, task)));
                 Queue {
                     coming: arrival,
-                    waiting: VecDeque::new(),
+                    oldest: None,
+                    later: VecDeque::new(),
                     left: Service::ZERO,
                     begun: false,
                     index: 0,
@@ -130,18 +149,12 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     pub(super) fn step(&mut self, arrivals: &mut impl Arrivals, sink: &mut impl Sink) -> bool {
         let Some(next) = self.next() else { return false };
         if let (true, Some(running)) = (self.served(), &mut self.running) {
-            let ran = (next - self.now).as_full_service();
-            running.stretch -= ran;
-            if C::FREE || !running.switching {
-                self.queues[running.task as usize].left -= ran;
-                running.allowance = running.allowance.saturating_sub(ran);
-            }
+            running.left -= (next - self.now).as_full_service();
         }
         self.now = next;
         // At one instant: a job that is done is done, then arrivals are seen, then it is decided
         // who goes on. So an arrival at the very instant of a yield point is given way to.
         self.complete_if_done(sink);
-        self.tell_if_overrun();
         self.arrive(arrivals);
         self.give_way_if_due(sink);
         if !P::WHOLE {
@@ -160,11 +173,15 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     #[inline]
     pub(super) fn next(&self) -> Option<Instant> {
         let arrival = match self.coming.peek() {
-            Some(Reverse((known, _))) if *known < self.until => *known,
+            Some(Reverse(coming)) if coming.known() < self.until => coming.known(),
             _ => Instant::MAX,
         };
         let end = match &self.running {
-            Some(running) if self.served() => self.now + running.until_event().at_full_speed(),
+            Some(running) if self.served() => {
+                let at_end = !C::FREE && running.switching;
+                let least = running.yield_at.max(running.overrun_at);
+                self.now + if at_end { running.left } else { running.left - least }.at_full_speed()
+            }
             _ => Instant::MAX,
         };
         let mut next = end.min(arrival);
@@ -199,7 +216,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     pub(super) fn unfinished(&self) -> Vec<Unfinished> {
         let of_task = |(queue, task): (&Queue, u32)| {
             let index = queue.index;
-            let waiting = queue.waiting.iter().zip(index..);
+            let waiting = queue.oldest.iter().chain(&queue.later).zip(index..);
             let job = |(arrival, index): (&Arrival, u64)| Unfinished {
                 job: JobId { task, index },
                 release: arrival.release,
@@ -209,19 +226,28 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         self.queues.iter().zip(0..).flat_map(of_task).collect()
     }
 
+    /// The running job has done all that it had to do, or all that it was allowed.
     fn complete_if_done(&mut self, sink: &mut impl Sink) {
-        let Some(&Running { task, .. }) = self.running.as_ref() else { return };
-        if !self.queues[task as usize].left.is_zero() {
+        let Some(running) = &mut self.running else { return };
+        if running.left > running.overrun_at || (!C::FREE && running.switching) {
             return;
         }
+        if !running.left.is_zero() {
+            running.overrun_at = Service::ZERO;
+            if self.policy.overran() == OnRelease::AskToYield {
+                self.ask_to_yield();
+            }
+            return;
+        }
+        let task = running.task;
         self.emit(task, Kind::Complete, sink);
         self.policy.complete();
         self.running = None;
         let queue = &mut self.queues[task as usize];
-        queue.waiting.pop_front();
+        queue.oldest = queue.later.pop_front();
         queue.begun = false;
         queue.index += 1;
-        if let Some(&next) = queue.waiting.front() {
+        if let Some(next) = queue.oldest {
             queue.left = next.exec_time;
             self.make_ready(task, next);
         } else if !P::WHOLE {
@@ -233,7 +259,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     fn arrive(&mut self, arrivals: &mut impl Arrivals) {
         loop {
             let Some(mut earliest) = self.coming.peek_mut() else { return };
-            let Reverse((known, task)) = *earliest;
+            let (known, task) = (earliest.0.known(), earliest.0.task());
             if known > self.now || known >= self.until {
                 return;
             }
@@ -241,29 +267,18 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             let arrival = queue.coming;
             queue.coming = arrivals.next(task);
             // One way down the heap, where taking it out and putting the next one in are three.
-            *earliest = Reverse((queue.coming.known, task));
+            *earliest = Reverse(Coming::new(queue.coming.known, task));
             drop(earliest);
-            queue.waiting.push_back(arrival);
-            if queue.waiting.len() == 1 {
-                queue.left = arrival.exec_time;
-                if !P::WHOLE {
-                    self.wanting += 1;
-                }
-                self.make_ready(task, arrival);
+            if queue.oldest.is_some() {
+                queue.later.push_back(arrival);
+                continue;
             }
-        }
-    }
-
-    /// The running job has used what it was allowed, and has more to do.
-    #[inline]
-    fn tell_if_overrun(&mut self) {
-        let Some(running) = self.running.as_mut().filter(|running| running.allowance.is_zero())
-        else {
-            return;
-        };
-        running.allowance = Service::MAX;
-        if self.policy.overran() == OnRelease::AskToYield {
-            self.ask_to_yield();
+            queue.oldest = Some(arrival);
+            queue.left = arrival.exec_time;
+            if !P::WHOLE {
+                self.wanting += 1;
+            }
+            self.make_ready(task, arrival);
         }
     }
 
@@ -281,8 +296,8 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         running.asked_to_yield = true;
         if C::FREE || !running.switching {
             let eager = !Y::SELDOM && self.setting.yields.eager(running.task);
-            let (task, left) = (running.task as usize, self.queues[running.task as usize].left);
-            running.stretch = until_yield(&self.tasks[task], running.whole, left, eager);
+            let task = &self.tasks[running.task as usize];
+            running.yield_at = running.left - until_yield(task, running.whole, running.left, eager);
         }
     }
 
@@ -290,9 +305,8 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
     /// if it was asked to.
     fn give_way_if_due(&mut self, sink: &mut impl Sink) {
         let Some(running) = &mut self.running else { return };
-        let at_yield_point = running.stretch.is_zero();
         if !C::FREE && running.switching {
-            if !at_yield_point {
+            if !running.left.is_zero() {
                 return;
             }
             if !running.back {
@@ -302,22 +316,21 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             self.end_switch_back(sink);
         }
         let Some(running) = &mut self.running else { return };
-        let at_yield_point = running.stretch.is_zero();
         if !running.asked_to_yield {
             return;
         }
         let task = &self.tasks[running.task as usize];
         let eager = !Y::SELDOM && self.setting.yields.eager(running.task);
-        let left = || self.queues[running.task as usize].left;
-        let anywhere = || task.quantum().is_zero() || (eager && left() > task.last_segment());
-        if at_yield_point || anywhere() {
+        let anywhere = task.quantum().is_zero() || (eager && running.left > task.last_segment());
+        if anywhere || running.left == running.yield_at {
             self.give_way(sink);
         }
     }
 
     fn give_way(&mut self, sink: &mut impl Sink) {
         if let Some(running) = self.running.take() {
-            if !core::mem::take(&mut self.preempted) {
+            self.queues[running.task as usize].left = running.left;
+            if P::WHOLE || !core::mem::take(&mut self.preempted) {
                 self.emit(running.task, Kind::GiveWay, sink);
             }
             self.policy.give_way();
@@ -344,7 +357,8 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             let task = running.task;
             self.emit(task, Kind::Resume, sink);
         } else {
-            (running.stretch, running.switching, running.back) = (cost, true, true);
+            self.queues[running.task as usize].left = running.left;
+            (running.left, running.switching, running.back) = (cost, true, true);
         }
     }
 
@@ -353,7 +367,9 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
             return;
         }
         let Some(task) = self.policy.dispatch() else {
-            self.asleep = true;
+            if !C::FREE {
+                self.asleep = true;
+            }
             return;
         };
         if !C::FREE {
@@ -394,13 +410,10 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         let Some(running) = &mut self.running else { return };
         (running.switching, running.back) = (false, false);
         let task = running.task;
-        let left = self.queues[task as usize].left;
-        running.stretch = if running.asked_to_yield {
-            let eager = !Y::SELDOM && self.setting.yields.eager(task);
-            until_yield(&self.tasks[task as usize], running.whole, left, eager)
-        } else {
-            left
-        };
+        running.left = self.queues[task as usize].left;
+        if core::mem::take(&mut running.asked_to_yield) {
+            self.ask_to_yield();
+        }
         self.emit(task, Kind::Resume, sink);
     }
 
@@ -409,15 +422,16 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
         let kind = if queue.begun { Kind::Resume } else { Kind::Start };
         queue.begun = true;
         let left = queue.left;
-        let allowance = self.policy.allowance(task).map_or(Service::MAX, |most| {
-            let whole = queue.waiting.front().map_or(Service::ZERO, |job| job.exec_time);
-            most.saturating_sub(whole - left)
+        let overrun_at = self.policy.allowance(task).map_or(Service::ZERO, |most| {
+            let whole = queue.oldest.map_or(Service::ZERO, |job| job.exec_time);
+            whole.saturating_sub(most).min(left)
         });
         self.running = Some(Running {
             task,
-            stretch: left,
+            left,
+            yield_at: Service::ZERO,
+            overrun_at,
             whole: left,
-            allowance,
             asked_to_yield: false,
             switching: false,
             back: false,
@@ -427,7 +441,7 @@ impl<'a, C: Costs, P: Processor, Y: Yields> Machine<'a, C, P, Y> {
 
     fn emit(&self, task: u32, kind: Kind, sink: &mut impl Sink) {
         let queue = &self.queues[task as usize];
-        let Some(job) = queue.waiting.front() else { return };
+        let Some(job) = &queue.oldest else { return };
         let id = JobId { task, index: queue.index };
         sink.record(Event { at: self.now, job: id, release: job.release, kind });
     }
