@@ -11,6 +11,7 @@
 //!   reservations come and go, with one-shot work in the free time.
 //! - [`adaptive`]: how much to reserve, from how the work goes.
 //! - [`outlet`]: which message of a channel leaves next, and when.
+//! - [`ingress`]: whose message is taken in next, and which ones keep their senders' word.
 //! - [`police`]: whether a sender keeps its word, PDU by PDU.
 //! - [`overuse`]: whether a thread uses more than it was granted, whatever its rhythm.
 //! - [`queues`], [`ready`], [`releases`]: the data structures under them.
@@ -22,6 +23,7 @@ extern crate alloc;
 pub mod adaptive;
 pub mod course;
 mod edf_vd;
+pub mod ingress;
 pub mod jobs;
 mod numbers;
 pub mod outlet;

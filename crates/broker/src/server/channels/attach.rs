@@ -13,6 +13,7 @@ use punctual_linux::clock;
 use punctual_linux::net::{Setup, UdpSocket};
 use punctual_model::channel::Direction;
 use punctual_model::{Duration, Instant};
+use punctual_policy::ingress::UNEVENNESS;
 use punctual_policy::outlet::Terms;
 
 use super::super::requests::since_1970;
@@ -22,9 +23,6 @@ use crate::config::WireKind;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
 use crate::wire::Answer;
-
-/// By how much more than their senders a network in one building bunches messages.
-const UNEVENNESS: Duration = Duration::from_millis(2);
 
 /// A queue that was made and is not attached. Its parts that the client can write are not touched by the
 /// broker's own thread.

@@ -1,7 +1,6 @@
 //! The threads that carry messages: one sends, one receives.
 
 use std::io;
-use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::JoinHandle;
 
@@ -33,12 +32,6 @@ const NULL_QUEUE: Duration = Duration::from_micros(100);
 
 /// The most of a packet on the emulated link.
 const NULL_MTU: u32 = 65_535;
-
-/// For so long best-effort datagrams may come at once, because the thread may wake up late.
-const BURST: Duration = Duration::from_millis(4);
-
-/// At least so many of them.
-const LEAST_BURST: u32 = 64;
 
 /// Orders that may wait.
 const ORDERS: usize = 1_024;
@@ -98,17 +91,6 @@ fn explain(what: &str, why: &SchedError) -> String {
     format!("the channels' {what} cannot have SCHED_FIFO: {why}")
 }
 
-/// Datagrams of channels that are promised nothing: half of what the threads' share of a CPU is good for.
-fn best_effort(config: &ChannelsConfig) -> BestEffort {
-    let share = u128::from(config.cpu.utilisation_ppm()) * 1_000;
-    let a_second = share / u128::from(config.received_packet().as_nanos().max(1)) / 2;
-    let a_second = u32::try_from(a_second).unwrap_or(u32::MAX).max(1);
-    // A part of what 32 bits hold.
-    let burst = (u64::from(a_second) * BURST.as_nanos() / 1_000_000_000) as u32;
-    let some = |many| NonZeroU32::new(many).unwrap_or(NonZeroU32::MIN);
-    BestEffort { datagrams_a_second: some(a_second), burst: some(burst.max(LEAST_BURST)) }
-}
-
 /// The thread that receives. Dropped, it ends the thread.
 #[derive(Debug)]
 pub(super) struct ReceiverThread {
@@ -124,7 +106,7 @@ impl ReceiverThread {
         events: Option<Events>,
     ) -> io::Result<Self> {
         let (desk, post) = desk_and_post(ORDERS, 2 * config.room as usize + ORDERS)?;
-        let best_effort = best_effort(config);
+        let best_effort = BestEffort::half_of(config.cpu, config.received_packet());
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("receiver".into()).spawn(move || {
             thread::set_timer_slack(Duration::from_nanos(1));

@@ -6,13 +6,11 @@ use punctual_linux::net::xdp::Policer;
 use punctual_linux::net::{Arrival, Stamps, UdpSocket, WallOffset};
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
+use punctual_policy::ingress::{Police, QUANTUM, Urgency};
 use punctual_ring::frames::Wake;
 
-use super::QUANTUM;
 use super::early::{Early, Seen};
 use super::error::{Ended, OpenError};
-use super::order::Urgency;
-use super::police::Police;
 use super::terms::Terms;
 use super::watch::Telling;
 use crate::account::{Receipts, ReceivedAccount};
@@ -96,8 +94,6 @@ pub struct Channel {
     held: bool,
     /// Whether it will be tended to at some instant.
     pub(super) tended: bool,
-    /// While its sender breaks its contract, what is in it has no deadline.
-    pub(super) demoted_until: Instant,
     /// What is not read yet came at this instant or later.
     pub(super) floor: Instant,
     /// Datagrams read.
@@ -149,7 +145,7 @@ const MOST_PATIENCE: Duration = Duration::from_millis(16);
 
 impl Channel {
     pub(super) fn new(id: u64, opening: Opening, now: Instant) -> Self {
-        let police = Police::new(&opening.terms, opening.arrivals);
+        let police = Police::new(opening.terms.ingress(opening.arrivals));
         let telling = opening.telling();
         // What was dropped before there was a channel is not in its books.
         let drops = opening.socket.drops().unwrap_or(0);
@@ -165,7 +161,6 @@ impl Channel {
             patience: PAUSE,
             held: false,
             tended: false,
-            demoted_until: Instant::ZERO,
             floor: Instant::ZERO,
             came: 0,
             came_before: 0,
@@ -236,14 +231,6 @@ impl Channel {
         lost
     }
 
-    /// How it is to wait, with something in it that came at `arrived`.
-    pub(super) fn urgency(&self, now: Instant, arrived: Instant) -> Urgency {
-        match self.opening.terms.delay_bound {
-            Some(bound) if self.demoted_until <= now => Urgency::By(arrived.saturating_add(bound)),
-            _ => Urgency::Later,
-        }
-    }
-
     /// What is next after a turn at `now`.
     pub(super) fn after(&mut self, now: Instant, served: &Served) -> Next {
         let often = now.saturating_since(self.served_at) < PAUSE + PAUSE && served.read > 0;
@@ -259,7 +246,7 @@ impl Channel {
         if served.drained {
             self.floor = self.floor.max(now);
         }
-        match self.urgency(now, self.floor) {
+        match self.police.urgency(now, self.floor) {
             Urgency::Later if served.drained && often => Next::Pause(now.saturating_add(PAUSE)),
             _ if served.drained => Next::Rest,
             urgency => Next::Turn(urgency),
@@ -299,11 +286,6 @@ impl Channel {
     pub(super) fn of_this_turn(&mut self) -> impl Iterator<Item = (u64, Instant)> {
         let first = self.messages - self.resided.len() as u64;
         (first..).zip(self.resided.drain(..))
-    }
-
-    /// A message or a datagram broke the contract.
-    pub(super) fn broke(&mut self, conforms_at: Instant) {
-        self.demoted_until = self.demoted_until.max(conforms_at);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use punctual_linux::net::{Arrival, ReceiveError, Room, UdpSocket};
 use punctual_model::Instant;
+use punctual_policy::ingress::QUANTUM;
 
-use super::QUANTUM;
 use super::channel::{Channel, Clocks, Served};
 use super::error::Ended;
 use crate::account::Outcome;
@@ -115,13 +115,8 @@ fn discard(
     served.read += got as u32;
     for arrival in &mut arrivals[..got] {
         let arrived = channel.arrived(clocks, arrival);
-        let outcome = match channel.police.message(arrived) {
-            Ok(()) => Outcome::RingFull,
-            Err(conforms_at) => {
-                channel.broke(conforms_at);
-                Outcome::NonConforming
-            }
-        };
+        let conforms = channel.police.message(arrived);
+        let outcome = if conforms { Outcome::RingFull } else { Outcome::NonConforming };
         channel.opening.receipts.message(0, outcome);
     }
     Ok(())
@@ -135,13 +130,8 @@ fn judge(channel: &mut Channel, clocks: &Clocks, arrival: &Arrival) -> (u32, Ins
     if arrival.cut || bytes == 0 {
         return (bytes, arrived, Outcome::Misfit);
     }
-    match channel.police.message(arrived) {
-        Ok(()) => (bytes, arrived, Outcome::Received),
-        Err(conforms_at) => {
-            channel.broke(conforms_at);
-            (bytes, arrived, Outcome::NonConforming)
-        }
-    }
+    let conforms = channel.police.message(arrived);
+    (bytes, arrived, if conforms { Outcome::Received } else { Outcome::NonConforming })
 }
 
 /// As many as there are. What something sent earlier met is nothing to a socket that only receives: it

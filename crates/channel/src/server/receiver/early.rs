@@ -11,9 +11,8 @@ use punctual_linux::net::filter::{Filter, Flow, PayloadByte, Verdict};
 use punctual_linux::net::xdp::{Policer, Rate};
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
+use punctual_policy::ingress::QUANTUM;
 
-use super::QUANTUM;
-use super::share::part_to_keep;
 use super::terms::Terms;
 
 /// The lowest byte of a message's number in the header of a fragment.
@@ -170,9 +169,38 @@ fn room(before: Option<Room>, elapsed: Duration, share: Duration, seen: &Seen) -
     (spacing > share).then_some(Room { spacing })
 }
 
+/// Of `came` datagrams, how many in 2³² are kept before the socket, where `served` of them can be read.
+/// `kept` is how many were kept meanwhile; `None`: all.
+///
+/// An eighth more is kept than can be read, so that chance leaves nothing unread; the socket's buffer does
+/// the rest. Discarding begins when half as many more come as can be read, and ends when no more do.
+fn part_to_keep(came: u64, served: u64, kept: Option<u32>) -> Option<u32> {
+    let served = served.max(1);
+    let begins = served.saturating_add(served / 2);
+    if came <= served || (kept.is_none() && came < begins) {
+        return None;
+    }
+    let wanted = u128::from(served.saturating_add(served / 8)) << 32;
+    // Where nearly all are kept, all may be.
+    u32::try_from(wanted / u128::from(came)).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn discarding_begins_at_half_more_than_the_share_and_ends_at_once() {
+        let quarter = 1_u32 << 30;
+        assert_eq!(part_to_keep(149, 100, None), None);
+        assert_eq!(part_to_keep(3_600, 800, None), Some(quarter));
+        assert_eq!(part_to_keep(1_800, 800, Some(1)), Some(2 * quarter));
+        assert_eq!(part_to_keep(101, 100, Some(1)), None);
+        assert_eq!(part_to_keep(100, 100, Some(1)), None);
+        assert_eq!(part_to_keep(3, 0, None), Some((u64::from(u32::MAX) / 3) as u32));
+        assert_eq!(part_to_keep(0, 0, None), None);
+        assert_eq!(part_to_keep(u64::MAX, 1, None), Some(0));
+    }
 
     fn seen(read: u64, held: bool) -> Seen {
         let share = Duration::from_micros(10);

@@ -29,9 +29,8 @@ pub(super) fn serve(
     for datagram in inbox.datagrams() {
         served.read += 1;
         let arrived = channel.arrived(clocks, datagram.arrival);
-        if let Err(conforms_at) = channel.police.datagram(arrived) {
+        if !channel.police.datagram(arrived) {
             channel.opening.receipts.policed();
-            channel.broke(conforms_at);
         } else if let Err(ended) = take(channel, clocks.now, arrived, datagram.bytes) {
             served.ended = Some(ended);
             break;
@@ -86,28 +85,24 @@ fn take(
     // Not longer than a message of this contract.
     let length = bytes.len() as u32;
     let shared = channel.opening.terms.shared_clock;
-    let lost = match channel.police.message(arrived) {
-        Err(conforms_at) => Some((Outcome::NonConforming, Some(conforms_at))),
-        Ok(()) => match channel.opening.puts.claim()? {
-            None => Some((Outcome::RingFull, None)),
+    let lost = if channel.police.message(arrived) {
+        match channel.opening.puts.claim()? {
+            None => Some(Outcome::RingFull),
             Some(mut slot) => {
                 slot.write(0, bytes);
                 slot.push(bytes.len(), arrived.as_nanos());
                 None
             }
-        },
+        }
+    } else {
+        Some(Outcome::NonConforming)
     };
     if let Some(delay) = delay(first_sent, arrived).filter(|_| shared) {
         channel.opening.receipts.delayed(delay);
     }
     match lost {
         None => channel.received(length, now, arrived),
-        Some((outcome, conforms_at)) => {
-            channel.opening.receipts.message(length, outcome);
-            if let Some(conforms_at) = conforms_at {
-                channel.broke(conforms_at);
-            }
-        }
+        Some(outcome) => channel.opening.receipts.message(length, outcome),
     }
     Ok(())
 }

@@ -21,18 +21,14 @@
 //! else as best effort. A client that does not read loses its own messages; its ring, if it makes no
 //! sense, ends its own channel.
 //!
-//! The order, the discarding before the socket and the reserved share are those of Druschel and
-//! Banga, "Lazy Receiver Processing", OSDI 1996, section 3, with one thread in place of one a process,
-//! and of L4ATM's early demultiplexing.
+//! Whose turn it is, and what conforms, is decided by [`punctual_policy::ingress`]. The discarding before the socket is
+//! that of Druschel and Banga, "Lazy Receiver Processing", OSDI 1996, section 3, and of L4ATM's early demultiplexing.
 
 mod channel;
 mod datagrams;
 mod early;
 mod error;
 mod fragments;
-mod order;
-mod police;
-mod share;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -47,21 +43,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use punctual_linux::net::xdp::Policer;
 use punctual_linux::net::{Inbox, WallOffset};
 use punctual_model::Instant;
+use punctual_policy::ingress::Order;
+pub use punctual_policy::ingress::{BestEffort, QUANTUM};
 use rustix::io::Errno;
 
 use crate::server::events::Events;
 
 pub use channel::{Channel, Opening};
 pub use error::{Ended, OpenError};
-use order::{Order, Seat};
-pub use share::BestEffort;
-use share::Share;
 pub use terms::Terms;
 pub use turning::Turn;
 use watch::{Told, Watch};
-
-/// Datagrams of one channel that are read in one go.
-pub const QUANTUM: u32 = 16;
 
 /// Receives on many channels.
 #[derive(Debug)]
@@ -70,12 +62,11 @@ pub struct Receiver {
     free: Vec<u32>,
     seats: BTreeMap<u64, Seat>,
     watch: Watch,
-    order: Order,
+    order: Order<Seat>,
     tending: BinaryHeap<Reverse<(Instant, Seat)>>,
     /// Those that are looked at again at an instant.
     pauses: BinaryHeap<Reverse<(Instant, Seat)>>,
     told: Vec<Told>,
-    best_effort: Option<(BestEffort, Share)>,
     /// Open channels that are promised nothing.
     unpromised: u64,
     policer: Option<Policer>,
@@ -83,6 +74,13 @@ pub struct Receiver {
     wall: Option<WallOffset>,
     /// Who wants to know of each message.
     events: Option<Events>,
+}
+
+/// A channel of a receiver: its place, and the how-manieth it is in that place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seat {
+    at: u32,
+    generation: u32,
 }
 
 #[derive(Debug)]
@@ -103,11 +101,10 @@ impl Receiver {
             free: Vec::new(),
             seats: BTreeMap::new(),
             watch: Watch::new()?,
-            order: Order::default(),
+            order: Order::new(best_effort),
             tending: BinaryHeap::new(),
             pauses: BinaryHeap::new(),
             told: Vec::new(),
-            best_effort: best_effort.map(|share| (share, Share::new(share))),
             unpromised: 0,
             policer: None,
             inbox: Inbox::new(QUANTUM as usize, 1 << 16),

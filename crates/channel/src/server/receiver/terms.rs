@@ -6,18 +6,12 @@ use punctual_model::Duration;
 use punctual_model::channel::{
     AtmContract, Framing, LinearBounded, ServiceClass, Traffic, TrafficError, TrafficSpec,
 };
+use punctual_policy::ingress;
 
 use crate::fragment::{HEADER_BYTES, Limits};
 
 /// How long after a newer message an incomplete one of best effort is given up.
 const BEST_EFFORT_PATIENCE: Duration = Duration::from_millis(100);
-
-/// Datagrams that a socket keeps at least.
-const LEAST_KEPT: u64 = 64;
-
-/// Datagrams that a socket keeps at most, whatever its channel needs: of best effort few, for there what
-/// waits is what could not be served.
-const MOST_KEPT: (u64, u64) = (4_096, 256);
 
 /// What the kernel charges a socket for a datagram besides its bytes, roughly.
 const OVERHEAD: u64 = 1_024;
@@ -77,18 +71,19 @@ impl Terms {
         }
     }
 
-    /// Bytes that its socket is to keep: the messages that can be waiting while all are still in time,
-    /// best effort one burst.
+    /// What the thread that receives knows of it.
+    pub(super) fn ingress(&self, arrivals: LinearBounded) -> ingress::Terms {
+        let Self { delay_bound, unevenness, .. } = *self;
+        ingress::Terms { arrivals, delay_bound, unevenness, datagrams: self.datagrams(arrivals) }
+    }
+
+    /// Bytes that its socket is to keep.
     pub(super) fn socket_bytes(&self, arrivals: LinearBounded) -> usize {
-        let waiting = self.delay_bound.map_or(0, |bound| bound / arrivals.min_inter_arrival());
-        let messages = waiting.saturating_add(u64::from(arrivals.max_burst())).saturating_add(1);
-        let datagrams = messages.saturating_mul(self.datagrams(arrivals).into());
         let each = match self.framing {
             Framing::Datagram => arrivals.max_message().into(),
             Framing::Fragments => HEADER_BYTES as u64 + u64::from(self.least_fragment.get()),
         };
-        let most = if self.delay_bound.is_some() { MOST_KEPT.0 } else { MOST_KEPT.1 };
-        let bytes = datagrams.clamp(LEAST_KEPT, most) * (each + OVERHEAD);
+        let bytes = self.ingress(arrivals).kept() * (each + OVERHEAD);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 }

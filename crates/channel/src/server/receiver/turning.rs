@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 
 use punctual_model::channel::Framing;
 use punctual_model::{Duration, Instant};
+use punctual_policy::ingress::{self, Urgency};
 use punctual_trace::Kind;
 
 use super::channel::{Channel, Clocks, Next, Served};
 use super::error::Ended;
-use super::order::{Seat, Urgency};
 use super::watch::{Telling, Told};
-use super::{QUANTUM, Receiver, datagrams, fragments};
+use super::{Receiver, Seat, datagrams, fragments};
 
 /// How often a channel in which something happens is tended to: losses are counted, incomplete messages
 /// given up, and the filter of best effort set.
@@ -53,31 +53,22 @@ impl Receiver {
     pub fn turn(&mut self, now: Instant) -> Turn {
         self.tend(now);
         self.end_pauses(now);
-        while let Some(seat) = self.order.next_urgent() {
-            if let Some((turn, _)) = self.serve(now, seat, QUANTUM) {
-                return turn;
-            }
-        }
-        let next = [&self.tending, &self.pauses];
-        let next = next.iter().filter_map(|heap| heap.peek().map(|Reverse((at, _))| *at)).min();
-        while self.order.has_later() {
-            let most = match &mut self.best_effort {
-                None => QUANTUM,
-                Some((_, share)) => match share.ask(now, QUANTUM) {
-                    Ok(most) => most,
-                    Err(again) => {
-                        return Turn::Idle(Some(next.map_or(again, |next| next.min(again))));
-                    }
-                },
+        let again = loop {
+            let (seat, most, shared) = match self.order.next(now) {
+                ingress::Next::Turn { of, most, shared } => (of, most, shared),
+                ingress::Next::At(again) => break Some(again),
+                ingress::Next::Idle => break None,
             };
-            let Some(seat) = self.order.next_later() else { break };
+            // One that was closed meanwhile is passed over.
             let Some((turn, read)) = self.serve(now, seat, most) else { continue };
-            if let Some((_, share)) = &mut self.best_effort {
-                share.used(read);
+            if shared {
+                self.order.used(read);
             }
             return turn;
-        }
-        Turn::Idle(next)
+        };
+        let next = [&self.tending, &self.pauses];
+        let next = next.iter().filter_map(|heap| heap.peek().map(|Reverse((at, _))| *at));
+        Turn::Idle(next.chain(again).min())
     }
 
     fn channel(&mut self, seat: Seat) -> Option<&mut Channel> {
@@ -101,7 +92,7 @@ impl Receiver {
             return;
         }
         channel.queued = true;
-        let urgency = channel.urgency(now, now);
+        let urgency = channel.police.urgency(now, now);
         let tended = std::mem::replace(&mut channel.tended, true);
         self.order.add(seat, urgency);
         if !tended {
@@ -170,8 +161,7 @@ impl Receiver {
 
     /// The time between two datagrams of a best-effort channel, if all have their equal share.
     pub(super) fn share(&self) -> Duration {
-        let share = self.best_effort.as_ref().map_or(Duration::ZERO, |(share, _)| share.spacing());
-        share.checked_mul(self.unpromised).unwrap_or(Duration::MAX)
+        self.order.spacing().checked_mul(self.unpromised).unwrap_or(Duration::MAX)
     }
 
     /// Looks after channels in which something happened, as far as it is time.

@@ -14,7 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::order::Seat;
+use super::Seat;
 
 /// Events taken at a time; the others are taken the next time.
 const EVENTS: usize = 64;

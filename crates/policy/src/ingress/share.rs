@@ -1,12 +1,12 @@
-//! How much of this thread best effort gets, and when its datagrams are discarded before they cost.
+//! How much of the thread best effort gets.
 
-use std::num::NonZeroU32;
+use core::num::NonZeroU32;
 
-use punctual_model::{Duration, Instant};
-use punctual_policy::police::{Breach, Gcra, Policer as _, Verdict};
+use punctual_model::{Duration, Instant, Reservation, Service};
 
 use super::QUANTUM;
 use super::police::spaced;
+use crate::police::{Breach, Gcra, Policer as _, Verdict};
 
 /// What best effort may take of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,24 @@ pub struct BestEffort {
     pub burst: NonZeroU32,
 }
 
+/// For so long the datagrams of a share may come at once, because the thread may wake up late.
+const BURST: Duration = Duration::from_millis(4);
+
+/// At least so many of them.
+const LEAST_BURST: u32 = 64;
+
 impl BestEffort {
+    /// Returns half of what `cpu` is good for, where a datagram takes `per_datagram`.
+    pub fn half_of(cpu: Reservation, per_datagram: Service) -> Self {
+        let share = u128::from(cpu.utilisation_ppm()) * 1_000;
+        let a_second = share / u128::from(per_datagram.as_nanos().max(1)) / 2;
+        let a_second = u32::try_from(a_second).unwrap_or(u32::MAX).max(1);
+        // A part of what 32 bits hold.
+        let burst = (u64::from(a_second) * BURST.as_nanos() / 1_000_000_000) as u32;
+        let some = |many| NonZeroU32::new(many).unwrap_or(NonZeroU32::MIN);
+        Self { datagrams_a_second: some(a_second), burst: some(burst.max(LEAST_BURST)) }
+    }
+
     /// The time between two at that rate.
     pub fn spacing(self) -> Duration {
         Duration::from_nanos(1_000_000_000 / u64::from(self.datagrams_a_second.get()))
@@ -79,22 +96,6 @@ impl Share {
     pub(super) fn used(&mut self, datagrams: u32) {
         self.spare -= i64::from(datagrams);
     }
-}
-
-/// Of `came` datagrams, how many in 2³² are kept before the socket, where `served` of them can be read.
-/// `kept` is how many were kept meanwhile; `None`: all.
-///
-/// An eighth more is kept than can be read, so that chance leaves nothing unread; the socket's buffer does
-/// the rest. Discarding begins when half as many more come as can be read, and ends when no more do.
-pub(super) fn part_to_keep(came: u64, served: u64, kept: Option<u32>) -> Option<u32> {
-    let served = served.max(1);
-    let begins = served.saturating_add(served / 2);
-    if came <= served || (kept.is_none() && came < begins) {
-        return None;
-    }
-    let wanted = u128::from(served.saturating_add(served / 8)) << 32;
-    // Where nearly all are kept, all may be.
-    u32::try_from(wanted / u128::from(came)).ok()
 }
 
 #[cfg(test)]
@@ -162,18 +163,5 @@ mod tests {
             }
             assert!(read.abs_diff(rate) <= rate / 50 + burst + portion, "{rate}: {read}");
         }
-    }
-
-    #[test]
-    fn discarding_begins_at_half_more_than_the_share_and_ends_at_once() {
-        let quarter = 1_u32 << 30;
-        assert_eq!(part_to_keep(149, 100, None), None);
-        assert_eq!(part_to_keep(3_600, 800, None), Some(quarter));
-        assert_eq!(part_to_keep(1_800, 800, Some(1)), Some(2 * quarter));
-        assert_eq!(part_to_keep(101, 100, Some(1)), None);
-        assert_eq!(part_to_keep(100, 100, Some(1)), None);
-        assert_eq!(part_to_keep(3, 0, None), Some((u64::from(u32::MAX) / 3) as u32));
-        assert_eq!(part_to_keep(0, 0, None), None);
-        assert_eq!(part_to_keep(u64::MAX, 1, None), Some(0));
     }
 }

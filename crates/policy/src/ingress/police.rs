@@ -6,30 +6,35 @@
 //! `τ` is more by what may have bunched them on their way: the delay bound, within which their sender
 //! chooses, and the unevenness of the network.
 
-use punctual_model::channel::{BitRate, LinearBounded};
+use punctual_model::channel::BitRate;
 use punctual_model::{Duration, Instant};
-use punctual_policy::police::{Breach, Charge, Gcra, Policer as _, Verdict};
 
-use super::terms::Terms;
+use super::{Terms, Urgency};
+use crate::police::{Breach, Charge, Gcra, Policer as _, Verdict};
 
 /// Polices the messages of one channel, and their datagrams.
 #[derive(Clone, Debug)]
-pub(super) struct Police {
+pub struct Police {
     messages: Gcra,
     datagrams: Gcra,
+    delay_bound: Option<Duration>,
     /// The time of a policer never goes back.
     last: Instant,
+    /// While its sender breaks its contract, what is in it has no deadline.
+    demoted_until: Instant,
 }
 
 impl Police {
-    pub(super) fn new(terms: &Terms, arrivals: LinearBounded) -> Self {
+    /// A policer that has seen nothing of a channel with these `terms` yet.
+    pub fn new(terms: Terms) -> Self {
+        let Terms { arrivals, delay_bound, unevenness, datagrams } = terms;
         let spacing = arrivals.min_inter_arrival();
-        let bunched = terms.delay_bound.unwrap_or(Duration::ZERO).saturating_add(terms.unevenness);
+        let bunched = delay_bound.unwrap_or(Duration::ZERO).saturating_add(unevenness);
         let tolerance = arrivals.jitter().unwrap_or(Duration::MAX).saturating_add(bunched);
-        let each = Duration::from_nanos(
-            (spacing.as_nanos() / u64::from(terms.datagrams(arrivals))).max(1),
-        );
+        let each = Duration::from_nanos((spacing.as_nanos() / u64::from(datagrams.max(1))).max(1));
         Self {
+            delay_bound,
+            demoted_until: Instant::ZERO,
             messages: spaced(spacing, tolerance),
             // All those of a message may come at once.
             datagrams: spaced(each, tolerance.saturating_add(spacing)),
@@ -37,25 +42,39 @@ impl Police {
         }
     }
 
-    /// A message that came at `arrived` is whole.
-    ///
-    /// # Errors
-    /// It breaks the contract; from when on another would not.
-    pub(super) fn message(&mut self, arrived: Instant) -> Result<(), Instant> {
+    /// Judges a message that came at `arrived` and is whole: whether it conforms. One that does not is not to be handed
+    /// on, and until another would conform the channel has no deadline.
+    #[must_use]
+    pub fn message(&mut self, arrived: Instant) -> bool {
         self.last = self.last.max(arrived);
-        judge(&mut self.messages, self.last)
+        let judged = judge(&mut self.messages, self.last);
+        self.demote(judged)
     }
 
-    /// A datagram of a message came at `arrived`.
-    ///
-    /// # Errors
-    /// As [`message`](Self::message).
-    pub(super) fn datagram(&mut self, arrived: Instant) -> Result<(), Instant> {
+    /// Judges a datagram of a message, which came at `arrived`, in the same way.
+    #[must_use]
+    pub fn datagram(&mut self, arrived: Instant) -> bool {
         self.last = self.last.max(arrived);
-        judge(&mut self.datagrams, self.last)
+        let judged = judge(&mut self.datagrams, self.last);
+        self.demote(judged)
+    }
+
+    fn demote(&mut self, judged: Result<(), Instant>) -> bool {
+        let Err(conforms_at) = judged else { return true };
+        self.demoted_until = self.demoted_until.max(conforms_at);
+        false
+    }
+
+    /// Returns how the channel is to wait at `now`, with something in it that came at `arrived`.
+    pub fn urgency(&self, now: Instant, arrived: Instant) -> Urgency {
+        match self.delay_bound {
+            Some(bound) if self.demoted_until <= now => Urgency::By(arrived.saturating_add(bound)),
+            _ => Urgency::Later,
+        }
     }
 }
 
+/// From when on another would conform, if this one does not.
 fn judge(policer: &mut Gcra, at: Instant) -> Result<(), Instant> {
     match policer.police(at, 1) {
         Verdict::Conforming => Ok(()),
@@ -77,20 +96,16 @@ pub(super) fn spaced(spacing: Duration, tolerance: Duration) -> Gcra {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::channel::{Framing, Traffic};
+    use punctual_model::channel::LinearBounded;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
-    use std::num::NonZeroU16;
 
     fn terms(spacing: Duration, burst: u32) -> Terms {
         Terms {
-            traffic: Traffic::Bounded(LinearBounded::new(1, 3_000, spacing, burst).expect("valid")),
+            arrivals: LinearBounded::new(1, 3_000, spacing, burst).expect("valid"),
             delay_bound: Some(Duration::from_micros(300)),
-            framing: Framing::Fragments,
-            number: 1,
-            least_fragment: NonZeroU16::new(1_000).expect("not zero"),
             unevenness: Duration::from_micros(200),
-            shared_clock: true,
+            datagrams: 3,
         }
     }
 
@@ -102,8 +117,8 @@ mod tests {
             let spacing = Duration::from_nanos(rng.random_range(1_000..3_000_000));
             let burst = rng.random_range(1..6);
             let terms = terms(spacing, burst);
-            let arrivals = terms.arrivals().expect("bounded");
-            let mut police = Police::new(&terms, arrivals);
+            let arrivals = terms.arrivals;
+            let mut police = Police::new(terms);
             let (mut logical, mut arrived) = (Instant::ZERO, Instant::ZERO);
             for _ in 0..500 {
                 // Early by at most the jitter of the contract, then bunched on the way.
@@ -112,9 +127,9 @@ mod tests {
                 let sent = Instant::from_nanos(logical.as_nanos().saturating_sub(early));
                 arrived = arrived.max(sent.saturating_add(Duration::from_nanos(late)));
                 for _ in 0..3 {
-                    assert_eq!(police.datagram(arrived), Ok(()), "seed {seed}");
+                    assert!(police.datagram(arrived), "seed {seed}");
                 }
-                assert_eq!(police.message(arrived), Ok(()), "seed {seed}");
+                assert!(police.message(arrived), "seed {seed}");
                 let pause = rng.random_range(0..3) * rng.random_range(0..=spacing.as_nanos());
                 logical = logical + spacing + Duration::from_nanos(pause);
             }
@@ -124,14 +139,28 @@ mod tests {
     #[test]
     fn a_flood_is_cut_to_the_contract() {
         let terms = terms(Duration::from_millis(1), 2);
-        let mut police = Police::new(&terms, terms.arrivals().expect("bounded"));
+        let mut police = Police::new(terms);
         let at = |us: u64| Instant::from_nanos(us * 1_000);
-        let passed = (0..100_000).filter(|us| police.message(at(*us)).is_ok()).count();
+        let passed = (0..100_000).filter(|us| police.message(at(*us))).count();
         // 100 and the burst; another for half a millisecond of bunching.
         assert!((101..=103).contains(&passed), "{passed}");
-        let mut police = Police::new(&terms, terms.arrivals().expect("bounded"));
-        let passed = (0..100_000).filter(|us| police.datagram(at(*us)).is_ok()).count();
+        let mut police = Police::new(terms);
+        let passed = (0..100_000).filter(|us| police.datagram(at(*us))).count();
         assert!((303..=310).contains(&passed), "{passed}");
+    }
+
+    #[test]
+    fn who_breaks_its_contract_has_no_deadline_until_it_conforms() {
+        let mut police = Police::new(terms(Duration::from_millis(1), 1));
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        let in_time = Urgency::By(at(300));
+        assert_eq!(police.urgency(at(0), at(0)), in_time);
+        assert!(police.message(at(0)));
+        assert_eq!(police.urgency(at(0), at(0)), in_time);
+        // Half a millisecond of bunching is allowed.
+        assert!(!police.message(at(499)));
+        assert_eq!(police.urgency(at(499), at(0)), Urgency::Later);
+        assert_eq!(police.urgency(at(500), at(0)), in_time);
     }
 
     #[test]
