@@ -43,6 +43,7 @@
 //! resource: a block takes the processor's time and then the link's, and is not interrupted.
 //! `tests/tests/virtual_time/egress.rs` holds the one against the other.
 
+mod credits;
 mod entrance;
 mod message;
 #[cfg(test)]
@@ -54,6 +55,7 @@ use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
 
 use crate::queues::{Class, ServiceOrder, ThreeQueues};
+pub use credits::Credits;
 use entrance::Entrance;
 use message::Message;
 pub use message::{Block, Sent};
@@ -143,7 +145,7 @@ pub struct Outlet {
     first_free: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Channel {
     entrance: Entrance,
     promise: Promise,
@@ -192,6 +194,16 @@ impl Outlet {
             closed: false,
         });
         Ok(at as u32)
+    }
+
+    /// Polices an open channel by `credits` too: what they do not let pass is too early. Its burst must be what
+    /// [`Policing::covering`](punctual_model::channel::Policing::covering) says, or longer. False if there is no such
+    /// channel.
+    #[must_use]
+    pub fn police_by(&mut self, channel: u32, credits: Credits) -> bool {
+        let Some(channel) = self.open_mut(channel) else { return false };
+        channel.entrance.credits = Some(credits);
+        true
     }
 
     /// Other terms for an open channel, from its next message on. The spacing from the last one counts
@@ -395,12 +407,13 @@ impl Outlet {
 
     /// Its message goes into the queue where it belongs, and does not leave before `until`.
     fn wait(&mut self, now: Instant, channel: u32, until: Instant) {
-        let Some(Channel { promise, message: Some(message), .. }) = self.channels[channel as usize]
+        let Some(Channel { promise, message: Some(message), .. }) =
+            &self.channels[channel as usize]
         else {
             return;
         };
         // Best effort waits for its share as the others for their contract, and then behind them.
-        let (rank, delay_bound) = match promise {
+        let (rank, delay_bound) = match *promise {
             Promise::RealTime { rank, delay_bound } => (rank, delay_bound),
             Promise::BestEffort => (Rank(u32::MAX), Duration::MAX),
         };

@@ -3,9 +3,8 @@
 use punctual_linux::pass::Doorbell;
 use punctual_model::channel::{Framing, Sensitivity};
 use punctual_model::{Duration, Instant};
-use punctual_policy::outlet::{Promise, Terms};
+use punctual_policy::outlet::{Credits, Promise, Terms};
 
-use super::credits::Credits;
 use super::room::Room;
 use crate::account::{Judge, Recorder};
 use crate::rings::Takes;
@@ -65,7 +64,7 @@ pub struct Channel {
     pub(super) room: Room,
     /// When the message after the last one counts as arrived at the earliest.
     pub(super) next: Instant,
-    /// Its credits, if it is policed by such.
+    /// Its credits until it is open, if it is policed by such.
     pub(super) credits: Option<Credits>,
 }
 

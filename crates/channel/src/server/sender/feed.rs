@@ -7,7 +7,6 @@ use punctual_policy::outlet::Offered;
 use punctual_ring::frames::Rest;
 
 use super::channel::Head;
-use super::credits::Credited;
 use super::{Ended, Opening, Sender};
 use crate::account::Loss;
 use crate::transport::Transport;
@@ -72,21 +71,9 @@ impl<T: Transport<To = u32>> Sender<T> {
             let published = Instant::from_nanos(frame.user());
             recorder.offered(bytes);
             let (since, seen) = (channel.since, channel.seen);
-            let is_sized =
-                (terms.arrivals.min_message()..=terms.arrivals.max_message()).contains(&bytes);
-            let credited = match &mut channel.credits {
-                // One of a wrong size takes no credit.
-                Some(credits) if is_sized => credits.judge(since, seen, terms.too_early),
-                _ => Credited::Conforming,
-            };
-            let offered = match credited {
-                Credited::TooEarly { conforms_at } => Offered::TooEarly { conforms_at },
-                _ => self.outlet.offer_since(now, channel.outlet, since, seen, bytes),
-            };
-            match offered {
+            match self.outlet.offer_since(now, channel.outlet, since, seen, bytes) {
                 Offered::Taken { logical, conforming } => {
                     channel.vain = 0;
-                    let conforming = conforming && credited == Credited::Conforming;
                     let spacing = terms.arrivals.min_inter_arrival();
                     let arrived = channel.judge.arrival(spacing, channel.absent, seen, published);
                     recorder.taken(bytes, arrived, conforming);

@@ -15,7 +15,6 @@
 //! makes no sense.
 
 mod channel;
-mod credits;
 mod feed;
 mod hand_over;
 mod room;
@@ -144,6 +143,9 @@ impl<T: Transport<To = u32>> Sender<T> {
             return Err(NoRoom);
         }
         channel.outlet = self.outlet.open(terms)?;
+        if let Some(credits) = channel.credits.take() {
+            let _is_open = self.outlet.police_by(channel.outlet, credits);
+        }
         // What was found in the ring when it was attached is seen now.
         (channel.since, channel.seen) = (now, now);
         self.of_outlet[channel.outlet as usize] = key;
@@ -159,9 +161,6 @@ impl<T: Transport<To = u32>> Sender<T> {
             return false;
         };
         channel.opening.terms = terms;
-        if let Some(credits) = &mut channel.credits {
-            credits.change(terms.arrivals.min_inter_arrival());
-        }
         channel.opening.recorder.change(promised(terms));
         !channel.ended && self.outlet.change(channel.outlet, terms)
     }

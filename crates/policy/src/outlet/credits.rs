@@ -1,18 +1,19 @@
-//! Interval credits at the mouth of a ring.
+//! Interval credits at the entrance of a channel.
 //!
 //! They say which messages are early: those wait or are lost, as their channel chose. When a message leaves
-//! says the outlet's entrance in any case: the bounds of all channels hold for messages that are `I_min`
+//! says the spacing in any case: the bounds of all channels hold for messages that are `I_min`
 //! apart, and credits let up to two intervals of them come at once. For a channel that waits nothing else
 //! follows from that: who waits for credit would wait as long for the spacing alone
-//! (`policy::police::InDoubt`, and its tests).
+//! ([`crate::police::InDoubt`], and its tests).
 
 use punctual_model::channel::{Sensitivity, TooEarly};
 use punctual_model::{Duration, Instant};
-use punctual_policy::police::{Breach, Doubt, InDoubt, IntervalCredits};
+
+use crate::police::{Breach, Doubt, InDoubt, IntervalCredits};
 
 /// Those of one channel, in messages.
 #[derive(Clone, Debug)]
-pub(super) struct Credits {
+pub struct Credits {
     sensitivity: Sensitivity,
     policer: InDoubt<IntervalCredits>,
 }
@@ -33,7 +34,7 @@ pub(super) enum Credited {
 
 impl Credits {
     /// The first interval begins at `origin`.
-    pub(super) fn new(spacing: Duration, sensitivity: Sensitivity, origin: Instant) -> Self {
+    pub fn new(spacing: Duration, sensitivity: Sensitivity, origin: Instant) -> Self {
         let credits = IntervalCredits::of_messages(spacing, sensitivity, origin);
         Self { sensitivity, policer: InDoubt::new(credits) }
     }
