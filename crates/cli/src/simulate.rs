@@ -46,6 +46,18 @@ pub(crate) fn main(args: &Args) -> Outcome {
             contract.policy.name()
         )));
     }
+    for flood in &args.flood {
+        let mut streams = contract.streams.iter().map(|stream| stream.name());
+        let mut channels = contract.channels.iter().map(|channel| channel.name());
+        let mut receiving = contract.receiving.iter().map(|channel| &channel.name[..]);
+        let is_flood = |name: &str| name == flood.name;
+        if !(streams.any(is_flood) || channels.any(is_flood) || receiving.any(is_flood)) {
+            return Err(Failure::bad_input(format!(
+                "--flood: \"{}\" is no channel and no stream of this contract",
+                flood.name
+            )));
+        }
+    }
     let (args, host, stamp) = &chosen(args, &contract)?;
     let answer = admit(&contract, host);
     // Of what can be run in no way, the refusal says why.
@@ -59,7 +71,7 @@ pub(crate) fn main(args: &Args) -> Outcome {
     if args.witness {
         return witness::main(args, &contract, &text, host, &answer, stamp, notes);
     }
-    let received = Receiving::of(&contract, host).map_err(in_no_way)?;
+    let received = Receiving::of(args, &contract, host).map_err(in_no_way)?;
     steps::bounded(args, &contract, sender.as_ref(), &received)?;
     let mut report = Report::new(args, answer.is_ok(), stamp.clone(), notes);
     let mut traces = Traces::of(args, &text)?;
@@ -144,7 +156,7 @@ impl Placed<'_> {
                 .filter(|_| entries::has_channels(contract, cpu))
                 .map(|sender| Channels::of(args, contract, sender, &streams));
             let mut received = match entries::has_channels(contract, cpu) {
-                true => Receiving::of(contract, host)?,
+                true => Receiving::of(args, contract, host)?,
                 false => Receiving::default(),
             };
             if !on_cpu.entries.is_empty() || sent.is_some() || !received.is_empty() {
@@ -159,7 +171,7 @@ impl Placed<'_> {
                 report.channels = sent.outcomes(answer);
             }
         }
-        report.streams = streams.outcomes(answer.as_ref().ok());
+        report.streams = streams.outcomes(args, answer.as_ref().ok());
         Ok(())
     }
 }

@@ -187,6 +187,7 @@ impl System {
             pace,
             wakes_within: self.egress.allowance().min(pace),
             channels: &self.channels,
+            held: &[],
             room: 64,
             backlogs: &backlogs,
         };

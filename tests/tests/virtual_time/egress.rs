@@ -120,6 +120,7 @@ fn no_message_of_an_admitted_channel_is_late() {
                 pace,
                 wakes_within: egress.allowance().min(pace),
                 channels: &channels,
+                held: &[],
                 room: 64,
                 backlogs: &backlogs,
             };

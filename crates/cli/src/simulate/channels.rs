@@ -5,11 +5,11 @@ use std::cell::Cell;
 use punctual_analysis::channel::deadline_monotonic;
 use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Grant, Refusal};
-use punctual_model::channel::{BestEffort, Channel, LinearBounded};
+use punctual_model::channel::{BestEffort, Channel, LinearBounded, Policing, Route};
 use punctual_model::{Contract, Duration, Instant};
 use punctual_sim::egress::sink::Delays;
 use punctual_sim::egress::sources::{self, Backlog, Message};
-use punctual_sim::egress::{Costs, Drawn, Exact, Server, Setup};
+use punctual_sim::egress::{Costs, Drawn, Exact, Held, Server, Setup};
 use punctual_sim::processor::Processor;
 use punctual_sim::streams::Sending as OfStreams;
 use rand_chacha::ChaCha8Rng;
@@ -39,6 +39,10 @@ pub(super) struct ChannelOutcome {
     pub(super) late: u64,
     /// Those for which there was no memory.
     pub(super) refused: u64,
+    /// Those that came before their time, and waited for it.
+    pub(super) not_conforming: u64,
+    /// Those that came before their time, and were lost.
+    pub(super) too_early: u64,
     /// Those that had not left long after the last came.
     pub(super) not_sent: u64,
     /// From logical arrival to the end of the transmission.
@@ -46,12 +50,16 @@ pub(super) struct ChannelOutcome {
     /// Null: admission proved none.
     pub(super) proven_delay_ns: Option<u64>,
     pub(super) delay_bound_ns: u64,
+    /// Whether its sender breaks its contract.
+    #[serde(skip)]
+    pub(super) floods: bool,
 }
 
 impl ChannelOutcome {
-    /// Messages for which the promise was not kept.
+    /// Messages for which the promise was not kept: of a sender that did not keep its own, of those that were let in.
     pub(super) fn broken(&self) -> u64 {
-        self.late + self.refused + self.not_sent
+        let lost = self.refused + self.too_early + self.not_sent;
+        self.late + if self.floods { 0 } else { lost }
     }
 }
 
@@ -63,6 +71,9 @@ pub(super) struct Channels {
     /// Where each is in the contract.
     order: Vec<usize>,
     channels: Vec<Channel>,
+    held: Vec<Held>,
+    /// What really comes of each.
+    comes: Vec<LinearBounded>,
     /// The stream that each sends, if it does.
     streams: Vec<Option<usize>>,
     egress: Egress,
@@ -94,7 +105,16 @@ impl Channels {
         let order = deadline_monotonic(&contract.channels);
         let ranked = order.iter().map(|&at| contract.channels[at].clone());
         let channels: Vec<Channel> = ranked.collect();
+        let held = |channel: &Channel| {
+            let route = contract.routes.iter().find(|route| route.channel == channel.name());
+            let held =
+                |route: &Route| Held { too_early: route.too_early, policing: route.policing };
+            route.map(held).unwrap_or_default()
+        };
+        let comes = |channel: &Channel| args.flooded(channel.name(), channel.arrivals());
         Self {
+            held: channels.iter().map(held).collect(),
+            comes: channels.iter().map(comes).collect(),
             order,
             egress: sender.egress,
             backlogs: backlog(sender.best_effort).into_iter().collect(),
@@ -117,16 +137,18 @@ impl Channels {
         streams: &'a Streams<'_>,
     ) -> Thread<'a, P> {
         let streams = streams.coupled();
-        let Self { channels, egress, backlogs, came, seen, streams: of_channel, .. } = self;
+        let Self {
+            channels, held, comes, egress, backlogs, came, seen, streams: of_channel, ..
+        } = self;
         let draws = Draws { seed: args.draws_from(), cpu: self.cpu };
         let mut rng = draws.rng(Purpose::Messages);
         let last = Instant::ZERO.saturating_add(args.until);
-        let sources = channels.iter().zip(&*came).zip(&*of_channel);
-        let sources = sources.map(|((channel, came), stream)| {
+        let sources = comes.iter().zip(&*held).zip(&*came).zip(&*of_channel);
+        let sources = sources.map(|(((comes, held), came), stream)| {
             let messages: Box<dyn Iterator<Item = Message>> = match *stream {
                 Some(stream) => Box::new(streams.handed_over(stream)),
                 None => {
-                    let messages = source(args.pattern(), channel.arrivals(), first, &mut rng);
+                    let messages = held_source(args.pattern(), *comes, *held, first, &mut rng);
                     Box::new(messages.take_while(move |message| message.at < last))
                 }
             };
@@ -143,6 +165,7 @@ impl Channels {
             // What is later is not made up for.
             wakes_within: egress.allowance().min(pace),
             channels,
+            held,
             room: room(egress, channels),
             backlogs,
         };
@@ -181,13 +204,40 @@ impl Channels {
                 messages,
                 late: seen.late,
                 refused: seen.refused,
-                not_sent: messages.saturating_sub(seen.sent + seen.refused),
+                not_conforming: seen.not_conforming,
+                too_early: seen.too_early,
+                not_sent: messages.saturating_sub(seen.sent + seen.refused + seen.too_early),
                 max_delay_ns: (seen.sent > 0).then(|| seen.longest.as_nanos()),
                 proven_delay_ns: proven.map(Duration::as_nanos),
                 delay_bound_ns: seen.delay_bound.as_nanos(),
+                floods: self.comes[rank] != self.channels[rank].arrivals(),
             }
         };
         self.order.iter().enumerate().map(outcome).collect()
+    }
+}
+
+/// Returns the messages of `traffic` in this pattern, for a channel that is held to its word like this.
+fn held_source(
+    pattern: Pattern,
+    traffic: LinearBounded,
+    held: Held,
+    first: Instant,
+    rng: &mut ChaCha8Rng,
+) -> Box<dyn Iterator<Item = Message>> {
+    let Policing::Credits(sensitivity) = held.policing else {
+        return source(pattern, traffic, first, rng);
+    };
+    match pattern {
+        Pattern::Bursty | Pattern::Adversarial => {
+            Box::new(sources::credited(traffic, sensitivity, first))
+        }
+        Pattern::Periodic | Pattern::Sporadic => {
+            // Its burst is what passes at a border of two intervals, and only there.
+            let (least, most) = (traffic.min_message(), traffic.max_message());
+            let apart = LinearBounded::new(least, most, traffic.min_inter_arrival(), 1);
+            source(pattern, apart.unwrap_or(traffic), first, rng)
+        }
     }
 }
 

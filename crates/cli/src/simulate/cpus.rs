@@ -8,7 +8,7 @@ use punctual_policy::jobs::Jobs;
 use punctual_policy::timetable::Turns;
 use punctual_sim::arrivals::Arrivals;
 use punctual_sim::overheads::Overheads;
-use punctual_sim::processor::{Part, Processor, Received, Tabled};
+use punctual_sim::processor::{Part, Processor, Tabled};
 use punctual_sim::streams::Working;
 use punctual_sim::tasks::{Below, Setting, run_in};
 use punctual_trace::{Event, Sink, Summary};
@@ -116,10 +116,9 @@ impl Beneath<'_, '_> {
         first: Instant,
         processor: impl Processor,
     ) -> Struck {
-        let sources = received.sources(self.args, self.draws, first);
-        let mut left = Received::new(processor, sources);
+        let mut left = received.thread(self.args, self.draws, first, processor);
         let struck = self.run_tasks(&mut left);
-        received.see(left.finish(received.end(self.args)));
+        received.see(&left.finish(received.end(self.args)));
         struck
     }
 

@@ -30,6 +30,13 @@ pub(super) struct LateTimers {
     pub(super) one_in: u32,
 }
 
+/// Messages or frames come `times` as densely as they may.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Flood {
+    pub(super) name: String,
+    pub(super) times: u32,
+}
+
 /// How often each struck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Struck {

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use punctual_model::channel::LinearBounded;
 use punctual_model::host::SwitchCharge;
 use punctual_model::{Duration, Reservation, Service, units};
 use serde::Serialize;
 
-use super::faults::{ExtraReleases, LateTimers, Overrun};
+use super::faults::{ExtraReleases, Flood, LateTimers, Overrun};
 use crate::host_profile::ProfileArgs;
 use crate::options::time;
 use crate::trace_file::TraceArgs;
@@ -22,6 +23,8 @@ Examples:
       the arrivals that the proofs call the worst, and what switches cost
   punctual simulate studio.toml --overrun 1.5:1/20 --stolen 2ms/100ms --seed 7
       broken promises: who is late then, and by how much
+  punctual simulate camera.toml --flood preview:10
+      a sender that breaks its word: what the policers discard, and that no other channel suffers
   punctual simulate mixed.toml --seed 7 --high-jobs 1/100
       two criticalities: one of a hundred jobs needs its wcet_high, and those of low criticality make way
   punctual simulate video.toml --witness --perfetto late.json
@@ -33,7 +36,7 @@ Examples:
   punctual simulate studio.toml --trace studio.ptrace
       every event, for punctual why, report and export (docs/trace.md)
 
-Faults are written WHAT:1/N: it strikes one of N jobs of the tasks, drawn; without :1/N every job.
+Faults of tasks are written WHAT:1/N: it strikes one of N jobs, drawn; without :1/N every job.
 Times have units (ns, us, ms, s). What is drawn comes from --seed, or from seed 0.
 
 Reservations run above all tasks and always use their whole budget: the kernel's by deadline, those
@@ -81,6 +84,10 @@ pub(crate) struct Args {
     /// Releases become known up to so much later than the jitter allows
     #[arg(long, value_name = "TIME[:1/N]", value_parser = parse_late_timers)]
     pub(super) late_timers: Option<LateTimers>,
+    /// Messages of this channel, or frames of this stream, come so many times as densely as its
+    /// contract allows; may be given again for others
+    #[arg(long, value_name = "NAME:TIMES", value_parser = parse_flood)]
+    pub(super) flood: Vec<Flood>,
     /// The CPU is taken away, as by a hypervisor: so long, anywhere in every so long
     #[arg(long, value_name = "TIME/TIME", value_parser = parse_stolen)]
     pub(super) stolen: Option<Reservation>,
@@ -89,7 +96,7 @@ pub(crate) struct Args {
         long,
         conflicts_with_all = [
             "arrivals", "exec_times", "seed", "until", "overheads", "high_jobs", "overrun",
-            "extra_releases", "late_timers", "stolen",
+            "extra_releases", "late_timers", "flood", "stolen",
         ]
     )]
     pub(super) witness: bool,
@@ -177,6 +184,19 @@ impl Args {
         Self { overheads, ..self }
     }
 
+    /// Returns what really comes of the channel or stream `name`, which declares `traffic`.
+    pub(super) fn flooded(&self, name: &str, traffic: LinearBounded) -> LinearBounded {
+        let Some(flood) = self.flood.iter().find(|flood| flood.name == name) else {
+            return traffic;
+        };
+        let spacing = traffic.min_inter_arrival().as_nanos() / u64::from(flood.times);
+        let burst = traffic.max_burst().saturating_mul(flood.times);
+        let spacing = Duration::from_nanos(spacing.max(1));
+        // Neither is zero.
+        LinearBounded::new(traffic.min_message(), traffic.max_message(), spacing, burst)
+            .unwrap_or(traffic)
+    }
+
     /// Where draws come from.
     pub(super) fn draws_from(&self) -> u64 {
         self.seed.unwrap_or(0)
@@ -255,6 +275,16 @@ fn parse_late_timers(text: &str) -> Result<LateTimers, String> {
         0 => Err("timers must be late by at least 1ns".into()),
         most_ns => Ok(LateTimers { most_ns, one_in }),
     }
+}
+
+fn parse_flood(text: &str) -> Result<Flood, String> {
+    let flood = text.rsplit_once(':').and_then(|(name, times)| {
+        let times = times.parse().ok().filter(|times| (2..=1_000).contains(times))?;
+        Some(Flood { name: name.to_owned(), times })
+    });
+    flood.ok_or_else(|| {
+        format!("\"{text}\" is no name and a count between 2 and 1000; write NAME:10 for ten times as many")
+    })
 }
 
 fn parse_stolen(text: &str) -> Result<Reservation, String> {

@@ -1,8 +1,9 @@
 //! The channels that receive: their messages take what admission charges for them, beneath all that is sent.
 
 use punctual_model::channel::{Framing, LinearBounded};
-use punctual_model::{Contract, Duration, HostProfile, Instant, Service};
-use punctual_sim::processor::{Incoming, Taking};
+use punctual_model::{Contract, Duration, HostProfile, Instant, Reservation, Service};
+use punctual_policy::ingress::{BestEffort, Terms, UNEVENNESS};
+use punctual_sim::processor::{Incoming, Processor, Received, Taking};
 use serde::Serialize;
 
 use super::arrivals::{Draws, Purpose};
@@ -22,20 +23,34 @@ pub(super) struct ReceivingOutcome {
     pub(super) messages: u64,
     /// Those that the thread took in.
     pub(super) taken: u64,
+    /// Those that it discarded, because they broke the contract.
+    pub(super) non_conforming: u64,
+    /// Those for which the socket had no room.
+    pub(super) dropped: u64,
     /// From coming to being taken in.
     pub(super) max_wait_ns: Option<u64>,
+    /// Whether its sender breaks its contract.
+    #[serde(skip)]
+    pub(super) floods: bool,
 }
 
 impl ReceivingOutcome {
-    /// Returns how many messages waited long after the last came.
+    /// Returns how many messages were not taken in.
     pub(super) fn not_taken(&self) -> u64 {
         self.messages - self.taken
+    }
+
+    /// Returns for how many the promise was not kept: none, if the sender did not keep its own.
+    pub(super) fn broken(&self) -> u64 {
+        if self.floods { 0 } else { self.not_taken() }
     }
 }
 
 struct Channel {
     name: String,
-    arrivals: LinearBounded,
+    terms: Terms,
+    /// What really comes.
+    comes: LinearBounded,
     /// The most bytes of a packet; `None`: a message is one.
     packet: Option<u32>,
     seen: Taking,
@@ -45,22 +60,42 @@ struct Channel {
 #[derive(Default)]
 pub(super) struct Receiving {
     per_packet: Service,
+    /// What those may take of the thread that have no deadline.
+    share: Option<BestEffort>,
     channels: Vec<Channel>,
 }
 
+/// The thread that receives, on what others leave of its processor.
+pub(super) type Thread<P> = Received<P, Box<dyn Iterator<Item = Incoming>>>;
+
 impl Receiving {
-    /// Takes those of `contract`; nothing has been seen of them.
-    pub(super) fn of(contract: &Contract, host: &HostProfile) -> Result<Self, Failure> {
+    /// Takes those of `contract`; nothing has been seen of them. What has no deadline has the share that it has in a
+    /// broker.
+    pub(super) fn of(
+        args: &Args,
+        contract: &Contract,
+        host: &HostProfile,
+    ) -> Result<Self, Failure> {
         let sender = contract.sender.and_then(|spec| spec.sender(host.send_costs));
         let packet = contract.sender.map_or(USUAL_PACKET, |spec| spec.packetisation.packet_bytes());
         let channels = contract.receiving.iter().filter_map(|channel| {
             let mut routes = contract.routes.iter();
             let route = routes.find(|route| route.channel == channel.name);
             let whole = route.is_some_and(|route| route.framing == Framing::Datagram);
+            let (arrivals, packet) = (channel.arrivals()?, (!whole).then_some(packet));
+            let datagrams = datagrams(arrivals.max_message(), packet);
+            let terms = Terms {
+                arrivals,
+                delay_bound: channel.delay_bound,
+                unevenness: UNEVENNESS,
+                datagrams,
+            };
+            let comes = args.flooded(&channel.name, arrivals);
             Some(Channel {
                 name: channel.name.clone(),
-                arrivals: channel.arrivals()?,
-                packet: (!whole).then_some(packet),
+                terms,
+                comes,
+                packet,
                 seen: Taking::default(),
             })
         });
@@ -72,33 +107,39 @@ impl Receiving {
                 "the costs of receiving are not known; measure them by `punctual calibrate`",
             ));
         }
-        Ok(Self { per_packet: per_packet.unwrap_or_default(), channels })
+        let per_packet = per_packet.unwrap_or_default();
+        let half = || Reservation::new(Service::from_micros(500), Duration::from_millis(1)).ok();
+        let cpu = contract.sender.map(|spec| spec.cpu_for(per_packet)).or_else(half);
+        let share = cpu.map(|cpu| BestEffort::half_of(cpu, per_packet));
+        Ok(Self { per_packet, share, channels })
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.channels.is_empty()
     }
 
-    /// Returns the messages of each, from `first` on as long as tasks are released.
-    pub(super) fn sources(
+    /// Returns the thread that takes their messages in, which come from `first` on as long as tasks are released.
+    pub(super) fn thread<P: Processor>(
         &self,
         args: &Args,
         draws: Draws,
         first: Instant,
-    ) -> Vec<Box<dyn Iterator<Item = Incoming>>> {
+        processor: P,
+    ) -> Thread<P> {
         let mut rng = draws.rng(Purpose::Received);
-        let (last, per_packet) = (Instant::ZERO.saturating_add(args.until), self.per_packet);
-        let source = |channel: &Channel| {
+        let last = Instant::ZERO.saturating_add(args.until);
+        let channel = |channel: &Channel| {
             let packet = channel.packet;
-            let messages = source(args.pattern(), channel.arrivals, first, &mut rng);
+            let messages = source(args.pattern(), channel.comes, first, &mut rng);
             let messages = messages.take_while(move |message| message.at < last);
-            let incoming = messages.map(move |message| {
-                let packets = packet.map_or(1, |packet| message.bytes.div_ceil(packet));
-                Incoming { at: message.at, work: per_packet * u64::from(packets) }
+            let incoming = messages.map(move |message| Incoming {
+                at: message.at,
+                datagrams: datagrams(message.bytes, packet),
             });
-            Box::new(incoming) as Box<dyn Iterator<Item = Incoming>>
+            (channel.terms, Box::new(incoming) as Box<dyn Iterator<Item = Incoming>>)
         };
-        self.channels.iter().map(source).collect()
+        let channels = self.channels.iter().map(channel);
+        Received::new(processor, self.per_packet, self.share, channels)
     }
 
     /// Returns by when all are taken in, if they are: as long again for what an overload delays.
@@ -115,19 +156,28 @@ impl Receiving {
 
     /// Returns the name of each, and the least time between two of its messages.
     pub(super) fn spacings(&self) -> impl Iterator<Item = (&str, Duration)> {
-        self.channels
-            .iter()
-            .map(|channel| (&channel.name[..], channel.arrivals.min_inter_arrival()))
+        self.channels.iter().map(|channel| (&channel.name[..], channel.comes.min_inter_arrival()))
     }
 
     /// Returns what became of each.
     pub(super) fn outcomes(self, cpu: u16) -> impl Iterator<Item = ReceivingOutcome> {
-        self.channels.into_iter().map(move |Channel { name, seen, .. }| ReceivingOutcome {
-            name,
-            cpu,
-            messages: seen.came,
-            taken: seen.taken,
-            max_wait_ns: (seen.taken > 0).then(|| seen.longest.as_nanos()),
+        self.channels.into_iter().map(move |channel| {
+            let Channel { name, terms, comes, seen, .. } = channel;
+            ReceivingOutcome {
+                name,
+                cpu,
+                messages: seen.came,
+                taken: seen.taken,
+                non_conforming: seen.non_conforming,
+                dropped: seen.dropped,
+                max_wait_ns: (seen.taken > 0).then(|| seen.longest.as_nanos()),
+                floods: comes != terms.arrivals,
+            }
         })
     }
+}
+
+/// The datagrams of a message.
+fn datagrams(bytes: u32, packet: Option<u32>) -> u32 {
+    packet.map_or(1, |packet| bytes.div_ceil(packet).max(1))
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::channels::ChannelOutcome;
 use super::entries::{Entry, Kind};
-use super::faults::{ExtraReleases, LateTimers, Overrun, Struck};
+use super::faults::{ExtraReleases, Flood, LateTimers, Overrun, Struck};
 use super::options::{Args, ExecTimes, Overheads, Pattern};
 use super::receiving::ReceivingOutcome;
 use super::streams::StreamOutcome;
@@ -45,6 +45,8 @@ pub(super) struct Faults {
     pub(super) overrun: Option<Overrun>,
     pub(super) extra_releases: Option<ExtraReleases>,
     pub(super) late_timers: Option<LateTimers>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) floods: Vec<Flood>,
     pub(super) stolen: Option<Stolen>,
     pub(super) struck: Struck,
 }
@@ -98,6 +100,7 @@ impl Report {
                 overrun: args.overrun,
                 extra_releases: args.extra_releases,
                 late_timers: args.late_timers,
+                floods: args.flood.clone(),
                 stolen,
                 struck: Struck::default(),
             },
@@ -144,7 +147,7 @@ impl Report {
     pub(super) fn broken(&self) -> u64 {
         let late: u64 = self.entries().filter(|entry| entry.promised).map(|entry| entry.late).sum();
         late + self.channels.iter().map(ChannelOutcome::broken).sum::<u64>()
-            + self.receiving.iter().map(ReceivingOutcome::not_taken).sum::<u64>()
+            + self.receiving.iter().map(ReceivingOutcome::broken).sum::<u64>()
             + self.streams.iter().map(StreamOutcome::broken).sum::<u64>()
     }
 }

@@ -82,7 +82,7 @@ fn parts(
         });
     }
     if let Some(sender) = sender {
-        of_sender(contract, sender, until, times, &mut parts);
+        of_sender(args, contract, sender, times, &mut parts);
     }
     if let Some(stolen) = args.stolen {
         let (taken, period) = (stolen.budget().at_full_speed(), stolen.period());
@@ -99,15 +99,17 @@ fn parts(
 
 /// Channels are simulated for up to twice as long.
 fn of_sender(
+    args: &Args,
     contract: &Contract,
     sender: &Sending,
-    until: Duration,
     times: impl Fn(Duration, Duration) -> u128,
     parts: &mut Vec<Part>,
 ) {
+    let until = args.until;
     let (cut, link) = (sender.egress.cut(), sender.egress.link());
     for channel in &contract.channels {
-        let (name, arrivals) = (channel.name(), channel.arrivals());
+        let name = channel.name();
+        let arrivals = args.flooded(name, channel.arrivals());
         let (apart, packets) =
             (arrivals.min_inter_arrival(), cut.packets_of(arrivals.max_message()));
         parts.push(Part {

@@ -28,12 +28,15 @@ pub(super) struct StreamOutcome {
     /// Null: admission proved none.
     pub(super) proven_delay_ns: Option<u64>,
     pub(super) delay_ns: u64,
+    /// Whether more frames come than was said.
+    #[serde(skip)]
+    pub(super) floods: bool,
 }
 
 impl StreamOutcome {
     /// Frames for which the promise was not kept.
     pub(super) fn broken(&self) -> u64 {
-        self.late + self.not_sent
+        if self.floods { 0 } else { self.late + self.not_sent }
     }
 }
 
@@ -58,6 +61,7 @@ impl<'a> Streams<'a> {
             let (spec, batch) = (stream.spec(), mapping.upcall.batch().get());
             let frames = LinearBounded::new(1, spec.frame_size, spec.frame_period, spec.burst)
                 .expect("mapped, so its frames are bounded");
+            let frames = args.flooded(stream.name(), frames);
             // Just after a turn looked for them.
             let after = Duration::from_nanos(u64::from(args.pattern() == Pattern::Adversarial));
             let frames = source(args.pattern(), frames, first + after, &mut rng);
@@ -103,7 +107,7 @@ impl<'a> Streams<'a> {
     }
 
     /// Returns what became of each.
-    pub(super) fn outcomes(self, grant: Option<&Grant>) -> Vec<StreamOutcome> {
+    pub(super) fn outcomes(self, args: &Args, grant: Option<&Grant>) -> Vec<StreamOutcome> {
         let seen = self.coupled.seen();
         let outcome = |((mapping, delay), seen): ((&Mapping, Duration), _)| {
             let punctual_sim::streams::FrameDelays { ready, sent, late, longest } = seen;
@@ -119,6 +123,7 @@ impl<'a> Streams<'a> {
                 max_delay_ns: (sent > 0).then(|| longest.as_nanos()),
                 proven_delay_ns: proven.map(Duration::as_nanos),
                 delay_ns: delay.as_nanos(),
+                floods: args.flood.iter().any(|flood| flood.name == mapping.stream),
             }
         };
         self.mappings.iter().zip(self.delays).zip(seen).map(outcome).collect()

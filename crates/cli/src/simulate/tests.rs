@@ -4,7 +4,12 @@ use clap::Parser;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use punctual_model::{Service, StreamClass};
+use punctual_model::channel::{
+    Direction, Framing, LinearBounded, Policing, Route, SenderSpec, TooEarly, Traffic,
+};
+use punctual_model::contract::ReceivingChannel;
+use punctual_model::{Duration, Reservation, Service, StreamClass};
+use punctual_policy::ingress::{BestEffort, QUANTUM, UNEVENNESS};
 
 use super::*;
 
@@ -42,9 +47,17 @@ fn channels(draw: &mut Draw) -> String {
     for at in 0..draw.of(1, 4) {
         let (size, every) = (draw.of(50, 9_000), draw.of(2_000, 60_000));
         let (burst, bound) = (draw.of(1, 3), draw.of(every / 2, 2 * every));
+        let policing = match draw.of(0, 3) {
+            0 => format!(
+                "policing = 'credits'\nsensitivity = '{}'",
+                ["high", "medium"][burst as usize % 2]
+            ),
+            _ => format!("max_burst = {burst}"),
+        };
+        let too_early = ["wait", "lose"][draw.of(0, 1) as usize];
         text += &format!(
             "[[channel]]\nname = 'm{at}'\nmax_message = '{size}B'\nmin_inter_arrival = '{every}us'\n\
-             max_burst = {burst}\ndelay_bound = '{bound}us'\n"
+             {policing}\ntoo_early = '{too_early}'\ndelay_bound = '{bound}us'\n"
         );
     }
     for at in 0..draw.of(0, 2) {
@@ -101,6 +114,41 @@ fn drawn(draw: &mut Draw) -> String {
     text
 }
 
+/// A host whose costs are drawn.
+fn host(draw: &mut Draw) -> HostProfile {
+    let switch = draw.of(0, 1) * draw.of(0, 50);
+    let wake_up = draw.of(0, 1) * draw.of(0, 400);
+    HostProfile {
+        slot_allowance: Service::from_micros(draw.of(0, 2) * 50),
+        context_switch: Service::from_micros(switch),
+        wake_up: Service::from_micros(wake_up),
+        reservable_ppm: 950_000,
+        ..HostProfile::ideal(2)
+    }
+}
+
+const PATTERNS: [&str; 4] = ["periodic", "sporadic", "bursty", "adversarial"];
+
+/// The options of half a second on `host`, and `more`.
+fn args(host: &HostProfile, seed: u64, pattern: &str, more: &str) -> Args {
+    let (switch, wake_up) = (host.context_switch, host.wake_up);
+    let line = format!(
+        "simulate x --until 500ms --seed {seed} --arrivals {pattern} --overheads {switch},0us,{wake_up}{more}"
+    );
+    Line::parse_from(line.split(' ')).args
+}
+
+/// Returns whether an entry of that name is no promise: beside a timetable a reservation that nobody in the contract holds
+/// is bandwidth alone (docs/CAVEATS.md).
+fn excused<'a>(placed: &Placed<'a>) -> impl Fn(&str) -> bool + use<'a> {
+    let reservations = &placed.contract.reservations;
+    let tables = placed.answer.iter().flat_map(|grant| &grant.timetables);
+    let held = tables.flat_map(|table| &table.holds).map(|&at| &reservations[at].name[..]);
+    let held: Vec<&str> = held.collect();
+    let spare = held.len() < reservations.len();
+    move |name| spare && held.contains(&name)
+}
+
 /// How many of so many drawn contracts were admitted, how many streams they have, and those that were broken all the
 /// same.
 fn broken(count: u64) -> (u64, usize, Vec<String>) {
@@ -110,15 +158,7 @@ fn broken(count: u64) -> (u64, usize, Vec<String>) {
         let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
         let text = drawn(draw);
         let contract = Contract::parse("drawn", text.as_bytes()).expect(&text);
-        let switch = draw.of(0, 1) * draw.of(0, 50);
-        let wake_up = draw.of(0, 1) * draw.of(0, 400);
-        let host = HostProfile {
-            slot_allowance: Service::from_micros(draw.of(0, 2) * 50),
-            context_switch: Service::from_micros(switch),
-            wake_up: Service::from_micros(wake_up),
-            reservable_ppm: 950_000,
-            ..HostProfile::ideal(2)
-        };
+        let host = host(draw);
         let answer = admit(&contract, &host);
         if answer.is_err() {
             continue;
@@ -127,24 +167,13 @@ fn broken(count: u64) -> (u64, usize, Vec<String>) {
         streams += contract.streams.len();
         let (contract, mappings) = mapping::expand(&contract, &host).expect("admitted");
         let sends = sender(&contract, &host).expect("with costs");
-        let held: Vec<&str> = answer
-            .iter()
-            .flat_map(|grant| &grant.timetables)
-            .flat_map(|table| &table.holds)
-            .map(|&at| &contract.reservations[at].name[..])
-            .collect();
-        // Beside a timetable one that nobody in the contract holds is bandwidth alone (docs/CAVEATS.md).
-        let spare = held.len() < contract.reservations.len();
-        let excused = |name: &str| spare && held.contains(&name);
-        for pattern in ["periodic", "sporadic", "bursty", "adversarial"] {
-            let line = format!(
-                "simulate x --until 500ms --seed {seed} --arrivals {pattern} --overheads {switch}us,0us,{wake_up}us"
-            );
-            let args = Line::parse_from(line.split(' ')).args;
+        let placed =
+            Placed { contract: &contract, mappings: &mappings, host: &host, answer: &answer };
+        let excused = excused(&placed);
+        for pattern in PATTERNS {
+            let args = args(&host, seed, pattern, "");
             let mut report = Report::new(&args, true, stamp.clone(), Vec::new());
             let mut traces = Traces::of(&args, "").expect("none");
-            let placed =
-                Placed { contract: &contract, mappings: &mappings, host: &host, answer: &answer };
             placed.run(&args, sends.as_ref(), &mut traces, &mut report).expect("placed");
             let ran = report.entries().filter(|entry| entry.jobs > 0).count();
             let all = contract.tasks.len() + contract.reservations.len();
@@ -186,4 +215,136 @@ fn what_is_admitted_is_late_in_no_layer() {
     println!("{admitted} of {count} admitted, with {streams} streams");
     assert!(broken.is_empty(), "{} broken, the first: {}", broken.len(), broken[0]);
     assert!(admitted > count / 4 && streams as u64 > count / 20, "{admitted} {streams}");
+}
+
+/// Channels that receive above tasks with so much time that admission has room for what a sender that breaks its word takes.
+fn receiving(draw: &mut Draw) -> String {
+    let policy = ["rmdp", "rm", "fp", "edf", "fifo"][draw.of(0, 4) as usize];
+    let packet = draw.of(1, 15);
+    let mut text = format!(
+        "[system]\npolicy = '{policy}'\n[sending]\nbandwidth = '1gbit/s'\nstartup = '1us'\npacket = '1420B'\n\
+         [sending.costs]\nswitch = '1us'\ncache = '1us'\nfirst_packet = '{packet}us'\npacket = '{packet}us'\n\
+         link_scheduling = '1us'\n"
+    );
+    for at in 0..draw.of(1, 3) {
+        let (period, wcet) = (draw.of(60, 200), draw.of(1, 12));
+        text += &format!("[[task]]\nname = 't{at}'\nperiod = '{period}ms'\nwcet = '{wcet}ms'\n");
+    }
+    for at in 0..draw.of(2, 4) {
+        let (size, every) = (draw.of(50, 9_000), draw.of(4, 60));
+        let (burst, framing) = (draw.of(1, 3), ["datagram", "fragments"][draw.of(0, 1) as usize]);
+        text += &format!(
+            "[[channel]]\nname = 'i{at}'\nmax_message = '{size}B'\nmin_inter_arrival = '{every}ms'\n\
+             max_burst = {burst}\ndelay_bound = '{every}ms'\ndirection = 'receive'\n\
+             framing = '{framing}'\n"
+        );
+    }
+    text
+}
+
+/// What a sender that breaks its word can take of the thread that receives: as many datagrams as a turn may have for each
+/// message that its policer lets pass, and the share of those without a deadline.
+fn at_worst(contract: &Contract, flooded: &str) -> Contract {
+    let mut wide = contract.clone();
+    let Some(channel) = wide.receiving.iter_mut().find(|it| it.name == flooded) else {
+        return wide;
+    };
+    let spec = contract.sender.expect("drawn with it");
+    let (declared, bound) = (channel.arrivals().expect("bounded"), channel.delay_bound);
+    let spacing = declared.min_inter_arrival();
+    let bunched = (bound.expect("bounded") + UNEVENNESS) / spacing + 1;
+    let bytes = declared.max_message().max(QUANTUM * spec.packetisation.packet_bytes());
+    let arrivals = LinearBounded::new(1, bytes, spacing, declared.max_burst() + bunched as u32);
+    channel.traffic = Traffic::Bounded(arrivals.expect("valid"));
+    let route = wide.routes.iter_mut().find(|route| route.channel == flooded).expect("one each");
+    route.framing = Framing::Fragments;
+    // The tasks are below what is taken, however much the threads may take.
+    let cpu = Reservation::new(Service::from_millis(90), Duration::from_millis(100)).ok();
+    wide.sender = Some(SenderSpec { cpu, ..spec });
+    let per_packet = spec.sender(None).expect("with costs").costs.per_packet();
+    let share = BestEffort::half_of(spec.cpu_for(per_packet), per_packet);
+    let arrivals = LinearBounded::fixed(1, share.spacing(), share.burst.get() + QUANTUM);
+    wide.receiving.push(ReceivingChannel {
+        name: "share".into(),
+        traffic: Traffic::Bounded(arrivals.expect("valid")),
+        delay_bound: Some(Duration::from_secs(1)),
+    });
+    wide.routes.push(Route {
+        channel: "share".into(),
+        direction: Direction::Receive,
+        address: None,
+        framing: Framing::Datagram,
+        too_early: TooEarly::Waits,
+        policing: Policing::Gcra,
+    });
+    wide
+}
+
+/// One channel of each drawn contract comes up to a hundred times as densely as it may. All others get what they were
+/// promised, tasks and reservations too.
+#[test]
+fn who_breaks_its_word_harms_nobody_else() {
+    let count = std::env::var("PUNCTUAL_DRAWS").ok().and_then(|count| count.parse().ok());
+    let count = count.unwrap_or(300);
+    let stamp = Line::parse_from(["simulate", "x"]).args.profile.choose().expect("a profile").stamp;
+    let (mut sent, mut received, mut held_back, mut discarded) = (0, 0, 0, 0);
+    for seed in 0..count {
+        let draw = &mut Draw(ChaCha8Rng::seed_from_u64(seed));
+        let text = if seed % 2 == 0 { drawn(draw) } else { receiving(draw) };
+        let contract = Contract::parse("drawn", text.as_bytes()).expect(&text);
+        let host = host(draw);
+        let names = contract.channels.iter().map(|channel| channel.name());
+        let names: Vec<String> = names
+            .chain(contract.receiving.iter().map(|it| &it.name[..]))
+            .map(String::from)
+            .collect();
+        if names.is_empty() {
+            continue;
+        }
+        let flooded = &names[draw.of(0, names.len() as u64 - 1) as usize];
+        let receives = contract.receiving.iter().any(|channel| channel.name == *flooded);
+        let answer = admit(&contract, &host);
+        if answer.is_err() || admit(&at_worst(&contract, flooded), &host).is_err() {
+            continue;
+        }
+        *if receives { &mut received } else { &mut sent } += 1;
+        let (contract, mappings) = mapping::expand(&contract, &host).expect("admitted");
+        let sends = sender(&contract, &host).expect("with costs");
+        let placed =
+            Placed { contract: &contract, mappings: &mappings, host: &host, answer: &answer };
+        let excused = excused(&placed);
+        for pattern in PATTERNS {
+            let times = draw.of(2, 100);
+            let args = args(&host, seed, pattern, &format!(" --flood {flooded}:{times}"));
+            let mut report = Report::new(&args, true, stamp.clone(), Vec::new());
+            let mut traces = Traces::of(&args, "").expect("none");
+            placed.run(&args, sends.as_ref(), &mut traces, &mut report).expect("placed");
+            // A bound is proven beside those that keep their word.
+            let past = |exceeds: bool| exceeds && !receives;
+            let kept = report.entries().all(|entry| {
+                (entry.late == 0 || excused(&entry.name)) && !past(entry.exceeds_bound)
+            });
+            let in_time = report.channels.iter().all(|channel| {
+                channel.broken() == 0 && channel.max_delay_ns <= channel.proven_delay_ns
+            });
+            let mut others = report.receiving.iter().filter(|channel| channel.name != *flooded);
+            let taken = others.all(|channel| channel.not_taken() == 0);
+            let framed = report.streams.iter().all(|stream| stream.broken() == 0);
+            assert!(
+                kept && in_time && taken && framed,
+                "{flooded} {times}, {pattern}, {host:?}\n{text}{}",
+                text::page(&report, None)
+            );
+            let of_flooded = report.channels.iter().filter(|channel| channel.name == *flooded);
+            held_back +=
+                of_flooded.map(|it| it.not_conforming + it.too_early + it.refused).sum::<u64>();
+            let of_flooded = report.receiving.iter().filter(|channel| channel.name == *flooded);
+            discarded += of_flooded.map(|it| it.non_conforming + it.dropped).sum::<u64>();
+        }
+    }
+    println!(
+        "{sent} that send held back {held_back} times, {received} that receive {discarded} times"
+    );
+    assert!(sent > count / 50 && held_back > 1_000, "{sent} {held_back}");
+    assert!(received > count / 10 && discarded > 1_000, "{received} {discarded}");
 }

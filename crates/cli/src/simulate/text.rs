@@ -95,6 +95,7 @@ fn channels(channels: &[ChannelOutcome]) -> Table {
         "messages",
         "late",
         "refused",
+        "too early",
         "not sent",
         "worst delay",
         "proven bound",
@@ -107,6 +108,7 @@ fn channels(channels: &[ChannelOutcome]) -> Table {
             Cell::new(channel.messages),
             Cell::new(channel.late),
             Cell::new(channel.refused),
+            Cell::new(channel.not_conforming + channel.too_early),
             Cell::new(channel.not_sent),
             Cell::new(time(channel.max_delay_ns)),
             Cell::new(time(channel.proven_delay_ns)),
@@ -117,12 +119,22 @@ fn channels(channels: &[ChannelOutcome]) -> Table {
 }
 
 fn receiving(channels: &[ReceivingOutcome]) -> Table {
-    let mut table = table(&["receives", "CPU", "messages", "not taken in", "worst wait"]);
+    let mut table = table(&[
+        "receives",
+        "CPU",
+        "messages",
+        "discarded",
+        "no room",
+        "not taken in",
+        "worst wait",
+    ]);
     for channel in channels {
         table.add_row([
             Cell::new(&channel.name),
             Cell::new(channel.cpu),
             Cell::new(channel.messages),
+            Cell::new(channel.non_conforming),
+            Cell::new(channel.dropped),
             Cell::new(channel.not_taken()),
             Cell::new(time(channel.max_wait_ns)),
         ]);
@@ -161,7 +173,7 @@ fn verdict(report: &Report) -> String {
         counts.push(format!("{broken} of {messages} messages not sent in time"));
     }
     if !report.receiving.is_empty() {
-        let left: u64 = report.receiving.iter().map(ReceivingOutcome::not_taken).sum();
+        let left: u64 = report.receiving.iter().map(ReceivingOutcome::broken).sum();
         let messages: u64 = report.receiving.iter().map(|channel| channel.messages).sum();
         counts.push(format!("{left} of {messages} received messages not taken in"));
     }
@@ -233,9 +245,13 @@ fn faults(report: &Report) -> Vec<String> {
             .map(|nanos| Duration::from_nanos(nanos).to_string());
         format!("{budget} stolen in every {period} of each CPU with tasks: {taken}")
     });
-    let all = [overrun, extra, late, stolen].into_iter().flatten();
+    let of_tasks = faults.overrun.is_some() || extra.is_some() || late.is_some();
+    let floods = faults.floods.iter().map(|flood| {
+        format!("\"{}\" comes {} times as densely as it may", flood.name, flood.times)
+    });
+    let all = [overrun, extra, late, stolen].into_iter().flatten().chain(floods);
     let mut lines: Vec<String> = all.map(|fault| format!("injected: {fault}")).collect();
-    if !lines.is_empty() && !report.channels.is_empty() {
+    if of_tasks && !report.channels.is_empty() {
         lines.push("overruns, extra releases and late timers strike tasks alone".into());
     }
     lines

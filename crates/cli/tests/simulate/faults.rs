@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{STUDIO, jobs, json, page};
+use super::{CHANNELS, STUDIO, jobs, json, list, page, written};
 
 #[test]
 fn every_fault_strikes_as_often_as_asked_and_tasks_alone() {
@@ -53,4 +53,36 @@ fn overheads_are_paid_and_admission_knows_them() {
     // A third of the CPU goes into switching.
     let page = page(&[STUDIO, "--until", "1s", "--overheads", "1ms"], 1);
     assert!(page.contains("refuses this contract with these switches"), "{page}");
+}
+
+/// A sender that breaks its word: what comes in too often is discarded, what goes out too often waits, and neither
+/// makes anything of the others late.
+#[test]
+fn a_flood_is_policed_and_told() {
+    let receiving = "[[channel]]\nname = 'in'\nmax_message = '200B'\nmin_inter_arrival = '10ms'\n\
+                     delay_bound = '1ms'\ndirection = 'receive'\n";
+    let contract = std::fs::read_to_string(CHANNELS).expect("there") + receiving;
+    let (_folder, path) = written(&contract);
+    let kept = json(&[&path, "--until", "1s"], 0);
+    let of = |report: &Value, list_of: &str, name: &str, key: &str| {
+        let named = list(report, list_of).iter().find(|entry| entry["name"] == name);
+        named.expect(name)[key].as_u64().expect("a number")
+    };
+    assert_eq!(of(&kept, "receiving", "in", "taken"), 100);
+    let name = list(&kept, "channels")[0]["name"].as_str().expect("a name");
+    let floods = ["--flood", "in:20", "--flood", &format!("{name}:5")];
+    let flooded = json(&[&[&path[..], "--until", "1s"], &floods[..]].concat(), 0);
+    assert_eq!(flooded["faults"]["floods"][0]["times"], 20);
+    let discarded = ["non_conforming", "dropped"].map(|key| of(&flooded, "receiving", "in", key));
+    assert_eq!(of(&flooded, "receiving", "in", "messages"), 2_000);
+    // 100, and what a network may have bunched.
+    assert!((100..=102).contains(&of(&flooded, "receiving", "in", "taken")), "{flooded}");
+    assert!(discarded[0] > 1_000, "{flooded}");
+    assert!(of(&flooded, "channels", name, "not_conforming") > 0, "{flooded}");
+
+    let none = ["simulate", &path, "--flood", "nobody:2"];
+    let output = crate::common::punctual(&none);
+    assert_eq!(output.status.code(), Some(2));
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(why.contains("\"nobody\" is no channel and no stream"), "{why}");
 }

@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::mem;
 
-use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, TooEarly};
+use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, Policing, TooEarly};
 use punctual_model::{Duration, Instant, Rank, Service};
-use punctual_policy::outlet::{Next, Offered, Outlet, Promise, Sent, Terms};
+use punctual_policy::outlet::{Credits, Next, Offered, Outlet, Promise, Sent, Terms};
 use punctual_policy::queues::ServiceOrder;
 
 use crate::processor::{Processor, Stretch};
@@ -40,10 +40,21 @@ pub struct Setup<'a> {
     pub wakes_within: Duration,
     /// The channels.
     pub channels: &'a [Channel],
+    /// How each of them is held to its word; those without an entry as is usual.
+    pub held: &'a [Held],
     /// Messages of one channel that have come and not left, at most; what is beyond is refused.
     pub room: u32,
     /// What is sent without a promise, one message of each at a time.
     pub backlogs: &'a [Backlog],
+}
+
+/// How a channel is held to its word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// What becomes of early messages.
+    pub too_early: TooEarly,
+    /// Which messages are early. The first control interval of credits begins with the run.
+    pub policing: Policing,
 }
 
 /// A message that the scheduler has.
@@ -156,17 +167,23 @@ where
     }
 
     fn open_all(&mut self) {
-        let terms = |arrivals, promise| Terms { arrivals, promise, too_early: TooEarly::Waits };
-        for channel in self.setup.channels {
+        for (at, channel) in self.setup.channels.iter().enumerate() {
+            let Held { too_early, policing } = self.setup.held.get(at).copied().unwrap_or_default();
             let (rank, delay_bound) = (Rank(0), channel.delay_bound());
-            let promise = Promise::RealTime { rank, delay_bound };
-            let _in_order = self.outlet.open(terms(channel.arrivals(), promise));
+            let (promise, arrivals) = (Promise::RealTime { rank, delay_bound }, channel.arrivals());
+            let in_order = self.outlet.open(Terms { arrivals, promise, too_early });
+            if let (Ok(opened), Policing::Credits(sensitivity)) = (in_order, policing) {
+                let spacing = arrivals.min_inter_arrival();
+                let credits = Credits::new(spacing, sensitivity, Instant::ZERO);
+                let _is_open = self.outlet.police_by(opened, credits);
+            }
         }
         for backlog in self.setup.backlogs {
             let spacing = Duration::from_nanos(1);
             let arrivals = LinearBounded::fixed(backlog.bytes.max(1), spacing, 1);
             let arrivals = arrivals.expect("a size and a spacing that are not zero");
-            let _in_order = self.outlet.open(terms(arrivals, Promise::BestEffort));
+            let (promise, too_early) = (Promise::BestEffort, TooEarly::Waits);
+            let _in_order = self.outlet.open(Terms { arrivals, promise, too_early });
         }
     }
 
@@ -308,8 +325,7 @@ where
             Offered::Taken { logical, conforming } => {
                 self.inside[sender] = Some(Inside { came, logical, conforming, bytes });
             }
-            // Those that come too early wait.
-            Offered::TooEarly { .. } => {}
+            Offered::TooEarly { .. } => self.sink.refused(sender, came, NotAccepted::TooEarly),
             Offered::WrongSize => self.sink.refused(sender, came, NotAccepted::WrongSize { bytes }),
         }
     }

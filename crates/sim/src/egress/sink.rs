@@ -52,6 +52,8 @@ pub enum NotAccepted {
         /// Messages there is room for.
         room: u32,
     },
+    /// It came before its time, and its channel loses such messages.
+    TooEarly,
 }
 
 /// Takes what happens, as it happens.
@@ -98,10 +100,12 @@ pub struct ChannelDelays {
     pub late: u64,
     /// The longest from logical arrival to the last packet's end.
     pub longest: Duration,
-    /// Messages that came faster than declared.
+    /// Messages that left and came faster than declared.
     pub not_conforming: u64,
-    /// Messages not let in.
+    /// Messages not let in, but for those that were lost because they came faster than declared.
     pub refused: u64,
+    /// Those.
+    pub too_early: u64,
 }
 
 impl Delays {
@@ -114,6 +118,7 @@ impl Delays {
             longest: Duration::ZERO,
             not_conforming: 0,
             refused: 0,
+            too_early: 0,
         };
         Self { channels: channels.iter().map(channel).collect() }
     }
@@ -128,7 +133,11 @@ impl Sink for Delays {
         channel.not_conforming += u64::from(!message.conforming);
     }
 
-    fn refused(&mut self, channel: usize, _at: Instant, _why: NotAccepted) {
-        self.channels[channel].refused += 1;
+    fn refused(&mut self, channel: usize, _at: Instant, why: NotAccepted) {
+        let channel = &mut self.channels[channel];
+        match why {
+            NotAccepted::TooEarly => channel.too_early += 1,
+            NotAccepted::WrongSize { .. } | NotAccepted::NoRoom { .. } => channel.refused += 1,
+        }
     }
 }

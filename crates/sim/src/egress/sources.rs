@@ -1,6 +1,6 @@
 //! Who sends what and when.
 
-use punctual_model::channel::LinearBounded;
+use punctual_model::channel::{LinearBounded, Sensitivity};
 use punctual_model::{Duration, Instant};
 use rand::{Rng, RngExt};
 
@@ -31,6 +31,29 @@ pub fn greedy(traffic: LinearBounded, first: Instant) -> impl Iterator<Item = Me
     let burst = core::iter::repeat_n(Message { at: first, bytes }, traffic.max_burst() as usize);
     let spacing = traffic.min_inter_arrival();
     burst.chain(periodic(first.saturating_add(spacing), spacing, bytes))
+}
+
+/// All that credits allow: those of an interval at `first`, of the next as late as they allow it, and of all others as early,
+/// so that twice those of an interval come at once; all of the largest size. The first interval begins at the beginning
+/// of time.
+pub fn credited(
+    traffic: LinearBounded,
+    sensitivity: Sensitivity,
+    first: Instant,
+) -> impl Iterator<Item = Message> {
+    let (bytes, messages) = (traffic.max_message(), u64::from(sensitivity.pdus()));
+    let interval = traffic.min_inter_arrival() * messages;
+    let of_first = first.as_nanos() / interval.as_nanos();
+    let begins = move |nth: u64| {
+        let since = interval.checked_mul(of_first.saturating_add(nth));
+        Instant::ZERO.saturating_add(since.unwrap_or(Duration::MAX))
+    };
+    let at = move |nth| match nth {
+        0 => first,
+        1 => begins(2) - Duration::from_nanos(1),
+        _ => begins(nth),
+    };
+    (0..).map(move |index: u64| Message { at: at(index / messages), bytes })
 }
 
 /// Conforming messages of drawn sizes at drawn instants from `first` on: some as early as `traffic`

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use punctual_model::{Duration, Instant, Service};
+use punctual_policy::ingress::{BestEffort, Next, Order, Police, Terms};
 
 use super::{Processor, Stretch};
 
@@ -13,8 +14,8 @@ use super::{Processor, Stretch};
 pub struct Incoming {
     /// When it comes; an instant before that of the message before counts as that one.
     pub at: Instant,
-    /// The processor's time for all its packets.
-    pub work: Service,
+    /// Datagrams that it is cut into, at least one; all come at once.
+    pub datagrams: u32,
 }
 
 /// What was seen of the messages of one source.
@@ -24,58 +25,126 @@ pub struct Taking {
     pub came: u64,
     /// Those that were taken in.
     pub taken: u64,
+    /// Those that were read and discarded, because they broke the contract.
+    pub non_conforming: u64,
+    /// Those for which the socket had no room, or not for all of it.
+    pub dropped: u64,
     /// The longest time from coming to being taken in.
     pub longest: Duration,
 }
 
-/// Another processor, but for what a thread takes of it that receives messages in the order in which they come. Of
-/// those that come at once the first source's is first.
+/// Another processor, but for what a thread takes of it that receives messages.
+///
+/// The thread is that of the channel server: the same [`Order`] says whose turn it is, and the same [`Police`] which
+/// messages conform. Each channel has a socket that keeps as many datagrams as there; each datagram takes the same time,
+/// after which it is judged. A turn may be interrupted by what is above the thread, and not by another turn. A client
+/// takes at once what it is handed.
 pub struct Received<P, S> {
     processor: P,
-    sources: Vec<S>,
-    seen: Vec<Taking>,
-    /// The next message of each source.
-    coming: BinaryHeap<Reverse<(Instant, usize, Service)>>,
-    /// Source, arrival and the work left.
-    queue: VecDeque<(usize, Instant, Duration)>,
+    per_datagram: Duration,
+    channels: Vec<Channel<S>>,
+    order: Order<u32>,
+    /// The next message of each channel.
+    coming: BinaryHeap<Reverse<(Instant, u32, u32)>>,
+    turn: Option<Turn>,
+    /// When the order is asked again, if no turn is on.
+    due: Instant,
     now: Instant,
     /// What the processor said last.
     stretch: Stretch,
 }
 
+struct Channel<S> {
+    messages: S,
+    police: Police,
+    /// Whether its messages are policed by the datagram too.
+    in_fragments: bool,
+    /// Datagrams that the socket keeps, and those in it.
+    room: u64,
+    kept: u64,
+    socket: VecDeque<Waiting>,
+    seen: Taking,
+}
+
+/// A message in the socket.
+#[derive(Clone, Copy)]
+struct Waiting {
+    came: Instant,
+    /// Datagrams that were not read.
+    left: u32,
+    /// None was dropped.
+    whole: bool,
+    /// None that was read broke the contract.
+    conforms: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Turn {
+    of: u32,
+    /// Datagrams that may be read yet, and those that were.
+    most: u32,
+    read: u32,
+    shared: bool,
+    /// What the datagram takes that is being read.
+    work_left: Duration,
+}
+
 impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
-    /// Takes `sources` in on `processor`.
-    pub fn new(processor: P, sources: Vec<S>) -> Self {
-        let count = sources.len();
+    /// Takes in on `processor` what comes for channels with these terms, each datagram in `per_datagram`. Those without a
+    /// deadline have `best_effort` together; `None`: all that the others leave.
+    pub fn new(
+        processor: P,
+        per_datagram: Service,
+        best_effort: Option<BestEffort>,
+        channels: impl IntoIterator<Item = (Terms, S)>,
+    ) -> Self {
+        let channel = |(terms, messages): (Terms, S)| Channel {
+            messages,
+            police: Police::new(terms),
+            in_fragments: terms.datagrams > 1,
+            room: terms.kept(),
+            kept: 0,
+            socket: VecDeque::new(),
+            seen: Taking::default(),
+        };
+        let channels: Vec<_> = channels.into_iter().map(channel).collect();
         let mut thread = Self {
             processor,
-            sources,
-            seen: (0..count).map(|_| Taking::default()).collect(),
-            coming: BinaryHeap::with_capacity(count),
-            queue: VecDeque::new(),
+            per_datagram: per_datagram.at_full_speed(),
+            coming: BinaryHeap::with_capacity(channels.len()),
+            channels,
+            order: Order::new(best_effort),
+            turn: None,
+            due: Instant::MAX,
             now: Instant::ZERO,
             stretch: Stretch { served: false, until: Instant::ZERO },
         };
-        (0..count).for_each(|source| thread.expect_from(source));
+        (0..thread.channels.len() as u32).for_each(|channel| thread.expect_from(channel));
         thread
     }
 
-    /// Runs until `until`, or until the sources have ended and all their messages are taken in; returns what was seen
-    /// of each source.
-    pub fn finish(&mut self, until: Instant) -> &[Taking] {
+    /// Runs until `until`, or until the sources have ended and all their messages are read; returns what was seen of
+    /// each.
+    pub fn finish(&mut self, until: Instant) -> Vec<Taking> {
         while self.next() < until {
             self.step();
         }
-        &self.seen
+        self.channels.iter().map(|channel| channel.seen).collect()
+    }
+
+    /// Whether the thread wants the processor.
+    fn is_awake(&self) -> bool {
+        self.turn.is_some() || self.due <= self.now
     }
 
     /// Returns when something happens next, if it does.
     fn next(&self) -> Instant {
         let coming = self.coming.peek().map_or(Instant::MAX, |Reverse((at, ..))| *at);
-        let own = match self.queue.front() {
-            None => Instant::MAX,
-            Some(_) if !self.stretch.served => self.stretch.until,
-            Some((.., left)) => self.now.saturating_add(*left).min(self.stretch.until),
+        let own = match self.turn {
+            None if self.due > self.now => self.due,
+            _ if !self.stretch.served => self.stretch.until,
+            None => self.now,
+            Some(turn) => self.now.saturating_add(turn.work_left).min(self.stretch.until),
         };
         coming.min(own).max(self.now)
     }
@@ -83,34 +152,112 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Received<P, S> {
     fn step(&mut self) {
         let next = self.next();
         let passed = next.saturating_since(self.now);
+        if let Some(turn) = self.turn.as_mut().filter(|_| self.stretch.served) {
+            turn.work_left = turn.work_left.saturating_sub(passed);
+        }
         self.now = next;
         // What ends comes before what comes.
-        if self.stretch.served
-            && let Some((source, came, left)) = self.queue.front_mut()
-        {
-            *left = left.saturating_sub(passed);
-            if left.is_zero() {
-                let seen = &mut self.seen[*source];
-                seen.taken += 1;
-                seen.longest = seen.longest.max(next.saturating_since(*came));
-                self.queue.pop_front();
-            }
+        if let Some(turn) = self.turn.take_if(|turn| turn.work_left.is_zero()) {
+            self.turn = self.go_on(turn);
         }
-        while let Some(&Reverse((at, source, work))) = self.coming.peek()
-            && at <= next
-        {
-            self.coming.pop();
-            self.seen[source].came += 1;
-            self.queue.push_back((source, at, work.at_full_speed()));
-            self.expect_from(source);
+        self.messages_come();
+        self.stretch = self.processor.at(next, self.is_awake());
+        if self.turn.is_none() && self.due <= self.now && self.stretch.served {
+            self.take_a_turn();
+            self.stretch = self.processor.at(next, self.is_awake());
         }
-        self.stretch = self.processor.at(next, !self.queue.is_empty());
     }
 
-    fn expect_from(&mut self, source: usize) {
-        if let Some(message) = self.sources[source].next() {
-            self.coming.push(Reverse((message.at.max(self.now), source, message.work)));
+    fn take_a_turn(&mut self) {
+        self.due = match self.order.next(self.now) {
+            Next::Turn { of, most, shared } => {
+                let work_left = self.per_datagram;
+                self.turn = Some(Turn { of, most, read: 0, shared, work_left });
+                Instant::MAX
+            }
+            Next::At(at) => at,
+            Next::Idle => Instant::MAX,
+        };
+    }
+
+    /// A datagram is read: what is left of the turn, if anything.
+    fn go_on(&mut self, turn: Turn) -> Option<Turn> {
+        let channel = &mut self.channels[turn.of as usize];
+        let came = channel.read(self.now);
+        let turn = Turn { read: turn.read + 1, work_left: self.per_datagram, ..turn };
+        if turn.read < turn.most && channel.kept > 0 {
+            return Some(turn);
         }
+        if turn.shared {
+            self.order.used(turn.read);
+        }
+        if channel.kept > 0 {
+            // What is behind it came no sooner.
+            self.order.add(turn.of, channel.police.urgency(self.now, came));
+        }
+        self.due = self.now;
+        None
+    }
+
+    fn messages_come(&mut self) {
+        while let Some(&Reverse((at, of, datagrams))) = self.coming.peek()
+            && at <= self.now
+        {
+            self.coming.pop();
+            let channel = &mut self.channels[of as usize];
+            let waits = channel.kept > 0 || self.turn.is_some_and(|turn| turn.of == of);
+            channel.comes(at, datagrams);
+            if !waits {
+                self.order.add(of, channel.police.urgency(self.now, self.now));
+                self.due = self.due.min(self.now);
+            }
+            self.expect_from(of);
+        }
+    }
+
+    fn expect_from(&mut self, of: u32) {
+        if let Some(message) = self.channels[of as usize].messages.next() {
+            self.coming.push(Reverse((message.at.max(self.now), of, message.datagrams)));
+        }
+    }
+}
+
+impl<S> Channel<S> {
+    /// A message comes to the socket.
+    fn comes(&mut self, came: Instant, datagrams: u32) {
+        self.seen.came += 1;
+        let fit = u64::from(datagrams).min(self.room - self.kept) as u32;
+        if fit == 0 {
+            self.seen.dropped += 1;
+            return;
+        }
+        self.kept += u64::from(fit);
+        let whole = fit == datagrams;
+        self.socket.push_back(Waiting { came, left: fit, whole, conforms: true });
+    }
+
+    /// Reads the datagram that came first, and returns when it came.
+    fn read(&mut self, now: Instant) -> Instant {
+        let Some(message) = self.socket.front_mut() else { return now };
+        let came = message.came;
+        message.conforms &= !self.in_fragments || self.police.datagram(came);
+        message.left -= 1;
+        self.kept -= 1;
+        let Waiting { left, whole, conforms, .. } = *message;
+        if left > 0 {
+            return came;
+        }
+        self.socket.pop_front();
+        let seen = &mut self.seen;
+        if !whole {
+            seen.dropped += 1;
+        } else if conforms && self.police.message(came) {
+            seen.taken += 1;
+            seen.longest = seen.longest.max(now.saturating_since(came));
+        } else {
+            seen.non_conforming += 1;
+        }
+        came
     }
 }
 
@@ -121,7 +268,7 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Processor for Received<P, S> {
         while self.next() <= now && self.next() < Instant::MAX {
             self.step();
         }
-        if !self.queue.is_empty() {
+        if self.is_awake() {
             return Stretch { served: false, until: self.next() };
         }
         let left = self.processor.at(now, wanted);
@@ -129,7 +276,7 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Processor for Received<P, S> {
     }
 
     fn preempts(&self) -> bool {
-        !self.queue.is_empty() || self.processor.preempts()
+        self.is_awake() || self.processor.preempts()
     }
 }
 
@@ -137,25 +284,95 @@ impl<P: Processor, S: Iterator<Item = Incoming>> Processor for Received<P, S> {
 mod tests {
     use super::super::Whole;
     use super::*;
+    use alloc::vec;
+    use core::num::NonZeroU32;
+    use punctual_model::channel::LinearBounded;
+
+    const MICRO: Duration = Duration::from_micros(1);
+
+    fn at(micros: u64) -> Instant {
+        Instant::ZERO + MICRO * micros
+    }
+
+    fn terms(spacing: u64, burst: u32, delay_bound: Option<u64>) -> Terms {
+        Terms {
+            arrivals: LinearBounded::fixed(100, MICRO * spacing, burst).expect("valid"),
+            delay_bound: delay_bound.map(|bound| MICRO * bound),
+            unevenness: Duration::ZERO,
+            datagrams: 1,
+        }
+    }
+
+    fn messages(micros: &[u64]) -> vec::IntoIter<Incoming> {
+        let message = |&micros| Incoming { at: at(micros), datagrams: 1 };
+        micros.iter().map(message).collect::<Vec<_>>().into_iter()
+    }
+
+    fn received(
+        best_effort: Option<BestEffort>,
+        channels: Vec<(Terms, vec::IntoIter<Incoming>)>,
+    ) -> Received<Whole, vec::IntoIter<Incoming>> {
+        Received::new(Whole, Service::from_micros(3), best_effort, channels)
+    }
 
     #[test]
     fn a_burst_is_taken_in_one_after_the_other_and_nothing_runs_meanwhile() {
-        let at = |micros: u64| Instant::from_nanos(micros * 1_000);
-        let message = |micros| Incoming { at: at(micros), work: Service::from_micros(3) };
-        let sources = [[message(5), message(5)], [message(5), message(40)]];
-        let mut left =
-            Received::new(Whole, sources.into_iter().map(IntoIterator::into_iter).collect());
+        let all = terms(1, 2, Some(10));
+        let mut left = received(None, vec![(all, messages(&[5, 5])), (all, messages(&[5, 40]))]);
         assert_eq!(left.at(at(0), true), Stretch { served: true, until: at(5) });
         assert_eq!(left.at(at(5), true), Stretch { served: false, until: at(8) });
         assert!(left.preempts());
         assert_eq!(left.at(at(8), true), Stretch { served: false, until: at(11) });
         assert_eq!(left.at(at(14), true), Stretch { served: true, until: at(40) });
         assert!(!left.preempts());
-        let micros = Duration::from_micros;
-        let seen = [
-            Taking { came: 2, taken: 2, longest: micros(6) },
-            Taking { came: 2, taken: 2, longest: micros(9) },
-        ];
-        assert_eq!(left.finish(at(100)), seen);
+        let seen =
+            |longest| Taking { came: 2, taken: 2, longest: MICRO * longest, ..Taking::default() };
+        assert_eq!(left.finish(at(100)), [seen(6), seen(9)]);
+    }
+
+    #[test]
+    fn what_breaks_the_contract_is_discarded_and_waits_behind_the_others() {
+        // One each 100 µs, and two at once: of five at once three are too many.
+        let hostile = (terms(100, 2, Some(0)), messages(&[0, 0, 0, 0, 0, 1, 2]));
+        let honest = (terms(100, 1, Some(50)), messages(&[16]));
+        let seen = received(None, vec![hostile, honest]).finish(at(1_000));
+        let hostile =
+            Taking { came: 7, taken: 2, non_conforming: 5, longest: MICRO * 6, dropped: 0 };
+        assert_eq!(seen[0], hostile);
+        // The hostile one's turn is on when it comes.
+        assert_eq!((seen[1].taken, seen[1].longest), (1, MICRO * 8));
+    }
+
+    #[test]
+    fn who_breaks_its_contract_reads_no_more_than_the_share() {
+        let some = |n| NonZeroU32::new(n).expect("not zero");
+        let share = BestEffort { datagrams_a_second: some(10_000), burst: some(1) };
+        let flood: Vec<u64> = (0..1_000).collect();
+        let hostile = (terms(1_000, 1, Some(0)), messages(&flood));
+        let mut left = received(Some(share), vec![hostile]);
+        let (mut now, mut busy) = (at(0), Duration::ZERO);
+        while now < at(1_000) {
+            let stretch = left.at(now, true);
+            let until = stretch.until.min(at(1_000));
+            busy += if stretch.served { Duration::ZERO } else { until - now };
+            now = until;
+        }
+        // Ten of the share, and a turn of sixteen while it still had a deadline.
+        assert!(busy <= MICRO * 3 * 27, "{busy}");
+        let seen = left.finish(at(100_000))[0];
+        assert_eq!((seen.came, seen.taken), (1_000, 1));
+        // The socket has room for 64.
+        assert!(seen.dropped > 800, "{seen:?}");
+        assert_eq!(seen.taken + seen.non_conforming + seen.dropped, seen.came);
+    }
+
+    #[test]
+    fn fragments_are_policed_too_and_a_message_without_one_is_lost() {
+        let terms = Terms { datagrams: 4, ..terms(100, 1, Some(0)) };
+        let message = |micros, datagrams| Incoming { at: at(micros), datagrams };
+        let all = vec![message(0, 4), message(1, 4), message(2, 1), message(100, 4)];
+        let seen = Received::new(Whole, Service::ZERO, None, [(terms, all.into_iter())])
+            .finish(at(1_000))[0];
+        assert_eq!((seen.came, seen.taken, seen.non_conforming), (4, 2, 2));
     }
 }
