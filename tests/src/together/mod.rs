@@ -69,7 +69,7 @@ pub fn holds_wherever_it_sends(seed: u64) -> Result<Option<Kept>, String> {
     Ok(Some(all))
 }
 
-fn kept(system: &System, seed: u64, mut rng: &mut ChaCha8Rng) -> Result<Kept, String> {
+fn kept(system: &System, seed: u64, rng: &mut ChaCha8Rng) -> Result<Kept, String> {
     let contract = &system.contract;
     let longest = contract.tasks.iter().map(Task::min_inter_arrival).max().unwrap_or_default();
     let mut summary = Summary::new(&contract.tasks);
@@ -80,12 +80,12 @@ fn kept(system: &System, seed: u64, mut rng: &mut ChaCha8Rng) -> Result<Kept, St
     for round in 0..RUNS {
         let until = system.origin() + longest * 3;
         let above = match round % 2 {
-            0 => system.send(until, Exact, &mut rng),
+            0 => system.send(until, Exact, rng),
             _ => {
                 let draws = ChaCha8Rng::seed_from_u64(rng.random());
                 let least_percent = rng.random_range(0..=100);
                 let costs = punctual_sim::egress::Drawn { least_percent, rng: draws };
-                system.send(until, costs, &mut rng)
+                system.send(until, costs, rng)
             }
         };
         for (worst, seen) in worst.iter_mut().zip(&above.delays.channels) {
@@ -108,7 +108,7 @@ fn kept(system: &System, seed: u64, mut rng: &mut ChaCha8Rng) -> Result<Kept, St
                 _ => candidates[rng.random_range(0..candidates.len())],
             };
             let when = (critical, system.for_four_jobs());
-            let late = system.run_tasks(taken.clone(), when, &mut rng, &mut summary);
+            let late = system.run_tasks(taken.clone(), when, rng, &mut summary);
             if late + summary.late() > 0 {
                 return broken("a job is late".into());
             }
