@@ -105,9 +105,23 @@ impl<'a> Search<'a> {
             Relief::Either => None,
         }
         .filter(|_| self.steps.left() > 0);
+        let found = found.filter(|&furthest| !self.goes_on_beyond(knob, furthest));
         self.steps = Steps::new(self.steps.left().saturating_add(rest));
         self.restore(knob);
         found
+    }
+
+    /// Whether the contract still fits one unit beyond `furthest`. On several CPUs a search for a partition may give up
+    /// before the steps are used up, so a refusal within a share of them is no limit.
+    fn goes_on_beyond(&mut self, knob: &Knob, furthest: u64) -> bool {
+        let beyond = match knob.relief {
+            Relief::Less if furthest < knob.most => furthest + 1,
+            Relief::More if furthest > knob.least => furthest - 1,
+            _ => return false,
+        };
+        self.original.cpus > 1
+            && knob.turn(self.original, beyond, &mut self.trial)
+            && self.is_admitted()
     }
 
     /// Whether the contract itself is admitted.

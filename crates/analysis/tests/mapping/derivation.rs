@@ -61,7 +61,7 @@ fn a_camera_by_hand() {
             "N = ⌈24576B / 4096B⌉ = 6 PDUs a frame",
             "K = 1: B = ⌈6 / 1⌉ = 6 PDUs a turn",
             "T = min(⌊40ms / 1⌋, ⌊(100ms − 25ms) / (1·1 + 1)⌋) = 37.5ms",
-            "a turn needs 6·50us + 2·5us = 310us, 0.8267% of the CPU",
+            "a turn needs 6·50us + 2·5us = 310us, 0.8267 % of the CPU",
             "PDUs between yield points = 1, 50us",
             "messages of at most 6·4096B = 24576B every 40ms, up to 3 at once",
             "processing ≤ 2·37.5ms + (1·1 − 1)·40ms = 75ms",

@@ -49,7 +49,7 @@ int main(void)
     OK(punctual_open(&options, &upcalls));
     contract.batch = 4;
     CHECK(punctual_create(upcalls, &contract, &handler, 0, &id) == PUNCTUAL_EREFUSED);
-    SAYS("500000 parts per million");
+    SAYS("50.0 % of a CPU");
     OK(punctual_free(upcalls));
     return 0;
 }
