@@ -8,6 +8,9 @@ use punctual_bpf::{AttachError, LoadError, MapError, Object, RunError, probe};
 use punctual_linux::{clock, thread};
 use punctual_model::time::Duration;
 
+/// The kernel's words where it was built with PREEMPT_RT.
+const NO_TIMER: &str = "bpf_timer cannot be used for PREEMPT_RT";
+
 const OBJECT: &[u8] = include_bytes!("../bpf/probe.bpf.o");
 
 fn eventually(mut happened: impl FnMut() -> bool) -> bool {
@@ -27,6 +30,10 @@ fn loaded() -> Option<Object> {
         Ok(object) => Some(object),
         Err(why @ (LoadError::Privilege { .. } | LoadError::NoBtf { .. })) => {
             println!("skipped: {why}");
+            None
+        }
+        Err(why) if why.to_string().contains(NO_TIMER) => {
+            println!("skipped: {NO_TIMER}");
             None
         }
         Err(why) => panic!("{why}"),
