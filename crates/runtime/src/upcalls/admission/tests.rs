@@ -150,7 +150,7 @@ fn inside_a_reservation_the_sum_follows_what_comes_and_goes() {
         let CreateError::Refused(refusal) = needed else { panic!("{needed}") };
         assert_eq!(refusal.test, "reservation-share");
         assert_eq!(refusal.shortfall, Some(Shortfall::Share(100_000)));
-        assert!(refusal.why.contains("300000") && refusal.why.contains("200000"), "{refusal}");
+        assert!(refusal.why.contains("30.0 %") && refusal.why.contains("20.0 %"), "{refusal}");
         assert!(promises.remove(0) && promises.remove(1));
     }
 }
