@@ -259,7 +259,7 @@ fn frames_go_through_their_turns_and_their_channels() {
 #[test]
 fn a_stream_may_be_worked_off_and_sent_by_different_cpus() {
     let contract = std::fs::read_to_string(STREAM).expect("there");
-    let contract = contract.replace("\"rmdp\"", "\"rmdp\"\ncpus = 2").replace("1ms\"", "17ms\"");
+    let contract = contract.replace("\"rmdp\"", "\"rmdp\"\ncpus = 2").replace("1ms\"", "12ms\"");
     let second = "[[task]]\nname = 'second'\nperiod = '20ms'\nwcet = '9ms'\n";
     let (_folder, path) = written(&format!("{contract}\n{second}"));
     for more in [&[][..], &["--seed", "4"], &["--arrivals", "adversarial"]] {
