@@ -106,7 +106,8 @@ pub struct TaskId(u64);
 /// let refused = cpu.admit(&task(20, 5), &mut Steps::default()).expect_err("too much");
 /// assert_eq!(
 ///     refused.to_string(),
-///     "a task admitted before can take 61ms, which is 21ms more than its relative deadline of 40ms"
+///     "a task admitted before has no finite response time: it and what is more urgent need more \
+///      than the whole CPU"
 /// );
 /// assert!(cpu.remove(video));
 /// cpu.admit(&task(20, 5), &mut Steps::default()).expect("there is room again");
