@@ -26,7 +26,7 @@ KERNEL ?= 6.12
 # How many of the 41 seeds `make machines-soak` takes that together cut at every call.
 CUT_SEEDS ?= 41
 
-.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-ceiling model-frames install install-punctual install-modem deps modem-deps build build-modem
+.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-level_order model-frames install install-punctual install-modem deps modem-deps build build-modem
 
 demo: build-modem
 	$(MODEM) demo $(ARGS)
@@ -97,9 +97,9 @@ lint: modem-deps
 # The protocol between processes, in every order of its steps (docs/model-checking.md).
 models: deps
 	@tools/install-packages spin libc6-dev
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target model-ceiling model-frames
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target model-level_order model-frames
 
-model-ceiling model-frames:
+model-level_order model-frames:
 	tools/check-models $(@:model-%=%)
 
 # The programs, the C library and its header: make install PREFIX=/usr

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use punctual_analysis::UpcallOrder;
-use punctual_broker::books::{Asker, Books};
+use punctual_broker::admission::{AdmissionState, Asker};
 use punctual_broker::client::{Broker, RequestError};
 use punctual_broker::config::{Quota, QuotaOf};
 use punctual_broker::grant::GrantId;
@@ -100,7 +100,7 @@ fn hold(socket: &Path) {
 /// What the books take to decide beside as many grants, with a reservation above their upcalls.
 fn decide() {
     let host = HostProfile { context_switch: Service::from_micros(1), ..HostProfile::ideal(2) };
-    let mut books = Books::new(host, UpcallOrder::Level);
+    let mut admission = AdmissionState::new(host, UpcallOrder::FixedLevel);
     let quota = Quota {
         share_ppm: 2_000_000,
         max_grants: 2_000,
@@ -111,9 +111,9 @@ fn decide() {
     let reservation = |text: &str| What::Reservation(text.parse().expect("valid"));
     let upcalls = |at| What::Upcalls(vec![upcall(at)]);
     let above = GrantId(GRANTS as u64);
-    books.admit(above, &asker, &reservation("500us/10ms"), Instant::ZERO).expect("alone");
+    admission.admit(above, &asker, &reservation("500us/10ms"), Instant::ZERO).expect("alone");
     for at in 0..GRANTS {
-        books.admit(GrantId(at as u64), &asker, &upcalls(at), Instant::ZERO).expect("room");
+        admission.admit(GrantId(at as u64), &asker, &upcalls(at), Instant::ZERO).expect("room");
     }
     let [mut admitted, mut changed, mut reserved] = [const { Vec::new() }; 3];
     for at in 0..REQUESTS {
@@ -121,15 +121,18 @@ fn decide() {
         let now = Instant::ZERO + Duration::from_secs(at as u64 + 1);
         let [asked, other] = [13, 17].map(|step| upcalls(at * step));
         let id = GrantId(GRANTS as u64 + 1);
-        admitted
-            .push(processor_time_of(|| _ = books.admit(id, &asker, &asked, now).expect("room")));
-        changed
-            .push(processor_time_of(|| _ = books.change(id, &asker, &other, now).expect("room")));
-        books.release(id, now);
+        admitted.push(processor_time_of(|| {
+            _ = admission.admit(id, &asker, &asked, now).expect("room")
+        }));
+        changed.push(processor_time_of(|| {
+            _ = admission.change(id, &asker, &other, now).expect("room")
+        }));
+        admission.release(id, now);
         let asked = reservation("300us/10ms");
-        reserved
-            .push(processor_time_of(|| _ = books.admit(id, &asker, &asked, now).expect("room")));
-        books.release(id, now);
+        reserved.push(processor_time_of(|| {
+            _ = admission.admit(id, &asker, &asked, now).expect("room")
+        }));
+        admission.release(id, now);
     }
     println!("the decision alone, {GRANTS} grants live, in processor time:");
     for (what, times) in [("upcalls", admitted), ("a change", changed), ("reservation", reserved)] {

@@ -9,7 +9,7 @@ use std::process::Command;
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use punctual_runtime::{Placement, Upcalls};
 
 /// Tells the process how many upcalls it has.
@@ -29,7 +29,7 @@ fn main() {
     if let Ok(upcalls) = std::env::var(UPCALLS) {
         return measured(upcalls.parse().expect("a number that we wrote"));
     }
-    if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
+    if let Err(refused) = sched::try_out(Class::Fifo { priority: RUNNING }) {
         println!("resident: skipped: {refused}");
         return;
     }

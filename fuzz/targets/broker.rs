@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use punctual_analysis::UpcallOrder;
-use punctual_broker::books::{Asker, Books};
+use punctual_broker::admission::{Asker, Books};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_broker::grant::GrantId;
 use punctual_broker::want::{MAX_UPCALLS, RawChannel, RawWant, Want, WantedChannel, What};
@@ -43,7 +43,7 @@ fn wanted(channel: &RawChannel) {
     assert_eq!(again, valid);
     let _ = (valid.geometry(), valid.to_string());
     let link = punctual_model::channel::BitRate::new(100_000_000).expect("a link");
-    let mut books = Books::new(HostProfile::ideal(1), UpcallOrder::Level);
+    let mut books = Books::new(HostProfile::ideal(1), UpcallOrder::FixedLevel);
     books.carry_channels(ChannelsConfig::of(link)).expect("half of a CPU");
     let quota = Quota { link_ppm: 1_000_000, ..Quota::default() };
     let asker = Asker { uid: 1, quota: QuotaOf { quota, group: None } };

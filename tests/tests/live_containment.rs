@@ -14,7 +14,7 @@ use punctual_model::{
     BestEffort, BestEffortSpec, Duration, Handler, HostProfile, Instant, Reservation, Service,
     Upcall, UpcallSpec,
 };
-use punctual_runtime::ceiling::{CEILING, LOWEST};
+use punctual_runtime::level_order::{LOWEST, RUNNING};
 use punctual_runtime::{Activity, NoticeKind, OrderError, Placement, Running, Upcalls};
 use punctual_trace::Kind;
 use system_tests::live::{PATIENCE, eventually, may};
@@ -129,7 +129,7 @@ fn is_contained_and_rejoins(mut pair: Pair) {
 #[test]
 fn one_that_spins_is_contained() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if may(Class::Fifo { priority: CEILING }) {
+    if may(Class::Fifo { priority: RUNNING }) {
         is_contained_and_rejoins(pair(Placement::Upcalls, std::hint::spin_loop, None));
     }
 }
@@ -137,7 +137,7 @@ fn one_that_spins_is_contained() {
 #[test]
 fn one_that_sleeps_is_contained() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if may(Class::Fifo { priority: CEILING }) {
+    if may(Class::Fifo { priority: RUNNING }) {
         let sleep = || clock::sleep(Duration::from_millis(50));
         is_contained_and_rejoins(pair(Placement::Upcalls, sleep, None));
     }
@@ -146,7 +146,7 @@ fn one_that_sleeps_is_contained() {
 #[test]
 fn one_that_waits_for_a_pipe_is_contained() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if may(Class::Fifo { priority: CEILING }) {
+    if may(Class::Fifo { priority: RUNNING }) {
         let (mut reader, writer): (PipeReader, PipeWriter) = std::io::pipe().expect("a pipe");
         let read = move || {
             let _ = reader.read(&mut [0; 1]);
@@ -159,7 +159,7 @@ fn one_that_waits_for_a_pipe_is_contained() {
 fn inside_a_reservation_the_others_go_on_in_a_second_one() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let reservation: Reservation = "2ms/10ms".parse().expect("valid");
-    if may(Class::Fifo { priority: CEILING })
+    if may(Class::Fifo { priority: RUNNING })
         && may(Class::Deadline { reservation, reset_on_fork: true })
     {
         is_contained_and_rejoins(pair(
@@ -173,7 +173,7 @@ fn inside_a_reservation_the_others_go_on_in_a_second_one() {
 #[test]
 fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weight() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     // Each class that it had, and how long before its first sight nobody had looked.
@@ -203,7 +203,7 @@ fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weig
     // Later jobs run at the ceiling, and end at once.
     let classes = classes.lock().expect("whole");
     let (first, rest) = classes.split_first().expect("it ran");
-    assert_eq!(first.0, fifo(CEILING), "{classes:?}");
+    assert_eq!(first.0, fifo(RUNNING), "{classes:?}");
     // What it has once more may pass while a virtual CPU stands still, and not otherwise.
     let (second, unseen) = rest[0];
     let passed_unseen = second == least && unseen >= ONCE_MORE;
@@ -214,7 +214,7 @@ fn put_aside_it_has_its_time_once_more_below_all_upcalls_and_then_the_least_weig
 #[test]
 fn a_probation_ends_with_the_upcalls() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     let stuck = Arc::new(Mutex::new(None));
@@ -235,7 +235,7 @@ fn a_probation_ends_with_the_upcalls() {
 #[test]
 fn the_first_time_it_rejoins_as_soon_as_it_is_back() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     /// Sleeps in its third and sixth job, and notes when it came back.
@@ -288,7 +288,7 @@ fn the_first_time_it_rejoins_as_soon_as_it_is_back() {
 #[test]
 fn one_that_does_it_again_and_again_is_closed_and_its_handler_comes_back_at_the_end() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     /// Sleeps in every iteration.
@@ -322,7 +322,7 @@ fn one_that_does_it_again_and_again_is_closed_and_its_handler_comes_back_at_the_
 #[test]
 fn stopping_does_not_wait_for_ever_for_one_that_never_comes_back() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     let sleep = || clock::sleep(Duration::from_millis(5));
@@ -356,7 +356,7 @@ fn a_panic_goes_on_in_the_owner() {
 #[test]
 fn best_effort_runs_as_an_ordinary_thread_and_keeps_nobody_waiting() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     /// Notes its class and works half a millisecond.

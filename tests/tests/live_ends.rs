@@ -13,7 +13,7 @@ use punctual_linux::sched::{Class, SchedError};
 use punctual_model::{
     Duration, Handler, HostProfile, Instant, Reservation, Service, Upcall, UpcallSpec,
 };
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use punctual_runtime::{Activity, Placement, Running, StartError, Upcalls};
 use system_tests::live::{eventually, may};
 
@@ -97,7 +97,7 @@ fn panic_of<H>(running: Running<H>) -> Option<&'static str> {
 #[test]
 fn a_panic_beside_a_stuck_handler_goes_on_in_the_owner() {
     let _alone = alone();
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     for asks in [true, false] {
@@ -126,7 +126,7 @@ fn a_panic_beside_a_stuck_handler_goes_on_in_the_owner() {
 fn a_reservation_that_cannot_be_had_twice_ends_them_beside_a_stuck_handler() {
     let _alone = alone();
     let reservation: Reservation = "19ms/20ms".parse().expect("valid");
-    if !may(Class::Fifo { priority: CEILING })
+    if !may(Class::Fifo { priority: RUNNING })
         || !may(Class::Deadline { reservation, reset_on_fork: true })
     {
         return;
@@ -153,7 +153,7 @@ fn a_reservation_that_cannot_be_had_twice_ends_them_beside_a_stuck_handler() {
 #[test]
 fn a_panic_that_takes_longer_than_the_grace_goes_on_in_the_owner() {
     let _alone = alone();
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     /// Puts the hook of panics back, also when the test fails.
@@ -181,7 +181,7 @@ fn a_panic_that_takes_longer_than_the_grace_goes_on_in_the_owner() {
 #[test]
 fn a_panic_that_has_not_come_home_yet_goes_on_in_the_owner() {
     let _alone = alone();
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     /// Panics after it was put aside.

@@ -8,7 +8,7 @@ use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::{CEILING, Lowering, Turns, level_of, set_turns};
+use punctual_runtime::level_order::{Lowering, RUNNING, Turns, level_of, set_turns};
 use punctual_runtime::{CreateError, Placement, Running, Upcalls};
 use punctual_trace::{Event, Kind};
 use system_tests::live::may;
@@ -81,7 +81,7 @@ fn start(placement: Placement, diary: &Arc<Mutex<Diary>>) -> Running<Worker> {
 #[test]
 fn an_upcall_gives_way_at_its_yield_points_and_nowhere_else() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     let diary = Arc::default();
@@ -111,14 +111,14 @@ fn an_upcall_gives_way_at_its_yield_points_and_nowhere_else() {
     assert!(stopped.events.iter().filter(between).any(|e| e.job.task == 1));
     // Each handler ran at the ceiling.
     let (_, class) = diary.ran_as.expect("ran");
-    assert_eq!(class, Some(Class::Fifo { priority: CEILING }));
+    assert_eq!(class, Some(Class::Fifo { priority: RUNNING }));
     assert_eq!(stopped.events_lost, 0);
 }
 
 #[test]
 fn it_waits_at_the_priority_of_its_rate() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     let diary: Arc<Mutex<Diary>> = Arc::default();

@@ -11,7 +11,7 @@ use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use punctual_runtime::{Activity, Callback, Placement, Running, Upcalls};
 use system_tests::live::{eventually, may};
 
@@ -67,7 +67,7 @@ fn teardown_leaves_no_thread_no_shared_memory_and_no_scheduling_change() {
     // Before any trial: a thread that was joined is listed for a moment longer.
     let threads_before = threads();
     let reservation = "8ms/20ms".parse().expect("valid");
-    if !may(Class::Fifo { priority: CEILING })
+    if !may(Class::Fifo { priority: RUNNING })
         || !may(Class::Deadline { reservation, reset_on_fork: true })
     {
         return;

@@ -3,7 +3,7 @@
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
-use punctual_runtime::ceiling::level_of;
+use punctual_runtime::level_order::level_of;
 use punctual_trace::Times;
 
 use crate::Ran;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::Instant;
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use punctual_trace::Times;
 use tokio::time::{Instant as TokioInstant, interval_at};
 
@@ -18,7 +18,7 @@ use crate::set::Set;
 pub(crate) fn run(set: &Set, start: Instant, end: Instant) -> Result<Ran, String> {
     let tasks: Vec<_> = set.tasks().collect();
     let body = move || {
-        sched::set(thread::current(), Class::Fifo { priority: CEILING })
+        sched::set(thread::current(), Class::Fifo { priority: RUNNING })
             .map_err(|refused| refused.to_string())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()

@@ -28,7 +28,7 @@ use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::{Duration, Instant};
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use punctual_trace::Times;
 
 use self::set::{Phases, Set};
@@ -66,7 +66,7 @@ const PEERS: [(&str, Peer); 6] = [
 ];
 
 fn main() {
-    if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
+    if let Err(refused) = sched::try_out(Class::Fifo { priority: RUNNING }) {
         println!("dispatch: skipped: {refused}");
         return;
     }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use punctual_linux::{clock, process};
 use punctual_model::{Duration, Instant};
-use punctual_runtime::ceiling::level_of;
+use punctual_runtime::level_order::level_of;
 use punctual_trace::Times;
 
 use crate::Ran;

@@ -6,7 +6,7 @@ use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::level_of;
+use punctual_runtime::level_order::level_of;
 use punctual_runtime::{Placement, Upcalls};
 
 /// Runs already; called, it waits for the end and gives the processor time and number of all jobs.

@@ -16,7 +16,7 @@ use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread;
 use punctual_model::{Duration, Instant};
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 
 use crate::load::{Load, a_thread_each, jobs_in, one_thread};
 
@@ -24,7 +24,7 @@ use crate::load::{Load, a_thread_each, jobs_in, one_thread};
 const HEAD_START: Duration = Duration::from_millis(50);
 
 fn main() {
-    if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
+    if let Err(refused) = sched::try_out(Class::Fifo { priority: RUNNING }) {
         println!("wake-ups: skipped: {refused}");
         return;
     }

@@ -9,8 +9,8 @@ use crate::counter_offer;
 use crate::examination::{
     BOUNDS, Examination, Failure, cpus_of_reservations, examine, rank_of_each,
 };
-use crate::knobs::Entry;
 use crate::offer::Offers;
+use crate::parameters::Entry;
 use crate::policies;
 use crate::steps::Steps;
 use crate::supply::together::Table;

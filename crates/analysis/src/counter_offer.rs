@@ -11,8 +11,8 @@ use core::cmp::Reverse;
 use punctual_model::{Contract, HostProfile};
 
 use crate::examination::examine;
-use crate::knobs::{Entry, Search};
 use crate::offer::{Axis, EntryKind, Offer, Offers};
+use crate::parameters::{Entry, Search};
 use crate::ratio;
 use crate::steps::Steps;
 
@@ -89,14 +89,14 @@ fn one_number(
 ) -> (Vec<Offer>, bool) {
     let mut search = Search::new(contract, host, SEARCH);
     let mut along = |entry: Entry, wanted: fn(Axis) -> bool| -> Vec<Offer> {
-        let knobs = entry.knobs(contract, host);
-        knobs
+        let parameters = entry.parameters(contract, host);
+        parameters
             .iter()
-            .filter(|knob| wanted(knob.axis))
-            .filter_map(|knob| {
-                let to = search.nearest_that_fits(knob)?;
+            .filter(|parameter| wanted(parameter.axis))
+            .filter_map(|parameter| {
+                let to = search.nearest_that_fits(parameter)?;
                 let (entry, kind) = (entry.name(contract), entry.kind(contract));
-                Some(Offer { entry, kind, axis: knob.axis, from: knob.value, to })
+                Some(Offer { entry, kind, axis: parameter.axis, from: parameter.value, to })
             })
             .collect()
     };
@@ -149,10 +149,11 @@ fn along_one(
     wanted: Axis,
 ) -> Option<Offer> {
     [Entry::Sending, Entry::System].into_iter().find_map(|of| {
-        let knob = of.knobs(contract, host).into_iter().find(|knob| knob.axis == wanted)?;
-        let to = search.nearest_that_fits(&knob)?;
+        let parameter =
+            of.parameters(contract, host).into_iter().find(|parameter| parameter.axis == wanted)?;
+        let to = search.nearest_that_fits(&parameter)?;
         let (entry, kind) = (of.name(contract), of.kind(contract));
-        Some(Offer { entry, kind, axis: knob.axis, from: knob.value, to })
+        Some(Offer { entry, kind, axis: parameter.axis, from: parameter.value, to })
     })
 }
 

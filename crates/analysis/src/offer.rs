@@ -8,7 +8,7 @@ use core::fmt;
 use punctual_model::units::write_nanos;
 use punctual_model::{Contract, Reservation, Service};
 
-use crate::knobs::Entry;
+use crate::parameters::Entry;
 
 /// What kind of entry of a contract something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use punctual_model::{Contract, HostProfile};
 
-use crate::knobs::{Entry, Search};
 use crate::offer::Offer;
+use crate::parameters::{Entry, Search};
 
 /// How far the numbers of an admitted contract can go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,21 +26,21 @@ pub struct Sensitivity {
 /// long contracts few but the first are decided. Of a contract that is not admitted none is.
 pub fn sensitivity(contract: &Contract, host: &HostProfile, steps: u64) -> Sensitivity {
     let mut search = Search::new(contract, host, steps);
-    let knobs: Vec<_> =
-        Entry::all(contract).flat_map(|entry| entry.knobs(contract, host)).collect();
-    let count = knobs.len() as u64;
+    let parameters: Vec<_> =
+        Entry::all(contract).flat_map(|entry| entry.parameters(contract, host)).collect();
+    let count = parameters.len() as u64;
     if !search.begins_admitted() {
-        return Sensitivity { numbers: Vec::new(), undecided: knobs.len() };
+        return Sensitivity { numbers: Vec::new(), undecided: parameters.len() };
     }
-    let asked = knobs.iter().filter(|knob| knob.has_a_way_to_grow()).count();
-    let numbers: Vec<Offer> = knobs
+    let asked = parameters.iter().filter(|parameter| parameter.has_a_way_to_grow()).count();
+    let numbers: Vec<Offer> = parameters
         .iter()
         .zip(0..)
-        .filter_map(|(knob, before)| {
+        .filter_map(|(parameter, before)| {
             let share = search.left() / (count - before).min(64);
-            let to = search.furthest_that_fits(knob, share)?;
-            let (entry, kind) = (knob.entry.name(contract), knob.entry.kind(contract));
-            Some(Offer { entry, kind, axis: knob.axis, from: knob.value, to })
+            let to = search.furthest_that_fits(parameter, share)?;
+            let (entry, kind) = (parameter.entry.name(contract), parameter.entry.kind(contract));
+            Some(Offer { entry, kind, axis: parameter.axis, from: parameter.value, to })
         })
         .collect();
     Sensitivity { undecided: asked - numbers.len(), numbers }

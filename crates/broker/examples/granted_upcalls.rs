@@ -51,8 +51,8 @@ fn ask(
     thread: Tid,
     upcalls: &[Upcall],
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    if broker.ceiling() {
-        return Err("this broker is in ceiling mode: use Placement::Upcalls".into());
+    if broker.level_order() {
+        return Err("this broker is in level-order mode: use Placement::Upcalls".into());
     }
     if let Some(before) = has.take() {
         before.release(broker)?;

@@ -18,7 +18,7 @@ use punctual_broker::wire::{Event, Offered};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Service, Upcall, UpcallError, UpcallSpec};
-use punctual_runtime::ceiling::level_of;
+use punctual_runtime::level_order::level_of;
 
 const PERIOD: Duration = Duration::from_millis(20);
 const FRAMES: u32 = 10;
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         answer => answer?,
     };
-    if broker.ceiling() {
+    if broker.level_order() {
         // The broker lets this thread raise itself; else it has done so already.
         sched::set(this, Class::Fifo { priority: level_of(PERIOD) })?;
     }
@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         release += PERIOD;
         clock::sleep_until(release);
     }
-    if broker.ceiling() {
+    if broker.level_order() {
         sched::set(this, Class::Other { nice: 0 })?;
     }
     granted.release(&mut broker)?;

@@ -6,7 +6,7 @@
 //!
 //! Reading order:
 //! - [`want`]: what can be asked for; [`config`]: who may have how much.
-//! - [`books`]: what fits beside what is granted. Pure: no clock, no system call.
+//! - [`admission`]: what fits beside what is granted. Pure: no clock, no system call.
 //! - [`wire`]: the messages. [`client`]: the library for those who ask.
 //! - [`ledger`]: what survives the broker's death. [`kernel`]: giving and taking back.
 //! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it, of which
@@ -16,7 +16,7 @@
 //! What is guaranteed and what is not is in `docs/broker.md`.
 #![forbid(unsafe_code)]
 
-pub mod books;
+pub mod admission;
 pub mod client;
 pub mod config;
 pub mod front;

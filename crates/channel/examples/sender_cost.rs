@@ -19,7 +19,7 @@ use punctual_channel::server::sender::{Channel, Opening, Sender, Turn};
 use punctual_channel::transport::NullDevice;
 use punctual_model::channel::{Framing, LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
-use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_policy::egress::{EgressScheduler, Promise, Terms};
 use punctual_policy::queues::ServiceOrder;
 use punctual_ring::frames::{Geometry, Wake};
 
@@ -29,9 +29,9 @@ fn main() {
     let messages = arguments.next().unwrap_or(1_000_000) / channels;
     let link = Link::with_picos(Duration::ZERO, 8).expect("valid");
     let cut = Packetisation::new(1_440, 1).expect("valid");
-    let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, channels);
+    let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, channels);
     let device = NullDevice::new(link, 65_535, Duration::from_secs(1), ());
-    let mut sender = Sender::new(outlet, cut, channels, device);
+    let mut sender = Sender::new(egress, cut, channels, device);
     let now = Cell::new(0);
     let mut clients: Vec<Side<Puts>> = (0..channels).map(|key| open(&mut sender, key)).collect();
     let start = Stopwatch::now();

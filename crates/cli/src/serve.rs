@@ -25,7 +25,7 @@ Examples: as a service; in a terminal, to try it; look whether a configuration i
   sudo punctual serve --socket /run/punctual-try/broker.sock --state /run/punctual-try/state
   punctual serve --check --config broker.toml
 
-Needs CAP_SYS_NICE, and CAP_SYS_RESOURCE for the ceiling protocol of upcalls; everything else is \
+Needs CAP_SYS_NICE, and CAP_SYS_RESOURCE for the level-order protocol of upcalls; everything else is \
 given up at the start. SIGHUP reads the configuration again, and a bad one changes nothing. SIGTERM \
 ends the broker; what it granted stays in force for its successor, and is taken back from whoever \
 does not connect to that one within the grace period.

@@ -6,7 +6,7 @@
 //!
 //! - [`address`], [`fds`]: which descriptors are UDP sockets, and where they send to.
 //! - [`process`]: the one channel of a process, opened when the first datagram is sent.
-//! - [`way`]: which datagrams go into it.
+//! - [`route`]: which datagrams go into it.
 //! - [`opening`]: the broker; [`say`]: what is said once.
 //! - [`edge`]: the calls themselves, and the only unsafe code.
 //!
@@ -27,7 +27,7 @@ mod edge;
 mod fds;
 mod opening;
 mod process;
+mod route;
 mod say;
 #[cfg(test)]
 mod tests;
-mod way;

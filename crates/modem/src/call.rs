@@ -75,8 +75,8 @@ impl Call {
     pub(crate) fn serve(&mut self, now: Instant) -> usize {
         // The buffer that holds the answer afterwards holds the question first.
         let count = self.card.read(now, &mut self.answer);
-        self.near.hear(&self.answer[..count]);
-        self.near.speak(&mut self.answer[..count]);
+        self.near.receive_samples(&self.answer[..count]);
+        self.near.transmit_samples(&mut self.answer[..count]);
         self.answered = count;
         let good_frames = self.near.received().good_frames();
         if good_frames > self.good_frames {

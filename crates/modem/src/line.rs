@@ -53,7 +53,7 @@ impl Line {
     pub fn new(quality: LineQuality, far_sends: Source, seed: u64) -> Result<Self, NoModem> {
         let mut far = Modem::new(Role::Answering, far_sends, Receiver::counting())?;
         let mut said = [0; FAR_BLOCK];
-        far.speak(&mut said);
+        far.transmit_samples(&mut said);
         Ok(Self {
             far,
             heard: [0; FAR_BLOCK],
@@ -75,8 +75,8 @@ impl Wire for Line {
         self.heard[self.passed] = to_far;
         self.passed += 1;
         if self.passed == FAR_BLOCK {
-            self.far.hear(&self.heard);
-            self.far.speak(&mut self.said);
+            self.far.receive_samples(&self.heard);
+            self.far.transmit_samples(&mut self.said);
             self.passed = 0;
         }
         to_card

@@ -64,12 +64,12 @@ impl Modem {
     }
 
     /// Takes samples from the line, 16-bit linear at 8 kHz.
-    pub fn hear(&mut self, samples: &[i16]) {
+    pub fn receive_samples(&mut self, samples: &[i16]) {
         self.pump.rx(samples);
     }
 
     /// Fills `samples` with what comes next on the line.
-    pub fn speak(&mut self, samples: &mut [i16]) {
+    pub fn transmit_samples(&mut self, samples: &mut [i16]) {
         self.pump.tx(samples);
     }
 

@@ -215,14 +215,14 @@ impl Trunk {
                 match self.config.calls {
                     Some(to) => {
                         self.peer = Some(to);
-                        self.speak();
+                        self.transmit_samples();
                         self.state = State::Calling { since: now };
                     }
                     None => self.station.told(now, Told::NoDialtone),
                 }
             }
             Signal::Answer if rings => {
-                self.speak();
+                self.transmit_samples();
                 self.state = State::Through;
             }
             Signal::Answer => {
@@ -236,7 +236,7 @@ impl Trunk {
     }
 
     /// Begins a stream of its own.
-    fn speak(&mut self) {
+    fn transmit_samples(&mut self) {
         let random = [(); 3].map(|()| self.random.next_u32());
         self.sender = Some(Sender::new(self.config.law, random));
     }

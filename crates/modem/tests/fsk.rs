@@ -13,7 +13,7 @@ const TEXT: &[u8] = b"The quick brown fox jumps over the lazy dog. \x00\x01\x7f\
 fn said(role: Role, bytes: &[u8]) -> Vec<i16> {
     let mut modem = Modem::new(role);
     let mut samples = vec![0; 200];
-    modem.speak(&mut samples);
+    modem.transmit_samples(&mut samples);
     let mut left = bytes;
     let mut rest = 400;
     while rest > 0 {
@@ -23,7 +23,7 @@ fn said(role: Role, bytes: &[u8]) -> Vec<i16> {
             left = more;
         }
         let mut block = [0; 40];
-        modem.speak(&mut block);
+        modem.transmit_samples(&mut block);
         samples.extend(block);
         // Ten bits of 26.67 samples for each byte that still waits.
         rest = if left.is_empty() && samples.len() > 600 + bytes.len() * 267 { 0 } else { 1 };
@@ -35,7 +35,7 @@ fn received(role: Role, samples: &[i16]) -> Vec<u8> {
     let mut modem = Modem::new(role);
     let mut bytes = Vec::new();
     for block in samples.chunks(100) {
-        modem.hear(block);
+        modem.receive_samples(block);
         bytes.extend(std::iter::from_fn(|| modem.receive()));
     }
     assert_eq!(modem.framing_errors(), 0);
@@ -53,7 +53,7 @@ fn each_end_hears_the_other() {
 fn an_end_does_not_hear_itself() {
     let samples = said(Role::Calling, TEXT);
     let mut modem = Modem::new(Role::Calling);
-    modem.hear(&samples);
+    modem.receive_samples(&samples);
     assert_ne!(std::iter::from_fn(|| modem.receive()).collect::<Vec<_>>(), TEXT);
 }
 
@@ -63,7 +63,7 @@ fn the_tones_are_those_of_v21() {
     // mark, the lower of the two. One second, counted by its rising zero crossings.
     for (role, hertz) in [(Role::Calling, 980), (Role::Answering, 1650)] {
         let mut samples = vec![0; 8000];
-        Modem::new(role).speak(&mut samples);
+        Modem::new(role).transmit_samples(&mut samples);
         let rising = samples.windows(2).filter(|pair| pair[0] < 0 && pair[1] >= 0).count();
         assert!(rising.abs_diff(hertz) <= 1, "{rising} Hz instead of {hertz}");
     }
@@ -87,7 +87,7 @@ fn soft_decisions_are_those_of_a_slow_demodulator() {
     let mut modem = Modem::new(Role::Calling);
     let mut compared = 0;
     for end in 1..4000 {
-        modem.hear(&samples[end - 1..end]);
+        modem.receive_samples(&samples[end - 1..end]);
         let (mark, space) = (oracle(&samples, end, 1650.0), oracle(&samples, end, 1850.0));
         // Sums of the core are in 1/2⁸ of the samples', their squares in 1/2¹⁶. A table of 256 sines
         // turns a tone by up to a 256th of a turn: some percent of the energy.
@@ -102,13 +102,13 @@ fn soft_decisions_are_those_of_a_slow_demodulator() {
 #[test]
 fn a_carrier_is_heard_when_there_is_one() {
     let mut modem = Modem::new(Role::Answering);
-    modem.hear(&[0; 500]);
+    modem.receive_samples(&[0; 500]);
     assert!(!modem.carrier(), "silence");
     let loud = said(Role::Calling, b"");
-    modem.hear(&loud);
+    modem.receive_samples(&loud);
     assert!(modem.carrier(), "a carrier at full level");
     let faint: Vec<i16> = loud.iter().map(|sample| sample / 256).collect();
-    modem.hear(&faint);
+    modem.receive_samples(&faint);
     assert!(!modem.carrier(), "60 dB below full scale");
 }
 

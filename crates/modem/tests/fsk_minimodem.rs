@@ -50,15 +50,15 @@ fn minimodem_hears_us() {
         let file = folder.path().join("said.wav");
         let mut modem = Modem::new(role);
         let mut samples = vec![0; 4_000];
-        modem.speak(&mut samples);
+        modem.transmit_samples(&mut samples);
         for byte in TEXT {
             assert!(modem.send(*byte));
             let mut character = [0; 267];
-            modem.speak(&mut character);
+            modem.transmit_samples(&mut character);
             samples.extend(character);
         }
         let mut rest = [0; 4_000];
-        modem.speak(&mut rest);
+        modem.transmit_samples(&mut rest);
         samples.extend(rest);
         fs::write(&file, wav(&samples)).expect("written");
         let Some(mut command) = minimodem("--rx", &file, tones) else { return };
@@ -79,7 +79,7 @@ fn we_hear_minimodem() {
         let mut modem = Modem::new(role);
         let mut heard = Vec::new();
         for block in samples_of(&fs::read(&file).expect("a file")).chunks(100) {
-            modem.hear(block);
+            modem.receive_samples(block);
             heard.extend(std::iter::from_fn(|| modem.receive()));
         }
         assert_eq!(String::from_utf8_lossy(&heard), String::from_utf8_lossy(TEXT), "{role:?}");

@@ -4,7 +4,7 @@ use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Reservation};
 
-use crate::ceiling::{Ceiling, Rates};
+use crate::level_order::{LevelOrder, Rates};
 use crate::reservation::KernelOffer;
 use crate::upcalls::StartError;
 
@@ -14,7 +14,7 @@ pub enum Placement {
     /// An ordinary thread: no promise at all. There to be compared with.
     Ordinary,
     /// Real-time upcalls: SCHED_FIFO, waiting at the priority of their rate and running at the
-    /// ceiling (see [`crate::ceiling`]).
+    /// ceiling (see [`crate::level_order`]).
     Upcalls,
     /// A CPU reservation: SCHED_DEADLINE.
     Reserved(Reservation),
@@ -38,7 +38,7 @@ impl Placement {
         self,
         rates: Rates,
         grant: Option<&mut Grant>,
-    ) -> Result<Option<Ceiling>, StartError> {
+    ) -> Result<Option<LevelOrder>, StartError> {
         let this = thread::current();
         match self {
             Self::Ordinary => {
@@ -46,7 +46,7 @@ impl Placement {
                 thread::set_timer_slack(Duration::from_nanos(1));
                 Ok(None)
             }
-            Self::Upcalls => Ceiling::enter(rates).map(Some),
+            Self::Upcalls => LevelOrder::enter(rates).map(Some),
             Self::Reserved(reservation) => {
                 let class = Class::Deadline { reservation, reset_on_fork: true };
                 sched::set(this, class).map_err(|error| match error {

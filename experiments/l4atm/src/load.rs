@@ -111,8 +111,8 @@ fn streams(lab: &Lab<'_>, broker: &Broker, extent: Extent) -> Result<Table, Erro
     );
     for round in 0..extent.rounds {
         for (load, name) in LOADS {
-            let crew = match load.start(lab) {
-                Ok(crew) => crew,
+            let processes = match load.start(lab) {
+                Ok(processes) => processes,
                 Err(why) => {
                     eprintln!("{name}: {why}");
                     continue;
@@ -125,7 +125,7 @@ fn streams(lab: &Lab<'_>, broker: &Broker, extent: Extent) -> Result<Table, Erro
             let member = writer(lab, broker, PAPERS, start, length)?;
             let wrote: Wrote = member.report(length + Duration::from_secs(20))?;
             let heard = listener.heard()?;
-            drop(crew);
+            drop(processes);
             let mut cells = vec![name.into(), (round + 1).to_string()];
             cells.extend(stream_cells(&heard, &wrote));
             cells.push(format!("{:.0}", stolen_ms() - stolen));

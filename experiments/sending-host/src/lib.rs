@@ -2,7 +2,7 @@
 //! processor makes packets while its link sends others.
 //!
 //! Nothing that Punctual admits or runs is such a host: a channel server on a stock kernel makes a packet by handing it
-//! over ([`punctual_policy::outlet`], [`punctual_analysis::channel::egress`]). It is here to be studied, and to hold
+//! over ([`punctual_policy::egress`], [`punctual_analysis::channel::egress`]). It is here to be studied, and to hold
 //! the server against it.
 //!
 //! - [`policy`]: what the host decides. Logical arrivals (§2.1), the three queues (§2.2), handlers with cooperative

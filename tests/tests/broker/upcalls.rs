@@ -11,7 +11,7 @@ use punctual_linux::clock;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::level_of;
+use punctual_runtime::level_order::level_of;
 use punctual_runtime::{Activity, Placement, Running, StartError, Upcalls};
 use system_tests::live::eventually as soon;
 

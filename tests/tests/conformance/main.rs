@@ -11,7 +11,7 @@ mod timetable;
 use punctual_linux::sched::{self, Class};
 use punctual_model::Duration;
 use punctual_runtime::Placement;
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use punctual_trace::{Event, Kind};
 
 use scenario::{SCENARIOS, Scenario};
@@ -63,7 +63,7 @@ fn every_kind_of_decision_is_in_some_scenario() {
 
 #[test]
 fn this_kernel_and_virtual_time_decide_the_same() {
-    let class = Class::Fifo { priority: CEILING };
+    let class = Class::Fifo { priority: RUNNING };
     let placement = match sched::try_out(class) {
         Ok(()) => Placement::Upcalls,
         Err(refused) => {

@@ -12,7 +12,7 @@ use punctual_linux::sched::{self, Class};
 use punctual_linux::thread::{self, Tid};
 use punctual_linux::{clock, shm};
 use punctual_model::{Duration, Instant};
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use system_tests::live::{self, may};
 use system_tests::stalls::Witness;
 
@@ -56,7 +56,7 @@ pub(crate) fn lost_nothing(account: &[u64], period: u64, machine: &Witness) {
 /// is as it was.
 pub(crate) fn beside_another(body: impl FnOnce(&Witness)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    if !may(Class::Fifo { priority: CEILING }) {
+    if !may(Class::Fifo { priority: RUNNING }) {
         return;
     }
     let machine = Witness::of(shared_cpu());

@@ -13,7 +13,7 @@ use punctual_linux::process::die_with_parent;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, shm, thread};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::{CEILING, set_table};
+use punctual_runtime::level_order::{RUNNING, set_table};
 use punctual_runtime::{Placement, Upcalls};
 use punctual_trace::Kind;
 
@@ -279,7 +279,7 @@ impl Drop for Tidy {
 /// Runs `body` alone; afterwards nothing is left of the table.
 pub(crate) fn alone(body: impl FnOnce()) {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Err(refused) = sched::try_out(Class::Fifo { priority: CEILING }) {
+    if let Err(refused) = sched::try_out(Class::Fifo { priority: RUNNING }) {
         println!("skipped: {refused}");
         return;
     }

@@ -9,7 +9,7 @@ use punctual_linux::process::die_with_parent;
 use punctual_linux::{clock, shm};
 use punctual_model::{Duration, Instant};
 use punctual_ring::releases::{Entry, Releases, SLOTS, WORDS};
-use punctual_runtime::ceiling::CEILING;
+use punctual_runtime::level_order::RUNNING;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -52,7 +52,7 @@ pub(crate) fn play() {
         } else {
             // It waits, it says, above everybody, since long ago or from just now on.
             let from = if rng.random() { 1 } else { clock::now().as_nanos() };
-            let urgent = Some(Entry { level: CEILING - rng.random_range(0..3), from });
+            let urgent = Some(Entry { level: RUNNING - rng.random_range(0..3), from });
             releases.publish(place, urgent, [urgent; 3]);
             words[reins].store(rng.random(), Ordering::Relaxed);
         }

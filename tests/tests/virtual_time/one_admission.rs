@@ -3,14 +3,14 @@
 //! A contract of upcalls and of the kernel's reservations on one CPU is asked of
 //! - `admit`, as a whole;
 //! - [`System`], entry by entry, in a drawn order;
-//! - the broker's [`Books`] in that order, each entry a grant, with a quota that nothing exceeds;
+//! - the broker's [`AdmissionState`] in that order, each entry a grant, with a quota that nothing exceeds;
 //! - the upcalls of a process ([`Upcalls::create`]), which know no reservations of others.
 //!
 //! The relations, which are tested:
 //! 1. `System` admits all if and only if `admit` does and all shares together are within what may be promised of the
 //!    CPU. (`admit` holds reservations to that, and upcalls to their deadlines only: what is in time beneath the
 //!    reservations of its own contract may use a whole CPU. A host keeps some of each for others.)
-//! 2. `Books` say what `System` says, entry by entry, and name the same test.
+//! 2. `AdmissionState` say what `System` says, entry by entry, and name the same test.
 //! 3. Without reservations and without containment, a process admits all upcalls if and only if `admit` does. With
 //!    reservations `admit` admits no more than the process does.
 //! 4. With containment, which adds blocking, a process admits no more than without.
@@ -18,7 +18,7 @@
 //!    names no task that it admitted before.
 //!
 //! With channels beside them, on a host whose broker carries channels and sets a reservation aside for their threads:
-//! 6. `Books` say what `System` says within the same steps, entry by entry, and in the same words.
+//! 6. `AdmissionState` say what `System` says within the same steps, entry by entry, and in the same words.
 //! 7. `System` admits all if and only if
 //!    - `admit` admits the upcalls beneath the reservations and what is set aside;
 //!    - `admit` admits the channels beneath the reservations;
@@ -32,7 +32,7 @@
 
 use punctual_analysis::channel::egress::Egress;
 use punctual_analysis::{Request, Steps, System, UpcallOrder, admit};
-use punctual_broker::books::{Asker, Books, STEPS};
+use punctual_broker::admission::{AdmissionState, Asker, STEPS};
 use punctual_broker::config::{ChannelsConfig, Quota, QuotaOf};
 use punctual_broker::grant::GrantId;
 use punctual_broker::want::{Kind, WantedChannel, What};
@@ -196,14 +196,14 @@ fn a_contract_gets_one_answer_whoever_is_asked() {
         let mut entries = entries(&contract);
         let together: u64 = entries.iter().map(What::share_ppm).sum();
         entries.shuffle(rng);
-        let mut system = System::new(host, UpcallOrder::Ceiling);
-        let mut books = Books::new(host, UpcallOrder::Ceiling);
+        let mut system = System::new(host, UpcallOrder::LevelOrder);
+        let mut admission = AdmissionState::new(host, UpcallOrder::LevelOrder);
         let mut all = true;
         let mut entered: Vec<&What> = Vec::new();
         for (id, what) in (0..).zip(&entries) {
             let steps = &mut Steps::default();
             let one = asked(what, |request| system.admit(id, request, steps));
-            let other = books.admit(GrantId(id), &asker, what, now);
+            let other = admission.admit(GrantId(id), &asker, what, now);
             entered.push(what);
             match (&one, &other) {
                 (Err(one), Err(other)) => {
@@ -363,10 +363,10 @@ fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
         let whole =
             within && on_link && admit(&others, &host).is_ok() && admit(&messages, &host).is_ok();
 
-        let mut system = System::new(host, UpcallOrder::Ceiling);
-        let mut books = Books::new(host, UpcallOrder::Ceiling);
+        let mut system = System::new(host, UpcallOrder::LevelOrder);
+        let mut admission = AdmissionState::new(host, UpcallOrder::LevelOrder);
         let set_aside = system.carry(config.carrier(), &mut Steps::default());
-        assert_eq!(set_aside, books.carry_channels(config.clone()), "seed {seed}");
+        assert_eq!(set_aside, admission.carry_channels(config.clone()), "seed {seed}");
         let mut all = set_aside.is_ok();
         let channels = wanted.iter().cloned().map(Wanted::Channel);
         let mut entries: Vec<Wanted> =
@@ -391,8 +391,8 @@ fn a_contract_with_channels_gets_one_answer_whoever_is_asked() {
             };
             let one = ask(&mut system, STEPS).map(drop);
             let other = match wanted {
-                Wanted::Grant(what) => books.admit(GrantId(id), &asker, what, now).map(drop),
-                Wanted::Channel(want) => books.admit_channel(GrantId(id), &asker, want),
+                Wanted::Grant(what) => admission.admit(GrantId(id), &asker, what, now).map(drop),
+                Wanted::Channel(want) => admission.admit_channel(GrantId(id), &asker, want),
             };
             assert_eq!(one, other, "seed {seed}");
             if let Err(refusal) = one {

@@ -4,7 +4,7 @@
 use punctual_analysis::supply::{Continuing, Handover, Limits, Rules, TimeConstraint};
 use punctual_analysis::{Joining, Request, Steps, System};
 use punctual_model::{Duration, Instant, Reservation, Service, Task, TaskSpec};
-use punctual_policy::course::{Course, Pending, Who};
+use punctual_policy::table_dispatcher::{Pending, TableDispatcher, Who};
 use punctual_policy::timetable::Turns;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -69,7 +69,7 @@ struct World {
     next: u32,
     /// Beneath the slots, in half of the worlds.
     beneath: Vec<Beneath>,
-    course: Course,
+    table_dispatcher: TableDispatcher,
     stood: Vec<Stood>,
     promised: Vec<(u32, TimeConstraint)>,
     /// For each tick, who was served; `None` while switching too.
@@ -122,7 +122,7 @@ impl World {
             system,
             next: 0,
             beneath,
-            course: Course::new(context_switch),
+            table_dispatcher: TableDispatcher::new(context_switch),
             stood: Vec::new(),
             promised: Vec::new(),
             served: Vec::new(),
@@ -136,8 +136,8 @@ impl World {
             if self.rng.random_bool(0.01) {
                 self.disturb(now);
             }
-            let step = self.course.at(ns(now));
-            while self.course.retired().is_some() {}
+            let step = self.table_dispatcher.at(ns(now));
+            while self.table_dispatcher.retired().is_some() {}
             if last != Some(step.who) {
                 (last, lost) = (Some(step.who), self.switch);
             }
@@ -164,7 +164,7 @@ impl World {
             estimate: one.left,
             deadline: one.deadline,
         };
-        self.course.pending().iter().map(one).collect()
+        self.table_dispatcher.pending().iter().map(one).collect()
     }
 
     fn disturb(&mut self, now: u64) {
@@ -190,7 +190,7 @@ impl World {
                 self.end_of(stood.owner, handover.from);
                 let turns = (!self.standing_owners().is_empty())
                     .then(|| Turns::new(handover.follow.table, handover.follow.origin));
-                self.course.hand_over(handover.from, turns).expect("room");
+                self.table_dispatcher.hand_over(handover.from, turns).expect("room");
                 self.tally.released += 1;
             }
             // Admission of tasks does not know time constraints.
@@ -206,7 +206,7 @@ impl World {
                     let name = self.promised.len() as u32;
                     let (start, deadline) = (asked.start, asked.deadline);
                     let pending = Pending { name, start, deadline, left: asked.estimate };
-                    self.course.add(pending).expect("room");
+                    self.table_dispatcher.add(pending).expect("room");
                     self.promised.push((name, asked));
                     self.tally.once += 1;
                 }
@@ -241,7 +241,9 @@ impl World {
     fn follow(&mut self, handover: Handover, reservation: Reservation) {
         let Handover { owner, follow, from } = handover;
         assert!(follow.origin <= from);
-        self.course.hand_over(from, Some(Turns::new(follow.table, follow.origin))).expect("room");
+        self.table_dispatcher
+            .hand_over(from, Some(Turns::new(follow.table, follow.origin)))
+            .expect("room");
         self.stood.push(Stood { owner, reservation, from: from.as_nanos(), to: END });
     }
 

@@ -1,4 +1,4 @@
-//! Messages over the egress scheduler of a channel server (`punctual_policy::outlet`): whether they are in time, and
+//! Messages over the egress scheduler of a channel server (`punctual_policy::egress`): whether they are in time, and
 //! what they take from what runs below.
 //!
 //! # The server
@@ -239,7 +239,7 @@ impl Egress {
     /// sent. After each packet comes `change`, the switch to what was interrupted.
     ///
     /// Without best effort each message takes its packets, up to its delay bound after it came, one after the other at
-    /// the pace. In any case all packets leave at the pace, which bounds them as `punctual_policy::outlet` proves: what
+    /// the pace. In any case all packets leave at the pace, which bounds them as `punctual_policy::egress` proves: what
     /// takes less of the CPU over time counts. At first the thread looks at all rings.
     pub(crate) fn takes(
         &self,
@@ -303,7 +303,7 @@ fn pace(per_packet: Service, cut: Packetisation, cpu: Reservation) -> Option<Dur
     let (x, y) = (cpu.budget().as_nanos(), cpu.period().as_nanos());
     let (work, x, y) = (u128::from(per_packet.as_nanos()), u128::from(x), u128::from(y));
     let pace = (work * y * 100).div_ceil(x * PACED_PERCENT);
-    // Two whole blocks can meet, and a late packet is made up for: see `punctual_policy::outlet`.
+    // Two whole blocks can meet, and a late packet is made up for: see `punctual_policy::egress`.
     let blocks = 2 * work * u128::from(cut.packets_per_block());
     let at_once = blocks.checked_mul(pace.checked_sub(work)?)?.div_ceil(pace.max(1)) + work;
     let most = x * y.checked_sub(x)? / y;

@@ -30,7 +30,7 @@
 //! The outlet begins no packet sooner than `p` after the one before was due ([`Egress::pace`]), so those
 //! dozen packets and all that follow leave one by one. With `C` of the processor for a packet and blocks of
 //! up to `P`, what is sent takes at most `(C/p)·t + 2·P·C·(1 − C/p) + C` of any window, of however many channels
-//! and best effort beside them: `punctual_policy::outlet` proves it. What waits for the pace is late by it,
+//! and best effort beside them: `punctual_policy::egress` proves it. What waits for the pace is late by it,
 //! and the delay bounds are admitted so (`analysis::channel::egress`). Two things are
 //! not paced. A look at a ring that was rung for takes `h`, [`LOOK`], once for each of `n` channels, and
 //! later ones are part of `C`. What channels receive comes with the bursts `σ` and the rate `ρ`. It is taken

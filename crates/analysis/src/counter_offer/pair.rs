@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use punctual_model::{Contract, HostProfile};
 
-use crate::knobs::{Entry, Knob, Search};
 use crate::offer::{Axis, Offer};
+use crate::parameters::{Entry, Parameter, Search};
 
 /// Pairs of changes with each of which all of the contract of `search` is admitted: the work and the time of
 /// `first`, and its work and that of `second`.
@@ -16,20 +16,22 @@ pub(super) fn find(
     first: Entry,
     second: Option<Entry>,
 ) -> Vec<[Offer; 2]> {
-    let knob = |entry: Entry, among: &[Axis]| {
-        let knobs = entry.knobs(contract, host);
-        among.iter().find_map(|axis| knobs.iter().copied().find(|knob| knob.axis == *axis))
+    let parameter = |entry: Entry, among: &[Axis]| {
+        let parameters = entry.parameters(contract, host);
+        among
+            .iter()
+            .find_map(|axis| parameters.iter().copied().find(|parameter| parameter.axis == *axis))
     };
-    let Some(work) = knob(first, WORK) else { return Vec::new() };
-    let others = [knob(first, TIME), second.and_then(|entry| knob(entry, WORK))];
-    let offer = |knob: &Knob, to| Offer {
-        entry: knob.entry.name(contract),
-        kind: knob.entry.kind(contract),
-        axis: knob.axis,
-        from: knob.value,
+    let Some(work) = parameter(first, WORK) else { return Vec::new() };
+    let others = [parameter(first, TIME), second.and_then(|entry| parameter(entry, WORK))];
+    let offer = |parameter: &Parameter, to| Offer {
+        entry: parameter.entry.name(contract),
+        kind: parameter.entry.kind(contract),
+        axis: parameter.axis,
+        from: parameter.value,
         to,
     };
-    let pair = |other: Knob| {
+    let pair = |other: Parameter| {
         let [first, second] = search.nearest_pair_that_fits([&work, &other])?;
         // Where one of them can stay, it was no matter of two.
         let both = first != work.value && second != other.value;

@@ -9,7 +9,7 @@ use punctual_model::{Contract, HostProfile};
 
 use super::share;
 use crate::examination::{examine, fits};
-use crate::knobs::Entry;
+use crate::parameters::Entry;
 use crate::steps::Steps;
 
 /// Entries that are left out one by one, and that are tried again at the end.

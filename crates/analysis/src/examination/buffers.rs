@@ -18,9 +18,9 @@ use punctual_model::channel::{Channel, Traffic};
 use punctual_model::contract::ReceivingChannel;
 
 use super::Failure;
-use super::whole::Whole;
+use super::expanded::Expanded;
 use crate::channel::buffers::{Component, buffer_bytes, buffer_units, chain_buffers};
-use crate::knobs::Entry;
+use crate::parameters::Entry;
 use crate::verdict::{Resource, Shortfall};
 
 pub(super) const TEST: &str = "buffers";
@@ -29,7 +29,7 @@ pub(super) const TEST: &str = "buffers";
 const MOST_RECEIVED: u64 = 64;
 
 /// Bytes for each channel, those of the streams included.
-pub(super) fn of_each(whole: &Whole<'_>) -> Vec<u64> {
+pub(super) fn of_each(whole: &Expanded<'_>) -> Vec<u64> {
     whole.contract().channels.iter().map(of_channel).collect()
 }
 
@@ -55,7 +55,7 @@ fn of_receiving(channel: &ReceivingChannel) -> u64 {
 
 /// What all need together: channels, those that receive too; streams, with what waits before their upcalls; and of each
 /// best-effort channel what its tolerance needs and the unit in use.
-pub(super) fn needed(whole: &Whole<'_>) -> u64 {
+pub(super) fn needed(whole: &Expanded<'_>) -> u64 {
     let best_effort = whole.contract().best_effort.iter().map(|channel| {
         let unit = channel.traffic.spec().max_sdu.into();
         buffer_bytes(channel.traffic).and_then(|bytes| bytes.checked_add(unit)).unwrap_or(u64::MAX)
@@ -67,7 +67,7 @@ pub(super) fn needed(whole: &Whole<'_>) -> u64 {
     declared.chain(best_effort).chain(receiving).chain(streams).fold(0, u64::saturating_add)
 }
 
-pub(super) fn failure(whole: &Whole<'_>) -> Option<Failure> {
+pub(super) fn failure(whole: &Expanded<'_>) -> Option<Failure> {
     let memory = whole.contract().sender?.memory?;
     let needed = needed(whole);
     let missing = needed.checked_sub(memory).filter(|&missing| missing > 0)?;

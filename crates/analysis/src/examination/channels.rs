@@ -16,11 +16,11 @@ use punctual_model::channel::{Channel, Framing};
 use punctual_model::contract::ReceivingChannel;
 use punctual_model::{Duration, Service};
 
-use super::whole::Whole;
+use super::expanded::Expanded;
 use super::{Failure, Findings};
 use crate::channel::egress::Egress;
 use crate::channel::{DelayBound, deadline_monotonic};
-use crate::knobs::Entry;
+use crate::parameters::Entry;
 use crate::ratio::Utilisation;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
@@ -34,7 +34,7 @@ const USUAL_PACKET: u32 = 1_420;
 
 /// Enters all channels of `whole`, and what they take of the tasks of their CPU, whether they are in time or not.
 pub(super) fn enter(
-    whole: &Whole<'_>,
+    whole: &Expanded<'_>,
     system: &mut System<Entry>,
     steps: &mut Steps,
 ) -> Option<Failure> {
@@ -57,7 +57,11 @@ pub(super) fn enter(
     failure
 }
 
-fn enter_each(whole: &Whole<'_>, system: &mut System<Entry>, steps: &mut Steps) -> Option<Failure> {
+fn enter_each(
+    whole: &Expanded<'_>,
+    system: &mut System<Entry>,
+    steps: &mut Steps,
+) -> Option<Failure> {
     let (contract, egress) = (whole.contract(), whole.egress?);
     let failure = |entry, refusal: Refusal| {
         let Refusal { test, resource, shortfall, why, .. } = refusal;
@@ -88,7 +92,7 @@ fn meets(channel: &Channel, delay: DelayBound) -> bool {
 /// Reports the tests of what was entered, with the `failure`, and returns the proven delay of each channel: what the
 /// verdict does not need is found within `bounds_within`.
 pub(super) fn report(
-    whole: &Whole<'_>,
+    whole: &Expanded<'_>,
     system: &System<Entry>,
     mut failure: Option<Failure>,
     steps: &mut Steps,
@@ -174,7 +178,7 @@ fn lateness(channel: &Channel, delay: DelayBound) -> (Option<Duration>, String) 
 /// The one resource of which more alone would make the channels fit: a link up to 16 times as
 /// fast, or a processor that costs nothing.
 fn binding(
-    whole: &Whole<'_>,
+    whole: &Expanded<'_>,
     egress: Egress,
     system: &System<Entry>,
     steps: &mut Steps,
@@ -194,7 +198,7 @@ fn binding(
 }
 
 /// What runs above the thread that sends, and what it costs that it is interrupted.
-fn above(whole: &Whole<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
+fn above(whole: &Expanded<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
     let change = whole.sender.map_or(Service::ZERO, |sender| sender.costs.change_of_handler());
     system.above_carrier().loads(change)
 }
@@ -209,7 +213,7 @@ pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
 }
 
 /// Whether all that comes in can be received, beneath the reservations and beside what is sent.
-fn receiving_failure(whole: &Whole<'_>, system: &System<Entry>) -> Option<Failure> {
+fn receiving_failure(whole: &Expanded<'_>, system: &System<Entry>) -> Option<Failure> {
     let received = receiving(whole);
     let above = system.above_tasks(whole.contract().cpus - 1);
     let mut needed = Utilisation::ZERO;
@@ -228,7 +232,7 @@ fn receiving_failure(whole: &Whole<'_>, system: &System<Entry>) -> Option<Failur
 
 /// What receiving takes of the CPU of the channels: of each one whose sender was promised something a message each
 /// spacing and a burst at once, by its policer's leave; each packet is one for which the thread wakes up.
-fn receiving(whole: &Whole<'_>) -> Vec<ReservedLoad> {
+fn receiving(whole: &Expanded<'_>) -> Vec<ReservedLoad> {
     let Some(per_packet) = whole.received_packet else { return Vec::new() };
     let contract = whole.contract();
     let cut = whole.sender.map_or(USUAL_PACKET, |sender| sender.packetisation.packet_bytes());
@@ -249,7 +253,7 @@ fn receiving(whole: &Whole<'_>) -> Vec<ReservedLoad> {
 
 /// What the channels take of their CPU, as seen by the tasks there: each packet with the switch back to what it
 /// interrupted, of the dearer kind, what it costs that others interrupt them, and what comes in ([`receiving`]).
-fn load(whole: &Whole<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
+fn load(whole: &Expanded<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
     let mut load = receiving(whole);
     let (Some(sender), Some(egress)) = (whole.sender, whole.egress) else { return load };
     let change = sender.costs.change_of_handler();

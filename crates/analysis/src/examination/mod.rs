@@ -7,9 +7,9 @@
 
 mod buffers;
 mod channels;
+mod expanded;
 mod reservations;
 mod tasks;
-mod whole;
 
 use alloc::format;
 use alloc::string::String;
@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 
 use punctual_model::{Contract, Duration, HostProfile};
 
-use self::whole::Whole;
+use self::expanded::Expanded;
 use crate::channel::DelayBound;
-use crate::knobs::Entry;
 use crate::load::CpuLoad;
 use crate::mapping::Mapping;
+use crate::parameters::Entry;
 use crate::steps::Steps;
 use crate::system::System;
 use crate::verdict::{Resource, Shortfall, TestReport};
@@ -38,7 +38,7 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
     if contract.cpus > host.cpus {
         return false;
     }
-    let Ok(whole) = Whole::of(contract, host) else { return false };
+    let Ok(whole) = Expanded::of(contract, host) else { return false };
     let mut system = system(whole.contract(), host);
     buffers::failure(&whole).is_none()
         && reservations::enter(whole.contract(), &mut system, steps).next().is_none()
@@ -53,7 +53,7 @@ fn system(contract: &Contract, host: &HostProfile) -> System<Entry> {
 
 /// All that the first CPU has to do, the channels included; `None` where a stream cannot be mapped.
 pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Option<CpuLoad> {
-    let whole = Whole::of(contract, host).ok()?;
+    let whole = Expanded::of(contract, host).ok()?;
     let mut system = system(whole.contract(), host);
     reservations::enter(whole.contract(), &mut system, &mut Steps::default()).for_each(drop);
     // What they take does not depend on whether they are in time.
@@ -92,7 +92,7 @@ pub(crate) fn examine(
     steps: &mut Steps,
     bounds_within: u64,
 ) -> Examination {
-    let whole = match Whole::of(contract, host) {
+    let whole = match Expanded::of(contract, host) {
         Ok(whole) => whole,
         Err(failure) => return Examination::nothing_placed(contract, failure),
     };

@@ -9,12 +9,12 @@ use core::cmp::Reverse;
 
 use punctual_model::{Contract, Duration, HostProfile, Policy, Task};
 
-use super::whole::Whole;
+use super::expanded::Expanded;
 use super::{Failure, Findings};
 use crate::judge::Miss;
-use crate::knobs::Entry;
 use crate::load::{CpuLoad, TaskLoad};
 use crate::order::by_priority;
+use crate::parameters::Entry;
 use crate::policies;
 use crate::steps::Steps;
 use crate::system::{Fit, How, Spread, System};
@@ -91,7 +91,7 @@ pub(super) fn enter(
 
 /// Reports the tests, and returns a bound for each task.
 pub(super) fn report(
-    whole: &Whole<'_>,
+    whole: &Expanded<'_>,
     host: &HostProfile,
     system: &System<Entry>,
     placed: &Placed,

@@ -8,7 +8,7 @@
 //! 1. A leaver's slots go, all others stay ([`super::extend`]): at any instant.
 //! 2. A newcomer takes free time, all others stay: at any instant.
 //! 3. Where that does not fit, a table is built afresh, and an instant and a phase are looked for at
-//!    which no window that spans them gets less ([`super::seam`]). Two such seams lie at least the
+//!    which no window that spans them gets less ([`super::mode_change`]). Two such seams lie at least the
 //!    longest period apart.
 //!
 //! An owner whose reservation changes is promised the weaker of both over the change: the smaller
@@ -23,7 +23,7 @@ use punctual_model::{Duration, Instant, Reservation, Service, Timetable};
 
 use super::constraint::{NoRoom, TimeConstraint};
 use super::extend::{extended, without};
-use super::seam::{Anchored, Continuing, seam, seam_in_place};
+use super::mode_change::{Anchored, Continuing, mode_change, mode_change_in_place};
 use super::timetable::{Limits, build};
 use crate::ratio::Ratio;
 
@@ -125,7 +125,7 @@ pub(crate) struct Followed<Id> {
     /// The table in `follow` counts from here.
     from: Instant,
     /// Nobody changes to a table built afresh before this.
-    next_seam: Instant,
+    next_mode_change: Instant,
     next_owner: u32,
 }
 
@@ -137,7 +137,7 @@ impl<Id: Copy + Eq> Followed<Id> {
             held: Vec::new(),
             follow: None,
             from: Instant::ZERO,
-            next_seam: Instant::ZERO,
+            next_mode_change: Instant::ZERO,
             next_owner: 0,
         }
     }
@@ -249,7 +249,8 @@ impl<Id: Copy + Eq> Followed<Id> {
         self.adopt(handover);
         // What it had counts too: a window of the old length may span the change.
         if let Some(longest) = changed {
-            self.next_seam = self.next_seam.max(handover.from.saturating_add(longest));
+            self.next_mode_change =
+                self.next_mode_change.max(handover.from.saturating_add(longest));
         }
     }
 
@@ -298,7 +299,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         let moved = self.follow.as_ref().is_some_and(|old| old.origin != handover.follow.origin);
         let longest = self.held().map(|(_, one)| one.reservation.period()).max();
         if moved {
-            self.next_seam = handover.from.saturating_add(longest.unwrap_or(Duration::ZERO));
+            self.next_mode_change = handover.from.saturating_add(longest.unwrap_or(Duration::ZERO));
         }
         self.from = handover.from;
         self.follow = (!self.held.is_empty()).then(|| handover.follow.clone());
@@ -315,7 +316,7 @@ impl<Id: Copy + Eq> Followed<Id> {
                 let earliest =
                     earliest.max(weaker.since.saturating_add(weaker.reservation.period()));
                 let switch = self.rules.limits.context_switch;
-                seam_in_place(old, &table, &[weaker], switch, earliest)?
+                mode_change_in_place(old, &table, &[weaker], switch, earliest)?
             }
             // A slot of its own that were cut would lose a switch to its rest.
             None => after_own_slot(&table, owner, old.origin, earliest),
@@ -345,14 +346,14 @@ impl<Id: Copy + Eq> Followed<Id> {
                 from: earliest,
             });
         };
-        let mut earliest = earliest.max(self.next_seam);
+        let mut earliest = earliest.max(self.next_mode_change);
         if let Some(weaker) = self.weaker(owner, asked) {
             earliest = earliest.max(weaker.since.saturating_add(weaker.reservation.period()));
             continuing.push(weaker);
         }
         let switch = self.rules.limits.context_switch;
         let (from, follow) =
-            seam(old, &table, &continuing, switch, earliest).ok_or(Failed::NoSeam)?;
+            mode_change(old, &table, &continuing, switch, earliest).ok_or(Failed::NoModeChange)?;
         Ok(Handover { owner, follow, from })
     }
 

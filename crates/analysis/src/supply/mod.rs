@@ -6,7 +6,7 @@
 //! - [`region`]: from a periodic demand to the sufficient (X, Y): the soft modem study's Figure 17.
 //! - [`timetable`]: X in every window of length Y, for any mix of periods, by a static cyclic
 //!   timetable; `harmonic` chooses its periods and `placement` its slots.
-//! - [`followed`]: a timetable while it is followed; [`extend`] adds a reservation to it, [`seam`] finds when to change
+//! - [`followed`]: a timetable while it is followed; [`extend`] adds a reservation to it, [`mode_change`] finds when to change
 //!   to another; [`together`] those that begin together, on several CPUs. [`crate::System`] is the judge of all of them.
 //! - [`constraint`]: one-shot time constraints in the time that a timetable leaves free.
 //!
@@ -20,9 +20,9 @@ pub mod fixed_priority;
 pub mod followed;
 mod harmonic;
 pub mod inside;
+pub mod mode_change;
 mod placement;
 pub mod region;
-pub mod seam;
 pub mod timetable;
 pub mod together;
 
@@ -30,6 +30,6 @@ pub use bound::{Guarantee, Supply};
 pub use constraint::{Commitments, NoRoom, TimeConstraint};
 pub use followed::{Failed, Handover, MOST_OWNERS, Rules};
 pub use inside::{Inside, LeastBudget, fits_inside, least_budget};
+pub use mode_change::{Anchored, Continuing};
 pub use region::{Insufficient, PeriodicDemand};
-pub use seam::{Anchored, Continuing};
 pub use timetable::{Built, Limits, Share, TimetableRefusal, build, counter_offer};

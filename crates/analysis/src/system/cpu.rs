@@ -57,11 +57,11 @@ impl<Id: Copy + Ord> Cpu<Id> {
     pub(super) fn new(order: TaskOrder, host: &HostProfile) -> Self {
         let &HostProfile { context_switch, wake_up, .. } = host;
         let (policy, bands) = match order {
-            TaskOrder::Upcalls(UpcallOrder::Ceiling) => {
+            TaskOrder::Upcalls(UpcallOrder::LevelOrder) => {
                 (Policy::Rmdp, Some(Bands::new(context_switch).with_wake_up(wake_up)))
             }
             // The order is ours, and not that of the periods.
-            TaskOrder::Upcalls(UpcallOrder::Level) => (Policy::Fp, None),
+            TaskOrder::Upcalls(UpcallOrder::FixedLevel) => (Policy::Fp, None),
             // The same, where there are ties.
             TaskOrder::By(policy) => match policies::of(policy).engine() {
                 Engine::FixedPriority => (Policy::Fp, None),
@@ -240,7 +240,7 @@ impl<Id: Copy + Ord> Cpu<Id> {
 
     fn prove(&mut self, key: Key<Id>, task: TaskLoad, steps: &mut Steps) -> Result<(), Denial> {
         let below = match self.order {
-            TaskOrder::Upcalls(UpcallOrder::Ceiling) => None,
+            TaskOrder::Upcalls(UpcallOrder::LevelOrder) => None,
             _ => self.proven.range(key..).next().map(|(_, below)| *below),
         };
         let proven = self.exact.admit_load(task, below, steps)?;
@@ -257,8 +257,8 @@ fn keys<Id: Copy>(order: TaskOrder, id: Id, tasks: &[TaskLoad]) -> impl Iterator
 /// Returns the place of the task at position `at` of an entry whose shortest period is `shortest`.
 fn key<Id>(order: TaskOrder, shortest: u64, id: Id, task: &TaskLoad, at: usize) -> Key<Id> {
     let first = match order {
-        TaskOrder::Upcalls(UpcallOrder::Ceiling) => task.period,
-        TaskOrder::Upcalls(UpcallOrder::Level) => shortest,
+        TaskOrder::Upcalls(UpcallOrder::LevelOrder) => task.period,
+        TaskOrder::Upcalls(UpcallOrder::FixedLevel) => shortest,
         TaskOrder::By(policy) => match policies::of(policy).order() {
             Order::Period => task.period,
             Order::Deadline => task.deadline,

@@ -19,7 +19,7 @@ use super::{Slots, System, UpcallOrder, late};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 use crate::supply::followed::{Failed, Followed, Handover, Rules, largest, offers, refusal};
-use crate::supply::seam::Continuing;
+use crate::supply::mode_change::Continuing;
 use crate::supply::together::Tables;
 use crate::supply::{NoRoom, TimeConstraint};
 use crate::verdict::{Refusal, Resource};
@@ -31,7 +31,7 @@ impl<Id: Copy + Ord> System<Id> {
             slot_allowance: rules.limits.context_switch,
             ..HostProfile::ideal(cpu.saturating_add(1))
         };
-        let mut system = Self::new(host, UpcallOrder::Ceiling);
+        let mut system = Self::new(host, UpcallOrder::LevelOrder);
         system.tables = Tables::new(rules);
         system
     }

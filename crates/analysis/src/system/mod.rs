@@ -84,7 +84,7 @@ pub(crate) const SCHED_DEADLINE: &str = "sched-deadline";
 ///     let (period, wcet) = (Duration::from_millis(period), Service::from_millis(wcet));
 ///     Task::new(TaskSpec::periodic("line", period, wcet)).expect("valid")
 /// };
-/// let mut system = System::new(HostProfile::ideal(2), UpcallOrder::Ceiling);
+/// let mut system = System::new(HostProfile::ideal(2), UpcallOrder::LevelOrder);
 /// let steps = &mut Steps::default();
 /// let audio = system.admit("audio", Request::Executor(&[task(10, 6)]), steps).expect("alone");
 /// assert_eq!(audio, BackEnd::Executor { cpu: 0 });

@@ -107,7 +107,7 @@ impl<Id: Copy + Ord> System<Id> {
     }
 
     fn adopt(&mut self, how: How, shelves: Shelves<'_, Id>) -> Spread {
-        self.cpus = shelves.shelves.into_iter().map(|shelf| shelf.cpu).collect();
+        self.cpus = shelves.shelves.into_iter().map(|bin| bin.cpu).collect();
         Spread { how, cpus: shelves.cpus, admitted: true }
     }
 }
@@ -121,14 +121,14 @@ struct Shelves<'a, Id> {
     tasks: &'a [(Id, TaskLoad)],
     /// The positions of the tasks, the largest share first.
     largest_first: Vec<usize>,
-    shelves: Vec<Shelf<Id>>,
+    shelves: Vec<Bin<Id>>,
     /// Where each task is.
     cpus: Vec<Option<u16>>,
 }
 
 /// One of them.
 #[derive(Clone)]
-struct Shelf<Id> {
+struct Bin<Id> {
     used: Utilisation,
     tasks: usize,
     cpu: Cpu<Id>,
@@ -136,7 +136,7 @@ struct Shelf<Id> {
 
 impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
     fn new(cpus: &[Cpu<Id>], tasks: &'a [(Id, TaskLoad)]) -> Self {
-        let empty = |cpu: &Cpu<Id>| Shelf { used: cpu.reserved(), tasks: 0, cpu: cpu.clone() };
+        let empty = |cpu: &Cpu<Id>| Bin { used: cpu.reserved(), tasks: 0, cpu: cpu.clone() };
         let share = |at: usize| ratio::share(tasks[at].1.work, tasks[at].1.period);
         let mut largest_first: Vec<usize> = (0..tasks.len()).collect();
         largest_first.sort_by_key(|&at| (Reverse(share(at)), tasks[at].0));
@@ -163,23 +163,23 @@ impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
 
     /// Puts the task `at` on `cpu` if all tasks there remain in time.
     fn put(&mut self, at: usize, cpu: usize, steps: &mut Steps) -> bool {
-        let (shelf, (id, task)) = (&mut self.shelves[cpu], &self.tasks[at]);
-        let mut used = shelf.used;
+        let (bin, (id, task)) = (&mut self.shelves[cpu], &self.tasks[at]);
+        let mut used = bin.used;
         used.add(task.work, task.period);
         let one = core::slice::from_ref(task);
-        if used.exceeds_one() || shelf.cpu.admit(*id, one, 0, steps).is_err() {
+        if used.exceeds_one() || bin.cpu.admit(*id, one, 0, steps).is_err() {
             return false;
         }
-        (shelf.used, shelf.tasks) = (used, shelf.tasks + 1);
+        (bin.used, bin.tasks) = (used, bin.tasks + 1);
         self.cpus[at] = Some(cpu as u16);
         true
     }
 
     /// Takes the task `at` from `cpu`, where it is, and gives back what was used before it came.
     fn take_back(&mut self, at: usize, cpu: usize, used: Utilisation) {
-        let (shelf, (id, task)) = (&mut self.shelves[cpu], &self.tasks[at]);
-        shelf.cpu.remove(*id, core::slice::from_ref(task), 0);
-        (shelf.used, shelf.tasks) = (used, shelf.tasks - 1);
+        let (bin, (id, task)) = (&mut self.shelves[cpu], &self.tasks[at]);
+        bin.cpu.remove(*id, core::slice::from_ref(task), 0);
+        (bin.used, bin.tasks) = (used, bin.tasks - 1);
         self.cpus[at] = None;
     }
 
@@ -215,8 +215,7 @@ impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
     /// and there it was tried.
     fn repeats_an_earlier(&self, cpu: usize) -> bool {
         let (before, here) = self.shelves.split_at(cpu);
-        let alike =
-            |other: &Shelf<Id>| other.tasks == 0 && other.cpu.above() == here[0].cpu.above();
+        let alike = |other: &Bin<Id>| other.tasks == 0 && other.cpu.above() == here[0].cpu.above();
         here[0].tasks == 0 && before.iter().any(alike)
     }
 }

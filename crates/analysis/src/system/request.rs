@@ -11,10 +11,10 @@ use crate::supply::TimeConstraint;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpcallOrder {
     /// By the period of each upcall: executors pass the CPU on.
-    Ceiling,
+    LevelOrder,
     /// By the shortest period of each executor, whose thread stands at a fixed level. In both orders the longest quantum
     /// below a task blocks it, which at fixed levels is more than other executors can do.
-    Level,
+    FixedLevel,
 }
 
 /// What is to be admitted.

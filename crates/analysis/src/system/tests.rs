@@ -119,7 +119,7 @@ fn a_system_of_one_cpu_admits_what_one_examination_of_all_of_it_admits() {
         let part = [4, 12, 40][seed as usize % 3];
         // Beneath a reservation nothing is proven in bands.
         let reserving = seed % 2 == 0;
-        let mut system = System::new(host, UpcallOrder::Ceiling);
+        let mut system = System::new(host, UpcallOrder::LevelOrder);
         let mut live: BTreeMap<u64, Wanted> = BTreeMap::new();
         for id in 0..60 {
             let ids: Vec<u64> = live.keys().copied().collect();
@@ -169,7 +169,7 @@ fn tasks_are_refused_only_where_no_cpu_has_room_for_them() {
     for seed in 0..40 {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let host = host(3, seed);
-        let mut system = System::new(host, UpcallOrder::Ceiling);
+        let mut system = System::new(host, UpcallOrder::LevelOrder);
         let mut live: BTreeMap<u64, Wanted> = BTreeMap::new();
         for id in 0..60 {
             let wanted = Wanted::draw(rng, 6, true);
@@ -216,7 +216,7 @@ fn tasks_are_refused_only_where_no_cpu_has_room_for_them() {
 
 #[test]
 fn whoever_only_asks_changes_nothing() {
-    let mut system = System::new(HostProfile::ideal(1), UpcallOrder::Level);
+    let mut system = System::new(HostProfile::ideal(1), UpcallOrder::FixedLevel);
     let rng = &mut ChaCha8Rng::seed_from_u64(1);
     for id in 0..200u64 {
         let (wanted, steps) = (Wanted::draw(rng, 8, true), &mut Steps::default());
@@ -260,7 +260,7 @@ fn a_system_admits_the_channels_that_one_examination_of_all_of_them_admits() {
     let (mut admitted, mut by_test) = (0, BTreeMap::<&str, u32>::new());
     for seed in 0..60 {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-        let mut system = System::new(HostProfile::ideal(2), UpcallOrder::Ceiling);
+        let mut system = System::new(HostProfile::ideal(2), UpcallOrder::LevelOrder);
         let refused = system.admit(0, Request::BestEffort(Direction::Send), &mut Steps::default());
         assert_eq!(refused.expect_err("nothing carries it").test, "link");
         system.carry(carrier(), &mut Steps::default()).expect("alone");
@@ -317,7 +317,7 @@ fn a_system_admits_the_channels_that_one_examination_of_all_of_them_admits() {
             }
         }
         channels.keys().chain(reserved.keys()).for_each(|id| assert!(system.release(*id)));
-        let mut empty = System::<u64>::new(HostProfile::ideal(2), UpcallOrder::Ceiling);
+        let mut empty = System::<u64>::new(HostProfile::ideal(2), UpcallOrder::LevelOrder);
         empty.carry(carrier(), &mut Steps::default()).expect("alone");
         assert_eq!(figures(&system), figures(&empty), "seed {seed}");
     }

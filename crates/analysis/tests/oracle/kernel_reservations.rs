@@ -52,7 +52,7 @@ fn three_of_six_in_ten_are_not_served_in_time_on_two_cpus() {
     assert!(in_time(2, &[(6, 10); 2]));
 
     let host = HostProfile { reservable_ppm: 950_000, ..HostProfile::ideal(2) };
-    let mut system = System::new(host, UpcallOrder::Ceiling);
+    let mut system = System::new(host, UpcallOrder::LevelOrder);
     let steps = &mut Steps::default();
     let mut ask = |id| system.admit(id, Request::Deadline(reservation((6_000, 10_000))), steps);
     assert_eq!((ask(0), ask(1)), (Ok(BackEnd::Deadline), Ok(BackEnd::Deadline)));

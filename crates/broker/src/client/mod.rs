@@ -87,7 +87,7 @@ pub struct Broker {
     /// What came with the last message that brought open files.
     files: Vec<OwnedFd>,
     events: VecDeque<(Option<GrantId>, Event)>,
-    ceiling: bool,
+    level_order: bool,
     rttime_us: Option<u64>,
     patience: Time,
 }
@@ -118,13 +118,13 @@ impl Broker {
             buffer: vec![0; MAX_MESSAGE],
             files: Vec::new(),
             events: VecDeque::new(),
-            ceiling: false,
+            level_order: false,
             rttime_us: None,
             patience,
         };
         match broker.ask(Ask::Hello { version: VERSION })? {
-            Answer::Welcome { ceiling, rttime_us, .. } => {
-                (broker.ceiling, broker.rttime_us) = (ceiling, rttime_us);
+            Answer::Welcome { level_order, rttime_us, .. } => {
+                (broker.level_order, broker.rttime_us) = (level_order, rttime_us);
                 Ok(broker)
             }
             other => Err(unexpected(other)),
@@ -138,8 +138,8 @@ impl Broker {
 
     /// Whether an upcall thread with a grant raises itself (`punctual_runtime::Placement::Upcalls`);
     /// else the broker has put it at its level, and it runs as it is.
-    pub fn ceiling(&self) -> bool {
-        self.ceiling
+    pub fn level_order(&self) -> bool {
+        self.level_order
     }
 
     /// Asks and waits for the answer to nothing.

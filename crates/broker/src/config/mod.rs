@@ -39,21 +39,24 @@ pub const MAX_CONFIG: usize = 1 << 20;
 /// How upcall threads come to their priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpcallMode {
-    /// What is watched whole: [`Self::Level`].
+    /// What is watched whole: [`Self::FixedLevel`].
     Auto,
-    /// `RLIMIT_RTPRIO` is raised, and the thread runs the ceiling protocol itself. Takes
+    /// `RLIMIT_RTPRIO` is raised, and the thread follows the level order itself. Takes
     /// CAP_SYS_RESOURCE. The limit is the whole process's while only the thread of the grant is
     /// watched: for users who are trusted with that.
-    Ceiling,
+    LevelOrder,
     /// The broker puts the thread at the level of its shortest period, for good. Takes CAP_SYS_NICE
     /// only, and leaves the client no limit to pass on to its children.
-    Level,
+    FixedLevel,
 }
 
 impl UpcallMode {
     /// All of them with the names they have in the configuration.
-    pub const NAMES: [(&'static str, Self); 3] =
-        [("auto", Self::Auto), ("ceiling", Self::Ceiling), ("level", Self::Level)];
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("auto", Self::Auto),
+        ("level-order", Self::LevelOrder),
+        ("fixed-level", Self::FixedLevel),
+    ];
 }
 
 /// A valid configuration.

@@ -54,7 +54,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("[default]\nallow = [\"upcall\"]", (2, 10), "did you mean \"upcalls\"?"),
         ("[host]\nreservable = \"100%\"", (2, 14), "95 %"),
         ("[host]\ncontext_switch = \"5ms\"", (2, 18), "more than 1ms"),
-        ("[host]\nupcalls = \"both\"", (2, 11), "choose auto, ceiling or level"),
+        ("[host]\nupcalls = \"both\"", (2, 11), "choose auto, level-order or fixed-level"),
         ("[host]\ncpus = 0", (2, 8), "from 1"),
         ("[broker]\ngrace = \"2 days\"", (2, 9), "2 days"),
         ("[broker]\nsample = \"1ns\"", (2, 10), "not from 10ms"),

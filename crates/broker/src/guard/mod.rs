@@ -22,7 +22,7 @@ use std::rc::{Rc, Weak};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, thread};
 use punctual_model::{Duration, Instant};
-use punctual_runtime::ceiling;
+use punctual_runtime::level_order;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -38,10 +38,10 @@ use crate::parts::{Link, LinkError, MAX_LINK};
 use crate::wire::GuardStatus;
 
 /// The SCHED_FIFO priority of the guard: above whatever a client can have, which is up to
-/// [`ceiling::GUARD`] where limits are raised, and below the channels' threads. These are the
+/// [`level_order::GUARD`] where limits are raised, and below the channels' threads. These are the
 /// broker's own and admitted with a delay of 300 µs, which a wake-up of the guard would use up; a
 /// guard that wakes up a few packets later looks as well as before.
-pub const PRIORITY: u8 = ceiling::GUARD + 1;
+pub const PRIORITY: u8 = level_order::GUARD + 1;
 
 /// Grants that are looked at in one wake-up: bounds how long one takes, however many there are.
 pub const AT_A_GO: usize = 128;
@@ -92,7 +92,7 @@ pub(crate) enum HeldBy {
     /// The guard: the thread was put at this SCHED_FIFO priority.
     Level(u8),
     /// The guard: the thread may rise by itself.
-    Ceiling,
+    LevelOrder,
 }
 
 /// What the guard tells the broker.
@@ -270,7 +270,7 @@ impl Guard {
             .get(&watched.person)
             .map_or(Duration::ZERO, |until| until.saturating_since(now));
         let (id, thread) = (watched.process, watched.thread);
-        let lives = start_of(id.pid, thread) == Some(watched.thread_start);
+        let sessions = start_of(id.pid, thread) == Some(watched.thread_start);
         let process = self.processes.get(&id).and_then(Weak::upgrade);
         let process = process.or_else(|| Process::find(id).map(Rc::new));
         match process.and_then(|process| Watch::open(watched, process, now, owed)) {
@@ -278,7 +278,7 @@ impl Guard {
                 self.processes.insert(id, Rc::downgrade(watch.process()));
                 self.watched.insert(grant, watch);
             }
-            None if lives => self.must_tell(News::Unseen { grant }),
+            None if sessions => self.must_tell(News::Unseen { grant }),
             None => self.must_tell(News::Ended { grant }),
         }
     }

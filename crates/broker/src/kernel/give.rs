@@ -4,7 +4,7 @@ use punctual_analysis::UpcallOrder;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::Tid;
 use punctual_model::{Duration, Upcall};
-use punctual_runtime::ceiling::{GUARD, LOWEST, level_of};
+use punctual_runtime::level_order::{GUARD, LOWEST, level_of};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -134,13 +134,13 @@ impl Means {
                     })?;
                 }
                 match self.order {
-                    UpcallOrder::Ceiling => set_limit(
+                    UpcallOrder::LevelOrder => set_limit(
                         process,
                         Resource::Rtprio,
                         "RLIMIT_RTPRIO",
                         (GUARD.into(), GUARD.into()),
                     )?,
-                    UpcallOrder::Level => {
+                    UpcallOrder::FixedLevel => {
                         sched::set_resetting(thread, Class::Fifo { priority: level(upcalls) })?;
                     }
                 }
@@ -188,7 +188,7 @@ impl Means {
 /// Returns the SCHED_FIFO priority at which a thread stands that was granted `what`, if it is fixed.
 pub(crate) fn level_of_grant(order: UpcallOrder, what: &What) -> Option<u8> {
     match what {
-        What::Upcalls(upcalls) if order == UpcallOrder::Level => Some(level(upcalls)),
+        What::Upcalls(upcalls) if order == UpcallOrder::FixedLevel => Some(level(upcalls)),
         What::Priority { .. } => Some(PRIORITY),
         _ => None,
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use nix::unistd::{Uid as NixUid, User};
-use punctual_runtime::ceiling::GUARD;
+use punctual_runtime::level_order::GUARD;
 use rustix::io::Errno;
 use rustix::process::{
     Gid, Pid, Resource, Rlimit, Uid, geteuid, getpid, getrlimit, parent_process_death_signal,
@@ -88,8 +88,8 @@ pub enum PrivilegeError {
     NoSysNice,
     /// The configuration asks for what cannot be had.
     #[error(
-        "upcalls = \"ceiling\" needs CAP_SYS_RESOURCE to raise RLIMIT_RTPRIO of others, and the \
-         broker has not got it: give it (AmbientCapabilities= of the unit), or set upcalls = \"level\""
+        "upcalls = \"level-order\" needs CAP_SYS_RESOURCE to raise RLIMIT_RTPRIO of others, and the \
+         broker has not got it: give it (AmbientCapabilities= of the unit), or set upcalls = \"fixed-level\""
     )]
     NoSysResource,
     /// Nobody is left to run as.

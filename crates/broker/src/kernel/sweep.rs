@@ -1,6 +1,6 @@
 //! Real-time threads that nobody was granted.
 //!
-//! `RLIMIT_RTPRIO`, which the ceiling protocol takes, passes to whatever a process forks
+//! `RLIMIT_RTPRIO`, which the level-order protocol takes, passes to whatever a process forks
 //! (getrlimit(2)). So the processes of every user who holds or held such a grant are looked through:
 //! a limit that came from a grant is put back, and real-time threads of such a process become
 //! ordinary ones where no grant covers them. Processes with limits of their own are left alone, and
@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use punctual_linux::thread::Tid;
 use punctual_linux::{procfs, sched};
-use punctual_runtime::ceiling::GUARD;
+use punctual_runtime::level_order::GUARD;
 use rustix::process::Resource;
 
 use super::limits::{limits_of, restore};
@@ -26,7 +26,7 @@ use crate::ledger::{OldLimits, ProcessId};
 pub struct Allowed {
     /// Threads with a grant, and when they started.
     pub threads: BTreeMap<i32, u64>,
-    /// Processes that may run the ceiling protocol: every thread of them.
+    /// Processes that may run the level-order protocol: every thread of them.
     pub processes: BTreeSet<ProcessId>,
     /// By user: the limits that a grant replaced, and the start of the first process that had one.
     pub old_limits: BTreeMap<u32, (OldLimits, u64)>,

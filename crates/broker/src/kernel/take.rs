@@ -34,7 +34,7 @@ impl Means {
     /// Takes back what `want` of `record` gave; which thread keeps a remnant, if one does.
     ///
     /// A thread that still stands under SCHED_DEADLINE cannot be moved out by another
-    /// ([`SchedError::MustLeaveItself`]). It keeps [`remnant`] until it leaves, for which it then
+    /// ([`SchedError::MustLeaveItself`]). It keeps [`residual`] until it leaves, for which it then
     /// needs no privilege, or ends.
     ///
     /// A thread that execs takes over the id of the first one, with its class (execve(2)): then it
@@ -102,7 +102,7 @@ pub(crate) fn take_class(thread: Tid) -> Result<bool, SchedError> {
     let now = sched::get(thread)?;
     match (now.policy_name(), now.class()) {
         ("SCHED_DEADLINE", Some(Class::Deadline { reservation, .. })) => {
-            let reservation = remnant(reservation);
+            let reservation = residual(reservation);
             // Without the flag, which only the privileged may take away: with it, it could not
             // leave the class either (sched_setattr(2), EPERM).
             sched::set_without_retry(
@@ -126,7 +126,7 @@ pub(crate) fn take_class(thread: Tid) -> Result<bool, SchedError> {
 /// Not the least there is: a thread without budget does not run, so it could neither leave the class
 /// nor end when it is killed. With no longer budget and no shorter period it does no upcall more harm
 /// than before.
-pub fn remnant(reservation: Reservation) -> Reservation {
+pub fn residual(reservation: Reservation) -> Reservation {
     let budget = reservation.budget().min(Service::from_millis(2));
     let period = reservation.period().max(Duration::from_nanos(budget.as_nanos() * 50));
     Reservation::new(budget, period).unwrap_or(reservation)
@@ -153,7 +153,7 @@ mod tests {
         ] {
             let had: Reservation = had.parse().expect("valid");
             let keeps: Reservation = keeps.parse().expect("valid");
-            assert_eq!(remnant(had), keeps, "{had}");
+            assert_eq!(residual(had), keeps, "{had}");
         }
     }
 }

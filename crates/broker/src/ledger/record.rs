@@ -49,14 +49,14 @@ pub struct Record {
     /// Seconds since 1970.
     pub since: u64,
     /// The grant has ended, and its thread has not left SCHED_DEADLINE yet.
-    pub remnant: bool,
+    pub residual: bool,
 }
 
 impl Record {
     /// What is left of the grant, with `thread` that started then.
     pub fn left_by(&self, thread: Tid, thread_start: u64) -> Self {
         let want = self.want.clone().of(thread.as_raw());
-        Self { remnant: true, want, thread_start, ..self.clone() }
+        Self { residual: true, want, thread_start, ..self.clone() }
     }
 }
 

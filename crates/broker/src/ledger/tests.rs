@@ -16,7 +16,7 @@ fn record(id: GrantId) -> Record {
         old_limits: Some(OldLimits { rtprio: (Some(0), Some(0)), rttime: (None, None) }),
         old_cpus: Some(vec![0, 1]),
         since: 1,
-        remnant: false,
+        residual: false,
     }
 }
 

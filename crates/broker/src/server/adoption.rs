@@ -32,7 +32,7 @@ pub(super) fn relieve_guards(
     // Whoever comes next ends all of them, also if we end in the middle of this.
     guards.push(ours);
     ledger.set_guards(&guards)?;
-    for record in records.iter().filter(|record| !record.remnant) {
+    for record in records.iter().filter(|record| !record.residual) {
         if let Ok(want) = Want::try_from(record.want.clone()) {
             // Where it runs is decided when it is adopted.
             let watched = watched(record, &want, persons.of(record.uid), order);
@@ -56,9 +56,9 @@ impl Server {
         let mut gone = Vec::new();
         // What threads have kept is there whatever is decided of the others.
         let (left, records): (Vec<_>, Vec<_>) =
-            records.into_iter().partition(|record| record.remnant);
+            records.into_iter().partition(|record| record.residual);
         for record in left {
-            self.keep_remnant(record);
+            self.keep_residual(record);
         }
         for record in records {
             // Its children may live.
@@ -69,7 +69,7 @@ impl Server {
                 info!(%id, pid, why, "grant not adopted");
                 self.guard.order(&guard::Order::Forget(id));
                 // What is left of it keeps its place in the ledger.
-                if !self.remnants.contains_key(&id) {
+                if !self.residuals.contains_key(&id) {
                     gone.push(id);
                 }
             }
@@ -85,7 +85,7 @@ impl Server {
         }
         let (id, started) = (record.id, record.thread_start);
         let asker = self.asker(record.uid, &record.gids);
-        let cpu = match self.books.enter(id, &asker, &want.what, now) {
+        let cpu = match self.admission.enter(id, &asker, &want.what, now) {
             Ok(cpu) => cpu,
             Err(denied) => {
                 self.not_adopted(&process, &record, &want, now);
@@ -119,8 +119,8 @@ impl Server {
 
     fn not_adopted(&mut self, process: &Process, record: &Record, want: &Want, now: Instant) {
         match self.take_from(process, record, want) {
-            Some(remnant) => self.remain(remnant),
-            None => self.books.release(record.id, now),
+            Some(residual) => self.remain(residual),
+            None => self.admission.release(record.id, now),
         }
     }
 }

@@ -9,11 +9,11 @@ use tracing::{info, warn};
 use super::Server;
 use super::refusals::short_ppm;
 use super::start::{host_of, promised_cpus};
-use crate::books::Books;
+use crate::admission::AdmissionState;
 use crate::grant::GrantId;
 use crate::guard::{Breach, HeldBy, News, Order, Watched};
 use crate::kernel::give::level_of_grant;
-use crate::kernel::take::remnant;
+use crate::kernel::take::residual;
 use crate::ledger::Record;
 use crate::want::{Kind, Want, What};
 use crate::wire::{Event, Said};
@@ -99,7 +99,7 @@ impl Server {
 
     /// Whoever was refused something is told that there is room.
     pub(super) fn tell_of_room(&mut self) {
-        let ppm = self.books.capacity_ppm().saturating_sub(self.books.granted_ppm());
+        let ppm = self.admission.capacity_ppm().saturating_sub(self.admission.granted_ppm());
         let waiting =
             self.connections.iter_mut().filter_map(|(id, one)| one.refused.take().map(|_| *id));
         for id in waiting.collect::<Vec<_>>() {
@@ -113,7 +113,7 @@ impl Server {
         let cpus = promised_cpus(&self.config);
         let same = cpus == self.means.cpus;
         self.means.cpus = cpus;
-        if same && host_of(&self.config, &self.options, &self.means) == *self.books.host() {
+        if same && host_of(&self.config, &self.options, &self.means) == *self.admission.host() {
             return;
         }
         info!(cpus = ?self.means.cpus, "what the host may promise has changed");
@@ -124,28 +124,28 @@ impl Server {
     /// or is beyond its user's quota, is to be given back, the newest first.
     pub(super) fn rebuild(&mut self, now: Instant) {
         let host = host_of(&self.config, &self.options, &self.means);
-        let mut books = Books::new(host, self.means.order);
+        let mut admission = AdmissionState::new(host, self.means.order);
         // First, because they are carried whatever is decided.
-        for denied in books.take_over_channels(&self.books) {
+        for denied in admission.take_over_channels(&self.admission) {
             warn!(%denied, "the host has no room for what channels were promised any more");
         }
         let until = now + self.config.choose;
         let mut over = Vec::new();
         // Then these, because they are there too.
-        for (id, record) in &self.remnants {
+        for (id, record) in &self.residuals {
             if let Ok(Want { what: What::Reservation(had), .. }) =
                 Want::try_from(record.want.clone())
             {
                 let asker = self.asker(record.uid, &record.gids);
-                books.remains(*id, &asker, had, remnant(had), now);
+                admission.remains(*id, &asker, had, residual(had), now);
             }
         }
         for (id, live) in &mut self.grants {
-            let asker = crate::books::Asker {
+            let asker = crate::admission::Asker {
                 uid: live.record.uid,
                 quota: self.config.quotas.of(live.record.uid, &live.record.gids),
             };
-            match books.admit(*id, &asker, &live.want.what, now) {
+            match admission.admit(*id, &asker, &live.want.what, now) {
                 Ok(cpu) => live.cpu = cpu,
                 Err(denied) => {
                     // The number of its CPU may be another's by now.
@@ -154,7 +154,7 @@ impl Server {
                 }
             }
         }
-        self.books = books;
+        self.admission = admission;
         let known = std::mem::take(&mut self.over);
         for (id, asker, denied) in over {
             let Some(live) = self.grants.get(&id) else { continue };
@@ -220,7 +220,7 @@ pub(super) fn watched(record: &Record, want: &Want, person: u32, order: UpcallOr
         // The kernel holds a reservation to its budget by itself.
         (Kind::Reservation, _) => HeldBy::Kernel,
         (_, Some(level)) => HeldBy::Level(level),
-        (_, None) => HeldBy::Ceiling,
+        (_, None) => HeldBy::LevelOrder,
     };
     Watched {
         grant: record.id,

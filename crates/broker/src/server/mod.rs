@@ -6,7 +6,7 @@
 //! - `options` and `error`: what it is told, and why it does not run. `start`: configuration, host,
 //!   signals. `turns`: the loop. `connection`: one client. `requests` and `refusals`: what each
 //!   message does.
-//! - `lives`: processes that end, lose their connection, come back. `remnants`: what threads keep
+//! - `sessions`: processes that end, lose their connection, come back. `residuals`: what threads keep
 //!   beyond the end. `adoption`: a broker that goes on where another was killed.
 //! - `channels`: the same of channels, and the threads that carry them.
 //! - `feedback`: use, overuse, and hosts that get tighter. `status`: what is told to those who look.
@@ -17,12 +17,12 @@ mod channels;
 mod connection;
 mod error;
 mod feedback;
-mod lives;
 mod manager;
 mod options;
 mod refusals;
-mod remnants;
 mod requests;
+mod residuals;
+mod sessions;
 mod start;
 mod status;
 mod turns;
@@ -42,11 +42,11 @@ pub use self::channels::ChannelTrace;
 use self::channels::{Channels, Discard};
 use self::connection::Connection;
 pub use self::error::ServeError;
-use self::lives::{Held, Live};
 use self::manager::Manager;
 pub use self::options::{Measured, Options};
+use self::sessions::{Held, Live};
 use self::start::{Signals, host_of, means, order, read_config};
-use crate::books::Books;
+use crate::admission::AdmissionState;
 use crate::config::Config;
 use crate::front::Front;
 use crate::grant::GrantId;
@@ -102,7 +102,7 @@ pub struct Server {
     guard: Keeper,
     /// As it told last.
     guard_looks: GuardStatus,
-    books: Books,
+    admission: AdmissionState,
     ledger: Ledger,
     sources: BTreeMap<u64, Source>,
     next_source: u64,
@@ -114,7 +114,7 @@ pub struct Server {
     /// What their threads are heard by.
     carriers_watched: Vec<OwnedFd>,
     /// Ended reservations whose threads have not left SCHED_DEADLINE.
-    remnants: BTreeMap<GrantId, Record>,
+    residuals: BTreeMap<GrantId, Record>,
     /// Grants that the host has no longer room for, and until when.
     over: BTreeMap<GrantId, Instant>,
     /// Users who are refused everything for a while.
@@ -189,7 +189,7 @@ impl Server {
         relieve_guards(&mut guard, &ledger, &records, &persons, order(&config))?;
         let powers = drop_all_but_needed(account)?;
         let means = means(&config, powers)?;
-        let books = Books::new(host_of(&config, &options, &means), means.order);
+        let admission = AdmissionState::new(host_of(&config, &options, &means), means.order);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let signals = Signals::new()?;
         let input = epoll::EventFlags::IN;
@@ -214,7 +214,7 @@ impl Server {
             means,
             guard,
             guard_looks: GuardStatus::default(),
-            books,
+            admission,
             ledger,
             next_source: sources.len() as u64,
             sources,
@@ -223,7 +223,7 @@ impl Server {
             grants: BTreeMap::new(),
             channels: None,
             carriers_watched: Vec::new(),
-            remnants: BTreeMap::new(),
+            residuals: BTreeMap::new(),
             over: BTreeMap::new(),
             banned: BTreeMap::new(),
             pace: Pace::new(APART, A_SECOND),
@@ -254,7 +254,7 @@ impl Server {
         let Some(config) = &self.config.channels else { return Ok(()) };
         let started = Channels::start(config, discard, below, trace);
         let channels = started.map_err(ServeError::Channels)?;
-        self.books.carry_channels(config.clone()).map_err(ServeError::NoRoomForChannels)?;
+        self.admission.carry_channels(config.clone()).map_err(ServeError::NoRoomForChannels)?;
         self.channels = Some(channels);
         Ok(self.watch_carriers()?)
     }

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use super::Server;
 use super::requests::{Stop, since_1970};
-use crate::books::Asker;
+use crate::admission::Asker;
 use crate::grant::GrantId;
 use crate::kernel::give::GiveError;
 use crate::kernel::peer::Peer;
@@ -94,7 +94,7 @@ impl Server {
     }
 
     pub(super) fn offers(&self, id: GrantId, asker: &Asker, want: &Want) -> Vec<Offered> {
-        let offers = self.books.offers(id, asker, &want.what, clock::now());
+        let offers = self.admission.offers(id, asker, &want.what, clock::now());
         let whole = |(change, what)| Offered {
             change,
             want: RawWant::from(&Want { thread: want.thread, what }),

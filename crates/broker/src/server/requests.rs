@@ -38,7 +38,7 @@ impl Server {
         let outcome = match ask {
             Ask::Hello { .. } => Ok(Answer::Welcome {
                 version: VERSION,
-                ceiling: self.means.order == UpcallOrder::Ceiling,
+                level_order: self.means.order == UpcallOrder::LevelOrder,
                 rttime_us: (!self.means.may_limit)
                     .then(|| self.means.run_limit.as_nanos() / 1_000 * 2),
             }),
@@ -79,7 +79,7 @@ impl Server {
         let (asker, now) = (self.asker(peer.uid, &peer.gids), clock::now());
         self.has_room(connection, peer, &want)?;
         let cpu = self
-            .books
+            .admission
             .admit(id, &asker, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
         let limited = matches!(want.what.kind(), Kind::Upcalls | Kind::Priority);
@@ -94,10 +94,10 @@ impl Server {
             old_limits: limited.then(|| self.limits_before(peer)).flatten(),
             old_cpus: cpu.map(|_| thread::affinity_of(want.thread)),
             since: since_1970(),
-            remnant: false,
+            residual: false,
         };
         if let Err(why) = self.ledger.enter(&record) {
-            self.books.release(id, now);
+            self.admission.release(id, now);
             return Err(Stop::Error(why.to_string()));
         }
         let what = shorten(&want.what);
@@ -114,10 +114,10 @@ impl Server {
         if let Err(stop) = kept {
             // As far as it came.
             self.guard.order(&guard::Order::Forget(id));
-            if let Some(remnant) = self.take_from(&peer.process, &record, &want) {
-                self.remain(remnant);
+            if let Some(residual) = self.take_from(&peer.process, &record, &want) {
+                self.remain(residual);
             } else {
-                self.books.release(id, now);
+                self.admission.release(id, now);
                 if let Err(why) = self.ledger.strike(&[id]) {
                     warn!(%why, %id, "a grant that is not in force stays in the ledger");
                 }
@@ -149,21 +149,21 @@ impl Server {
         if self.over.keys().any(|other| *other != id) {
             self.has_room(connection, peer, &want)?;
         }
-        let before = self.books.clone();
+        let before = self.admission.clone();
         let cpu = self
-            .books
+            .admission
             .change(id, &asker, &want.what, now)
             .map_err(|denied| self.denied(connection, peer, id, &want, denied))?;
         let record = Record { want: raw, ..old_record.clone() };
         if let Err(why) = self.ledger.enter(&record) {
-            self.books = before;
+            self.admission = before;
             return Err(Stop::Error(why.to_string()));
         }
         // On its way from one CPU to another it is on neither.
         self.police(&old_record, &old_want, None);
         if let Err(why) = self.means.give(&peer.process, peer.uid, &want, record.thread_start, cpu)
         {
-            self.books = before;
+            self.admission = before;
             if let Err(why) = self.ledger.enter(&old_record) {
                 warn!(%why, %id, "the ledger has a change that is not in force");
             }
@@ -248,8 +248,9 @@ impl Server {
         for id in &held.grants {
             let Some(other) = self.grants.get(id) else { continue };
             let upcalls = |want: &Want| want.what.kind() == Kind::Upcalls;
-            let same_limit =
-                self.means.order == UpcallOrder::Ceiling && upcalls(want) && upcalls(&other.want);
+            let same_limit = self.means.order == UpcallOrder::LevelOrder
+                && upcalls(want)
+                && upcalls(&other.want);
             if other.want.thread == want.thread || same_limit {
                 return Err(Stop::Error(format!(
                     "grant {id} stands in the way: change or release it"

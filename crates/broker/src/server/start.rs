@@ -76,16 +76,16 @@ pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
 /// How upcall threads come to their priority.
 pub(super) fn order(config: &Config) -> UpcallOrder {
     match config.upcalls {
-        UpcallMode::Ceiling => UpcallOrder::Ceiling,
+        UpcallMode::LevelOrder => UpcallOrder::LevelOrder,
         // A raised limit is the whole process's, and only the thread of a grant is watched: so
         // whoever wants that has to say so.
-        UpcallMode::Level | UpcallMode::Auto => UpcallOrder::Level,
+        UpcallMode::FixedLevel | UpcallMode::Auto => UpcallOrder::FixedLevel,
     }
 }
 
 pub(super) fn means(config: &Config, powers: Powers) -> Result<Means, PrivilegeError> {
     let order = order(config);
-    if order == UpcallOrder::Ceiling && !powers.may_limit {
+    if order == UpcallOrder::LevelOrder && !powers.may_limit {
         return Err(PrivilegeError::NoSysResource);
     }
     let cpus = promised_cpus(config);

@@ -55,18 +55,18 @@ impl Server {
                 connected: !lonely,
             });
         }
-        let books = &self.books;
+        let admission = &self.admission;
         let (_, source) = context_switch(&self.config, &self.options);
         let totals = Totals {
-            cpus: books.host().cpus.into(),
-            reservable_ppm: books.host().reservable_ppm,
-            context_switch_ns: books.host().context_switch.as_nanos(),
+            cpus: admission.host().cpus.into(),
+            reservable_ppm: admission.host().reservable_ppm,
+            context_switch_ns: admission.host().context_switch.as_nanos(),
             context_switch_from: source.chars().take(WORDS).collect(),
-            granted_ppm: books.granted_ppm(),
+            granted_ppm: admission.granted_ppm(),
             grants: self.grants.len() as u64,
             connections: self.connections.len() as u64,
             quota_ppm: self.asker(peer.uid, &peer.gids).quota.quota.share_ppm,
-            yours_ppm: books.of_user(peer.uid),
+            yours_ppm: admission.of_user(peer.uid),
             refused: self.refused,
             guard: self.guard_looks,
         };

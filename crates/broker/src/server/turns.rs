@@ -98,7 +98,7 @@ impl Server {
 
     fn tick(&mut self, now: Instant) {
         self.guard_news();
-        self.look_at_remnants();
+        self.look_at_residuals();
         self.end_the_lonely(now);
         self.revoke_what_is_over(now);
         self.end_channels(now);

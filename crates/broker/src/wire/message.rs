@@ -120,9 +120,9 @@ pub enum Answer {
     Welcome {
         /// The version spoken from here on.
         version: u32,
-        /// Whether upcall threads may raise themselves to the ceiling (`RLIMIT_RTPRIO`); else the
+        /// Whether upcall threads may raise themselves to the level at which upcalls run (`RLIMIT_RTPRIO`); else the
         /// broker puts them at the fixed level of their shortest period.
-        ceiling: bool,
+        level_order: bool,
         /// Where the broker may not set limits of others (no CAP_SYS_RESOURCE): the hard
         /// `RLIMIT_RTTIME` in microseconds that a process must set itself before it gets SCHED_FIFO.
         rttime_us: Option<u64>,

@@ -6,7 +6,7 @@ use std::process::Child;
 
 use punctual_broker::client::{Broker, ClientError, Granted, RequestError, Spawned};
 use punctual_broker::grant::GrantId;
-use punctual_broker::kernel::take::remnant;
+use punctual_broker::kernel::take::residual;
 use punctual_broker::wire::{Event, Offered};
 use punctual_linux::clock;
 use punctual_linux::sched::{self, Class, SchedError};
@@ -197,7 +197,7 @@ fn words(event: &Event, reservation: Reservation) -> Option<String> {
 pub(super) fn taken_back(reservation: Reservation) -> String {
     format!(
         "the broker took the reservation back, and the program goes on with at most {}",
-        remnant(reservation)
+        residual(reservation)
     )
 }
 

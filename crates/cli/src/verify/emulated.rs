@@ -18,10 +18,10 @@ use punctual_linux::sched::{self, Class};
 use punctual_model::channel::{Channel, Framing, SenderSpec};
 use punctual_model::{Contract, Duration, Instant, Rank};
 use punctual_observe::Session;
-use punctual_policy::outlet::{Promise as Promised, Terms};
+use punctual_policy::egress::{Promise as Promised, Terms};
 use punctual_policy::queues::ServiceOrder;
 use punctual_ring::spsc::Consumer;
-use punctual_runtime::ceiling::GUARD;
+use punctual_runtime::level_order::GUARD;
 use punctual_trace::{Event, Promise, Subject, SubjectKind};
 
 use super::declared::Undriven;

@@ -13,7 +13,7 @@ use super::start::{Inside, is_asked, process};
 use crate::address;
 use crate::fds::Fds;
 use crate::process::Sent;
-use crate::way::{self, Datagram};
+use crate::route::{self, Datagram};
 
 /// The numbers below this are looked at; sockets above it go the plain way.
 const NUMBERS: usize = 1 << 14;
@@ -93,7 +93,7 @@ impl Call {
         // meanwhile, the kernel says so or it is another socket's, as with the C library's call.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         let Self { flags, control, .. } = self;
-        if !way::is_for_channel(process, &FDS, fd, Datagram { to, bytes, flags, control }) {
+        if !route::is_for_channel(process, &FDS, fd, Datagram { to, bytes, flags, control }) {
             return None;
         }
         let mut fill = |slot: &mut Slot<'_>| {
@@ -105,7 +105,7 @@ impl Call {
                 at += bytes.len();
             }
         };
-        Some((process.send(bytes, &mut fill, &|| way::patience(fd, flags)), bytes))
+        Some((process.send(bytes, &mut fill, &|| route::patience(fd, flags)), bytes))
     }
 
     /// Where to, if it says so.
@@ -162,7 +162,7 @@ pub(super) fn was_made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         return;
     }
     // SAFETY: it is open, and the program cannot have closed what it was not given yet.
-    match way::inode(unsafe { BorrowedFd::borrow_raw(fd) }) {
+    match route::inode(unsafe { BorrowedFd::borrow_raw(fd) }) {
         Some(inode) => FDS.made(fd, inode),
         None => FDS.forget(fd),
     }

@@ -3,7 +3,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use super::*;
 use crate::fds::{Fds, Known};
-use crate::way::{Datagram, inode, is_for_channel, patience};
+use crate::route::{Datagram, inode, is_for_channel, patience};
 
 /// On this host, so that nothing leaves it.
 fn socket() -> (UdpSocket, SocketAddr) {

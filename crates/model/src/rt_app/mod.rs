@@ -6,15 +6,15 @@
 //! Which key means what is written in `docs/rt-app.md`.
 //!
 //! A file is read into a tree (`reader`, `tree`), the tree into threads with phases and events
-//! (`threads`, `scheduling`, `workload`), each thread into the rate of its jobs (`course`, `rate`),
+//! (`threads`, `scheduling`, `workload`), each thread into the rate of its jobs (`sequence`, `rate`),
 //! and all together into a contract (`entries`). All times in the file are microseconds.
 
-mod course;
 mod entries;
 mod problem;
 mod rate;
 mod reader;
 mod scheduling;
+mod sequence;
 mod threads;
 mod tree;
 mod workload;

@@ -21,8 +21,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::course::{BUSY, Course, ONCE, StepAct, WOKEN};
 use super::problem::{Checked, Problem, problem};
+use super::sequence::{BUSY, ONCE, Sequence, StepAct, WOKEN};
 use super::threads::{Act, Phase, Times};
 use crate::{Duration, Service};
 
@@ -53,25 +53,25 @@ pub(super) fn of(
     if !has(|act| matches!(act, Act::Run(1..))) {
         return Ok(Err("it runs nothing of its own"));
     }
-    let course = Course::of(phases, starts_again);
-    if let Some(why) = course.dead_end {
+    let sequence = Sequence::of(phases, starts_again);
+    if let Some(why) = sequence.dead_end {
         return Ok(Err(why));
     }
     if has(|act| matches!(act, Act::Timer { period: 1.., .. })) {
-        if course.several_timers {
+        if sequence.several_timers {
             note(format!(
                 "\"{name}\" uses several timers: waiting for one within a job of another, and \
                  changing from one to another, is not in the bounds"
             ));
         }
-        let jobs = timed(name, &course, &mut note)?;
+        let jobs = timed(name, &sequence, &mut note)?;
         if jobs.is_empty() {
             return Ok(Err(ONCE));
         }
         return Ok(Ok(jobs));
     }
     if has(|act| matches!(act, Act::Sleep(1..))) {
-        return Ok(match asleep(name, &course, &mut note) {
+        return Ok(match asleep(name, &sequence, &mut note) {
             Some(jobs) => Ok([jobs].into()),
             None => Err(ONCE),
         });
@@ -96,11 +96,11 @@ struct Longest<'a> {
     differ: bool,
 }
 
-fn timed(name: &str, course: &Course<'_>, note: &mut impl FnMut(String)) -> Checked<Vec<Jobs>> {
+fn timed(name: &str, sequence: &Sequence<'_>, note: &mut impl FnMut(String)) -> Checked<Vec<Jobs>> {
     let mut longest: BTreeMap<u64, Longest<'_>> = BTreeMap::new();
     let (mut run, mut inside, mut pending, mut first) = (0u64, 0u64, 0u64, None);
-    let mut started = course.cyclic;
-    for (step, counts) in course.walk() {
+    let mut started = sequence.cyclic;
+    for (step, counts) in sequence.walk() {
         match step.act {
             StepAct::Run(more) => {
                 run = run.saturating_add(more);
@@ -134,7 +134,7 @@ fn timed(name: &str, course: &Course<'_>, note: &mut impl FnMut(String)) -> Chec
             }
         }
     }
-    if !course.last_repeats && run > 0 {
+    if !sequence.last_repeats && run > 0 {
         note(format!("what \"{name}\" runs after its last timer happens once: not carried over"));
     }
     let several = longest.len() > 1;
@@ -196,7 +196,7 @@ fn timed(name: &str, course: &Course<'_>, note: &mut impl FnMut(String)) -> Chec
     Ok(jobs)
 }
 
-fn asleep(name: &str, course: &Course<'_>, note: &mut impl FnMut(String)) -> Option<Jobs> {
+fn asleep(name: &str, sequence: &Sequence<'_>, note: &mut impl FnMut(String)) -> Option<Jobs> {
     // Each stretch of running with the sleep that follows it.
     let (mut longest, mut shortest, mut differ) = (0u64, None::<u64>, false);
     let (mut run, mut sleep) = (0u64, 0u64);
@@ -207,7 +207,7 @@ fn asleep(name: &str, course: &Course<'_>, note: &mut impl FnMut(String)) -> Opt
             shortest = Some(shortest.map_or(sleep, |least| least.min(sleep)));
         }
     };
-    for (step, counts) in course.walk() {
+    for (step, counts) in sequence.walk() {
         match step.act {
             StepAct::Run(more) => {
                 if sleep > 0 {
@@ -225,7 +225,7 @@ fn asleep(name: &str, course: &Course<'_>, note: &mut impl FnMut(String)) -> Opt
     // The last run of a thread that ends, or the pair that closes the second round.
     if sleep > 0 {
         close(run, sleep);
-    } else if !course.last_repeats {
+    } else if !sequence.last_repeats {
         longest = longest.max(run);
     }
     let shortest = shortest?;

@@ -16,8 +16,8 @@ use crate::modem::Role;
 /// let (mut near, mut far) = (Modem::new(Role::Calling), Modem::new(Role::Answering));
 /// assert!(near.send(b'!'));
 /// let mut samples = [0; 400];
-/// near.speak(&mut samples);
-/// far.hear(&samples);
+/// near.transmit_samples(&mut samples);
+/// far.receive_samples(&samples);
 /// assert_eq!(far.receive(), Some(b'!'));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Modem {
     }
 
     /// Demodulates what came from the line.
-    pub fn hear(&mut self, samples: &[i16]) {
+    pub fn receive_samples(&mut self, samples: &[i16]) {
         for &sample in samples {
             // SAFETY: as in `send`.
             unsafe { raw::punctual_fsk_hear(&raw mut self.0, sample) };
@@ -57,7 +57,7 @@ impl Modem {
     }
 
     /// What goes to the line next: its bytes, or the mark of an idle line.
-    pub fn speak(&mut self, samples: &mut [i16]) {
+    pub fn transmit_samples(&mut self, samples: &mut [i16]) {
         for sample in samples {
             // SAFETY: as in `send`.
             *sample = unsafe { raw::punctual_fsk_speak(&raw mut self.0) };

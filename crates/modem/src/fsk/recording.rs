@@ -38,7 +38,7 @@ impl Recording {
             if far.send(next) {
                 next = next.wrapping_add(1);
             }
-            far.speak(slice::from_mut(sample));
+            far.transmit_samples(slice::from_mut(sample));
             *sample = line.pass(1, *sample);
         }
         Self::try_from(samples).expect("as many samples as a recording has")

@@ -73,13 +73,13 @@ impl Greeting {
         Ok(Some(Self::Tone { tone: Some(AnswerTone::new()?), pause: PAUSE, modulation }))
     }
 
-    pub(super) fn hear(&mut self, samples: &[i16]) {
+    pub(super) fn receive_samples(&mut self, samples: &[i16]) {
         if let Self::V8 { v8, .. } = self {
             v8.rx(samples);
         }
     }
 
-    pub(super) fn speak(&mut self, now: Instant, samples: &mut [i16]) -> Next {
+    pub(super) fn transmit_samples(&mut self, now: Instant, samples: &mut [i16]) -> Next {
         match self {
             Self::V8 { v8, until, offers } => {
                 v8.tx(samples);

@@ -84,9 +84,9 @@ impl Pump {
     }
 
     /// Takes samples from the line, the first of them from `now`.
-    pub fn hear(&mut self, now: Instant, samples: &[i16]) {
+    pub fn receive_samples(&mut self, now: Instant, samples: &[i16]) {
         if let Some(greeting) = &mut self.greeting {
-            greeting.hear(samples);
+            greeting.receive_samples(samples);
             return;
         }
         if let Some(listening) = &mut self.listening
@@ -105,9 +105,9 @@ impl Pump {
     }
 
     /// Fills `samples` with what comes next on the line.
-    pub fn speak(&mut self, now: Instant, samples: &mut [i16]) {
+    pub fn transmit_samples(&mut self, now: Instant, samples: &mut [i16]) {
         if let Some(greeting) = &mut self.greeting {
-            let next = greeting.speak(now, samples);
+            let next = greeting.transmit_samples(now, samples);
             self.after_greeting(now, next);
             return;
         }

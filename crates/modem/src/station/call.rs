@@ -81,8 +81,8 @@ impl Call {
         if self.over {
             return Progress::Over;
         }
-        self.pump.hear(now, heard);
-        self.pump.speak(now, said);
+        self.pump.receive_samples(now, heard);
+        self.pump.transmit_samples(now, said);
         if self.pump.session().is_none() {
             if self.pump.has_failed() {
                 return self.end();

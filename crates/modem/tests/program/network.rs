@@ -33,8 +33,8 @@ fn caller(address: &str) -> (Modem, Client) {
 /// What a process said of that kind of packet when it ended.
 fn packets(modem: &Modem, kind: &str) -> u64 {
     let said = modem.said();
-    let books = said.split_once("packets: ").expect("its last line").1;
-    let count = books.split([',', '\n']).find_map(|part| part.trim().strip_suffix(kind));
+    let accounts = said.split_once("packets: ").expect("its last line").1;
+    let count = accounts.split([',', '\n']).find_map(|part| part.trim().strip_suffix(kind));
     count.expect(kind).trim().parse().expect("a number")
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`Gcra`]: one rate and a tolerance, as ATM networks police it.
 //! - [`IntervalCredits`]: so many bytes in each interval, as L4ATM polices.
-//! - [`InDoubt`]: any of them, where only is known between which instants a PDU came.
+//! - [`UncertainArrivals`]: any of them, where only is known between which instants a PDU came.
 //!
 //! A policer is told the time and a PDU, in the order in which they come; the time never goes back.
 //! What does not conform leaves no trace: it is not charged, and the answer says from when on the
@@ -13,19 +13,19 @@
 
 mod bucket;
 mod credits;
-mod doubt;
 mod gcra;
 mod scale;
 #[cfg(test)]
 mod tests;
+mod uncertain;
 
 use punctual_model::Instant;
 use thiserror::Error;
 
 pub use credits::IntervalCredits;
-pub use doubt::{Doubt, InDoubt};
 pub use gcra::{Charge, Gcra};
 pub use punctual_model::channel::Sensitivity;
+pub use uncertain::{UncertainArrivals, UncertainVerdict};
 
 /// Judges the PDUs of one sender.
 pub trait Policer {

@@ -19,14 +19,14 @@
 //!
 //! - `decisions`: what the driver is told.
 //! - `state`: one upcall.
-//! - `roster`: upcalls come, go, pause and change.
+//! - `membership`: upcalls come, go, pause and change.
 //! - `order`: who is more urgent than whom.
 
 mod decisions;
+mod membership;
 #[cfg(test)]
 mod oracle;
 mod order;
-mod roster;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -40,8 +40,8 @@ use crate::ready::ReadySet;
 use crate::releases::Releases;
 
 pub use decisions::{Fate, Look, Missed, Next, Then, Turn, YieldPoint};
+pub use membership::{CreateError, NoSuchUpcall, first_from, first_release};
 use order::Order;
-pub use roster::{CreateError, NoSuchUpcall, first_from, first_release};
 use state::State;
 
 /// So long an absence is caught up with, whatever the period.

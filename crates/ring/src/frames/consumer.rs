@@ -166,7 +166,7 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         if self.is_behind() {
             return Ok(Rest::Work);
         }
-        self.sleeper.lie_down(&self.own);
+        self.sleeper.sleep(&self.own);
         let looked = self.look();
         if looked.is_err() || self.is_behind() {
             self.rise();

@@ -215,7 +215,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         if self.room > 0 {
             return Ok(Rest::Work);
         }
-        self.sleeper.lie_down(&self.own);
+        self.sleeper.sleep(&self.own);
         let looked = self.look();
         if looked.is_err() || self.room > 0 {
             self.rise();

@@ -46,7 +46,7 @@ impl Sleeper {
 
     /// Says that it sleeps. What is read after this was written by whoever does not see it, or it
     /// is woken.
-    pub(super) fn lie_down(&mut self, own: &impl OwnWords) {
+    pub(super) fn sleep(&mut self, own: &impl OwnWords) {
         self.sleeps = self.sleeps.wrapping_add(1) | 1;
         own.store(self.at, self.sleeps);
         own.settle();

@@ -4,8 +4,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::reins::{claim, give_back, offer, on_offer, take_back};
-use super::{ENTRIES, Entry, Patience, Reins, Releases, THEN, Taken, Word};
+use super::handoff::{claim, give_back, offer, on_offer, take_back};
+use super::{ENTRIES, Entry, Handoff, Patience, Releases, THEN, Taken, Word};
 
 impl Word for AtomicU64 {
     fn load(&self) -> u64 {
@@ -29,7 +29,7 @@ impl Word for AtomicU64 {
     }
 }
 
-const CEILING: u8 = 80;
+const RUNNING: u8 = 80;
 
 /// With at most three preemptions: all orders would take minutes, and errors that need more of them
 /// are rare (loom, `Builder::preemption_bound`).
@@ -39,19 +39,19 @@ fn all_orders(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-const LEFT: Reins = Reins { thread: 7, cpu: 0, priority: CEILING, since: 0, turn: 2 };
+const LEFT: Handoff = Handoff { thread: 7, cpu: 0, priority: RUNNING, since: 0, turn: 2 };
 
 /// The reins and the priority that goes with them; the kernel's own word is no weaker than this.
 struct Thread {
-    reins: AtomicU64,
+    handoff: AtomicU64,
     priority: AtomicU64,
 }
 
 impl Thread {
-    fn asleep_at_the_ceiling() -> Arc<Self> {
+    fn asleep_at_the_running_level() -> Arc<Self> {
         let thread =
-            Self { reins: AtomicU64::new(0), priority: AtomicU64::new(u64::from(CEILING)) };
-        offer(&thread.reins, LEFT);
+            Self { handoff: AtomicU64::new(0), priority: AtomicU64::new(u64::from(RUNNING)) };
+        offer(&thread.handoff, LEFT);
         Arc::new(thread)
     }
 
@@ -61,26 +61,26 @@ impl Thread {
 
     /// What whoever runs next does.
     fn is_lowered_to(&self, level: u8) {
-        if let Some(seen) = on_offer(&self.reins)
-            && claim(&self.reins, seen)
+        if let Some(seen) = on_offer(&self.handoff)
+            && claim(&self.handoff, seen)
         {
             self.set(level);
-            let _ = give_back(&self.reins, seen, level);
+            let _ = give_back(&self.handoff, seen, level);
         }
     }
 
     /// What its owner does. `patient` if it waits for whoever has the reins, however long.
     fn rises(&self, patient: bool) -> Taken {
-        let seen = on_offer(&self.reins);
+        let seen = on_offer(&self.handoff);
         if seen != Some(LEFT) {
-            self.set(CEILING);
+            self.set(RUNNING);
         }
-        let taken = take_back(&self.reins, seen, || {
+        let taken = take_back(&self.handoff, seen, || {
             thread::yield_now();
             patient
         });
         if taken != Taken::AsSeen {
-            self.set(CEILING);
+            self.set(RUNNING);
         }
         taken
     }
@@ -89,31 +89,31 @@ impl Thread {
 #[test]
 fn whoever_has_taken_his_reins_back_keeps_his_priority() {
     all_orders(|| {
-        let owner = Thread::asleep_at_the_ceiling();
+        let owner = Thread::asleep_at_the_running_level();
         let others = [40, 60].map(|level| {
             let owner = Arc::clone(&owner);
             thread::spawn(move || owner.is_lowered_to(level))
         });
         assert_ne!(owner.rises(true), Taken::InDoubt);
-        assert_eq!(Word::load(&owner.priority), u64::from(CEILING));
+        assert_eq!(Word::load(&owner.priority), u64::from(RUNNING));
         for other in others {
             other.join().expect("no panic");
         }
-        assert_eq!(Word::load(&owner.priority), u64::from(CEILING), "nobody touched it since");
+        assert_eq!(Word::load(&owner.priority), u64::from(RUNNING), "nobody touched it since");
     });
 }
 
 #[test]
 fn whoever_does_not_wait_knows_that_he_is_in_doubt() {
     all_orders(|| {
-        let owner = Thread::asleep_at_the_ceiling();
+        let owner = Thread::asleep_at_the_running_level();
         let other = Arc::clone(&owner);
         let other = thread::spawn(move || other.is_lowered_to(40));
         let taken = owner.rises(false);
         other.join().expect("no panic");
-        let kept = Word::load(&owner.priority) == u64::from(CEILING);
+        let kept = Word::load(&owner.priority) == u64::from(RUNNING);
         assert!(kept || taken == Taken::InDoubt, "{taken:?}");
-        assert_eq!(on_offer(&owner.reins), None, "what is given back too late is not on offer");
+        assert_eq!(on_offer(&owner.handoff), None, "what is given back too late is not on offer");
     });
 }
 
@@ -130,8 +130,8 @@ impl Table {
 
     fn releases(&self) -> Releases<'_, AtomicU64> {
         let (high, slots) = self.0.split_first().expect("some words");
-        let (entries, reins) = slots.split_at(2 * ENTRIES);
-        Releases { high, entries, reins }
+        let (entries, handoff) = slots.split_at(2 * ENTRIES);
+        Releases { high, entries, handoff }
     }
 }
 
@@ -141,7 +141,7 @@ const WAITS: Entry = Entry { level: 40, from: 256 };
 /// he always sees that somebody more urgent waits.
 fn is_always_seen(publishes_first: bool) {
     all_orders(move || {
-        let shared = Arc::new((Table::new(), AtomicU64::new(CEILING.into())));
+        let shared = Arc::new((Table::new(), AtomicU64::new(RUNNING.into())));
         let other = Arc::clone(&shared);
         let waiter = thread::spawn(move || {
             let (table, priority) = &*other;
@@ -156,7 +156,7 @@ fn is_always_seen(publishes_first: bool) {
             }
         });
         let (table, priority) = &*shared;
-        if Word::load(priority) < CEILING.into() {
+        if Word::load(priority) < RUNNING.into() {
             let presses = Patience::new(0).runs_out(table.releases(), 20, 1_000);
             assert!(presses, "a waiter was overlooked");
         }

@@ -21,10 +21,10 @@
 //! Which slot is whose is settled elsewhere (by file locks, which die with their holder).
 
 mod entry;
+mod handoff;
 #[cfg(test)]
 mod interleavings;
 mod patience;
-mod reins;
 #[cfg(test)]
 mod tests;
 mod word;
@@ -32,8 +32,8 @@ mod word;
 use std::sync::atomic::AtomicU64;
 
 pub use entry::Entry;
+pub use handoff::{Handoff, Taken};
 pub use patience::Patience;
-pub use reins::{Reins, Taken};
 pub use word::Word;
 
 /// Slots in a table.
@@ -54,7 +54,7 @@ pub struct Releases<'a, W = AtomicU64> {
     /// How many slots were ever in use: an upper bound for readers, and only a hint.
     high: &'a W,
     entries: &'a [W],
-    reins: &'a [W],
+    handoff: &'a [W],
 }
 
 impl<W> Clone for Releases<'_, W> {
@@ -73,13 +73,13 @@ impl<'a, W: Word> Releases<'a, W> {
     pub fn new(words: &'a [W]) -> Self {
         assert_eq!(words.len(), WORDS, "the words of a table");
         let (high, slots) = words.split_first().expect("some words");
-        let (entries, reins) = slots.split_at(ENTRIES * SLOTS);
-        Self { high, entries, reins }
+        let (entries, handoff) = slots.split_at(ENTRIES * SLOTS);
+        Self { high, entries, handoff }
     }
 
     /// Takes a slot over from whoever had it.
     pub fn begin(self, slot: usize) {
-        self.reins[slot].store(0);
+        self.handoff[slot].store(0);
         self.clear(slot);
         self.high.raise_to(slot as u64 + 1);
     }
@@ -108,12 +108,12 @@ impl<'a, W: Word> Releases<'a, W> {
     /// Nobody has `slot`: whoever had it ended without a word. Only for who knows that.
     pub fn vacate(self, slot: usize) {
         self.clear(slot);
-        self.reins[slot].store(0);
+        self.handoff[slot].store(0);
     }
 
     /// Whether anything stands in `slot`.
     pub fn is_used(self, slot: usize) -> bool {
-        let words = self.entries_of(slot).iter().chain([&self.reins[slot]]);
+        let words = self.entries_of(slot).iter().chain([&self.handoff[slot]]);
         words.into_iter().any(|word| word.load() != 0)
     }
 
@@ -137,21 +137,21 @@ impl<'a, W: Word> Releases<'a, W> {
 
     /// Offers the reins of the thread in `slot`: from here on it leaves its priority alone, but for
     /// bringing it to what it says here.
-    pub fn offer(self, slot: usize, reins: Reins) {
-        reins::offer(&self.reins[slot], reins);
+    pub fn offer(self, slot: usize, handoff: Handoff) {
+        handoff::offer(&self.handoff[slot], handoff);
     }
 
     /// The reins on offer in `slot`, unless somebody has them.
-    pub fn on_offer(self, slot: usize) -> Option<Reins> {
-        reins::on_offer(&self.reins[slot])
+    pub fn on_offer(self, slot: usize) -> Option<Handoff> {
+        handoff::on_offer(&self.handoff[slot])
     }
 
     /// Takes back the reins of one's own thread, which were `seen` on offer, or in somebody's hands.
     /// Waits for whoever has them for about the time it takes to set a priority, and not longer: he
     /// may be dead.
-    pub fn take_back(self, slot: usize, seen: Option<Reins>) -> Taken {
-        let mut looks = 0..reins::LOOKS;
-        reins::take_back(&self.reins[slot], seen, || {
+    pub fn take_back(self, slot: usize, seen: Option<Handoff>) -> Taken {
+        let mut looks = 0..handoff::LOOKS;
+        handoff::take_back(&self.handoff[slot], seen, || {
             std::hint::spin_loop();
             looks.next().is_some()
         })
@@ -159,15 +159,15 @@ impl<'a, W: Word> Releases<'a, W> {
 
     /// Claims the reins of `slot`, which were seen to be `seen`. Whether that succeeded; then the
     /// priority can be set, and [`Self::give_back`] must follow.
-    pub fn claim(self, slot: usize, seen: Reins) -> bool {
-        reins::claim(&self.reins[slot], seen)
+    pub fn claim(self, slot: usize, seen: Handoff) -> bool {
+        handoff::claim(&self.handoff[slot], seen)
     }
 
     /// Gives claimed reins back, with the priority that the thread has got. False if their owner
     /// did not wait for it: then what was set may be wrong for what it has done since.
     #[must_use]
-    pub fn give_back(self, slot: usize, claimed: Reins, priority: u8) -> bool {
-        reins::give_back(&self.reins[slot], claimed, priority)
+    pub fn give_back(self, slot: usize, claimed: Handoff, priority: u8) -> bool {
+        handoff::give_back(&self.handoff[slot], claimed, priority)
     }
 
     fn entries_of(self, slot: usize) -> &'a [W] {

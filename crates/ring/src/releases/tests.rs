@@ -129,15 +129,15 @@ fn any_content_is_survived_and_tried_a_bounded_number_of_times() {
     }
 }
 
-fn reins(priority: u8, turn: u8) -> Reins {
-    Reins { thread: 4_194_303, cpu: 8_191, priority, since: 65_535, turn }
+fn handoff(priority: u8, turn: u8) -> Handoff {
+    Handoff { thread: 4_194_303, cpu: 8_191, priority, since: 65_535, turn }
 }
 
 #[test]
 fn reins_go_to_one_and_come_back_with_what_was_done() {
     let words = words(|_| 0);
     let table = Releases::new(&words);
-    let offered = reins(80, 30);
+    let offered = handoff(80, 30);
     table.offer(255, offered);
     assert_eq!(table.on_offer(255), Some(offered), "each field is kept");
     assert_eq!(table.take_back(255, Some(offered)), Taken::AsSeen);
@@ -158,7 +158,7 @@ fn reins_go_to_one_and_come_back_with_what_was_done() {
     table.offer(255, offered);
     assert!(table.claim(255, offered));
     assert_eq!(table.take_back(255, Some(offered)), Taken::InDoubt, "he was killed");
-    let again = reins(80, 28);
+    let again = handoff(80, 28);
     table.offer(255, again);
     assert!(!table.give_back(255, offered, 40));
     assert_eq!(table.on_offer(255), Some(again), "what comes too late changes nothing");
@@ -168,7 +168,7 @@ fn reins_go_to_one_and_come_back_with_what_was_done() {
 fn the_age_of_an_offer_is_right_to_a_step_and_over_the_turn() {
     let step = 1u64 << 20;
     for since in [0, step, 65_535 * step, 1 << 50] {
-        let offered = Reins { since: Reins::stamp(since), ..reins(2, 0) };
+        let offered = Handoff { since: Handoff::stamp(since), ..handoff(2, 0) };
         for age in [0, 1, step, 250_000_000] {
             let said = offered.age(since + age);
             assert!(said <= age + step && age < said + step, "{said} for {age} after {since}");

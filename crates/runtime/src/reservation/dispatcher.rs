@@ -2,7 +2,7 @@
 //!
 //! It runs on that CPU above everything it dispatches, so when the timer of a slot's end fires, the
 //! owner is preempted, whatever it does; and while the dispatcher works nobody of its CPU runs, so
-//! freezing and lowering cannot be outrun. What decides is [`Course`]; this only does it.
+//! freezing and lowering cannot be outrun. What decides is [`TableDispatcher`]; this only does it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use punctual_linux::bell::Bell;
 use punctual_linux::clock;
 use punctual_linux::process::Guard;
 use punctual_model::{Instant, Reservation, Service};
-use punctual_policy::course::{Course, Pending, Who};
+use punctual_policy::table_dispatcher::{Pending, TableDispatcher, Who};
 use punctual_policy::timetable::Turns;
 use punctual_ring::spsc::Producer;
 use punctual_trace::constraint::Given;
@@ -56,13 +56,13 @@ struct Known {
 /// The thread's state.
 pub(super) struct Dispatcher {
     cpu: usize,
-    course: Course,
+    table_dispatcher: TableDispatcher,
     inbox: Inbox<Message>,
     bell: Arc<Bell>,
     guard: Arc<Guard>,
     owners: Vec<Known>,
     once: Vec<Known>,
-    /// One for each table in `course`.
+    /// One for each table in `table_dispatcher`.
     tables: Vec<Ticket>,
     /// Who has the CPU.
     current: Who,
@@ -98,14 +98,14 @@ impl Dispatcher {
     ) -> Self {
         Self {
             cpu,
-            course: Course::new(context_switch),
+            table_dispatcher: TableDispatcher::new(context_switch),
             inbox,
             bell,
             acted: guard.acted(),
             guard,
             owners: Vec::with_capacity(MOST),
             once: Vec::with_capacity(MOST),
-            tables: Vec::with_capacity(Course::MOST_NEXT + 1),
+            tables: Vec::with_capacity(TableDispatcher::MOST_NEXT + 1),
             current: Who::Nobody,
             // Written to, so that its pages are there: zeroes alone are given at the first touch.
             buffer: vec![1; 1 << 16].into_boxed_slice(),
@@ -125,7 +125,7 @@ impl Dispatcher {
                     return;
                 }
             }
-            let step = self.course.at(clock::now());
+            let step = self.table_dispatcher.at(clock::now());
             // Before anybody is given a slot that somebody else was let loose in.
             let acted = self.guard.acted();
             if acted != self.acted {
@@ -134,13 +134,14 @@ impl Dispatcher {
             }
             self.switch_to(step.who);
             for known in &self.once {
-                let pending = self.course.pending().iter().find(|one| one.name == known.name);
+                let pending =
+                    self.table_dispatcher.pending().iter().find(|one| one.name == known.name);
                 if let Some(left) = &known.left {
                     let left_now = pending.map_or(Service::ZERO, |one| one.left);
                     left.store(left_now.as_nanos(), Ordering::Relaxed);
                 }
             }
-            while let Some(turns) = self.course.retired() {
+            while let Some(turns) = self.table_dispatcher.retired() {
                 let thing = Message::Follow { from: Instant::ZERO, turns: Some(turns) };
                 if let Some(ticket) = self.tables.pop() {
                     self.inbox.give_back(ticket, Some(thing));
@@ -187,13 +188,13 @@ impl Dispatcher {
             Message::Follow { from, turns } => {
                 let carries = turns.is_some();
                 // Whoever sends waits until there is room.
-                if self.course.hand_over(from, turns).is_ok() && carries {
+                if self.table_dispatcher.hand_over(from, turns).is_ok() && carries {
                     self.tables.push(ticket);
                     return false;
                 }
             }
             Message::Once { pending, owner, left, given } => {
-                if self.course.add(pending).is_ok() {
+                if self.table_dispatcher.add(pending).is_ok() {
                     self.once.push(Known {
                         name: pending.name,
                         owner,
@@ -206,7 +207,7 @@ impl Dispatcher {
                 }
             }
             Message::EndOnce { name, at } => {
-                let left = self.course.end(name, clock::now());
+                let left = self.table_dispatcher.end(name, clock::now());
                 let known = self.once.iter_mut().find(|known| known.name == name);
                 if let Some(given) = known.and_then(|known| known.given.as_mut()) {
                     given.done(at, &mut self.events);

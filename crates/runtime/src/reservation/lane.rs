@@ -15,7 +15,7 @@ use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread;
 use punctual_model::reservation::Enforcement;
 use punctual_model::{Duration, Instant, JobId, Reservation, Service};
-use punctual_policy::course::Pending;
+use punctual_policy::table_dispatcher::Pending;
 use punctual_policy::timetable::Turns;
 use punctual_ring::spsc::{self, Consumer};
 use punctual_trace::Event;

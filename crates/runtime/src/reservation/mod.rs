@@ -4,7 +4,7 @@
 //! Two back ends. [`choose()`] says which one holds what, and why:
 //!
 //! - The kernel's SCHED_DEADLINE, for the calling thread.
-//! - A timetable (`analysis::supply`, [`punctual_policy::course`]) that a *dispatcher* thread follows
+//! - A timetable (`analysis::supply`, [`punctual_policy::table_dispatcher`]) that a *dispatcher* thread follows
 //!   on its CPU, at SCHED_FIFO [`DISPATCHER`]. An owner is at [`IN_SLOT`] in its slots. Outside them a
 //!   soft owner is an ordinary program, a hard one is frozen. The dispatcher wakes by a high-resolution
 //!   timer and preempts the owner, so keeping the budget needs nobody's cooperation.

@@ -16,7 +16,7 @@ use punctual_linux::thread::Tid;
 use punctual_model::Service;
 use punctual_model::reservation::Enforcement;
 
-/// The SCHED_FIFO priority of an owner in its slot: above [`crate::ceiling::CEILING`], 80.
+/// The SCHED_FIFO priority of an owner in its slot: above [`crate::level_order::RUNNING`], 80.
 pub const IN_SLOT: u8 = 88;
 
 /// The dispatcher's own: above every owner's, so that it preempts them when its timer fires.

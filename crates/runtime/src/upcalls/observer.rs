@@ -10,7 +10,7 @@ use punctual_model::Duration;
 use punctual_ring::spsc::Consumer;
 
 use super::Notice;
-use crate::turning::Shared;
+use crate::run_loop::Shared;
 
 /// How often it looks for what is not urgent.
 const LOOKS: Duration = Duration::from_millis(50);

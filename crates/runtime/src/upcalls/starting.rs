@@ -5,14 +5,14 @@ use std::sync::mpsc;
 
 use punctual_linux::clock;
 use punctual_model::{Handler, Instant};
-use punctual_ring::baton::Held;
+use punctual_ring::lease::Held;
 use punctual_ring::spsc;
 
 use super::admission::Work;
 use super::observer::Observer;
 use super::queues;
 use super::{Running, StartError, Upcalls};
-use crate::turning::{self, Crew, Queues, Shared};
+use crate::run_loop::{self, Executor, Queues, Shared};
 
 impl<H: Handler + Send + 'static> Upcalls<H> {
     /// Starts a thread that runs them all, each first released at `start` (CLOCK_MONOTONIC) or its
@@ -35,8 +35,9 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
         let queues = Queues { events, notices, notices_room, orders, answers };
         let (placement, grace) = (promises.placement, promises.grace);
         let release_window = promises.release_window;
-        let mut crew = Crew::new(room, placement, grace, most_contained, release_window, queues);
-        crew.grant = grant;
+        let mut executor =
+            Executor::new(room, placement, grace, most_contained, release_window, queues);
+        executor.grant = grant;
         let next_task = handlers.len() as u32;
         let now = clock::now();
         for ((handler, phase), task) in handlers.into_iter().zip(0..) {
@@ -45,18 +46,18 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
                 Work::RealTime(_) => start.saturating_add(phase),
                 Work::BestEffort(_) => now,
             };
-            crew.enlist(task, work, Box::new(handler), first, now, &shared);
+            executor.enrol(task, work, Box::new(handler), first, now, &shared);
         }
-        let crew = Held::new(crew);
+        let executor = Held::new(executor);
         let mut running = Running::new(promises, room, next_task, Arc::clone(&shared), finished);
         running.queues(for_events, for_orders, for_answers);
         if let Some(grace) = grace {
-            turning::start_guard(&shared, crew.seizer(), grace, placement)?;
+            run_loop::start_guard(&shared, executor.seizer(), grace, placement)?;
         }
         let (ready, is_ready) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("upcalls".into()).spawn({
             let shared = Arc::clone(&shared);
-            move || turning::begin(crew, &shared, &ready)
+            move || run_loop::begin(executor, &shared, &ready)
         })?;
         shared.add_thread(thread);
         match is_ready.recv() {

@@ -1,4 +1,4 @@
-//! The egress scheduler of a channel server in virtual time: the very [`Outlet`] that runs live, turned by one thread.
+//! The egress scheduler of a channel server in virtual time: the very [`EgressScheduler`] that runs live, turned by one thread.
 //!
 //! # The model
 //! The thread sleeps until the scheduler has something for it, or until a message comes while it does not rest. It
@@ -17,7 +17,7 @@ use core::mem;
 
 use punctual_model::channel::{Channel, LinearBounded, Link, Packetisation, Policing, TooEarly};
 use punctual_model::{Duration, Instant, Rank, Service};
-use punctual_policy::outlet::{Credits, Next, Offered, Outlet, Promise, Sent, Terms};
+use punctual_policy::egress::{Credits, EgressScheduler, Next, Offered, Promise, Sent, Terms};
 use punctual_policy::queues::ServiceOrder;
 
 use crate::processor::{Processor, Stretch};
@@ -82,7 +82,7 @@ pub struct Server<'a, P, S, C, K> {
     sources: Vec<S>,
     costs: C,
     sink: K,
-    outlet: Outlet,
+    scheduler: EgressScheduler,
     /// The next message of each source.
     coming: BinaryHeap<Reverse<(Instant, usize, u32)>>,
     /// Channels whose sources had none when they were asked.
@@ -128,14 +128,14 @@ where
         let packet = reckoned.transmission_time(cut.packet_bytes());
         let block = packet.checked_mul(cut.packets_per_block().into());
         let room = u32::try_from(senders).unwrap_or(u32::MAX);
-        let outlet = Outlet::new(reckoned, cut, ServiceOrder::Deadline, room);
+        let scheduler = EgressScheduler::new(reckoned, cut, ServiceOrder::Deadline, room);
         let mut server = Self {
             setup,
             processor,
             sources,
             costs,
             sink,
-            outlet: outlet.with_pace(pace),
+            scheduler: scheduler.with_pace(pace),
             coming: BinaryHeap::with_capacity(channels.len()),
             dry: (0..channels.len()).collect(),
             queues: channels.iter().map(|_| VecDeque::new()).collect(),
@@ -171,11 +171,11 @@ where
             let Held { too_early, policing } = self.setup.held.get(at).copied().unwrap_or_default();
             let (rank, delay_bound) = (Rank(0), channel.delay_bound());
             let (promise, arrivals) = (Promise::RealTime { rank, delay_bound }, channel.arrivals());
-            let in_order = self.outlet.open(Terms { arrivals, promise, too_early });
+            let in_order = self.scheduler.open(Terms { arrivals, promise, too_early });
             if let (Ok(opened), Policing::Credits(sensitivity)) = (in_order, policing) {
                 let spacing = arrivals.min_inter_arrival();
                 let credits = Credits::new(spacing, sensitivity, Instant::ZERO);
-                let _is_open = self.outlet.police_by(opened, credits);
+                let _is_open = self.scheduler.police_by(opened, credits);
             }
         }
         for backlog in self.setup.backlogs {
@@ -183,7 +183,7 @@ where
             let arrivals = LinearBounded::fixed(backlog.bytes.max(1), spacing, 1);
             let arrivals = arrivals.expect("a size and a spacing that are not zero");
             let (promise, too_early) = (Promise::BestEffort, TooEarly::Waits);
-            let _in_order = self.outlet.open(Terms { arrivals, promise, too_early });
+            let _in_order = self.scheduler.open(Terms { arrivals, promise, too_early });
         }
     }
 
@@ -306,7 +306,7 @@ where
                 self.offer(channel, came, bytes);
             }
         }
-        self.wake = match self.outlet.next(self.now) {
+        self.wake = match self.scheduler.next(self.now) {
             Next::Send(block) => {
                 let (sender, bytes_left) = (block.channel as usize, block.bytes);
                 self.making = Some(Making { sender, bytes_left, work_left: self.packet() });
@@ -321,7 +321,7 @@ where
     }
 
     fn offer(&mut self, sender: usize, came: Instant, bytes: u32) {
-        match self.outlet.offer(self.now, sender as u32, came, bytes) {
+        match self.scheduler.offer(self.now, sender as u32, came, bytes) {
             Offered::Taken { logical, conforming } => {
                 self.inside[sender] = Some(Inside { came, logical, conforming, bytes });
             }
@@ -345,8 +345,8 @@ where
             self.making = Some(Making { bytes_left, work_left: self.packet(), ..making });
             return;
         }
-        let sent = self.outlet.sent(self.now);
-        debug_assert!(self.link_free <= self.outlet.free_at().saturating_add(self.made_up));
+        let sent = self.scheduler.sent(self.now);
+        debug_assert!(self.link_free <= self.scheduler.free_at().saturating_add(self.made_up));
         if let Sent::Complete { .. } = sent
             && let Some(message) = self.inside[making.sender].take()
         {

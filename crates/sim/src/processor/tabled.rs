@@ -1,7 +1,7 @@
 //! A processor on which a timetable is followed.
 
 use punctual_model::{Duration, Instant, Service};
-use punctual_policy::course::{Course, Full, Step, Who};
+use punctual_policy::table_dispatcher::{Full, Step, TableDispatcher, Who};
 use punctual_policy::timetable::Turns;
 
 use super::{Processor, Stretch};
@@ -19,7 +19,7 @@ pub enum Part {
 #[derive(Clone, Debug)]
 pub struct Tabled<P> {
     processor: P,
-    course: Course,
+    table_dispatcher: TableDispatcher,
     part: Part,
     allowance: Duration,
     /// Since when `step` holds.
@@ -31,21 +31,21 @@ pub struct Tabled<P> {
 impl<P: Processor> Tabled<P> {
     /// `part` of `processor`, on which `turns` are followed from the beginning of time on; `None`: all time is free.
     pub fn new(processor: P, turns: Option<Turns>, part: Part, allowance: Service) -> Self {
-        let mut course = Course::new(allowance);
+        let mut table_dispatcher = TableDispatcher::new(allowance);
         // The first table that it is given has room.
-        let _ = course.hand_over(Instant::ZERO, turns);
+        let _ = table_dispatcher.hand_over(Instant::ZERO, turns);
         let since = Instant::ZERO;
-        let step = course.at(since);
+        let step = table_dispatcher.at(since);
         let allowance = allowance.at_full_speed();
-        Self { processor, course, part, allowance, since, step, away: false }
+        Self { processor, table_dispatcher, part, allowance, since, step, away: false }
     }
 
     /// Follows `turns` from `from` on, which is later than any instant asked about; `None`: all time is free then.
     ///
     /// # Errors
-    /// [`Full`] as of [`Course::hand_over`]; no table is given back here, so that all of them count.
+    /// [`Full`] as of [`TableDispatcher::hand_over`]; no table is given back here, so that all of them count.
     pub fn hand_over(&mut self, from: Instant, turns: Option<Turns>) -> Result<(), Full> {
-        self.course.hand_over(from, turns)?;
+        self.table_dispatcher.hand_over(from, turns)?;
         self.step.until = self.step.until.min(from);
         Ok(())
     }
@@ -57,7 +57,7 @@ impl<P: Processor> Processor for Tabled<P> {
     fn at(&mut self, now: Instant, wanted: bool) -> Stretch {
         while self.step.until <= now {
             self.since = self.step.until;
-            self.step = self.course.at(self.since);
+            self.step = self.table_dispatcher.at(self.since);
         }
         let useful = self.since.saturating_add(self.allowance).min(self.step.until);
         let (here, until) = match (self.part, self.step.who) {

@@ -125,13 +125,13 @@ fn run_for(machine: &mut Machine<Timed, fn(&Timed, u32) -> Service>, ms: u64) ->
 #[test]
 fn each_overrun_policy_has_its_own_course() {
     // A job of 25 ms every 10, once; then 1 ms each.
-    let course = |overrun| {
+    let table_dispatcher = |overrun| {
         let late = upcall(10, 1, 1).with_overrun(overrun);
         seen(&run_for(&mut machine(None, &[(late, &[25, 1])]), 35))
     };
     let first = |kinds: &[Seen]| kinds[..3].to_vec();
     for overrun in [Overrun::CatchUp, Overrun::Notify, Overrun::Demote] {
-        let seen = course(overrun);
+        let seen = table_dispatcher(overrun);
         let told = [
             (0, 0, 0, Kind::Start),
             (25, 0, 0, Kind::Overrun { jobs: 1 }),
@@ -148,7 +148,7 @@ fn each_overrun_policy_has_its_own_course() {
         );
     }
     for overrun in [Overrun::Skip, Overrun::Abort] {
-        let seen = course(overrun);
+        let seen = table_dispatcher(overrun);
         assert_eq!(
             seen[3..6],
             [

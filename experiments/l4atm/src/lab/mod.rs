@@ -6,8 +6,8 @@
 //! The thread that sets it up is on the near host from then on, and so is what it starts.
 
 mod broker;
-mod crew;
 mod far;
+mod processes;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use system_tests::network::{Network, higher, lower};
 use crate::Error;
 use crate::role::Role;
 pub(crate) use broker::{Broker, Config};
-pub(crate) use crew::Member;
 pub(crate) use far::{Heard, Listener, Sink};
+pub(crate) use processes::Member;
 
 /// Where it all takes place.
 pub(crate) struct Lab<'a> {

@@ -18,7 +18,7 @@ use punctual_model::channel::{
     Channel as Declared, Framing, LinearBounded, Link, Packetisation, TooEarly,
 };
 use punctual_model::{Duration, Instant, Rank, Service};
-use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_policy::egress::{EgressScheduler, Promise, Terms};
 use punctual_policy::queues::ServiceOrder;
 
 use super::clients::Client;
@@ -124,10 +124,10 @@ fn opening(key: u32, side: Side<Takes>, believed_from: Instant) -> Opening {
 /// The same sender, in virtual time: handing a packet over takes what admission was told.
 fn virtually(link: Link, cut: Packetisation, count: usize) -> Run {
     let room = count as u32;
-    let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, room);
+    let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, room);
     let packet = link.transmission_time(cut.packet_bytes());
     let queue = packet * u64::from(cut.packets_per_block());
-    let mut sender = Sender::new(outlet, cut, room, NullDevice::new(link, 1 << 20, queue, ()));
+    let mut sender = Sender::new(egress, cut, room, NullDevice::new(link, 1 << 20, queue, ()));
     let mut clients = Vec::new();
     let mut accounts = Vec::new();
     for key in 0..room {

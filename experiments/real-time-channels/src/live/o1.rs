@@ -10,7 +10,7 @@ use punctual_channel::transport::NullDevice;
 use punctual_linux::clock::{self, thread_cpu_time};
 use punctual_model::Duration;
 use punctual_model::channel::{Framing, LinearBounded, TooEarly};
-use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_policy::egress::{EgressScheduler, Promise, Terms};
 use punctual_policy::queues::ServiceOrder;
 
 use super::clients::{Client, SENDERS, keep_full};
@@ -22,11 +22,12 @@ pub(super) fn run(point: Point) -> Sent {
         let (clients, sides): (Vec<_>, Vec<_>) = (0..SENDERS).map(|_| Client::new()).unzip();
         let filling = scope.spawn(|| keep_full(clients, &stop));
         let carrying = scope.spawn(|| {
-            let outlet = Outlet::new(point.link, point.cut, ServiceOrder::Deadline, SENDERS);
+            let egress =
+                EgressScheduler::new(point.link, point.cut, ServiceOrder::Deadline, SENDERS);
             // Two blocks before the link, as a driver has them: the next is there when one has left.
             let ahead = point.block_time() * 2;
             let device = NullDevice::new(point.link, 1 << 20, ahead, ());
-            let mut sender = Sender::new(outlet, point.cut, SENDERS, device);
+            let mut sender = Sender::new(egress, point.cut, SENDERS, device);
             for (key, side) in (0..).zip(sides) {
                 let opening = Opening {
                     terms: backlogged(),

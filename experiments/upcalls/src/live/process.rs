@@ -6,7 +6,7 @@ use std::thread;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, memory};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::{Lowering, Turns, level_of, set_turns};
+use punctual_runtime::level_order::{Lowering, Turns, level_of, set_turns};
 use punctual_runtime::{Placement, Upcalls};
 use punctual_trace::{Event, Kind};
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,7 @@ use punctual_linux::process::{Signal, die_with_parent};
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{clock, shm, thread};
 use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
-use punctual_runtime::ceiling::{CEILING, set_table};
+use punctual_runtime::level_order::{RUNNING, set_table};
 use punctual_runtime::{Placement, Upcalls};
 use tempfile::TempDir;
 
@@ -70,7 +70,7 @@ pub(in crate::hostile) struct Beside {
 impl Beside {
     /// Starts one, with a table that only those have that are started [beside it](Self::another).
     pub(in crate::hostile) fn start() -> Result<Self, String> {
-        sched::try_out(Class::Fifo { priority: CEILING }).map_err(|why| why.to_string())?;
+        sched::try_out(Class::Fifo { priority: RUNNING }).map_err(|why| why.to_string())?;
         let table = Some(shm::path(&table_name()));
         Ok(Self { person: Person::start_as(upcalls_command()), table, _built: None })
     }
@@ -148,7 +148,7 @@ fn beside_each_other(
     table: Option<PathBuf>,
     built: Option<TempDir>,
 ) -> Result<Cycle, String> {
-    sched::try_out(Class::Fifo { priority: CEILING }).map_err(|why| why.to_string())?;
+    sched::try_out(Class::Fifo { priority: RUNNING }).map_err(|why| why.to_string())?;
     let mut beside = Beside { person: start(), table, _built: built };
     Ok(Box::new(move |moments| {
         let victim = start();

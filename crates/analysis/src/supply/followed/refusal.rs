@@ -41,7 +41,7 @@ pub enum Failed {
         "there is a timetable, but no instant was found at which to change to it without taking \
          time from a reservation that stands"
     )]
-    NoSeam,
+    NoModeChange,
     /// There is a table only if others move, beneath whose slots something is proven.
     #[error(
         "the free time does not hold it, and the slots of the others stay where they are, because tasks or channels \

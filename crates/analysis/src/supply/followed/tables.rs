@@ -5,7 +5,7 @@ use punctual_model::{Instant, Slot, Timetable};
 use super::Rules;
 use crate::ratio::Ratio;
 use crate::supply::constraint::Commitments;
-use crate::supply::seam::Anchored;
+use crate::supply::mode_change::Anchored;
 
 pub(super) fn commitments(follow: &Anchored, rules: Rules) -> Commitments {
     Commitments::new(&follow.table, follow.origin, rules.limits.context_switch)

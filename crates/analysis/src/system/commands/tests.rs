@@ -121,7 +121,7 @@ fn drawn_commands_are_held_as_admitted_and_take_no_more() {
         let all: Vec<(&str, Option<u16>)> =
             texts.iter().map(|text| (text.as_str(), None)).collect();
         let (contract, host) = (with_commands(rng.random_range(1..3), &all), host(2));
-        let mut system = System::new(host, UpcallOrder::Ceiling);
+        let mut system = System::new(host, UpcallOrder::LevelOrder);
         // As `run` uses CPUs: from the last to the first.
         system.numbers = (0..contract.cpus).map(|at| host.cpus - 1 - at).collect();
         let steps = &mut Steps::default();

@@ -13,12 +13,12 @@ use punctual_linux::clock;
 use punctual_linux::net::{Setup, UdpSocket};
 use punctual_model::channel::Direction;
 use punctual_model::{Duration, Instant};
+use punctual_policy::egress::Terms;
 use punctual_policy::ingress::UNEVENNESS;
-use punctual_policy::outlet::Terms;
 
 use super::super::requests::since_1970;
 use super::{Carried, Channels};
-use crate::books::{Asker, Books};
+use crate::admission::{AdmissionState, Asker};
 use crate::config::WireKind;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
@@ -75,9 +75,14 @@ impl Queue {
 impl Channels {
     /// Returns how many bytes of queues a person has that it must let go of before another one is made for this
     /// channel; `None` if there is room for it.
-    pub(super) fn kept(&mut self, id: GrantId, asker: &Asker, books: &Books) -> Option<u64> {
+    pub(super) fn kept(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        admission: &AdmissionState,
+    ) -> Option<u64> {
         let geometry = self.live.get(&id)?.want.geometry();
-        let (channels, entered) = books.channels_of_user(asker.uid);
+        let (channels, entered) = admission.channels_of_user(asker.uid);
         // What was granted before has room, whatever the quota says today.
         let most = asker.quota.quota.queue_memory.max(entered);
         self.memory.look();
@@ -109,13 +114,17 @@ impl Channels {
     }
 
     /// Attaches the queue of a channel, which its client has mapped; false if that is not sealed yet.
-    pub(super) fn attach(&mut self, id: GrantId, books: &Books) -> Result<bool, String> {
+    pub(super) fn attach(
+        &mut self,
+        id: GrantId,
+        admission: &AdmissionState,
+    ) -> Result<bool, String> {
         let Some(live) = self.live.get_mut(&id) else { return Err(format!("no channel {id}")) };
         let uid = live.record.uid;
         if let Carried::Sealing(sealed) = &live.carried {
             return match sealed.try_recv() {
                 Err(TryRecvError::Empty) => Ok(false),
-                Ok(Ok(frozen)) => self.attach_frozen(id, frozen, books).map(|()| true),
+                Ok(Ok(frozen)) => self.attach_frozen(id, frozen, admission).map(|()| true),
                 Ok(Err(why)) => {
                     self.replace(id, Carried::Not);
                     Err(why.to_string())
@@ -143,7 +152,12 @@ impl Channels {
         }
     }
 
-    fn attach_frozen(&mut self, id: GrantId, frozen: Frozen, books: &Books) -> Result<(), String> {
+    fn attach_frozen(
+        &mut self,
+        id: GrantId,
+        frozen: Frozen,
+        admission: &AdmissionState,
+    ) -> Result<(), String> {
         let Some(live) = self.live.get_mut(&id) else { return Err(format!("no channel {id}")) };
         let (uid, want, since) = (live.record.uid, live.want.clone(), live.record.since);
         // In whole seconds, and so of up to one more.
@@ -153,7 +167,7 @@ impl Channels {
         live.carried = Carried::Not;
         let carried = match frozen {
             Frozen::Takes(side) => {
-                let terms = self.terms(books, &want);
+                let terms = self.terms(admission, &want);
                 self.attach_sending(uid, &want, side, granted_at, terms)?
             }
             Frozen::Puts(side) => self.attach_receiving(id, uid, &want, side)?,

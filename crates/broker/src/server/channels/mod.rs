@@ -29,7 +29,7 @@ use punctual_linux::awake::{Awake, Below};
 use punctual_linux::{clock, memfd, thread};
 use punctual_model::channel::{Direction, LinearBounded};
 use punctual_model::{Duration, Instant, Rank};
-use punctual_policy::outlet::{Promise, Terms};
+use punctual_policy::egress::{Promise, Terms};
 use tracing::warn;
 
 use self::attach::{Frozen, Queue};
@@ -40,7 +40,7 @@ use self::memory::Memory;
 use self::sockets::Sockets;
 pub use self::traced::ChannelTrace;
 use self::traced::Traced;
-use crate::books::Books;
+use crate::admission::AdmissionState;
 use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
 use crate::ledger::ChannelRecord;
@@ -163,7 +163,7 @@ impl Channels {
     }
 
     /// What the sender is told of a channel.
-    fn terms(&self, books: &Books, want: &WantedChannel) -> Terms {
+    fn terms(&self, admission: &AdmissionState, want: &WantedChannel) -> Terms {
         match want.delay_bound {
             // Whoever's deadline is the same goes in any order.
             Some(delay_bound) => Terms {
@@ -172,7 +172,7 @@ impl Channels {
                 too_early: want.too_early,
             },
             None => Terms {
-                arrivals: no_oftener(want.arrivals, books.best_effort_spacing(want.arrivals)),
+                arrivals: no_oftener(want.arrivals, admission.best_effort_spacing(want.arrivals)),
                 promise: Promise::BestEffort,
                 too_early: want.too_early,
             },
@@ -180,8 +180,8 @@ impl Channels {
     }
 
     /// Tells each best-effort sender of its share, if that has changed.
-    pub(super) fn divide(&mut self, books: &Books) -> Result<(), Busy> {
-        let share = books.best_effort_share();
+    pub(super) fn divide(&mut self, admission: &AdmissionState) -> Result<(), Busy> {
+        let share = admission.best_effort_share();
         if share == self.told {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Channels {
         self.told = (0, 0);
         for live in self.best_effort.iter().filter_map(|id| self.live.get(id)) {
             if let Carried::Sent { key, .. } = live.carried {
-                self.carriers.sender.change(key, self.terms(books, &live.want))?;
+                self.carriers.sender.change(key, self.terms(admission, &live.want))?;
             }
         }
         self.told = share;
@@ -197,12 +197,12 @@ impl Channels {
     }
 
     /// Ends what is carried of a channel, which is out of the books when that is done.
-    fn stop(&mut self, id: GrantId, books: &mut Books) {
+    fn stop(&mut self, id: GrantId, admission: &mut AdmissionState) {
         let Some(live) = self.live.get(&id) else { return };
         let told = match &live.carried {
             Carried::Not | Carried::Made(_) | Carried::Sealing(_) => {
                 self.replace(id, Carried::Not);
-                return self.forget(id, Instant::ZERO, books);
+                return self.forget(id, Instant::ZERO, admission);
             }
             Carried::Sent { key, .. } => self.carriers.sender.close(*key).is_ok(),
             Carried::Received { .. } => {
@@ -235,7 +235,7 @@ impl Channels {
 
     /// It is closed. What it was promised is another's when its last message has had its time: else
     /// whoever opens and closes again and again would send more than was admitted.
-    fn forget(&mut self, id: GrantId, spent_until: Instant, books: &mut Books) {
+    fn forget(&mut self, id: GrantId, spent_until: Instant, admission: &mut AdmissionState) {
         self.best_effort.remove(&id);
         if let Some(live) = self.live.remove(&id)
             && let Carried::Sent { key, .. } = live.carried
@@ -247,14 +247,14 @@ impl Channels {
             self.sockets.forget(live.record.uid, &live.want);
         }
         self.spent.insert((spent_until, id));
-        self.release_what_is_spent(clock::now(), books);
+        self.release_what_is_spent(clock::now(), admission);
     }
 
     /// Takes out of the books what was closed long enough ago.
-    pub(super) fn release_what_is_spent(&mut self, now: Instant, books: &mut Books) {
+    pub(super) fn release_what_is_spent(&mut self, now: Instant, admission: &mut AdmissionState) {
         while let Some((_, id)) = self.spent.first().filter(|(until, _)| *until <= now).copied() {
             self.spent.pop_first();
-            books.release_channel(id);
+            admission.release_channel(id);
         }
     }
 }

@@ -97,7 +97,7 @@ impl Server {
         }
         self.strike(&[id]);
         if sends && let Some(channels) = &mut self.channels {
-            channels.stop(id, &mut self.books);
+            channels.stop(id, &mut self.admission);
         }
     }
 
@@ -111,7 +111,7 @@ impl Server {
             live.ends_at = Some(clock::now());
             gone |= !live.carried.is_carried();
             let process = live.record.process;
-            channels.stop(*id, &mut self.books);
+            channels.stop(*id, &mut self.admission);
             self.let_go(process, *id);
         }
         // Together: a person may have thousands, and each commit takes time that others wait for.
@@ -125,7 +125,7 @@ impl Server {
     fn forget_channel(&mut self, id: GrantId, spent_until: Instant) {
         let Some(channels) = &mut self.channels else { return };
         let Some(process) = channels.live.get(&id).map(|live| live.record.process) else { return };
-        channels.forget(id, spent_until, &mut self.books);
+        channels.forget(id, spent_until, &mut self.admission);
         self.let_go(process, id);
         self.divide();
         self.tell_of_room();
@@ -168,13 +168,13 @@ impl Server {
         channels.ringers.tidy();
         let _ = channels.carriers.sender.unheard(now);
         channels.write_trace();
-        channels.release_what_is_spent(now, &mut self.books);
+        channels.release_what_is_spent(now, &mut self.admission);
         let due = |live: &LiveChannel| live.ends_at.is_some_and(|at| at <= now);
         let late: Vec<GrantId> =
             channels.live.iter().filter(|(_, live)| due(live)).map(|(id, _)| *id).collect();
         for id in late {
             // Once more if it was told before: it does nothing then.
-            channels.stop(id, &mut self.books);
+            channels.stop(id, &mut self.admission);
             if let Some(live) = channels.live.get_mut(&id) {
                 live.ends_at = Some(now.saturating_add(LAST));
             }
@@ -195,7 +195,7 @@ impl Server {
                 let process = Process::find(record.process).ok_or("its process has ended")?;
                 let asker = self.asker(record.uid, &record.gids);
                 self.channels.as_ref().ok_or("there are no channels any more")?;
-                let entered = self.books.enter_channel(id, asker.uid, &want);
+                let entered = self.admission.enter_channel(id, asker.uid, &want);
                 entered.map_err(|denied| denied.to_string())?;
                 let key = record.process;
                 let peer = Peer { process, uid: record.uid, gids: record.gids.clone() };
@@ -204,7 +204,7 @@ impl Server {
                 let held = self.hold_channel(&peer, id);
                 let channels = self.channels.as_mut().ok_or("there are no channels any more")?;
                 if let Err(why) = held {
-                    self.books.release_channel(id);
+                    self.admission.release_channel(id);
                     return Err(format!("its process cannot be watched: {why}"));
                 }
                 channels.enter(record.clone(), want);

@@ -11,7 +11,7 @@ use super::super::Server;
 use super::super::refusals::{MOST_REFUSALS, shorten};
 use super::super::requests::{Stop, since_1970};
 use super::{Carried, Channels};
-use crate::books::Books;
+use crate::admission::AdmissionState;
 use crate::grant::{GrantId, Token};
 use crate::kernel::peer::Peer;
 use crate::ledger::ChannelRecord;
@@ -27,9 +27,9 @@ impl Server {
         self.channels.as_mut().ok_or_else(|| Stop::Error(NO_CHANNELS.into()))
     }
 
-    fn channels_and_books(&mut self) -> Result<(&mut Channels, &mut Books), Stop> {
+    fn channels_and_admission(&mut self) -> Result<(&mut Channels, &mut AdmissionState), Stop> {
         let channels = self.channels.as_mut().ok_or_else(|| Stop::Error(NO_CHANNELS.into()))?;
-        Ok((channels, &mut self.books))
+        Ok((channels, &mut self.admission))
     }
 
     pub(in super::super) fn open_channel(
@@ -43,9 +43,9 @@ impl Server {
         let token = Token::draw().map_err(|why| Stop::Error(format!("no random bytes: {why}")))?;
         let id = self.ledger.next_id().map_err(|why| Stop::Error(why.to_string()))?;
         let asker = self.asker(peer.uid, &peer.gids);
-        let (channels, books) = self.channels_and_books()?;
-        channels.release_what_is_spent(clock::now(), books);
-        if let Err(denied) = books.admit_channel(id, &asker, &want) {
+        let (channels, admission) = self.channels_and_admission()?;
+        channels.release_what_is_spent(clock::now(), admission);
+        if let Err(denied) = admission.admit_channel(id, &asker, &want) {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
         let record = ChannelRecord {
@@ -63,15 +63,15 @@ impl Server {
             .map_err(|why| why.to_string())
             .and_then(|()| self.hold_channel(peer, id).map_err(|why| why.to_string()));
         if let Err(why) = kept {
-            self.books.release_channel(id);
+            self.admission.release_channel(id);
             self.strike(&[id]);
             return Err(Stop::Error(why));
         }
         let what = shorten(&want);
         info!(%id, uid = peer.uid, pid = peer.process.id.pid, what, "channel granted");
-        let (channels, books) = self.channels_and_books()?;
+        let (channels, admission) = self.channels_and_admission()?;
         channels.enter(record, want);
-        let opened = channels.opened(id, books);
+        let opened = channels.opened(id, admission);
         self.divide();
         opened.map(Answer::Opened)
     }
@@ -86,8 +86,8 @@ impl Server {
     ) -> Result<Answer, Stop> {
         self.own_channel(peer, id)?;
         let asker = self.asker(peer.uid, &peer.gids);
-        let (channels, books) = self.channels_and_books()?;
-        if let Some(bytes) = channels.kept(id, &asker, books) {
+        let (channels, admission) = self.channels_and_admission()?;
+        if let Some(bytes) = channels.kept(id, &asker, admission) {
             return Ok(Answer::Kept { bytes });
         }
         // To make a queue that nobody attaches costs memory: not more often than other requests.
@@ -105,8 +105,8 @@ impl Server {
         id: GrantId,
     ) -> Result<Answer, Stop> {
         self.own_channel(peer, id)?;
-        let (channels, books) = self.channels_and_books()?;
-        if !channels.attach(id, books).map_err(Stop::Error)? {
+        let (channels, admission) = self.channels_and_admission()?;
+        if !channels.attach(id, admission).map_err(Stop::Error)? {
             return Ok(Answer::Sealing);
         }
         self.has_attached(peer);
@@ -124,7 +124,7 @@ impl Server {
             WantedChannel::try_from(raw.clone()).map_err(|why| Stop::Error(why.to_string()))?;
         self.own_channel(peer, id)?;
         let asker = self.asker(peer.uid, &peer.gids);
-        let (channels, books) = self.channels_and_books()?;
+        let (channels, admission) = self.channels_and_admission()?;
         let Some(live) = channels.live.get(&id) else { return Err(no_such(id)) };
         let before = live.want.clone();
         let same = WantedChannel {
@@ -150,10 +150,10 @@ impl Server {
             return Err(Stop::Error(why));
         }
         let (old, carried) = (live.record.clone(), live.sent_as());
-        if let Err(denied) = books.change_channel(id, &asker, &want) {
+        if let Err(denied) = admission.change_channel(id, &asker, &want) {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
-        let terms = channels.terms(books, &want);
+        let terms = channels.terms(admission, &want);
         // The ledger first: what the thread was told cannot be taken back.
         let new = ChannelRecord { channel: raw.clone(), ..old.clone() };
         let mut kept = self.ledger.enter_channel(&new).map_err(|why| why.to_string());
@@ -167,11 +167,11 @@ impl Server {
                 warn!(%id, %why, "the ledger has the contract that was refused");
             }
         }
-        let (channels, books) = self.channels_and_books()?;
+        let (channels, admission) = self.channels_and_admission()?;
         if let Err(why) = kept {
             // As it was: it had room a moment ago, whatever the quota says today.
-            books.release_channel(id);
-            if let Err(denied) = books.enter_channel(id, asker.uid, &before) {
+            admission.release_channel(id);
+            if let Err(denied) = admission.enter_channel(id, asker.uid, &before) {
                 warn!(%id, %denied, "a channel is carried and not in the books");
             }
             return Err(Stop::Error(why));
@@ -179,7 +179,7 @@ impl Server {
         if let Some(live) = channels.live.get_mut(&id) {
             (live.want, live.record.channel) = (want, raw);
         }
-        let opened = channels.opened(id, books);
+        let opened = channels.opened(id, admission);
         self.divide();
         opened.map(Answer::Opened)
     }
@@ -211,7 +211,7 @@ impl Server {
         if live.record.uid != peer.uid || live.record.token != token || live.ends_at.is_some() {
             return Some(Err(no_such(id)));
         }
-        let opened = channels.opened(id, &self.books).map(Answer::Opened);
+        let opened = channels.opened(id, &self.admission).map(Answer::Opened);
         let Some(held) = self.held.get(&live.record.process) else {
             return Some(Err(no_such(id)));
         };
@@ -225,7 +225,7 @@ impl Server {
     /// Best effort has more or less than before.
     pub(in super::super) fn divide(&mut self) {
         if let Some(channels) = &mut self.channels
-            && let Err(busy) = channels.divide(&self.books)
+            && let Err(busy) = channels.divide(&self.admission)
         {
             warn!(%busy, "best effort keeps its share until the next look");
         }
@@ -251,7 +251,7 @@ impl Server {
         let asker = self.asker(peer.uid, &peer.gids);
         let Some(channels) = &mut self.channels else { return Stop::Error(NO_CHANNELS.into()) };
         channels.refused += 1;
-        let offers = self.books.channel_offers(id, &asker, want);
+        let offers = self.admission.channel_offers(id, &asker, want);
         let whole = |(change, want)| OfferedChannel { change, channel: RawChannel::from(&want) };
         let refused = RefusedChannel {
             test: refusal.test.into(),
@@ -271,14 +271,14 @@ impl Server {
 }
 
 impl Channels {
-    fn opened(&self, id: GrantId, books: &Books) -> Result<Opened, Stop> {
+    fn opened(&self, id: GrantId, admission: &AdmissionState) -> Result<Opened, Stop> {
         let live = self.live.get(&id).ok_or_else(|| no_such(id))?;
         let bound = live.want.delay_bound;
         Ok(Opened {
             grant: id,
             token: live.record.token,
             delay_bound_ns: bound.map(punctual_model::Duration::as_nanos),
-            share_bps: (live.sends() && bound.is_none()).then(|| books.best_effort_bps()),
+            share_bps: (live.sends() && bound.is_none()).then(|| admission.best_effort_bps()),
         })
     }
 }

@@ -38,17 +38,17 @@ impl Server {
             let connected = held.is_some_and(|held| held.lonely_since.is_none());
             channels.push(of_channel(*id, live, connected, unheard));
         }
-        let (kept, promised, _) = self.books.link_bps();
+        let (kept, promised, _) = self.admission.link_bps();
         let config = &all.config;
         let totals = ChannelTotals {
             link_bps: config.link.bits_per_second(),
             promised_bps: promised,
             best_effort_bps: kept,
             // At most the room.
-            channels: self.books.channel_count() as u32,
+            channels: self.admission.channel_count() as u32,
             room: config.room,
             cpu: config.cpu.to_string(),
-            cpu_ppm: self.books.channels_ppm(),
+            cpu_ppm: self.admission.channels_ppm(),
             refused: all.refused,
             early_discard: all.early_discard.clone(),
         };

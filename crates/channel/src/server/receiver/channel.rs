@@ -67,7 +67,7 @@ impl Opening {
     }
 
     /// How its socket tells when nobody waits for anything.
-    pub(super) fn telling(&self) -> Telling {
+    pub(super) fn reporting(&self) -> Telling {
         if self.terms.delay_bound.is_some() { Telling::Always } else { Telling::Once }
     }
 }
@@ -85,7 +85,7 @@ pub struct Channel {
     /// Whether it is looked at again at some instant, and not before.
     pub(super) paused: bool,
     /// How its socket tells that something came.
-    pub(super) telling: Telling,
+    pub(super) reporting: Telling,
     /// When it had its last turn.
     served_at: Instant,
     /// How long it waits for room in its ring, if there is none the next time either.
@@ -146,7 +146,7 @@ const MOST_PATIENCE: Duration = Duration::from_millis(16);
 impl Channel {
     pub(super) fn new(id: u64, opening: Opening, now: Instant) -> Self {
         let police = Police::new(opening.terms.ingress(opening.arrivals));
-        let telling = opening.telling();
+        let reporting = opening.reporting();
         // What was dropped before there was a channel is not in its books.
         let drops = opening.socket.drops().unwrap_or(0);
         Self {
@@ -156,7 +156,7 @@ impl Channel {
             opening,
             queued: false,
             paused: false,
-            telling,
+            reporting,
             served_at: Instant::ZERO,
             patience: PAUSE,
             held: false,

@@ -29,11 +29,11 @@ mod datagrams;
 mod early;
 mod error;
 mod fragments;
+mod run_loop;
 mod terms;
 #[cfg(test)]
 mod tests;
 pub mod thread;
-mod turning;
 mod watch;
 
 use std::cmp::Reverse;
@@ -51,8 +51,8 @@ use crate::server::events::Events;
 
 pub use channel::{Channel, Opening};
 pub use error::{Ended, OpenError};
+pub use run_loop::Turn;
 pub use terms::Terms;
-pub use turning::Turn;
 use watch::{Told, Watch};
 
 /// Receives on many channels.
@@ -144,8 +144,8 @@ impl Receiver {
         });
         let place = &mut self.places[at as usize];
         let seat = Seat { at, generation: place.generation };
-        let telling = opening.telling();
-        if let Err(errno) = self.watch.add(seat, &opening.socket, telling) {
+        let reporting = opening.reporting();
+        if let Err(errno) = self.watch.add(seat, &opening.socket, reporting) {
             self.free.push(at);
             return Err(OpenError::Watch(errno));
         }

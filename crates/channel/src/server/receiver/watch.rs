@@ -72,10 +72,10 @@ impl Watch {
         &self,
         seat: Seat,
         socket: &UdpSocket,
-        telling: Telling,
+        reporting: Telling,
     ) -> Result<(), Errno> {
         let data = EventData::new_u64(word(seat));
-        epoll::add(&self.epoll, socket, data, telling.flags())
+        epoll::add(&self.epoll, socket, data, reporting.flags())
     }
 
     /// Tells of it no more: its descriptor may be open elsewhere, so that closing it is not enough.
@@ -89,10 +89,10 @@ impl Watch {
     }
 
     /// Has it tell otherwise from here on; what is in it already counts as having come.
-    pub(super) fn tell(&self, seat: Seat, socket: &UdpSocket, telling: Telling) {
+    pub(super) fn tell(&self, seat: Seat, socket: &UdpSocket, reporting: Telling) {
         let data = EventData::new_u64(word(seat));
         // It is there: it was added with the channel.
-        let _ = epoll::modify(&self.epoll, socket, data, telling.flags());
+        let _ = epoll::modify(&self.epoll, socket, data, reporting.flags());
     }
 
     /// Waits for something to tell, or until the instant.

@@ -3,7 +3,7 @@
 use punctual_linux::pass::Doorbell;
 use punctual_model::channel::{Framing, Sensitivity};
 use punctual_model::{Duration, Instant};
-use punctual_policy::outlet::{Credits, Promise, Terms};
+use punctual_policy::egress::{Credits, Promise, Terms};
 
 use super::room::Room;
 use crate::account::{Judge, Recorder};
@@ -37,7 +37,7 @@ pub struct Opening {
 pub struct Channel {
     pub(super) opening: Opening,
     /// Its number at the outlet.
-    pub(super) outlet: u32,
+    pub(super) egress: u32,
     /// The message on its way.
     pub(super) head: Option<Head>,
     /// When the messages that are known and not taken were seen.
@@ -93,7 +93,7 @@ impl Channel {
             looked: believed_from,
             absent: believed_from,
             judge: Judge::default(),
-            outlet: 0,
+            egress: 0,
             head: None,
             seen: Instant::ZERO,
             since: Instant::ZERO,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use punctual_model::{Duration, Instant};
-use punctual_policy::outlet::Offered;
+use punctual_policy::egress::Offered;
 use punctual_ring::frames::Rest;
 
 use super::channel::Head;
@@ -71,7 +71,7 @@ impl<T: Transport<To = u32>> Sender<T> {
             let published = Instant::from_nanos(frame.user());
             recorder.offered(bytes);
             let (since, seen) = (channel.since, channel.seen);
-            match self.outlet.offer_since(now, channel.outlet, since, seen, bytes) {
+            match self.egress.offer_since(now, channel.egress, since, seen, bytes) {
                 Offered::Taken { logical, conforming } => {
                     channel.vain = 0;
                     let spacing = terms.arrivals.min_inter_arrival();
@@ -123,7 +123,7 @@ impl<T: Transport<To = u32>> Sender<T> {
         if std::mem::replace(&mut channel.ended, true) {
             return;
         }
-        let _was_open = self.outlet.close(channel.outlet);
+        let _was_open = self.egress.close(channel.egress);
         if channel.head.take().is_some() {
             channel.opening.recorder.lost(Loss::Closed);
         }

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use punctual_linux::net::Place;
 use punctual_model::channel::Framing;
 use punctual_model::{Duration, Instant};
-use punctual_policy::outlet::{Block, Sent};
+use punctual_policy::egress::{Block, Sent};
 use punctual_trace::Kind;
 
 use super::channel::Head;
@@ -32,12 +32,12 @@ impl<T: Transport<To = u32>> Sender<T> {
     /// Hands over the block that the outlet gave, and takes the next message where that was the end of
     /// one.
     pub(super) fn hand_over(&mut self, now: Instant, block: Block, clock: impl Fn() -> Instant) {
-        let key = self.of_outlet[block.channel as usize];
+        let key = self.of_egress[block.channel as usize];
         let Some(channel) = self.channels[key as usize].as_mut() else {
             // The outlet gives nothing of a channel that was closed.
-            return self.outlet.give_up();
+            return self.egress.give_up();
         };
-        let Some(head) = channel.head else { return self.outlet.give_up() };
+        let Some(head) = channel.head else { return self.egress.give_up() };
         let packet_bytes = self.cut.packet_bytes();
         let taken = match channel.opening.framing {
             Framing::Datagram => {
@@ -50,19 +50,19 @@ impl<T: Transport<To = u32>> Sender<T> {
         };
         let begins = !head.begun && taken.packets > 0;
         let outcome = match taken.stopped {
-            None => of_sent(self.outlet.sent(now)),
+            None => of_sent(self.egress.sent(now)),
             // What was taken is on the link. Why the rest was not is told again when it is tried alone.
             Some(_) if taken.packets > 0 => {
                 // At most as many as a block has.
-                of_sent(self.outlet.sent_part(now, taken.packets as u32))
+                of_sent(self.egress.sent_part(now, taken.packets as u32))
             }
             Some(NotTaken::WouldBlock { until }) => {
                 let until = until.unwrap_or_else(|| now.saturating_add(RETRY));
-                self.outlet.put_back(now, until);
+                self.egress.put_back(now, until);
                 Outcome::More
             }
             Some(why) => {
-                self.outlet.give_up();
+                self.egress.give_up();
                 Outcome::Lost(match why {
                     NotTaken::TooLarge { .. } => Loss::Refused,
                     _ => Loss::Unreachable,

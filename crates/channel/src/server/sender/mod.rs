@@ -28,7 +28,7 @@ use std::fmt;
 
 use punctual_model::Instant;
 use punctual_model::channel::{Framing, Packetisation};
-use punctual_policy::outlet::{Next, NoRoom, Outlet, Terms};
+use punctual_policy::egress::{EgressScheduler, Next, NoRoom, Terms};
 use punctual_ring::frames::Corrupt;
 
 use crate::account::Loss;
@@ -79,11 +79,11 @@ pub enum Turn {
 /// Channels by the numbers that whoever opens them chooses, from 0 to below `room`.
 #[derive(Debug)]
 pub struct Sender<T> {
-    outlet: Outlet,
+    egress: EgressScheduler,
     cut: Packetisation,
     channels: Box<[Option<Box<Channel>>]>,
     /// By the outlet's number.
-    of_outlet: Box<[u32]>,
+    of_egress: Box<[u32]>,
     /// Each channel at most once, so that it never grows.
     again: BinaryHeap<Reverse<(Instant, u32)>>,
     /// Those that ended by themselves and were not told of yet; never grows either.
@@ -94,14 +94,14 @@ pub struct Sender<T> {
 }
 
 impl<T: Transport<To = u32>> Sender<T> {
-    /// Nothing is open. `outlet` has room for as many channels, and cuts as `cut` says.
-    pub fn new(outlet: Outlet, cut: Packetisation, room: u32, transport: T) -> Self {
+    /// Nothing is open. `egress` has room for as many channels, and cuts as `cut` says.
+    pub fn new(egress: EgressScheduler, cut: Packetisation, room: u32, transport: T) -> Self {
         let room = room as usize;
         Self {
-            outlet,
+            egress,
             cut,
             channels: (0..room).map(|_| None).collect(),
-            of_outlet: vec![0; room].into(),
+            of_egress: vec![0; room].into(),
             again: BinaryHeap::with_capacity(room),
             ended: Vec::with_capacity(room),
             transport,
@@ -142,13 +142,13 @@ impl<T: Transport<To = u32>> Sender<T> {
         if place.is_some() {
             return Err(NoRoom);
         }
-        channel.outlet = self.outlet.open(terms)?;
+        channel.egress = self.egress.open(terms)?;
         if let Some(credits) = channel.credits.take() {
-            let _is_open = self.outlet.police_by(channel.outlet, credits);
+            let _is_open = self.egress.police_by(channel.egress, credits);
         }
         // What was found in the ring when it was attached is seen now.
         (channel.since, channel.seen) = (now, now);
-        self.of_outlet[channel.outlet as usize] = key;
+        self.of_egress[channel.egress as usize] = key;
         *place = Some(channel);
         self.feed(now, key);
         Ok(())
@@ -162,14 +162,14 @@ impl<T: Transport<To = u32>> Sender<T> {
         };
         channel.opening.terms = terms;
         channel.opening.recorder.change(promised(terms));
-        !channel.ended && self.outlet.change(channel.outlet, terms)
+        !channel.ended && self.egress.change(channel.egress, terms)
     }
 
     /// Closes a channel: what is left of its message is lost. Nothing if there is none.
     pub fn close(&mut self, key: u32) -> Option<Box<Channel>> {
         let mut channel = self.channels.get_mut(key as usize)?.take()?;
         if !channel.ended {
-            let _was_open = self.outlet.close(channel.outlet);
+            let _was_open = self.egress.close(channel.egress);
         }
         // Its number may be another's by the time that it is told.
         self.ended.retain(|(other, _)| *other != key);
@@ -238,7 +238,7 @@ impl<T: Transport<To = u32>> Sender<T> {
             }
         }
         let again = self.again.peek().map(|Reverse((at, _))| *at);
-        match (self.outlet.next(now), again) {
+        match (self.egress.next(now), again) {
             (Next::Send(block), _) => {
                 self.hand_over(now, block, clock);
                 Turn::Again

@@ -174,16 +174,16 @@ pub(crate) fn main(
     let last = lines - 1;
     output::print(&format!("{0}/0 to {0}/{last} are modems ({context})\n", dir.display()))?;
     let until = lasting.map(|lasting| start + lasting);
-    let mut books = Books { start, lines, late: 0, skipped: 0, contained: 0 };
+    let mut accounts = Accounts { start, lines, late: 0, skipped: 0, contained: 0 };
     let every = bank.report.map(|seconds| Duration::from_secs(seconds.into()));
     let mut report = every.map(|every| start + every);
     let result = loop {
         let now = clock::now();
-        books.take(&mut running, &mut traced);
+        accounts.take(&mut running, &mut traced);
         if let (Some(due), Some(every)) = (report, every)
             && now >= due
         {
-            output::print(&books.tell(now, &told))?;
+            output::print(&accounts.tell(now, &told))?;
             report = Some(due + every);
         }
         if let Some(broken) = told.broken.get() {
@@ -198,7 +198,7 @@ pub(crate) fn main(
         clock::sleep_until(now + LOOK);
     };
     let now = clock::now();
-    books.take(&mut running, &mut traced);
+    accounts.take(&mut running, &mut traced);
     let mut stopped = running.stop().map_err(Failure::cannot_here)?;
     let ended = clock::now();
     let left = stopped.unfinished.iter().flat_map(|left| Event::dropped(*left, ended));
@@ -206,7 +206,7 @@ pub(crate) fn main(
     traced.events(&stopped.events, stopped.events_lost);
     // The ttys go with the driver.
     drop(stopped);
-    output::print(&books.tell(now, &told))?;
+    output::print(&accounts.tell(now, &told))?;
     traced.end()?;
     result
 }
@@ -227,7 +227,7 @@ fn refused(why: impl Display) -> Outcome {
 }
 
 /// What became of jobs.
-struct Books {
+struct Accounts {
     start: Instant,
     lines: u32,
     late: u64,
@@ -235,7 +235,7 @@ struct Books {
     contained: u64,
 }
 
-impl Books {
+impl Accounts {
     fn take(&mut self, running: &mut Running<Driver>, traced: &mut Beside) {
         let events: Vec<Event> = running.drain().collect();
         traced.events(&events, running.events_lost());

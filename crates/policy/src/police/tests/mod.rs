@@ -1,9 +1,9 @@
 //! Each policer against a log of all that it let pass, which is searched for a broken window.
 
 mod against_logs;
-mod doubt;
 mod exactness;
 mod logs;
+mod uncertain;
 
 use alloc::vec::Vec;
 use punctual_model::channel::{AtmContract, BitRate, ServiceClass, TrafficSpec};

@@ -121,7 +121,7 @@ impl Promises {
             // Upcalls have no bound but that of being in time.
             system: System::new(
                 HostProfile { cpus: 1, reservable_ppm: u64::MAX, ..host },
-                UpcallOrder::Ceiling,
+                UpcallOrder::LevelOrder,
             ),
             blocking: None,
         }

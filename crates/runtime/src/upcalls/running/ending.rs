@@ -8,7 +8,7 @@ use punctual_model::{Backlog, Duration, Service};
 use punctual_trace::Event;
 
 use super::Running;
-use crate::turning::{End, Finish, Order, Out, drop_quietly};
+use crate::run_loop::{End, Finish, Order, Out, drop_quietly};
 use crate::upcalls::StartError;
 
 /// How long [`Running::stop`] waits for handlers that were put aside, and for the turn that runs.

@@ -18,7 +18,7 @@ use punctual_trace::Event;
 use super::admission::Promises;
 use super::observer::Observer;
 use super::{Activity, Notice};
-use crate::turning::{Finish, Order, Reply, Shared};
+use crate::run_loop::{Finish, Order, Reply, Shared};
 
 pub use ending::Stopped;
 

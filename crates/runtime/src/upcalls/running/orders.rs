@@ -4,7 +4,7 @@ use punctual_linux::clock;
 use punctual_model::{BestEffort, Duration, Instant, Upcall};
 
 use super::Running;
-use crate::turning::{Answer, Order, Reply};
+use crate::run_loop::{Answer, Order, Reply};
 use crate::upcalls::admission::Work;
 use crate::upcalls::{CreateError, OrderError};
 

@@ -47,14 +47,14 @@ pub enum Report {
 /// # Errors
 /// If orders cannot be waited for (epoll_ctl(2)).
 pub fn run(receiver: Receiver, post: Post<Order, Report>) -> Result<Receiver, Errno> {
-    let mut turning = Turning::new(receiver, post)?;
-    while turning.go() != Went::Abandoned {}
-    Ok(turning.receiver)
+    let mut run_loop = RunLoop::new(receiver, post)?;
+    while run_loop.go() != Went::Abandoned {}
+    Ok(run_loop.receiver)
 }
 
 /// The thread's own.
 #[derive(Debug)]
-struct Turning {
+struct RunLoop {
     receiver: Receiver,
     post: Post<Order, Report>,
     /// What the side that decides has no room for at the moment.
@@ -75,7 +75,7 @@ enum Went {
     Abandoned,
 }
 
-impl Turning {
+impl RunLoop {
     fn new(receiver: Receiver, post: Post<Order, Report>) -> Result<Self, Errno> {
         receiver.wake_for(post.as_fd())?;
         let (wall_at, until) = (Instant::ZERO, Instant::ZERO);

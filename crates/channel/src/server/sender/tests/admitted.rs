@@ -90,10 +90,10 @@ fn run_drawn(seed: u64) -> Option<u64> {
         return None;
     }
     let proven = egress.delays(&asked, &[], &mut steps, &mut for_bounds);
-    let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, count);
+    let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, count);
     let device = NullDevice::new(link, u32::MAX, Duration::MAX, Log::default());
     let script: Script = no_fault;
-    let mut sender = Sender::new(outlet, cut, count, Faulty::new(device, script));
+    let mut sender = Sender::new(egress, cut, count, Faulty::new(device, script));
     let mut writers = Vec::new();
     for ((key, channel), sensitivity) in (0..).zip(&asked).zip(sensitivities) {
         let terms = Terms {

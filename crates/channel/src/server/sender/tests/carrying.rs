@@ -107,8 +107,8 @@ impl Transport for OneOf {
 #[test]
 fn what_was_taken_of_a_message_that_is_lost_keeps_the_link_busy() {
     let (link, cut) = link();
-    let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, 1);
-    let mut sender = Sender::new(outlet, cut, 1, OneOf(Vec::new()));
+    let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, 1);
+    let mut sender = Sender::new(egress, cut, 1, OneOf(Vec::new()));
     let (mut client, channel) =
         Client::new(terms(1_000, 1, 900, TooEarly::Waits), Framing::Fragments);
     sender.open(ns(0), 0, channel).expect("room");

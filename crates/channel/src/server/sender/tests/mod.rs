@@ -13,7 +13,7 @@ use std::cell::Cell;
 use punctual_linux::pass::{Bell, Heard};
 use punctual_model::channel::{LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Rank};
-use punctual_policy::outlet::Promise;
+use punctual_policy::egress::Promise;
 use punctual_policy::queues::ServiceOrder;
 use punctual_ring::frames::{Geometry, Rest, Wake};
 
@@ -51,9 +51,9 @@ fn link() -> (Link, Packetisation) {
 
 fn sender(room: u32, script: Script) -> Sender<Faulty<NullDevice<Log>, Script>> {
     let (link, cut) = link();
-    let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, room);
+    let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, room);
     let device = NullDevice::new(link, 200, Duration::from_nanos(1_000), Log::default());
-    Sender::new(outlet, cut, room, Faulty::new(device, script))
+    Sender::new(egress, cut, room, Faulty::new(device, script))
 }
 
 fn no_fault(_: Instant) -> Fault {

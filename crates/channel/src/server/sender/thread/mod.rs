@@ -1,9 +1,9 @@
 //! The thread that turns a [`Sender`]: it sleeps until the next block leaves, a bell rings, or an
-//! order comes. Here is what the side that decides has of it; `turning` is what it does, and [`trial`]
+//! order comes. Here is what the side that decides has of it; `run_loop` is what it does, and [`trial`]
 //! takes the time of that.
 
+mod run_loop;
 pub mod trial;
-mod turning;
 
 use std::cell::Cell;
 use std::io;
@@ -17,7 +17,7 @@ use punctual_linux::net::UdpSocket;
 use punctual_linux::thread::{self, Tid};
 use punctual_model::channel::{Link, Packetisation, Policing};
 use punctual_model::{Duration, Instant};
-use punctual_policy::outlet::{Outlet, Terms};
+use punctual_policy::egress::{EgressScheduler, Terms};
 use punctual_policy::queues::ServiceOrder;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -26,8 +26,8 @@ use super::{Channel, Ended, Opening, Sender};
 use crate::server::events::Events;
 use crate::server::orders::{Desk, desk_and_post};
 use crate::transport::Wire;
-use turning::Turning;
-pub use turning::{LOOKS_EVERY, SPIN};
+use run_loop::RunLoop;
+pub use run_loop::{LOOKS_EVERY, SPIN};
 
 /// Orders that may wait.
 const ORDERS: usize = 1024;
@@ -44,7 +44,7 @@ pub struct Setup {
     pub cut: Packetisation,
     /// Who leaves first.
     pub order: ServiceOrder,
-    /// The least time from one packet to the next ([`Outlet::with_pace`]), and from one awakening by a
+    /// The least time from one packet to the next ([`EgressScheduler::with_pace`]), and from one awakening by a
     /// bell to the next; zero: as the link and the bells say.
     pub pace: Duration,
     /// Channels that can be open.
@@ -125,8 +125,12 @@ impl SenderThread {
         let bells = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let looked = Arc::new(AtomicU64::new(0));
         epoll::add(&*bells, post.as_fd(), EventData::new_u64(POST), EventFlags::IN)?;
-        let mut sender =
-            Sender::new(Outlet::new(link, cut, order, room).with_pace(pace), cut, room, wire);
+        let mut sender = Sender::new(
+            EgressScheduler::new(link, cut, order, room).with_pace(pace),
+            cut,
+            room,
+            wire,
+        );
         if let Some(events) = events {
             sender.tell_events(events);
         }
@@ -137,7 +141,7 @@ impl SenderThread {
                 // Of ordinary threads timers are late by this much, on purpose (prctl(2)).
                 thread::set_timer_slack(Duration::from_nanos(1));
                 let _ = tell.send(thread::current());
-                Turning { sender, post, bells, looked, pace, deaf_until: Instant::ZERO }.run();
+                RunLoop { sender, post, bells, looked, pace, deaf_until: Instant::ZERO }.run();
             })?
         };
         let tid = told.recv().map_err(|_| io::Error::other("the sender's thread did not start"))?;

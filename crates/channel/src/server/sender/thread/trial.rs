@@ -12,14 +12,14 @@ use punctual_linux::net::UdpSocket;
 use punctual_linux::pass::{Doorbell, PassError};
 use punctual_model::channel::{CostError, Framing, LinearBounded, Link, Packetisation, TooEarly};
 use punctual_model::{Duration, Instant, Rank};
-use punctual_policy::outlet::{Outlet, Promise, Terms};
+use punctual_policy::egress::{EgressScheduler, Promise, Terms};
 use punctual_policy::queues::ServiceOrder;
 use punctual_ring::frames::{Corrupt, Geometry, GeometryError, Wake};
 use rustix::event::epoll::{self, CreateFlags, EventData};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::turning::{BELLS, Turning};
+use super::run_loop::{BELLS, RunLoop};
 use super::{Channel, Desk, Opening, Order, Report, Sender, desk_and_post};
 use crate::account::{Account, Recorder};
 use crate::rings::{Puts, RingError, Takes, both};
@@ -87,7 +87,7 @@ pub enum TrialError {
 
 /// A channel of its own, and what carries it.
 pub struct Trial {
-    turning: Turning,
+    run_loop: RunLoop,
     // Whose end would end the loop.
     _desk: Desk<Order, Report>,
     puts: Puts,
@@ -133,9 +133,9 @@ impl Trial {
         let _ = puts.publish();
         let bells = epoll::create(CreateFlags::CLOEXEC).map_err(TrialError::Descriptors)?;
         let (desk, post) = desk_and_post(1, 2).map_err(TrialError::Descriptors)?;
-        let outlet = Outlet::new(link, cut, ServiceOrder::Deadline, 1);
-        let mut turning = Turning {
-            sender: Sender::new(outlet, cut, 1, wire),
+        let egress = EgressScheduler::new(link, cut, ServiceOrder::Deadline, 1);
+        let mut run_loop = RunLoop {
+            sender: Sender::new(egress, cut, 1, wire),
             post,
             bells: Arc::new(bells),
             looked: Arc::default(),
@@ -161,12 +161,12 @@ impl Trial {
             recorder,
             believed_from: Instant::ZERO,
         };
-        opening.doorbell.watch(&*turning.bells, EventData::new_u64(0))?;
-        let opened = turning.sender.open(clock::now(), 0, Channel::new(opening));
+        opening.doorbell.watch(&*run_loop.bells, EventData::new_u64(0))?;
+        let opened = run_loop.sender.open(clock::now(), 0, Channel::new(opening));
         assert!(opened.is_ok(), "the only channel");
         let packet_bytes = cut.packet_bytes();
         let mut trial =
-            Self { turning, _desk: desk, puts, doorbell: rings, account, packet_bytes, sent: 0 };
+            Self { run_loop, _desk: desk, puts, doorbell: rings, account, packet_bytes, sent: 0 };
         let _waited = trial.carry(&mut bells_that_rang());
         trial.sent = trial.account.snapshot().sent;
         Ok(trial)
@@ -210,8 +210,8 @@ impl Trial {
     fn carry(&mut self, rung: &mut Vec<epoll::Event>) -> bool {
         let (mut waited, mut sleep) = (false, Some(Duration::ZERO));
         let mut given_up = None;
-        while let Some(looked) = self.turning.hear(rung, sleep) {
-            sleep = self.turning.work(looked);
+        while let Some(looked) = self.run_loop.hear(rung, sleep) {
+            sleep = self.run_loop.work(looked);
             let Some(sleep) = sleep else { return waited };
             if !sleep.is_zero() {
                 waited = true;

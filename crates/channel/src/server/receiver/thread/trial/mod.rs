@@ -22,7 +22,7 @@ use punctual_ring::frames::{Corrupt, Geometry, GeometryError, Rest};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::{Order, Report, Turning, Went};
+use super::{Order, Report, RunLoop, Went};
 use crate::account::{ReceivedAccount, ReceivedSnapshot};
 use crate::fragment::Fragments;
 use crate::rings::{Puts, RingError, Takes, both};
@@ -95,7 +95,7 @@ pub enum TrialError {
 /// A channel of its own, who sends to it, and what receives.
 #[derive(Debug)]
 pub struct Trial {
-    turning: Turning,
+    run_loop: RunLoop,
     // Whose end would end the loop.
     _desk: Desk<Order, Report>,
     near: UdpSocket,
@@ -150,11 +150,11 @@ impl Trial {
         let mut receiver = Receiver::new(None)?;
         receiver.open(clock::now(), ID, opening)?;
         let (desk, post) = desk_and_post(1, 2)?;
-        let turning = Turning::new(receiver, post)?;
+        let run_loop = RunLoop::new(receiver, post)?;
         let content = vec![0x5a; most as usize];
         let (sent, _desk) = (0, desk);
         let mut trial = Self {
-            turning,
+            run_loop,
             _desk,
             near,
             takes: client.end,
@@ -223,7 +223,7 @@ impl Trial {
 
     /// Whether something waits in the socket.
     fn waits(&self) -> bool {
-        let channel = self.turning.receiver.get(ID);
+        let channel = self.run_loop.receiver.get(ID);
         channel.is_some_and(|it| it.socket().wait(Readiness::Readable, Instant::ZERO) == Ok(true))
     }
 
@@ -232,14 +232,14 @@ impl Trial {
     }
 
     fn turn_until_idle(&mut self) {
-        while self.turning.go() == Went::On {}
+        while self.run_loop.go() == Went::On {}
     }
 
     fn turn_until_received(&mut self, packets: u32, until: Instant) -> Result<(), TrialError> {
         while self.seen().received != self.sent {
             let lost = self.seen().losses;
             let what = match () {
-                () if self.turning.receiver.get(ID).is_none() => "their channel has ended",
+                () if self.run_loop.receiver.get(ID).is_none() => "their channel has ended",
                 () if lost.discarded > 0 => "no packet of this size is taken",
                 () if lost.socket > 0 => "their socket had no room",
                 () if lost.total() > 0 || clock::now() > until => "some are lost",

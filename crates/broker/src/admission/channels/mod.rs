@@ -1,0 +1,266 @@
+//! Channels in the books: whose they are, and what fits before the system is asked.
+//!
+//! Pure, as the rest of the books. CPU, link and buffers are one decision, in this order:
+//! 1. `quota`: of who asks: whether channels at all, how many, how much of the link and of queue memory.
+//! 2. `room`: how many there can be; `datagram`: messages that are to be one datagram fit in one.
+//! 3. Those of [`System`](punctual_analysis::System): `link`, `processor` and `channel-delay`. It knows the
+//!    reservations of the host, and refuses one by `channels` beneath which a channel would be late.
+//!
+//! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as each
+//! user's quota allows.
+
+mod best_effort;
+mod offers;
+mod quota;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use punctual_analysis::{Refusal, Request, Steps};
+use punctual_channel::rings::server;
+use punctual_model::channel::{BitRate, Channel, Direction, Framing};
+
+use super::terms::Asker;
+use super::{AdmissionState, denied};
+use crate::config::ChannelsConfig;
+use crate::grant::GrantId;
+use crate::want::WantedChannel;
+
+/// A counter-offer, in words and whole.
+pub type ChannelOffer = (String, WantedChannel);
+
+/// Whose each channel is.
+#[derive(Clone, Debug)]
+pub(super) struct ChannelEntries {
+    config: ChannelsConfig,
+    entries: BTreeMap<GrantId, Entry>,
+    users: BTreeMap<u32, Sum>,
+    /// Channels that send and are promised nothing.
+    best_effort: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    uid: u32,
+    want: WantedChannel,
+    /// Of the link; nothing of what receives, and of best effort.
+    bps: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    bps: u64,
+    /// Of their queues.
+    bytes: u64,
+    channels: u32,
+}
+
+impl ChannelEntries {
+    fn new(config: ChannelsConfig) -> Self {
+        Self { config, entries: BTreeMap::new(), users: BTreeMap::new(), best_effort: 0 }
+    }
+
+    fn count(&mut self, id: GrantId, entry: Entry) {
+        let sum = self.users.entry(entry.uid).or_default();
+        sum.channels += 1;
+        sum.bytes += server::bytes(entry.want.geometry());
+        sum.bps += entry.bps;
+        self.best_effort += u32::from(entry.shares_the_rest());
+        self.entries.insert(id, entry);
+    }
+
+    fn uncount(&mut self, id: GrantId) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.best_effort -= u32::from(entry.shares_the_rest());
+        if let Some(sum) = self.users.get_mut(&entry.uid) {
+            sum.channels -= 1;
+            sum.bytes -= server::bytes(entry.want.geometry());
+            sum.bps -= entry.bps;
+            if sum.channels == 0 {
+                self.users.remove(&entry.uid);
+            }
+        }
+        Some(entry)
+    }
+
+    fn has_room(&self, want: &WantedChannel) -> Result<(), Box<Refusal>> {
+        if self.entries.len() >= self.config.room as usize {
+            let room = self.config.room;
+            return Err(denied("room", format!("there are {room} channels, the most"), None));
+        }
+        let longest = want.arrivals.max_message();
+        let packet = self.config.cut.packet_bytes();
+        if want.framing == Framing::Datagram && longest > packet {
+            let why = format!(
+                "a message of {longest} bytes is to be one datagram, and those have up to {packet}: \
+                 send shorter ones, or choose fragments"
+            );
+            return Err(denied("datagram", why, None));
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn shares_the_rest(&self) -> bool {
+        self.want.direction == Direction::Send && self.want.delay_bound.is_none()
+    }
+}
+
+impl AdmissionState {
+    /// Has channels carried as `config` says, and sets aside what their threads may use of a CPU, above all
+    /// upcalls of whatever CPU.
+    pub fn carry_channels(&mut self, config: ChannelsConfig) -> Result<(), Box<Refusal>> {
+        self.system.carry(config.carrier(), &mut Steps::new(self.steps))?;
+        self.channels = Some(ChannelEntries::new(config));
+        Ok(())
+    }
+
+    /// Carries the channels of `before` on, before anything else is entered. Returns why what was promised to
+    /// them before is not any more: they are carried all the same.
+    pub fn take_over_channels(&mut self, before: &Self) -> Vec<Box<Refusal>> {
+        let Some(channels) = &before.channels else { return Vec::new() };
+        let mut broken = Vec::new();
+        if let Err(refusal) = self.carry_channels(channels.config.clone()) {
+            self.system.carry_with_nothing_set_aside(channels.config.carrier());
+            self.channels = Some(ChannelEntries::new(channels.config.clone()));
+            broken.push(refusal);
+        }
+        for (id, entry) in &channels.entries {
+            broken.extend(self.enter_channel(*id, entry.uid, &entry.want).err());
+        }
+        broken
+    }
+
+    /// Enters `want` as `id` if it fits. `id` must not be entered already.
+    pub fn admit_channel(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Result<(), Box<Refusal>> {
+        self.admit_channel_within(id, asker, want, &mut Steps::new(self.steps))
+    }
+
+    fn admit_channel_within(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
+        self.within_channel_quota(asker, want)?;
+        self.enter_channel_within(id, asker.uid, want, steps)
+    }
+
+    /// Enters what was granted to a user before, whatever the quota says today.
+    pub fn enter_channel(
+        &mut self,
+        id: GrantId,
+        uid: u32,
+        want: &WantedChannel,
+    ) -> Result<(), Box<Refusal>> {
+        self.enter_channel_within(id, uid, want, &mut Steps::new(self.steps))
+    }
+
+    fn enter_channel_within(
+        &mut self,
+        id: GrantId,
+        uid: u32,
+        want: &WantedChannel,
+        steps: &mut Steps,
+    ) -> Result<(), Box<Refusal>> {
+        self.entries_of_channels()?.has_room(want)?;
+        asking(want, |request| self.system.admit(id, request, steps).map(drop))?;
+        self.count_channel(id, uid, want);
+        Ok(())
+    }
+
+    /// Enters `want` in place of what `id` has. If it does not fit, `id` keeps what it has.
+    pub fn change_channel(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Result<(), Box<Refusal>> {
+        let Some(before) = self.channels.as_mut().and_then(|channels| channels.uncount(id)) else {
+            return Err(denied("quota", "there is no such channel".into(), None));
+        };
+        let steps = &mut Steps::new(self.steps);
+        let answer = self
+            .within_channel_quota(asker, want)
+            .and_then(|()| self.entries_of_channels()?.has_room(want))
+            .and_then(|()| {
+                asking(want, |request| self.system.change(id, request, steps).map(drop))
+            });
+        match answer {
+            Ok(()) => self.count_channel(id, asker.uid, want),
+            Err(_) => {
+                self.channels.iter_mut().for_each(|channels| channels.count(id, before.clone()));
+            }
+        }
+        answer
+    }
+
+    /// Takes a channel out.
+    pub fn release_channel(&mut self, id: GrantId) {
+        if self.channels.as_mut().and_then(|channels| channels.uncount(id)).is_some() {
+            self.system.release(id);
+        }
+    }
+
+    /// Returns how many channels a user has, and the bytes of their queues.
+    pub fn channels_of_user(&self, uid: u32) -> (u32, u64) {
+        let has = self.channels.as_ref().and_then(|channels| channels.users.get(&uid));
+        has.map_or((0, 0), |has| (has.channels, has.bytes))
+    }
+
+    /// What is kept for best effort, promised, and left to promise, in bits a second.
+    pub fn link_bps(&self) -> (u64, u64, u64) {
+        self.system.carried().map_or((0, 0, 0), |carried| {
+            (carried.carrier().kept_bps(), carried.promised_bps(), carried.available_bps())
+        })
+    }
+
+    /// What the channels need of a CPU at most over time, in parts per million.
+    pub fn channels_ppm(&self) -> u64 {
+        self.system.carried().map_or(0, punctual_analysis::CarrierLoad::cpu_ppm)
+    }
+
+    /// How many channels are entered.
+    pub fn channel_count(&self) -> usize {
+        self.channels.as_ref().map_or(0, |channels| channels.entries.len())
+    }
+
+    fn entries_of_channels(&self) -> Result<&ChannelEntries, Box<Refusal>> {
+        let none = || denied("link", "this host carries no channels".into(), None);
+        self.channels.as_ref().ok_or_else(none)
+    }
+
+    fn count_channel(&mut self, id: GrantId, uid: u32, want: &WantedChannel) {
+        let promised = want.direction == Direction::Send && want.delay_bound.is_some();
+        let rate = self.system.carried().filter(|_| promised);
+        let rate = rate.and_then(|carried| carried.carrier().rate_of(want.arrivals));
+        let bps = rate.map_or(0, BitRate::bits_per_second);
+        if let Some(channels) = &mut self.channels {
+            channels.count(id, Entry { uid, want: want.clone(), bps });
+        }
+    }
+}
+
+/// Asks for `want` in the terms of the analysis.
+fn asking<T>(
+    want: &WantedChannel,
+    ask: impl FnOnce(Request<'_>) -> Result<T, Box<Refusal>>,
+) -> Result<T, Box<Refusal>> {
+    match (want.direction, want.delay_bound) {
+        (Direction::Send, Some(bound)) => {
+            let channel = Channel::new(want.name.clone(), &want.arrivals.into(), bound);
+            let why = |_| denied("channel-delay", format!("a delay bound of {bound}"), None);
+            ask(Request::Sending(&channel.map_err(why)?))
+        }
+        (Direction::Receive, Some(_)) => ask(Request::Receiving(want.arrivals)),
+        (direction, None) => ask(Request::BestEffort(direction)),
+    }
+}

@@ -1,0 +1,109 @@
+//! Channels that would be admitted instead.
+//!
+//! Numbers are searched by bisection with admission itself as the judge, so every offer was admitted
+//! when it was made.
+
+use punctual_analysis::Steps;
+use punctual_model::Duration;
+use punctual_model::channel::LinearBounded;
+
+use super::super::terms::Asker;
+use super::{AdmissionState, ChannelOffer};
+use crate::grant::GrantId;
+use crate::want::WantedChannel;
+
+/// Tries of one search.
+const TRIES: u32 = 12;
+
+/// Delay bounds and spacings are offered up to so many times what was asked for.
+const FURTHEST: u64 = 64;
+
+impl AdmissionState {
+    /// What would be admitted in place of `want`, which is not: along the delay bound, the rate and the
+    /// size of messages. `id` may be entered: then it is what changes.
+    pub fn channel_offers(
+        &self,
+        id: GrantId,
+        asker: &Asker,
+        want: &WantedChannel,
+    ) -> Vec<ChannelOffer> {
+        let mut admission = self.clone();
+        admission.release_channel(id);
+        // For all tries together, so that a refusal costs no more than some admissions. What it does not
+        // suffice for is not offered.
+        let mut steps = Steps::new(self.steps);
+        let mut fits = |want: &WantedChannel| {
+            let admitted = admission.admit_channel_within(id, asker, want, &mut steps).is_ok();
+            if admitted {
+                admission.release_channel(id);
+            }
+            admitted
+        };
+        let mut offers = Vec::new();
+        if let Some(asked) = want.delay_bound {
+            let with = |nanos| WantedChannel {
+                delay_bound: Some(Duration::from_nanos(nanos)),
+                ..want.clone()
+            };
+            let found = least_above(asked.as_nanos(), |nanos| fits(&with(nanos)));
+            offers.extend(found.map(|nanos| {
+                (format!("a delay bound of {}", Duration::from_nanos(nanos)), with(nanos))
+            }));
+        }
+        let of = want.arrivals;
+        let with = |bytes: u32, spacing: u64| {
+            let least = of.min_message().min(bytes);
+            let spacing = Duration::from_nanos(spacing);
+            let arrivals = LinearBounded::new(least, bytes, spacing, of.max_burst()).ok()?;
+            Some(WantedChannel { arrivals, ..want.clone() })
+        };
+        let (bytes, spacing) = (of.max_message(), of.min_inter_arrival().as_nanos());
+        let found =
+            least_above(spacing, |spacing| with(bytes, spacing).is_some_and(|want| fits(&want)));
+        offers.extend(found.and_then(|spacing| {
+            let text = format!("messages every {}", Duration::from_nanos(spacing));
+            Some((text, with(bytes, spacing)?))
+        }));
+        let mut good = |bytes: u64| {
+            // At most what was asked for.
+            with(bytes as u32, spacing).is_some_and(|want| fits(&want))
+        };
+        // The other way round: the least by which it is shorter.
+        let most = u64::from(bytes);
+        if most > 1 && good(1) {
+            let (mut fit, mut not) = (1, most);
+            for _ in 0..TRIES {
+                let middle = fit + (not - fit) / 2;
+                if middle == fit {
+                    break;
+                }
+                if good(middle) { fit = middle } else { not = middle }
+            }
+            let shorter = with(fit as u32, spacing);
+            offers.extend(shorter.map(|want| (format!("messages of at most {fit} bytes"), want)));
+        }
+        offers
+    }
+}
+
+/// The least number above `asked` that fits, up to [`FURTHEST`] times it, within 2⁻¹² of the range.
+fn least_above(asked: u64, mut fits: impl FnMut(u64) -> bool) -> Option<u64> {
+    // Doubling first: what fits is mostly near.
+    let mut good = asked;
+    let mut bad;
+    loop {
+        bad = good;
+        good = good.checked_mul(2).filter(|good| *good / FURTHEST <= asked)?;
+        if fits(good) {
+            break;
+        }
+    }
+    for _ in 0..TRIES {
+        let middle = bad + (good - bad) / 2;
+        if middle == bad {
+            break;
+        }
+        if fits(middle) { good = middle } else { bad = middle }
+    }
+    Some(good)
+}

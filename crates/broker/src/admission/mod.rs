@@ -1,0 +1,261 @@
+//! What is granted, all of it, and what fits beside it.
+//!
+//! Pure: no clock and no system call; `now` comes in. [`AdmissionState::admit`] and [`AdmissionState::change`] decide
+//! and enter in one step; a refusal changes nothing.
+//!
+//! What the host can promise is decided by one [`System`]; the books add users and their quotas, and
+//! what reservations leave behind. So the tests are, in this order:
+//! 1. `quota`: of who asks (and of the group), by kind, number of grants, shortest period, share.
+//! 2. Those of [`System`]: `reservable-bandwidth`, `sched-deadline`, `response-time` and `channels`. Reservations whose
+//!    bandwidth the kernel still holds count in the first, and so does what threads keep that have not left their
+//!    class; beneath the latter every upcall and every channel must be in time.
+//!
+//! Channels have quotas of their own, and other tests of the same system ([`channels`]).
+
+pub mod channels;
+mod offers;
+mod quota;
+mod residuals;
+mod terms;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use punctual_analysis::{
+    BackEnd, Refusal, Request, Resource, Shortfall, Steps, System, UpcallOrder,
+};
+pub(crate) use punctual_model::units::percent;
+use punctual_model::{HostProfile, Instant, Task};
+
+use self::channels::ChannelEntries;
+use self::residuals::Residual;
+pub use self::terms::{Asker, Offer};
+use crate::grant::GrantId;
+use crate::want::What;
+
+/// Elementary steps of one admission, of some nanoseconds each: enough to examine a thousand upcalls
+/// anew beneath a reservation, and a bound on how long one message can keep the broker busy.
+pub const STEPS: u64 = 20_000_000;
+
+/// The same for each try of the search for offers.
+const STEPS_OF_AN_OFFER: u64 = STEPS / 10;
+
+/// Whose quota a grant counts in.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    uid: u32,
+    group: Option<u32>,
+    share_ppm: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    ppm: u64,
+    grants: u32,
+}
+
+/// Everything that is granted on the host.
+#[derive(Clone, Debug)]
+pub struct AdmissionState {
+    /// Grants and channels, which are numbered together.
+    system: System<GrantId>,
+    entries: BTreeMap<GrantId, Entry>,
+    users: BTreeMap<u32, Sum>,
+    groups: BTreeMap<u32, Sum>,
+    /// Reservations that ended and until when the kernel keeps their bandwidth.
+    lingering: Vec<(Instant, u64)>,
+    /// What threads keep whose reservation has ended and who have not left the class.
+    residuals: BTreeMap<GrantId, Residual>,
+    /// `None`: no channels are carried here.
+    channels: Option<ChannelEntries>,
+    steps: u64,
+}
+
+impl AdmissionState {
+    /// Nothing is granted yet.
+    pub fn new(host: HostProfile, order: UpcallOrder) -> Self {
+        Self {
+            system: System::new(host, order),
+            entries: BTreeMap::new(),
+            users: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            lingering: Vec::new(),
+            residuals: BTreeMap::new(),
+            channels: None,
+            steps: STEPS,
+        }
+    }
+
+    /// Enters `what` as `id` if it fits: the CPU of upcalls.
+    ///
+    /// `id` must not be entered already.
+    pub fn admit(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        what: &What,
+        now: Instant,
+    ) -> Result<Option<u32>, Box<Refusal>> {
+        self.within_quota(asker, what)?;
+        self.enter(id, asker, what, now)
+    }
+
+    /// Enters what was granted before, whatever the quota says today.
+    pub fn enter(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        what: &What,
+        now: Instant,
+    ) -> Result<Option<u32>, Box<Refusal>> {
+        self.withhold(now);
+        let steps = &mut Steps::new(self.steps);
+        let back_end = asking(what, |request| self.system.admit(id, request, steps))?;
+        self.count(id, asker, what);
+        Ok(cpu_of(back_end))
+    }
+
+    /// Enters `what` in place of what `id` has. If it does not fit, `id` keeps what it has.
+    pub fn change(
+        &mut self,
+        id: GrantId,
+        asker: &Asker,
+        what: &What,
+        now: Instant,
+    ) -> Result<Option<u32>, Box<Refusal>> {
+        let before = self.uncount(id);
+        self.withhold(now);
+        let steps = &mut Steps::new(self.steps);
+        let answer = self
+            .within_quota(asker, what)
+            .and_then(|()| asking(what, |request| self.system.change(id, request, steps)));
+        match answer {
+            Ok(back_end) => {
+                self.count(id, asker, what);
+                Ok(cpu_of(back_end))
+            }
+            Err(refusal) => {
+                before.into_iter().for_each(|entry| self.count_entry(id, entry));
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Takes `id` out. What the kernel still holds of a reservation stays counted for a period.
+    pub fn release(&mut self, id: GrantId, now: Instant) {
+        let reservation = self.system.reservation(id);
+        self.system.release(id);
+        if let (Some(entry), Some(reservation)) = (self.uncount(id), reservation) {
+            self.lingering.push((now.saturating_add(reservation.period()), entry.share_ppm));
+        }
+    }
+
+    /// Requests like `what` that would be admitted now, in place of `id` if that is entered.
+    pub fn offers(&self, id: GrantId, asker: &Asker, what: &What, now: Instant) -> Vec<Offer> {
+        let mut trial = self.clone();
+        trial.uncount(id);
+        trial.system.release(id);
+        trial.withhold(now);
+        offers::find(what, asker.quota.quota.least_reservation_ppm, |what| {
+            let steps = &mut Steps::new(STEPS_OF_AN_OFFER);
+            trial.within_quota(asker, what).is_ok()
+                && asking(what, |request| trial.system.would_admit(id, request, steps)).is_ok()
+        })
+    }
+
+    /// The CPU of the upcalls of `id`.
+    pub fn cpu_of(&self, id: GrantId) -> Option<u32> {
+        cpu_of(self.system.back_end(id)?)
+    }
+
+    /// What the host may promise.
+    pub fn host(&self) -> &HostProfile {
+        self.system.host()
+    }
+
+    /// Of all CPUs together: what may be promised.
+    pub fn capacity_ppm(&self) -> u64 {
+        self.system.capacity_ppm()
+    }
+
+    /// Of all CPUs together: what is promised.
+    pub fn granted_ppm(&self) -> u64 {
+        self.system.granted_ppm()
+    }
+
+    /// What a user has.
+    pub fn of_user(&self, uid: u32) -> u64 {
+        self.users.get(&uid).map_or(0, |sum| sum.ppm)
+    }
+
+    /// What the members of a group have by its quota.
+    pub fn of_group(&self, gid: u32) -> u64 {
+        self.groups.get(&gid).map_or(0, |sum| sum.ppm)
+    }
+
+    fn count(&mut self, id: GrantId, asker: &Asker, what: &What) {
+        let (uid, group, share_ppm) = (asker.uid, asker.quota.group, what.share_ppm());
+        self.count_entry(id, Entry { uid, group, share_ppm });
+    }
+
+    fn count_entry(&mut self, id: GrantId, entry: Entry) {
+        self.entries.insert(id, entry);
+        for sum in self.sums(&entry) {
+            sum.ppm += entry.share_ppm;
+            sum.grants += 1;
+        }
+    }
+
+    fn uncount(&mut self, id: GrantId) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        for sum in self.sums(&entry) {
+            sum.ppm -= entry.share_ppm;
+            sum.grants -= 1;
+        }
+        self.users.retain(|_, sum| sum.grants > 0);
+        self.groups.retain(|_, sum| sum.grants > 0);
+        Some(entry)
+    }
+
+    fn sums(&mut self, entry: &Entry) -> impl Iterator<Item = &mut Sum> {
+        let of_group = entry.group.map(|gid| self.groups.entry(gid).or_default());
+        of_group.into_iter().chain([self.users.entry(entry.uid).or_default()])
+    }
+
+    /// Tells the system what ended reservations keep of the bandwidth.
+    fn withhold(&mut self, now: Instant) {
+        self.lingering.retain(|(until, _)| *until > now);
+        let lingering: u64 = self.lingering.iter().map(|(_, ppm)| ppm).sum();
+        self.system.withhold(lingering + self.left_behind(|_| true).ppm);
+    }
+}
+
+/// Asks for `what` in the terms of the analysis.
+fn asking<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
+    match what {
+        What::Upcalls(upcalls) => {
+            ask(Request::Executor(&upcalls.iter().map(Task::from).collect::<Vec<_>>()))
+        }
+        What::Reservation(reservation) => ask(Request::Deadline(*reservation)),
+        What::Priority { share_ppm } => ask(Request::Share((*share_ppm).into())),
+    }
+}
+
+fn cpu_of(back_end: BackEnd) -> Option<u32> {
+    match back_end {
+        BackEnd::Executor { cpu } => Some(cpu.into()),
+        _ => None,
+    }
+}
+
+/// Refuses by a `test` of the books' own, each of which is about one resource.
+fn denied(test: &'static str, why: String, short_ppm: Option<u64>) -> Box<Refusal> {
+    let resource = match test {
+        "quota" | "room" => Resource::Quota,
+        "channel-delay" => Resource::Delay,
+        _ => Resource::Link,
+    };
+    let shortfall = short_ppm.map(Shortfall::Share);
+    Box::new(Refusal { shortfall, ..Refusal::new(test, resource, why) })
+}

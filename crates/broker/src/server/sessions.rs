@@ -1,0 +1,276 @@
+//! Processes with grants: they end, lose their connection, come back.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use punctual_analysis::UpcallOrder;
+use punctual_linux::clock;
+use punctual_model::Instant;
+use tracing::{info, warn};
+
+use super::Server;
+use crate::admission::Asker;
+use crate::grant::GrantId;
+use crate::guard;
+use crate::kernel::peer::{Peer, Process};
+use crate::kernel::sweep::{Allowed, sweep};
+use crate::kernel::take::Beside;
+use crate::ledger::{ProcessId, Record};
+use crate::want::{Kind, Want};
+use crate::wire::Event;
+
+/// A process with at least one grant.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) peer: Rc<Peer>,
+    source: u64,
+    pub(super) grants: BTreeSet<GrantId>,
+    pub(super) channels: BTreeSet<GrantId>,
+    /// Since when no connection of it is there.
+    pub(super) lonely_since: Option<Instant>,
+}
+
+impl Held {
+    pub(super) fn new(peer: Rc<Peer>, source: u64) -> Self {
+        let (grants, channels) = Default::default();
+        Self { peer, source, grants, channels, lonely_since: None }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.grants.is_empty() && self.channels.is_empty()
+    }
+
+    pub(super) fn source(&self) -> u64 {
+        self.source
+    }
+}
+
+/// A grant in force.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) record: Record,
+    pub(super) want: Want,
+    pub(super) cpu: Option<u32>,
+    /// Of a CPU, in the last window that the guard has told of.
+    pub(super) used_ppm: Option<u64>,
+}
+
+impl Server {
+    /// Keeps a grant that is in force, and its process in sight.
+    pub(super) fn hold(
+        &mut self,
+        peer: &Rc<Peer>,
+        record: Record,
+        want: Want,
+        cpu: Option<u32>,
+    ) -> rustix::io::Result<()> {
+        let held = self.hold_process(peer)?;
+        held.grants.insert(record.id);
+        held.lonely_since = None;
+        self.watched.insert(record.uid);
+        self.remember_limits(&record);
+        self.grants.insert(record.id, Live { record, want, cpu, used_ppm: None });
+        Ok(())
+    }
+
+    pub(super) fn remember_limits(&mut self, record: &Record) {
+        if let Some(old) = record.old_limits {
+            self.old_limits.entry(record.uid).or_insert((old, record.process.start));
+        }
+    }
+
+    /// The process of some grants is gone, and with it everything the kernel had given it.
+    pub(super) fn process_ended(&mut self, process: ProcessId) {
+        let Some(held) = self.held.get(&process) else { return };
+        let ids: Vec<GrantId> = held.grants.iter().copied().collect();
+        let channels = held.channels.clone();
+        let (uid, grants) = (held.peer.uid, ids.len());
+        info!(pid = process.pid, uid, grants, channels = channels.len(), "process ended");
+        let source = held.source;
+        self.process_of_channels_ended(&channels);
+        self.strike(&ids);
+        self.forget(&ids);
+        // It is heard of once; what of its channels still leaves needs no process.
+        if let Some(held) = self.held.remove(&process) {
+            self.unwatch(&held.peer.process, source);
+        }
+    }
+
+    /// A process asks for one of its grants, so it is there.
+    pub(super) fn is_back(&mut self, peer: &Peer) {
+        if let Some(held) = self.held.get_mut(&peer.process.id) {
+            held.lonely_since = None;
+        }
+    }
+
+    /// The connection of some processes did not come back in time.
+    pub(super) fn end_the_lonely(&mut self, now: Instant) {
+        let grace = self.config.grace;
+        let late = |held: &&Held| {
+            held.lonely_since.is_some_and(|since| now.saturating_since(since) >= grace)
+        };
+        let ids: Vec<GrantId> =
+            self.held.values().filter(late).flat_map(|held| held.grants.iter().copied()).collect();
+        self.end_all(&ids, "no connection within the grace period");
+        let late = |held: &&Held| {
+            held.lonely_since.is_some_and(|since| now.saturating_since(since) >= grace)
+        };
+        let ids: Vec<GrantId> = self
+            .held
+            .values()
+            .filter(late)
+            .flat_map(|held| held.channels.iter().copied())
+            .collect();
+        self.end_all_channels(&ids, "no connection within the grace period");
+    }
+
+    /// Takes a grant back from a process that may live.
+    pub(super) fn end(&mut self, id: GrantId, why: &str) {
+        self.end_all(&[id], why);
+    }
+
+    /// Takes grants back from processes that may live.
+    fn end_all(&mut self, ids: &[GrantId], why: &str) {
+        let (mut struck, mut left) = (Vec::new(), Vec::new());
+        for id in ids {
+            let Some(live) = self.grants.get(id) else { continue };
+            info!(%id, uid = live.record.uid, pid = live.record.process.pid, why, "grant ends");
+            match self.take_back(*id) {
+                Some(record) => {
+                    self.keep_residual(record.clone());
+                    left.push(record);
+                }
+                None => struck.push(*id),
+            }
+            // Before the next one is taken back: what this one stood on may be the next one's last.
+            self.forget_one(*id);
+        }
+        if struck.is_empty() && left.is_empty() {
+            return;
+        }
+        // Together: each commit takes time that others wait for. And at no moment the ledger has neither a
+        // grant nor what is left of it.
+        if let Err(why) = self.ledger.strike_and_keep(&struck, &left) {
+            warn!(%why, "grants stay in the ledger");
+        }
+        self.has_forgotten();
+    }
+
+    pub(super) fn revoke(&mut self, id: GrantId, why: &str) {
+        self.tell_holder(id, &Event::Revoked { why: why.into() });
+        self.end(id, why);
+    }
+
+    fn take_back(&mut self, id: GrantId) -> Option<Record> {
+        let live = self.grants.get(&id)?;
+        let peer = Rc::clone(&self.held.get(&live.record.process)?.peer);
+        let (record, want) = (live.record.clone(), live.want.clone());
+        self.take_from(&peer.process, &record, &want)
+    }
+
+    /// Takes back from the thread whatever it has of a grant, which need not be held; what is left.
+    pub(super) fn take_from(
+        &mut self,
+        process: &Process,
+        record: &Record,
+        want: &Want,
+    ) -> Option<Record> {
+        let beside = Beside {
+            // Only upcalls and bare priority stand on limits.
+            limited: self
+                .records_of(process.id)
+                .any(|other| other.id != record.id && other.old_limits.is_some()),
+            leader: self.is_taken(record, process.id.pid),
+        };
+        if self.means.order == UpcallOrder::LevelOrder
+            && record.old_limits.is_some()
+            && !beside.limited
+        {
+            self.lowered.insert(process.id);
+        }
+        let left = self.means.take_back(process, want, record, beside)?;
+        Some(record.left_by(left.thread, left.started))
+    }
+
+    /// Whether a thread of the process has another grant than `record`, or what is left of one.
+    pub(super) fn is_taken(&self, record: &Record, thread: i32) -> bool {
+        let left = self.residuals.values().filter(|other| other.process == record.process);
+        self.records_of(record.process)
+            .chain(left)
+            .any(|other| other.id != record.id && other.want.thread() == thread)
+    }
+
+    /// Returns what the ledger has of each grant of a process.
+    pub(super) fn records_of(&self, process: ProcessId) -> impl Iterator<Item = &Record> {
+        let ids = self.held.get(&process).into_iter().flat_map(|held| &held.grants);
+        ids.filter_map(|id| Some(&self.grants.get(id)?.record))
+    }
+
+    pub(super) fn strike(&self, ids: &[GrantId]) {
+        if ids.is_empty() {
+            return;
+        }
+        if let Err(why) = self.ledger.strike(ids) {
+            // It will be found dead, or taken back, at the next start.
+            warn!(%why, "grants stay in the ledger");
+        }
+    }
+
+    /// Takes out of the books what is in force no longer.
+    fn forget(&mut self, ids: &[GrantId]) {
+        ids.iter().for_each(|id| self.forget_one(*id));
+        self.has_forgotten();
+    }
+
+    fn forget_one(&mut self, id: GrantId) {
+        self.guard.order(&guard::Order::Forget(id));
+        self.admission.release(id, clock::now());
+        self.over.remove(&id);
+        let Some(live) = self.grants.remove(&id) else { return };
+        let process = live.record.process;
+        let Some(held) = self.held.get_mut(&process) else { return };
+        held.grants.remove(&id);
+        self.forget_process_if_idle(process);
+    }
+
+    /// There may be room for what was refused.
+    fn has_forgotten(&mut self) {
+        self.sweep_now = true;
+        self.tell_of_room();
+    }
+
+    /// Looks for real-time threads that nobody was granted.
+    pub(super) fn sweep(&mut self) {
+        self.sweep_now = false;
+        // At fixed levels nothing is passed on (SCHED_RESET_ON_FORK).
+        if self.watched.is_empty() || self.means.order == UpcallOrder::FixedLevel {
+            return;
+        }
+        let mut allowed = Allowed { old_limits: self.old_limits.clone(), ..Allowed::default() };
+        for live in self.grants.values() {
+            allowed.threads.insert(live.want.thread.as_raw(), live.record.thread_start);
+            if live.want.what.kind() == Kind::Upcalls {
+                allowed.processes.insert(live.record.process);
+            }
+        }
+        let swept = sweep(&self.watched, &allowed, &mut self.lowered);
+        if swept.put_back > 0 {
+            warn!(found = swept.put_back, "threads or limits that no grant covers were put back");
+            // What forks while it is looked for is found the next time.
+            self.sweep_now = true;
+        }
+        if swept.put_back + swept.unclear > 0 {
+            return;
+        }
+        self.lowered.clear();
+        let holds: BTreeSet<u32> = self.held.values().map(|held| held.peer.uid).collect();
+        self.watched.retain(|uid| holds.contains(uid));
+        self.old_limits.retain(|uid, _| holds.contains(uid));
+    }
+
+    /// Returns whose quota holds for a user: the person's, whatever id it goes by.
+    pub(super) fn asker(&self, uid: u32, gids: &[u32]) -> Asker {
+        let uid = self.persons.of(uid);
+        Asker { uid, quota: self.config.quotas.of(uid, gids) }
+    }
+}

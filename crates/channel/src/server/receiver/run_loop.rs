@@ -1,0 +1,186 @@
+//! Who is served when, and what is done beside it.
+
+use std::cmp::Reverse;
+
+use punctual_model::channel::Framing;
+use punctual_model::{Duration, Instant};
+use punctual_policy::ingress::{self, Urgency};
+use punctual_trace::Kind;
+
+use super::channel::{Channel, Clocks, Next, Served};
+use super::error::Ended;
+use super::watch::{Telling, Told};
+use super::{Receiver, Seat, datagrams, fragments};
+
+/// How often a channel in which something happens is tended to: losses are counted, incomplete messages
+/// given up, and the filter of best effort set.
+const TENDING: Duration = Duration::from_millis(100);
+
+/// Channels that are tended to in one go.
+const TENDED_AT_A_GO: usize = 16;
+
+/// What a turn came to.
+#[must_use]
+#[derive(Debug)]
+pub enum Turn {
+    /// A channel had its turn: turn again.
+    Served(u64),
+    /// A channel ended by itself and is closed. It is given back to be taken apart elsewhere. Turn again.
+    Ended(u64, Box<Channel>, Ended),
+    /// Nothing is to be done until something comes, or until this instant.
+    Idle(Option<Instant>),
+}
+
+impl Receiver {
+    /// Waits until something comes, or until the instant. Whether what was given to
+    /// [`wake_for`](Self::wake_for) is readable. `clock` is asked once it has waited.
+    pub fn wait(&mut self, until: Instant, clock: impl Fn() -> Instant) -> bool {
+        let mut told = std::mem::take(&mut self.told);
+        self.watch.wait(until, &mut told);
+        let now = clock();
+        let mut called = false;
+        for told in told.drain(..) {
+            match told {
+                Told::Readable(seat) => self.told_of(now, seat),
+                Told::Called => called = true,
+            }
+        }
+        self.told = told;
+        called
+    }
+
+    /// Does the most urgent thing at `now`, which never goes back.
+    pub fn turn(&mut self, now: Instant) -> Turn {
+        self.tend(now);
+        self.end_pauses(now);
+        let again = loop {
+            let (seat, most, shared) = match self.order.next(now) {
+                ingress::Next::Turn { of, most, shared } => (of, most, shared),
+                ingress::Next::At(again) => break Some(again),
+                ingress::Next::Idle => break None,
+            };
+            // One that was closed meanwhile is passed over.
+            let Some((turn, read)) = self.serve(now, seat, most) else { continue };
+            if shared {
+                self.order.used(read);
+            }
+            return turn;
+        };
+        let next = [&self.tending, &self.pauses];
+        let next = next.iter().filter_map(|heap| heap.peek().map(|Reverse((at, _))| *at));
+        Turn::Idle(next.chain(again).min())
+    }
+
+    fn channel(&mut self, seat: Seat) -> Option<&mut Channel> {
+        let place = self.places.get_mut(seat.at as usize)?;
+        place.channel.as_deref_mut().filter(|_| place.generation == seat.generation)
+    }
+
+    /// The kernel says that a socket has something.
+    fn told_of(&mut self, now: Instant, seat: Seat) {
+        let Some(channel) = self.channel(seat) else { return };
+        if channel.reporting == Telling::Once {
+            channel.reporting = Telling::Never;
+        }
+        self.came(now, seat);
+    }
+
+    /// A channel may have something.
+    pub(super) fn came(&mut self, now: Instant, seat: Seat) {
+        let Some(channel) = self.channel(seat) else { return };
+        if channel.queued || channel.paused {
+            return;
+        }
+        channel.queued = true;
+        let urgency = channel.police.urgency(now, now);
+        let tended = std::mem::replace(&mut channel.tended, true);
+        self.order.add(seat, urgency);
+        if !tended {
+            self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
+        }
+    }
+
+    /// Those that were to be looked at by now wait for their turn.
+    fn end_pauses(&mut self, now: Instant) {
+        while self.pauses.peek().is_some_and(|Reverse((at, _))| *at <= now) {
+            let Some(Reverse((_, seat))) = self.pauses.pop() else { return };
+            let Some(channel) = self.channel(seat) else { continue };
+            channel.paused = false;
+            self.came(now, seat);
+        }
+    }
+
+    /// A turn of a channel that waited for it, and how many datagrams it read. `None` if it is closed.
+    fn serve(&mut self, now: Instant, seat: Seat, most: u32) -> Option<(Turn, u32)> {
+        let clocks = Clocks { now, wall: self.wall };
+        let place = self.places.get_mut(seat.at as usize)?;
+        let channel = place.channel.as_deref_mut()?;
+        if place.generation != seat.generation {
+            return None;
+        }
+        channel.queued = false;
+        let served = match channel.opening.terms.framing {
+            Framing::Datagram => datagrams::serve(channel, &clocks, most),
+            Framing::Fragments => fragments::serve(channel, &clocks, most, &mut self.inbox),
+        };
+        let Served { read, ended, .. } = served;
+        let id = channel.id;
+        // As many as were ever granted: the number's lower half tells them apart.
+        let task = id as u32;
+        for (index, release) in channel.of_this_turn() {
+            if let Some(events) = &mut self.events {
+                events.tell(now, (task, index), release, Kind::Complete);
+            }
+        }
+        if let Some(ended) = ended {
+            return Some((Turn::Ended(id, self.close(now, id)?, ended), read));
+        }
+        let next = channel.after(now, &served);
+        // What waits for more than its turn is told of by nobody, and what rests is.
+        let reporting = match next {
+            Next::Turn(Urgency::By(_)) | Next::Rest => channel.opening.reporting(),
+            Next::Turn(Urgency::Later) | Next::Pause(_) => Telling::Never,
+        };
+        if reporting != channel.reporting {
+            channel.reporting = reporting;
+            self.watch.tell(seat, &channel.opening.socket, reporting);
+        }
+        match next {
+            Next::Turn(urgency) => {
+                channel.queued = true;
+                self.order.add(seat, urgency);
+            }
+            Next::Pause(until) => {
+                channel.paused = true;
+                self.pauses.push(Reverse((until, seat)));
+            }
+            Next::Rest => {}
+        }
+        Some((Turn::Served(id), read))
+    }
+
+    /// The time between two datagrams of a best-effort channel, if all have their equal share.
+    pub(super) fn share(&self) -> Duration {
+        self.order.spacing().checked_mul(self.unpromised).unwrap_or(Duration::MAX)
+    }
+
+    /// Looks after channels in which something happened, as far as it is time.
+    fn tend(&mut self, now: Instant) {
+        let share = self.share();
+        for _ in 0..TENDED_AT_A_GO {
+            let due = self.tending.peek().is_some_and(|Reverse((at, _))| *at <= now);
+            let Some(Reverse((_, seat))) = due.then(|| self.tending.pop()).flatten() else {
+                return;
+            };
+            let Some(place) = self.places.get_mut(seat.at as usize) else { continue };
+            let Some(channel) = place.channel.as_deref_mut() else { continue };
+            if place.generation != seat.generation {
+                continue;
+            }
+            channel.tended = channel.tend(now, self.policer.as_ref(), share);
+            if channel.tended {
+                self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
+            }
+        }
+    }
+}

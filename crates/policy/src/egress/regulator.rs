@@ -1,0 +1,61 @@
+//! The entrance of a channel: sizes, and when a message counts as arrived.
+
+use punctual_model::channel::TooEarly;
+use punctual_model::{Duration, Instant};
+
+use super::credits::{Credited, Credits};
+use super::{Offered, Terms};
+
+/// Logical arrivals of one channel (real-time channels, §2.1): `I_min` apart, however they come.
+#[derive(Clone, Debug)]
+pub(super) struct Regulator {
+    terms: Terms,
+    /// `(B_max − 1)·I_min`: how early a message of a conforming sender may be.
+    most_early: Duration,
+    /// The earliest logical arrival of the next message.
+    next: Instant,
+    /// If it is policed by such.
+    pub(super) credits: Option<Credits>,
+}
+
+impl Regulator {
+    pub(super) fn new(terms: Terms) -> Self {
+        Self { terms, most_early: most_early(terms), next: Instant::ZERO, credits: None }
+    }
+
+    pub(super) fn change(&mut self, terms: Terms) {
+        (self.terms, self.most_early) = (terms, most_early(terms));
+        if let Some(credits) = &mut self.credits {
+            credits.change(terms.arrivals.min_inter_arrival());
+        }
+    }
+
+    pub(super) fn offer(&mut self, since: Instant, arrived: Instant, bytes: u32) -> Offered {
+        let Terms { arrivals, too_early, .. } = self.terms;
+        if bytes < arrivals.min_message() || bytes > arrivals.max_message() {
+            return Offered::WrongSize;
+        }
+        let credited = match &mut self.credits {
+            Some(credits) => credits.judge(since, arrived, too_early),
+            None => Credited::Conforming,
+        };
+        if let Credited::TooEarly { conforms_at } = credited {
+            return Offered::TooEarly { conforms_at };
+        }
+        let logical = since.max(self.next);
+        let early = logical.saturating_since(arrived);
+        let conforming = early <= self.most_early;
+        if !conforming && too_early == TooEarly::IsLost {
+            let by = early.saturating_sub(self.most_early);
+            return Offered::TooEarly { conforms_at: arrived.saturating_add(by) };
+        }
+        self.next = logical.saturating_add(arrivals.min_inter_arrival());
+        let conforming = conforming && credited == Credited::Conforming;
+        Offered::Taken { logical, conforming }
+    }
+}
+
+/// `(B_max − 1)·I_min`; never too early where that does not fit.
+fn most_early(terms: Terms) -> Duration {
+    terms.arrivals.jitter().unwrap_or(Duration::MAX)
+}

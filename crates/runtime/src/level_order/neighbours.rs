@@ -1,0 +1,194 @@
+//! The threads of other processes that wait: lowered and raised by whoever runs.
+
+use punctual_linux::clock;
+use punctual_linux::sched::{self, SchedError};
+use punctual_linux::shm::Shared;
+use punctual_linux::thread::{self, Tid};
+use punctual_model::{Duration, Instant};
+use punctual_ring::releases::{Handoff, Releases, SLOTS, Taken};
+
+use super::level::{LOWEST, RUNNING};
+
+/// A kernel id verified so lately is not another thread's yet: the kernel hands out all ids (32,768
+/// or more) before it comes back to one.
+const FRESH: Duration = Duration::from_millis(250);
+
+/// How often a thread is set again whose owner did not wait for it: more than once is rubbish.
+const TRIES: u32 = 3;
+
+/// What is known about those who share the table.
+#[derive(Debug)]
+pub(super) struct Neighbours {
+    /// For each slot the thread that was verified to be one of ours to set, and when it last was.
+    verified: Box<[Option<(Tid, Instant)>]>,
+}
+
+impl Neighbours {
+    pub(super) fn new() -> Self {
+        Self { verified: vec![None; SLOTS].into_boxed_slice() }
+    }
+
+    /// Clears what processes left in the table that ended without a word.
+    pub(super) fn bury_the_dead(&mut self, shared: &Shared) {
+        let table = Releases::new(shared.words());
+        for slot in (0..table.high()).filter(|slot| *slot != shared.place()) {
+            if table.is_used(slot) {
+                self.bury_if_dead(shared, slot);
+            }
+        }
+    }
+
+    /// Clears `slot` if its process has ended; whether it had.
+    pub(super) fn bury_if_dead(&mut self, shared: &Shared, slot: usize) -> bool {
+        let is_dead = shared.if_vacant(slot, || Releases::new(shared.words()).vacate(slot));
+        if is_dead {
+            self.verified[slot] = None;
+        }
+        is_dead
+    }
+
+    /// Brings each thread that waits on this CPU to the priority that it deserves at `now`: lowers
+    /// the one that left itself at the ceiling, raises those of whom something more urgent was
+    /// released while they waited. No system call if all are where they should be.
+    ///
+    /// To be called at the ceiling: then none of them runs, or can be about to change its own.
+    pub(super) fn put_in_order(&mut self, shared: &Shared, now: Instant) {
+        let (table, cpu) = (Releases::new(shared.words()), thread::current_cpu());
+        for slot in (0..table.high()).filter(|slot| *slot != shared.place()) {
+            let Some(handoff) = table.on_offer(slot) else { continue };
+            let deserved = table.deserved(slot, now.as_nanos());
+            let Some(level @ LOWEST..RUNNING) = deserved else { continue };
+            if handoff.cpu as usize == cpu && handoff.priority != level {
+                self.set(shared, slot, handoff, level, now);
+            }
+        }
+    }
+
+    /// Sets the priority of the thread in `slot`. Once more if we were stopped meanwhile and it has
+    /// waited anew since: then it is at a level of before.
+    fn set(&mut self, shared: &Shared, slot: usize, handoff: Handoff, level: u8, now: Instant) {
+        let table = Releases::new(shared.words());
+        let (mut handoff, mut level) = (handoff, level);
+        for _ in 0..TRIES {
+            let Some(thread) = self.verify(shared, slot, handoff, now) else { return };
+            if !table.claim(slot, handoff) {
+                return;
+            }
+            // Without the privilege to raise it, or if it has just died, it stays as it is.
+            let is_set = sched::set_fifo_priority(thread, level).is_ok();
+            if table.give_back(slot, handoff, if is_set { level } else { handoff.priority }) {
+                return;
+            }
+            let deserved = table.deserved(slot, clock::now().as_nanos());
+            match (table.on_offer(slot), deserved) {
+                (Some(offered), Some(deserved @ LOWEST..RUNNING)) => {
+                    (handoff, level) = (offered, deserved);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// The thread, if it is one that waits as it says. Anybody who shares the table could have
+    /// written the id of any thread of the host, and we may have a privilege that he has not.
+    fn verify(
+        &mut self,
+        shared: &Shared,
+        slot: usize,
+        handoff: Handoff,
+        now: Instant,
+    ) -> Option<Tid> {
+        let thread = Tid::from_raw(handoff.thread.cast_signed())?;
+        let verified_at = self.verified[slot].filter(|of| of.0 == thread).map(|of| of.1);
+        // By our own clock: what the table says of its age comes round.
+        if verified_at.is_some_and(|at| now.saturating_since(at) < FRESH) {
+            return Some(thread);
+        }
+        if !shared.is_taken(slot) {
+            self.bury_if_dead(shared, slot);
+            return None;
+        }
+        // Its process lives, and takes back the reins of a thread before the thread ends.
+        if verified_at.is_none() {
+            let is_upcall_thread = matches!(
+                sched::get(thread).map(|now| now.class()),
+                Ok(Some(sched::Class::Fifo { priority: LOWEST..=RUNNING }))
+            );
+            if !is_upcall_thread || !thread::is_of_this_user(thread) {
+                return None;
+            }
+        }
+        self.verified[slot] = Some((thread, now));
+        Some(thread)
+    }
+}
+
+/// How a thread came to the ceiling.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Risen {
+    /// The priority at which it got the CPU; the ceiling if that is uncertain.
+    pub(super) from: u8,
+    /// Whether it took a system call.
+    pub(super) took_a_call: bool,
+}
+
+/// The calling thread's reins.
+#[derive(Debug)]
+pub(super) struct OwnHandoff {
+    thread: Tid,
+    offered: Option<Handoff>,
+    turn: u8,
+}
+
+impl OwnHandoff {
+    /// Held by the calling thread.
+    pub(super) fn held() -> Self {
+        Self { thread: thread::current(), offered: None, turn: 0 }
+    }
+
+    pub(super) fn thread(&self) -> Tid {
+        self.thread
+    }
+
+    /// From here on others may set the thread's priority, which is `priority` or about to be.
+    pub(super) fn offer(&mut self, shared: &Shared, priority: u8) {
+        // Others make it odd when they have set it.
+        self.turn = (self.turn + 2) % 32;
+        let handoff = Handoff {
+            thread: self.thread.as_raw().cast_unsigned(),
+            cpu: u32::try_from(thread::current_cpu()).unwrap_or(0),
+            priority,
+            since: Handoff::stamp(clock::now().as_nanos()),
+            turn: self.turn,
+        };
+        Releases::new(shared.words()).offer(shared.place(), handoff);
+        self.offered = Some(handoff);
+    }
+
+    /// Brings the thread to the ceiling, and then takes the reins back: from here on nobody else sets
+    /// its priority. None if they were not on offer.
+    pub(super) fn rise(&mut self, shared: &Shared) -> Result<Option<Risen>, SchedError> {
+        let (table, slot) = (Releases::new(shared.words()), shared.place());
+        let Some(offered) = self.offered else { return Ok(None) };
+        let seen = table.on_offer(slot);
+        // On this CPU nobody else who could lower it runs at the ceiling.
+        let is_up = seen == Some(offered) && offered.priority == RUNNING;
+        if !is_up {
+            sched::set_fifo_priority(self.thread, RUNNING)?;
+        }
+        self.offered = None;
+        if table.take_back(slot, seen) != Taken::AsSeen {
+            // Somebody on another CPU may have been quicker or slower.
+            sched::set_fifo_priority(self.thread, RUNNING)?;
+            return Ok(Some(Risen { from: RUNNING, took_a_call: true }));
+        }
+        let from = seen.map_or(RUNNING, |seen| seen.priority);
+        Ok(Some(Risen { from, took_a_call: !is_up }))
+    }
+
+    /// Nobody else sets the thread's priority any more, whatever it is.
+    pub(super) fn take_back(&mut self, shared: &Shared) {
+        self.offered = None;
+        let _ = Releases::new(shared.words()).take_back(shared.place(), None);
+    }
+}

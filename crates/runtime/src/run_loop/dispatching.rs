@@ -1,0 +1,134 @@
+//! Between two turns: who is next, and where and until when the thread waits if nobody is.
+
+use punctual_linux::clock;
+use punctual_model::{Duration, Handler, Instant};
+use punctual_policy::{rmdp, virtual_time};
+
+use super::Shared;
+use super::executor::{End, Executor};
+use super::turns::rank_of;
+
+/// What to do next.
+pub(super) enum Choice {
+    /// Look again at this time.
+    Again(Instant),
+    RealTime(rmdp::Turn),
+    BestEffort(virtual_time::Turn),
+}
+
+impl<H: Handler + Send> Executor<H> {
+    /// What to do at `now`, having slept if there was nothing.
+    pub(super) fn choose(&mut self, now: Instant, shared: &Shared<H>) -> Result<Choice, End> {
+        // One load covers orders, handlers that came back, and the end.
+        let rings = shared.bell.rings();
+        if rings != self.rings && !self.obeyed {
+            self.rings = rings;
+            self.obeyed = true;
+            if let Some(failed) = shared.unwatched.get() {
+                return Err(End::Unwatched(std::io::Error::other(*failed)));
+            }
+            self.take_back(now, shared)?;
+            if !self.follow_order(now, shared) {
+                return Err(End::Stopped);
+            }
+            return Ok(Choice::Again(clock::now()));
+        }
+        let (until, period) = match self.policy.next(now) {
+            rmdp::Next::Missed(missed) => {
+                self.tell(missed, now, shared);
+                return Ok(Choice::Again(now));
+            }
+            rmdp::Next::Run(turn) => return self.prepare(turn, now, shared),
+            rmdp::Next::Idle { until, period } => (until, period),
+        };
+        let asked_at = match self.best_effort.next(now) {
+            virtual_time::Next::Run(turn) => {
+                self.enter_background(until, period, now, shared)?;
+                self.obeyed = false;
+                return Ok(Choice::BestEffort(turn));
+            }
+            virtual_time::Next::Idle { until: asked_at } => asked_at,
+        };
+        self.leave_background(shared)?;
+        let (until, period) = self.wake_for(until, period);
+        let until_next = until.min(asked_at);
+        self.rest(until_next, shared);
+        if let Some(level_order) = &mut self.level_order {
+            level_order.sink(period, until)?;
+        }
+        self.obeyed = false;
+        let sleeps = clock::now();
+        shared.bell.sleep_until(self.rings, until_next);
+        let woke = clock::now();
+        shared.watch.waited(sleeps, woke);
+        Ok(Choice::Again(woke))
+    }
+
+    /// When to wake for a release at `until` of an upcall with this period, and the period whose
+    /// level to wait at. More urgent ones may be released within the window: it waits as if they
+    /// were, and gives way before a job that deserves less.
+    fn wake_for(&self, until: Instant, period: Duration) -> (Instant, Duration) {
+        if self.release_window == Duration::ZERO || until == Instant::MAX {
+            return (until, period);
+        }
+        let shortest = self.policy.schedule().find_map(|(_, period, next)| next.map(|_| period));
+        (until.saturating_add(self.release_window), shortest.unwrap_or(period))
+    }
+
+    /// Gets the CPU for a real-time turn.
+    fn prepare(
+        &mut self,
+        turn: rmdp::Turn,
+        now: Instant,
+        shared: &Shared<H>,
+    ) -> Result<Choice, End> {
+        if self.leave_background(shared)? {
+            return Ok(Choice::Again(clock::now()));
+        }
+        if let Some(level_order) = &mut self.level_order {
+            // Where it had to wait, its own upcalls may have been released as well.
+            if level_order.rise()? {
+                let risen = clock::now();
+                shared.watch.waited(now, risen);
+                return Ok(Choice::Again(risen));
+            }
+            // Once a quantum: so it gets on even if others never stop to press.
+            if !self.gave_way && level_order.must_give_way(rank_of(&turn), now) {
+                self.gave_way = true;
+                // While others run there is nothing to watch: with its timer still set the guard
+                // would look again and again, above everybody.
+                if std::mem::replace(&mut self.busy, false) {
+                    shared.watch.idle(Instant::MAX);
+                }
+                level_order.give_way(rank_of(&turn), now)?;
+                let back = clock::now();
+                shared.watch.waited(now, back);
+                return Ok(Choice::Again(back));
+            }
+            self.gave_way = false;
+        }
+        if self.grace.is_some() {
+            let ends_by = now.saturating_add(self.slots[turn.job.task as usize].limit);
+            if !std::mem::replace(&mut self.busy, true) {
+                shared.watch.busy(now, ends_by);
+            } else if !shared.watch.is_armed_for(now, ends_by) {
+                // It is set for a longer turn before this one.
+                shared.watch.arm(ends_by);
+            }
+        }
+        self.obeyed = false;
+        Ok(Choice::RealTime(turn))
+    }
+
+    /// Nothing runs until then.
+    pub(super) fn rest(&mut self, until: Instant, shared: &Shared<H>) {
+        if std::mem::replace(&mut self.busy, false) {
+            shared.watch.idle(until);
+        }
+    }
+
+    /// Whether another process has something more urgent than the job in `slot`.
+    pub(super) fn is_outranked(&self, slot: u32, now: Instant) -> bool {
+        self.level_order.as_ref().is_some_and(|level_order| level_order.must_give_way(slot, now))
+    }
+}

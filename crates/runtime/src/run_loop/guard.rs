@@ -1,0 +1,308 @@
+//! The thread that catches handlers that do not come back.
+//!
+//! One thread a process sleeps in read(2) on a timer, just above the ceiling. It needs no signal, so
+//! no handler's system call is interrupted, and a handler that sleeps where no signal reaches it is
+//! caught too. The timer is set when the process becomes busy, unless the guard will look in time
+//! anyway, and when a turn is to be shorter than the one before; never between two iterations. Woken
+//! early, the guard sets it anew for the instant published since.
+//!
+//! When that instant has truly passed, it takes the turning state out of the hands of the thread
+//! that is stuck (which has it lent while a handler runs) and goes on with it at the ceiling. The
+//! stuck thread goes on as an ordinary one of the least weight, with its handler, and ends when
+//! the handler returns. Another guard is made before any other handler runs.
+//!
+//! Who was kept from running is not guilty: it is held to the processor time it had, for as long as
+//! it wants more (`REPRIEVES` times). A thread that sleeps or waits had its time. The account is
+//! taken at each look, and by the thread itself when it sets the timer.
+//!
+//! A stuck thread under SCHED_DEADLINE stays in its class, which only it can leave: the kernel
+//! throttles it. The guard takes a reservation of its own for the others; where there is no
+//! bandwidth for a second one the upcalls end, with that reason.
+//!
+//! Where a class is granted by somebody else ([`Placement::Granted`]) the guard has none: it is an
+//! ordinary thread that keeps off the CPU of the one that turns, and looks as soon as another CPU runs
+//! it. To take a class away from the stuck thread needs no privilege. The guard asks for a grant of its
+//! own before it goes on; refused, the upcalls end, with that reason.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, SyncSender};
+
+use punctual_linux::clock;
+use punctual_linux::sched::{self, Class};
+use punctual_linux::thread::{self, Tid};
+use punctual_linux::usage;
+use punctual_model::{Duration, Handler, Instant};
+use punctual_ring::lease::{Held, Seizer};
+
+use super::account::Account;
+use super::completion_guard::CompletionGuard;
+use super::demotion::Demotion;
+use super::watchdog::{Iteration, OverrunWatchdog, SHORTEST_PAUSE, Standing};
+use super::{End, Executor, Shared, finish, turn};
+use crate::level_order::GUARD;
+use crate::placement::{Placement, obtain};
+use crate::upcalls::StartError;
+
+/// More than there are: the kernel leaves out those that are not (sched_setaffinity(2)).
+const CPUS: usize = 1024;
+
+/// The guard's own.
+struct Guard<H> {
+    shared: Arc<Shared<H>>,
+    seizer: Seizer<Executor<H>>,
+    grace: Duration,
+    /// The account of the thread that turns at the last look.
+    account: Account,
+    watchdog: OverrunWatchdog,
+    /// Of the handler that was put aside last.
+    demotion: Option<Demotion>,
+    /// As an ordinary thread: the CPUs that it keeps off.
+    off: Option<Vec<usize>>,
+}
+
+/// Makes the first guard. Returns when it has its class, if it needs one.
+pub(crate) fn start<H: Handler + Send + 'static>(
+    shared: &Arc<Shared<H>>,
+    seizer: Seizer<Executor<H>>,
+    grace: Duration,
+    placement: Placement,
+) -> Result<(), StartError> {
+    if placement == Placement::Granted {
+        return Ok(spawn(shared, seizer, (grace, placement), None, None)?);
+    }
+    let (ready, is_ready) = mpsc::sync_channel(1);
+    spawn(shared, seizer, (grace, placement), None, Some(ready))?;
+    match is_ready.recv() {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(refused)) => Err(StartError::Class(refused)),
+        Err(mpsc::RecvError) => unreachable!("it says whether it has its class first"),
+    }
+}
+
+/// A guard made by another one has its class already: threads inherit it.
+fn spawn<H: Handler + Send + 'static>(
+    shared: &Arc<Shared<H>>,
+    seizer: Seizer<Executor<H>>,
+    (grace, placement): (Duration, Placement),
+    demotion: Option<Demotion>,
+    ready: Option<SyncSender<Result<(), sched::SchedError>>>,
+) -> io::Result<()> {
+    let (account, watchdog) = (Account::NONE, OverrunWatchdog::default());
+    let off = (placement == Placement::Granted).then(Vec::new);
+    let shared_too = Arc::clone(shared);
+    let guard = Guard { shared: shared_too, seizer, grace, account, watchdog, demotion, off };
+    let body = move || {
+        if let Some(ready) = ready {
+            let entered = sched::set(thread::current(), Class::Fifo { priority: GUARD });
+            let refused = entered.is_err();
+            // The other end waits for exactly this message.
+            let _ = ready.send(entered);
+            if refused {
+                return;
+            }
+        }
+        guard.watch();
+    };
+    let thread = std::thread::Builder::new().name("upcalls-guard".into()).spawn(body)?;
+    shared.add_thread(thread);
+    Ok(())
+}
+
+impl<H: Handler + Send + 'static> Guard<H> {
+    fn watch(mut self) {
+        loop {
+            // Before it waits as well: looking may have set the timer after it was to end.
+            if self.shared.ends.load(Ordering::Acquire) {
+                return;
+            }
+            self.keep_off();
+            let due = self.shared.watch.wait();
+            if let Err(failed) = due {
+                // Until the others have ended, it watches as well as it can.
+                if self.shared.unwatched.set(failed).is_ok() {
+                    self.shared.bell.ring();
+                }
+                clock::sleep(self.grace.max(SHORTEST_PAUSE));
+            }
+            if self.shared.ends.load(Ordering::Acquire) {
+                return;
+            }
+            // An ordinary thread is late because others run.
+            let due = due.ok().filter(|_| self.off.is_none());
+            if let Some((executor, stuck)) = self.look(due) {
+                return self.take_over(executor, stuck);
+            }
+        }
+    }
+
+    /// An ordinary thread does not run where a stuck one holds the CPU at a real-time priority.
+    fn keep_off(&mut self) {
+        let Some(off) = &mut self.off else { return };
+        // Nobody turns before the grant is there, which takes as long as an answer takes.
+        while self.shared.watch.runner().is_none() {
+            if self.shared.ends.load(Ordering::Acquire) {
+                return;
+            }
+            clock::sleep(Duration::from_millis(1));
+        }
+        let taken = self.shared.watch.runner().map(thread::affinity_of).unwrap_or_default();
+        if taken != *off {
+            let others: Vec<usize> = (0..CPUS).filter(|cpu| !taken.contains(cpu)).collect();
+            // Refused where there is no other CPU: then it waits for this one.
+            let _ = thread::set_affinity(&others);
+            *off = taken;
+        }
+    }
+
+    /// Whether somebody must be put aside, who then is; else the timer is set for the next look. The
+    /// timer that brought this was set for `due`.
+    fn look(&mut self, mut due: Option<Instant>) -> Option<(Held<Executor<H>>, Tid)> {
+        loop {
+            let now = clock::now();
+            let shared = Arc::clone(&self.shared);
+            let watch = &shared.watch;
+            let runner = watch.runner()?;
+            let lift_at = self.lift(runner, now);
+            let demotion_at = self.look_aside(now);
+            let also = lift_at.into_iter().chain(demotion_at).min();
+            let ticket = self.seizer.lent();
+            self.count(ticket, runner, now);
+            let (began, ends_by) = (watch.began(), watch.ends_by());
+            if let Some(due) = due.take() {
+                let late = now.saturating_since(due);
+                self.watchdog.woken(late, Iteration { began, ends_by }, now);
+            }
+            let over_at = self.watchdog.due(ends_by);
+            let next = match ticket {
+                _ if ends_by == Instant::MAX => also?,
+                _ if now < over_at => over_at,
+                // Between two iterations: soon there is another, or it is idle.
+                None => now.saturating_add(self.grace.max(SHORTEST_PAUSE)),
+                Some(ticket) => match self.reprieve(runner, ends_by, now) {
+                    Some(until) => until,
+                    None => match self.seizer.seize(ticket) {
+                        Some(executor) => return Some((executor, runner)),
+                        None => continue,
+                    },
+                },
+            };
+            let next = also.map_or(next, |at| next.min(at));
+            watch.arm(next);
+            // What was published meanwhile may be earlier.
+            let published = watch.ends_by();
+            if published == ends_by || published >= next {
+                return None;
+            }
+        }
+    }
+
+    /// Lifts the thread if it is an ordinary one and something real-time was released. When it must
+    /// be lifted, if it must be later.
+    fn lift(&mut self, runner: Tid, now: Instant) -> Option<Instant> {
+        let (at, level) = self.shared.watch.to_lift()?;
+        if now < at {
+            return Some(at);
+        }
+        let watch = &self.shared.watch;
+        let lifted = watch.lift_now(at, || {
+            // Fails only without the privilege that the thread came with.
+            let _ = sched::set(runner, Class::Fifo { priority: level });
+        });
+        if lifted {
+            watch.lifted(now);
+            self.account = watch.account_of(runner, now);
+            self.watchdog = OverrunWatchdog::default();
+        }
+        None
+    }
+
+    /// Takes the account, and from it how much the loan that lasts was deprived of.
+    fn count(&mut self, ticket: Option<u64>, runner: Tid, now: Instant) {
+        let watch = &self.shared.watch;
+        let counted = watch.counted();
+        let before = if counted.at > self.account.at { counted } else { self.account };
+        self.account = watch.account_of(runner, now);
+        self.watchdog.observe(ticket.unwrap_or(0), watch.began(), before, self.account);
+    }
+
+    /// Until when the loan that lasts is to be left alone although its time is over.
+    fn reprieve(&mut self, runner: Tid, ends_by: Instant, now: Instant) -> Option<Instant> {
+        let in_background = self.shared.watch.to_lift().is_some();
+        let standing = Standing { wants_cpu: usage::wants_cpu(runner), in_background };
+        self.watchdog.reprieve(standing, ends_by, self.grace, now)
+    }
+
+    /// Looks after the handler that is on probation. When to do it again.
+    fn look_aside(&mut self, now: Instant) -> Option<Instant> {
+        let next = self.demotion.as_mut()?.look(now);
+        if next.is_none() {
+            self.demotion = None;
+        }
+        self.shared.watch.looks_aside_at(next);
+        next
+    }
+
+    /// Goes on with everybody else's upcalls.
+    fn take_over(self, executor: Held<Executor<H>>, stuck: Tid) {
+        let Self { shared, seizer, grace, demotion, .. } = self;
+        // First of all: whatever comes, nobody else lowers it.
+        let next = Self::put_aside(&executor, stuck);
+        // One at a time: that of the one before is over.
+        drop(demotion);
+        CompletionGuard::kept(&shared, |completion_guard| {
+            Self::go_on(executor, (stuck, next), &shared, (seizer, grace), completion_guard)
+        });
+    }
+
+    /// Lowers the stuck thread below all upcalls. Its probation, if it gets one: best effort was an
+    /// ordinary thread before, and a granted class belongs to who goes on.
+    fn put_aside(executor: &Executor<H>, stuck: Tid) -> Option<Demotion> {
+        let demotion = match executor.placement {
+            Placement::Upcalls => Demotion::begin(stuck, executor.limit_of_running(), clock::now()),
+            _ => None,
+        };
+        if demotion.is_none() {
+            // Under SCHED_DEADLINE it cannot be lowered; then the kernel throttles it.
+            let _ = sched::set(stuck, Class::Other { nice: 19 });
+        }
+        demotion
+    }
+
+    fn go_on(
+        mut executor: Held<Executor<H>>,
+        (stuck, demotion): (Tid, Option<Demotion>),
+        shared: &Arc<Shared<H>>,
+        (seizer, grace): (Seizer<Executor<H>>, Duration),
+        completion_guard: &CompletionGuard<'_, H>,
+    ) {
+        executor.contain(clock::now(), stuck, shared);
+        // Before anything else can be stuck.
+        let how = (grace, executor.placement);
+        let first_look = demotion.as_ref().map(Demotion::next);
+        shared.watch.looks_aside_at(first_look);
+        if let Some(at) = first_look {
+            shared.watch.arm(at);
+        }
+        if let Err(none) = spawn(shared, seizer, how, demotion, None) {
+            return finish(executor, End::Unwatched(none), completion_guard, shared);
+        }
+        shared.watch.turned_by_this_thread();
+        let (home, comes_by) = rtrb::RingBuffer::new(1);
+        executor.home = Some(comes_by);
+        let entered = match (executor.placement, &mut executor.level_order) {
+            (_, Some(level_order)) => level_order.take_over().map_err(End::Class),
+            (Placement::Reserved(reservation), None) => {
+                let class = Class::Deadline { reservation, reset_on_fork: true };
+                sched::set(thread::current(), class).map_err(End::Class)
+            }
+            (Placement::Granted, None) => obtain(executor.grant.as_mut()).map_err(End::NotGranted),
+            (_, None) => Ok(()),
+        };
+        match entered {
+            Ok(()) => turn(executor, shared, home, completion_guard),
+            Err(end) => finish(executor, end, completion_guard, shared),
+        }
+    }
+}

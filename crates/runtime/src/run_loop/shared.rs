@@ -1,0 +1,148 @@
+//! What the threads of a process's upcalls share with their owner.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+
+use punctual_linux::bell::Bell;
+use punctual_linux::timer::{TimerError, WaitError};
+use punctual_model::{Backlog, Instant, Service};
+
+use super::executor::{End, Out};
+use super::watch::Watch;
+use crate::level_order::Rates;
+use crate::upcalls::notice::Activity;
+
+/// What the threads of a process's upcalls share with their owner.
+pub(crate) struct Shared<H> {
+    pub(super) watch: Watch,
+    /// Rung for the one who turns: an order, or a handler that came back.
+    pub(crate) bell: Bell,
+    /// Rung for the owner: an answer.
+    pub(crate) answered: Bell,
+    /// Rung for the owner: an upcall's activity changed.
+    pub(crate) changed: Bell,
+    /// Rung for the observer: an urgent notice.
+    pub(crate) noticed: Bell,
+    /// By slot: the upcall's number and activity.
+    activities: Box<[AtomicU64]>,
+    /// The guard is to end.
+    pub(super) ends: AtomicBool,
+    /// Somebody turns, or has.
+    pub(super) begun: AtomicBool,
+    /// Nobody turns any more.
+    pub(super) over: AtomicBool,
+    /// Why the guard cannot watch any more.
+    pub(super) unwatched: OnceLock<WaitError>,
+    /// Notices dropped because nobody took them out in time.
+    pub(super) notices_lost: AtomicU64,
+    finish: SyncSender<Finish<H>>,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What is left when nobody turns any more.
+pub(crate) struct Finish<H> {
+    pub(crate) end: End,
+    pub(crate) unfinished: Vec<Backlog>,
+    pub(crate) exec_time: Service,
+    /// With the numbers of their upcalls.
+    pub(crate) handlers: Vec<(u32, Box<H>)>,
+    /// Handlers that may still come back.
+    pub(crate) out: Vec<Out<H>>,
+    /// A panic took what the one who turned owned: which handlers are out is not known.
+    pub(crate) is_lost: bool,
+    /// Freed with this.
+    pub(super) _retired: Vec<Rates>,
+}
+
+impl<H> Finish<H> {
+    /// When all else is lost.
+    pub(super) fn lost(end: End) -> Self {
+        let (unfinished, handlers, out) = (Vec::new(), Vec::new(), Vec::new());
+        let (exec_time, _retired) = (Service::ZERO, Vec::new());
+        Self { end, unfinished, exec_time, handlers, out, is_lost: true, _retired }
+    }
+}
+
+/// A slot's activity and its upcall's number in one word.
+fn activity_word(task: Option<u32>, activity: Activity) -> u64 {
+    let code = match activity {
+        Activity::Closed => 0,
+        Activity::Active => 1,
+        Activity::Suspended => 2,
+        Activity::Contained => 3,
+    };
+    task.map_or(0, |task| u64::from(task) << 2 | code)
+}
+
+impl<H> Shared<H> {
+    pub(crate) fn new(room: usize, finish: SyncSender<Finish<H>>) -> Result<Self, TimerError> {
+        Ok(Self {
+            watch: Watch::new()?,
+            bell: Bell::new(),
+            answered: Bell::new(),
+            changed: Bell::new(),
+            noticed: Bell::new(),
+            activities: (0..room).map(|_| AtomicU64::new(0)).collect(),
+            ends: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            unwatched: OnceLock::new(),
+            notices_lost: AtomicU64::new(0),
+            finish,
+            threads: Mutex::new(Vec::new()),
+        })
+    }
+
+    pub(super) fn set_activity(&self, slot: u32, task: Option<u32>, activity: Activity) {
+        let word = activity_word(task, activity);
+        self.activities[slot as usize].store(word, Ordering::Release);
+        self.changed.ring();
+    }
+
+    /// Of the upcall that was given this number and slot.
+    pub(crate) fn activity(&self, slot: u32, task: u32) -> Activity {
+        let word = self.activities[slot as usize].load(Ordering::Acquire);
+        match (word >> 2 == u64::from(task), word & 3) {
+            (true, 1) => Activity::Active,
+            (true, 2) => Activity::Suspended,
+            (true, 3) => Activity::Contained,
+            _ => Activity::Closed,
+        }
+    }
+
+    /// Whether there is or will be something to [`Finish`].
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Whether nobody turns any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Nobody turns any more.
+    pub(super) fn ended(&self, finish: Finish<H>) {
+        self.over.store(true, Ordering::Release);
+        // An owner that is gone waits for nothing.
+        let _ = self.finish.send(finish);
+        self.changed.ring();
+        self.answered.ring();
+    }
+
+    /// How many notices were dropped.
+    pub(crate) fn notices_lost(&self) -> u64 {
+        self.notices_lost.load(Ordering::Relaxed)
+    }
+
+    /// Ends the guard.
+    pub(crate) fn end_guard(&self) {
+        self.ends.store(true, Ordering::Release);
+        self.watch.arm(Instant::ZERO);
+    }
+
+    pub(crate) fn add_thread(&self, thread: JoinHandle<()>) {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+}
