@@ -3,7 +3,7 @@
 PACKAGES := pkg-config gcc g++ make libelf-dev zlib1g-dev
 # What the modem takes beside that; `punctual` does without.
 MODEM_PACKAGES := libspandsp-dev
-# Programs that the tests run as clients of the modem; without them those tests are skipped.
+# Programs that the tests run as clients of the modem; without them those tests are ignored.
 TEST_PACKAGES := iproute2 lrzsz minicom minimodem python3
 BENCH_PACKAGES := rt-app stress-ng libdpdk-dev
 MACHINE_PACKAGES := qemu-system-x86 busybox-static cpio kmod xz-utils iproute2
@@ -33,7 +33,7 @@ demo: build-modem
 
 test: modem-deps
 	-@tools/install-packages $(TEST_PACKAGES)
-	cargo test --workspace --locked
+	tools/test --workspace --locked
 
 # The kernels that people run, emulated (docs/machines.md): every job on every kernel. For one of
 # them: make machines ARGS="doctor --kernel 6.12-rt --seed 7"
