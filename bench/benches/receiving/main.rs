@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use std::process::{Command, Stdio};
 
 use punctual_channel::server::receiver::BestEffort;
-use punctual_linux::net::xdp::XdpMode;
+use punctual_linux::net::early::XdpMode;
 use punctual_linux::sched::{self, Class};
 use punctual_linux::{host, thread};
 use punctual_model::Duration;

@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use punctual_bpf::Policer;
 use punctual_channel::client::{Geometry, ReceiveError, Receiving};
 use punctual_channel::rings::{Puts, both};
 use punctual_channel::server::orders::{Desk, desk_and_post};
@@ -12,7 +13,7 @@ use punctual_channel::server::receiver::thread::{self, Order, Report};
 use punctual_channel::server::receiver::{BestEffort, Opening, Receiver, Terms};
 use punctual_channel::server::ringer::Ringers;
 use punctual_linux::clock;
-use punctual_linux::net::xdp::{Policer, XdpMode};
+use punctual_linux::net::early::XdpMode;
 use punctual_linux::net::{Inbox, Readiness, Setup, UdpSocket};
 use punctual_linux::sched::{self, Class};
 use punctual_model::channel::{Framing, LinearBounded, Traffic};
@@ -130,7 +131,7 @@ impl Receivers {
                 let mut policer = Policer::load(16)?;
                 policer.attach(&interface, mode).map(|()| policer)
             });
-            receiver.police_by(attached.map_err(|why| why.to_string())?);
+            receiver.police_by(Box::new(attached.map_err(|why| why.to_string())?));
         }
         let (mut desk, post) = desk_and_post(16, 16).expect("descriptors");
         self.thread(at, RECEIVES, move || {

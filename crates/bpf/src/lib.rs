@@ -7,6 +7,7 @@
 //!              ──> on_page_faults a SEC("perf_event") program at the end of a thread's page faults
 //!              ──> array, table memory shared with the programs, what they look up
 //!              ──> ring         records that the programs wrote
+//! Policer: discards datagrams that come too fast, before the network stack (XDP)
 //! probe: which of these work here
 //! ```
 //!
@@ -23,6 +24,7 @@ mod event;
 mod faults;
 mod messages;
 mod object;
+mod policer;
 pub mod probe;
 mod ring;
 mod table;
@@ -32,5 +34,6 @@ pub use clock::CpuClock;
 pub use error::{AttachError, LoadError, MapError, RunError};
 pub use faults::PageFaults;
 pub use object::{Attached, Object};
+pub use policer::{Policer, PolicerError};
 pub use ring::Ring;
 pub use table::Table;

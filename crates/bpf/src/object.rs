@@ -1,5 +1,6 @@
 //! An object in the kernel.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use libbpf_rs::{
@@ -92,6 +93,18 @@ impl Object {
     /// # Errors
     /// A [`RunError`].
     pub fn run(&self, program: &str) -> Result<u32, RunError> {
+        self.run_with(program, ProgramInput::default())
+    }
+
+    /// Runs a program once on a packet that never was on any interface, and returns its verdict.
+    ///
+    /// # Errors
+    /// A [`RunError`].
+    pub fn run_on(&self, program: &str, packet: &[u8]) -> Result<u32, RunError> {
+        self.run_with(program, ProgramInput { data_in: Some(packet), ..ProgramInput::default() })
+    }
+
+    fn run_with(&self, program: &str, input: ProgramInput<'_>) -> Result<u32, RunError> {
         let found = self.program(program).ok_or_else(|| RunError::NoProgram {
             program: program.to_owned(),
             there: self.programs(),
@@ -100,7 +113,7 @@ impl Object {
             program: program.to_owned(),
             why: why.to_string(),
         };
-        Ok(found.test_run(ProgramInput::default()).map_err(refuse)?.return_value)
+        Ok(found.test_run(input).map_err(refuse)?.return_value)
     }
 
     /// Runs a `SEC("perf_event")` program on that CPU every `period`, in the hard interrupt of a timer
@@ -174,6 +187,19 @@ impl Object {
         use std::os::fd::AsFd as _;
         let id = |program: ProgramMut<'_>| libbpf_rs::Program::id_from_fd(program.as_fd()).ok();
         self.0.progs_mut().filter_map(id).collect()
+    }
+
+    /// Returns a descriptor of a program, for an attachment that the loader has no words for.
+    pub(crate) fn descriptor(&self, program: &str) -> Result<OwnedFd, RunError> {
+        use std::os::fd::AsFd as _;
+        let found = self.program(program).ok_or_else(|| RunError::NoProgram {
+            program: program.to_owned(),
+            there: self.programs(),
+        })?;
+        found
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|why| RunError::Refused { program: program.to_owned(), why: why.to_string() })
     }
 
     fn program(&self, name: &str) -> Option<ProgramMut<'_>> {

@@ -32,6 +32,14 @@ impl Table {
         self.map.update(key, value, MapFlags::ANY).map_err(|why| self.refuse(&why))
     }
 
+    /// Returns the value of a key, or `None` if the key is not there.
+    ///
+    /// # Errors
+    /// [`MapError::Refused`]: the length is not the table's.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MapError> {
+        self.map.lookup(key, MapFlags::ANY).map_err(|why| self.refuse(&why))
+    }
+
     /// The key is gone; whether it was there.
     ///
     /// # Errors

@@ -4,9 +4,10 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use punctual_bpf::Policer;
 use punctual_channel::server::receiver::{BestEffort, Receiver, Terms};
 use punctual_linux::clock;
-use punctual_linux::net::xdp::{Policer, XdpMode};
+use punctual_linux::net::early::XdpMode;
 use punctual_linux::net::{Outgoing, Place, UdpSocket};
 use punctual_linux::sched::Class;
 use punctual_model::channel::{Framing, LinearBounded, Traffic};
@@ -104,7 +105,7 @@ fn beside_a_flood(xdp: bool, hogs: usize) {
             policer.attach(&interface, XdpMode::Native).map(|()| policer)
         });
         match attached {
-            Ok(policer) => receiver.police_by(policer),
+            Ok(policer) => receiver.police_by(Box::new(policer)),
             Err(why) => {
                 println!("skipped: {why}");
                 return;

@@ -6,7 +6,7 @@
 //!     │ ├───── receive ───────────> Inbox / Rooms, one Arrival each (stamp, drops, train)
 //!     │ ├───── take_notice ───────> Fault (MTU, unreachable, …) or SentStamp
 //!     │ └───── attach ────────────> filter::Filter: what is discarded before it costs
-//!     │                             xdp::Policer: the same before the kernel's stack
+//!     │                             early::EarlyPolicer: the same before the kernel's stack
 //!     └ interface, watch: links, addresses, their changes;  namespace: networks to try things in
 //! probe: which of the kernel's features do what they say, here
 //! ```
@@ -19,6 +19,7 @@ mod address;
 mod af_xdp;
 mod bpf;
 mod control;
+pub mod early;
 mod error;
 pub mod filter;
 pub mod interface;
@@ -34,7 +35,6 @@ mod send;
 mod socket;
 mod stamps;
 pub mod watch;
-pub mod xdp;
 
 pub use error::{OpenError, OptionError, ReceiveError, SendError};
 pub use memory::{Place, Room};

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::JoinHandle;
 
+use punctual_bpf::Policer;
 use punctual_channel::server::events::Events;
 use punctual_channel::server::orders::{Desk, desk_and_post};
 use punctual_channel::server::receiver::thread::{Order, Report};
@@ -11,7 +12,6 @@ use punctual_channel::server::receiver::{self, BestEffort, Receiver};
 use punctual_channel::server::sender::thread::{SenderThread, Setup};
 use punctual_channel::transport::{NullDevice, Udp, Wire};
 use punctual_linux::net::probe;
-use punctual_linux::net::xdp::Policer;
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::{self, Tid};
 use punctual_model::Duration;
@@ -118,7 +118,7 @@ impl ReceiverThread {
                 }
             };
             if let Some(policer) = policer {
-                receiver.police_by(policer);
+                receiver.police_by(Box::new(policer));
             }
             if let Some(events) = events {
                 receiver.tell_events(events);

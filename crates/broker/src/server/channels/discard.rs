@@ -1,7 +1,8 @@
 //! What discards best effort that comes in too fast: an XDP program, or a filter at each socket.
 
+use punctual_bpf::Policer;
+use punctual_linux::net::early::XdpMode;
 use punctual_linux::net::interface::Interface;
-use punctual_linux::net::xdp::{Policer, XdpMode};
 use tracing::{info, warn};
 
 use crate::config::{ChannelsConfig, EarlyDiscard};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_linux::net::xdp::Policer;
+use punctual_linux::net::early::EarlyPolicer;
 use punctual_linux::net::{Arrival, Stamps, UdpSocket, WallOffset};
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
@@ -185,7 +185,7 @@ impl Channel {
     pub(super) fn tend(
         &mut self,
         now: Instant,
-        policer: Option<&Policer>,
+        policer: Option<&dyn EarlyPolicer>,
         share: Duration,
     ) -> bool {
         let lost = self.settle(now, policer);
@@ -201,7 +201,7 @@ impl Channel {
     }
 
     /// Counts what was lost up to `now`. How many datagrams came to the socket and were not kept.
-    pub(super) fn settle(&mut self, now: Instant, policer: Option<&Policer>) -> u64 {
+    pub(super) fn settle(&mut self, now: Instant, policer: Option<&dyn EarlyPolicer>) -> u64 {
         let lost = self.tally();
         if let Some(policer) = policer {
             let discarded = self.early.count(policer);

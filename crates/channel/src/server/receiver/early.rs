@@ -7,8 +7,9 @@
 use std::net::SocketAddr;
 
 use punctual_linux::net::UdpSocket;
+use punctual_linux::net::early::{EarlyPolicer, Rate};
 use punctual_linux::net::filter::{Filter, Flow, PayloadByte, Verdict};
-use punctual_linux::net::xdp::{Policer, Rate};
+
 use punctual_model::channel::{Framing, LinearBounded};
 use punctual_model::{Duration, Instant};
 use punctual_policy::ingress::QUANTUM;
@@ -89,35 +90,44 @@ impl Early {
     }
 
     /// Has its datagrams policed, one each `share`, if there is room for it.
-    pub(super) fn police(&mut self, policer: &Policer, socket: &UdpSocket, share: Duration) {
+    pub(super) fn police(
+        &mut self,
+        policer: &dyn EarlyPolicer,
+        socket: &UdpSocket,
+        share: Duration,
+    ) {
         let Ok(flow) = socket.local_address() else { return };
         let spacing = self.spacing.max(share);
         // A portion may come at once, whatever the contract says of bursts.
         let portion = spacing.checked_mul(QUANTUM.into()).unwrap_or(Duration::MAX);
         let rate = Rate { spacing, tolerance: self.tolerance.max(portion) };
-        if !self.by_message && policer.set(flow, rate).is_ok() {
+        if !self.by_message && policer.set(flow, rate) {
             self.flow = Some((flow, spacing));
         }
     }
 
     /// How many the policer discarded since the last time.
-    pub(super) fn count(&mut self, policer: &Policer) -> u64 {
-        let counts = self.flow.and_then(|(flow, _)| policer.counts(flow).ok());
+    pub(super) fn count(&mut self, policer: &dyn EarlyPolicer) -> u64 {
+        let counts = self.flow.and_then(|(flow, _)| policer.counts(flow));
         let discarded = counts.map_or(self.discarded, |counts| counts.discarded);
         discarded.saturating_sub(std::mem::replace(&mut self.discarded, discarded))
     }
 
     /// Has it policed no more.
-    pub(super) fn release(&mut self, policer: &Policer) {
+    pub(super) fn release(&mut self, policer: &dyn EarlyPolicer) {
         if let Some((flow, _)) = self.flow.take() {
-            // What cannot be removed goes with the policer.
-            let _ = policer.remove(flow);
+            policer.remove(flow);
         }
     }
 
     /// Sets what is discarded by what was seen. What the kernel refuses is tried again: until then the
     /// socket's buffer does it.
-    pub(super) fn look(&mut self, socket: &UdpSocket, policer: Option<&Policer>, seen: Seen) {
+    pub(super) fn look(
+        &mut self,
+        socket: &UdpSocket,
+        policer: Option<&dyn EarlyPolicer>,
+        seen: Seen,
+    ) {
         let elapsed = seen.now.saturating_since(self.since);
         self.since = seen.now;
         let came = seen.read + seen.lost;
@@ -126,7 +136,7 @@ impl Early {
         self.room = room(self.room, elapsed, share, &seen);
         let spacing = self.room.map_or(share, |room| room.spacing);
         if let (Some((flow, before)), Some(policer)) = (self.flow, policer) {
-            let unseen = policer.counts(flow).is_ok_and(|counts| counts.passed == 0);
+            let unseen = policer.counts(flow).is_some_and(|counts| counts.passed == 0);
             if unseen && self.came >= UNSEEN {
                 self.release(policer);
             } else if before != spacing {

@@ -40,7 +40,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use punctual_linux::net::xdp::Policer;
+use punctual_linux::net::early::EarlyPolicer;
 use punctual_linux::net::{Inbox, WallOffset};
 use punctual_model::Instant;
 use punctual_policy::ingress::Order;
@@ -69,7 +69,7 @@ pub struct Receiver {
     told: Vec<Told>,
     /// Open channels that are promised nothing.
     unpromised: u64,
-    policer: Option<Policer>,
+    policer: Option<Box<dyn EarlyPolicer>>,
     inbox: Inbox,
     wall: Option<WallOffset>,
     /// Who wants to know of each message.
@@ -121,13 +121,13 @@ impl Receiver {
 
     /// Has best effort that is opened from here on policed before it costs, on the interfaces to which
     /// the policer is attached. Where its packets come another way it is discarded at the socket.
-    pub fn police_by(&mut self, policer: Policer) {
+    pub fn police_by(&mut self, policer: Box<dyn EarlyPolicer>) {
         self.policer = Some(policer);
     }
 
     /// What was given to [`police_by`](Self::police_by).
-    pub fn policer(&self) -> Option<&Policer> {
-        self.policer.as_ref()
+    pub fn policer(&self) -> Option<&dyn EarlyPolicer> {
+        self.policer.as_deref()
     }
 
     /// Receives on a channel from here on. `id` is what its caller knows it by.
@@ -153,7 +153,8 @@ impl Receiver {
         let share = self.share();
         let place = &mut self.places[at as usize];
         let mut channel = Box::new(Channel::new(id, opening, now));
-        if let (None, Some(policer)) = (channel.opening.terms.delay_bound, &self.policer) {
+        if let (None, Some(policer)) = (channel.opening.terms.delay_bound, self.policer.as_deref())
+        {
             channel.early.police(policer, &channel.opening.socket, share);
         }
         place.channel = Some(channel);
@@ -178,8 +179,8 @@ impl Receiver {
         self.watch.remove(&channel.opening.socket);
         self.unpromised -= u64::from(channel.opening.terms.delay_bound.is_none());
         self.free.push(seat.at);
-        channel.settle(now, self.policer.as_ref());
-        if let Some(policer) = &self.policer {
+        channel.settle(now, self.policer.as_deref());
+        if let Some(policer) = self.policer.as_deref() {
             channel.early.release(policer);
         }
         Some(channel)

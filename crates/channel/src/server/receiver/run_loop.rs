@@ -177,7 +177,7 @@ impl Receiver {
             if place.generation != seat.generation {
                 continue;
             }
-            channel.tended = channel.tend(now, self.policer.as_ref(), share);
+            channel.tended = channel.tend(now, self.policer.as_deref(), share);
             if channel.tended {
                 self.tending.push(Reverse((now.saturating_add(TENDING), seat)));
             }

@@ -19,7 +19,7 @@ use super::namespace::Namespace;
 use super::{Inbox, Outgoing, Place, Readiness, Setup, UdpSocket};
 use crate::clock;
 pub use departures::{DepartureTimes, Pacing, departure_times, pacing};
-pub use xdp::{XdpMode, xdp_on};
+pub use xdp::xdp_on;
 
 /// The longest that a probe waits for what should come at once.
 const PATIENCE: Duration = Duration::from_millis(150);

@@ -1,5 +1,7 @@
 //! XDP and AF_XDP.
 
+use std::os::fd::AsFd as _;
+
 use punctual_model::time::Duration;
 use rustix::io::Errno;
 
@@ -7,33 +9,15 @@ use super::{Attempt, Feature, Finding, Loop, PATIENCE, Seen};
 use crate::clock;
 use crate::net::af_xdp;
 use crate::net::bpf::{self, Action};
+use crate::net::early::{XdpMode, attach_xdp};
 use crate::net::interface::Interface;
-
-/// Where an XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XdpMode {
-    /// In the kernel's generic code, behind the driver (XDP_FLAGS_SKB_MODE).
-    Generic,
-    /// In the driver (XDP_FLAGS_DRV_MODE). Some reset the interface for it: for some seconds it
-    /// carries nothing.
-    Native,
-}
-
-impl XdpMode {
-    pub(in crate::net) fn flags(self) -> u32 {
-        match self {
-            Self::Generic => 2,
-            Self::Native => 4,
-        }
-    }
-}
 
 /// Nothing comes while a program discards everything, and everything before and after.
 pub(super) fn generic_drops() -> Attempt {
     let lo = Interface::named("lo")?;
     let program = bpf::always(Action::Drop).map_err(explained)?;
     let mut wire = Loop::open()?;
-    let link = bpf::attach(&program, lo.index, XdpMode::Generic.flags()).map_err(explained)?;
+    let link = attach_xdp(program.as_fd(), &lo, XdpMode::Generic).map_err(explained)?;
     wire.send(&[1])?;
     // What has not come over the loopback when `send` returns has come a few milliseconds later.
     let during = wire.receive(1, Duration::from_millis(20))?.len();
@@ -70,14 +54,13 @@ pub fn xdp_on(interface: &Interface) -> Vec<Finding> {
 
 fn attaches(interface: &Interface, mode: XdpMode) -> Attempt {
     let program = bpf::always(Action::Pass).map_err(explained)?;
-    let link =
-        bpf::attach(&program, interface.index, mode.flags()).map_err(|errno| match errno {
-            Errno::BUSY => format!("{} has a program of somebody else's", interface.name),
-            Errno::OPNOTSUPP | Errno::INVAL => {
-                format!("the driver of {} does not take programs ({errno})", interface.name)
-            }
-            errno => explained(errno),
-        })?;
+    let link = attach_xdp(program.as_fd(), interface, mode).map_err(|errno| match errno {
+        Errno::BUSY => format!("{} has a program of somebody else's", interface.name),
+        Errno::OPNOTSUPP | Errno::INVAL => {
+            format!("the driver of {} does not take programs ({errno})", interface.name)
+        }
+        errno => explained(errno),
+    })?;
     drop(link);
     Ok(Seen::Works(format!("{} took a program", interface.name)))
 }

@@ -33,16 +33,16 @@ fn a_flow_is_an_address_and_a_port() {
     ] {
         policer.set(at(flow), once()).expect("room");
         let packet = packet::to(at(flow), 0);
-        assert_eq!(policer.says(&packet), Ok(true));
+        assert_eq!(policer.passes(&packet), Ok(true));
         for _ in 0..3 {
-            assert_eq!(policer.says(&packet), Ok(false), "{flow}");
+            assert_eq!(policer.passes(&packet), Ok(false), "{flow}");
             for other in others {
-                assert_eq!(policer.says(&packet::to(at(other), 0)), Ok(true), "{other}");
+                assert_eq!(policer.passes(&packet::to(at(other), 0)), Ok(true), "{other}");
             }
         }
         assert_eq!(policer.counts(at(flow)), Ok(Counts { passed: 1, discarded: 3 }));
         policer.remove(at(flow)).expect("there");
-        assert_eq!(policer.says(&packet), Ok(true));
+        assert_eq!(policer.passes(&packet), Ok(true));
         assert_eq!(policer.counts(at(flow)), Ok(Counts::default()));
     }
 }
@@ -55,12 +55,12 @@ fn who_listens_at_any_address_is_policed_in_its_family_alone() {
         ("[::]:9", "[2001:db8::1]:9", "192.0.2.1:9"),
     ] {
         policer.set(at(flow), once()).expect("room");
-        assert_eq!(policer.says(&packet::to(at(its), 0)), Ok(true));
-        assert_eq!(policer.says(&packet::to(at(its), 0)), Ok(false), "{flow}");
-        assert_eq!(policer.says(&packet::to(at(others), 0)), Ok(true), "{flow}");
+        assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(true));
+        assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(false), "{flow}");
+        assert_eq!(policer.passes(&packet::to(at(others), 0)), Ok(true), "{flow}");
         // An address of its own goes before.
         policer.set(at(its), once()).expect("room");
-        assert_eq!(policer.says(&packet::to(at(its), 0)), Ok(true));
+        assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(true));
         policer.remove(at(its)).expect("there");
         policer.remove(at(flow)).expect("there");
     }
@@ -72,18 +72,18 @@ fn what_is_no_whole_udp_datagram_passes() {
     for (flow, protocol) in [("192.0.2.1:9", PROTOCOL_V4), ("[2001:db8::1]:9", NEXT_HEADER_V6)] {
         policer.set(at(flow), once()).expect("room");
         let packet = packet::to(at(flow), 0);
-        assert_eq!(policer.says(&packet), Ok(true));
-        assert_eq!(policer.says(&packet), Ok(false));
+        assert_eq!(policer.passes(&packet), Ok(true));
+        assert_eq!(policer.passes(&packet), Ok(false));
         let with = |at: usize, byte: u8| {
             let mut other = packet.clone();
             other[at] = byte;
-            policer.says(&other)
+            policer.passes(&other)
         };
         assert_eq!(with(protocol, 6), Ok(true));
         assert_eq!(with(ETHER_TYPE, 0x81), Ok(true));
         // Too short for the header of UDP; the kernel takes none shorter than Ethernet's.
         for bytes in 14..packet.len() {
-            assert_eq!(policer.says(&packet[..bytes]), Ok(true), "{bytes}");
+            assert_eq!(policer.passes(&packet[..bytes]), Ok(true), "{bytes}");
         }
         if protocol == PROTOCOL_V4 {
             assert_eq!(with(FRAGMENT_V4, 0x20), Ok(true), "more fragments");
@@ -92,10 +92,10 @@ fn what_is_no_whole_udp_datagram_passes() {
             assert_eq!(with(14, 0x44), Ok(true), "a header too short");
             for options in 1..=10 {
                 let packet = packet::to(at(flow), options);
-                assert_eq!(policer.says(&packet), Ok(false), "{options}");
+                assert_eq!(policer.passes(&packet), Ok(false), "{options}");
             }
         }
-        assert_eq!(policer.says(&packet), Ok(false));
+        assert_eq!(policer.passes(&packet), Ok(false));
     }
 }
 
@@ -106,12 +106,12 @@ fn a_rate_set_anew_goes_on_counting() {
     let packet = packet::to(flow, 0);
     let four = Rate { tolerance: Duration::from_secs(3 * 86_400), ..once() };
     policer.set(flow, four).expect("room");
-    let passed = (0..6).filter(|_| policer.says(&packet) == Ok(true)).count();
+    let passed = (0..6).filter(|_| policer.passes(&packet) == Ok(true)).count();
     assert_eq!(passed, 4);
     policer.set(flow, Rate { spacing: Duration::ZERO, tolerance: Duration::MAX }).expect("known");
-    assert_eq!(policer.says(&packet), Ok(true));
+    assert_eq!(policer.passes(&packet), Ok(true));
     assert_eq!(policer.counts(flow), Ok(Counts { passed: 5, discarded: 2 }));
-    assert_eq!(policer.set(at("192.0.2.2:9"), four), Err(XdpError::Full { flows: 1 }));
+    assert_eq!(policer.set(at("192.0.2.2:9"), four), Err(PolicerError::Full { flows: 1 }));
 }
 
 /// A packet of a flow at its rate, measured by the kernel's own clock, passes for ever.
@@ -122,15 +122,15 @@ fn credit_comes_back_with_time() {
     let packet = packet::to(flow, 0);
     let rate = Rate { spacing: Duration::from_millis(1), tolerance: Duration::from_millis(4) };
     policer.set(flow, rate).expect("room");
-    let begin = crate::clock::now();
+    let begin = punctual_linux::clock::now();
     let mut passed = 0_u64;
     for _ in 0..200 {
-        passed += u64::from(policer.says(&packet) == Ok(true));
-        crate::clock::sleep(Duration::from_micros(100));
+        passed += u64::from(policer.passes(&packet) == Ok(true));
+        punctual_linux::clock::sleep(Duration::from_micros(100));
     }
-    let elapsed = crate::clock::now().saturating_since(begin);
+    let elapsed = punctual_linux::clock::now().saturating_since(begin);
     let most = elapsed / rate.spacing + 5 + 1;
     assert!((5..=most).contains(&passed), "{passed} in {elapsed}");
-    crate::clock::sleep(Duration::from_millis(2));
-    assert_eq!(policer.says(&packet), Ok(true));
+    punctual_linux::clock::sleep(Duration::from_millis(2));
+    assert_eq!(policer.passes(&packet), Ok(true));
 }
