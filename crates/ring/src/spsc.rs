@@ -1,8 +1,8 @@
 //! A bounded queue from one producer to one consumer that never waits.
 //!
 //! The producer is a real-time thread: when the queue is full it drops the item and counts the
-//! loss, rather than wait for a consumer that may not get the CPU. Wait-free on both sides, no
-//! system call, no allocation after [`channel`].
+//! loss, rather than wait for a consumer that may not get the CPU. Both sides are wait-free, make
+//! no system call and allocate nothing after [`channel`].
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The smallest page there is, in bytes.
+/// The smallest page size, in bytes.
 const PAGE: usize = 4096;
 
 /// Keeps the two ends' counters on cache lines of their own.
@@ -19,11 +19,11 @@ struct Padded(AtomicU64);
 
 struct Shared<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    /// Items pushed so far; only the producer writes it.
+    /// The number of items pushed so far; only the producer writes it.
     pushed: Padded,
-    /// Items popped so far; only the consumer writes it.
+    /// The number of items popped so far; only the consumer writes it.
     popped: Padded,
-    /// Items dropped so far because the queue was full; only the producer writes it.
+    /// The number of items dropped so far because the queue was full; only the producer writes it.
     lost: Padded,
 }
 
@@ -39,7 +39,8 @@ unsafe impl<T: Copy + Send> Send for Shared<T> {}
 /// The end that puts items in.
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
-    /// What this end last saw of `popped`: saves reading the other end's cache line each time.
+    /// The last value of `popped` that this end has read: it saves reading the other end's cache
+    /// line each time.
     popped_seen: u64,
 }
 
@@ -48,7 +49,7 @@ pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// A queue for `capacity` items, rounded up to a power of two.
+/// Creates a queue for `capacity` items, rounded up to a power of two.
 ///
 /// # Panics
 /// If there is no memory for it.
@@ -57,10 +58,10 @@ pub fn channel<T: Copy + Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let slots: Box<[_]> =
         (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::<T>::uninit())).collect();
     if size_of::<T>() > 0 {
-        // So that the producer's first writes find their pages in memory.
+        // Touch every page, so that the producer's first writes cause no page fault.
         for slot in slots.iter().step_by((PAGE / size_of::<T>()).max(1)) {
-            // SAFETY: the slot is at least a byte long, nobody else has it yet, and what an
-            // uninitialised place holds does not matter.
+            // SAFETY: the slot is at least a byte long, no other thread has it yet, and an
+            // uninitialised slot may hold any byte.
             unsafe { slot.get().cast::<u8>().write_volatile(0) };
         }
     }
@@ -77,13 +78,13 @@ impl<T> Shared<T> {
 }
 
 impl<T: Copy + Send> Producer<T> {
-    /// Puts `item` in; if the queue is full, drops it, counts the loss and returns `false`.
+    /// Puts `item` in. If the queue is full, drops it, counts the loss and returns `false`.
     pub fn push(&mut self, item: T) -> bool {
         self.push_leaving(item, 0)
     }
 
-    /// Puts `item` in if room for `spare` more stays; else drops it, counts the loss and returns
-    /// `false`. So the last places can be kept for what matters more.
+    /// Puts `item` in if room for `spare` more items stays; else drops it, counts the loss and
+    /// returns `false`. The last slots can thus be kept for more important items.
     ///
     /// ```
     /// let (mut producer, mut consumer) = punctual_ring::spsc::channel(4);
@@ -126,7 +127,7 @@ impl<T: Copy + Send> Consumer<T> {
         Some(item)
     }
 
-    /// Items dropped so far because the queue was full.
+    /// Returns the number of items dropped so far because the queue was full.
     pub fn lost(&self) -> u64 {
         self.shared.lost.0.load(Ordering::Relaxed)
     }

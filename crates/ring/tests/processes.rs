@@ -1,4 +1,4 @@
-//! A queue between processes that are killed.
+//! Tests of a queue between processes that are killed.
 //!
 //! Each test starts this program again as its peer, with a socket as its standard input.
 
@@ -14,7 +14,7 @@ use punctual_linux::pass::{Bell, Heard, receive, send};
 use punctual_model::{Duration, Instant};
 use punctual_ring::frames::{Consumer, Geometry, Producer, Rest, Wake, Words};
 
-/// Which part the peer plays.
+/// The environment variable that says which part the peer plays.
 const PART: &str = "PUNCTUAL_TEST_FRAMES_PART";
 const SLOTS: u32 = 16;
 const MAX_MESSAGE: u32 = 200;
@@ -47,7 +47,7 @@ fn consumer(own: Writable, memory: OwnedFd) -> Consumer<Writable, View> {
     Consumer::attach(own, view(memory, geometry().producer_bytes())).expect("a queue")
 }
 
-/// What message `n` holds.
+/// Returns the content of message `n`.
 fn content(n: u64) -> Vec<u8> {
     vec![n as u8; (n % u64::from(MAX_MESSAGE)) as usize]
 }
@@ -60,7 +60,7 @@ fn push(producer: &mut Producer<Writable, View>, n: u64) -> Option<Wake> {
     Some(producer.publish())
 }
 
-/// The next message, which must be whole.
+/// Takes the next message, which must be whole.
 fn take(consumer: &Consumer<Writable, View>) -> Option<u64> {
     let frame = consumer.take().expect("honest")?;
     let mut bytes = vec![0; frame.len()];
@@ -69,12 +69,12 @@ fn take(consumer: &Consumer<Writable, View>) -> Option<u64> {
     Some(frame.user())
 }
 
-/// Long enough for any machine.
+/// Returns a deadline that is late enough for any machine.
 fn patience() -> Instant {
     clock::now() + Duration::from_millis(20_000)
 }
 
-/// A peer, until it is dropped.
+/// A peer process, which is killed when this is dropped.
 struct Peer {
     process: Child,
     socket: UnixStream,
@@ -150,7 +150,7 @@ fn produces_for_ever(socket: &UnixStream, bell: &Bell, page: OwnedFd) {
     }
 }
 
-/// Says what it has taken before it releases it.
+/// Reports what it has taken before it releases it.
 fn consumes_for_ever(mut socket: &UnixStream, bell: &Bell, own: OwnedFd, memory: OwnedFd) {
     let own = Writable::of(own, Geometry::CONSUMER_BYTES).expect("to be written");
     let mut consumer = consumer(own, memory);
@@ -177,7 +177,7 @@ fn of_a_producer_that_is_killed_every_published_message_is_taken() {
             Writable::create("test", Geometry::CONSUMER_BYTES, Others::Read).expect("memory");
         let (ours, theirs) = Bell::pair().expect("sockets");
         send(&peer.socket, b"p", &[theirs.as_fd(), page.as_fd()]).expect("passed");
-        // Else our own copy would keep the bell's other end alive.
+        // Otherwise our own copy would keep the bell's other end alive.
         drop(theirs);
         let (_, mut passed) = receive(&peer.socket, &mut [0; 1], 1).expect("its memory");
         let mut consumer = consumer(own, passed.remove(0));
@@ -195,7 +195,7 @@ fn of_a_producer_that_is_killed_every_published_message_is_taken() {
             }
         }
         peer.kill();
-        // What it had rung for, then its end: nobody sleeps for ever.
+        // First the rings that it sent, then its end: no consumer sleeps for ever.
         while ours.wait(patience()).expect("a bell") == Heard::Ring {}
         assert_eq!(ours.wait(patience()), Ok(Heard::Gone));
         let left: Vec<u64> = std::iter::from_fn(|| take(&consumer)).collect();
@@ -210,7 +210,7 @@ fn of_a_producer_that_is_killed_every_published_message_is_taken() {
 fn the_next_consumer_goes_on_where_one_was_killed() {
     let (own, memory) =
         Writable::create("test", geometry().producer_bytes(), Others::Read).expect("memory");
-    // For whoever consumes: it outlives each of them.
+    // The page of the consumers: it outlives each of them.
     let (_, page) =
         Writable::create("test", Geometry::CONSUMER_BYTES, Others::Write).expect("memory");
     let mut producer = producer(own, descriptor(&page));
@@ -225,7 +225,7 @@ fn the_next_consumer_goes_on_where_one_was_killed() {
             let mut bytes = [0; 8];
             socket.read_exact(&mut bytes).ok().map(|()| u64::from_ne_bytes(bytes))
         };
-        // What was taken and perhaps not released is taken again: one message at most.
+        // A message that was taken and perhaps not released is taken again: one at most.
         let first = if pushed == 0 { None } else { read(&mut peer.socket) };
         if let Some(first) = first {
             assert!(
@@ -251,7 +251,7 @@ fn the_next_consumer_goes_on_where_one_was_killed() {
         }
         peer.kill();
         expected = reported;
-        // Nobody takes anything: the producer finds the queue full, and its bell says why.
+        // There is no consumer: the producer finds the queue full, and its bell says why.
         let room = (0..).map_while(|n| push(&mut producer, pushed + n)).take(100).count();
         assert!((1..=SLOTS as usize).contains(&room), "{room}");
         pushed += room as u64;

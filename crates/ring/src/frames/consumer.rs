@@ -7,20 +7,21 @@ use super::geometry::{DESCRIPTOR, DESCRIPTORS, WORD, consumer, producer};
 use super::sleep::{Sleeper, Waker};
 use super::{Addressed, AttachError, Corrupt, Geometry, OwnWords, Rest, Wake, Words};
 
-/// Takes messages out. `O` is its own page, `R` the producer's memory, which is only read.
+/// Takes messages out. `O` is its own page; `R` is the producer's memory, which is only read.
 ///
-/// A message is taken, used where it lies, and released: its slot is the producer's again then. What
-/// was taken and not released is there again for the consumer that attaches next.
+/// A message is taken, used where it lies, and released; then its slot is the producer's again.
+/// Messages that were taken and not released are taken again by the next consumer to attach.
 pub struct Consumer<O, R> {
     own: O,
     other: R,
     geometry: Geometry,
-    /// Where message 0 lies, in words.
+    /// The word at which message 0 lies.
     messages: usize,
     released: u64,
-    /// At most the slots beyond `released`.
+    /// The number of messages taken; at most the slots beyond `released`.
     taken: Cell<u64>,
-    /// As last seen; at least `taken`, and at most the slots beyond `released`.
+    /// The producer's index as last seen; at least `taken`, and at most the slots beyond
+    /// `released`.
     pushed: Cell<u64>,
     ended: Cell<Option<Corrupt>>,
     sleeper: Sleeper,
@@ -28,8 +29,8 @@ pub struct Consumer<O, R> {
 }
 
 impl<O: OwnWords, R: Words> Consumer<O, R> {
-    /// Goes on where the last consumer of this queue ended, after what it released last; with a page
-    /// of zeroes, from the first message on.
+    /// Goes on where the last consumer of this queue ended, after what it released last; with a
+    /// page of zeroes, from the first message on.
     ///
     /// # Errors
     /// If `other` is no queue, or `own` does not belong to it.
@@ -54,7 +55,7 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         Ok(consumer)
     }
 
-    /// Writes what makes a page of zeroes that of a queue whose first message has the number `first`.
+    /// Turns a page of zeroes into that of a queue whose first message has the number `first`.
     ///
     /// # Errors
     /// If it has not the size of a consumer's page.
@@ -64,27 +65,28 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         Ok(())
     }
 
-    /// How many messages of which size it holds.
+    /// Returns the number and size of the messages that the queue holds.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The producer's memory, to which [`Frame::position`] refers.
+    /// Returns the producer's memory, to which [`Frame::position`] refers.
     pub fn memory(&self) -> &R {
         &self.other
     }
 
-    /// How many messages were ever released: the number of the oldest that was not, counted from the
-    /// first ever, modulo 2⁶⁴.
+    /// Returns how many messages were ever released: the number of the oldest that was not, counted
+    /// from the first ever, modulo 2⁶⁴.
     pub fn released(&self) -> u64 {
         self.released
     }
 
-    /// The oldest message that was not taken yet, if there is one. Several can be held at a time,
-    /// until they are released.
+    /// Takes the oldest message that was not taken yet, if there is one. Several can be held at a
+    /// time, until they are released.
     ///
     /// # Errors
-    /// If the producer's index or the message's length is impossible; then for ever.
+    /// If the producer's index or the message's length is impossible; then every later call fails,
+    /// too.
     #[inline]
     pub fn take(&self) -> Result<Option<Frame<'_, R>>, Corrupt> {
         let index = self.taken.get();
@@ -96,8 +98,8 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         }
         let slot = self.geometry.slot(index);
         let descriptor = DESCRIPTORS + DESCRIPTOR * slot;
-        // Each is read once: what is checked is what is used, whatever the producer writes there
-        // meanwhile.
+        // Each word is read once: the value checked is the value used, whatever the producer writes
+        // there meanwhile.
         let length = self.other.load(descriptor);
         let user = self.other.load(descriptor + 1);
         if length > self.geometry.max_message().into() {
@@ -109,32 +111,33 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         Ok(Some(Frame { memory: &self.other, at, length: length as usize, user }))
     }
 
-    /// Looks at what was published.
+    /// Reads the producer's index.
     ///
     /// # Errors
-    /// If the producer's index is impossible; then for ever.
+    /// If it is impossible; then every later call fails, too.
     pub fn refresh(&self) -> Result<(), Corrupt> {
         self.look()
     }
 
-    /// The number of the next message that was not published yet, when that was looked at last.
+    /// Returns the number of the next message that was not published yet, when the index was last
+    /// read.
     pub fn pushed(&self) -> u64 {
         self.pushed.get()
     }
 
-    /// How many messages were published and not taken, when that was looked at last. With none, the
-    /// next to [`take`](Self::take) looks.
+    /// Returns how many messages were published and not taken, when the index was last read. At
+    /// zero, the next [`take`](Self::take) reads it again.
     pub fn known(&self) -> u64 {
         self.pushed.get().wrapping_sub(self.taken.get())
     }
 
-    /// How many messages are taken and not released.
+    /// Returns how many messages are taken and not released.
     pub fn held(&self) -> u64 {
         self.taken.get().wrapping_sub(self.released)
     }
 
-    /// Gives the slots of the oldest `count` messages held back to the producer. Whether it must be
-    /// woken for it.
+    /// Gives the slots of the oldest `count` messages held back to the producer. Returns whether
+    /// the producer must be woken for it.
     ///
     /// # Panics
     /// If fewer are held.
@@ -149,19 +152,20 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         self.waker.look(&self.other)
     }
 
-    /// Asks the producer to leave so many slots empty; none at first, all of them to stop it. Those
-    /// that it has room for already it may still use. Whether it must be woken for it.
+    /// Asks the producer to leave this many slots empty: none at first, all of them to stop it. It
+    /// may still use the slots that it already knows to be free. Returns whether the producer must
+    /// be woken for it.
     ///
-    /// Nothing makes it obey: who polices it looks at what it sent.
+    /// Nothing makes the producer obey: a policer looks at what it sent.
     pub fn withhold(&mut self, slots: u32) -> Wake {
         self.own.publish(consumer::WITHHELD, slots.into());
         self.waker.look(&self.other)
     }
 
-    /// Says that this side is going to sleep until there is a message, unless there is.
+    /// Announces that this side is going to sleep until there is a message, unless there is.
     ///
     /// # Errors
-    /// If the producer's index is impossible; then for ever.
+    /// If the producer's index is impossible; then every later call fails, too.
     pub fn rest(&mut self) -> Result<Rest, Corrupt> {
         if self.is_behind() {
             return Ok(Rest::Work);
@@ -174,7 +178,7 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         looked.map(|()| if self.is_behind() { Rest::Work } else { Rest::Sleep })
     }
 
-    /// Says that this side is awake: to be called after a sleep, however it ended.
+    /// Marks this side as awake. Call this after a sleep, however it ended.
     pub fn rise(&mut self) {
         self.sleeper.rise(&self.own);
     }
@@ -183,13 +187,13 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
         self.taken.get() != self.pushed.get()
     }
 
-    /// Reads the producer's index, once, and believes it only if it is possible.
+    /// Reads the producer's index once, and accepts it only if it is possible.
     fn look(&self) -> Result<(), Corrupt> {
         if let Some(corrupt) = self.ended.get() {
             return Err(corrupt);
         }
         let pushed = self.other.load(producer::PUSHED);
-        // What is read of the slots was written before they were published.
+        // Slots are read after the index: their contents were written before it was published.
         self.other.acquire();
         let seen = self.pushed.get().wrapping_sub(self.released);
         let now = pushed.wrapping_sub(self.released);
@@ -205,14 +209,14 @@ impl<O: OwnWords, R: Words> Consumer<O, R> {
     #[cold]
     fn end(&self, corrupt: Corrupt) -> Corrupt {
         self.ended.set(Some(corrupt));
-        // So that the next one to take looks, and is told.
+        // The next call to `take` then reads the index, and fails.
         self.pushed.set(self.taken.get());
         corrupt
     }
 }
 
 /// A message where it lies. Its length and the user's word were copied and checked when it was
-/// taken; its bytes may change at any time, whatever they were when they were last read.
+/// taken; its bytes may change at any time, also between two reads.
 pub struct Frame<'a, R> {
     memory: &'a R,
     at: usize,
@@ -229,23 +233,24 @@ impl<R> Clone for Frame<'_, R> {
 impl<R> Copy for Frame<'_, R> {}
 
 impl<R: Words> Frame<'_, R> {
-    /// How many bytes it has.
+    /// Returns the length of the message in bytes.
     #[allow(clippy::len_without_is_empty, reason = "a message without bytes is a message")]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// The user's word.
+    /// Returns the user's word.
     pub fn user(&self) -> u64 {
         self.user
     }
 
-    /// Where in the producer's memory it lies, in bytes. It stays there until it is released.
+    /// Returns the offset of the message in the producer's memory, in bytes. It stays there until
+    /// it is released.
     pub fn position(&self) -> usize {
         self.at * WORD
     }
 
-    /// Copies its bytes from the byte `at` on. Copied twice, they may differ: check the copy.
+    /// Copies its bytes from the byte `at` on. Two copies may differ: check the copy that you use.
     ///
     /// # Panics
     /// If it has not as many bytes.
@@ -259,7 +264,8 @@ impl<R: Words> Frame<'_, R> {
             head.copy_from_slice(&bytes[first..first + head.len()]);
             word += 1;
         }
-        // By way of a few words, so that the bounds of the memory are checked once for all of them.
+        // Copy several words at a time, so that the bounds of the memory are checked once for all
+        // of them.
         let (words, tail) = into.as_chunks_mut::<WORD>();
         let mut copied = [0; 16];
         for bytes in words.chunks_mut(copied.len()) {
@@ -277,8 +283,8 @@ impl<R: Words> Frame<'_, R> {
 }
 
 impl<R: Addressed> Frame<'_, R> {
-    /// Where its [`Self::len`] bytes lie, for the kernel to read (as in sendmsg(2)) until it is
-    /// released. Not for a `&[u8]`: see [`Words`].
+    /// Returns the address of its [`Self::len`] bytes, for the kernel to read (as in sendmsg(2))
+    /// until the message is released. Do not make a `&[u8]` of it: see [`Words`].
     pub fn address(&self) -> *const u8 {
         self.memory.address(self.at)
     }

@@ -1,37 +1,37 @@
-//! What the other side can do wrong.
+//! The errors of a queue.
 
 use std::fmt;
 
 use super::GeometryError;
 
-/// What the other side did that no honest one does. It ends this queue and nothing else.
+/// A violation of the protocol by the other side. It ends this queue and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Corrupt {
     /// The producer's index went back, or beyond the slots there are.
     Pushed {
-        /// What it says.
+        /// The index.
         pushed: u64,
-        /// The least that it may say: what it said before.
+        /// The least that it may be: its previous value.
         least: u64,
-        /// The most: what was released, and the slots.
+        /// The most that it may be: what was released, and the slots.
         most: u64,
     },
     /// The consumer's index went back, or beyond what was published.
     Released {
-        /// What it says.
+        /// The index.
         released: u64,
-        /// The least that it may say: what it said before.
+        /// The least that it may be: its previous value.
         least: u64,
-        /// The most: what was published.
+        /// The most that it may be: what was published.
         most: u64,
     },
-    /// A message longer than its slot.
+    /// A message is longer than its slot.
     Length {
-        /// Which message, counted from the first ever.
+        /// The message, counted from the first ever.
         index: u64,
-        /// How long it is said to be, in bytes.
+        /// Its stated length in bytes.
         length: u64,
-        /// How long it can be.
+        /// The most bytes that it can have.
         max_message: u32,
     },
 }
@@ -59,24 +59,24 @@ impl fmt::Display for Corrupt {
 
 impl std::error::Error for Corrupt {}
 
-/// Why memory cannot be used as a queue.
+/// The reason why memory cannot be used as a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachError {
-    /// No producer has set it up, or one of another version.
+    /// No producer has set it up, or one of another version has.
     NotFrames {
         /// Its first word.
         magic: u64,
     },
-    /// The producer's page asks for the impossible.
+    /// The producer's page states an impossible geometry.
     Geometry(GeometryError),
-    /// One of the two memories is not as large as it must be.
+    /// One of the two memories has the wrong size.
     WrongSize {
-        /// Its words of 8 bytes.
+        /// Its size in words of 8 bytes.
         words: usize,
-        /// How many it must have.
+        /// The size that it must have.
         expected: usize,
     },
-    /// The two indices do not go together.
+    /// The two indices contradict each other.
     Corrupt(Corrupt),
 }
 

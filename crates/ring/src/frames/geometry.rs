@@ -1,4 +1,4 @@
-//! How many messages of which size, and where they lie.
+//! The number and size of a queue's messages, and their places in memory.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const PAGE: usize = 4096 / WORD;
 /// Words of a cache line.
 const LINE: usize = 64 / WORD;
 
-/// The first word of the producer's memory: what it is, and of which version.
+/// The first word of the producer's memory, which identifies the format and its version.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"frames 1");
 
 /// Words of the producer's first page.
@@ -22,30 +22,30 @@ pub(super) mod producer {
     pub(in super::super) const MAGIC: usize = 0;
     pub(in super::super) const SLOTS: usize = 1;
     pub(in super::super) const MAX_MESSAGE: usize = 2;
-    /// How many messages were ever published.
+    /// The number of messages ever published.
     pub(in super::super) const PUSHED: usize = LINE;
-    /// Its sleeps: odd while it waits for room.
+    /// The producer's sleeps: odd while it waits for room.
     pub(in super::super) const SLEEPS: usize = 2 * LINE;
 }
 
 /// Words of the consumer's page.
 pub(super) mod consumer {
     use super::LINE;
-    /// How many messages were ever released.
+    /// The number of messages ever released.
     pub(in super::super) const RELEASED: usize = 0;
-    /// How many slots the producer must leave empty.
+    /// The number of slots that the producer must leave empty.
     pub(in super::super) const WITHHELD: usize = 1;
-    /// Its sleeps: odd while it waits for messages.
+    /// The consumer's sleeps: odd while it waits for messages.
     pub(in super::super) const SLEEPS: usize = LINE;
 }
 
-/// The descriptors begin after the producer's first page.
+/// The first word of the descriptors, which follow the producer's first page.
 pub(super) const DESCRIPTORS: usize = PAGE;
 
-/// Words of a descriptor: the length, and the user's.
+/// Words of a descriptor: the length, and the user's word.
 pub(super) const DESCRIPTOR: usize = 2;
 
-/// How many messages of which size a queue holds.
+/// The number and size of the messages that a queue holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     slots: u32,
@@ -62,10 +62,10 @@ impl Geometry {
     /// The most bytes of all messages together.
     pub const MAX_BYTES: u64 = 1 << 30;
 
-    /// What the consumer's memory needs, in bytes: a page.
+    /// The size of the consumer's memory in bytes: a page.
     pub const CONSUMER_BYTES: usize = PAGE * WORD;
 
-    /// `slots` messages of up to `max_message` bytes.
+    /// Returns the geometry for `slots` messages of up to `max_message` bytes.
     ///
     /// ```
     /// use punctual_ring::frames::{Geometry, GeometryError};
@@ -77,8 +77,8 @@ impl Geometry {
     /// ```
     ///
     /// # Errors
-    /// If `slots` is not a power of two up to [`Self::MAX_SLOTS`], `max_message` not 1 to
-    /// [`Self::MAX_MESSAGE`], or all of them more than [`Self::MAX_BYTES`].
+    /// If `slots` is not a power of two up to [`Self::MAX_SLOTS`], `max_message` is not 1 to
+    /// [`Self::MAX_MESSAGE`], or all messages together have more than [`Self::MAX_BYTES`].
     pub fn new(slots: u32, max_message: u32) -> Result<Self, GeometryError> {
         if !slots.is_power_of_two() || slots > Self::MAX_SLOTS {
             return Err(GeometryError::Slots { slots: slots.into() });
@@ -94,7 +94,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// What the first page of a producer says, read once.
+    /// Reads the geometry from a producer's first page, once.
     pub(super) fn of(memory: &impl Words) -> Result<Self, super::AttachError> {
         let words = memory.count();
         if words < PAGE {
@@ -121,17 +121,17 @@ impl Geometry {
         }
     }
 
-    /// How many messages.
+    /// Returns the number of messages.
     pub fn slots(self) -> u32 {
         self.slots
     }
 
-    /// The longest of them, in bytes.
+    /// Returns the size of the longest message, in bytes.
     pub fn max_message(self) -> u32 {
         self.max_message
     }
 
-    /// What the producer's memory needs, in bytes: whole pages of 4096.
+    /// Returns the size of the producer's memory in bytes: whole pages of 4096.
     pub fn producer_bytes(self) -> usize {
         self.producer_words() * WORD
     }
@@ -140,39 +140,39 @@ impl Geometry {
         (self.messages() + self.slots as usize * self.stride()).next_multiple_of(PAGE)
     }
 
-    /// Where the messages begin: on a page of their own, in words.
+    /// Returns the word at which the messages begin, on a page of their own.
     pub(super) fn messages(self) -> usize {
         DESCRIPTORS + (self.slots as usize * DESCRIPTOR).next_multiple_of(PAGE)
     }
 
-    /// Words from one message to the next: no two share a cache line.
+    /// Returns the words from one message to the next: no two share a cache line.
     pub(super) fn stride(self) -> usize {
         (self.max_message as usize).next_multiple_of(LINE * WORD) / WORD
     }
 
-    /// The position in the tables of message `index`, counted from the first ever.
+    /// Returns the slot of message `index`, counted from the first ever.
     #[inline]
     pub(super) fn slot(self, index: u64) -> usize {
         (index & u64::from(self.slots - 1)) as usize
     }
 }
 
-/// Why there can be no such queue.
+/// The reason why a geometry is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeometryError {
-    /// Not a power of two, or too many.
+    /// The number of slots is no power of two, or too large.
     Slots {
-        /// What was asked for.
+        /// The number requested.
         slots: u64,
     },
-    /// Empty, or too long.
+    /// The messages are empty, or too long.
     MaxMessage {
-        /// What was asked for, in bytes.
+        /// The size requested, in bytes.
         max_message: u64,
     },
-    /// Too much together.
+    /// All messages together are too large.
     Bytes {
-        /// What was asked for.
+        /// The size requested, in bytes.
         bytes: u64,
     },
 }

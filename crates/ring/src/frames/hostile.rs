@@ -1,4 +1,4 @@
-//! The other side writes whatever it likes, wherever it likes.
+//! Tests in which the other side writes anything anywhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use super::geometry::{DESCRIPTORS, consumer, producer};
 use super::tests::{Random, memories};
 use super::{Consumer, Frame, Geometry, Producer, Words};
 
-/// Memory that counts how often it is looked at.
+/// Memory that counts its reads.
 struct Counted {
     memory: Arc<[AtomicU64]>,
     loads: AtomicU64,
@@ -28,7 +28,7 @@ fn counted(memory: &Arc<[AtomicU64]>) -> Counted {
     Counted { memory: Arc::clone(memory), loads: AtomicU64::new(0) }
 }
 
-/// A word that hurts, often near what was there.
+/// Writes a harmful word, often one near the previous value.
 fn scribble(random: &mut Random, memory: &[AtomicU64], interesting: &[usize]) {
     let at = match random.below(4) {
         0 => random.below(memory.len() as u64) as usize,
@@ -55,7 +55,7 @@ fn use_up(frame: &Frame<'_, Counted>, geometry: Geometry) {
     frame.read(frame.len() / 2, &mut bytes[frame.len() / 2..]);
 }
 
-/// A consumer whose producer scribbles between its steps.
+/// The producer scribbles between the consumer's steps.
 #[test]
 fn no_producer_makes_a_consumer_panic_read_elsewhere_or_work_without_end() {
     let mut corrupt = 0;
@@ -98,7 +98,7 @@ fn no_producer_makes_a_consumer_panic_read_elsewhere_or_work_without_end() {
     assert!(corrupt > 500, "{corrupt}: the scribbling must matter");
 }
 
-/// A producer whose consumer scribbles between its steps.
+/// The consumer scribbles between the producer's steps.
 #[test]
 fn no_consumer_makes_a_producer_panic_or_write_over_what_it_has_not_released() {
     let mut corrupt = 0;
@@ -143,7 +143,7 @@ fn no_consumer_makes_a_producer_panic_or_write_over_what_it_has_not_released() {
     assert!(corrupt > 500, "{corrupt}: the scribbling must matter");
 }
 
-/// Whatever the pages say when a side attaches.
+/// The pages are scribbled over before a side attaches.
 #[test]
 fn no_memory_makes_attaching_panic() {
     let mut good = [0; 2];
@@ -180,7 +180,7 @@ fn no_memory_makes_attaching_panic() {
     assert!(good.iter().all(|n| (1_000..4_900).contains(n)), "{good:?}");
 }
 
-/// While a thread scribbles over everything, all the time.
+/// Another thread scribbles over everything, all the time.
 #[test]
 fn a_thread_that_scribbles_all_the_time_does_no_harm() {
     let geometry = Geometry::new(8, 64).expect("a good one");

@@ -1,7 +1,8 @@
-//! Every order of the steps, and every value that the memory model lets a load see.
+//! Checks every order of the steps, and every value that the memory model lets a load see.
 //!
 //! The words of the memory are loom's; the orderings are written a second time here, because they
-//! belong to the words. What is checked is that they suffice, and that the order of the steps does.
+//! belong to the words. The tests check that these orderings suffice, and that the order of the
+//! steps does.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -10,28 +11,28 @@ use loom::thread;
 use super::geometry::{DESCRIPTORS, Geometry, WORD, consumer, producer};
 use super::{Consumer, OwnWords, Producer, Rest, Wake, Words};
 
-/// How the words are read and written.
+/// The variant in which the words are read and written.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
-    /// As words of `AtomicU64` are.
-    Right,
+enum Variant {
+    /// The variant of `AtomicU64`.
+    Correct,
     /// An index is published without what was written before.
     PublishesRelaxed,
-    /// An index is believed without what was written before it.
+    /// An index is accepted without what was written before it.
     NeverAcquires,
-    /// Between a write and the look at the other side nothing settles.
+    /// There is no full fence between a write and the look at the other side.
     NeverSettles,
 }
 
 /// One side's memory: of its many words the few that are used in a queue of one slot.
 struct Side {
-    way: Way,
+    variant: Variant,
     count: usize,
     places: &'static [usize],
     words: Vec<AtomicU64>,
 }
 
-/// Either side's hold on it.
+/// A reference to it, held by either side.
 #[derive(Clone)]
 struct Shared(Arc<Side>);
 
@@ -41,9 +42,9 @@ const PRODUCERS: &[usize] =
 const CONSUMERS: &[usize] = &[consumer::RELEASED, consumer::WITHHELD, consumer::SLEEPS];
 
 impl Side {
-    fn shared(way: Way, bytes: usize, places: &'static [usize]) -> Shared {
+    fn shared(variant: Variant, bytes: usize, places: &'static [usize]) -> Shared {
         let words = places.iter().map(|_| AtomicU64::new(0)).collect();
-        Shared(Arc::new(Self { way, count: bytes / WORD, places, words }))
+        Shared(Arc::new(Self { variant, count: bytes / WORD, places, words }))
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -62,14 +63,18 @@ impl Words for Shared {
     }
 
     fn acquire(&self) {
-        if self.0.way != Way::NeverAcquires {
+        if self.0.variant != Variant::NeverAcquires {
             fence(Ordering::Acquire);
         }
     }
 
     fn settle(&self) {
-        // As strong as can be without being it.
-        fence(if self.0.way == Way::NeverSettles { Ordering::AcqRel } else { Ordering::SeqCst });
+        // The strongest fence that is too weak.
+        fence(if self.0.variant == Variant::NeverSettles {
+            Ordering::AcqRel
+        } else {
+            Ordering::SeqCst
+        });
     }
 }
 
@@ -79,17 +84,17 @@ impl OwnWords for Shared {
     }
 
     fn publish(&self, at: usize, value: u64) {
-        let relaxed = self.0.way == Way::PublishesRelaxed;
+        let relaxed = self.0.variant == Variant::PublishesRelaxed;
         self.0.word(at).store(value, if relaxed { Ordering::Relaxed } else { Ordering::Release });
     }
 }
 
 type Sides = (Producer<Shared, Shared>, Consumer<Shared, Shared>);
 
-fn queue(way: Way) -> Sides {
+fn queue(variant: Variant) -> Sides {
     let geometry = Geometry::new(1, 8).expect("a good one");
-    let own = Side::shared(way, geometry.producer_bytes(), PRODUCERS);
-    let other = Side::shared(way, Geometry::CONSUMER_BYTES, CONSUMERS);
+    let own = Side::shared(variant, geometry.producer_bytes(), PRODUCERS);
+    let other = Side::shared(variant, Geometry::CONSUMER_BYTES, CONSUMERS);
     let producer = Producer::create(geometry, own.clone(), other.clone());
     (producer.expect("zeroes"), Consumer::attach(other, own).expect("just made"))
 }
@@ -101,7 +106,7 @@ fn push(producer: &mut Producer<Shared, Shared>, value: u64) -> Option<Wake> {
     Some(producer.publish())
 }
 
-/// The message's bytes and the user's word.
+/// Returns the message's bytes and the user's word.
 fn take(consumer: &Consumer<Shared, Shared>) -> Option<(u64, u64)> {
     let frame = consumer.take().expect("honest")?;
     assert_eq!(frame.len(), 8, "a message in parts");
@@ -110,17 +115,18 @@ fn take(consumer: &Consumer<Shared, Shared>) -> Option<(u64, u64)> {
     Some((u64::from_ne_bytes(bytes), frame.user()))
 }
 
-/// With at most three preemptions, in which errors show (loom, `Builder::preemption_bound`).
+/// Tries all orders with at most three preemptions, in which errors show (loom,
+/// `Builder::preemption_bound`).
 fn all_orders(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(body);
 }
 
-/// Two messages through one slot, each looked for once by either side.
-fn what_is_taken_is_whole(way: Way) {
+/// Two messages go through one slot, each looked for once by either side.
+fn taken_messages_are_whole(variant: Variant) {
     all_orders(move || {
-        let (mut producer, mut consumer) = queue(way);
+        let (mut producer, mut consumer) = queue(variant);
         let sender = thread::spawn(move || {
             assert!(push(&mut producer, 1).is_some());
             push(&mut producer, 2).is_some()
@@ -144,26 +150,26 @@ fn what_is_taken_is_whole(way: Way) {
 }
 
 #[test]
-fn in_every_order_what_is_taken_is_whole() {
-    what_is_taken_is_whole(Way::Right);
+fn in_every_order_taken_messages_are_whole() {
+    taken_messages_are_whole(Variant::Correct);
 }
 
 #[test]
 #[should_panic(expected = "a message in parts")]
 fn an_index_published_too_early_is_found() {
-    what_is_taken_is_whole(Way::PublishesRelaxed);
+    taken_messages_are_whole(Variant::PublishesRelaxed);
 }
 
 #[test]
 #[should_panic(expected = "a message in parts")]
 fn an_index_believed_too_early_is_found() {
-    what_is_taken_is_whole(Way::NeverAcquires);
+    taken_messages_are_whole(Variant::NeverAcquires);
 }
 
 /// One side publishes while the other falls asleep.
-fn no_sleeper_is_forgotten(way: Way) {
+fn no_sleeper_is_forgotten(variant: Variant) {
     all_orders(move || {
-        let (mut producer, mut consumer) = queue(way);
+        let (mut producer, mut consumer) = queue(variant);
         let rung = Arc::new(AtomicBool::new(false));
         let bell = Arc::clone(&rung);
         let sender = thread::spawn(move || {
@@ -173,7 +179,7 @@ fn no_sleeper_is_forgotten(way: Way) {
         });
         let rest = consumer.rest().expect("honest");
         sender.join().expect("no panic");
-        // Nobody will do anything any more.
+        // No thread does anything any more.
         let rung = rung.load(Ordering::Acquire);
         assert!(rest == Rest::Work || rung, "a wake-up was lost");
     });
@@ -181,20 +187,20 @@ fn no_sleeper_is_forgotten(way: Way) {
 
 #[test]
 fn in_every_order_a_consumer_that_sleeps_is_woken() {
-    no_sleeper_is_forgotten(Way::Right);
+    no_sleeper_is_forgotten(Variant::Correct);
 }
 
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
 fn a_wake_up_lost_by_a_weaker_fence_is_found() {
-    no_sleeper_is_forgotten(Way::NeverSettles);
+    no_sleeper_is_forgotten(Variant::NeverSettles);
 }
 
 /// The same for a producer that waits for room.
 #[test]
 fn in_every_order_a_producer_that_sleeps_is_woken() {
     all_orders(|| {
-        let (mut producer, mut consumer) = queue(Way::Right);
+        let (mut producer, mut consumer) = queue(Variant::Correct);
         assert_eq!(push(&mut producer, 1), Some(Wake::Nobody));
         assert_eq!(take(&consumer), Some((1, 1)));
         let releaser = thread::spawn(move || consumer.release(1) == Wake::Ring);
@@ -208,7 +214,7 @@ fn in_every_order_a_producer_that_sleeps_is_woken() {
 #[test]
 fn in_every_order_each_sleep_has_its_ring() {
     all_orders(|| {
-        let (mut producer, mut consumer) = queue(Way::Right);
+        let (mut producer, mut consumer) = queue(Variant::Correct);
         let rings = Arc::new(AtomicU64::new(0));
         let bell = Arc::clone(&rings);
         let sender = thread::spawn(move || {

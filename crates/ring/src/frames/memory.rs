@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Memory that a queue reads: words that another process may change at any time.
 ///
-/// Always as whole words of 8 bytes. A read that races with a write of another size, or that is not
-/// atomic, would be undefined behaviour (`std::sync::atomic`, "Memory model for atomic accesses"),
-/// and so would be a `&[u8]` of bytes that somebody else changes.
+/// It is always accessed as whole words of 8 bytes. A read that races with a write of another size,
+/// or that is not atomic, would be undefined behaviour (`std::sync::atomic`, "Memory model for
+/// atomic accesses"), and so would be a `&[u8]` of bytes that another process changes.
 ///
-/// Implemented for whatever can be had as `[AtomicU64]`, which is for memory that may be written as
-/// well: tests, and one's own side. Memory that is mapped for reading alone needs an implementation
-/// that only loads, and loads relaxed: it may be no place for anything else.
+/// The trait is implemented for every type that can be viewed as `[AtomicU64]`, which is for memory
+/// that may be written as well: in tests, and for a process's own side. Memory that is mapped
+/// read-only needs an implementation that only loads, with relaxed ordering: other atomic
+/// operations may fault there.
 ///
 /// ```
 /// use punctual_ring::frames::Words;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// assert_eq!((memory.count(), memory.load(3)), (4, 3));
 /// ```
 pub trait Words {
-    /// How many there are. The same at every call.
+    /// Returns the number of words, which is the same at every call.
     fn count(&self) -> usize;
 
     /// Reads the word `at`, relaxed.
@@ -39,13 +40,14 @@ pub trait Words {
         }
     }
 
-    /// What is read after this was written before what has been read (acquire).
+    /// Issues an acquire fence: later reads see everything that was written before the values
+    /// already read were released.
     fn acquire(&self) {
         fence(Ordering::Acquire);
     }
 
-    /// What was written is seen by whoever does the same later, before anything after this is read.
-    /// Of two who write, do this, and read, at least one sees what the other wrote (SeqCst).
+    /// Issues a sequentially consistent fence. Of two threads that each write, call this and then
+    /// read, at least one sees what the other wrote.
     fn settle(&self) {
         fence(Ordering::SeqCst);
     }
@@ -59,16 +61,17 @@ pub trait OwnWords: Words {
     /// If there is no such word.
     fn store(&self, at: usize, value: u64);
 
-    /// Writes the word `at`, after all that was read and written before (release).
+    /// Writes the word `at`, after everything that was read and written before (release).
     ///
     /// # Panics
     /// If there is no such word.
     fn publish(&self, at: usize, value: u64);
 }
 
-/// Memory whose address the kernel can be told.
+/// Memory whose address can be passed to the kernel.
 pub trait Addressed: Words {
-    /// Where the word `at` lies. For the kernel, or for atomic access to whole words: see [`Words`].
+    /// Returns the address of the word `at`, for the kernel or for atomic access to whole words:
+    /// see [`Words`].
     ///
     /// # Panics
     /// If there is no such word.
@@ -88,7 +91,7 @@ impl<T: AsRef<[AtomicU64]>> Words for T {
 
     #[inline]
     fn load_all(&self, at: usize, into: &mut [u64]) {
-        // One check of the bounds for all of them.
+        // Check the bounds once for all of them.
         let words = &self.as_ref()[at..][..into.len()];
         for (to, from) in into.iter_mut().zip(words) {
             *to = from.load(Ordering::Relaxed);

@@ -6,21 +6,22 @@ use super::geometry::{DESCRIPTOR, DESCRIPTORS, MAGIC, WORD, consumer, producer};
 use super::sleep::{Sleeper, Waker};
 use super::{AttachError, Corrupt, Geometry, OwnWords, Rest, Slot, Wake, Words};
 
-/// Puts messages in. `O` is its own memory, which nobody else needs to write, `R` the consumer's.
+/// Puts messages in. `O` is its own memory, which no other process needs to write; `R` is the
+/// consumer's.
 ///
 /// A message is written into its slot, pushed, and published: one publication may show several.
-/// What was pushed and not published is lost when the producer ends.
+/// Messages that were pushed and not published are lost when the producer ends.
 pub struct Producer<O, R> {
     own: O,
     other: R,
     geometry: Geometry,
-    /// Where message 0 lies, in words.
+    /// The word at which message 0 lies.
     messages: usize,
     pushed: u64,
     published: u64,
-    /// As last seen; at most `published`, and by no more than the slots.
+    /// The consumer's index as last seen; at most `published`, and at least that minus the slots.
     released: u64,
-    /// How many more can be pushed before the consumer's page is looked at again.
+    /// The number of messages that can be pushed before the consumer's page is read again.
     room: u64,
     ended: Option<Corrupt>,
     sleeper: Sleeper,
@@ -28,8 +29,8 @@ pub struct Producer<O, R> {
 }
 
 impl<O: OwnWords, R: Words> Producer<O, R> {
-    /// Sets up an empty queue in memory of zeroes: `own` of [`Geometry::producer_bytes`], `other` of
-    /// [`Geometry::CONSUMER_BYTES`].
+    /// Sets up an empty queue in memory of zeroes: `own` of [`Geometry::producer_bytes`], `other`
+    /// of [`Geometry::CONSUMER_BYTES`].
     ///
     /// ```
     /// use punctual_ring::frames::{Consumer, Geometry, Producer, Wake};
@@ -65,9 +66,10 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         }
     }
 
-    /// Writes what makes a producer's memory an empty queue that begins with message `first`, so that a
-    /// queue can follow another one. From then on both sides may attach, in either order; the consumer's
-    /// page must have been [prepared](super::Consumer::prepare) for the same number by then.
+    /// Turns a producer's memory into an empty queue that begins with message `first`, so that a
+    /// queue can follow another one. From then on both sides may attach, in either order; the
+    /// consumer's page must have been [prepared](super::Consumer::prepare) for the same number by
+    /// then.
     ///
     /// # Errors
     /// If the memory has another size.
@@ -80,8 +82,8 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         Ok(())
     }
 
-    /// Copies every message of `old` that was published and not released, with its word of the user,
-    /// and publishes the copies. Returns how many there were. `old` is not changed.
+    /// Copies every message of `old` that was published and not released, with its user's word, and
+    /// publishes the copies. Returns how many there were. `old` is not changed.
     ///
     /// ```
     /// use punctual_ring::frames::{Consumer, Geometry, Producer, Wake};
@@ -106,7 +108,8 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     /// If the consumer's index of `old` is impossible.
     ///
     /// # Panics
-    /// If this queue has not the room for them: its geometry must be that of `old`, and it must be empty.
+    /// If this queue has no room for them: its geometry must be that of `old`, and it must be
+    /// empty.
     pub fn carry_over(&mut self, old: &mut Self) -> Result<u64, Corrupt> {
         let count = old.unreleased()?;
         assert_eq!(self.geometry, old.geometry, "queues of different geometry");
@@ -121,7 +124,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
             }
             self.put(length, old.own.load(descriptor + 1));
         }
-        // The consumer of a new queue looks at all of it when it attaches.
+        // The consumer of a new queue reads all of it when it attaches.
         let _ = self.publish();
         Ok(count)
     }
@@ -129,7 +132,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     /// Goes on where the last producer of this queue ended, after what it published last.
     ///
     /// # Errors
-    /// If this is no queue, or the consumer's page does not belong to it.
+    /// If the memory is no queue, or the consumer's page does not belong to it.
     pub fn attach(own: O, other: R) -> Result<Self, AttachError> {
         let geometry = Geometry::of(&own)?;
         super::is_consumers(&other)?;
@@ -153,22 +156,22 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         Ok(producer)
     }
 
-    /// How many messages of which size it holds.
+    /// Returns the number and size of the messages that the queue holds.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The next free slot, if the consumer has left one. Nothing is pushed if it is dropped.
+    /// Returns the next free slot, if the consumer has left one. Dropping it pushes nothing.
     ///
     /// # Errors
-    /// If the consumer's index is impossible; then for ever.
+    /// If the consumer's index is impossible; then every later call fails, too.
     #[inline]
     pub fn claim(&mut self) -> Result<Option<Slot<'_, O, R>>, Corrupt> {
         let free = self.free(1)?;
         Ok((free > 0).then_some(Slot::next_of(self)))
     }
 
-    /// Shows the consumer all that was pushed. Whether it must be woken for it.
+    /// Shows the consumer everything that was pushed. Returns whether it must be woken for it.
     #[inline]
     pub fn publish(&mut self) -> Wake {
         if self.published == self.pushed {
@@ -179,9 +182,9 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         self.waker.look(&self.other)
     }
 
-    /// The same, and gives all of them the word that `user` returns in place of the one with which they
-    /// were pushed: such as when they were published. `user` is called once, or not at all if there is
-    /// nothing to show.
+    /// Publishes like [`Self::publish`], and gives all the messages the word that `user` returns in
+    /// place of the one with which they were pushed: for example the time of publication. `user` is
+    /// called once, or not at all if there is nothing to show.
     #[inline]
     pub fn publish_with(&mut self, user: impl FnOnce() -> u64) -> Wake {
         if self.published == self.pushed {
@@ -197,16 +200,16 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         self.publish()
     }
 
-    /// The number of the oldest message that the consumer had not released when its page was last looked
-    /// at ([`Self::unreleased`] does).
+    /// Returns the number of the oldest message that the consumer had not released when its page
+    /// was last read ([`Self::unreleased`] reads it).
     pub fn released(&self) -> u64 {
         self.released
     }
 
-    /// Says that this side is going to sleep until there is room, unless there is.
+    /// Announces that this side is going to sleep until there is room, unless there is.
     ///
     /// # Errors
-    /// If the consumer's index is impossible; then for ever.
+    /// If the consumer's index is impossible; then every later call fails, too.
     ///
     /// # Panics
     /// If something was pushed and not published: the consumer might wait for it meanwhile.
@@ -223,22 +226,22 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         looked.map(|()| if self.room > 0 { Rest::Work } else { Rest::Sleep })
     }
 
-    /// Says that this side is awake: to be called after a sleep, however it ended.
+    /// Marks this side as awake. Call this after a sleep, however it ended.
     pub fn rise(&mut self) {
         self.sleeper.rise(&self.own);
     }
 
-    /// How many messages are published and not released, as the consumer's page says.
+    /// Returns how many messages are published and not released, as the consumer's page says.
     ///
     /// # Errors
-    /// If its index is impossible; then for ever.
+    /// If its index is impossible; then every later call fails, too.
     pub fn unreleased(&mut self) -> Result<u64, Corrupt> {
         self.look()?;
         Ok(self.published.wrapping_sub(self.released))
     }
 
-    /// How many more can be pushed, `most` at most: the consumer's page is looked at only where fewer were
-    /// known of.
+    /// Returns how many more messages can be pushed, `most` at most. Reads the consumer's page only
+    /// if it knows of fewer.
     #[inline]
     pub(super) fn free(&mut self, most: u32) -> Result<u32, Corrupt> {
         if self.room < most.into() {
@@ -248,7 +251,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         Ok(self.room.min(most.into()) as u32)
     }
 
-    /// The number of the next message, modulo 2⁶⁴.
+    /// Returns the number of the next message, modulo 2⁶⁴.
     pub(super) fn pushed(&self) -> u64 {
         self.pushed
     }
@@ -257,7 +260,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         &self.own
     }
 
-    /// The word where the message of this number lies.
+    /// Returns the word at which the message of this number lies.
     pub(super) fn word_of(&self, number: u64) -> usize {
         self.messages + self.geometry.slot(number) * self.geometry.stride()
     }
@@ -267,7 +270,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         let capacity = self.geometry.max_message() as usize;
         assert!(at <= capacity && bytes.len() <= capacity - at, "beyond the slot");
         let (mut word, first) = (self.word_of(number) + at / WORD, at % WORD);
-        // Whole words, because the other side reads whole words; nobody else writes them.
+        // Write whole words, because the other side reads whole words; no other thread writes them.
         let (head, bytes) =
             bytes.split_at(if first == 0 { 0 } else { bytes.len().min(WORD - first) });
         if !head.is_empty() {
@@ -284,7 +287,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         }
     }
 
-    /// Copies the first bytes of the message of this number to where the next one is to lie.
+    /// Copies the first bytes of the message of this number to the place of the next message.
     #[inline]
     pub(super) fn bring_forward(&mut self, number: u64, length: usize) {
         if number == self.pushed {
@@ -297,7 +300,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         }
     }
 
-    /// Puts the next message in the queue, whose bytes lie there.
+    /// Puts the next message, whose bytes are in place, in the queue.
     #[inline]
     pub(super) fn put(&mut self, length: usize, user: u64) {
         assert!(length <= self.geometry.max_message() as usize, "beyond the slot");
@@ -308,7 +311,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         self.room -= 1;
     }
 
-    /// Reads the consumer's page, once, and believes only what is possible.
+    /// Reads the consumer's page once, and accepts only what is possible.
     #[cold]
     fn look(&mut self) -> Result<(), Corrupt> {
         if let Some(corrupt) = self.ended {
@@ -316,14 +319,14 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
         }
         let released = self.other.load(consumer::RELEASED);
         let withheld = self.other.load(consumer::WITHHELD);
-        // What the consumer read of a slot it read before it is written again.
+        // The consumer's reads of a slot come before the producer's next write to it.
         self.other.acquire();
         let progress = released.wrapping_sub(self.released);
         if progress > self.published.wrapping_sub(self.released) {
             let (least, most) = (self.released, self.published);
             let corrupt = Corrupt::Released { released, least, most };
             self.ended = Some(corrupt);
-            // So that the next one to claim looks, and is told.
+            // The next claim then reads the page, and fails.
             self.room = 0;
             return Err(corrupt);
         }

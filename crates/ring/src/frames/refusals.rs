@@ -1,4 +1,4 @@
-//! What cannot be is refused.
+//! Tests that impossible memory is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

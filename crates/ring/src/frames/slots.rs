@@ -1,5 +1,5 @@
-//! Slots that are the producer's until they are pushed: one, or several at a time for a call of the
-//! kernel that fills many, as recvmmsg(2) does.
+//! Slots that are the producer's until they are pushed: one, or several at a time for a system call
+//! that fills many, such as recvmmsg(2).
 
 use std::fmt;
 
@@ -17,33 +17,33 @@ impl<'a, O: OwnWords, R: Words> Slot<'a, O, R> {
         Self { producer }
     }
 
-    /// How many bytes it has.
+    /// Returns the size of the slot in bytes.
     pub fn capacity(&self) -> usize {
         self.producer.geometry().max_message() as usize
     }
 
-    /// The producer's own memory, to which [`Self::position`] refers.
+    /// Returns the producer's own memory, to which [`Self::position`] refers.
     pub fn memory(&self) -> &O {
         self.producer.memory()
     }
 
-    /// Where in the producer's own memory it lies, in bytes.
+    /// Returns the offset of the slot in the producer's own memory, in bytes.
     pub fn position(&self) -> usize {
         self.first_word() * WORD
     }
 
-    /// Writes `bytes` from the byte `at` on. What was written there long ago is still there: what is
-    /// pushed should have been written first.
+    /// Writes `bytes` from the byte `at` on. The slot still holds the bytes of an earlier message:
+    /// write everything that is pushed.
     ///
     /// # Panics
-    /// If it has not as many bytes.
+    /// If the slot has not as many bytes.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let number = self.producer.pushed();
         self.producer.write(number, at, bytes);
     }
 
-    /// Puts the first `length` bytes in the queue, with a word of the user's. It is seen once it is
-    /// published.
+    /// Puts the first `length` bytes in the queue, with a word of the user's. The consumer sees the
+    /// message once it is published.
     ///
     /// # Panics
     /// If the slot has not as many bytes.
@@ -58,8 +58,8 @@ impl<'a, O: OwnWords, R: Words> Slot<'a, O, R> {
 }
 
 impl<O: OwnWords + Addressed, R: Words> Slot<'_, O, R> {
-    /// Where it lies, for the kernel to write [`Self::capacity`] bytes to (as in recvmsg(2)) while
-    /// the slot is borrowed. Not for a `&mut [u8]`: see [`Words`].
+    /// Returns the address of the slot, for the kernel to write [`Self::capacity`] bytes to (as in
+    /// recvmsg(2)) while the slot is borrowed. Do not make a `&mut [u8]` of it: see [`Words`].
     pub fn address(&mut self) -> *mut u8 {
         self.producer.memory().address(self.first_word()).cast_mut()
     }
@@ -72,8 +72,9 @@ impl<O, R> fmt::Debug for Slot<'_, O, R> {
 }
 
 impl<O: OwnWords, R: Words> Producer<O, R> {
-    /// The next free slots, as many as the consumer has left but no more than `most`. Nothing is pushed
-    /// if they are dropped, and what was written into them is still there when they are claimed again.
+    /// Returns the next free slots, as many as the consumer has left but no more than `most`. If
+    /// they are dropped, nothing is pushed, and what was written into them is still there when they
+    /// are claimed again.
     ///
     /// ```
     /// use punctual_ring::frames::{Consumer, Geometry, Producer, Wake};
@@ -91,7 +92,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     ///     slots.write(at, message);
     /// }
     /// slots.push(0, 3, 0);
-    /// // What is left out leaves no gap.
+    /// // A slot that is left out leaves no gap.
     /// slots.push(2, 3, 0);
     /// assert_eq!(producer.publish(), Wake::Nobody);
     ///
@@ -104,7 +105,7 @@ impl<O: OwnWords, R: Words> Producer<O, R> {
     /// ```
     ///
     /// # Errors
-    /// If the consumer's index is impossible; then for ever.
+    /// If the consumer's index is impossible; then every later call fails, too.
     #[inline]
     pub fn claim_several(&mut self, most: u32) -> Result<Slots<'_, O, R>, Corrupt> {
         let count = self.free(most)?;
@@ -119,32 +120,32 @@ pub struct Slots<'a, O, R> {
     /// The number of the message that would lie in the first of them.
     first: u64,
     count: u32,
-    /// So many of the first were pushed or left out.
+    /// The number of slots, from the first, that were pushed or left out.
     passed: u32,
 }
 
 impl<O: OwnWords, R: Words> Slots<'_, O, R> {
-    /// How many there are.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many bytes each has.
+    /// Returns the size of each slot in bytes.
     pub fn capacity(&self) -> usize {
         self.producer.geometry().max_message() as usize
     }
 
-    /// The producer's own memory, to which [`Self::position`] refers.
+    /// Returns the producer's own memory, to which [`Self::position`] refers.
     pub fn memory(&self) -> &O {
         self.producer.memory()
     }
 
-    /// Where in the producer's own memory the slot `at` lies, in bytes.
+    /// Returns the offset of the slot `at` in the producer's own memory, in bytes.
     ///
     /// # Panics
     /// If there is no such slot, or it was pushed or left out.
@@ -161,16 +162,16 @@ impl<O: OwnWords, R: Words> Slots<'_, O, R> {
         self.producer.write(number, 0, bytes);
     }
 
-    /// Puts the first `length` bytes of the slot `at` in the queue, with a word of the user's. Slots before
-    /// it that were not pushed are left out: what lies in them is lost, and this message moves to the first
-    /// of them, so that the queue has no gap.
+    /// Puts the first `length` bytes of the slot `at` in the queue, with a word of the user's.
+    /// Slots before it that were not pushed are left out: their contents are lost, and this message
+    /// moves to the first of them, so that the queue has no gap.
     ///
     /// # Panics
     /// If there is no such slot, if it was pushed or left out, or if it has not as many bytes.
     #[inline]
     pub fn push(&mut self, at: usize, length: usize, user: u64) {
         let number = self.number(at);
-        // It is less than `count`.
+        // `at` is less than `count`.
         self.passed = at as u32 + 1;
         self.producer.bring_forward(number, length);
         self.producer.put(length, user);

@@ -11,7 +11,7 @@ pub(super) fn zeroes(bytes: usize) -> Memory {
     (0..bytes / 8).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// The two memories, of the producer and of the consumer.
+/// Returns the memories of the producer and of the consumer.
 pub(super) fn memories(geometry: Geometry) -> (Memory, Memory) {
     (zeroes(geometry.producer_bytes()), zeroes(Geometry::CONSUMER_BYTES))
 }
@@ -26,7 +26,7 @@ pub(super) fn queue(
     (producer.expect("zeroes"), Consumer::attach(other, own).expect("just made"))
 }
 
-/// Numbers that look random, the same for the same seed (Steele, Lea and Flood, "Fast Splittable
+/// Pseudorandom numbers, the same for the same seed (Steele, Lea and Flood, "Fast Splittable
 /// Pseudorandom Number Generators", 2014).
 pub(super) struct Random(pub(super) u64);
 
@@ -56,9 +56,9 @@ fn bytes_of(frame: super::Frame<'_, Memory>) -> Vec<u8> {
     bytes
 }
 
-/// Against a queue that is obviously right, over the point at which the indices wrap.
+/// Compares with an obviously correct queue, across the point at which the indices wrap.
 #[test]
-fn whatever_is_done_it_does_what_a_plain_queue_does() {
+fn it_behaves_as_a_plain_queue() {
     for seed in 0..200 {
         let random = &mut Random(seed);
         let slots = 1 << random.below(5);
@@ -66,7 +66,7 @@ fn whatever_is_done_it_does_what_a_plain_queue_does() {
         let geometry = Geometry::new(slots, max_message).expect("a good one");
         let (own, other) = memories(geometry);
         let _ = Producer::create(geometry, &own, &other).expect("zeroes");
-        // As if so many messages had gone through it.
+        // As if this many messages had gone through it.
         let gone = 0u64.wrapping_sub(random.below(40));
         own[producer::PUSHED].store(gone, Ordering::Relaxed);
         other[consumer::RELEASED].store(gone, Ordering::Relaxed);
@@ -133,7 +133,7 @@ fn whatever_is_done_it_does_what_a_plain_queue_does() {
                     assert_eq!(consumer.withhold(withheld), Wake::Nobody);
                     producer.unreleased().expect("looks at the consumer's page");
                 }
-                // Either dies, and another takes its place.
+                // Either side dies, and another takes its place.
                 _ if random.below(2) == 0 => {
                     producer = Producer::attach(Arc::clone(&own), Arc::clone(&other)).expect("ok");
                     pushed.clear();
@@ -213,7 +213,7 @@ fn each_sleep_is_ended_by_one_ring() {
 #[test]
 fn what_is_withheld_stops_the_producer_and_what_is_given_wakes_it() {
     let (mut producer, mut consumer) = queue(4, 8);
-    // What it has seen free it may use.
+    // The producer may use the slots that it has seen free.
     assert_eq!(consumer.withhold(4), Wake::Nobody);
     assert_eq!((0..6).filter(|n| push(&mut producer, b"", *n)).count(), 4);
     assert_eq!(producer.publish(), Wake::Nobody);
@@ -227,7 +227,7 @@ fn what_is_withheld_stops_the_producer_and_what_is_given_wakes_it() {
 }
 
 #[test]
-fn the_next_consumer_wakes_whoever_sleeps_and_is_woken_itself() {
+fn the_next_consumer_wakes_a_sleeping_producer_and_is_woken_itself() {
     let geometry = Geometry::new(1, 8).expect("a good one");
     let (own, other) = memories(geometry);
     let mut producer = Producer::create(geometry, Arc::clone(&own), Arc::clone(&other)).expect("0");
@@ -236,7 +236,7 @@ fn the_next_consumer_wakes_whoever_sleeps_and_is_woken_itself() {
     assert!(push(&mut producer, b"a", 0));
     assert_eq!(producer.publish(), Wake::Ring);
     assert_eq!(producer.rest(), Ok(Rest::Sleep), "no room");
-    // It is killed in its sleep.
+    // The first consumer is killed in its sleep.
     let mut next = Consumer::attach(other, own).expect("good");
     assert_eq!(next.take().expect("honest").map(bytes_of).as_deref(), Some(&b"a"[..]));
     assert_eq!(next.rest(), Ok(Rest::Sleep), "another sleep than its predecessor's");
@@ -288,7 +288,7 @@ fn between_two_threads_every_message_arrives_once_whole_and_in_order() {
             }
         }
         if consumer.release(1) == Wake::Ring {
-            // It may have found room by itself and ended.
+            // The sender may have found room by itself and ended.
             let _ = ring_producer.send(());
         }
     }
@@ -296,7 +296,7 @@ fn between_two_threads_every_message_arrives_once_whole_and_in_order() {
     assert!(consumer.take().expect("honest").is_none());
 }
 
-/// A queue may begin at any number, and what the one before it had left goes on in it.
+/// A queue may begin at any number, and the messages left in its predecessor go on in it.
 #[test]
 fn a_queue_follows_another_with_all_that_had_not_left() {
     for first in [0, 1, 7, u64::MAX - 2] {
@@ -335,7 +335,7 @@ fn a_queue_follows_another_with_all_that_had_not_left() {
     }
 }
 
-/// What is published together carries the word that is given then.
+/// Messages that are published together carry the word that is given then.
 #[test]
 fn a_word_can_be_given_when_messages_are_published() {
     let (mut producer, consumer) = queue(4, 8);

@@ -1,4 +1,4 @@
-//! Every order of the steps, and every value that the memory model lets a load see.
+//! Checks every order of the steps, and every value that the memory model lets a load see.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use loom::thread;
 
 use super::{Held, Lent, Place};
 
-/// How a turn is handed over.
+/// The variant in which a turn is handed over.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
-    /// As [`super::Plain`] does it.
-    Right,
+enum Variant {
+    /// The variant of [`super::Plain`].
+    Correct,
     /// Passed without releasing what was written.
     PassesRelaxed,
     /// Taken without acquiring what was written.
     TakesRelaxed,
-    /// Taken by a look and a store.
+    /// Taken by a load and a store.
     TakesInTwoSteps,
 }
 
 struct Tried<T> {
-    way: Way,
+    variant: Variant,
     turn: AtomicU64,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: for `Way::Right`, as for `Plain`. With the others `loom` runs the threads as coroutines of
-// one thread, and panics at an access that would have been a race before it is made.
+// SAFETY: for `Variant::Correct`, as for `Plain`. With the others `loom` runs the threads as
+// coroutines of one thread, and panics at an access that would have been a race before it is made.
 unsafe impl<T: Send> Sync for Tried<T> {}
 
 // SAFETY: one cell; for the rest as above.
@@ -38,31 +38,31 @@ unsafe impl<T> Place<T> for Tried<T> {
     }
 
     fn turn(&self) -> u64 {
-        let order = match self.way {
-            Way::TakesRelaxed => Ordering::Relaxed,
+        let order = match self.variant {
+            Variant::TakesRelaxed => Ordering::Relaxed,
             _ => Ordering::Acquire,
         };
         self.turn.load(order)
     }
 
     fn pass(&self, turn: u64) {
-        let order = match self.way {
-            Way::PassesRelaxed => Ordering::Relaxed,
+        let order = match self.variant {
+            Variant::PassesRelaxed => Ordering::Relaxed,
             _ => Ordering::Release,
         };
         self.turn.store(turn, order);
     }
 
     fn take(&self, turn: u64) -> bool {
-        if self.way == Way::TakesInTwoSteps {
+        if self.variant == Variant::TakesInTwoSteps {
             let is_ours = self.turn.load(Ordering::Acquire) == turn;
             if is_ours {
                 self.turn.store(turn + 1, Ordering::Release);
             }
             return is_ours;
         }
-        let order = match self.way {
-            Way::TakesRelaxed => Ordering::Relaxed,
+        let order = match self.variant {
+            Variant::TakesRelaxed => Ordering::Relaxed,
             _ => Ordering::Acquire,
         };
         self.turn.compare_exchange(turn, turn + 1, order, Ordering::Relaxed).is_ok()
@@ -77,10 +77,10 @@ unsafe impl<T> Place<T> for Tried<T> {
     }
 }
 
-/// Its owner lends it twice, and another seizes it when he can.
-fn one_of_them_gets_it_with_all_that_was_written(way: Way) {
+/// The owner lends the value twice, and another thread seizes it when it can.
+fn one_of_them_gets_it_with_all_that_was_written(variant: Variant) {
     loom::model(move || {
-        let place = Tried { way, turn: AtomicU64::new(0), value: UnsafeCell::new(1u32) };
+        let place = Tried { variant, turn: AtomicU64::new(0), value: UnsafeCell::new(1u32) };
         let mut held: Held<u32, _> = Held::of(Arc::new(place));
         let guard = held.seizer();
         *held = 2;
@@ -107,23 +107,23 @@ fn one_of_them_gets_it_with_all_that_was_written(way: Way) {
 
 #[test]
 fn in_every_order_one_of_them_gets_it_with_all_that_was_written() {
-    one_of_them_gets_it_with_all_that_was_written(Way::Right);
+    one_of_them_gets_it_with_all_that_was_written(Variant::Correct);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_turn_passed_without_release_is_found() {
-    one_of_them_gets_it_with_all_that_was_written(Way::PassesRelaxed);
+    one_of_them_gets_it_with_all_that_was_written(Variant::PassesRelaxed);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_turn_taken_without_acquire_is_found() {
-    one_of_them_gets_it_with_all_that_was_written(Way::TakesRelaxed);
+    one_of_them_gets_it_with_all_that_was_written(Variant::TakesRelaxed);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn a_turn_taken_in_two_steps_is_found() {
-    one_of_them_gets_it_with_all_that_was_written(Way::TakesInTwoSteps);
+    one_of_them_gets_it_with_all_that_was_written(Variant::TakesInTwoSteps);
 }

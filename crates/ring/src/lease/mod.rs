@@ -1,11 +1,12 @@
-//! A value with exactly one owner at a time, who can lend it out of his hands for a while, so that
-//! another thread may seize it if he does not come back.
+//! An ownership lease: a value with exactly one owner at a time, which the owner can lend for a
+//! while, so that another thread may seize it if the owner does not come back.
 //!
-//! One thread turns the upcalls of a process and runs their handlers itself. While a handler runs
-//! it may never return; the turning state is then of no use to that thread, and another must be able
-//! to go on with it. So the state is *lent* before each iteration of a handler and *taken back*
-//! after it, a store and a compare-and-exchange; in between, and only then, it can be *seized*.
-//! Whoever comes second finds that he is too late. No lock, and nobody waits.
+//! One thread runs the upcalls of a process and their handlers. A handler may never return; the
+//! state of the run loop is then of no use to that thread, and another thread must be able to go on
+//! with it. So the owner *lends* the state before each iteration of a handler and *takes it back*
+//! afterwards, with a store and a compare-and-exchange. In between, and only then, the state can be
+//! *seized*. Of two threads that want it the second gets nothing. There is no lock, and no thread
+//! waits.
 #![allow(unsafe_code)]
 
 #[cfg(test)]
@@ -22,14 +23,14 @@ pub use place::{Place, Plain};
 
 /// The value in its owner's hands.
 pub struct Held<T, P = Plain<T>> {
-    /// Its turn is even while the value is held. While it is lent the turn is odd, and is the loan's
-    /// ticket; no two loans have the same.
+    /// The turn counter is even while the value is held. While it is lent the counter is odd and is
+    /// the loan's ticket; no two loans have the same ticket.
     shared: Arc<P>,
-    /// So threads share it only if they may share the value.
+    /// Makes this `Send` and `Sync` only if `T` is.
     value: PhantomData<T>,
 }
 
-/// The value while its owner has it out of his hands.
+/// The value while its owner has lent it.
 pub struct Lent<T, P = Plain<T>> {
     shared: Arc<P>,
     ticket: u64,
@@ -43,7 +44,7 @@ pub struct Seizer<T, P = Plain<T>> {
 }
 
 impl<T> Held<T> {
-    /// `value` with its first owner.
+    /// Returns `value` with its first owner.
     ///
     /// ```
     /// use punctual_ring::lease::Held;
@@ -53,7 +54,7 @@ impl<T> Held<T> {
     /// *held += 1;
     /// let lent = held.lend();
     /// let ticket = guard.lent().expect("it is lent");
-    /// let seized = guard.seize(ticket).expect("and nobody was quicker");
+    /// let seized = guard.seize(ticket).expect("no other thread was quicker");
     /// assert_eq!(*seized, 2);
     /// assert!(lent.take_back().is_none(), "too late");
     /// ```
@@ -63,7 +64,7 @@ impl<T> Held<T> {
 }
 
 impl<T, P: Place<T>> Held<T, P> {
-    /// To be called only by the one who has the turn.
+    /// Wraps the shared value. Only the thread that holds the turn may call this.
     fn of(shared: Arc<P>) -> Self {
         Self { shared, value: PhantomData }
     }
@@ -76,14 +77,14 @@ impl<T, P: Place<T>> Held<T, P> {
         Lent { shared: self.shared, ticket, value: PhantomData }
     }
 
-    /// For the one who is to seize the value when its owner does not come back.
+    /// Returns the right to seize the value when its owner does not come back.
     pub fn seizer(&self) -> Seizer<T, P> {
         Seizer { shared: Arc::clone(&self.shared), value: PhantomData }
     }
 }
 
 impl<T, P: Place<T>> Lent<T, P> {
-    /// The value again; none if it was seized meanwhile.
+    /// Returns the value, or `None` if it was seized meanwhile.
     #[inline]
     pub fn take_back(self) -> Option<Held<T, P>> {
         self.shared.take(self.ticket).then(|| Held::of(self.shared))
@@ -91,13 +92,14 @@ impl<T, P: Place<T>> Lent<T, P> {
 }
 
 impl<T, P: Place<T>> Seizer<T, P> {
-    /// The ticket of the loan that lasts now, if one does. What the owner wrote elsewhere before he
-    /// lent the value can be read after this.
+    /// Returns the ticket of the current loan, if there is one. Everything that the owner wrote
+    /// elsewhere before it lent the value can be read after this.
     pub fn lent(&self) -> Option<u64> {
         Some(self.shared.turn()).filter(|turn| turn % 2 == 1)
     }
 
-    /// The value, if the loan with this ticket still lasts; its owner then takes back nothing.
+    /// Returns the value if the loan with this ticket still lasts; its owner can then no longer
+    /// take it back.
     pub fn seize(&self, ticket: u64) -> Option<Held<T, P>> {
         let seized = ticket % 2 == 1 && self.shared.take(ticket);
         seized.then(|| Held::of(Arc::clone(&self.shared)))

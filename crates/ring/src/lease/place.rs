@@ -1,27 +1,28 @@
-//! Where the value lies, and the number that says whose turn it is.
+//! The memory of a lease: the value, and the counter of turns that says which thread owns it.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the baton asks of memory. The one that is used is [`Plain`]; the tests put in one whose
-/// every interleaving is tried.
+/// The operations on memory that a lease needs. [`Plain`] is the real implementation; the tests use
+/// one whose every interleaving is tried.
 ///
 /// # Safety
-/// The value reached is always the same one; `take` is one atomic step; and whoever took a turn sees
-/// everything written before that turn was passed.
+/// The pointers always lead to the same value; `take` is one atomic step; and a thread that took a
+/// turn sees everything written before that turn was passed.
 pub unsafe trait Place<T> {
-    /// The turn, to the one who passed it last or holds the value: nobody else changes it then.
+    /// Returns the turn. Only the thread that passed it last or holds the value may call this: no
+    /// other thread changes the turn then.
     fn own_turn(&self) -> u64;
-    /// The turn, and all that was written before it was passed.
+    /// Returns the turn, and acquires everything that was written before it was passed.
     fn turn(&self) -> u64;
-    /// Makes it this turn, after all that was written before.
+    /// Sets the turn, after everything that was written before (release).
     fn pass(&self, turn: u64);
-    /// Makes it the turn after `turn` if it is `turn`, and says whether it was; if so, all that was
-    /// written before `turn` was passed can be read.
+    /// Sets the turn to the one after `turn` if it is `turn`, and returns whether it was; if so,
+    /// everything that was written before `turn` was passed can be read.
     fn take(&self, turn: u64) -> bool;
-    /// Where to read the value.
+    /// Returns the address from which to read the value.
     fn to_read(&self) -> *const T;
-    /// Where to write the value.
+    /// Returns the address at which to write the value.
     fn to_write(&self) -> *mut T;
 }
 

@@ -17,7 +17,7 @@ fn it_is_seized_only_while_lent_and_only_with_the_ticket_of_that_loan() {
 }
 
 #[test]
-fn of_two_who_want_it_one_gets_it_and_nothing_is_lost() {
+fn of_two_threads_that_want_it_one_gets_it_and_nothing_is_lost() {
     let mut held = Held::new(0u64);
     let guard = held.seizer();
     for round in 0..2_000 {

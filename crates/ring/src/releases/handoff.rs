@@ -1,52 +1,55 @@
-//! Who may change the priority of a waiting thread: a word that says it and hands it over.
+//! The priority handoff: a word that says which thread may change the priority of a waiting thread,
+//! and that hands this right over.
 //!
-//! A thread that runs holds its own reins: its word is zero and nobody else touches its priority.
-//! Before it waits it *offers* them, with its kernel id and the priority at which it leaves itself.
-//! Whoever runs may *claim* them, set the priority, and give them back with what it set. When the
-//! thread runs again it looks whether its priority is still what it left, rises if not, and only
-//! then *takes them back*: while it is down and has them, nobody could raise it. So a thread need not
-//! lower itself before it sleeps: the next one to run does it.
+//! A running thread holds its own handoff: its word is zero and no other thread touches its
+//! priority. Before it waits it *offers* the handoff, with its kernel id and its current priority.
+//! A running thread may *claim* it, set the priority, and give it back with the priority set. When
+//! the waiting thread runs again it checks whether its priority is still the one it left, raises
+//! itself if not, and only then *takes the handoff back*: if it held the handoff while at a low
+//! priority, no thread could raise it. So a thread need not lower itself before it sleeps: the next
+//! thread to run does it.
 
 use super::word::Word;
 
-/// The reins of a thread that waits.
+/// The right to change the priority of a waiting thread.
 ///
-/// It may be written by anybody who shares the table, about any thread: whoever uses it verifies that
-/// the slot is taken, and that the thread is of the user and in the class of those who wait here. It
-/// may still be of another process that shares the table than the slot's.
+/// Any process that shares the table may write it, about any thread. So a process that uses it
+/// verifies that the slot is taken, and that the thread belongs to the user and the scheduling
+/// class of those that wait here. The thread may still belong to another process that shares the
+/// table than the slot's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handoff {
     /// The thread's kernel id, below 2^22 as in Linux (proc_sys_kernel(5), pid_max).
     pub thread: u32,
-    /// The CPU on which it offered them, below 2^13.
+    /// The CPU on which the thread offered it, below 2^13.
     pub cpu: u32,
-    /// The SCHED_FIFO priority that it has while it waits, below 2^7; never 0.
+    /// The SCHED_FIFO priority that the thread has while it waits, below 2^7; never 0.
     pub priority: u8,
-    /// When it offered them, in steps of about a millisecond; comes round each 67 seconds.
+    /// The time of the offer, in steps of about a millisecond; wraps every 67 seconds.
     pub since: u16,
-    /// Told apart from the offer before; below 2^5.
+    /// Distinguishes the offer from the one before; below 2^5.
     pub turn: u8,
 }
 
-/// One step of [`Handoff::since`], in bits of a nanosecond.
+/// One step of [`Handoff::since`], as a power of two of nanoseconds.
 const STEP: u32 = 20;
 
-/// Somebody is about to set the priority.
+/// The bit that is set while a thread is about to set the priority.
 const CLAIMED: u64 = 1 << 63;
 
 impl Handoff {
-    /// `now` (nanoseconds) as [`Self::since`] counts.
+    /// Converts `now` (nanoseconds) to the unit of [`Self::since`].
     pub fn stamp(now: u64) -> u16 {
         (now >> STEP) as u16
     }
 
-    /// For how long they have been on offer at `now`, in nanoseconds, up to a step more. Some
+    /// Returns how long the offer has stood at `now`, in nanoseconds, up to a step too much. A
     /// multiple of 67 seconds may be missing.
     pub fn age(self, now: u64) -> u64 {
         u64::from(Self::stamp(now).wrapping_sub(self.since)) << STEP
     }
 
-    /// All of the fields fit, or a bit of one would be read as another's.
+    /// Packs the fields. All of them must fit, or a bit of one would be read as another's.
     fn word(self) -> u64 {
         debug_assert!(self.thread < 1 << 22 && self.cpu < 1 << 13 && self.turn < 1 << 5);
         debug_assert!((1..1 << 7).contains(&self.priority));
@@ -69,32 +72,33 @@ impl Handoff {
     }
 }
 
-/// What became of reins that were on offer.
+/// The result of taking back a handoff that was on offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// As they were seen: nobody set the priority since.
+    /// The handoff is as it was seen: no thread has set the priority since.
     AsSeen,
-    /// Somebody set the priority, or wrote rubbish: it can be anything.
+    /// A thread has set the priority, or the word was rubbish: the priority can be anything.
     Changed,
-    /// Somebody has them and did not give them back while we looked: he is about to set the
-    /// priority, unless he was killed or stopped. They are ours all the same.
+    /// A thread has claimed the handoff and did not give it back within the wait. It is about to
+    /// set the priority, unless it was killed or stopped. The handoff is the owner's all the same.
     InDoubt,
 }
 
-/// How often the owner looks whether claimed reins are given back: a change of priority takes about
-/// a microsecond, and only somebody on another CPU can be in the middle of one.
+/// The number of times that the owner checks whether a claimed handoff is given back: a change of
+/// priority takes about a microsecond, and only a thread on another CPU can be in the middle of
+/// one.
 pub(super) const LOOKS: u32 = 256;
 
 pub(super) fn offer<W: Word>(word: &W, handoff: Handoff) {
     word.store(handoff.word());
 }
 
-/// What is on offer, unless somebody has claimed it.
+/// Returns the handoff on offer, unless a thread has claimed it.
 pub(super) fn on_offer<W: Word>(word: &W) -> Option<Handoff> {
     Handoff::of_word(word.load())
 }
 
-/// While somebody has them, `look_again` says whether to go on waiting for him.
+/// Takes the handoff back. While it is claimed, `look_again` says whether to go on waiting.
 pub(super) fn take_back<W: Word>(
     word: &W,
     known: Option<Handoff>,
@@ -112,8 +116,8 @@ pub(super) fn take_back<W: Word>(
                 _ => Taken::Changed,
             };
         }
-        // It changed meanwhile: claimed, or given back. Each offer is claimed a few times at most,
-        // but rubbish could come for ever.
+        // The word changed meanwhile: claimed, or given back. Each offer is claimed a few times at
+        // most, but rubbish could come for ever.
         if !look_again() {
             return match word.swap(0) {
                 seen if seen & CLAIMED == 0 => Taken::Changed,
@@ -123,15 +127,17 @@ pub(super) fn take_back<W: Word>(
     }
 }
 
-/// Whether they are ours to use: then [`give_back`] must follow.
+/// Claims the handoff and returns whether that succeeded; then [`give_back`] must follow.
 pub(super) fn claim<W: Word>(word: &W, seen: Handoff) -> bool {
     word.replace(seen.word(), seen.word() | CLAIMED)
 }
 
-/// Whether they were still claimed: their owner may not have waited for it.
+/// Gives a claimed handoff back and returns whether it was still claimed: the owner may not have
+/// waited for it.
 pub(super) fn give_back<W: Word>(word: &W, claimed: Handoff, priority: u8) -> bool {
     let word_of = |priority| Handoff { priority, ..claimed }.word();
-    // Set to what it was, it still is not as it was left: the owner must not rely on it.
+    // Even if the priority is the same as before, the offer must differ from the one the owner
+    // left: it must not rely on it.
     let turn = claimed.turn ^ 1;
     let back = Handoff { priority, turn, ..claimed }.word();
     word.replace(word_of(claimed.priority) | CLAIMED, back)

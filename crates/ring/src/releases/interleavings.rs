@@ -1,4 +1,4 @@
-//! Every order of the steps, and every value that the memory model lets a load see.
+//! Checks every order of the steps, and every value that the memory model lets a load see.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +31,8 @@ impl Word for AtomicU64 {
 
 const RUNNING: u8 = 80;
 
-/// With at most three preemptions: all orders would take minutes, and errors that need more of them
-/// are rare (loom, `Builder::preemption_bound`).
+/// Tries all orders with at most three preemptions: all orders would take minutes, and errors that
+/// need more preemptions are rare (loom, `Builder::preemption_bound`).
 fn all_orders(body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -41,7 +41,8 @@ fn all_orders(body: impl Fn() + Sync + Send + 'static) {
 
 const LEFT: Handoff = Handoff { thread: 7, cpu: 0, priority: RUNNING, since: 0, turn: 2 };
 
-/// The reins and the priority that goes with them; the kernel's own word is no weaker than this.
+/// A handoff and the priority that goes with it. The kernel's own word for the priority is no
+/// weaker than this one.
 struct Thread {
     handoff: AtomicU64,
     priority: AtomicU64,
@@ -59,7 +60,7 @@ impl Thread {
         Word::store(&self.priority, priority.into());
     }
 
-    /// What whoever runs next does.
+    /// Does what the next running thread does.
     fn is_lowered_to(&self, level: u8) {
         if let Some(seen) = on_offer(&self.handoff)
             && claim(&self.handoff, seen)
@@ -69,7 +70,8 @@ impl Thread {
         }
     }
 
-    /// What its owner does. `patient` if it waits for whoever has the reins, however long.
+    /// Does what the owner does. If `patient`, it waits however long for a thread that has claimed
+    /// the handoff.
     fn rises(&self, patient: bool) -> Taken {
         let seen = on_offer(&self.handoff);
         if seen != Some(LEFT) {
@@ -87,7 +89,7 @@ impl Thread {
 }
 
 #[test]
-fn whoever_has_taken_his_reins_back_keeps_his_priority() {
+fn a_thread_that_took_its_handoff_back_keeps_its_priority() {
     all_orders(|| {
         let owner = Thread::asleep_at_the_running_level();
         let others = [40, 60].map(|level| {
@@ -104,7 +106,7 @@ fn whoever_has_taken_his_reins_back_keeps_his_priority() {
 }
 
 #[test]
-fn whoever_does_not_wait_knows_that_he_is_in_doubt() {
+fn a_thread_that_does_not_wait_learns_that_its_priority_is_in_doubt() {
     all_orders(|| {
         let owner = Thread::asleep_at_the_running_level();
         let other = Arc::clone(&owner);
@@ -137,8 +139,8 @@ impl Table {
 
 const WAITS: Entry = Entry { level: 40, from: 256 };
 
-/// One sinks from the ceiling; the other sees that he is down and runs at a lower level. Whether
-/// he always sees that somebody more urgent waits.
+/// One thread lowers itself from the running level; the other sees that and runs at a lower level.
+/// Asserts that the other always sees that a more urgent thread waits.
 fn is_always_seen(publishes_first: bool) {
     all_orders(move || {
         let shared = Arc::new((Table::new(), AtomicU64::new(RUNNING.into())));
@@ -165,18 +167,18 @@ fn is_always_seen(publishes_first: bool) {
 }
 
 #[test]
-fn whoever_publishes_before_he_sinks_is_not_overlooked() {
+fn a_thread_that_publishes_before_it_is_lowered_is_seen() {
     is_always_seen(true);
 }
 
 #[test]
 #[should_panic(expected = "a waiter was overlooked")]
-fn whoever_sinks_before_he_publishes_is_overlooked() {
+fn a_thread_that_is_lowered_before_it_publishes_is_overlooked() {
     is_always_seen(false);
 }
 
 #[test]
-fn nobody_sees_a_level_with_another_ones_instant() {
+fn no_reader_sees_a_level_with_the_instant_of_another() {
     all_orders(|| {
         let table = Arc::new(Table::new());
         let later = Entry { level: 60, from: 512 };

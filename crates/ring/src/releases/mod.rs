@@ -1,24 +1,25 @@
-//! A table of who waits for the CPU at which level and from when on, over words that processes
-//! share.
+//! A table of the releases for which threads wait, each with its level and instant, in words that
+//! processes share.
 //!
 //! Each process has a slot of four entries, each a level and an instant in one atomic word, so that
-//! no reader ever sees half of one, and a word for its reins:
-//! - *waits*: the level at which its thread waits in the kernel's queue, and the instant from
-//!   which it is runnable there (of a sleeping thread: its next release). Zero while it runs.
+//! no reader ever sees half of one, and a word for the priority handoff:
+//! - *waits*: the level at which its thread waits in the kernel's queue, and the instant from which
+//!   it is runnable there (for a sleeping thread, its next release). Zero while it runs.
 //! - *then*: the next releases of the same process, each at a higher level than the entry before,
-//!   for which the waiting thread has to be raised. If there are more than fit, the last stands for
-//!   all that follow, at the highest of their levels.
-//! - [reins]: who may change the priority of the thread, so that whoever runs lowers and raises
-//!   those who wait.
+//!   for which the waiting thread has to be raised. If there are more than fit, the last entry
+//!   stands for all that follow, at the highest of their levels.
+//! - *handoff*: the right to change the priority of the thread, so that the running thread lowers
+//!   and raises the waiting ones.
 //!
-//! Nobody trusts what he reads. A word can be anything, written by a process that was killed,
-//! stopped, or is of another version: the worst an entry makes a reader do is give way once for
-//! nothing. [`Patience`] bounds how often: to the same word only when its age has doubled since the
-//! last vain try. So an entry that nobody takes back costs each reader some thirty tries in a day,
-//! and no rule about the age of entries is needed, which would forget a living process that a long
-//! quantum kept waiting.
+//! A reader trusts no word. A word can hold anything if it was written by a process that was
+//! killed, is stopped, or is of another version: the worst that an entry makes a reader do is give
+//! way once for nothing. [`Patience`] bounds how often: a reader gives way to the same word again
+//! only when its age has doubled since the last vain try. So a stale entry costs each reader some
+//! thirty tries in a day. No rule about the age of entries is needed, which would forget a living
+//! process that a long quantum kept waiting.
 //!
-//! Which slot is whose is settled elsewhere (by file locks, which die with their holder).
+//! The owner of each slot is settled elsewhere (by file locks, which the kernel releases when a
+//! process dies).
 
 mod entry;
 mod handoff;
@@ -36,22 +37,22 @@ pub use handoff::{Handoff, Taken};
 pub use patience::Patience;
 pub use word::Word;
 
-/// Slots in a table.
+/// The slots of a table.
 pub const SLOTS: usize = 256;
 
-/// Releases of a process beyond the one it waits for.
+/// The releases of a process that an entry can hold beyond the one it waits for.
 pub const THEN: usize = 3;
 
-/// Entries of a slot.
+/// The entries of a slot.
 const ENTRIES: usize = 1 + THEN;
 
-/// Words that a table needs.
+/// The words that a table needs.
 pub const WORDS: usize = 1 + (ENTRIES + 1) * SLOTS;
 
-/// The table, seen by one process.
+/// The table as one process sees it.
 #[derive(Debug)]
 pub struct Releases<'a, W = AtomicU64> {
-    /// How many slots were ever in use: an upper bound for readers, and only a hint.
+    /// The number of slots ever in use: an upper bound for readers, and only a hint.
     high: &'a W,
     entries: &'a [W],
     handoff: &'a [W],
@@ -66,7 +67,7 @@ impl<W> Clone for Releases<'_, W> {
 impl<W> Copy for Releases<'_, W> {}
 
 impl<'a, W: Word> Releases<'a, W> {
-    /// The table in these words.
+    /// Returns the table in these words.
     ///
     /// # Panics
     /// If there are not [`WORDS`] of them.
@@ -77,21 +78,21 @@ impl<'a, W: Word> Releases<'a, W> {
         Self { high, entries, handoff }
     }
 
-    /// Takes a slot over from whoever had it.
+    /// Takes a slot over from its last user.
     pub fn begin(self, slot: usize) {
         self.handoff[slot].store(0);
         self.clear(slot);
         self.high.raise_to(slot as u64 + 1);
     }
 
-    /// How many slots, from the first, can hold anything.
+    /// Returns how many slots, from the first, can hold anything.
     pub fn high(self) -> usize {
         usize::try_from(self.high.load()).map_or(SLOTS, |high| high.min(SLOTS))
     }
 
-    /// Says what `slot` waits for. To be called before the thread is lowered, by itself or by
-    /// another; and with nothing ([`Self::clear`]) only after it has risen. The reverse order lets
-    /// two take each other for waiting, or neither.
+    /// Writes what `slot` waits for. Call this before the thread is lowered, by itself or by
+    /// another thread; and call it with nothing ([`Self::clear`]) only after the thread has been
+    /// raised. In the reverse order two threads may each take the other for waiting, or neither.
     pub fn publish(self, slot: usize, waits: Option<Entry>, then: [Option<Entry>; THEN]) {
         let [first, others @ ..] = self.entries_of(slot) else { unreachable!("ENTRIES > 1") };
         first.store(Entry::word_of(waits));
@@ -100,25 +101,26 @@ impl<'a, W: Word> Releases<'a, W> {
         }
     }
 
-    /// `slot` runs, or is not there.
+    /// Marks `slot` as running, or as unused.
     pub fn clear(self, slot: usize) {
         self.publish(slot, None, [None; THEN]);
     }
 
-    /// Nobody has `slot`: whoever had it ended without a word. Only for who knows that.
+    /// Empties `slot`, whose process has ended without clearing it. The caller must know that it
+    /// has ended.
     pub fn vacate(self, slot: usize) {
         self.clear(slot);
         self.handoff[slot].store(0);
     }
 
-    /// Whether anything stands in `slot`.
+    /// Returns whether `slot` holds anything.
     pub fn is_used(self, slot: usize) -> bool {
         let words = self.entries_of(slot).iter().chain([&self.handoff[slot]]);
         words.into_iter().any(|word| word.load() != 0)
     }
 
-    /// The level at which the thread of `slot` should wait at `now`: the highest of what has been
-    /// released, or if nothing has, that of what comes first. None while it runs.
+    /// Returns the level at which the thread of `slot` should wait at `now`: the highest of what
+    /// has been released, or if nothing has, that of the first entry. `None` while it runs.
     pub fn deserved(self, slot: usize, now: u64) -> Option<u8> {
         let entries = self.entries_of(slot).iter().map(|word| Entry::of_word(word.load()));
         let first = entries.clone().next()?;
@@ -126,8 +128,8 @@ impl<'a, W: Word> Releases<'a, W> {
         passed.max().or((first.level > 0).then_some(first.level))
     }
 
-    /// Whether somebody else than `own` is released at a higher level than `level` within `slack`
-    /// of `at`.
+    /// Returns whether another slot than `own` has a release at a higher level than `level` within
+    /// `slack` of `at`.
     pub fn crowded(self, own: usize, level: u8, at: u64, slack: u64) -> bool {
         self.in_use().any(|(position, word)| {
             let entry = Entry::of_word(word);
@@ -135,20 +137,20 @@ impl<'a, W: Word> Releases<'a, W> {
         })
     }
 
-    /// Offers the reins of the thread in `slot`: from here on it leaves its priority alone, but for
-    /// bringing it to what it says here.
+    /// Offers the handoff of the thread in `slot`. From then on the thread leaves its own priority
+    /// alone, except that it may bring it to the value in `handoff`.
     pub fn offer(self, slot: usize, handoff: Handoff) {
         handoff::offer(&self.handoff[slot], handoff);
     }
 
-    /// The reins on offer in `slot`, unless somebody has them.
+    /// Returns the handoff on offer in `slot`, unless another thread has claimed it.
     pub fn on_offer(self, slot: usize) -> Option<Handoff> {
         handoff::on_offer(&self.handoff[slot])
     }
 
-    /// Takes back the reins of one's own thread, which were `seen` on offer, or in somebody's hands.
-    /// Waits for whoever has them for about the time it takes to set a priority, and not longer: he
-    /// may be dead.
+    /// Takes back the handoff of the caller's own thread, which was `seen` on offer or was claimed.
+    /// Waits for the claimant about as long as it takes to set a priority, and no longer: it may be
+    /// dead.
     pub fn take_back(self, slot: usize, seen: Option<Handoff>) -> Taken {
         let mut looks = 0..handoff::LOOKS;
         handoff::take_back(&self.handoff[slot], seen, || {
@@ -157,14 +159,14 @@ impl<'a, W: Word> Releases<'a, W> {
         })
     }
 
-    /// Claims the reins of `slot`, which were seen to be `seen`. Whether that succeeded; then the
-    /// priority can be set, and [`Self::give_back`] must follow.
+    /// Claims the handoff of `slot`, which was seen to be `seen`. Returns whether that succeeded;
+    /// then the priority can be set, and [`Self::give_back`] must follow.
     pub fn claim(self, slot: usize, seen: Handoff) -> bool {
         handoff::claim(&self.handoff[slot], seen)
     }
 
-    /// Gives claimed reins back, with the priority that the thread has got. False if their owner
-    /// did not wait for it: then what was set may be wrong for what it has done since.
+    /// Gives a claimed handoff back with the priority that was set. Returns `false` if the owner
+    /// did not wait for it: then the priority set may be wrong for what the owner has done since.
     #[must_use]
     pub fn give_back(self, slot: usize, claimed: Handoff, priority: u8) -> bool {
         handoff::give_back(&self.handoff[slot], claimed, priority)
@@ -174,7 +176,7 @@ impl<'a, W: Word> Releases<'a, W> {
         &self.entries[ENTRIES * slot..][..ENTRIES]
     }
 
-    /// The entries in use, each with its position.
+    /// Returns the entries in use, each with its position.
     fn in_use(self) -> impl Iterator<Item = (usize, u64)> + use<'a, W> {
         self.entries[..ENTRIES * self.high()].iter().map(Word::load).enumerate()
     }

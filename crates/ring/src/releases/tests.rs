@@ -13,7 +13,7 @@ fn nothing(_vain: usize) {}
 const NONE: [Option<Entry>; THEN] = [None; THEN];
 
 #[test]
-fn only_a_higher_level_whose_instant_has_passed_presses() {
+fn only_a_higher_level_whose_instant_has_passed_is_due() {
     let words = words(|_| 0);
     let table = Releases::new(&words);
     table.begin(0);
@@ -44,7 +44,7 @@ fn a_thread_deserves_the_highest_level_of_what_was_released() {
 }
 
 #[test]
-fn it_is_crowded_only_where_somebody_else_is_more_urgent_and_near() {
+fn it_is_crowded_only_where_another_slot_is_more_urgent_and_near() {
     let words = words(|_| 0);
     let table = Releases::new(&words);
     table.begin(3);
@@ -68,7 +68,7 @@ fn never_is_never() {
 }
 
 #[test]
-fn an_entry_that_nobody_takes_back_is_tried_each_time_its_age_has_doubled() {
+fn a_stale_entry_is_tried_each_time_its_age_has_doubled() {
     let words = words(|_| 0);
     let table = Releases::new(&words);
     table.begin(1);
@@ -84,13 +84,13 @@ fn an_entry_that_nobody_takes_back_is_tried_each_time_its_age_has_doubled() {
         }
     }
     assert!((15..=21).contains(&tries), "{tries} tries in a million yield points");
-    // He came back to life: a new entry is a new start.
+    // The process runs again: a new entry is a new start.
     table.publish(1, at(40, 2_000_000_000), NONE);
     assert!(reader.runs_out(table, 10, 2_000_000_256));
 }
 
 #[test]
-fn whoever_ran_meanwhile_is_not_held_to_have_been_tried_in_vain() {
+fn an_entry_that_changed_meanwhile_was_not_tried_in_vain() {
     let words = words(|_| 0);
     let table = Releases::new(&words);
     table.begin(1);
@@ -134,7 +134,7 @@ fn handoff(priority: u8, turn: u8) -> Handoff {
 }
 
 #[test]
-fn reins_go_to_one_and_come_back_with_what_was_done() {
+fn a_handoff_goes_to_one_thread_and_comes_back_with_the_priority_set() {
     let words = words(|_| 0);
     let table = Releases::new(&words);
     let offered = handoff(80, 30);

@@ -2,18 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the table asks of an atomic word. The one in shared memory is [`AtomicU64`]; the tests put
-/// in one whose every interleaving is tried.
+/// The operations that the table needs of an atomic word. In shared memory it is [`AtomicU64`]; the
+/// tests use one whose every interleaving is tried.
 pub trait Word {
-    /// Reads it, and all that was written before what is read was stored.
+    /// Reads the word, and acquires everything that was written before the value read was stored.
     fn load(&self) -> u64;
-    /// Writes it, after all that was written before.
+    /// Writes the word, after everything that was written before (release).
     fn store(&self, value: u64);
-    /// Writes it and gives what it was, with both of these orders.
+    /// Writes the word and returns what it was, with both of these orders.
     fn swap(&self, value: u64) -> u64;
-    /// Writes `new` if it is `seen`, and says whether it was.
+    /// Writes `new` if the word is `seen`, and returns whether it was.
     fn replace(&self, seen: u64, new: u64) -> bool;
-    /// Makes it at least `value`.
+    /// Raises the word to at least `value`.
     fn raise_to(&self, value: u64);
 }
 
