@@ -1,4 +1,4 @@
-//! Who holds a grant: its number, and the secret that proves it after a reconnection.
+//! The identity of a grant: its number, and the secret that proves ownership after a reconnection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
-/// The number of a grant. Never given twice while the ledger lives.
+/// The number of a grant. Never given twice while the ledger exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GrantId(pub u64);
@@ -23,11 +23,11 @@ impl fmt::Display for GrantId {
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// A fresh one from getrandom(2).
+    /// Draws a new token with getrandom(2).
     pub fn draw() -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         let filled = getrandom(&mut bytes, GetRandomFlags::empty())?;
-        // Up to 256 bytes come whole (getrandom(2)); hold it to that.
+        // Up to 256 bytes come whole (getrandom(2)); check it.
         if filled == bytes.len() {
             Ok(Self(bytes))
         } else {
@@ -36,7 +36,7 @@ impl Token {
     }
 }
 
-/// The text is not a token.
+/// The error for a text that is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token is 32 hexadecimal digits")]
 pub struct NoToken;
@@ -68,7 +68,7 @@ impl From<Token> for String {
     }
 }
 
-/// Says nothing of the secret: it must not come into a log.
+/// Omits the secret: it must not appear in a log.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")

@@ -1,19 +1,20 @@
 //! The broker: real-time guarantees for users without privilege.
 //!
-//! One process holds the privilege and one ledger of everything that is granted on the host. Its
-//! clients ask over a Unix socket; each request is admitted beside all grants that live, within the
-//! quota of who asks, and only then the kernel is told.
+//! One process holds the privilege and one ledger of everything that is granted on the host.
+//! Clients send requests over a Unix socket. The broker checks each request against the user's
+//! quota, admits it beside all live grants, and only then calls the kernel.
 //!
 //! Reading order:
-//! - [`want`]: what can be asked for; [`config`]: who may have how much.
-//! - [`admission`]: what fits beside what is granted. Pure: no clock, no system call.
-//! - [`wire`]: the messages. [`client`]: the library for those who ask.
-//! - [`ledger`]: what survives the broker's death. [`kernel`]: giving and taking back.
-//! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it, of which
-//!   [`front`] touches what clients made, and [`guard`] looks at what is used.
-//! - [`log`]: what is written for people to read.
+//! - [`want`]: the requests; [`config`]: the configuration, with the quotas.
+//! - [`admission`]: decides what fits beside the existing grants. Pure: no clock, no system call.
+//! - [`wire`]: the messages. [`client`]: the library for clients.
+//! - [`ledger`]: the state that survives the broker's death. [`kernel`]: putting grants in force
+//!   and taking them back.
+//! - [`server`]: the loop that puts them together. [`parts`]: the processes beside it: [`front`]
+//!   handles everything that clients made, and [`guard`] polices use.
+//! - [`log`]: the log for people to read.
 //!
-//! What is guaranteed and what is not is in `docs/broker.md`.
+//! `docs/broker.md` says what is guaranteed and what is not.
 #![forbid(unsafe_code)]
 
 pub mod admission;
@@ -31,11 +32,11 @@ pub mod server;
 pub mod want;
 pub mod wire;
 
-/// Where the broker listens unless told otherwise.
+/// The default socket on which the broker listens.
 pub const SOCKET: &str = "/run/punctual/broker.sock";
 
-/// Where it keeps its ledger: in memory that ends with the boot, as processes do.
+/// The default folder of the ledger: in memory that ends with the boot, as processes do.
 pub const STATE: &str = "/run/punctual/state";
 
-/// Where its configuration is.
+/// The default configuration file.
 pub const CONFIG: &str = "/etc/punctual/broker.toml";

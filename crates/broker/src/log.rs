@@ -1,7 +1,8 @@
-//! The log: so many lines for what each person causes, so that none fills a disk or hides the others.
+//! The log, limited in lines per person, so that no person fills a disk or hides the lines about
+//! others.
 //!
-//! A line says whose doing it tells of by its field `uid`. Lines of the front without one are of
-//! strangers that nobody knows yet, and count as one person's.
+//! A line names the user that caused it in its field `uid`. A line of the front without that field
+//! is about a client not yet identified; all such lines count as one person's.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,26 +18,26 @@ use tracing_subscriber::{EnvFilter, fmt};
 use crate::kernel::persons::Persons;
 use crate::pace::Pace;
 
-/// Lines about a person at once.
+/// The number of lines about a person that may be written at once.
 const AT_ONCE: u32 = 50;
 
-/// And later one so often.
+/// The time after which a person may cause one more line.
 const APART: Duration = Duration::from_secs(1);
 
-/// Those whom nobody knows yet.
+/// The pseudo-user for clients not yet identified.
 const STRANGERS: u32 = u32::MAX;
 
-/// Between two lines that tell how many of a person's were left out.
+/// The time between two lines that say how many of a person's lines were left out.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// What the process has written so far; there is one log.
+/// The limits of the process's one log.
 static LIMITS: OnceLock<Mutex<Limits>> = OnceLock::new();
 
 #[derive(Debug)]
 struct Limits {
     pace: Pace,
     persons: Persons,
-    /// Lines of a person that were not written and not told of yet.
+    /// The number of lines of each person that were left out and not yet reported.
     left_out: BTreeMap<u32, u64>,
     told: Instant,
 }
@@ -57,7 +58,8 @@ impl Limits {
         may
     }
 
-    /// Returns how many lines of whom were left out since this was last asked, where it is time.
+    /// Returns how many lines of each person were left out since the last report, if a report is
+    /// due.
     fn left_out(&mut self, now: Instant) -> BTreeMap<u32, u64> {
         if now.saturating_since(self.told) < TOLD_EVERY {
             return BTreeMap::new();
@@ -68,8 +70,8 @@ impl Limits {
     }
 }
 
-/// Writes the log of this process to standard error from here on, as text or as lines of JSON.
-/// `RUST_LOG` chooses what; by default everything from `info` on.
+/// Sends the log of this process to standard error from here on, as text or as lines of JSON.
+/// `RUST_LOG` selects the lines; by default everything from `info` on.
 pub fn start(json: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let to = fmt::layer().with_writer(std::io::stderr);
@@ -84,8 +86,8 @@ pub fn start(json: bool) {
     }
 }
 
-/// Tells how many lines were left out, and from here on takes the ids of `persons` as theirs. To be
-/// called every now and then.
+/// Reports how many lines were left out, and uses the delegated ids in `persons` from here on. Call
+/// this regularly.
 pub(crate) fn tidy(persons: &Persons) {
     let left_out = with_limits(|limits| {
         if limits.persons != *persons {

@@ -1,27 +1,28 @@
-//! How often each person may do something, so that none keeps the broker from the others.
+//! A limit on how often each person may do something, so that no person keeps the broker from the
+//! others.
 
 use std::collections::BTreeMap;
 
 use punctual_model::{Duration, Instant};
 
-/// A bucket of tokens for each person, kept as the moment at which it will be full again.
+/// A token bucket for each person, kept as the time at which it will be full again.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Between two tokens.
+    /// The time in which one token is added.
     apart: Duration,
-    /// Until an empty bucket is full.
+    /// The time in which an empty bucket fills.
     depth: Duration,
     full: BTreeMap<u32, Instant>,
 }
 
 impl Pace {
-    /// So many at once, and later one every `apart`.
+    /// Allows `at_once` actions at once, and later one every `apart`.
     pub(crate) fn new(apart: Duration, at_once: u32) -> Self {
         let depth = apart.checked_mul(at_once.into()).unwrap_or(Duration::MAX);
         Self { apart, depth, full: BTreeMap::new() }
     }
 
-    /// Takes a token, or says how long the person has to wait for the next one.
+    /// Takes a token, or returns how long the person has to wait for the next one.
     pub(crate) fn ask(&mut self, person: u32, now: Instant) -> Result<(), Duration> {
         let full = self.full.entry(person).or_insert(now);
         let next = (*full).max(now) + self.apart;
@@ -67,7 +68,7 @@ mod tests {
             asked += u64::from(pace.ask(1, now).is_ok());
         }
         assert_eq!(asked, 200);
-        // What was taken back did not count.
+        // Tokens given back do not count.
         for _ in 0..100 {
             now += Duration::from_millis(1);
             pace.ask(3, now).expect("none counts");

@@ -1,9 +1,9 @@
-//! The processes that the broker consists of beside itself, and how it speaks with them.
+//! The processes that the broker consists of beside itself, and the links to them.
 //!
 //! Each part is this program run again with a role, so that it shares nothing with the broker but
-//! one socket. A part is made before the broker gives up its privileges, gives up its own at once,
-//! and is never made again: when one ends the broker ends, the service manager starts everything
-//! anew, and the ledger says what is granted.
+//! one socket. A part is started before the broker gives up its privileges, gives up its own at
+//! once, and is never restarted: when one ends the broker ends, the service manager starts
+//! everything anew, and the ledger holds the grants.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,15 +20,15 @@ use thiserror::Error;
 
 use crate::kernel::privileges::PrivilegeError;
 
-/// The longest message between two parts, in bytes: a client's message and what is said about it.
+/// The longest message between two parts, in bytes: a client's message and its envelope.
 pub const MAX_LINK: usize = crate::wire::MAX_MESSAGE + 1024;
 
 /// A role of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Touches the sockets of clients, and what comes over them .
+    /// Handles the sockets of clients, and everything that comes over them.
     Front,
-    /// Looks at what is used, and acts on overuse.
+    /// Watches use, and acts on overuse.
     Guard,
 }
 
@@ -49,8 +49,8 @@ impl Part {
         }
     }
 
-    /// Does the part's work until the broker is gone. To be called by a program that was started with
-    /// this role, while it has one thread.
+    /// Does the part's work until the broker is gone. A program that was started with this role
+    /// calls this while it has one thread.
     ///
     /// # Errors
     /// If the link to the broker fails in another way than by its end.
@@ -66,7 +66,7 @@ impl Part {
         }
     }
 
-    /// Starts the part and returns it with this process's end of the link, which never waits.
+    /// Starts the part and returns it with this process's end of the link, which never blocks.
     ///
     /// # Errors
     /// Those of socketpair(2), fork(2) and execve(2).
@@ -79,25 +79,25 @@ impl Part {
     }
 }
 
-/// One end of a socket between the broker and a part of it.
+/// One end of a socket between the broker and one of its parts.
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,
 }
 
-/// Why a link is of no use any more.
+/// The reason why a link can no longer be used.
 #[derive(Debug, Error)]
 pub enum LinkError {
     /// The process at the other end has ended.
     #[error("the process at the other end has ended")]
     Gone,
-    /// It does not read what it is told.
+    /// The other end does not read its messages.
     #[error("the process at the other end does not keep up")]
     Full,
-    /// It says what is not to be said at that time.
+    /// The other end sent a message out of order.
     #[error("the process at the other end does not keep to the order of messages")]
     OutOfOrder,
-    /// It says what no version of this program says.
+    /// The other end sent a message that no version of this program sends.
     #[error("the process at the other end does not make sense: {0}")]
     Nonsense(postcard::Error),
     /// The kernel refused.
@@ -132,7 +132,7 @@ impl From<PassError> for LinkError {
 }
 
 impl Link {
-    /// Returns the end that this process was started with, as its standard input. It waits.
+    /// Returns the end that this process was started with, as its standard input. It blocks.
     ///
     /// # Errors
     /// If no descriptor is left.
@@ -143,7 +143,7 @@ impl Link {
     /// Sends a message.
     ///
     /// # Errors
-    /// [`LinkError::Full`] if this end does not wait and there is no room.
+    /// [`LinkError::Full`] if this end does not block and there is no room.
     pub fn send(&self, message: &impl Serialize) -> Result<(), LinkError> {
         self.send_with(message, &[])
     }
@@ -170,8 +170,8 @@ impl Link {
         }
     }
 
-    /// Receives the next message; `None` if this end does not wait and nothing is there. Open files
-    /// that come with it are closed by the kernel: only a part that was taken over sends any.
+    /// Receives the next message; `None` if this end does not block and no message is there. The
+    /// kernel closes any files that come with it: only a compromised part sends any.
     ///
     /// # Errors
     /// If the other end is gone, or the message makes no sense.

@@ -1,4 +1,4 @@
-//! A channel that a client asks for, and the form in which it comes over the socket.
+//! A request for a channel, and its form on the socket.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,22 +23,23 @@ pub const MAX_QUEUE: u64 = 64 << 20;
 /// A valid request for a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedChannel {
-    /// What people call it: at most [`super::MAX_NAME`] bytes.
+    /// The name, for people: at most [`super::MAX_NAME`] bytes.
     pub name: String,
-    /// Out or in, seen from the client.
+    /// The direction, seen from the client.
     pub direction: Direction,
-    /// What is sent. Of best effort the rate says how much is wanted at most.
+    /// The traffic. For best effort the rate is the most that is wanted.
     pub arrivals: LinearBounded,
-    /// From logical arrival to the end of the transmission; none: best effort, promised nothing.
+    /// The bound from logical arrival to the end of the transmission; `None` for best effort, which
+    /// is promised nothing.
     pub delay_bound: Option<Duration>,
-    /// Where messages go, or where they are listened for.
+    /// The address to which messages go, or at which they are received.
     pub address: SocketAddr,
-    /// How messages become datagrams.
+    /// The packaging of messages as datagrams.
     pub framing: Framing,
-    /// What becomes of messages beyond the burst.
+    /// The treatment of messages beyond the burst.
     pub too_early: TooEarly,
-    /// Of a channel that sends: which messages are early. Credits need the burst that
-    /// [`Policing::covering`] says, or a longer one.
+    /// The policing of a channel that sends: it decides which messages are early. Credits need the
+    /// burst that [`Policing::covering`] returns, or a longer one.
     pub policing: Policing,
     /// The number by which sender and receiver know the channel, in the headers of fragments.
     pub number: u32,
@@ -47,7 +48,7 @@ pub struct WantedChannel {
 }
 
 impl WantedChannel {
-    /// A channel that sends to `address`, with what a contract that says no more means.
+    /// Returns a channel that sends to `address`, with the defaults for everything else.
     pub fn sending(
         name: impl Into<String>,
         arrivals: LinearBounded,
@@ -68,7 +69,7 @@ impl WantedChannel {
         }
     }
 
-    /// A channel that sends as a line of text asked for it, to where that leads.
+    /// Returns a channel that sends to `address`, with the traffic that a line of text asked for.
     pub fn of_line(name: impl Into<String>, asked: &Compact, address: SocketAddr) -> Self {
         let bound = Some(asked.delay_bound);
         Self {
@@ -78,7 +79,7 @@ impl WantedChannel {
         }
     }
 
-    /// A channel that receives what comes to `address`.
+    /// Returns a channel that receives messages sent to `address`.
     pub fn receiving(
         name: impl Into<String>,
         arrivals: LinearBounded,
@@ -89,8 +90,8 @@ impl WantedChannel {
         Self { direction, ..Self::sending(name, arrivals, delay_bound, address) }
     }
 
-    /// The same, with at most as many messages in each control interval as there are credits, and with
-    /// the burst and the queue that this takes.
+    /// Returns the same channel, with at most as many messages in each control interval as there
+    /// are credits, and with the burst and the queue that this takes.
     ///
     /// ```
     /// use punctual_broker::want::WantedChannel;
@@ -107,26 +108,26 @@ impl WantedChannel {
     #[must_use]
     pub fn with_credits(self, sensitivity: Sensitivity) -> Self {
         let policing = Policing::Credits(sensitivity);
-        // A burst of some messages is always one.
+        // A burst of several messages is always covered.
         let arrivals = policing.covering(self.arrivals).unwrap_or(self.arrivals);
         Self { arrivals, policing, slots: self.slots.max(slots_for(arrivals)), ..self }
     }
 
-    /// As admission takes it; none if nothing is to be promised.
+    /// Returns the channel for admission, or `None` if nothing is to be promised.
     pub fn channel(&self) -> Option<Channel> {
         let delay_bound = self.delay_bound?;
         Channel::new(self.name.clone(), &self.arrivals.into(), delay_bound).ok()
     }
 
-    /// The queue between client and server.
+    /// Returns the geometry of the queue between client and server.
     pub fn geometry(&self) -> Geometry {
-        // What `TryFrom` has seen to.
+        // `TryFrom` has checked it.
         Geometry::new(self.slots, self.arrivals.max_message())
             .unwrap_or_else(|_| unreachable!("a queue of {} messages was checked", self.slots))
     }
 }
 
-/// Room for two bursts: one that is being sent, and one that is being written.
+/// Returns the slots for two bursts: one being sent, and one being written.
 fn slots_for(arrivals: LinearBounded) -> u32 {
     arrivals.max_burst().saturating_mul(2).clamp(8, MAX_SLOTS / 2).next_power_of_two()
 }
@@ -159,11 +160,11 @@ impl fmt::Display for WantedChannel {
     }
 }
 
-/// As it stands in a message: any numbers.
+/// A request for a channel as it stands in a message, with any numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawChannel {
-    /// What people call it.
+    /// The name, for people.
     pub name: String,
     /// `send` or `receive`.
     pub direction: String,
@@ -171,26 +172,26 @@ pub struct RawChannel {
     pub min_message: u32,
     /// The most bytes of a message.
     pub max_message: u32,
-    /// Between two messages, over time.
+    /// The time between two messages, over time.
     pub spacing_ns: u64,
-    /// Messages at once.
+    /// The number of messages at once.
     pub burst: u32,
-    /// None: best effort.
+    /// The delay bound; `None` for best effort.
     pub delay_bound_ns: Option<u64>,
-    /// `192.0.2.7:4000`, `[2001:db8::7]:4000`.
+    /// The address, such as `192.0.2.7:4000` or `[2001:db8::7]:4000`.
     pub address: String,
     /// `datagram` or `fragments`.
     pub framing: String,
     /// `wait` or `lose`.
     pub too_early: String,
-    /// Policed by interval credits: `high`, `medium` or `low`, as the sensitivity to jitter is. None: by
-    /// the spacing and the burst.
+    /// The sensitivity to jitter, `high`, `medium` or `low`, for policing by interval credits.
+    /// `None`: policing by the spacing and the burst.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credits: Option<String>,
-    /// In the headers of fragments.
+    /// The number in the headers of fragments.
     #[serde(default)]
     pub number: u32,
-    /// A power of two.
+    /// The slots of the queue, a power of two.
     pub slots: u32,
 }
 
@@ -214,7 +215,7 @@ impl TryFrom<RawChannel> for WantedChannel {
             return Err(malformed("address", "its port is 0; it must be from 1 to 65535"));
         }
         if address.ip().is_multicast() {
-            // Who is in a group is delivered to while the server sends.
+            // The kernel delivers to the members of a group on this host while the server sends.
             return Err(malformed("address", "it is of a group; channels go to one host"));
         }
         let bytes = u64::from(slots) * u64::from(max_message);

@@ -1,4 +1,4 @@
-//! What a client can ask for, and the form in which it comes over the socket.
+//! The requests of clients, and their form on the socket.
 
 mod channel;
 mod raw;
@@ -19,14 +19,14 @@ pub const MAX_UPCALLS: usize = 64;
 /// The longest name of an upcall or a channel, in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// The longest period in a request. Use is judged over four periods, so a longer one would leave a
-/// thread unwatched for long.
+/// The longest period in a request. Use is judged over four periods, so with a longer one a thread
+/// would run unwatched for long.
 pub const LONGEST: Duration = Duration::from_secs(1);
 
 /// The least share that a grant of bare priority is accounted at, in parts per million.
 pub const LEAST_PRIORITY_SHARE: u32 = 1_000;
 
-/// What kind of guarantee.
+/// The kind of a guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -36,7 +36,7 @@ pub enum Kind {
     Reservation,
     /// The lowest SCHED_FIFO priority for one thread, without a promise.
     Priority,
-    /// Messages of such a size and rate, with a delay bound or without.
+    /// Messages of a given size and rate, with or without a delay bound.
     Channels,
 }
 
@@ -60,22 +60,21 @@ impl fmt::Display for Kind {
 /// A valid request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// The thread it is for: the one that runs all the upcalls, holds the reservation, or gets the
-    /// priority.
+    /// The thread that is to run all the upcalls, hold the reservation, or get the priority.
     pub thread: Tid,
-    /// What that thread is to get.
+    /// The guarantee for that thread.
     pub what: What,
 }
 
-/// What a thread is to get.
+/// The guarantee that a thread asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// One thread runs them all (`punctual_runtime::Upcalls`). From 1 to [`MAX_UPCALLS`].
+    /// Upcalls that one thread runs (`punctual_runtime::Upcalls`): from 1 to [`MAX_UPCALLS`].
     Upcalls(Vec<Upcall>),
     /// X every Y.
     Reservation(Reservation),
-    /// Above all ordinary work and below all that is promised anything. It may use this share of a
-    /// CPU, in parts per million.
+    /// A priority above all ordinary work and below everything that is promised. The thread may use
+    /// this share of a CPU, in parts per million.
     Priority {
         /// From [`LEAST_PRIORITY_SHARE`] to a million.
         share_ppm: u32,
@@ -83,7 +82,7 @@ pub enum What {
 }
 
 impl What {
-    /// The kind of guarantee.
+    /// Returns the kind of guarantee.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Upcalls(_) => Kind::Upcalls,
@@ -92,7 +91,7 @@ impl What {
         }
     }
 
-    /// What it takes of a CPU, in parts per million, rounded up.
+    /// Returns its share of a CPU, in parts per million, rounded up.
     pub fn share_ppm(&self) -> u64 {
         match self {
             Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::utilisation_ppm).sum(),
@@ -101,7 +100,7 @@ impl What {
         }
     }
 
-    /// The shortest period in it; none for bare priority.
+    /// Returns its shortest period, or `None` for bare priority.
     pub fn shortest_period(&self) -> Option<Duration> {
         match self {
             Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::period).min(),
@@ -110,7 +109,7 @@ impl What {
         }
     }
 
-    /// How far its use may run ahead of its share: one batch of each upcall, one budget.
+    /// Returns how far its use may run ahead of its share: one batch of each upcall, or one budget.
     pub fn burst(&self) -> Service {
         match self {
             Self::Upcalls(upcalls) => upcalls.iter().map(Upcall::batch_service).sum(),

@@ -1,4 +1,4 @@
-//! A request as it stands in a message, and what makes it valid.
+//! A request as it stands in a message, and its validation.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{LEAST_PRIORITY_SHARE, LONGEST, MAX_NAME, MAX_UPCALLS, Want, What};
 
-/// As it stands in a message: any numbers. All times are nanoseconds.
+/// A request as it stands in a message, with any numbers. All times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RawWant {
@@ -17,7 +17,7 @@ pub enum RawWant {
     Upcalls {
         /// Kernel id of the thread that runs them.
         thread: i32,
-        /// Each of them.
+        /// The upcalls.
         upcalls: Vec<RawUpcall>,
     },
     /// See [`What::Reservation`].
@@ -39,7 +39,7 @@ pub enum RawWant {
 }
 
 impl RawWant {
-    /// For whom.
+    /// Returns the kernel id of the thread.
     pub fn thread(&self) -> i32 {
         let (Self::Upcalls { thread, .. }
         | Self::Reservation { thread, .. }
@@ -47,7 +47,7 @@ impl RawWant {
         *thread
     }
 
-    /// The same for another thread.
+    /// Returns the same request for another thread.
     pub fn of(mut self, other: i32) -> Self {
         let (Self::Upcalls { thread, .. }
         | Self::Reservation { thread, .. }
@@ -61,11 +61,11 @@ impl RawWant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawUpcall {
-    /// What people call it.
+    /// The name, for people.
     pub name: String,
     /// The time between two releases.
     pub period_ns: u64,
-    /// PDUs a period.
+    /// PDUs per period.
     pub batch: u32,
     /// PDUs between two yield points.
     pub quantum: u32,
@@ -73,13 +73,13 @@ pub struct RawUpcall {
     pub time_per_pdu_ns: u64,
 }
 
-/// Which field of a request is wrong, and why.
+/// The field of a request that is wrong, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {problem}")]
 pub struct Malformed {
-    /// Such as `upcalls[2]`.
+    /// The field, such as `upcalls[2]`.
     pub field: String,
-    /// One sentence.
+    /// The reason, in one sentence.
     pub problem: String,
 }
 
@@ -132,7 +132,7 @@ fn too_long(period: Duration) -> String {
     format!("the period {period} is longer than {LONGEST}, the longest whose use can be watched")
 }
 
-/// A name that people can read.
+/// Checks that a name is short and printable.
 pub(super) fn named(field: &str, name: String) -> Result<String, Malformed> {
     if name.len() > MAX_NAME || name.chars().any(char::is_control) {
         let problem =

@@ -1,4 +1,4 @@
-//! What is said about channels.
+//! The messages about channels.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,32 +10,33 @@ use crate::want::RawChannel;
 pub struct Opened {
     /// Its number.
     pub grant: GrantId,
-    /// Proves after a reconnection who holds it.
+    /// The secret that proves ownership after a reconnection.
     pub token: Token,
-    /// From logical arrival to the end of the transmission, as promised; none to best effort.
+    /// The promised bound from logical arrival to the end of the transmission; `None` for best
+    /// effort.
     pub delay_bound_ns: Option<u64>,
-    /// What best effort has at this moment, in bits a second; it changes as others come and go.
+    /// The current rate of best effort in bits a second; it changes as other channels come and go.
     pub share_bps: Option<u64>,
 }
 
-/// Why a channel was not admitted, and what would be at this moment.
+/// The reason why a channel was not admitted, and what would be at this moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("refused by the {test} test: {why}{}", offers_text(.offers))]
 pub struct RefusedChannel {
-    /// Such as `quota`, `processor` or `channel-delay`.
+    /// The failed test, such as `quota`, `processor` or `channel-delay`.
     pub test: String,
-    /// One clause with the numbers.
+    /// The reason with the numbers, in one clause.
     pub why: String,
-    /// Whole requests, each of which was admitted before it was offered.
+    /// Complete requests, each of which passed admission before it was offered.
     pub offers: Vec<OfferedChannel>,
 }
 
 /// A counter-offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferedChannel {
-    /// What is other than in the request.
+    /// The difference from the request.
     pub change: String,
-    /// To ask for as it is.
+    /// The request to send, as it is.
     pub channel: RawChannel,
 }
 
@@ -52,7 +53,7 @@ fn offers_text(offers: &[OfferedChannel]) -> String {
 /// A page of the channels that are granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelsStatus {
-    /// Of all; none where this broker carries no channels.
+    /// The sums of all channels; `None` if this broker carries no channels.
     pub totals: Option<ChannelTotals>,
     /// In ascending order of their numbers.
     pub channels: Vec<ChannelStatus>,
@@ -65,72 +66,72 @@ pub struct ChannelsStatus {
 pub struct ChannelTotals {
     /// The link, in bits a second.
     pub link_bps: u64,
-    /// What is promised of it.
+    /// The promised part of the link.
     pub promised_bps: u64,
-    /// What is kept for best effort whatever is promised.
+    /// The part of the link that is always kept for best effort.
     pub best_effort_bps: u64,
-    /// Channels.
+    /// The number of channels.
     pub channels: u32,
-    /// How many there can be.
+    /// The most channels that there can be.
     pub room: u32,
-    /// What the channels' threads may use of a CPU, as X every Y.
+    /// The reservation of the channels' threads on a CPU, as X every Y.
     pub cpu: String,
-    /// What the channels need of that at most, in parts per million of a CPU.
+    /// The most that the channels need of that, in parts per million of a CPU.
     pub cpu_ppm: u64,
-    /// Refused since the broker started.
+    /// The number of channels refused since the broker started.
     pub refused: u64,
-    /// What discards best effort that comes in too fast.
+    /// The mechanism that discards excessive best-effort packets that come in.
     pub early_discard: String,
 }
 
-/// One channel: what was promised, and what was measured.
+/// One channel: its promise, and its measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelStatus {
     /// Its number.
     pub grant: GrantId,
-    /// Of whom.
+    /// The user that holds it.
     pub uid: u32,
     /// The process.
     pub pid: i32,
-    /// As it was asked for.
+    /// The request.
     pub channel: RawChannel,
-    /// Seconds since 1970.
+    /// The start of the grant, in seconds since 1970.
     pub since: u64,
     /// Whether its holder is connected.
     pub connected: bool,
-    /// Whether its queue is attached: else nothing of it is carried.
+    /// Whether its queue is attached; if not, it carries nothing.
     pub attached: bool,
-    /// `kept`, `broken: …`, or why there is nothing to say.
+    /// `kept`, `broken: …`, or the reason why there is no verdict.
     pub verdict: String,
     /// Whether a promise was broken.
     pub broken: bool,
-    /// What was counted; none while it is not attached.
+    /// The counters; `None` while its queue is not attached.
     pub counts: Option<Counts>,
 }
 
-/// What became of the messages of a channel since it was attached.
+/// The counters of a channel since it was attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Messages that came.
     pub offered: u64,
-    /// Those that were let in.
+    /// Messages that were let in.
     pub taken: u64,
-    /// Of them, those that came before their contract allowed it and waited.
+    /// Messages let in that came before their contract allowed it and waited.
     pub not_conforming: u64,
-    /// Those that were handed over, to the network or to the client.
+    /// Messages that were handed over, to the network or to the client.
     pub done: u64,
-    /// Their bytes.
+    /// The bytes of the messages handed over.
     pub bytes: u64,
-    /// Those of them that were late.
+    /// Messages handed over that were late.
     pub late: u64,
-    /// Lost, each cause by name.
+    /// Lost messages, by cause.
     pub lost: Vec<(String, u64)>,
-    /// From logical arrival to the end of the hand-over, the longest.
+    /// The longest delay from logical arrival to the end of the hand-over.
     pub worst_delay_ns: u64,
-    /// Half of all delays are at most so long, as far as they are told apart.
+    /// The median delay, within the resolution of the histogram.
     pub p50_delay_ns: u64,
-    /// And 99 of 100.
+    /// The 99th percentile of the delays.
     pub p99_delay_ns: u64,
-    /// Between two messages, the most by which the gap differed from what it should be.
+    /// The largest deviation of the gap between two messages from the contract.
     pub worst_jitter_ns: u64,
 }

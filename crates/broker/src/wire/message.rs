@@ -1,4 +1,4 @@
-//! What is said on the socket.
+//! The messages on the socket.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,81 +11,83 @@ use crate::want::{RawChannel, RawWant};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
-    /// Comes back with the answer.
+    /// The id that comes back with the answer.
     pub id: u32,
-    /// What is asked.
+    /// The request.
     pub ask: Ask,
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ask {
-    /// The first message of a connection.
+    /// Opens the conversation: the first message of a connection.
     Hello {
         /// [`super::VERSION`].
         version: u32,
     },
-    /// Nothing; answered with [`Answer::Pong`].
+    /// Requests nothing; answered with [`Answer::Pong`].
     Ping,
-    /// A grant.
+    /// Requests a grant.
     Request {
-        /// For what.
+        /// The guarantee.
         want: RawWant,
     },
-    /// Another contract in place of a grant's own. If it is refused the grant stays as it is.
+    /// Requests another contract in place of a grant's own. If it is refused the grant stays as it
+    /// is.
     Change {
-        /// Which.
+        /// The grant.
         grant: GrantId,
-        /// For the same thread and of the same kind.
+        /// The new guarantee, for the same thread and of the same kind.
         want: RawWant,
     },
-    /// A channel. When it is granted, its queue is to be attached.
+    /// Requests a channel. When it is granted, its queue is to be attached.
     OpenChannel {
-        /// Which.
+        /// The channel.
         channel: RawChannel,
     },
-    /// A queue for a channel, made by the broker and answered with [`Answer::Queue`]. Again after the broker
-    /// was replaced. One that was made before and is not attached is dropped for it.
+    /// Requests a queue for a channel, made by the broker and answered with [`Answer::Queue`];
+    /// again after the broker was replaced. An earlier queue that is not attached is dropped for
+    /// it.
     AttachChannel {
-        /// Which.
+        /// The channel.
         grant: GrantId,
-        /// The number of the first message that the queue carries: 0 for a new channel, and after the
-        /// broker was replaced that of the oldest one that has not left, or was not received.
+        /// The number of the first message that the queue carries: 0 for a new channel; after the
+        /// broker was replaced, that of the oldest message that was not sent, or not received.
         first: u64,
     },
-    /// The queue of a channel is mapped: it is to be sealed and attached. Answered with
-    /// [`Answer::Sealing`] while that takes its time; then it is to be asked again.
+    /// Reports that the queue of a channel is mapped: the broker is to seal and attach it. While
+    /// sealing takes its time the answer is [`Answer::Sealing`]; then the client asks again.
     MappedChannel {
-        /// Which.
+        /// The channel.
         grant: GrantId,
     },
-    /// Another contract in place of a channel's own, with the same direction, address, framing and
-    /// queue. If it is refused the channel stays as it is.
+    /// Requests another contract in place of a channel's own, with the same direction, address,
+    /// framing and queue. If it is refused the channel stays as it is.
     ChangeChannel {
-        /// Which.
+        /// The channel.
         grant: GrantId,
-        /// For what.
+        /// The new contract.
         channel: RawChannel,
     },
-    /// The end of a grant or a channel.
+    /// Ends a grant or a channel.
     Release {
-        /// Which.
+        /// The grant or channel.
         grant: GrantId,
     },
-    /// To go on with a grant after a reconnection.
+    /// Continues a grant after a reconnection.
     Resume {
-        /// Which.
+        /// The grant.
         grant: GrantId,
-        /// As it was told with the grant.
+        /// The token that came with the grant.
         token: Token,
     },
-    /// What is granted: a user's own, or everything to root.
+    /// Requests a list of the grants: a user's own, or everything for root.
     Status {
         /// Only grants with a greater number: answers come in pages.
         after: Option<GrantId>,
     },
-    /// The same of channels, with what was measured.
+    /// Requests a list of the channels, with their measurements.
     Channels {
         /// Only channels with a greater number.
         after: Option<GrantId>,
@@ -96,18 +98,18 @@ pub enum Ask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// To an [`Ask`].
+    /// The answer to an [`Ask`].
     Answer {
-        /// Of the envelope; 0 where it could not be read.
+        /// The envelope's id; 0 if it could not be read.
         id: u32,
         /// The answer.
         answer: Answer,
     },
-    /// About a grant, without being asked.
+    /// News about a grant that the client did not ask for.
     Event {
-        /// Which; none where it is about the host.
+        /// The grant; `None` if the event is about the host.
         grant: Option<GrantId>,
-        /// What happened.
+        /// The event.
         event: Event,
     },
 }
@@ -116,60 +118,63 @@ pub enum Said {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// To [`Ask::Hello`].
+    /// The answer to [`Ask::Hello`].
     Welcome {
-        /// The version spoken from here on.
+        /// The protocol version from here on.
         version: u32,
-        /// Whether upcall threads may raise themselves to the level at which upcalls run (`RLIMIT_RTPRIO`); else the
-        /// broker puts them at the fixed level of their shortest period.
+        /// Whether upcall threads may raise themselves to the running level of upcalls
+        /// (`RLIMIT_RTPRIO`); if not, the broker puts them at the fixed level of their shortest
+        /// period.
         level_order: bool,
-        /// Where the broker may not set limits of others (no CAP_SYS_RESOURCE): the hard
-        /// `RLIMIT_RTTIME` in microseconds that a process must set itself before it gets SCHED_FIFO.
+        /// If the broker may not set limits of other processes (no CAP_SYS_RESOURCE): the hard
+        /// `RLIMIT_RTTIME` in microseconds that a process must set itself before it gets
+        /// SCHED_FIFO.
         rttime_us: Option<u64>,
     },
-    /// To [`Ask::Ping`].
+    /// The answer to [`Ask::Ping`].
     Pong,
-    /// Admitted, written down, and in force.
+    /// The grant is admitted, written to the ledger, and in force.
     Granted {
         /// Its number.
         grant: GrantId,
-        /// Proves after a reconnection who holds it.
+        /// The secret that proves ownership after a reconnection.
         token: Token,
         /// The CPU on which upcalls were admitted and to which their thread is pinned.
         cpu: Option<u32>,
     },
     /// A channel was admitted, changed or resumed.
     Opened(Opened),
-    /// To [`Ask::AttachChannel`]: a queue, whose four descriptors come with this message, in the order of
-    /// `punctual_channel::rings::Passed`: frames, page, bell, doorbell.
+    /// The answer to [`Ask::AttachChannel`]: a queue, whose four descriptors come with this
+    /// message, in the order of `punctual_channel::rings::Passed`: frames, page, bell, doorbell.
     Queue {
         /// Messages that it holds.
         slots: u32,
         /// The longest of them, in bytes.
         max_message: u32,
-        /// The number of its first message, as it was asked for.
+        /// The number of its first message, as requested.
         first: u64,
     },
-    /// To [`Ask::AttachChannel`]: not now. This user has so many bytes of queues, of channels that are closed
-    /// too, and a queue more is too much: the channel stays, and is to be attached when some are unmapped and
-    /// their descriptors closed.
+    /// The refusal of [`Ask::AttachChannel`] for now: this user has this many bytes of queues,
+    /// including those of closed channels, and another queue would exceed the quota. The channel
+    /// stays, and can be attached when the user has unmapped some queues and closed their
+    /// descriptors.
     Kept {
-        /// Of all queues of which this user has anything.
+        /// The bytes of all queues of which this user still holds anything.
         bytes: u64,
     },
-    /// To [`Ask::MappedChannel`]: not yet.
+    /// The answer to [`Ask::MappedChannel`] while the queue is not sealed yet.
     Sealing,
     /// Its queue is attached: it carries messages.
     Attached,
     /// A channel was not admitted.
     ChannelRefused(RefusedChannel),
-    /// To [`Ask::Channels`].
+    /// The answer to [`Ask::Channels`].
     Channels(ChannelsStatus),
-    /// Not admitted.
+    /// The request was not admitted.
     Refused(Refused),
     /// The grant is over.
     Released,
-    /// To [`Ask::Status`].
+    /// The answer to [`Ask::Status`].
     Status(Status),
     /// The request could not be understood or carried out.
     Error {
@@ -178,26 +183,26 @@ pub enum Answer {
     },
 }
 
-/// Why not, and what would be admitted at this moment.
+/// The reason of a refusal, and what would be admitted at this moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("refused by the {test} test: {why}{}", offers_text(.offers))]
 pub struct Refused {
-    /// Such as `quota`, `response-time` or `reservable-bandwidth`.
+    /// The failed test, such as `quota`, `response-time` or `reservable-bandwidth`.
     pub test: String,
-    /// One clause with the numbers.
+    /// The reason with the numbers, in one clause.
     pub why: String,
-    /// By how much it does not fit, in parts per million of a CPU; none where no number says it.
+    /// The shortfall in parts per million of a CPU; `None` if no number expresses it.
     pub short_ppm: Option<u64>,
-    /// Whole requests, each of which was admitted before it was offered.
+    /// Complete requests, each of which passed admission before it was offered.
     pub offers: Vec<Offered>,
 }
 
 /// A counter-offer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offered {
-    /// What is other than in the request.
+    /// The difference from the request.
     pub change: String,
-    /// To ask for as it is.
+    /// The request to send, as it is.
     pub want: RawWant,
 }
 
@@ -211,56 +216,57 @@ fn offers_text(offers: &[Offered]) -> String {
     }
 }
 
-/// What a client is told about its grants.
+/// An event about a client's grants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// The use nears what was granted.
+    /// The use nears the grant.
     NearLimit {
-        /// Of a CPU, over the last second or more.
+        /// The use of a CPU, over the last second or more.
         used_ppm: u64,
-        /// Of a CPU.
+        /// The granted share of a CPU.
         granted_ppm: u64,
     },
-    /// More was used than granted. What is owed must be paid back by using less, or the grant ends.
+    /// More was used than granted. The debt must be paid back by using less, or the grant ends.
     Broken {
-        /// Of a CPU, over the last second or less.
+        /// The use of a CPU, over the last second or less.
         used_ppm: u64,
-        /// Of a CPU.
+        /// The granted share of a CPU.
         granted_ppm: u64,
-        /// Processor time that was used beyond what may be used ahead.
+        /// The debt: processor time beyond what may be used ahead.
         owed_ns: u64,
-        /// Owing more than that ends the grant,
+        /// The debt above which the grant ends.
         most_ns: u64,
-        /// and so does not having paid back by then.
+        /// The time within which the debt must be paid back, or the grant ends.
         within_ms: u64,
     },
     /// The grant was taken away; nothing of it is in force any more.
     Revoked {
-        /// One sentence.
+        /// The reason, in one sentence.
         why: String,
     },
-    /// The host got tighter: this much must be given back, or the newest grants are revoked.
+    /// The host can promise less than it has: this much must be given back, or the newest grants
+    /// are revoked.
     Choose {
-        /// Of a CPU, by the holder's user.
+        /// The share of a CPU that the holder's user must give back.
         must_free_ppm: u64,
-        /// Until then.
+        /// The time within which to do that.
         within_ms: u64,
-        /// What could be asked for in place of the grant.
+        /// Requests that would be admitted in place of the grant.
         offers: Vec<Offered>,
     },
-    /// Nothing more of the channel is carried: its queue makes no sense, or its bell rings for nothing.
-    /// It is over.
+    /// The channel is over and carries nothing more: its queue is corrupt, or its bell rings for
+    /// nothing.
     ChannelEnded {
-        /// One sentence.
+        /// The reason, in one sentence.
         why: String,
     },
-    /// Something was given back since a request of this client was refused.
+    /// A grant was given back since a request of this client was refused.
     MoreAvailable {
-        /// Of all CPUs together, left for promises.
+        /// The share of all CPUs together that is left for promises.
         ppm: u64,
     },
-    /// What a broker of a later version says and this one cannot read, as it came.
+    /// An event from a later version of the broker that this one cannot read, as it came.
     #[serde(untagged)]
     Unknown(serde_json::Value),
 }

@@ -1,13 +1,14 @@
-//! The messages, and how they travel.
+//! The messages, and their transport.
 //!
-//! A `SOCK_SEQPACKET` Unix socket keeps the borders of messages, so there is no length to lie about
-//! and no half message to wait for. Each message is one JSON object of at most [`MAX_MESSAGE`]
-//! bytes: it can be typed by hand (`socat - UNIX-CONNECT:/run/punctual/broker.sock,type=5`), and
-//! nothing that a client does often goes through it. Unknown fields of a client are refused; those of the
-//! broker are skipped, so that a client outlives an update of the broker.
+//! A `SOCK_SEQPACKET` Unix socket keeps the borders of messages, so no message has a length field
+//! that could lie, and none arrives in halves. Each message is one JSON object of at most
+//! [`MAX_MESSAGE`] bytes: it can be typed by hand (`socat -
+//! UNIX-CONNECT:/run/punctual/broker.sock,type=5`), and nothing that a client does often goes
+//! through it. Unknown fields from a client are refused; those from the broker are skipped, so that
+//! a client outlives an update of the broker.
 //!
 //! A client speaks first, `{"id":1,"ask":{"hello":{"version":1}}}`; every [`Ask`] has one
-//! [`Answer`] with the same `id`. [`Event`]s come in between, without being asked for.
+//! [`Answer`] with the same `id`. [`Event`]s come in between, unasked.
 
 mod channels;
 mod message;
@@ -21,26 +22,26 @@ pub use message::{Answer, Ask, Envelope, Event, Offered, Refused, Said};
 pub use socket::{Listener, Name, ReceiveError, Received, Socket};
 pub use status::{GrantStatus, GuardStatus, RefusedStatus, Status, Totals};
 
-/// The version that this crate speaks.
+/// The protocol version of this crate.
 pub const VERSION: u32 = 1;
 
 /// The longest message in either direction, in bytes.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
-/// The test of a [`Refused`] by the kernel, which has no bandwidth at this moment.
+/// The test named in a [`Refused`] when the kernel has no bandwidth at this moment.
 pub const KERNEL: &str = "kernel";
 
-/// Reads a client's message; the error says where and what is wrong.
+/// Parses a client's message; the error says where and what is wrong.
 pub fn parse_ask(bytes: &[u8]) -> Result<Envelope, serde_json::Error> {
     serde_json::from_slice(bytes)
 }
 
-/// Reads the broker's message.
+/// Parses the broker's message.
 pub fn parse_said(bytes: &[u8]) -> Result<Said, serde_json::Error> {
     serde_json::from_slice(bytes)
 }
 
-/// Writes a message; nothing if it would be longer than [`MAX_MESSAGE`].
+/// Encodes a message, or returns `None` if it would be longer than [`MAX_MESSAGE`].
 pub fn to_bytes(message: &impl serde::Serialize) -> Option<Vec<u8>> {
     // Cannot fail: no map with keys that are not text.
     let bytes = serde_json::to_vec(message).ok()?;

@@ -25,11 +25,11 @@ fn new_socket(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags | SocketFlags::CLOEXEC, None)
 }
 
-/// Where clients connect.
+/// The socket to which clients connect.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
-    /// None where the service manager made it.
+    /// `None` if the service manager made it.
     name: Option<Name>,
 }
 
@@ -43,14 +43,14 @@ impl Drop for Name {
     }
 }
 
-/// How long a broker that is there may take to say so.
+/// The time within which a running broker must answer.
 const PATIENCE: Time = Time::from_secs(1);
 
 impl Listener {
-    /// Listens at `path`, to which every user may connect: what each may have is decided by quota.
+    /// Listens at `path`, to which every user may connect: the quota decides what each may have.
     ///
-    /// A socket that a dead broker left there is replaced, also where some process of it still holds the
-    /// other end.
+    /// A socket that a dead broker left there is replaced, even if some process of it still holds
+    /// the other end.
     ///
     /// # Errors
     /// If a broker answers there, or the kernel refuses.
@@ -85,7 +85,7 @@ impl Listener {
         Self::accept_from(&self.fd)
     }
 
-    /// Returns the next connection to a socket that listens, if one waits.
+    /// Returns the next connection to a listening socket, if one waits.
     pub fn accept_from(listener: impl AsFd) -> rustix::io::Result<Option<Socket>> {
         match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(fd) => Ok(Some(Socket { fd })),
@@ -101,27 +101,27 @@ impl AsFd for Listener {
     }
 }
 
-/// What came.
+/// The result of a receive call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A message of so many bytes at the start of the buffer.
+    /// A message of this many bytes at the start of the buffer.
     Message(usize),
-    /// Nothing is there yet.
+    /// No message is there yet.
     Nothing,
     /// The other end is gone.
     Closed,
 }
 
-/// Why nothing can be received any more.
+/// The reason why nothing can be received any more.
 #[derive(Debug, Error)]
 pub enum ReceiveError {
-    /// Nobody may send so much.
+    /// The message is too long.
     #[error("a message of {length} bytes, and {MAX_MESSAGE} is the most")]
     TooLong {
         /// Its length.
         length: usize,
     },
-    /// Nobody may send so much.
+    /// The message is too long, or has too many files.
     #[error("a message of more than {MAX_MESSAGE} bytes, or with more than {files} open files")]
     TooMuch {
         /// The most files.
@@ -139,12 +139,12 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Returns one that is connected already.
+    /// Wraps a connected socket.
     pub fn of(fd: OwnedFd) -> Self {
         Self { fd }
     }
 
-    /// Returns whether somebody takes a greeting at `path` and answers it.
+    /// Returns whether a broker at `path` answers a greeting.
     fn is_answered(path: &Path) -> bool {
         let greeted = || -> io::Result<Received> {
             let socket = Self::connect_within(path, PATIENCE)?;
@@ -155,29 +155,31 @@ impl Socket {
         matches!(greeted(), Ok(Received::Message(_)))
     }
 
-    /// Connects to the broker at `path`. Sends block from here, until [`Self::receive`]s find room.
+    /// Connects to the broker at `path`. From here on, sends block until there is room.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;
         connect(&fd, &SocketAddrUnix::new(path)?)?;
         Ok(Self { fd })
     }
 
-    /// [`Self::connect`] that waits for no longer than `patience` where the broker accepts nobody.
+    /// Connects like [`Self::connect`], but waits no longer than `patience` if the broker does not
+    /// accept.
     pub fn connect_within(path: &Path, patience: Time) -> io::Result<Self> {
         let socket = Self::unconnected(patience)?;
         connect(&socket.fd, &SocketAddrUnix::new(path)?)?;
         Ok(socket)
     }
 
-    /// A socket that another process is to connect, which then is the one who asks
-    /// ([`punctual_linux::process::introduce_on_exec`]). Connecting and sending wait for `patience`.
+    /// Returns a socket that another process is to connect; the kernel then names that process as
+    /// the peer ([`punctual_linux::process::introduce_on_exec`]). Connecting and sending wait for
+    /// `patience`.
     pub fn unconnected(patience: Time) -> io::Result<Self> {
         let fd = new_socket(SocketFlags::empty())?;
         set_socket_timeout(&fd, Timeout::Send, Some(patience))?;
         Ok(Self { fd })
     }
 
-    /// Sends one message whole; false if there is no room for it now.
+    /// Sends one message whole, or returns `false` if there is no room for it now.
     pub fn send(&self, message: &[u8]) -> rustix::io::Result<bool> {
         loop {
             match send(&self.fd, message, SendFlags::NOSIGNAL) {
@@ -189,7 +191,7 @@ impl Socket {
         }
     }
 
-    /// The same with open files, if there are any.
+    /// Sends a message with open files, if there are any.
     pub fn send_whole(&self, message: &[u8], files: &[OwnedFd]) -> Result<bool, PassError> {
         if files.is_empty() {
             return Ok(self.send(message)?);
@@ -202,14 +204,15 @@ impl Socket {
         }
     }
 
-    /// The next message, which stays where it is. Never waits.
+    /// Returns the next message and leaves it in the socket. Never waits.
     pub fn peek(&self, buffer: &mut [u8]) -> Result<Received, ReceiveError> {
         self.receive_as(buffer, RecvFlags::DONTWAIT | RecvFlags::PEEK)
     }
 
-    /// Receives one message into `buffer`, and up to `most` open files that came with it. Never waits.
+    /// Receives one message into `buffer`, and up to `most` open files that came with it. Never
+    /// waits.
     ///
-    /// What is known of the files is nothing: to close one may take as long as its file system likes.
+    /// The files can be anything: to close one may take as long as its file system likes.
     pub fn receive_with(
         &self,
         buffer: &mut [u8],
@@ -222,7 +225,7 @@ impl Socket {
             Err(PassError::Gone) => Ok((Received::Closed, Vec::new())),
             Err(PassError::Truncated { .. }) => Err(ReceiveError::TooMuch { files: most }),
             Err(PassError::Failed(errno)) => Err(errno.into()),
-            // Of sending alone.
+            // Errors of sending only.
             Err(PassError::Count { .. } | PassError::NoBytes | PassError::Partly { .. }) => {
                 Err(Errno::INVAL.into())
             }
@@ -240,7 +243,7 @@ impl Socket {
     fn receive_as(&self, buffer: &mut [u8], flags: RecvFlags) -> Result<Received, ReceiveError> {
         loop {
             match recv(&self.fd, &mut *buffer, flags | RecvFlags::TRUNC) {
-                // An empty packet looks like the end, and is taken for it.
+                // An empty packet looks like the end of the connection, and is taken for it.
                 Ok((_, 0)) => return Ok(Received::Closed),
                 Ok((_, length)) if length > buffer.len().min(MAX_MESSAGE) => {
                     return Err(ReceiveError::TooLong { length });

@@ -1,4 +1,4 @@
-//! What those are told who look.
+//! The status messages.
 
 use punctual_model::Duration;
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::grant::GrantId;
 use crate::want::Kind;
 
-/// A page of what is granted.
+/// A page of the grants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Of the whole host.
+    /// The sums of the whole host.
     pub totals: Totals,
     /// In ascending order of their numbers.
     pub grants: Vec<GrantStatus>,
@@ -24,45 +24,45 @@ pub struct Status {
 pub struct Totals {
     /// CPUs that may be promised.
     pub cpus: u32,
-    /// Of each CPU, in parts per million.
+    /// The reservable part of each CPU, in parts per million.
     pub reservable_ppm: u64,
-    /// Charged for each of the two switches of a job.
+    /// The charge for each of the two switches of a job.
     pub context_switch_ns: u64,
-    /// Whose figure that is, in words.
+    /// The source of that figure, in words.
     pub context_switch_from: String,
-    /// Granted, all CPUs together.
+    /// The granted share of all CPUs together.
     pub granted_ppm: u64,
-    /// Grants that live.
+    /// Live grants.
     pub grants: u64,
     /// Connections.
     pub connections: u64,
-    /// What the asking user may have.
+    /// The quota of the asking user.
     pub quota_ppm: u64,
-    /// What the asking user has.
+    /// The granted share of the asking user.
     pub yours_ppm: u64,
-    /// Refused since the broker started.
+    /// Requests refused since the broker started.
     pub refused: u64,
-    /// How late the guard was.
+    /// The lateness of the guard.
     pub guard: GuardStatus,
 }
 
-/// How late the looks of the guard at what is used were, since it started: each from when it was due until it was
-/// over. The bound on overuse ([`punctual_policy::overuse`]) is longer by as much.
+/// The lateness of the guard's looks at use since it started: each from its due time to its end.
+/// The bound on overuse ([`punctual_policy::overuse`]) is longer by this much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardStatus {
-    /// How many there were.
+    /// The number of looks.
     pub looks: u64,
-    /// How many were more than [`LATE`](Self::LATE) late.
+    /// The number that were more than [`LATE`](Self::LATE) late.
     pub late: u64,
-    /// The latest of all.
+    /// The greatest lateness.
     pub worst_ns: u64,
 }
 
 impl GuardStatus {
-    /// A look that ends later than that is counted.
+    /// A look that ends later than this after its due time is counted as late.
     pub const LATE: Duration = Duration::from_millis(1);
 
-    /// Counts a look that was over so long after it was due.
+    /// Counts a look that ended this long after it was due.
     pub(crate) fn count(&mut self, lateness: Duration) {
         self.looks += 1;
         self.late += u64::from(lateness > Self::LATE);
@@ -75,27 +75,27 @@ impl GuardStatus {
 pub struct GrantStatus {
     /// Its number.
     pub grant: GrantId,
-    /// What kind of guarantee.
+    /// The kind of guarantee.
     pub kind: Kind,
-    /// Of whom.
+    /// The user that holds it.
     pub uid: u32,
     /// The process.
     pub pid: i32,
     /// The thread.
     pub thread: i32,
-    /// In words.
+    /// The guarantee, in words.
     pub what: String,
-    /// Of a CPU.
+    /// The share of a CPU.
     pub share_ppm: u64,
-    /// Processor time of each job; none where the grant is of no job or of several.
+    /// Processor time of each job; `None` if the grant is for no job or for several.
     pub budget_ns: Option<u64>,
-    /// Between two jobs, and for each of them; none as for `budget_ns`.
+    /// The period and relative deadline of each job; `None` as for `budget_ns`.
     pub period_ns: Option<u64>,
-    /// Over the last second or more; none while it is not known.
+    /// The use over the last second or more; `None` while it is not known.
     pub used_ppm: Option<u64>,
-    /// Where upcalls run.
+    /// The CPU of upcalls.
     pub cpu: Option<u32>,
-    /// Seconds since 1970.
+    /// The start of the grant, in seconds since 1970.
     pub since: u64,
     /// Whether its holder is connected.
     pub connected: bool,
@@ -104,14 +104,14 @@ pub struct GrantStatus {
 /// A request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedStatus {
-    /// Seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: u64,
-    /// Who asked.
+    /// The user that asked.
     pub uid: u32,
-    /// From which process.
+    /// The process that asked.
     pub pid: i32,
-    /// For what, in words.
+    /// The request, in words.
     pub what: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
