@@ -1,4 +1,4 @@
-//! Asking for channels.
+//! Channels from the client's side.
 
 use std::time::Duration as Time;
 
@@ -13,16 +13,17 @@ use crate::grant::{GrantId, Token};
 use crate::want::{RawChannel, WantedChannel};
 use crate::wire::{Answer, Ask, ChannelsStatus, Opened, RefusedChannel};
 
-/// The longest pause before a queue is asked for again; each is twice as long as the one before.
+/// The longest pause before a queue is requested again; each pause is twice as long as the one
+/// before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(512);
 
-/// Why there is no channel.
+/// The reason why there is no channel.
 #[derive(Debug, Error)]
 pub enum ChannelError {
-    /// With the numbers, and what would be admitted.
+    /// The refusal with its numbers, and with what would be admitted.
     #[error(transparent)]
     Refused(#[from] RefusedChannel),
-    /// No answer, or no valid request.
+    /// There is no answer, or the request is not valid.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
@@ -30,7 +31,7 @@ pub enum ChannelError {
 /// A channel that was granted. It is open once its queue is attached, and until it is released,
 /// revoked, or its process ends.
 ///
-/// Dropping it releases nothing: the connection's end does, after the grace period.
+/// Dropping it releases nothing: the end of the connection does, after the grace period.
 #[derive(Clone, Debug)]
 pub struct GrantedChannel {
     id: GrantId,
@@ -41,22 +42,23 @@ pub struct GrantedChannel {
 }
 
 impl GrantedChannel {
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> GrantId {
         self.id
     }
 
-    /// What was granted.
+    /// Returns the request that was granted.
     pub fn want(&self) -> &WantedChannel {
         &self.want
     }
 
-    /// What is promised: from logical arrival to the end of the transmission. None to best effort.
+    /// Returns the promised bound from logical arrival to the end of the transmission; `None` for
+    /// best effort.
     pub fn delay_bound(&self) -> Option<Duration> {
         self.delay_bound
     }
 
-    /// What best effort had when this was last asked, in bits a second.
+    /// Returns the rate of best effort in bits a second, as of the last answer.
     pub fn share(&self) -> Option<u64> {
         self.share
     }
@@ -68,8 +70,8 @@ impl GrantedChannel {
 }
 
 impl Broker {
-    /// Asks for a channel. When it is granted it is this process's, and carries nothing before its
-    /// queue is [attached](Self::attach_channel).
+    /// Requests a channel. A granted channel belongs to this process, and carries nothing before
+    /// its queue is [attached](Self::attach_channel).
     pub fn open_channel(&mut self, want: &WantedChannel) -> Result<GrantedChannel, ChannelError> {
         let opened = self.opened(Ask::OpenChannel { channel: RawChannel::from(want) })?;
         let (id, token) = (opened.grant, opened.token);
@@ -79,7 +81,7 @@ impl Broker {
         Ok(granted)
     }
 
-    /// Asks for the first counter-offer of a refusal; the refusal itself where there is none.
+    /// Requests the first counter-offer of a refusal; returns the refusal itself if there is none.
     pub fn accept_channel_offer(
         &mut self,
         refused: &RefusedChannel,
@@ -91,8 +93,8 @@ impl Broker {
         self.open_channel(&want)
     }
 
-    /// Opens a channel that was granted: its queue is made, mapped and attached. `E` is this process's end,
-    /// `punctual_channel::client::Sending` or `Receiving`.
+    /// Opens a channel that was granted: its queue is made, mapped and attached. `E` is this
+    /// process's end, `punctual_channel::client::Sending` or `Receiving`.
     pub fn attach_channel<E: Attach>(
         &mut self,
         granted: &GrantedChannel,
@@ -103,8 +105,8 @@ impl Broker {
         Ok(end)
     }
 
-    /// Goes on with a channel after the broker was replaced, once it was
-    /// [resumed](Self::resume_channel): what had not left, or was not received, is not lost.
+    /// Continues a channel after the broker was replaced, once it was
+    /// [resumed](Self::resume_channel): messages that were not sent, or not received, are not lost.
     pub fn reattach_channel(
         &mut self,
         granted: &GrantedChannel,
@@ -116,8 +118,8 @@ impl Broker {
         self.say_mapped(granted)
     }
 
-    /// The first step of [`Self::attach_channel`]: has the broker make a queue whose first message has this
-    /// number. For clients that map it themselves.
+    /// Has the broker make a queue whose first message has this number: the first step of
+    /// [`Self::attach_channel`], for clients that map it themselves.
     pub fn make_queue(
         &mut self,
         granted: &GrantedChannel,
@@ -133,7 +135,7 @@ impl Broker {
                         ClientError::NotUnderstood(what)
                     });
                 }
-                // The broker may have to let go of some itself: it does that soon.
+                // The broker may still hold some of the memory itself: it frees that soon.
                 Answer::Kept { .. } if pause <= LONGEST_PAUSE => {
                     clock::sleep(pause);
                     pause = pause + pause;
@@ -144,7 +146,8 @@ impl Broker {
         }
     }
 
-    /// The last step of [`Self::attach_channel`]: the queue is mapped, and is sealed and attached now.
+    /// Reports that the queue is mapped, so that the broker seals and attaches it: the last step of
+    /// [`Self::attach_channel`].
     pub fn say_mapped(&mut self, granted: &GrantedChannel) -> Result<(), ClientError> {
         let (mut pause, longest) = (Duration::from_micros(50), Duration::from_millis(10));
         let mut waited = Duration::ZERO;
@@ -165,8 +168,8 @@ impl Broker {
         }
     }
 
-    /// Asks for another contract for a channel, whose direction, address, framing and queue stay. Until
-    /// it is granted, and where it is refused, everything stays as it is.
+    /// Requests another contract for a channel, with the same direction, address, framing and
+    /// queue. Until it is granted, and if it is refused, everything stays as it is.
     pub fn change_channel(
         &mut self,
         granted: &mut GrantedChannel,
@@ -179,7 +182,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Goes on with a channel after a reconnection. If the broker was replaced its queue is to be
+    /// Continues a channel after a reconnection. If the broker was replaced its queue is to be
     /// attached again.
     pub fn resume_channel(&mut self, granted: &mut GrantedChannel) -> Result<(), ChannelError> {
         let opened = self.opened(Ask::Resume { grant: granted.id, token: granted.token })?;
@@ -187,12 +190,13 @@ impl Broker {
         Ok(())
     }
 
-    /// Gives a channel back. What is in its queue is lost.
+    /// Gives a channel back. The contents of its queue are lost.
     pub fn release_channel(&mut self, granted: GrantedChannel) -> Result<(), ClientError> {
         self.release(granted.id)
     }
 
-    /// The channels that are granted, and what was measured: this user's, or for root everything.
+    /// Returns the channels that are granted with their measurements: this user's, or all of them
+    /// for root.
     pub fn channels(&mut self) -> Result<ChannelsStatus, ClientError> {
         let mut all: Option<ChannelsStatus> = None;
         loop {

@@ -1,4 +1,4 @@
-//! Questions, answers, and what comes in between.
+//! Requests, answers, and events that come in between.
 
 use std::io;
 use std::time::{Duration as Time, Instant as Clock};
@@ -11,19 +11,19 @@ use super::{Broker, ClientError};
 use crate::grant::GrantId;
 use crate::wire::{Answer, Ask, Envelope, Event, Received, Said, parse_said, to_bytes};
 
-/// Events that wait to be fetched; of more the oldest are dropped.
+/// Events that wait to be fetched; the oldest beyond that are dropped.
 const MAX_EVENTS: usize = 1_024;
 
 impl Broker {
-    /// One question, one answer.
+    /// Sends a request and waits for its answer.
     pub(super) fn ask(&mut self, ask: Ask) -> Result<Answer, ClientError> {
         let id = self.next;
-        // 0 is the broker's for messages that it could not read.
+        // The broker uses 0 for messages that it could not read.
         self.next = self.next.checked_add(1).unwrap_or(1);
         let bytes = to_bytes(&Envelope { id, ask }).ok_or(ClientError::TooLong)?;
         match self.socket.send(&bytes).map_err(PassError::from) {
             Ok(_) => {}
-            // What it said before it closed comes first: it may say why.
+            // Read what the broker sent before it closed: it may give the reason.
             Err(PassError::Gone) => return Err(self.last_words()),
             Err(PassError::Failed(errno)) => return Err(ClientError::Socket(errno.into())),
             Err(other) => return Err(ClientError::Socket(io::Error::other(other))),
@@ -61,7 +61,7 @@ impl Broker {
     }
 
     pub(super) fn receive(&mut self) -> Result<Option<Said>, ClientError> {
-        // A client's socket waits, and receiving open files has no flag against that here.
+        // A client's socket blocks, and receiving open files has no flag against that here.
         match self.socket.peek(&mut self.buffer)? {
             Received::Nothing => return Ok(None),
             Received::Closed => return Err(ClientError::Closed),

@@ -1,4 +1,4 @@
-//! Why there is no answer, or no grant.
+//! The errors of a client.
 
 use std::io;
 use std::time::Duration as Time;
@@ -9,29 +9,29 @@ use thiserror::Error;
 
 use crate::wire::{MAX_MESSAGE, ReceiveError, Refused};
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// No broker.
+    /// No broker answers.
     #[error(
         "{path}: no broker answers: {source}; start one (systemctl start punctual-broker, or punctual serve as root)"
     )]
     NoBroker {
-        /// Where it was looked for.
+        /// The path of the socket.
         path: String,
-        /// What connect(2) said.
+        /// The error of connect(2).
         source: io::Error,
     },
     /// The broker is gone: reconnect and resume.
     #[error("the broker closed the connection; connect again and resume the grants")]
     Closed,
-    /// The broker lives and does not answer.
+    /// The broker is alive and does not answer.
     #[error("the broker did not answer for {} s", waited.as_secs())]
     NoAnswer {
-        /// How long.
+        /// The time waited.
         waited: Time,
     },
-    /// What came cannot be understood.
+    /// The message cannot be understood.
     #[error("the broker said what this client does not understand: {0}")]
     NotUnderstood(String),
     /// The broker could not carry the request out; its own sentence.
@@ -40,16 +40,16 @@ pub enum ClientError {
     /// The request does not fit in a message.
     #[error("the request is longer than {MAX_MESSAGE} bytes")]
     TooLong,
-    /// Queues of channels that are closed take the room.
+    /// Queues of channels that are closed use up the quota.
     #[error(
         "this user has {bytes} bytes of queues, and one more is beyond its quota (queue_memory): let go of \
          those of channels that are closed, or ask for a larger quota"
     )]
     Kept {
-        /// Of all queues.
+        /// The bytes of all queues.
         bytes: u64,
     },
-    /// The broker's queue cannot be mapped, or what was left cannot go on in it.
+    /// The broker's queue cannot be mapped, or the messages left cannot be carried over to it.
     #[error(transparent)]
     Queue(#[from] RejoinError),
     /// Sending or receiving failed.
@@ -74,13 +74,13 @@ impl From<ReceiveError> for ClientError {
     }
 }
 
-/// Why nothing was granted.
+/// The reason why nothing was granted.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// With the numbers, and what would be admitted.
+    /// The refusal with its numbers, and with what would be admitted.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// No answer, or no valid request.
+    /// There is no answer, or the request is not valid.
     #[error(transparent)]
     Client(#[from] ClientError),
 }

@@ -8,7 +8,7 @@ use super::{Broker, ClientError, RequestError};
 use crate::grant::{GrantId, Token};
 use crate::want::{Want, What};
 
-/// Why a grant was not released.
+/// The reason why a grant was not released.
 #[derive(Debug, Error)]
 pub enum ReleaseError {
     /// Only the thread itself can leave SCHED_DEADLINE.
@@ -16,22 +16,23 @@ pub enum ReleaseError {
         "the reservation is thread {holder}'s, which must release it itself; this is thread {this}"
     )]
     OtherThread {
-        /// Who holds it.
+        /// The thread that holds the grant.
         holder: Tid,
-        /// Who called.
+        /// The calling thread.
         this: Tid,
     },
-    /// The kernel did not let it leave.
+    /// The kernel did not let the thread leave.
     #[error(transparent)]
     Class(#[from] SchedError),
-    /// The broker was not told, and takes it back when the process or the connection ends.
+    /// The broker did not get the request, and takes the grant back when the process or the
+    /// connection ends.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
 /// A grant that is in force until it is released, revoked, or its process ends.
 ///
-/// Dropping it releases nothing: the connection's end does, after the grace period.
+/// Dropping it releases nothing: the end of the connection does, after the grace period.
 #[derive(Clone, Debug)]
 pub struct Granted {
     id: GrantId,
@@ -45,18 +46,18 @@ impl Granted {
         Self { id, token, cpu, want }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> GrantId {
         self.id
     }
 
-    /// The CPU on which upcalls were admitted, by the kernel's number. The broker has pinned their
-    /// thread there.
+    /// Returns the CPU on which upcalls were admitted, by the kernel's number. The broker has
+    /// pinned their thread there.
     pub fn cpu(&self) -> Option<u32> {
         self.cpu
     }
 
-    /// What was granted.
+    /// Returns the request that was granted.
     pub fn want(&self) -> &Want {
         &self.want
     }
@@ -69,8 +70,8 @@ impl Granted {
         self.cpu = cpu;
     }
 
-    /// Asks for `what` of the same kind instead, without a stop: until it is granted, and where it is
-    /// refused, everything stays as it is.
+    /// Requests `what` of the same kind instead, without interruption: until it is granted, and if
+    /// it is refused, everything stays as it is.
     pub fn change(&mut self, broker: &mut Broker, what: What) -> Result<(), RequestError> {
         let want = Want { thread: self.want.thread, what };
         self.cpu = broker.change(self.id, &want)?;
@@ -78,8 +79,8 @@ impl Granted {
         Ok(())
     }
 
-    /// Gives it back. A reservation is given back by the thread that holds it: the broker makes its
-    /// leaving SCHED_DEADLINE a thing without privilege, and the thread leaves.
+    /// Gives the grant back. A reservation is given back by the thread that holds it: the broker
+    /// lets it leave SCHED_DEADLINE without privilege, and the thread leaves.
     pub fn release(self, broker: &mut Broker) -> Result<(), ReleaseError> {
         if !matches!(self.want.what, What::Reservation(_)) {
             return Ok(broker.release(self.id)?);
@@ -88,24 +89,25 @@ impl Granted {
         if holder != this {
             return Err(ReleaseError::OtherThread { holder, this });
         }
-        // Also where the broker had revoked it already: then it only remains to leave.
+        // Leave even if the broker had revoked it already: then only this is left to do.
         let told = broker.release(self.id);
         leave()?;
         Ok(told?)
     }
 
-    /// After [`crate::wire::Event::Revoked`]: the calling thread leaves SCHED_DEADLINE, where no one
-    /// else can take it out of.
+    /// Takes the calling thread out of SCHED_DEADLINE after [`crate::wire::Event::Revoked`]: no
+    /// other thread can do that.
     pub fn leave(self) -> Result<(), ReleaseError> {
         Ok(leave()?)
     }
 }
 
-/// Only a running thread that leaves by itself gives all its bandwidth back.
+/// Takes the calling thread out of SCHED_DEADLINE. Only a running thread that leaves by itself
+/// gives all its bandwidth back.
 fn leave() -> Result<(), SchedError> {
     match sched::get(thread::current())?.policy_name() {
         "SCHED_DEADLINE" => {
-            // Its own: another would take privilege, or raise it.
+            // Keep the nice value: another would take privilege, or raise the priority.
             let nice = sched::nice_of(thread::current())?;
             sched::set(thread::current(), Class::Other { nice })
         }

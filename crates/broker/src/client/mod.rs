@@ -1,4 +1,4 @@
-//! For those who ask: connect, request, hear what happens, change, release.
+//! The client library: connect, request, read events, change, release.
 //!
 //! ```no_run
 //! use punctual_broker::client::{Broker, RequestError};
@@ -25,10 +25,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A program that knows nothing of the broker is started under a reservation by [`spawn_reserved`].
+//! [`spawn_reserved`] starts a program under a reservation, even if it knows nothing of the broker.
 //!
-//! The socket is only for asking: between two requests the kernel alone keeps the promise, and a
-//! broker that dies takes nothing away. Reconnect within the grace period and [`Broker::resume`].
+//! The socket is only for requests: between two of them the kernel alone keeps the promise, and a
+//! broker that dies takes nothing away. Reconnect within the grace period and call
+//! [`Broker::resume`].
 
 mod channels;
 mod conversation;
@@ -58,21 +59,21 @@ use crate::wire::{
     Answer, Ask, Event, MAX_MESSAGE, Offered, Refused, Said, Socket, Status, VERSION,
 };
 
-/// For how long an answer is waited for unless [`Broker::set_patience`] says otherwise.
+/// The time to wait for an answer unless [`Broker::set_patience`] changes it.
 const PATIENCE: Time = Time::from_secs(10);
 
 impl Want {
-    /// A reservation for the calling thread.
+    /// Returns a request for a reservation for the calling thread.
     pub fn reservation(reservation: Reservation) -> Self {
         Self { thread: thread::current(), what: What::Reservation(reservation) }
     }
 
-    /// Upcalls that the calling thread will run.
+    /// Returns a request for upcalls that the calling thread will run.
     pub fn upcalls(upcalls: Vec<Upcall>) -> Self {
         Self { thread: thread::current(), what: What::Upcalls(upcalls) }
     }
 
-    /// The lowest real-time priority for the calling thread.
+    /// Returns a request for the lowest real-time priority for the calling thread.
     pub fn priority(share_ppm: u32) -> Self {
         Self { thread: thread::current(), what: What::Priority { share_ppm } }
     }
@@ -84,7 +85,7 @@ pub struct Broker {
     socket: Socket,
     next: u32,
     buffer: Vec<u8>,
-    /// What came with the last message that brought open files.
+    /// The files that came with the last message that had any.
     files: Vec<OwnedFd>,
     events: VecDeque<(Option<GrantId>, Event)>,
     level_order: bool,
@@ -104,13 +105,14 @@ impl Broker {
         Self::on(socket, PATIENCE)
     }
 
-    /// [`Self::connect_to`] that waits for no answer longer than `patience`, neither to this nor later.
+    /// Connects like [`Self::connect_to`], but waits no longer than `patience` for any answer, now
+    /// or later.
     pub fn connect_within(path: &Path, patience: Time) -> Result<Self, ClientError> {
         let socket = Socket::connect_within(path, patience);
         Self::on(socket.map_err(|source| no_broker(path, source))?, patience)
     }
 
-    /// On a socket that is connected.
+    /// Greets the broker on a connected socket.
     fn on(socket: Socket, patience: Time) -> Result<Self, ClientError> {
         let mut broker = Self {
             socket,
@@ -131,18 +133,19 @@ impl Broker {
         }
     }
 
-    /// For how long answers are waited for.
+    /// Sets the time to wait for answers.
     pub fn set_patience(&mut self, patience: Time) {
         self.patience = patience;
     }
 
-    /// Whether an upcall thread with a grant raises itself (`punctual_runtime::Placement::Upcalls`);
-    /// else the broker has put it at its level, and it runs as it is.
+    /// Returns whether an upcall thread with a grant raises itself
+    /// (`punctual_runtime::Placement::Upcalls`). If not, the broker has put it at its level, and it
+    /// runs as it is.
     pub fn level_order(&self) -> bool {
         self.level_order
     }
 
-    /// Asks and waits for the answer to nothing.
+    /// Sends an empty request and waits for the answer.
     pub fn ping(&mut self) -> Result<(), ClientError> {
         match self.ask(Ask::Ping)? {
             Answer::Pong => Ok(()),
@@ -150,10 +153,10 @@ impl Broker {
         }
     }
 
-    /// Asks for a grant. When this returns it is in force.
+    /// Requests a grant. When this returns it is in force.
     ///
     /// For SCHED_FIFO this process's hard `RLIMIT_RTTIME` is lowered if the broker asks for it, and
-    /// stays so: a thread that never sleeps is then killed by the kernel.
+    /// stays so: the kernel then kills a thread that never sleeps.
     pub fn request(&mut self, want: &Want) -> Result<Granted, RequestError> {
         self.prepare(&want.what)?;
         match self.ask(Ask::Request { want: want.into() })? {
@@ -165,7 +168,7 @@ impl Broker {
         }
     }
 
-    /// Asks for the first counter-offer of a refusal; the refusal itself where there is none.
+    /// Requests the first counter-offer of a refusal; returns the refusal itself if there is none.
     pub fn accept_offer(&mut self, refused: &Refused) -> Result<Granted, RequestError> {
         let Some(Offered { want, .. }) = refused.offers.first() else {
             return Err(refused.clone().into());
@@ -176,9 +179,9 @@ impl Broker {
         self.request(&want)
     }
 
-    /// Goes on with a grant that an earlier connection was given: one of this process, or one that
-    /// [`spawn_reserved`] made for a program. From there on this connection speaks for whoever holds
-    /// the grant.
+    /// Continues a grant that an earlier connection was given: one of this process, or one that
+    /// [`spawn_reserved`] made for a program. From there on this connection speaks for the holder
+    /// of the grant.
     pub fn resume(&mut self, granted: &mut Granted) -> Result<(), RequestError> {
         let ask = Ask::Resume { grant: granted.id(), token: granted.token() };
         match self.ask(ask)? {
@@ -191,7 +194,7 @@ impl Broker {
         }
     }
 
-    /// What is granted: this user's, or for root everything. All pages.
+    /// Returns the grants: this user's, or all of them for root. Reads all pages.
     pub fn status(&mut self) -> Result<Status, ClientError> {
         let mut all: Option<Status> = None;
         loop {
@@ -217,7 +220,8 @@ impl Broker {
         }
     }
 
-    /// Calls `heard` for each event that has come; never waits. Poll(2) this [`AsFd`] to know when.
+    /// Calls `heard` for each event that has come; never waits. Poll(2) this [`AsFd`] to learn of
+    /// events.
     pub fn events(
         &mut self,
         mut heard: impl FnMut(Option<GrantId>, Event),
@@ -225,13 +229,13 @@ impl Broker {
         let outcome = loop {
             match self.receive() {
                 Ok(Some(Said::Event { grant, event })) => self.keep(grant, event),
-                // To a question that was given up waiting for.
+                // The answer to a request whose wait was given up.
                 Ok(Some(Said::Answer { .. })) => {}
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        // Also what came before the end.
+        // Deliver also the events that came before the end.
         self.events.drain(..).for_each(|(grant, event)| heard(grant, event));
         outcome
     }
@@ -256,7 +260,7 @@ impl Broker {
         }
     }
 
-    /// What SCHED_FIFO is given only with.
+    /// Lowers this process's limit on running time, without which the broker gives no SCHED_FIFO.
     fn prepare(&self, what: &What) -> Result<(), ClientError> {
         let (Some(most), What::Upcalls(_) | What::Priority { .. }) = (self.rttime_us, what) else {
             return Ok(());

@@ -16,7 +16,7 @@ use super::{Broker, ClientError, Granted, PATIENCE, RequestError, no_broker};
 use crate::want::{Want, What};
 use crate::wire::{KERNEL, Socket};
 
-/// Before the kernel is asked again: a user may ask twenty times a second.
+/// The pause before the kernel is tried again: a user may make twenty requests a second.
 const PAUSE: Duration = Duration::from_millis(60);
 
 /// A program that runs under a reservation.
@@ -24,18 +24,18 @@ const PAUSE: Duration = Duration::from_millis(60);
 pub struct Spawned {
     /// The program.
     pub child: Child,
-    /// Speaks to the broker for the program: events come here, and the grant can be changed. To be
-    /// kept for as long as the program runs: without a connection the grant ends after the broker's
-    /// grace period.
+    /// The connection that speaks to the broker for the program: events come here, and the grant
+    /// can be changed. Keep it for as long as the program runs: without a connection the grant ends
+    /// after the broker's grace period.
     pub broker: Broker,
-    /// What the program's first thread was granted. It ends with the program.
+    /// The grant of the program's first thread. It ends with the program.
     pub granted: Granted,
 }
 
-/// Why a program was not started under a grant.
+/// The reason why a program was not started under a grant.
 #[derive(Debug, Error)]
 pub enum SpawnError {
-    /// It was refused, or nobody answered.
+    /// The request was refused, or there was no answer.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// The program could not be executed, or no process could be made.
@@ -43,12 +43,12 @@ pub enum SpawnError {
     Program(io::Error),
 }
 
-/// Asks the broker at `path` for a reservation for the first thread of a program, and starts the
-/// program under it: before its first instruction the grant is in force.
+/// Requests a reservation from the broker at `path` for the first thread of a program, and starts
+/// the program under it: the grant is in force before the program's first instruction.
 ///
-/// It is the new process that asks, before it becomes the program: so the grant is its own, by the
-/// kernel's word, and ends with it. What the program makes, threads and processes, starts as ordinary
-/// ones. `command` is dropped, as what was prepared in it is good for one start.
+/// The new process makes the request before it becomes the program, so the kernel names it as the
+/// peer: the grant is its own and ends with it. Threads and processes that the program makes start
+/// as ordinary ones. `command` is dropped, as its preparation is good for one start.
 ///
 /// ```no_run
 /// use std::process::Command;
@@ -77,7 +77,7 @@ pub fn spawn_reserved(
         // `spawn` returns when the program runs, which is after the answer: so another thread asks.
         let asking = scope.spawn(move || ask(introduced, socket, reservation, path));
         let spawned = command.spawn();
-        // Where there is no child, that ends the wait for it.
+        // If there is no child, this ends the wait for it.
         drop(command);
         (spawned, asking.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
     });
@@ -85,7 +85,7 @@ pub fn spawn_reserved(
         (Ok(child), Ok(Some((broker, granted)))) => Ok(Spawned { child, broker, granted }),
         (Err(_), Err(why)) => Err(why.into()),
         (Err(error), Ok(_)) => Err(SpawnError::Program(error)),
-        // It runs only once it was let go, which is the last thing that asking does.
+        // The program runs only after it was let go, which is the last step of asking.
         (Ok(mut child), not_granted) => {
             let _ = child.kill();
             let _ = child.wait();
@@ -94,7 +94,7 @@ pub fn spawn_reserved(
     }
 }
 
-/// On behalf of the child; none if there is no child.
+/// Makes the request on behalf of the child; `None` if there is no child.
 fn ask(
     mut introduced: Introduced,
     socket: Socket,
@@ -110,7 +110,7 @@ fn ask(
     let until = clock::now() + LINGER;
     let granted = loop {
         match broker.request(&want) {
-            // Of a thread that has ended the kernel keeps the bandwidth for some milliseconds.
+            // The kernel keeps the bandwidth of an ended thread for some milliseconds.
             Err(RequestError::Refused(refused))
                 if refused.test == KERNEL && clock::now() < until =>
             {

@@ -1,4 +1,4 @@
-//! `[channels]`: the link that channels share, and what it costs to send.
+//! `[channels]`: the link that channels share, and the costs of sending.
 
 use punctual_analysis::Carrier;
 use punctual_analysis::channel::egress::Egress;
@@ -11,12 +11,12 @@ use toml::Spanned;
 
 use super::validate::{number, problem, share, within};
 
-/// How packets leave.
+/// The transport of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireKind {
-    /// As UDP datagrams.
+    /// UDP datagrams.
     Udp,
-    /// Not at all: an emulated link, for tests and experiments.
+    /// An emulated link without any transport, for tests and experiments.
     Null,
 }
 
@@ -25,11 +25,11 @@ impl WireKind {
     pub const NAMES: [(&'static str, Self); 2] = [("udp", Self::Udp), ("null", Self::Null)];
 }
 
-/// What discards best effort that comes in too fast, before it costs.
+/// The mechanism that discards excessive best-effort packets before they cost processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyDiscard {
-    /// An XDP program in the interface's driver, before the kernel's network stack: as root, or with CAP_BPF
-    /// and CAP_NET_ADMIN.
+    /// An XDP program in the interface's driver, before the kernel's network stack: it takes root,
+    /// or CAP_BPF and CAP_NET_ADMIN.
     Xdp,
     /// A filter at each socket, which needs no privilege.
     Filter,
@@ -40,49 +40,49 @@ impl EarlyDiscard {
     pub const NAMES: [(&'static str, Self); 2] = [("xdp", Self::Xdp), ("filter", Self::Filter)];
 }
 
-/// What the channels of a host share.
+/// The configuration that the channels of a host share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelsConfig {
-    /// What the link carries, everything on the wire counted.
+    /// The rate of the link, everything on the wire counted.
     pub link: BitRate,
     /// Bytes on the wire around each payload.
     pub headers: u32,
-    /// How messages are cut.
+    /// The division of messages into packets.
     pub cut: Packetisation,
-    /// Of the link, kept for best effort: in parts per million.
+    /// The part of the link that is kept for best effort, in parts per million.
     pub best_effort_ppm: u32,
-    /// What the channels' threads may use of a CPU: above all upcalls.
+    /// The reservation of the channels' threads on a CPU, above all upcalls.
     pub cpu: Reservation,
     /// Processor time of a packet, from ring to driver.
     pub per_packet: Service,
-    /// Whether the configuration says that; else what this host was measured to need counts.
+    /// Whether the configuration states `per_packet`; if not, the measurement of this host counts.
     pub per_packet_is_said: bool,
-    /// Processor time of a packet that comes in, from its socket to its client's queue. `None`: as of one
-    /// that leaves.
+    /// Processor time of a packet that comes in, from its socket to its client's queue. `None`: as
+    /// for one that leaves.
     pub per_packet_received: Option<Service>,
-    /// From the instant at which a channel's thread should run until it does. It is taken off each delay
-    /// bound that is asked for.
+    /// The delay from the time at which a channel's thread should run until it does. It is
+    /// subtracted from each delay bound requested.
     pub allowance: Duration,
-    /// Channels that send, at a time.
+    /// The most channels that send at a time.
     pub room: u32,
-    /// How packets leave.
+    /// The transport of packets.
     pub wire: WireKind,
-    /// The interface that they leave by; none: as the kernel routes.
+    /// The interface by which packets leave; `None`: as the kernel routes.
     pub interface: Option<String>,
-    /// What discards best effort that comes in; none: the program, where attaching it cannot reset the
-    /// interface, else the filter.
+    /// The mechanism that discards excessive best-effort packets; `None`: the program, if attaching
+    /// it cannot reset the interface, else the filter.
     pub early_discard: Option<EarlyDiscard>,
-    /// Whether the CPUs are kept from halting: on a virtual machine those that halt come back late.
+    /// Whether the CPUs are kept from halting: on a virtual machine a halted CPU comes back late.
     pub awake: bool,
 }
 
-/// The link is reckoned by so many parts per million slower than it is, so that queues form before it
-/// and not in the driver.
+/// The link is taken to be slower than it is by this many parts per million, so that queues form
+/// before it and not in the driver.
 const SLOWER_PPM: u64 = 1_000;
 
 impl ChannelsConfig {
-    /// On a link of this rate, with what holds where nothing else is said: packets of 1420 bytes, one
-    /// at a time; for the channels' threads half of a CPU.
+    /// Returns the configuration for a link of this rate, with the defaults for everything else:
+    /// packets of 1420 bytes, one at a time; half of a CPU for the channels' threads.
     pub fn of(link: BitRate) -> Self {
         Self {
             link,
@@ -105,9 +105,9 @@ impl ChannelsConfig {
         }
     }
 
-    /// Takes what this host was measured to need for a packet that leaves, and for one that comes in, for
-    /// what the configuration does not say. A `per_packet` of the configuration goes for both ways, unless
-    /// it says the other too.
+    /// Uses the measured cost of a packet that leaves, and of one that comes in, for costs that the
+    /// configuration does not state. A `per_packet` in the configuration counts in both directions,
+    /// unless it states the other too.
     pub fn take_measured(&mut self, leaving: Option<Service>, coming: Option<Service>) {
         if self.per_packet_is_said {
             return;
@@ -116,18 +116,18 @@ impl ChannelsConfig {
         self.per_packet_received = self.per_packet_received.or(coming);
     }
 
-    /// Allows the threads no less than this host was measured to need for waking them.
+    /// Raises the allowance to this host's measured wake-up cost, if that is more.
     pub fn take_wake_up(&mut self, wake_up: Option<Service>) {
         let needed = wake_up.map_or(Duration::ZERO, Service::at_full_speed);
         self.allowance = self.allowance.max(needed);
     }
 
-    /// What a packet that comes in is charged.
+    /// Returns the charge for a packet that comes in.
     pub fn received_packet(&self) -> Service {
         self.per_packet_received.unwrap_or(self.per_packet)
     }
 
-    /// Returns the scheduler that sends, as admission knows it.
+    /// Returns the egress scheduler in the form that admission uses.
     pub fn egress(&self) -> Egress {
         let link = self.reckoned_link();
         // `validate` takes no slower link.
@@ -135,7 +135,7 @@ impl ChannelsConfig {
             .expect("a link of at least 8 kbit/s")
     }
 
-    /// Returns what carries the channels, as admission knows it.
+    /// Returns the carrier of the channels in the form that admission uses.
     pub fn carrier(&self) -> Carrier {
         Carrier {
             egress: self.egress(),
@@ -148,7 +148,7 @@ impl ChannelsConfig {
         }
     }
 
-    /// The link as it is reckoned.
+    /// Returns the link at its assumed, slightly lower rate.
     pub fn reckoned_link(&self) -> Link {
         let bits = u128::from(self.link.bits_per_second());
         let slower = 1_000_000 + u128::from(SLOWER_PPM);

@@ -1,4 +1,4 @@
-//! `broker.toml`: what the host promises, and who may have how much of it.
+//! `broker.toml`: the host's promises, and the quota of each user.
 //!
 //! ```toml
 //! [host]
@@ -7,7 +7,7 @@
 //! [channels]                    # without it, no channels
 //! link = "1gbit/s"
 //!
-//! [default]                     # whoever is not named below
+//! [default]                     # every user not named below
 //! share = "10%"                 # of one CPU, all grants of a user together
 //! allow = ["upcalls", "priority"]
 //!
@@ -18,8 +18,8 @@
 //! allow = ["upcalls", "reservations", "priority"]
 //! ```
 //!
-//! Every key, with unit and default, is in `docs/broker.md`. Unknown keys are refused; an error names
-//! file, line and column.
+//! Every key, with unit and default, is in `docs/broker.md`. Unknown keys are refused; an error
+//! names file, line and column.
 
 mod channels;
 mod quota;
@@ -36,17 +36,17 @@ pub use quota::{Quota, QuotaOf};
 /// The longest configuration, in bytes.
 pub const MAX_CONFIG: usize = 1 << 20;
 
-/// How upcall threads come to their priority.
+/// The way in which upcall threads get their priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpcallMode {
-    /// What is watched whole: [`Self::FixedLevel`].
+    /// The way that can be watched completely: [`Self::FixedLevel`].
     Auto,
     /// `RLIMIT_RTPRIO` is raised, and the thread follows the level order itself. Takes
-    /// CAP_SYS_RESOURCE. The limit is the whole process's while only the thread of the grant is
-    /// watched: for users who are trusted with that.
+    /// CAP_SYS_RESOURCE. The limit applies to the whole process while only the thread of the grant
+    /// is watched: use it for users who are trusted with that.
     LevelOrder,
-    /// The broker puts the thread at the level of its shortest period, for good. Takes CAP_SYS_NICE
-    /// only, and leaves the client no limit to pass on to its children.
+    /// The broker puts the thread at the level of its shortest period, for good. Takes only
+    /// CAP_SYS_NICE, and leaves the client no limit to pass on to its children.
     FixedLevel,
 }
 
@@ -62,31 +62,34 @@ impl UpcallMode {
 /// A valid configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// CPUs that may be promised; none: all that are online.
+    /// CPUs that may be promised; `None`: all that are online.
     pub cpus: Option<u16>,
-    /// Of each CPU, in parts per million; none: what the kernel leaves to reservations.
+    /// The reservable part of each CPU, in parts per million; `None`: what the kernel leaves to
+    /// reservations.
     pub reservable_ppm: Option<u64>,
-    /// Charged twice a job, whatever was measured.
+    /// The charge for a context switch, made twice a job, whatever was measured.
     pub context_switch: Option<Service>,
-    /// How upcall threads come to their priority.
+    /// The way in which upcall threads get their priority.
     pub upcalls: UpcallMode,
-    /// How long a process without a connection keeps its grants.
+    /// The time for which a process without a connection keeps its grants.
     pub grace: Duration,
-    /// How long a user may take to give back what the host has no longer.
+    /// The time that a user has to give back what the host can no longer promise.
     pub choose: Duration,
-    /// How long a user is refused everything after a grant of theirs was revoked for overuse.
+    /// The time for which a user is refused everything after one of their grants was revoked for
+    /// overuse.
     pub penalty: Duration,
-    /// How long a SCHED_FIFO thread may run without sleeping (`RLIMIT_RTTIME`).
+    /// The time for which a SCHED_FIFO thread may run without sleeping (`RLIMIT_RTTIME`).
     pub run_limit: Duration,
-    /// How often a part of the grants is looked at.
+    /// The interval at which a part of the grants is looked at.
     pub sample: Duration,
-    /// How long the guard polices on without a broker, before it takes back what only it polices.
+    /// The time for which the guard goes on policing without a broker, before it takes back the
+    /// grants that only it polices.
     pub orphan: Duration,
-    /// Connections of one user.
+    /// The most connections of one user.
     pub max_connections: u32,
-    /// The link that channels share; none: this broker carries no channels.
+    /// The link that channels share; `None`: this broker carries no channels.
     pub channels: Option<ChannelsConfig>,
-    /// Who may have how much.
+    /// The quotas of users and groups.
     pub quotas: Quotas,
 }
 
@@ -99,8 +102,8 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// That of a user in these groups: the user's own; else of the first group of the file that the
-    /// user is in; else the default.
+    /// Returns the quota of a user in these groups: the user's own; else that of the first group of
+    /// the file that the user is in; else the default.
     pub fn of(&self, uid: u32, gids: &[u32]) -> QuotaOf {
         if let Some((_, quota)) = self.users.iter().find(|(user, _)| *user == uid) {
             return QuotaOf { quota: quota.clone(), group: None };
@@ -121,7 +124,7 @@ impl Config {
     }
 }
 
-/// What holds where no file says otherwise: a tenth of a CPU each, no reservations.
+/// The configuration without a file: a tenth of a CPU for each user, no reservations.
 impl Default for Config {
     fn default() -> Self {
         Self {

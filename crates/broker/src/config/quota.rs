@@ -1,4 +1,4 @@
-//! What one user may have.
+//! The quota of a user.
 
 use std::collections::BTreeSet;
 
@@ -6,27 +6,29 @@ use punctual_model::Duration;
 
 use crate::want::Kind;
 
-/// What each user may have to whom it applies.
+/// The limits on each user to whom the quota applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Of a CPU, in parts per million: all grants of the user together. Above a million where several
-    /// CPUs may be used.
+    /// The share of a CPU, in parts per million, of all grants of the user together. Above a
+    /// million if several CPUs may be used.
     pub share_ppm: u64,
-    /// Of the link, in parts per million: what is promised to all channels of the user together.
+    /// The share of the link, in parts per million, that is promised to all channels of the user
+    /// together.
     pub link_ppm: u64,
     /// Bytes of the queues of all channels of the user together: memory that the broker makes.
     pub queue_memory: u64,
-    /// As `share_ppm`, for all members of a group together; none: no such limit.
+    /// Like `share_ppm`, for all members of a group together; `None`: no such limit.
     pub together_ppm: Option<u64>,
-    /// Grants at a time; and as many channels.
+    /// The most grants at a time, and the most channels.
     pub max_grants: u32,
-    /// Shorter periods cost the host more switches than they are charged.
+    /// The shortest period. Shorter ones cost the host more switches than they are charged.
     pub shortest_period: Duration,
-    /// Of a CPU, in parts per million: smaller reservations are refused. A kernel that ends budgets at its
-    /// tick lets them run over by up to that, and the thread then waits until its share has paid for it,
-    /// inside the kernel too, with what it has locked there, and after a kill.
+    /// The least share of a CPU for a reservation, in parts per million; smaller ones are refused.
+    /// A kernel that ends budgets at its tick lets them run over by up to a tick. The thread then
+    /// waits until its share has paid for that: inside the kernel too, with the locks it holds
+    /// there, and after a kill.
     pub least_reservation_ppm: u64,
-    /// What may be asked for.
+    /// The kinds of guarantee that may be requested.
     pub allow: BTreeSet<Kind>,
 }
 
@@ -49,8 +51,8 @@ impl Default for Quota {
 /// The quota that applies to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaOf {
-    /// The numbers.
+    /// The limits.
     pub quota: Quota,
-    /// The group whose it is.
+    /// The group from which the quota comes.
     pub group: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! From the raw configuration to one that cannot be wrong.
+//! Validation of the raw configuration.
 
 use std::fmt::Display;
 
@@ -13,7 +13,7 @@ use super::raw::{RawConfig, RawHost, RawQuota};
 use super::{Config, MAX_CONFIG, Quota, Quotas, UpcallMode};
 use crate::want::Kind;
 
-/// More than any switch costs: a unit that was mistaken.
+/// More than any switch costs: a mistaken unit.
 const DEAREST_SWITCH: Service = Service::from_millis(1);
 
 pub(super) fn problem<T>(at: &Spanned<T>, text: impl Display) -> Problem {
@@ -144,7 +144,7 @@ fn kind(name: &Spanned<String>) -> Checked<Kind> {
 }
 
 pub(super) fn share(text: &Spanned<String>) -> Checked<u64> {
-    // A part of several CPUs is more than a whole: "150%" is one and a half.
+    // A share of several CPUs exceeds 100 %: "150%" is one and a half.
     let whole =
         text.get_ref().strip_suffix('%').and_then(|number| number.trim().parse::<u64>().ok());
     match whole {

@@ -261,7 +261,7 @@ pub enum Event {
         /// The reason, in one sentence.
         why: String,
     },
-    /// A grant was given back since a request of this client was refused.
+    /// A grant or a channel was given back since a request of this client was refused.
     MoreAvailable {
         /// The share of all CPUs together that is left for promises.
         ppm: u64,
