@@ -43,7 +43,7 @@ pub enum UpcallMode {
     Auto,
     /// `RLIMIT_RTPRIO` is raised, and the thread follows the level order itself. Takes
     /// CAP_SYS_RESOURCE. The limit applies to the whole process while only the thread of the grant
-    /// is watched: use it for users who are trusted with that.
+    /// is watched: use it only for trusted users.
     LevelOrder,
     /// The broker puts the thread at the level of its shortest period, for good. Takes only
     /// CAP_SYS_NICE, and leaves the client no limit to pass on to its children.

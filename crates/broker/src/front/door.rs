@@ -1,7 +1,7 @@
 //! The door: accepts connections and hands each to the thread of its person.
 //!
-//! It is the one thread of the front that all persons depend on, so it closes nothing that a client
-//! may have put a file into.
+//! It is the one thread of the front on which all persons depend, so it never closes anything into
+//! which a client may have put a file.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -21,22 +21,24 @@ use super::person::{Person, Task};
 use super::{Shared, lock, person, spawn};
 use crate::wire::{Listener, Socket};
 
-/// Connections of a person that wait for its thread. Of more, those are closed at once that can be.
+/// Connections of a person that wait for its thread. Beyond that, a connection is closed at once if
+/// it can be.
 const MOST_WAITING: usize = 256;
 
-/// Accepts until the process ends.
+/// Accepts connections until the process ends.
 pub(super) fn keep(shared: &Arc<Shared>, listener: &OwnedFd) {
-    // From Linux 6.16 on no file even comes as far as a queue of ours; before, `false` changes nothing.
+    // From Linux 6.16 on the kernel refuses files before they reach a queue of ours; before, the
+    // call returns `false` and changes nothing.
     let _refuses = pass::refuse_files(listener);
     let mut door = Door::new(listener);
     let mut next = 0;
     loop {
         match door.next() {
-            Some(Came::In(socket)) => {
+            Some(Accepted::ToServe(socket)) => {
                 next += 1;
                 hand_over(shared, next, socket);
             }
-            Some(Came::InVain(socket)) => {
+            Some(Accepted::ToTurnAway(socket)) => {
                 person::say_why(&socket, "the broker has no descriptors left; try again later");
                 leave(shared, socket);
             }
@@ -45,24 +47,25 @@ pub(super) fn keep(shared: &Arc<Shared>, listener: &OwnedFd) {
     }
 }
 
-/// The pause after a failure of accept(2), which would fail again at once for as long as a client waits.
+/// The pause after a failure of accept(2), which would fail again at once for as long as a client
+/// waits.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A socket that listens.
+/// A listening socket.
 struct Door<'a> {
     listener: &'a OwnedFd,
-    /// Given up to turn a client away where no other is left.
+    /// A spare descriptor, given up to turn a client away when no other is left.
     spare: Option<OwnedFd>,
-    /// What the log was told last.
+    /// The failure that was logged last.
     failing: Option<Errno>,
 }
 
-/// A connection.
+/// An accepted connection.
 #[derive(Debug)]
-enum Came {
-    In(Socket),
-    /// It is to be closed at once: it has the last descriptor.
-    InVain(Socket),
+enum Accepted {
+    ToServe(Socket),
+    /// The connection has the last descriptor, and is to be closed at once.
+    ToTurnAway(Socket),
 }
 
 impl<'a> Door<'a> {
@@ -72,16 +75,16 @@ impl<'a> Door<'a> {
     }
 
     /// Waits for a connection, or for a failure to pass.
-    fn next(&mut self) -> Option<Came> {
+    fn next(&mut self) -> Option<Accepted> {
         if self.spare.is_none() {
             self.spare = rustix::io::fcntl_dupfd_cloexec(self.listener, 0).ok();
         }
-        // Whatever the error: to accept says more.
+        // Ignore errors: accept(2) says more.
         let _ = poll(&mut [PollFd::new(self.listener, PollFlags::IN)], None);
         let why = match Listener::accept_from(self.listener) {
             Ok(socket) => {
                 self.failing = None;
-                return socket.map(Came::In);
+                return socket.map(Accepted::ToServe);
             }
             Err(why) => why,
         };
@@ -89,12 +92,12 @@ impl<'a> Door<'a> {
             warn!(%why, "accept(2) failed; clients are turned away or wait until it succeeds");
             self.failing = Some(why);
         }
-        // Else the client would wait, and this thread be woken for it for ever.
+        // Otherwise the client would wait, and wake this thread over and over.
         if matches!(why, Errno::MFILE | Errno::NFILE)
             && self.spare.take().is_some()
             && let Ok(Some(socket)) = Listener::accept_from(self.listener)
         {
-            return Some(Came::InVain(socket));
+            return Some(Accepted::ToTurnAway(socket));
         }
         clock::sleep(PAUSE);
         None
@@ -110,7 +113,7 @@ fn hand_over(shared: &Arc<Shared>, connection: u64, socket: Socket) {
     };
     let most = shared.max_connections.load(Ordering::Relaxed) as usize;
     let inside = person.connections.load(Ordering::Acquire);
-    // Root is let in to look, whatever happens.
+    // Root is always let in to look.
     if inside < most || uid == 0 {
         person.connections.fetch_add(1, Ordering::AcqRel);
         lock(&shared.connections).insert(connection, Arc::clone(&person));
@@ -123,8 +126,8 @@ fn hand_over(shared: &Arc<Shared>, connection: u64, socket: Socket) {
     person::say_why(&socket, &why);
     match close_at_once(socket) {
         Ok(()) => {}
-        // What cannot be closed without waiting is its person's to close.
-        Err(socket) => person.tell(Task::Bury { socket }),
+        // A socket whose close may block is closed by its person's thread.
+        Err(socket) => person.tell(Task::CloseSocket { socket }),
     }
 }
 
@@ -132,7 +135,7 @@ fn uid_of(socket: &Socket) -> Option<u32> {
     rustix::net::sockopt::socket_peercred(socket).ok().map(|peer| peer.uid.as_raw())
 }
 
-/// Returns the thread of a person, which is made if there is none.
+/// Returns the thread of a person, and makes one if there is none.
 fn thread_of(shared: &Arc<Shared>, id: u32) -> Option<Arc<Person>> {
     let mut threads = lock(&shared.threads);
     if let Some(person) = threads.get(&id) {
@@ -148,14 +151,14 @@ fn thread_of(shared: &Arc<Shared>, id: u32) -> Option<Arc<Person>> {
 /// Closes a socket whose person has no thread.
 fn leave(shared: &Shared, socket: Socket) {
     if let Err(socket) = close_at_once(socket) {
-        shared.nobody.tell(Task::Bury { socket });
+        shared.closer.tell(Task::CloseSocket { socket });
     }
 }
 
 /// Closes a socket if nothing in it holds a file; else gives it back.
 fn close_at_once(socket: Socket) -> Result<(), Socket> {
-    // Nothing more comes in from here on; and each message, also one without bytes, is told from the end
-    // by its credentials (unix(7)).
+    // Nothing more comes in from here on. The credentials distinguish each message, also one
+    // without bytes, from the end (unix(7)).
     let is_frozen = shutdown(&socket, Shutdown::Both).is_ok();
     if !is_frozen || set_socket_passcred(&socket, true).is_err() {
         return Err(socket);
@@ -190,7 +193,8 @@ mod tests {
         (Socket::of(ours), theirs)
     }
 
-    /// Of what does not listen and has no other end: accept(2) fails, and poll(2) says that it is ready.
+    /// Uses a socket that does not listen and has no other end: accept(2) fails, and poll(2) says
+    /// that it is ready.
     #[test]
     fn what_fails_again_and_again_is_tried_with_pauses() {
         let (ours, socket) = pair();
@@ -218,7 +222,7 @@ mod tests {
         let null = std::fs::File::open("/dev/null").expect("there");
         pass::send(&theirs, b"file", &[null.as_fd()]).expect("room");
         assert!(close_at_once(file).is_err());
-        // Behind a message without bytes, which is not the end.
+        // The file is behind a message without bytes, which is not the end.
         let (file, theirs) = pair();
         rustix::net::send(&theirs, b"", rustix::net::SendFlags::NOSIGNAL).expect("room");
         pass::send(&theirs, b"file", &[null.as_fd()]).expect("room");

@@ -1,9 +1,10 @@
-//! The part of the broker that touches what clients made: their connections, and what comes over them.
+//! The part of the broker that handles everything that clients made: their connections, and the
+//! messages on them.
 //!
-//! To take a message or to close a socket can last as long as the client likes: a message may carry a
-//! file whose last close waits for its peer (a socket with SO_LINGER, a file of a FUSE server). So it
-//! is not done in a thread that another person depends on. Here each person has a thread, which may
-//! sleep for ever.
+//! Receiving a message or closing a socket can take as long as the client likes: a message may
+//! carry a file whose last close waits for its peer (a socket with SO_LINGER, a file of a FUSE
+//! server). So no thread on which another person depends does either. Each person has a thread of
+//! its own here, which may sleep for ever.
 //!
 //! ```text
 //! clients ──▶ door: accept, whose is it ──▶ a thread for each person ──▶ link ──▶ broker
@@ -11,10 +12,10 @@
 //!    └──────────── answers, events ◀────────────┘    └─────── what to say ◀─────────┘
 //! ```
 //!
-//! The part has no privilege and makes no decision: it says who is at the other end, by the kernel's
-//! word, and carries messages of at most [`MAX_MESSAGE`](crate::wire::MAX_MESSAGE) bytes. A connection
-//! has one question under way at a time; the next is read when the answer has been taken. Descriptors
-//! that a client sends are never received.
+//! The part has no privilege and makes no decision: it passes on the identity of each client as the
+//! kernel states it, and carries messages of at most [`MAX_MESSAGE`](crate::wire::MAX_MESSAGE)
+//! bytes. A connection has one request in progress at a time; the next is read when the client has
+//! taken the answer. Descriptors that a client sends are never received.
 
 mod door;
 mod person;
@@ -37,12 +38,12 @@ use crate::ledger::ProcessId;
 use crate::log;
 use crate::parts::{Link, LinkError, MAX_LINK};
 
-/// What the broker tells the front.
+/// The broker's messages to the front.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToFront {
-    /// Comes first, with the socket that listens.
+    /// The first message, with the listening socket.
     Open {
-        /// As whom the front is to run; none: as it is.
+        /// The user as which the front is to run; `None`: as it is.
         account: Option<Account>,
         /// The most connections of a person.
         max_connections: u32,
@@ -52,21 +53,21 @@ pub(crate) enum ToFront {
         /// The most connections of a person.
         max_connections: u32,
     },
-    /// Comes with the files that belong to it.
+    /// A message for a client, with the files that belong to it.
     Say {
         connection: u64,
         message: Vec<u8>,
-        /// Whether the client may ask again when it has taken this.
+        /// Whether the client may send its next request when it has taken this.
         is_answer: bool,
     },
-    /// The connection ends when the client has taken what it was told.
+    /// Ends a connection when the client has taken its messages.
     Close { connection: u64 },
 }
 
-/// What the front tells the broker.
+/// The front's messages to the broker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromFront {
-    /// Somebody connected.
+    /// A client connected.
     Met {
         connection: u64,
         process: ProcessId,
@@ -75,29 +76,30 @@ pub(crate) enum FromFront {
         /// All its groups, the effective one first.
         gids: Vec<u32>,
     },
-    /// It said something, and waits for the answer.
+    /// The client sent a request, and waits for the answer.
     Said { connection: u64, message: Vec<u8> },
-    /// It is gone, or was cut off.
+    /// The client is gone, or was cut off.
     Left { connection: u64 },
 }
 
-/// What the threads of the front share. Its locks are held for moments, never while waiting for anyone.
+/// The state that the threads of the front share. Its locks are held briefly, and never while
+/// waiting for another process.
 struct Shared {
     link: Link,
     persons: RwLock<Persons>,
-    /// By the person's id.
+    /// The threads, by the person's id.
     threads: Mutex<BTreeMap<u32, Arc<Person>>>,
-    /// By connection, whose it is.
+    /// The person of each connection.
     connections: Mutex<BTreeMap<u64, Arc<Person>>>,
-    /// Closes what no person's thread can be had for.
-    nobody: Arc<Person>,
+    /// Closes sockets for which no person's thread can be had.
+    closer: Arc<Person>,
     max_connections: AtomicU32,
 }
 
-/// How often it is looked whether other ids were delegated.
+/// The interval at which the delegated ids are checked for changes.
 const DELEGATIONS: Duration = Duration::from_secs(1);
 
-/// Room on the stack of a thread: its buffers are elsewhere.
+/// The stack of a thread in bytes: its buffers are elsewhere.
 const STACK: usize = 256 * 1024;
 
 /// Serves until the broker is gone.
@@ -111,7 +113,8 @@ pub(crate) fn run(link: Link) -> Result<(), LinkError> {
         return Err(LinkError::OutOfOrder);
     };
     let listener = files.pop().ok_or(LinkError::OutOfOrder)?;
-    // Not ended beside the broker by the keys of a terminal. An error: it leads its group already.
+    // Leave the terminal's process group, so that its keys do not end the front with the broker. An
+    // error means that it leads its group already.
     let _ = rustix::process::setsid();
     privileges::give_up_all(account)?;
     let shared = Arc::new(Shared {
@@ -119,11 +122,11 @@ pub(crate) fn run(link: Link) -> Result<(), LinkError> {
         persons: RwLock::new(Persons::read()),
         threads: Mutex::default(),
         connections: Mutex::default(),
-        nobody: Arc::new(Person::new()?),
+        closer: Arc::new(Person::new()?),
         max_connections: max_connections.into(),
     });
-    let burial = Arc::clone(&shared);
-    spawn("nobody", move || person::serve(&burial, &burial.nobody, None))?;
+    let closing = Arc::clone(&shared);
+    spawn("closer", move || person::serve(&closing, &closing.closer, None))?;
     let door = Arc::clone(&shared);
     spawn("door", move || door::keep(&door, &listener))?;
     let delegations = Arc::clone(&shared);
@@ -153,7 +156,7 @@ impl Shared {
             ToFront::Close { connection } => (connection, Task::Close { connection }),
         };
         let person = lock(&self.connections).get(&connection).cloned();
-        // None: it left meanwhile.
+        // `None`: the client left meanwhile.
         if let Some(person) = person {
             person.tell(task);
         }
@@ -179,7 +182,8 @@ impl Shared {
         self.persons.read().unwrap_or_else(PoisonError::into_inner).of(uid)
     }
 
-    /// Tells the broker, for which this thread may wait; a broker that is gone ends all of this.
+    /// Sends a message to the broker, for which this thread may wait. If the broker is gone, ends
+    /// the process.
     fn tell(&self, message: &FromFront) {
         if let Err(why) = self.link.send(message) {
             if !matches!(why, LinkError::Gone) {
@@ -190,7 +194,8 @@ impl Shared {
     }
 }
 
-/// A poisoned lock is of a thread that panicked, and what it guards is never half changed.
+/// Locks a mutex. A poisoned one belongs to a thread that panicked, and its data is never half
+/// changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -202,11 +207,12 @@ pub(crate) struct Front {
     buffer: Vec<u8>,
 }
 
-/// What may wait for the front to take it: more than all clients can cause in a turn.
+/// The most messages that wait for the front: more than all clients can cause in one iteration of
+/// the broker's loop.
 const MOST_WAITING: usize = 1 << 16;
 
 impl Front {
-    /// Hands over the socket that listens.
+    /// Hands over the listening socket.
     ///
     /// # Errors
     /// If the front is gone already.
@@ -228,7 +234,7 @@ impl Front {
         self.link.receive(&mut self.buffer)
     }
 
-    /// Tells the front; never waits. What it has no room for waits here.
+    /// Sends a message to the front, or queues it here if there is no room; never blocks.
     ///
     /// # Errors
     /// If the front is gone, or has taken nothing for too long.
@@ -240,7 +246,7 @@ impl Front {
         self.flush()
     }
 
-    /// Sends what waits, as far as there is room.
+    /// Sends queued messages, as far as there is room.
     ///
     /// # Errors
     /// If the front is gone.
@@ -256,7 +262,7 @@ impl Front {
         Ok(())
     }
 
-    /// Returns whether something waits for room.
+    /// Returns whether messages wait for room.
     pub(crate) fn has_more(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -1,6 +1,6 @@
-//! The thread of a person: it serves all connections of that person, and of nobody else.
+//! The thread of a person: it serves all connections of that person, and no other connections.
 //!
-//! Whatever a client makes it wait for, it waits here: others have threads of their own.
+//! If a client makes it block, it blocks here: other persons have threads of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -17,27 +17,27 @@ use super::{FromFront, Shared, lock};
 use crate::kernel::peer::{Peer, PeerError};
 use crate::wire::{Answer, MAX_MESSAGE, Received, Said, Socket, to_bytes};
 
-/// Messages that wait for a client to read; one more and it is cut off.
+/// The most messages that wait for a client to read them; one more and it is cut off.
 const MOST_WAITING: usize = 64;
 
-/// How long a thread without connections stays for the next one.
+/// The time that a thread without connections stays for the next one.
 const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Events of one wait.
 const BATCH: usize = 64;
 
-/// What the thread of a person is to do.
+/// A task for the thread of a person.
 #[derive(Debug)]
 pub(super) enum Task {
     /// Serve a connection that was accepted.
     Serve { connection: u64, socket: Socket },
-    /// Say why not, and close.
+    /// Send the reason, and close.
     TurnAway { socket: Socket, why: String },
     /// Close.
-    Bury { socket: Socket },
-    /// Say this, with these files.
+    CloseSocket { socket: Socket },
+    /// Send this message, with these files.
     Say { connection: u64, message: Vec<u8>, files: Vec<OwnedFd>, is_answer: bool },
-    /// End a connection when what was said to it is taken.
+    /// End a connection when the client has taken its messages.
     Close { connection: u64 },
 }
 
@@ -46,9 +46,9 @@ pub(super) enum Task {
 pub(super) struct Person {
     tasks: Mutex<VecDeque<Task>>,
     wake: OwnedFd,
-    /// What its thread waits by: the connections, and `wake`.
+    /// The epoll instance of its thread, with the connections and `wake`.
     epoll: OwnedFd,
-    /// Connections that were let in.
+    /// The number of connections that were let in.
     pub(super) connections: AtomicUsize,
 }
 
@@ -60,14 +60,14 @@ impl Person {
         Ok(Self { tasks: Mutex::default(), wake, epoll, connections: AtomicUsize::new(0) })
     }
 
-    /// Gives the thread something to do; never waits for it.
+    /// Gives the thread a task; never blocks.
     pub(super) fn tell(&self, task: Task) {
         lock(&self.tasks).push_back(task);
-        // Fails only when it was rung 2⁶⁴ times and not heard: then it is heard.
+        // Fails only if the counter is full: then the thread wakes anyway.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
-    /// Returns how many tasks it has not begun.
+    /// Returns how many tasks the thread has not begun.
     pub(super) fn waiting(&self) -> usize {
         lock(&self.tasks).len()
     }
@@ -78,13 +78,13 @@ struct Client {
     socket: Socket,
     uid: u32,
     out: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
-    /// Whether the broker owes it an answer.
+    /// Whether the broker owes the client an answer.
     asked: bool,
-    /// Whether it ends once it has taken what waits for it.
+    /// Whether the connection ends once the client has taken its messages.
     ends: bool,
 }
 
-/// The thread's own.
+/// The state of a person's thread.
 struct Serving<'a> {
     shared: &'a Shared,
     person: &'a Person,
@@ -92,7 +92,8 @@ struct Serving<'a> {
     buffer: Vec<u8>,
 }
 
-/// Serves the connections of a person until there are none for a while; for ever without an id.
+/// Serves the connections of a person until there have been none for a while; for ever if there is
+/// no id.
 pub(super) fn serve(shared: &Shared, person: &Arc<Person>, id: Option<u32>) {
     let buffer = vec![0; MAX_MESSAGE];
     let mut serving = Serving { shared, person, clients: BTreeMap::new(), buffer };
@@ -104,7 +105,8 @@ pub(super) fn serve(shared: &Shared, person: &Arc<Person>, id: Option<u32>) {
         let idle = matches!(epoll::wait(&person.epoll, room, patience), Ok(0));
         if idle && let Some(id) = id {
             let mut threads = lock(&shared.threads);
-            // The map has one, this thread has one; a third is of somebody about to tell it something.
+            // The map has one reference and this thread has one; a third belongs to a thread about
+            // to send it a task.
             if Arc::strong_count(person) == 2 && person.waiting() == 0 {
                 threads.remove(&id);
                 return;
@@ -123,12 +125,12 @@ impl Serving<'_> {
     fn do_tasks(&mut self) {
         let _ = rustix::io::read(&self.person.wake, &mut [0; 8]);
         loop {
-            // One at a time: who asks how many wait is told of those that were not begun.
+            // Take one task at a time, so that `waiting` counts all tasks not begun.
             let Some(task) = lock(&self.person.tasks).pop_front() else { return };
             match task {
                 Task::Serve { connection, socket } => self.begin(connection, socket),
                 Task::TurnAway { socket, why } => turn_away(socket, &why),
-                Task::Bury { socket } => drop(socket),
+                Task::CloseSocket { socket } => drop(socket),
                 Task::Say { connection, message, files, is_answer } => {
                     self.say(connection, message, files, is_answer);
                 }
@@ -197,7 +199,7 @@ impl Serving<'_> {
         self.flush(connection);
     }
 
-    /// Sends what waits, as far as the client has room, and listens again when all is sent.
+    /// Sends queued messages, as far as the client has room, and listens again when all are sent.
     fn flush(&mut self, connection: u64) {
         let Some(client) = self.clients.get_mut(&connection) else { return };
         while let Some((message, files)) = client.out.front() {
@@ -218,7 +220,7 @@ impl Serving<'_> {
         self.want(connection, EventFlags::IN);
     }
 
-    /// Waits for one of these, once.
+    /// Waits for one of these events, once.
     fn want(&mut self, connection: u64, flags: EventFlags) {
         let Some(client) = self.clients.get(&connection) else { return };
         let data = EventData::new_u64(connection);
@@ -229,14 +231,15 @@ impl Serving<'_> {
         }
     }
 
-    /// Ends a connection. The broker is told first: closing may take as long as the client likes.
+    /// Ends a connection. Reports that to the broker first: closing may take as long as the client
+    /// likes.
     fn close(&mut self, connection: u64) {
         let Some(client) = self.clients.remove(&connection) else { return };
         lock(&self.shared.connections).remove(&connection);
         self.shared.tell(&FromFront::Left { connection });
         let _ = epoll::delete(&self.person.epoll, &client.socket);
         hang_up(client.socket);
-        // Only now: what is being closed is still the person's.
+        // Only now: a connection that is being closed still counts as the person's.
         self.person.connections.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -246,8 +249,8 @@ fn turn_away(socket: Socket, why: &str) {
     hang_up(socket);
 }
 
-/// Closes a connection whose last words are to be read: one that is closed with a message unread in
-/// it takes them back (unix(7)).
+/// Closes a connection so that the client can still read the last messages: closing it with an
+/// unread message in it would discard them (unix(7)).
 fn hang_up(socket: Socket) {
     let _ = shutdown(&socket, Shutdown::Read);
     while let Ok(Received::Message(_)) | Err(crate::wire::ReceiveError::TooLong { .. }) =
@@ -255,7 +258,8 @@ fn hang_up(socket: Socket) {
     {}
 }
 
-/// Tells a client why it is turned away. A client that does not get it sees the connection end.
+/// Tells a client why it is turned away. A client that does not get the message sees the connection
+/// end.
 pub(super) fn say_why(socket: &Socket, why: &str) {
     let said = Said::Answer { id: 0, answer: Answer::Error { problem: why.into() } };
     let _ = to_bytes(&said).map(|bytes| socket.send(&bytes));

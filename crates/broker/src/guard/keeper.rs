@@ -16,23 +16,23 @@ use crate::kernel::privileges::Account;
 use crate::ledger::ProcessId;
 use crate::parts::{Link, LinkError, MAX_LINK, Part};
 
-/// A guard that says nothing for so long is taken for lost; or for three of its wake-ups, if those
-/// are longer.
+/// A guard that is silent for this long counts as lost; or for three of its wake-ups, if those are
+/// longer.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// How long it is waited for where nothing can go on without it.
+/// The time to wait for the guard where nothing can go on without it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A guard of this broker's own.
+/// The broker's own guard.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    /// Not waited for: when it ends the broker ends too.
+    /// Not waited for: when the guard ends the broker ends too.
     _child: Child,
     id: ProcessId,
     link: Link,
     silence: Silence,
     lost: Option<String>,
-    /// News that came while an answer was waited for.
+    /// News that came during the wait for an answer.
     early: VecDeque<News>,
     synced: u64,
     buffer: Vec<u8>,
@@ -68,20 +68,20 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Returns which process it is.
+    /// Returns the identity of its process.
     pub(crate) fn id(&self) -> ProcessId {
         self.id
     }
 
-    /// Says how often to look, and how long to go on without a broker.
+    /// Sets the interval of looks, and the time to go on without a broker.
     pub(crate) fn settings(&mut self, sample: Duration, orphan: Duration) {
         self.silence.sample = sample;
         let (sample, orphan) = (sample.as_nanos(), orphan.as_nanos());
         self.order(&Order::Settings { sample, orphan });
     }
 
-    /// Gives an order, and waits for room if there is none. Whether it arrived; if not the guard is
-    /// [lost](Self::is_lost).
+    /// Sends an order, and waits for room if there is none. Returns whether it arrived; if not, the
+    /// guard is [lost](Self::is_lost).
     pub(crate) fn order(&mut self, order: &Order) -> bool {
         let until = clock::now() + SILENCE;
         while self.lost.is_none() {
@@ -118,7 +118,7 @@ impl Keeper {
         Err(io::Error::other(why))
     }
 
-    /// Returns what it says next, if it has said anything.
+    /// Returns its next news, if there is any.
     pub(crate) fn news(&mut self) -> Option<News> {
         self.early.pop_front().or_else(|| self.receive())
     }
@@ -138,8 +138,8 @@ impl Keeper {
         }
     }
 
-    /// Returns why the guard does not police any more. To be asked at every turn, when all
-    /// [news](Self::news) have been read.
+    /// Returns the reason why the guard no longer polices, if so. Ask at every iteration of the
+    /// loop, when all [news](Self::news) have been read.
     pub(crate) fn is_lost(&mut self, now: Instant) -> Option<&str> {
         if let Some(silent) = self.silence.is_too_long(now) {
             self.lost.get_or_insert_with(|| format!("it has said nothing for {silent}"));
@@ -154,8 +154,8 @@ impl AsFd for Keeper {
     }
 }
 
-/// How long nothing was heard, in time in which the broker itself was awake: it may have been stopped,
-/// or the whole host.
+/// The length of the guard's silence, counted only while the broker itself was awake: the broker,
+/// or the whole host, may have been stopped.
 #[derive(Debug)]
 struct Silence {
     sample: Duration,
@@ -172,7 +172,7 @@ impl Silence {
         self.silent = Duration::ZERO;
     }
 
-    /// Returns how long the silence is if the guard must be lost.
+    /// Returns the length of the silence if the guard must be lost.
     fn is_too_long(&mut self, now: Instant) -> Option<Duration> {
         // A broker that is awake asks once a wake-up or more often.
         self.silent += now.saturating_since(self.looked).min(self.sample * 2);
@@ -183,14 +183,14 @@ impl Silence {
 
 fn wait(link: &Link, flags: PollFlags, until: Instant) {
     let left = until.saturating_since(clock::now());
-    // Whatever the error: the caller tries again, or time is up.
+    // Ignore errors: the caller tries again, or time is up.
     let _ = poll(&mut [PollFd::new(link, flags)], Some(&clock::timespec(left.as_nanos())));
 }
 
-/// Ends the guard of a broker before this one, and waits until it has. Whether it is gone.
+/// Ends the guard of an earlier broker, and waits until it has ended. Returns whether it is gone.
 pub(crate) fn end(id: ProcessId) -> bool {
     let Some(process) = Process::find(id) else { return true };
-    // By its pidfd: no other can have its id meanwhile (pidfd_send_signal(2)).
+    // Use the pidfd: no other process can have its id meanwhile (pidfd_send_signal(2)).
     if pidfd_send_signal(&process, Signal::KILL).is_err() {
         return process.has_ended();
     }
@@ -211,7 +211,7 @@ mod tests {
         let sample = Duration::from_millis(100);
         let mut now = Instant::from_nanos(7);
         let mut silence = Silence::new(now, sample);
-        // Stopped for a minute, as the guard may have been too.
+        // The host was stopped for a minute, and perhaps the guard too.
         now += Duration::from_secs(60);
         assert_eq!(silence.is_too_long(now), None);
         silence.heard();
@@ -224,7 +224,7 @@ mod tests {
             }
         };
         assert_eq!((asked, silent), (11, sample * 11));
-        // One that wakes up seldom is given three times.
+        // A guard with rare wake-ups is given three of them.
         let mut silence = Silence::new(now, Duration::from_secs(1));
         assert_eq!(silence.is_too_long(now + Duration::from_secs(2)), None);
         assert_eq!(silence.is_too_long(now + Duration::from_secs(3)), None);

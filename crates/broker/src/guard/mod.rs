@@ -1,17 +1,18 @@
-//! The guard: the one place where use is looked at and overuse is acted on.
+//! The guard: the one place where use is measured and overuse is acted on.
 //!
-//! It is a process of its own, so that policing does not depend on the broker being awake. It runs at
-//! SCHED_FIFO above everything that the broker grants, keeps CAP_SYS_NICE and nothing else, and holds
-//! nothing of clients but files of /proc and descriptors of processes. At each wake-up it looks at a
-//! bounded number of grants (`watch`), takes the class back itself where the policy says so
-//! ([`punctual_policy::overuse`]), and tells the broker afterwards, which does books, ledger, penalty
-//! and events. It writes no log while it works: a log that nobody reads would stop it.
+//! It is a process of its own, so that policing does not depend on the broker being awake. It runs
+//! at SCHED_FIFO above everything that the broker grants, keeps CAP_SYS_NICE and no other
+//! capability, and holds nothing of clients but files of /proc and descriptors of processes. At
+//! each wake-up it looks at a bounded number of grants (`watch`), takes the class back itself if
+//! the policy says so ([`punctual_policy::overuse`]), and tells the broker afterwards, which
+//! updates the admission state and the ledger, and sees to penalty and events. It writes no log
+//! while it works: a log that no process reads would stop it.
 //!
-//! Guard and broker watch each other. The guard says at each wake-up that it is alive, and the broker
-//! (`keeper`) ends if it hears nothing. When the broker is gone the guard goes on for a while (the
-//! configuration's `orphan`), so that a successor finds its grants policed; then it takes everything
-//! back that only it polices, and ends. A successor starts a guard of its own, and ends the old one
-//! when the new one watches all grants.
+//! Guard and broker watch each other. The guard reports at each wake-up that it is alive, and the
+//! broker (`keeper`) ends if the reports stop. When the broker is gone the guard goes on for a
+//! while (the configuration's `orphan`), so that a successor finds its grants policed; then it
+//! takes back everything that only it polices, and ends. A successor starts a guard of its own, and
+//! ends the old one when the new one watches all grants.
 
 mod keeper;
 mod watch;
@@ -37,24 +38,24 @@ use crate::ledger::ProcessId;
 use crate::parts::{Link, LinkError, MAX_LINK};
 use crate::wire::GuardStatus;
 
-/// The SCHED_FIFO priority of the guard: above whatever a client can have, which is up to
-/// [`level_order::GUARD`] where limits are raised, and below the channels' threads. These are the
-/// broker's own and admitted with a delay of 300 µs, which a wake-up of the guard would use up; a
-/// guard that wakes up a few packets later looks as well as before.
+/// The SCHED_FIFO priority of the guard: above every priority that a client can have, which is up
+/// to [`level_order::GUARD`] where limits are raised, and below the channels' threads. These are
+/// the broker's own and are admitted with a delay of 300 µs, which a wake-up of the guard would use
+/// up. A guard that wakes up a few packets later looks as well as before.
 pub const PRIORITY: u8 = level_order::GUARD + 1;
 
-/// Grants that are looked at in one wake-up: bounds how long one takes, however many there are.
+/// The most grants that one wake-up looks at: bounds its length, however many grants there are.
 pub const AT_A_GO: usize = 128;
 
-/// Orders that are carried out before it is time for a look.
+/// The most orders that are carried out before the next check for a look.
 const ORDERS_AT_A_GO: usize = 256;
 
-/// What the broker tells the guard.
+/// The broker's orders to the guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Comes first: as whom to run; none: as it is.
+    /// The first order: the user as which to run; `None`: as it is.
     Begin { account: Option<Account> },
-    /// How often to wake up, and how long to go on without a broker, in nanoseconds.
+    /// The interval of wake-ups, and the time to go on without a broker, in nanoseconds.
     Settings { sample: u64, orphan: u64 },
     /// Watch a grant, or hold it to other terms.
     Watch(Watched),
@@ -68,11 +69,11 @@ pub(crate) enum Order {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Watched {
     pub(crate) grant: GrantId,
-    /// Whose it is, by the id of that person.
+    /// The id of the person that holds it.
     pub(crate) person: u32,
     pub(crate) process: ProcessId,
     pub(crate) thread: i32,
-    /// When the thread started, as [`ProcessId::start`].
+    /// The start of the thread, as [`ProcessId::start`].
     pub(crate) thread_start: u64,
     pub(crate) share_ppm: u64,
     /// In nanoseconds.
@@ -84,26 +85,26 @@ pub(crate) struct Watched {
     pub(crate) cpu: Option<u32>,
 }
 
-/// What holds a thread to its grant.
+/// The mechanism that holds a thread to its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HeldBy {
     /// The kernel (SCHED_DEADLINE): the guard only observes.
     Kernel,
     /// The guard: the thread was put at this SCHED_FIFO priority.
     Level(u8),
-    /// The guard: the thread may rise by itself.
+    /// The guard: the thread may raise itself.
     LevelOrder,
 }
 
-/// What the guard tells the broker.
+/// The guard's news to the broker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum News {
-    /// It has looked; what some grants used in their last window, in parts per million of a CPU; and how late
-    /// its looks were until now.
+    /// A look has ended. `used` is the use of some grants in their last window, in parts per
+    /// million of a CPU; `looks` is the lateness of all looks so far.
     Alive { used: Vec<(GrantId, u64)>, looks: GuardStatus },
     /// Everything before [`Order::Sync`] is done.
     Synced(u64),
-    /// Use comes near to the grant.
+    /// The use comes near to the grant.
     Near { grant: GrantId, used_ppm: u64 },
     /// More was used than granted.
     Over { grant: GrantId, used_ppm: u64, owed: u64, most: u64, within: u64 },
@@ -111,21 +112,22 @@ pub(crate) enum News {
     Taken { grant: GrantId, why: Breach },
     /// The thread has ended.
     Ended { grant: GrantId },
-    /// The thread lives, and what it uses cannot be seen: no descriptors are left.
+    /// The thread is alive, but its use cannot be measured: no descriptors are left.
     Unseen { grant: GrantId },
 }
 
-/// Why a class was taken back.
+/// The reason why a class was taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Breach {
-    /// Overuse was not paid back: so much, in nanoseconds beyond what may be used ahead.
+    /// Overuse was not paid back: `owed` nanoseconds beyond what may be used ahead.
     Overuse { used_ppm: u64, owed: u64 },
     /// The thread may run on other CPUs than the one where its upcalls were admitted.
     Moved,
 }
 
 impl News {
-    /// Returns what must be told even if there is no room now, and only in its latest form.
+    /// Returns the key of news that must be delivered even if there is no room now, and only in its
+    /// latest form.
     fn key(&self) -> Option<(GrantId, u8)> {
         match self {
             Self::Alive { .. } | Self::Synced(_) => None,
@@ -140,13 +142,14 @@ impl News {
 /// Polices until the broker is gone and time is up.
 ///
 /// # Errors
-/// If this process may not do what a guard has to, or the broker is gone before it says as whom.
+/// If this process may not do a guard's work, or the broker is gone before it names the user.
 pub(crate) fn run(link: Link) -> Result<(), LinkError> {
     let mut buffer = vec![0; MAX_LINK];
     let Some(Order::Begin { account }) = link.receive(&mut buffer)? else {
         return Err(LinkError::OutOfOrder);
     };
-    // Not ended together with the broker by the keys of a terminal. An error: it leads its group already.
+    // Leave the terminal's process group, so that its keys do not end the guard with the broker. An
+    // error means that it leads its group already.
     let _ = rustix::process::setsid();
     privileges::drop_all_but_sys_nice(account)?;
     if let Err(why) = sched::set_resetting(thread::current(), Class::Fifo { priority: PRIORITY }) {
@@ -160,16 +163,17 @@ pub(crate) fn run(link: Link) -> Result<(), LinkError> {
 }
 
 struct Guard {
-    /// None: the broker is gone.
+    /// `None`: the broker is gone.
     link: Option<Link>,
     sample: Duration,
     orphan: Duration,
     orphan_at: Option<Instant>,
     watched: BTreeMap<GrantId, Watch>,
     processes: BTreeMap<ProcessId, Weak<Process>>,
-    /// Until when persons would have to rest for what grants owed that have ended.
+    /// For each person, the time until which it would have to rest for the debts of grants that
+    /// have ended.
     owed: BTreeMap<u32, Instant>,
-    /// Where the next look begins.
+    /// The grant after which the next look begins.
     sampled: GrantId,
     next: Instant,
     looks: GuardStatus,
@@ -198,7 +202,7 @@ impl Guard {
         }
     }
 
-    /// Returns how many classes it took at its end.
+    /// Runs the loop and returns how many classes it took back at its end.
     fn run(mut self) -> usize {
         loop {
             self.wait();
@@ -209,7 +213,7 @@ impl Guard {
                 self.looks.count(clock::now().saturating_since(self.next));
                 self.tell_all();
                 self.tell(News::Alive { used, looks: self.looks });
-                // After a stop it goes on from now on.
+                // After a stop, go on from now.
                 self.next = (self.next + self.sample).max(now);
             }
             if self.link.is_none() {
@@ -222,12 +226,12 @@ impl Guard {
         }
     }
 
-    /// Waits for an order, or until it is time to look.
+    /// Waits for an order, or until the next look is due.
     fn wait(&self) {
         let Some(link) = &self.link else { return clock::sleep_until(self.next) };
         let left = self.next.saturating_since(clock::now());
         let mut fds = [PollFd::new(link, PollFlags::IN)];
-        // Whatever the error: there is a look to take.
+        // Ignore errors: a look is due.
         let _ = poll(&mut fds, Some(&clock::timespec(left.as_nanos())));
     }
 
@@ -237,7 +241,7 @@ impl Guard {
             match link.receive(&mut self.buffer) {
                 Ok(Some(order)) => self.obey(order),
                 Ok(None) => break,
-                // Whatever else is wrong with it: nothing more can come.
+                // Whatever the error, nothing more can come.
                 Err(_) => self.link = None,
             }
         }
@@ -247,7 +251,7 @@ impl Guard {
     fn obey(&mut self, order: Order) {
         let now = clock::now();
         match order {
-            // Done before anything else.
+            // Handled before the loop.
             Order::Begin { .. } => {}
             Order::Settings { sample, orphan } => {
                 self.sample = Duration::from_nanos(sample);
@@ -270,7 +274,7 @@ impl Guard {
             .get(&watched.person)
             .map_or(Duration::ZERO, |until| until.saturating_since(now));
         let (id, thread) = (watched.process, watched.thread);
-        let sessions = start_of(id.pid, thread) == Some(watched.thread_start);
+        let is_alive = start_of(id.pid, thread) == Some(watched.thread_start);
         let process = self.processes.get(&id).and_then(Weak::upgrade);
         let process = process.or_else(|| Process::find(id).map(Rc::new));
         match process.and_then(|process| Watch::open(watched, process, now, owed)) {
@@ -278,7 +282,7 @@ impl Guard {
                 self.processes.insert(id, Rc::downgrade(watch.process()));
                 self.watched.insert(grant, watch);
             }
-            None if sessions => self.must_tell(News::Unseen { grant }),
+            None if is_alive => self.must_tell(News::Unseen { grant }),
             None => self.must_tell(News::Ended { grant }),
         }
     }
@@ -299,7 +303,7 @@ impl Guard {
         }
     }
 
-    /// Looks at the next few grants; what some of them used in the window that ended.
+    /// Looks at the next few grants and returns the use of those whose window ended.
     fn look(&mut self) -> Vec<(GrantId, u64)> {
         let after = (std::ops::Bound::Excluded(self.sampled), std::ops::Bound::Unbounded);
         let mut grants: Vec<GrantId> =
@@ -324,7 +328,7 @@ impl Guard {
         }
     }
 
-    /// Tells what is to be told, as far as there is room; the rest at the next occasion.
+    /// Sends the pending news, as far as there is room; the rest at the next occasion.
     fn tell_all(&mut self) {
         while let Some((key, news)) = self.untold.pop_first() {
             if !self.tell(news.clone()) {
@@ -339,7 +343,8 @@ impl Guard {
         }
     }
 
-    /// Whether it was told. A broker that is gone is noticed when its orders are read.
+    /// Sends news and returns whether it was sent. The loss of the broker is noticed when its
+    /// orders are read.
     fn tell(&self, news: News) -> bool {
         self.link.as_ref().is_some_and(|link| link.send(&news).is_ok())
     }

@@ -1,4 +1,4 @@
-//! One grant under the guard's eyes.
+//! One grant that the guard watches.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::kernel::peer::Process;
 use crate::kernel::take::{Beside, leader_with, take_class};
 use crate::kernel::usage::Meter;
 
-/// A grant, its thread's account, and the policies that judge it.
+/// A grant, its thread's meter, and the policies that judge it.
 #[derive(Debug)]
 pub(super) struct Watch {
     watched: Watched,
@@ -27,7 +27,7 @@ pub(super) struct Watch {
     over: bool,
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub(super) news: Vec<News>,
@@ -41,8 +41,8 @@ fn terms(watched: &Watched) -> Terms {
 }
 
 impl Watch {
-    /// Begins to watch; `None` if the thread has ended or cannot be seen. `owed` is the rest that its
-    /// person is due.
+    /// Begins to watch; `None` if the thread has ended or cannot be measured. `owed` is the rest
+    /// that its person is due.
     pub(super) fn open(
         watched: Watched,
         process: Rc<Process>,
@@ -51,7 +51,7 @@ impl Watch {
     ) -> Option<Self> {
         let thread = Tid::from_raw(watched.thread)?;
         let meter = Meter::open(watched.process.pid, thread).ok()?;
-        // After it was opened: so it is this thread's.
+        // Compared after the meter was opened: so the meter is this thread's.
         if process.thread_start(thread) != Some(watched.thread_start) {
             return None;
         }
@@ -61,7 +61,7 @@ impl Watch {
         Some(Self { watched, thread, process, meter, overuse, nearness, moved: false, over: false })
     }
 
-    /// Holds the grant to other terms. What it owes stays.
+    /// Holds the grant to other terms. Its debt stays.
     pub(super) fn change(&mut self, watched: Watched) {
         let terms = terms(&watched);
         if terms != *self.overuse.terms() {
@@ -79,30 +79,30 @@ impl Watch {
         self.watched.person
     }
 
-    /// Returns whether nothing but the guard holds the thread to its grant.
+    /// Returns whether only the guard holds the thread to its grant.
     pub(super) fn is_policed(&self) -> bool {
         self.watched.held != HeldBy::Kernel && !self.over
     }
 
-    /// Returns for how long the thread would have to rest until it owes nothing.
+    /// Returns how long the thread would have to rest until it owes nothing.
     pub(super) fn rest_owed(&mut self, now: Instant) -> Duration {
         if self.watched.held == HeldBy::Kernel {
             return Duration::ZERO;
         }
         if let Ok(used) = self.meter.used() {
-            // The grant is over whatever it says: what counts is what is owed now.
+            // The grant is over whatever the verdict: only the debt at this moment counts.
             let _ = self.overuse.look(now, used);
         }
         self.overuse.rest_owed()
     }
 
-    /// Looks, and takes the class back if that is due. `here` are the CPUs there are: the kernel moves
-    /// whatever ran on one that goes.
+    /// Looks, and takes the class back if that is due. `here` are the CPUs there are: the kernel
+    /// moves every thread of a CPU that goes away.
     pub(super) fn look(&mut self, now: Instant, here: &[usize]) -> Looked {
         let grant = self.watched.grant;
         let mut looked = Looked::default();
         if self.over {
-            // A thread that may rise by itself does so again until the broker has lowered its limit.
+            // A thread that may raise itself does so again until the broker has lowered its limit.
             if self.watched.held != HeldBy::Kernel {
                 self.take();
             }
@@ -144,27 +144,28 @@ impl Watch {
         looked
     }
 
-    /// Whether the thread of some upcalls has left its CPU: anybody may change the CPUs of their
-    /// threads (sched_setaffinity(2)). Seen twice, because the broker may be about to say that it has
-    /// moved the thread itself.
+    /// Returns whether the thread of some upcalls has left its CPU: a process may change the CPUs
+    /// of its threads (sched_setaffinity(2)). It must be seen twice, because the broker may be
+    /// about to report that it has moved the thread itself.
     fn has_moved(&mut self, here: &[usize]) -> bool {
         let before = self.moved;
         let Some(cpu) = self.watched.cpu.map(|cpu| cpu as usize) else { return false };
         let now = thread::affinity_of(self.thread);
-        // No CPU: it has ended.
+        // No CPU means that the thread has ended.
         self.moved = here.contains(&cpu) && !now.is_empty() && now != [cpu];
         self.moved && before
     }
 
-    /// Makes the thread an ordinary one, if it is still the one that was granted something, and if
-    /// it is the guard's to hold. Whether it did.
+    /// Makes the thread an ordinary one, if it is still the thread of the grant and the guard holds
+    /// it. Returns whether it did.
     pub(super) fn take(&self) -> bool {
         self.watched.held != HeldBy::Kernel
             && self.process.thread_start(self.thread) == Some(self.watched.thread_start)
             && take_class(self.thread).is_ok()
     }
 
-    /// A thread that execs takes over the id of the first one, with its class (execve(2)).
+    /// Takes the class back after an exec. A thread that execs takes over the id of the first
+    /// thread, with its class (execve(2)).
     fn take_after_exec(&self) {
         let HeldBy::Level(priority) = self.watched.held else { return };
         if self.process.has_ended() {

@@ -245,8 +245,8 @@ pub enum Event {
         /// The reason, in one sentence.
         why: String,
     },
-    /// The host can promise less than it has: this much must be given back, or the newest grants
-    /// are revoked.
+    /// The host can now promise less than is granted: this much must be given back, or the newest
+    /// grants are revoked.
     Choose {
         /// The share of a CPU that the holder's user must give back.
         must_free_ppm: u64,
