@@ -16,16 +16,16 @@ use super::take::take_class;
 use crate::ledger::OldLimits;
 use crate::want::{Want, What};
 
-/// Below all upcalls.
+/// The SCHED_FIFO priority of a grant of bare priority: below all upcalls.
 pub const PRIORITY: u8 = LOWEST - 1;
 
-/// Why a grant is not in force.
+/// The reason why a grant is not in force.
 #[derive(Debug, Error)]
 pub enum GiveError {
     /// The kernel refused the class.
     #[error(transparent)]
     Class(#[from] SchedError),
-    /// The thread is not the peer's, or ended.
+    /// The thread is not the peer's, or has ended.
     #[error(
         "thread {thread} is no thread of process {pid}; give the kernel's id (gettid(2)) of one of your own"
     )]
@@ -35,7 +35,7 @@ pub enum GiveError {
         /// The peer.
         pid: i32,
     },
-    /// It runs as somebody else by now, or partly so.
+    /// The process now runs as another user, or partly so.
     #[error(
         "process {pid} does not run as user {uid} alone (real, effective, saved and file system user): \
          ask as the user that is to hold the grant"
@@ -43,17 +43,17 @@ pub enum GiveError {
     OtherUser {
         /// The peer.
         pid: i32,
-        /// Who connected.
+        /// The user that connected.
         uid: u32,
     },
     /// A limit cannot be set.
     #[error("{limit} of process {pid} cannot be set: {errno}")]
     Limit {
-        /// Which.
+        /// The name of the limit.
         limit: &'static str,
-        /// Whose.
+        /// The process.
         pid: i32,
-        /// Why.
+        /// The error.
         errno: Errno,
     },
     /// The process would not be stopped if it ran for ever.
@@ -62,21 +62,21 @@ pub enum GiveError {
          most {most}: set it (setrlimit(2)) and ask again", found(*.has)
     )]
     NoRunLimit {
-        /// Whose.
+        /// The process.
         pid: i32,
-        /// What it has.
+        /// Its limit.
         has: Option<Duration>,
-        /// What it may have.
+        /// The highest limit allowed.
         most: Duration,
     },
     /// The thread cannot be pinned.
     #[error("thread {thread} cannot run on CPU {cpu}, where its upcalls were admitted: {errno}")]
     Pinned {
-        /// Who.
+        /// The thread.
         thread: Tid,
-        /// Where to.
+        /// The CPU.
         cpu: usize,
-        /// Why.
+        /// The error.
         errno: Errno,
     },
 }
@@ -85,24 +85,24 @@ fn found(limit: Option<Duration>) -> String {
     limit.map_or_else(|| "none".into(), |limit| limit.to_string())
 }
 
-/// How grants are put in force on this host.
+/// The means by which this host puts grants in force.
 #[derive(Clone, Debug)]
 pub struct Means {
-    /// How upcall threads come to their priority.
+    /// The way in which upcall threads get their priority.
     pub order: UpcallOrder,
-    /// Whether limits of others can be set.
+    /// Whether limits of other processes can be set.
     pub may_limit: bool,
-    /// How long a SCHED_FIFO thread may run without sleeping.
+    /// The time for which a SCHED_FIFO thread may run without sleeping.
     pub run_limit: Duration,
-    /// The kernel's number of each CPU of the books.
+    /// The kernel's number of each CPU of the admission state.
     pub cpus: Vec<usize>,
 }
 
 impl Means {
-    /// Puts `want` in force for `process` of user `uid`. `started` is when the thread was first seen
-    /// to start.
+    /// Puts `want` in force for `process` of user `uid`. `started` is the start of the thread when
+    /// it was first seen.
     ///
-    /// Never waits: where the kernel has no bandwidth at this moment that is the answer.
+    /// Never waits: if the kernel has no bandwidth at this moment, it returns that as the error.
     pub fn give(
         &self,
         process: &Process,
@@ -118,8 +118,8 @@ impl Means {
             _ => Err(GiveError::NotYours { thread, pid }),
         };
         same()?;
-        // Not asked again below: a class outlives execve(2), so who is granted one may execute another user's
-        // program at any time.
+        // Not checked again below: a class outlives execve(2), so the holder of a grant may execute
+        // another user's program at any time.
         if !process.belongs_to(uid) {
             return Err(GiveError::OtherUser { pid, uid });
         }
@@ -159,7 +159,7 @@ impl Means {
         same().inspect_err(|_| _ = take_class(thread))
     }
 
-    /// The limits of a process before its first grant, where they will be changed.
+    /// Returns the limits of a process before its first grant, if they will be changed.
     pub fn old_limits(&self, process: &Process) -> Option<OldLimits> {
         self.may_limit.then(|| limits_of(process.id.pid)).flatten()
     }
@@ -185,7 +185,7 @@ impl Means {
     }
 }
 
-/// Returns the SCHED_FIFO priority at which a thread stands that was granted `what`, if it is fixed.
+/// Returns the SCHED_FIFO priority of a thread that was granted `what`, if it is fixed.
 pub(crate) fn level_of_grant(order: UpcallOrder, what: &What) -> Option<u8> {
     match what {
         What::Upcalls(upcalls) if order == UpcallOrder::FixedLevel => Some(level(upcalls)),
@@ -194,7 +194,7 @@ pub(crate) fn level_of_grant(order: UpcallOrder, what: &What) -> Option<u8> {
     }
 }
 
-/// The level of a thread with these upcalls.
+/// Returns the level of a thread with these upcalls.
 fn level(upcalls: &[Upcall]) -> u8 {
     upcalls.iter().map(Upcall::period).min().map_or(LOWEST, level_of)
 }

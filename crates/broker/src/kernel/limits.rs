@@ -24,7 +24,7 @@ pub(super) fn set_limit(
     })
 }
 
-/// Puts a limit back (prlimit(2)).
+/// Restores a limit (prlimit(2)).
 pub(super) fn restore(
     pid: i32,
     resource: Resource,
@@ -33,12 +33,13 @@ pub(super) fn restore(
     prlimit(Pid::from_raw(pid), resource, Rlimit { current: soft, maximum: hard }).map(|_| ())
 }
 
-/// From /proc/PID/limits, which everybody may read; prlimit(2) would ask for privilege.
+/// Reads the limits from /proc/PID/limits, which every user may read; prlimit(2) would need
+/// privilege.
 pub(super) fn limits_of(pid: i32) -> Option<OldLimits> {
     parse_limits(&procfs::text(format!("/proc/{pid}/limits")).ok()?)
 }
 
-/// Reads the text of such a file.
+/// Parses the text of such a file.
 pub fn parse_limits(text: &str) -> Option<OldLimits> {
     let line = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name))?;

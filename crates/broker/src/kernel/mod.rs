@@ -1,15 +1,15 @@
-//! What the kernel is told, and asked, on behalf of others.
+//! System calls on behalf of clients, and on their threads.
 //!
-//! - [`peer`]: who is at the other end of a socket, and whether that is still the same process.
-//! - [`persons`]: which ids are one person's.
+//! - [`peer`]: the process at the other end of a socket, and whether it is still the same process.
+//! - [`persons`]: the user ids that belong to one person.
 //! - [`give`]: putting a grant in force. [`take`]: taking it back. [`limits`]: of other processes.
-//! - [`usage`]: what a thread has used.
-//! - [`sweep`]: real-time threads that nobody was granted.
-//! - [`privileges`], [`seccomp`]: what each part needs, and getting rid of everything else.
+//! - [`usage`]: the processor time that a thread has used.
+//! - [`sweep`]: real-time threads without a grant.
+//! - [`privileges`], [`seccomp`]: the privileges that each part needs, and dropping all others.
 //!
-//! Whatever is done to a thread is done by its id, and an id can pass to another thread when its
-//! owner ends. So each time the thread's start is compared before *and after*: if it has changed in
-//! between, what was done is undone.
+//! A thread is addressed by its id, and an id can pass to another thread when the first one ends.
+//! So the thread's start time is compared before *and after* each action: if it has changed in
+//! between, the action is undone.
 
 pub mod give;
 pub mod limits;

@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket.
+//! The process at the other end of a socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,28 +13,28 @@ use thiserror::Error;
 
 use crate::ledger::ProcessId;
 
-/// A process that lives, or has ended and is still nobody else.
+/// A process that is alive, or that has ended while its id still belongs to it.
 #[derive(Debug)]
 pub struct Process {
-    /// What tells it from a later one with the same id.
+    /// Distinguishes it from a later process with the same id.
     pub id: ProcessId,
-    /// Readable once it has ended (pidfd_open(2)).
+    /// Readable once the process has ended (pidfd_open(2)).
     pidfd: OwnedFd,
 }
 
-/// Why it is not known who is at the other end.
+/// The reason why the process at the other end is not known.
 #[derive(Debug, Error)]
 pub enum PeerError {
-    /// It ended, or nothing can be read of it.
+    /// It has ended, or nothing can be read about it.
     #[error("the broker cannot tell who you are: {0}")]
     Unknown(#[from] io::Error),
-    /// One user can be many there.
+    /// One user can have many ids there.
     #[error(
         "process {pid} is in another user namespace than the broker, where one user can go by many \
          ids, so no quota would hold: ask from outside of it"
     )]
     OtherNamespace {
-        /// Who asked.
+        /// The process that connected.
         pid: i32,
     },
 }
@@ -48,7 +48,7 @@ impl From<Errno> for PeerError {
 /// A process and its user.
 #[derive(Debug)]
 pub struct Peer {
-    /// Which.
+    /// The process.
     pub process: Process,
     /// The effective user when it connected.
     pub uid: u32,
@@ -57,19 +57,20 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The process that connected `socket`, by the kernel's word (SO_PEERCRED and SO_PEERPIDFD,
-    /// unix(7)): the client's own word counts for nothing.
+    /// Returns the process that connected `socket`, as the kernel states it (SO_PEERCRED and
+    /// SO_PEERPIDFD, unix(7)): the client's own statement counts for nothing.
     ///
-    /// Only from the broker's own user namespace, as far as /proc/PID/uid_map tells
-    /// (user_namespaces(7)).
+    /// Only a process in the broker's own user namespace is accepted, as far as /proc/PID/uid_map
+    /// tells (user_namespaces(7)).
     pub fn of(socket: impl AsFd) -> Result<Self, PeerError> {
         let credentials = rustix::net::sockopt::socket_peercred(&socket)?;
         let pid = credentials.pid;
         let pidfd = match getsockopt(&socket, sockopt::PeerPidfd) {
             Ok(pidfd) => pidfd,
-            // Before Linux 6.5. Between connect(2) and here the id may have passed on; then the
-            // owner of /proc/PID, compared below, is very likely another, and a process that starts
-            // with our user's id can be given what that user may have.
+            // Before Linux 6.5 there is no SO_PEERPIDFD. Between connect(2) and here the id may
+            // have passed to another process. Then the owner of /proc/PID, compared below, is very
+            // likely another user; but a process that starts with our user's id can get what that
+            // user may have.
             Err(nix::errno::Errno::ENOPROTOOPT) => pidfd_open(pid, PidfdFlags::empty())?,
             Err(other) => return Err(io::Error::from(other).into()),
         };
@@ -78,7 +79,7 @@ impl Peer {
         let status = procfs::text(format!("/proc/{raw}/status"))?;
         let process = Process { id: ProcessId { pid: raw, start }, pidfd };
         let same_users = has_our_users(raw)?;
-        // Only now it is sure that what was read was its own.
+        // Only now it is certain that what was read belongs to this process.
         if process.has_ended() {
             return Err(gone().into());
         }
@@ -95,7 +96,7 @@ fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the process has ended")
 }
 
-/// Whether the users of a process are counted as ours are.
+/// Returns whether the process is in our user namespace.
 pub(super) fn has_our_users(pid: i32) -> io::Result<bool> {
     let map = |of: &str| procfs::text(format!("/proc/{of}/uid_map"));
     Ok(map(&pid.to_string())? == map("self")?)
@@ -114,31 +115,31 @@ pub fn groups(status: &str) -> Vec<u32> {
 }
 
 impl Process {
-    /// The process with this identity, if it still lives.
+    /// Returns the process with this identity, if it is still alive.
     pub fn find(id: ProcessId) -> Option<Self> {
         let pidfd = pidfd_open(Pid::from_raw(id.pid)?, PidfdFlags::empty()).ok()?;
         let process = Self { id, pidfd };
-        // In this order: while the pidfd's process lives its id is nobody else's.
+        // In this order: while the pidfd's process is alive, its id belongs to it.
         let same = start_of(id.pid, id.pid) == Some(id.start);
         (same && !process.has_ended()).then_some(process)
     }
 
-    /// Whether it has ended (all its threads).
+    /// Returns whether the process has ended (all its threads).
     pub fn has_ended(&self) -> bool {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // An error can only be a lack of memory: then it is asked again at the next occasion.
+        // An error can only be a lack of memory: then the caller asks again later.
         poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Whether it runs as this user alone: a program of another user (setuid) or one that has
-    /// changed its user does not.
+    /// Returns whether the process runs as this user alone: a setuid program of another user, or a
+    /// process that has changed its user, does not.
     pub fn belongs_to(&self, uid: u32) -> bool {
         let status = procfs::text(format!("/proc/{}/status", self.id.pid));
         status.is_ok_and(|status| users(&status) == [uid; 4]) && !self.has_ended()
     }
 
-    /// When `thread` started, if it is a thread of this process.
+    /// Returns the start of `thread`, if it is a thread of this process.
     pub fn thread_start(&self, thread: Tid) -> Option<u64> {
         let start = start_of(self.id.pid, thread.as_raw())?;
         (!self.has_ended()).then_some(start)
@@ -151,14 +152,14 @@ impl AsFd for Process {
     }
 }
 
-/// When a thread of a process started, in clock ticks since the boot; none if the process has no such
-/// thread.
+/// Returns the start of a thread of a process, in clock ticks since the boot; `None` if the process
+/// has no such thread.
 pub fn start_of(pid: i32, thread: i32) -> Option<u64> {
     parse_start(&procfs::text(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
 }
 
-/// Returns field 22 of /proc/PID/task/TID/stat. The second is the name in parentheses, in which anything
-/// may stand.
+/// Returns field 22 of /proc/PID/task/TID/stat. The second field is the name in parentheses, which
+/// may contain anything.
 pub fn parse_start(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(19)?.parse().ok()

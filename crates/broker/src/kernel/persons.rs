@@ -1,25 +1,25 @@
 //! The person behind a user id.
 //!
-//! A person may hold more ids than one: those that /etc/subuid delegates (subuid(5)). In a user
-//! namespace of its own (newuidmap(1)) a person can make a program that is setuid to such an id, run
-//! it outside of the namespace, and is then in all respects another user. Quotas, paces and penalties
-//! are a person's, so each id is taken back to the one that it was delegated to.
+//! A person may hold more than one id: also those that /etc/subuid delegates (subuid(5)). In a user
+//! namespace of its own (newuidmap(1)) a person can make a program that is setuid to such an id,
+//! run it outside of the namespace, and is then in all respects another user. Quotas, paces and
+//! penalties apply to a person, so each id is mapped back to the one to which it was delegated.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use nix::unistd::User;
 
-/// Where delegations stand.
+/// The file with the delegations.
 const DELEGATIONS: &str = "/etc/subuid";
 
-/// What tells one version of a file from another: inode, seconds, nanoseconds and size.
+/// The version of a file: inode, seconds, nanoseconds and size.
 type Version = (u64, i64, i64, u64);
 
 /// The delegations of this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Persons {
-    /// In ascending order of the first id; of two that overlap, the first in the file.
+    /// In ascending order of the first id; of two that overlap, only the first in the file.
     ranges: Vec<Range>,
     version: Option<Version>,
 }
@@ -32,17 +32,16 @@ struct Range {
 }
 
 impl Persons {
-    /// Reads /etc/subuid. Names that no user has are passed over. Without the file nothing is
-    /// delegated.
+    /// Reads /etc/subuid. Skips names that no user has. Without the file nothing is delegated.
     ///
-    /// It asks for the ids of names (getpwnam_r(3)), which may wait for a directory service.
+    /// It looks up the ids of names (getpwnam_r(3)), which may wait for a directory service.
     pub fn read() -> Self {
         let version = version();
         let text = fs::read_to_string(DELEGATIONS).unwrap_or_default();
         Self { version, ..Self::parse(&text, &id_of) }
     }
 
-    /// Reads the file again if it is another one than before. Returns whether it was.
+    /// Reads the file again if it has changed. Returns whether it had.
     pub fn refresh(&mut self) -> bool {
         let changed = version() != self.version;
         if changed {
@@ -51,9 +50,10 @@ impl Persons {
         changed
     }
 
-    /// Returns the id of the person that `uid` was delegated to; `uid` itself if to nobody.
+    /// Returns the id of the person to whom `uid` was delegated, or `uid` itself if it was not
+    /// delegated.
     ///
-    /// What is delegated to root stays itself: it has none of root's rights.
+    /// An id delegated to root maps to itself: it has none of root's rights.
     pub fn of(&self, uid: u32) -> u32 {
         let before = self.ranges.partition_point(|range| range.first <= uid);
         match self.ranges[..before].last() {

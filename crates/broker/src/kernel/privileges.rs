@@ -1,4 +1,4 @@
-//! What each part of the broker needs, and getting rid of everything else (capabilities(7)).
+//! The privileges that each part of the broker needs, and dropping all others (capabilities(7)).
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use super::seccomp::{Role, SeccompError, confine};
 
-/// As whom the broker runs if there is such a user, whoever started it.
+/// The user as which a broker started by root runs, if there is such a user.
 const USER: &str = "punctual";
 
 /// The ids that service managers give to services without a user of their own (systemd, "Users,
@@ -35,8 +35,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// Returns the account that a broker started by root is to run as: the user `punctual`, or where
-    /// there is none an id that no user has. None if root did not start it: it stays who it is.
+    /// Returns the account that a broker started by root is to run as: the user `punctual`, or if
+    /// there is none an id that no user has. `None` if root did not start it: then it keeps its
+    /// user.
     ///
     /// # Errors
     /// If all ids are taken.
@@ -62,8 +63,8 @@ impl Account {
         std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
     }
 
-    /// Makes the calling thread run as this user, with the capabilities that it has; no others can be
-    /// had by execve(2) from here on.
+    /// Makes the calling thread run as this user, with its present capabilities; execve(2) can add
+    /// none from here on.
     fn assume(self) -> Result<(), Errno> {
         // The kernel forgets it when the user changes (prctl(2)).
         let dies_with_parent = parent_process_death_signal()?;
@@ -77,46 +78,46 @@ impl Account {
     }
 }
 
-/// Why the broker cannot work with what it has.
+/// The reason why the broker cannot work with its privileges.
 #[derive(Debug, Error)]
 pub enum PrivilegeError {
-    /// Nothing can be given without it.
+    /// The broker can grant nothing without CAP_SYS_NICE.
     #[error(
         "the broker needs CAP_SYS_NICE to put threads of others under real-time classes: start it \
          as root, or from its systemd unit"
     )]
     NoSysNice,
-    /// The configuration asks for what cannot be had.
+    /// The configuration needs a privilege that the broker has not.
     #[error(
         "upcalls = \"level-order\" needs CAP_SYS_RESOURCE to raise RLIMIT_RTPRIO of others, and the \
          broker has not got it: give it (AmbientCapabilities= of the unit), or set upcalls = \"fixed-level\""
     )]
     NoSysResource,
-    /// Nobody is left to run as.
+    /// There is no account left to run as.
     #[error(
         "every id from 61184 to 65519 is a user's: make a user {USER} for the broker (useradd -r)"
     )]
     NoAccount,
-    /// No filter of system calls.
+    /// There is no filter of system calls.
     #[error(transparent)]
     NotConfined(#[from] SeccompError),
-    /// The kernel refused to take privileges away.
+    /// The kernel refused to drop privileges.
     #[error("privileges cannot be dropped: {0}")]
     NotDropped(#[from] Errno),
 }
 
-/// What is left to the broker.
+/// The privileges that the broker keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Powers {
-    /// Whether it can raise limits of other processes (CAP_SYS_RESOURCE), seen to work.
+    /// Whether it can raise limits of other processes (CAP_SYS_RESOURCE), verified by a try.
     pub may_limit: bool,
 }
 
-/// Becomes `account` and keeps CAP_SYS_NICE (classes and CPUs of others) and CAP_SYS_RESOURCE (their
-/// limits); gives up all other capabilities for good, and forbids itself to gain any by execve(2)
-/// (PR_SET_NO_NEW_PRIVS).
+/// Becomes `account` and keeps CAP_SYS_NICE (classes and CPUs of other processes) and
+/// CAP_SYS_RESOURCE (their limits). Gives up all other capabilities for good, and ensures that
+/// execve(2) cannot add any (PR_SET_NO_NEW_PRIVS).
 ///
-/// Of the calling thread and those it makes: call it while there is only one.
+/// Applies to the calling thread and the threads it makes: call it while there is only one.
 pub fn drop_all_but_needed(account: Option<Account>) -> Result<Powers, PrivilegeError> {
     let needed = CapabilitySet::SYS_NICE | CapabilitySet::SYS_RESOURCE;
     needs_sys_nice()?;
@@ -125,7 +126,7 @@ pub fn drop_all_but_needed(account: Option<Account>) -> Result<Powers, Privilege
     Ok(Powers { may_limit: kept.contains(CapabilitySet::SYS_RESOURCE) && raising_works() })
 }
 
-/// Becomes `account` and keeps CAP_SYS_NICE alone, as [`drop_all_but_needed`].
+/// Becomes `account` and keeps only CAP_SYS_NICE, like [`drop_all_but_needed`].
 pub fn drop_all_but_sys_nice(account: Option<Account>) -> Result<(), PrivilegeError> {
     needs_sys_nice()?;
     keep_only(CapabilitySet::SYS_NICE, account)?;
@@ -140,16 +141,16 @@ pub fn needs_sys_nice() -> Result<(), PrivilegeError> {
 
 /// Becomes `account` without any capability, and can never have one again.
 ///
-/// Of the calling thread and those it makes: call it while there is only one.
+/// Applies to the calling thread and the threads it makes: call it while there is only one.
 pub fn give_up_all(account: Option<Account>) -> Result<(), PrivilegeError> {
     keep_only(CapabilitySet::empty(), account)?;
     Ok(confine(Role::Front)?)
 }
 
-/// Becomes `account`, gives up all capabilities but those needed for good, and forbids itself to gain any
-/// by execve(2). Returns what is left.
+/// Becomes `account`, gives up for good all capabilities that are not needed, and ensures that
+/// execve(2) cannot add any. Returns the capabilities that are left.
 ///
-/// Of the calling thread and those it makes: call it while there is only one.
+/// Applies to the calling thread and the threads it makes: call it while there is only one.
 ///
 /// # Errors
 /// If the kernel refuses to take something away.
@@ -161,7 +162,7 @@ pub fn keep_only(
     let has = capabilities(None)?.permitted;
     if has.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().difference(needed).iter() {
-            // EINVAL: one that this kernel does not know.
+            // EINVAL: this kernel does not know the capability.
             match remove_capability_from_bounding_set(capability) {
                 Ok(()) | Err(Errno::INVAL) => {}
                 Err(other) => return Err(other.into()),
@@ -181,7 +182,7 @@ pub fn keep_only(
     Ok(kept)
 }
 
-/// Tried on ourselves: raising a hard limit takes the capability, whoever's it is.
+/// Tries to raise a hard limit of this process: that takes the capability whichever process it is.
 fn raising_works() -> bool {
     let us: Option<Pid> = Some(getpid());
     let before = getrlimit(Resource::Rtprio);
@@ -194,9 +195,9 @@ fn raising_works() -> bool {
     works
 }
 
-/// Each connection and each process takes a descriptor.
+/// Raises the limit on open files: each connection and each process takes a descriptor.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Up to what is allowed anyway: cannot be refused.
+    // Raising it to the hard limit cannot be refused.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

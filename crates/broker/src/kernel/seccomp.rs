@@ -1,9 +1,9 @@
 //! The system calls that each part of the broker may make (seccomp(2)).
 //!
-//! Every other call fails with EPERM, as it does for want of privilege: no part can start a program,
-//! trace or signal others, load anything into the kernel, mount, or change who it is. A call that a
-//! later C library makes instead of one that is listed fails too, so each list has the calls of old
-//! and of new libraries.
+//! Every other call fails with EPERM, as it does for want of privilege: no part can start a
+//! program, trace or signal other processes, load anything into the kernel, mount, or change its
+//! user. A call that a later C library makes instead of a listed one fails too, so each list has
+//! the calls of old and of new libraries.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -11,23 +11,23 @@ use seccompiler::{
 };
 use thiserror::Error;
 
-/// Whose calls they are.
+/// The part to which a list of calls applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It decides and carries channels.
+    /// Decides, and carries channels.
     Broker,
-    /// It touches what clients made ([`crate::front`]).
+    /// Handles everything that clients made ([`crate::front`]).
     Front,
-    /// It looks at what is used, and takes classes back ([`crate::guard`]).
+    /// Watches use, and takes classes back ([`crate::guard`]).
     Guard,
 }
 
-/// Why no filter is in force.
+/// The reason why no filter is in force.
 #[derive(Debug, Error)]
 #[error("the system calls of the broker cannot be limited (seccomp(2)): {0}")]
 pub struct SeccompError(String);
 
-/// Memory, threads, time, and files that are there: what any program does.
+/// Memory, threads, time, and existing files: the calls of any program.
 const COMMON: &[i64] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -98,7 +98,7 @@ const COMMON: &[i64] = &[
     libc::SYS_writev,
 ];
 
-/// What the architecture has of calls that others have under newer names only.
+/// Calls of this architecture that others have only under newer names.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[i64] = &[
     libc::SYS_epoll_wait,
@@ -111,13 +111,13 @@ const OLDER: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// Clients come in, and the memory of their channels is sealed (fcntl(2)).
+/// For accepting clients, and for sealing the memory of their channels (fcntl(2)).
 const FRONT: &[i64] = &[libc::SYS_accept4, libc::SYS_connect];
 
-/// Classes of others.
+/// For the scheduling classes of other processes.
 const GUARD: &[i64] = &[libc::SYS_getpriority, libc::SYS_sched_getattr, libc::SYS_sched_setattr];
 
-/// Threads and limits of others; the ledger; channels.
+/// For threads and limits of other processes, the ledger, and channels.
 const BROKER: &[i64] = &[
     libc::SYS_bind,
     libc::SYS_capget,
@@ -158,8 +158,8 @@ const BROKER: &[i64] = &[
     libc::SYS_waitid,
 ];
 
-/// Limits the system calls of the calling thread, and of those that it makes, for good. It cannot gain
-/// privilege by execve(2) any more.
+/// Limits the system calls of the calling thread, and of the threads it makes, for good. It can no
+/// longer gain privilege by execve(2).
 ///
 /// # Errors
 /// If the kernel has no filters, or this architecture is unknown.
@@ -179,9 +179,10 @@ fn program(role: Role) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> =
         free.map(|call| (*call, Vec::new())).collect();
     let special = match role {
-        // To ask who a name is (getpwnam_r(3)), and for nothing that leaves the host.
+        // For looking up names (getpwnam_r(3)), and for nothing that leaves the host.
         Role::Front => Some((libc::SYS_socket, &[libc::AF_UNIX][..])),
-        // The table that it shares with the program in an interface's driver: look up, change, remove.
+        // For the table that it shares with the program in an interface's driver: look up, change,
+        // remove.
         Role::Broker => Some((libc::SYS_bpf, &[1, 2, 3][..])),
         Role::Guard => None,
     };
@@ -207,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// What is tried in a thread of its own, for the filter is for ever.
+    /// Runs the tries in a thread of their own, because a filter stays for ever.
     fn confined<T: Send + 'static>(role: Role, tries: impl FnOnce() -> T + Send + 'static) -> T {
         let thread = std::thread::spawn(move || {
             confine(role).expect("filters are there");

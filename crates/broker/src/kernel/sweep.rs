@@ -1,11 +1,11 @@
-//! Real-time threads that nobody was granted.
+//! A sweep for real-time threads without a grant.
 //!
-//! `RLIMIT_RTPRIO`, which the level-order protocol takes, passes to whatever a process forks
-//! (getrlimit(2)). So the processes of every user who holds or held such a grant are looked through:
-//! a limit that came from a grant is put back, and real-time threads of such a process become
-//! ordinary ones where no grant covers them. Processes with limits of their own are left alone, and
-//! so is what others gave (rtkit). A class that the broker gave itself passes to nobody
-//! (SCHED_RESET_ON_FORK).
+//! `RLIMIT_RTPRIO`, which the level-order protocol takes, is inherited by every process that a
+//! process forks (getrlimit(2)). So the sweep visits the processes of every user that holds or held
+//! such a grant: it restores a limit that came from a grant, and makes the real-time threads of
+//! such a process ordinary ones if no grant covers them. Processes with limits of their own are
+//! left alone, and so are classes that another service gave (rtkit). A class that the broker itself
+//! gave is not inherited (SCHED_RESET_ON_FORK).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,29 +21,29 @@ use super::peer::{Process, has_our_users, start_of};
 use super::take::take_class;
 use crate::ledger::{OldLimits, ProcessId};
 
-/// What is in order.
+/// The threads and limits that are in order.
 #[derive(Debug, Default)]
 pub struct Allowed {
-    /// Threads with a grant, and when they started.
+    /// Threads with a grant, and their start times.
     pub threads: BTreeMap<i32, u64>,
-    /// Processes that may run the level-order protocol: every thread of them.
+    /// Processes that may run the level-order protocol, with every thread.
     pub processes: BTreeSet<ProcessId>,
     /// By user: the limits that a grant replaced, and the start of the first process that had one.
     pub old_limits: BTreeMap<u32, (OldLimits, u64)>,
 }
 
-/// What a look through all processes came to.
+/// The result of a sweep through all processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Threads and limits that were put in order.
     pub put_back: usize,
-    /// Processes that live and of which something could not be read or changed: look again.
+    /// Live processes of which something could not be read or changed: sweep again.
     pub unclear: usize,
 }
 
-/// Puts in order what belongs to `users`.
+/// Puts the processes of `users` in order.
 ///
-/// `lowered` are the processes whose limit was put back before; those of this look are added.
+/// `lowered` are the processes whose limit was restored before; those of this sweep are added.
 pub fn sweep(users: &BTreeSet<u32>, allowed: &Allowed, lowered: &mut BTreeSet<ProcessId>) -> Swept {
     let mut swept = Swept::default();
     let Ok(entries) = fs::read_dir("/proc") else { return Swept { unclear: 1, ..swept } };
@@ -52,7 +52,7 @@ pub fn sweep(users: &BTreeSet<u32>, allowed: &Allowed, lowered: &mut BTreeSet<Pr
             continue;
         };
         let Ok(owner) = entry.metadata().map(|metadata| metadata.uid()) else { continue };
-        // What belongs to a process that wants no core dumps belongs to root (proc(5)).
+        // A process without core dumps belongs to root in /proc (proc(5)).
         let uid = if owner == 0 { uid_of(pid) } else { Some(owner) };
         if let Some(uid) = uid.filter(|uid| users.contains(uid)) {
             let Some(start) = start_of(pid, pid) else { continue };
@@ -67,7 +67,8 @@ pub fn sweep(users: &BTreeSet<u32>, allowed: &Allowed, lowered: &mut BTreeSet<Pr
     swept
 }
 
-/// How many threads and limits were put in order; none if that is not known.
+/// Puts one process in order. Returns how many threads and limits were changed, or `None` if that
+/// is not known.
 fn one(
     id: ProcessId,
     uid: u32,
@@ -83,9 +84,9 @@ fn one(
         && id.start >= *since
     {
         let hard = limits_of(pid)?.rtprio.1;
-        // Ours, not one that the user came by in another way.
+        // The limit came from the broker, and not from elsewhere.
         if hard == Some(u64::from(GUARD)) && above(hard, old.rtprio.1) {
-            // Limits are set by id: the process must live.
+            // Limits are set by id: the process must be alive.
             let process = Process::find(id)?;
             restore(pid, Resource::Rtprio, old.rtprio).ok()?;
             if process.has_ended() {
@@ -95,7 +96,7 @@ fn one(
             found += 1;
         }
     }
-    // Whoever may have the class without us has it without us.
+    // A process that may have the class without the broker keeps it.
     if !lowered.contains(&id) || has_sys_nice(pid)? {
         return Some(found);
     }
@@ -115,20 +116,20 @@ fn one(
     Some(found)
 }
 
-/// The effective user.
+/// Returns the effective user.
 fn uid_of(pid: i32) -> Option<u32> {
     let status = procfs::text(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether a limit is higher; none is the highest.
+/// Returns whether a limit is higher; none is the highest.
 fn above(has: Option<u64>, than: Option<u64>) -> bool {
     has.unwrap_or(u64::MAX) > than.unwrap_or(u64::MAX)
 }
 
-/// Bit 23 of the effective capabilities (capabilities(7)), which counts only in our user namespace;
-/// none if it cannot be read.
+/// Returns bit 23 of the effective capabilities (capabilities(7)), which counts only in our user
+/// namespace; `None` if it cannot be read.
 fn has_sys_nice(pid: i32) -> Option<bool> {
     let status = procfs::text(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;

@@ -1,4 +1,4 @@
-//! Taking a grant back from a thread that may live.
+//! Taking a grant back from a thread that may be alive.
 
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::Tid;
@@ -12,33 +12,34 @@ use super::peer::{Process, start_of};
 use crate::ledger::Record;
 use crate::want::{Want, What};
 
-/// What else the process has, which stays.
+/// Other grants of the process, which stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside {
-    /// Whether other grants of it stand on its limits: then those stay.
+    /// Whether other grants of the process depend on its limits: then those stay.
     pub limited: bool,
-    /// Whether another grant, or what is left of one, is its first thread's.
+    /// Whether its first thread has another grant, or a residual reservation.
     pub leader: bool,
 }
 
-/// A thread that has not left SCHED_DEADLINE, and when it started.
+/// A thread that has not left SCHED_DEADLINE, and its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Which.
+    /// The thread.
     pub thread: Tid,
     /// Its start, as in [`Record::thread_start`].
     pub started: u64,
 }
 
 impl Means {
-    /// Takes back what `want` of `record` gave; which thread keeps a remnant, if one does.
+    /// Takes back what `want` of `record` gave. Returns the thread that keeps a residual
+    /// reservation, if one does.
     ///
-    /// A thread that still stands under SCHED_DEADLINE cannot be moved out by another
-    /// ([`SchedError::MustLeaveItself`]). It keeps [`residual`] until it leaves, for which it then
-    /// needs no privilege, or ends.
+    /// No other thread can move a thread that is still under SCHED_DEADLINE out of it
+    /// ([`SchedError::MustLeaveItself`]). It keeps [`residual`] until it ends, or until it leaves,
+    /// for which it then needs no privilege.
     ///
-    /// A thread that execs takes over the id of the first one, with its class (execve(2)): then it
-    /// is looked for there.
+    /// A thread that execs takes over the id of the first thread, with its class (execve(2)): then
+    /// it is looked for there.
     pub fn take_back(
         &self,
         process: &Process,
@@ -46,13 +47,13 @@ impl Means {
         record: &Record,
         beside: Beside,
     ) -> Option<Left> {
-        // Its id may be somebody else's by now, and limits are set by id.
+        // Its id may belong to another process by now, and limits are set by id.
         if process.has_ended() {
             return None;
         }
         if let (Some(old), false) = (record.old_limits, beside.limited) {
             let pid = process.id.pid;
-            // In this order: who may not rise any more can then be brought down for good.
+            // In this order: a thread that may no longer raise itself can then be lowered for good.
             let _ = restore(pid, Resource::Rtprio, old.rtprio);
             let _ = restore(pid, Resource::Rttime, old.rttime);
         }
@@ -68,18 +69,20 @@ impl Means {
                 }),
             })?
         };
-        // An error: it ended meanwhile.
+        // An error means that it ended meanwhile.
         let remains = take_class(left.thread).unwrap_or(false);
         if matches!(want.what, What::Upcalls(_)) {
             let every: Vec<usize> = (0..CpuSet::MAX_CPU).collect();
             let _ = pin(left.thread, record.old_cpus.as_deref().unwrap_or(&every));
         }
-        // What stands under SCHED_DEADLINE and was not granted that is left of another grant, and known.
+        // A thread under SCHED_DEADLINE without such a grant is the residual of another grant, and
+        // known.
         (remains && matches!(want.what, What::Reservation(_))).then_some(left)
     }
 }
 
-/// The first thread of `process`, if nothing else is granted to it and it stands as `as_given` says.
+/// Returns the first thread of `process`, if nothing else is granted to it and its scheduling is as
+/// `as_given` says.
 pub(crate) fn leader_with(
     process: &Process,
     beside: Beside,
@@ -90,21 +93,21 @@ pub(crate) fn leader_with(
     (!beside.leader && as_given(sched::get(thread).ok()?)).then_some(left)
 }
 
-/// Where what `record` left is after an exec of its thread.
+/// Returns where the residual of `record` is after an exec of its thread.
 pub fn moved_to(record: &Record) -> Option<Left> {
     let process = Process::find(record.process)?;
     let nothing = Beside { limited: false, leader: false };
     leader_with(&process, nothing, |now| now.policy_name() == "SCHED_DEADLINE")
 }
 
-/// Makes `thread` an ordinary one, or nearly: then true.
+/// Makes `thread` an ordinary one. Returns `true` if it keeps a residual reservation.
 pub(crate) fn take_class(thread: Tid) -> Result<bool, SchedError> {
     let now = sched::get(thread)?;
     match (now.policy_name(), now.class()) {
         ("SCHED_DEADLINE", Some(Class::Deadline { reservation, .. })) => {
             let reservation = residual(reservation);
-            // Without the flag, which only the privileged may take away: with it, it could not
-            // leave the class either (sched_setattr(2), EPERM).
+            // Without the flag, which only a privileged thread may take away: with it, the thread
+            // could not leave the class either (sched_setattr(2), EPERM).
             sched::set_without_retry(
                 thread,
                 Class::Deadline { reservation, reset_on_fork: false },
@@ -120,19 +123,19 @@ pub(crate) fn take_class(thread: Tid) -> Result<bool, SchedError> {
     }
 }
 
-/// What a thread keeps that does not leave SCHED_DEADLINE: its budget, but at most 2 ms, in no more
-/// than 2 % of a CPU and never more often than before.
+/// Returns the reservation that a thread keeps while it does not leave SCHED_DEADLINE: its budget,
+/// but at most 2 ms, in no more than 2 % of a CPU and never more often than before.
 ///
-/// Not the least there is: a thread without budget does not run, so it could neither leave the class
-/// nor end when it is killed. With no longer budget and no shorter period it does no upcall more harm
-/// than before.
+/// It is not the least possible: a thread without budget does not run, so it could neither leave
+/// the class nor end when it is killed. With no longer budget and no shorter period it delays no
+/// upcall more than before.
 pub fn residual(reservation: Reservation) -> Reservation {
     let budget = reservation.budget().min(Service::from_millis(2));
     let period = reservation.period().max(Duration::from_nanos(budget.as_nanos() * 50));
     Reservation::new(budget, period).unwrap_or(reservation)
 }
 
-/// Whether `thread` of process `pid`, started then, still stands under SCHED_DEADLINE.
+/// Returns whether `thread` of process `pid`, with this start, is still under SCHED_DEADLINE.
 pub fn remains(pid: i32, thread: Tid, started: u64) -> bool {
     let deadline = sched::get(thread).is_ok_and(|now| now.policy_name() == "SCHED_DEADLINE");
     deadline && start_of(pid, thread.as_raw()) == Some(started)

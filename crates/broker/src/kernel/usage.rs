@@ -1,4 +1,4 @@
-//! What a thread has used, by the scheduler's own books.
+//! The processor time of a thread, from the scheduler's accounting.
 
 use std::fs::File;
 use std::io;
@@ -9,8 +9,7 @@ use punctual_model::Service;
 
 /// Reads a thread's processor time (`/proc/PID/task/TID/schedstat`, readable by all).
 ///
-/// The file stays open: it is the thread's own for ever, and reading it again saves
-/// opening it.
+/// The file stays open: it belongs to this thread for ever, and reading it again saves opening it.
 #[derive(Debug)]
 pub struct Meter {
     file: File,
@@ -31,7 +30,7 @@ impl Meter {
     }
 }
 
-/// Reads the first number of such a file: nanoseconds on a CPU.
+/// Parses the first number of such a file: nanoseconds on a CPU.
 pub fn parse_used(schedstat: &[u8]) -> Option<Service> {
     let first = schedstat.split(|byte| byte.is_ascii_whitespace()).next()?;
     str::from_utf8(first).ok()?.parse().ok().map(Service::from_nanos)
@@ -58,7 +57,7 @@ mod tests {
             Meter::open(std::process::id() as i32, thread::current()).expect("we live")
         });
         let meter = thread.join().expect("no panic");
-        // The kernel may take a moment to bury it.
+        // The kernel may take a moment to remove it.
         while meter.used().is_ok() {
             clock::sleep(punctual_model::Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! The folder of a ledger, which nobody else may write.
+//! The folder of a ledger, which no other user may write.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::LedgerError;
 
-/// Makes `folder` for us alone if it is not there, and sees that nobody else can write into it.
+/// Makes `folder` for this user alone if it is not there, and checks that no other user can write
+/// into it.
 pub(super) fn private(folder: &Path) -> Result<(), LedgerError> {
     let file = |source| LedgerError::File { path: folder.to_owned(), source };
     if let Some(parent) = folder.parent() {

@@ -1,12 +1,13 @@
-//! What survives the broker's death: every grant, written before its holder is told.
+//! The ledger: the state that survives the broker's death, with every grant written before its
+//! holder is told.
 //!
-//! The ledger is a `redb` database: a commit is whole or not there at all, also when the broker is
-//! killed in the middle of it. It lives in `/run`, in memory: grants are promises to processes, and
-//! end with the boot as those do; so a commit waits for no disk. A ledger of another boot is emptied.
+//! The ledger is a `redb` database: a commit is complete or absent, also when the broker is killed
+//! in the middle of it. It lies in `/run`, in memory: grants are promises to processes, and end
+//! with the boot as those do; so a commit waits for no disk. A ledger of another boot is emptied.
 //!
-//! The order of steps makes every crash harmless: a grant is entered *before* the kernel is told, and
-//! struck out *after* the kernel was told to take it back. What is in the ledger may not be in force,
-//! but nothing is in force that is not in the ledger.
+//! The order of steps makes every crash harmless: a grant is entered *before* the kernel puts it in
+//! force, and struck out *after* the kernel has taken it back. A grant in the ledger may not be in
+//! force, but no grant is in force that is not in the ledger.
 
 mod folder;
 mod record;
@@ -32,13 +33,13 @@ const CHANNELS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("channels
 const REFUSALS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("refusals");
 const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 
-/// The guards in the table of everything else.
+/// The key of the guards in the table of everything else.
 const GUARDS: &str = "guards";
 
-/// Refusals that are remembered.
+/// The number of refusals that are kept.
 pub const MAX_REFUSALS: u64 = 256;
 
-/// Why the ledger cannot be read or written.
+/// The reason why the ledger cannot be read or written.
 #[derive(Debug, Error)]
 pub enum LedgerError {
     /// The database refused.
@@ -46,18 +47,18 @@ pub enum LedgerError {
     Database {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: Box<redb::Error>,
     },
-    /// The folder or the file.
+    /// The folder or the file cannot be used.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
-    /// Others could write promises into it.
+    /// Other users could write promises into it.
     #[error(
         "{}: {why}; the ledger must lie in a folder of this user's own that nobody else may write: \
          remove it, or name another (--state)", path.display()
@@ -65,17 +66,17 @@ pub enum LedgerError {
     Unsafe {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// Not written by this version of the broker.
+    /// This version of the broker did not write the entry.
     #[error("{}: grant {id} cannot be read: {why}; remove the file to start without any grant", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Which grant.
+        /// The number of the grant.
         id: u64,
-        /// Why.
+        /// The error.
         why: String,
     },
 }
@@ -83,9 +84,10 @@ pub enum LedgerError {
 /// The open ledger. One process at a time can hold it.
 pub struct Ledger {
     path: PathBuf,
-    /// Where the database lies: a broker that has given up its privilege may not open the path again.
+    /// The file of the database: a broker that has given up its privilege may not open the path
+    /// again.
     file: File,
-    /// None once the file could not be written, or read: it is opened anew when it is next needed.
+    /// `None` once the file could not be written or read: it is reopened at the next use.
     database: RefCell<Option<Database>>,
     next: u64,
     next_refusal: u64,
@@ -97,14 +99,14 @@ impl std::fmt::Debug for Ledger {
     }
 }
 
-/// Numbers of grants that are set aside at a time, so that none is given twice after a crash.
+/// The number of grant ids that are set aside at a time, so that none is given twice after a crash.
 const AHEAD: u64 = 1 << 10;
 
 impl Ledger {
     /// Opens the ledger in `folder`, which is made if it is not there, and reads all its grants.
     ///
-    /// Whoever could write there could write themselves a grant: so the folder must be this user's, no
-    /// link, and nobody else may write it.
+    /// A user that could write there could write itself a grant: so the folder must be this user's,
+    /// must not be a link, and no other user may write it.
     pub fn open(folder: &Path) -> Result<(Self, Vec<Record>), LedgerError> {
         folder::private(folder)?;
         let path = folder.join("ledger.redb");
@@ -129,7 +131,7 @@ impl Ledger {
         Ok((Self { path, file, database, next, next_refusal }, records))
     }
 
-    /// The number of the next grant, once.
+    /// Returns the number of the next grant, each only once.
     pub fn next_id(&mut self) -> Result<GrantId, LedgerError> {
         let id = self.next;
         if id.is_multiple_of(AHEAD) {
@@ -159,7 +161,8 @@ impl Ledger {
         self.strike_and_keep(ids, &[])
     }
 
-    /// Strikes grants and channels out, and enters what is left of others in their place, at one moment.
+    /// Strikes grants and channels out, and enters the residuals of others in their place, in one
+    /// transaction.
     pub fn strike_and_keep(&self, ids: &[GrantId], left: &[Record]) -> Result<(), LedgerError> {
         self.commit(|write| {
             let mut grants = write.open_table(GRANTS)?;
@@ -186,7 +189,7 @@ impl Ledger {
         })
     }
 
-    /// All channels.
+    /// Returns all channels.
     pub fn channels(&self) -> Result<Vec<ChannelRecord>, LedgerError> {
         let read = |database: &Database| -> Result<Vec<(u64, Vec<u8>)>, Failure> {
             let table = database.begin_read()?.open_table(CHANNELS)?;
@@ -209,18 +212,18 @@ impl Ledger {
             .collect()
     }
 
-    /// Returns the guards that police, or policed, what is granted.
+    /// Returns the guards that police, or policed, the grants.
     pub fn guards(&self) -> Result<Vec<ProcessId>, LedgerError> {
         let read = |database: &Database| -> Result<Option<String>, Failure> {
             let table = database.begin_read()?.open_table(META)?;
             Ok(table.get(GUARDS)?.map(|text| text.value().to_owned()))
         };
         let text = self.with(read)?;
-        // What another version wrote is not ours to end.
+        // Ignore entries of another version: those guards are not ours to end.
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
     }
 
-    /// Says which guards police what is granted.
+    /// Records the guards that police the grants.
     pub fn set_guards(&self, guards: &[ProcessId]) -> Result<(), LedgerError> {
         let text = serde_json::to_string(guards).unwrap_or_default();
         self.commit(|write| {
@@ -229,7 +232,7 @@ impl Ledger {
         })
     }
 
-    /// Remembers refusals, and forgets all but the last [`MAX_REFUSALS`].
+    /// Adds refusals, and deletes all but the last [`MAX_REFUSALS`].
     pub fn refused(&mut self, refusals: &[RefusedStatus]) -> Result<(), LedgerError> {
         let first = self.next_refusal;
         self.commit(|write| {
@@ -246,13 +249,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// The refusals that are remembered, the newest first.
+    /// Returns the refusals that are kept, the newest first.
     pub fn refusals(&self) -> Result<Vec<RefusedStatus>, LedgerError> {
         let read = |database: &Database| -> Result<Vec<RefusedStatus>, Failure> {
             let table = database.begin_read()?.open_table(REFUSALS)?;
             let mut all = Vec::new();
             for entry in table.iter()?.rev() {
-                // One of another version is only history.
+                // Skip refusals of another version: they are only history.
                 all.extend(serde_json::from_slice::<RefusedStatus>(entry?.1.value()).ok());
             }
             Ok(all)
@@ -272,8 +275,9 @@ impl Ledger {
         })
     }
 
-    /// Acts on the database. One that could not write or read its file, such as on a full disk, refuses
-    /// everything until it is opened again: so it is closed then, and opened by whoever comes next.
+    /// Acts on the database. If it could not write or read its file, for example on a full disk, it
+    /// refuses everything until it is opened again: so it is closed then, and the next call opens
+    /// it.
     fn with<T>(&self, act: impl FnOnce(&Database) -> Result<T, Failure>) -> Result<T, LedgerError> {
         let mut open = self.database.borrow_mut();
         let database = match open.take() {
@@ -291,7 +295,7 @@ impl Ledger {
     }
 }
 
-/// Any of the database's errors, of the size of a pointer.
+/// Any of the database's errors, boxed to the size of a pointer.
 struct Failure(Box<redb::Error>);
 
 impl Failure {
@@ -306,14 +310,14 @@ impl<E: Into<redb::Error>> From<E> for Failure {
     }
 }
 
-/// Opens the database in a file, as its last commit has left it.
+/// Opens the database in a file, as its last commit left it.
 fn open_in(file: &File) -> Result<Database, Failure> {
     Ok(Database::builder().create_with_backend(Reserved::new(file)?)?)
 }
 
 type Begun = (Vec<(u64, Vec<u8>)>, u64, u64);
 
-/// Makes the tables, empties them after a boot, and reads what is there.
+/// Makes the tables, empties them after a boot, and reads their contents.
 fn begin(database: &Database, boot: &str) -> Result<Begun, Failure> {
     let write = database.begin_write()?;
     let (mut grants, mut next, mut next_refusal) = (Vec::new(), 1, 0);

@@ -1,4 +1,4 @@
-//! The ledger's file, whose room is reserved as it grows.
+//! The ledger's file, whose space is reserved as it grows.
 
 use std::fs::File;
 use std::io;
@@ -7,21 +7,21 @@ use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend};
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// A file that never needs more room to be written.
+/// A file that never needs more space to be written.
 ///
-/// redb 2 does not survive a disk that is full in the middle of a commit: it takes pages for free that are not, and
-/// panics when it is opened the next time, or writes over them (its issue 620). A file system in memory, as `/run` is,
-/// writes into reserved room without asking for more. So a full one refuses to let the file grow, before anything
-/// is written, and redb bears that.
+/// redb 2 does not survive a disk that fills up in the middle of a commit: it takes used pages for
+/// free ones, and panics when it is opened the next time, or overwrites them (its issue 620). A
+/// file system in memory, such as that of `/run`, writes into reserved space without needing more.
+/// So a full one refuses to let the file grow before anything is written, and redb handles that.
 #[derive(Debug)]
 pub(super) struct Reserved {
     file: File,
-    /// Locks the file for us alone.
+    /// Locks the file for this process alone.
     inner: FileBackend,
 }
 
 impl Reserved {
-    /// Locks a file, and reserves the room that it should already have.
+    /// Locks a file, and reserves the space that it should already have.
     pub(super) fn new(file: &File) -> Result<Self, DatabaseError> {
         let inner = FileBackend::new(file.try_clone()?)?;
         let reserved = Self { file: file.try_clone()?, inner };

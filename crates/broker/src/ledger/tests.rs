@@ -1,4 +1,4 @@
-//! What survives, and what does not.
+//! Tests of what survives, and what does not.
 
 use super::*;
 use crate::grant::Token;
