@@ -1,8 +1,8 @@
 //! Real-time upcalls of an ordinary user: the broker gives the thread that runs them its class.
 //!
 //! Two senders and a mixer share one thread without a lock. The thread asks the broker before
-//! anything is released, and again if a handler did not come back and another thread goes on. Its level
-//! is fixed: so the broker must be in level mode, which is the default.
+//! anything is released, and again if a handler did not return and another thread goes on. Its
+//! level is fixed: so the broker must be in fixed-level mode, which is the default.
 //!
 //! ```sh
 //! sudo punctual serve --socket /run/punctual-try/broker.sock --state /run/punctual-try/state
@@ -30,7 +30,7 @@ struct Worker {
 
 impl Handler for Worker {
     fn iterate(&mut self, _now: Instant, pdus: u32) -> u32 {
-        // Stands for work that takes so much processor time.
+        // Stands for work that takes this much processor time.
         let end = clock::thread_cpu_time()
             + self.time_per_pdu.checked_mul(pdus.into()).unwrap_or(Service::ZERO);
         while clock::thread_cpu_time() < end {}
@@ -43,8 +43,8 @@ impl Handler for Worker {
 const WORK: [(&str, u64, u32, u64); 3] =
     [("sender a", 20, 4, 100), ("sender b", 40, 6, 100), ("mixer", 60, 8, 150)];
 
-/// Asks for `upcalls`, from whatever thread is to run them. What stands for a thread before is given
-/// back first: its class is gone by then.
+/// Requests `upcalls` for the thread that is to run them. An earlier thread's grant is given back
+/// first: its class is gone by then.
 fn ask(
     broker: &mut Broker,
     has: &mut Option<Granted>,
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
     };
     let all: Vec<Upcall> = WORK.into_iter().map(upcall).collect::<Result<_, _>>()?;
-    // Together they are admitted twice: here, with what containment costs, and by the broker beside
+    // The upcalls are admitted twice: here, with the cost of containment, and by the broker beside
     // everything else that it has granted.
     let mut upcalls = Upcalls::new(Placement::Granted, HostProfile::ideal(1)).with_grant({
         let (broker, all) = (Arc::clone(&broker), all.clone());

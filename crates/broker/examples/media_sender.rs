@@ -1,12 +1,13 @@
-//! A media sender: fifty packets a second of 160 to 1200 bytes, each promised to leave within 10 ms.
+//! A media sender: fifty packets a second of 160 to 1200 bytes, each promised to leave within 10
+//! ms.
 //!
 //! ```sh
 //! media_sender 192.0.2.7:4000 [SECONDS [SOCKET]]
 //! ```
 //!
-//! It takes the first counter-offer, goes on with the next broker when one is restarted, and says at the
-//! end what its channel was promised. It exits as `punctual` does: 1 refused, 2 bad usage, 3 this host
-//! cannot.
+//! It takes the first counter-offer, goes on with the next broker when one is restarted, and prints
+//! the bound that its channel was promised. Its exit codes are those of `punctual`: 1 refused, 2
+//! bad usage, 3 this host cannot.
 
 use std::env;
 use std::error::Error;
@@ -62,7 +63,7 @@ fn send(path: &Path, want: &WantedChannel, packets: u64) -> Result<(), Box<dyn E
     let start = clock::now();
     for number in 0..packets {
         clock::sleep_until(start + PERIOD * number);
-        // A real one would put encoded sound here.
+        // A real sender would put encoded sound here.
         frame[..8].copy_from_slice(&number.to_be_bytes());
         let length = 160 + (number as usize * 37) % (most - 160 + 1);
         loop {
@@ -79,7 +80,7 @@ fn send(path: &Path, want: &WantedChannel, packets: u64) -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// Goes on with the next broker: with all that had not left, so that nothing is lost.
+/// Goes on with the next broker, and with all messages that had not left, so that nothing is lost.
 fn rejoin(
     path: &Path,
     granted: &mut GrantedChannel,

@@ -1,8 +1,9 @@
-//! A sender of an ordinary user that lives with what it gets.
+//! A sender of an ordinary user that adapts to what it is granted.
 //!
-//! It wants to encode and send ten frames every 20 ms. It asks the broker, takes the counter-offer if
-//! that is too much, and runs. After a while its frames get more complex than it declared; the broker
-//! tells it that it nears its limit, it sends fewer at once, and asks for what it needs instead.
+//! It wants to encode and send ten frames every 20 ms. It asks the broker, takes the counter-offer
+//! if that is too much, and runs. After a while its frames get more complex than it declared; the
+//! broker warns it that it nears its limit, it sends fewer at once, and asks for what it needs
+//! instead.
 //!
 //! ```sh
 //! sudo punctual serve --socket /run/punctual-try/broker.sock --state /run/punctual-try/state
@@ -22,10 +23,10 @@ use punctual_runtime::level_order::level_of;
 
 const PERIOD: Duration = Duration::from_millis(20);
 const FRAMES: u32 = 10;
-/// Of a frame, as declared and as it comes to be.
+/// The processor time of a frame, as declared and as it becomes.
 const SIMPLE: Service = Service::from_micros(500);
 const COMPLEX: Service = Service::from_micros(700);
-/// From here on frames are complex.
+/// The job from which on frames are complex.
 const TURN: u32 = 100;
 const JOBS: u32 = 400;
 
@@ -35,7 +36,7 @@ fn sender(batch: u32, time_per_pdu: Service) -> Result<What, UpcallError> {
     Ok(What::Upcalls(vec![upcall]))
 }
 
-/// How many frames a period a grant is for.
+/// Returns how many frames a period a grant allows.
 fn frames_of(what: &What) -> u32 {
     match what {
         What::Upcalls(upcalls) => upcalls.iter().map(|upcall| upcall.batch().get()).sum(),
@@ -58,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         answer => answer?,
     };
     if broker.level_order() {
-        // The broker lets this thread raise itself; else it has done so already.
+        // The broker lets this thread raise itself; in the other mode it has raised it already.
         sched::set(this, Class::Fifo { priority: level_of(PERIOD) })?;
     }
     let mut frames = frames_of(&granted.want().what);
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for _ in 0..frames {
             encode(time);
         }
-        // Between two jobs: an answer of the broker costs time of no job's.
+        // Between two jobs, so that an answer of the broker takes no job's time.
         let mut told = Vec::new();
         broker.events(|_, event| told.push(event))?;
         for event in told {
@@ -87,13 +88,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Stands for work that takes so much processor time.
+/// Stands for work that takes this much processor time.
 fn encode(time: Service) {
     let end = clock::thread_cpu_time() + time;
     while clock::thread_cpu_time() < end {}
 }
 
-/// How many frames a period to send from here on.
+/// Returns how many frames a period to send from here on.
 fn react(
     event: Event,
     frames: u32,
@@ -106,7 +107,7 @@ fn react(
         | Event::Broken { used_ppm, granted_ppm, .. } => {
             println!("used {used_ppm} of {granted_ppm} parts per million");
             let has = granted.want().what.share_ppm();
-            // What fits at once; and the grant is to say what the frames cost.
+            // Send what fits at once, and have the grant state the real cost of the frames.
             let fewer = (1..=frames)
                 .rev()
                 .find(|&fewer| sender(fewer, time).is_ok_and(|what| what.share_ppm() <= has));
@@ -133,7 +134,7 @@ fn react(
     }
 }
 
-/// Asks for `what` in place of what it has. Refused, it keeps that.
+/// Requests `what` in place of the present grant, and keeps that if it is refused.
 fn renegotiate(
     what: What,
     granted: &mut Granted,

@@ -1,11 +1,12 @@
-//! Telemetry: a publisher of readings ten times a second, and who receives them, each by a channel.
+//! Telemetry: a publisher of readings ten times a second, and a receiver, each with a channel.
 //!
 //! ```sh
 //! telemetry receive 127.0.0.1:4001 [SECONDS [SOCKET]] &
 //! telemetry publish 127.0.0.1:4001 [SECONDS [SOCKET]]
 //! ```
 //!
-//! The receiver says how many readings came, and how long they lay on this host before they were read.
+//! The receiver prints how many readings came, and how long they lay on this host before they were
+//! read.
 
 use std::env;
 use std::error::Error;
@@ -62,7 +63,7 @@ fn publish(path: &Path, to: SocketAddr, seconds: u64) -> Result<(), Box<dyn Erro
     let start = clock::now();
     for number in 0..seconds * 10 {
         clock::sleep_until(start + PERIOD * number);
-        // Written where it lies: a real one would write its readings so.
+        // Written in place, as a real publisher would write its readings.
         let mut batch = sending.batch();
         if let Some(mut slot) = batch.claim()? {
             slot.write(0, &number.to_be_bytes());

@@ -1,14 +1,15 @@
-//! What is granted, all of it, and what fits beside it.
+//! The admission state: everything that is granted, and what fits beside it.
 //!
-//! Pure: no clock and no system call; `now` comes in. [`AdmissionState::admit`] and [`AdmissionState::change`] decide
-//! and enter in one step; a refusal changes nothing.
+//! Pure: no clock and no system call; `now` is an argument. [`AdmissionState::admit`] and
+//! [`AdmissionState::change`] decide and enter in one step; a refusal changes nothing.
 //!
-//! What the host can promise is decided by one [`System`]; the books add users and their quotas, and
-//! what reservations leave behind. So the tests are, in this order:
-//! 1. `quota`: of who asks (and of the group), by kind, number of grants, shortest period, share.
-//! 2. Those of [`System`]: `reservable-bandwidth`, `sched-deadline`, `response-time` and `channels`. Reservations whose
-//!    bandwidth the kernel still holds count in the first, and so does what threads keep that have not left their
-//!    class; beneath the latter every upcall and every channel must be in time.
+//! One [`System`] decides what the host can promise; the admission state adds users with their
+//! quotas, and the residuals of reservations. So the tests are, in this order:
+//! 1. `quota`: of the user (and of the group), by kind, number of grants, shortest period, share.
+//! 2. Those of [`System`]: `reservable-bandwidth`, `sched-deadline`, `response-time` and
+//!    `channels`. The first counts also reservations whose bandwidth the kernel still holds, and
+//!    the residuals of threads that have not left their class; beneath these residuals every upcall
+//!    and every channel must be in time.
 //!
 //! Channels have quotas of their own, and other tests of the same system ([`channels`]).
 
@@ -34,14 +35,15 @@ pub use self::terms::{Asker, Offer};
 use crate::grant::GrantId;
 use crate::want::What;
 
-/// Elementary steps of one admission, of some nanoseconds each: enough to examine a thousand upcalls
-/// anew beneath a reservation, and a bound on how long one message can keep the broker busy.
+/// The elementary steps of one admission, of some nanoseconds each: enough to examine a thousand
+/// upcalls anew beneath a reservation, and a bound on how long one message can keep the broker
+/// busy.
 pub const STEPS: u64 = 20_000_000;
 
-/// The same for each try of the search for offers.
+/// The steps for each try of the search for offers.
 const STEPS_OF_AN_OFFER: u64 = STEPS / 10;
 
-/// Whose quota a grant counts in.
+/// A grant, with the user and the group whose quotas it counts in.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     uid: u32,
@@ -63,9 +65,11 @@ pub struct AdmissionState {
     entries: BTreeMap<GrantId, Entry>,
     users: BTreeMap<u32, Sum>,
     groups: BTreeMap<u32, Sum>,
-    /// Reservations that ended and until when the kernel keeps their bandwidth.
+    /// Ended reservations, each with the time until which the kernel keeps its bandwidth, and its
+    /// share.
     lingering: Vec<(Instant, u64)>,
-    /// What threads keep whose reservation has ended and who have not left the class.
+    /// The residuals of threads that have not left SCHED_DEADLINE although their reservation has
+    /// ended.
     residuals: BTreeMap<GrantId, Residual>,
     /// `None`: no channels are carried here.
     channels: Option<ChannelEntries>,
@@ -73,7 +77,7 @@ pub struct AdmissionState {
 }
 
 impl AdmissionState {
-    /// Nothing is granted yet.
+    /// Returns a state in which nothing is granted.
     pub fn new(host: HostProfile, order: UpcallOrder) -> Self {
         Self {
             system: System::new(host, order),
@@ -87,7 +91,7 @@ impl AdmissionState {
         }
     }
 
-    /// Enters `what` as `id` if it fits: the CPU of upcalls.
+    /// Enters `what` as `id` if it fits. Returns the CPU of upcalls.
     ///
     /// `id` must not be entered already.
     pub fn admit(
@@ -101,7 +105,7 @@ impl AdmissionState {
         self.enter(id, asker, what, now)
     }
 
-    /// Enters what was granted before, whatever the quota says today.
+    /// Enters a grant that was made before, whatever the quota says today.
     pub fn enter(
         &mut self,
         id: GrantId,
@@ -116,7 +120,7 @@ impl AdmissionState {
         Ok(cpu_of(back_end))
     }
 
-    /// Enters `what` in place of what `id` has. If it does not fit, `id` keeps what it has.
+    /// Enters `what` in place of the grant `id`. If it does not fit, `id` keeps its grant.
     pub fn change(
         &mut self,
         id: GrantId,
@@ -142,7 +146,8 @@ impl AdmissionState {
         }
     }
 
-    /// Takes `id` out. What the kernel still holds of a reservation stays counted for a period.
+    /// Takes `id` out. The bandwidth that the kernel still holds for a reservation stays counted
+    /// for a period.
     pub fn release(&mut self, id: GrantId, now: Instant) {
         let reservation = self.system.reservation(id);
         self.system.release(id);
@@ -151,7 +156,8 @@ impl AdmissionState {
         }
     }
 
-    /// Requests like `what` that would be admitted now, in place of `id` if that is entered.
+    /// Returns requests like `what` that would be admitted now, in place of `id` if that is
+    /// entered.
     pub fn offers(&self, id: GrantId, asker: &Asker, what: &What, now: Instant) -> Vec<Offer> {
         let mut trial = self.clone();
         trial.uncount(id);
@@ -164,32 +170,32 @@ impl AdmissionState {
         })
     }
 
-    /// The CPU of the upcalls of `id`.
+    /// Returns the CPU of the upcalls of `id`.
     pub fn cpu_of(&self, id: GrantId) -> Option<u32> {
         cpu_of(self.system.back_end(id)?)
     }
 
-    /// What the host may promise.
+    /// Returns the profile of what the host may promise.
     pub fn host(&self) -> &HostProfile {
         self.system.host()
     }
 
-    /// Of all CPUs together: what may be promised.
+    /// Returns the share of all CPUs together that may be promised.
     pub fn capacity_ppm(&self) -> u64 {
         self.system.capacity_ppm()
     }
 
-    /// Of all CPUs together: what is promised.
+    /// Returns the share of all CPUs together that is promised.
     pub fn granted_ppm(&self) -> u64 {
         self.system.granted_ppm()
     }
 
-    /// What a user has.
+    /// Returns the share that is granted to a user.
     pub fn of_user(&self, uid: u32) -> u64 {
         self.users.get(&uid).map_or(0, |sum| sum.ppm)
     }
 
-    /// What the members of a group have by its quota.
+    /// Returns the share that is granted to the members of a group by its quota.
     pub fn of_group(&self, gid: u32) -> u64 {
         self.groups.get(&gid).map_or(0, |sum| sum.ppm)
     }
@@ -223,7 +229,7 @@ impl AdmissionState {
         of_group.into_iter().chain([self.users.entry(entry.uid).or_default()])
     }
 
-    /// Tells the system what ended reservations keep of the bandwidth.
+    /// Withholds the bandwidth that ended reservations keep from the system.
     fn withhold(&mut self, now: Instant) {
         self.lingering.retain(|(until, _)| *until > now);
         let lingering: u64 = self.lingering.iter().map(|(_, ppm)| ppm).sum();
@@ -231,7 +237,7 @@ impl AdmissionState {
     }
 }
 
-/// Asks for `what` in the terms of the analysis.
+/// Passes `what` to `ask` in the terms of the analysis.
 fn asking<T>(what: &What, ask: impl FnOnce(Request<'_>) -> T) -> T {
     match what {
         What::Upcalls(upcalls) => {
@@ -249,7 +255,8 @@ fn cpu_of(back_end: BackEnd) -> Option<u32> {
     }
 }
 
-/// Refuses by a `test` of the books' own, each of which is about one resource.
+/// Returns the refusal of one of the admission state's own tests, each of which is about one
+/// resource.
 fn denied(test: &'static str, why: String, short_ppm: Option<u64>) -> Box<Refusal> {
     let resource = match test {
         "quota" | "room" => Resource::Quota,

@@ -1,8 +1,8 @@
-//! What would be admitted instead.
+//! Counter-offers for refused requests.
 //!
-//! Numbers are searched by bisection with admission itself as the judge, so every offer was admitted
-//! when it was made. Admission is not monotone in a period, so an offered period is one that fits,
-//! not surely the shortest.
+//! Numbers are searched by bisection with admission itself as the judge, so every offer was
+//! admitted when it was made. Admission is not monotone in a period, so an offered period is one
+//! that fits, but not necessarily the shortest.
 
 use punctual_model::{Duration, Reservation, Service, Upcall, UpcallSpec};
 
@@ -12,7 +12,7 @@ use crate::want::{LEAST_PRIORITY_SHARE, LONGEST, What};
 /// Tries of one search.
 const TRIES: u32 = 12;
 
-/// Finds them; a reservation is to have at least `least_ppm` of a CPU.
+/// Finds the offers; a reservation is to have at least `least_ppm` of a CPU.
 pub(super) fn find(what: &What, least_ppm: u64, mut fits: impl FnMut(&What) -> bool) -> Vec<Offer> {
     match what {
         What::Upcalls(upcalls) => {
@@ -35,8 +35,8 @@ pub(super) fn find(what: &What, least_ppm: u64, mut fits: impl FnMut(&What) -> b
     }
 }
 
-/// The largest number from `least` to below `asked` that fits, if `least` does: within 2⁻¹² of the
-/// range.
+/// Returns the largest number from `least` to below `asked` that fits, within 2⁻¹² of the range, or
+/// `None` if `least` does not fit.
 fn largest(least: u64, asked: u64, mut fits: impl FnMut(u64) -> bool) -> Option<u64> {
     if least >= asked || !fits(least) {
         return None;
@@ -62,7 +62,7 @@ fn spec(upcall: &Upcall) -> UpcallSpec {
     }
 }
 
-/// The batch of the upcall that needs most of the CPU.
+/// Offers a smaller batch for the upcall that needs most of the CPU.
 fn smaller_batches(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
     let (at, most) =
         upcalls.iter().enumerate().max_by_key(|(_, upcall)| upcall.utilisation_ppm())?;
@@ -78,7 +78,7 @@ fn smaller_batches(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> 
     Some((format!("a batch of at most {batch} for \"{}\"", most.name()), with(batch)?))
 }
 
-/// All periods, stretched alike, by up to four.
+/// Offers longer periods, all stretched by the same factor of up to four.
 fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> Option<Offer> {
     const ONE: u64 = 1 << 10;
     let with = |factor: u64| {
@@ -92,7 +92,8 @@ fn longer_periods(upcalls: &[Upcall], fits: &mut impl FnMut(&What) -> bool) -> O
         Some(What::Upcalls(stretched.collect::<Option<_>>()?))
     };
     let mut fits = |factor: u64| with(factor).is_some_and(|what| fits(&what));
-    // The other way round: the least factor is four less the largest shortening of it.
+    // Search in the other direction: the least factor is four minus the largest reduction that
+    // fits.
     let shorter = largest(0, 3 * ONE, |less| fits(4 * ONE - less))?;
     let factor = 4 * ONE - shorter;
     let text = format!("periods {:.3} times as long", factor as f64 / ONE as f64);
@@ -104,7 +105,7 @@ fn another_budget(
     least_ppm: u64,
     fits: &mut impl FnMut(&What) -> bool,
 ) -> Option<Offer> {
-    // In whole microseconds: what people type.
+    // In whole microseconds, as people type them.
     let with = |micros: u64| {
         let budget = Service::from_micros(micros);
         Reservation::new(budget, asked.period()).ok().map(What::Reservation)

@@ -1,4 +1,4 @@
-//! What a user may have.
+//! The test of a request against the user's quota.
 
 use punctual_analysis::Refusal;
 

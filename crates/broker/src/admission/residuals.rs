@@ -1,4 +1,4 @@
-//! Reservations that have ended and whose threads have not left SCHED_DEADLINE.
+//! Residuals: reservations that have ended and whose threads have not left SCHED_DEADLINE.
 
 use punctual_analysis::Steps;
 use punctual_model::{Instant, Reservation};
@@ -6,23 +6,25 @@ use punctual_model::{Instant, Reservation};
 use super::{AdmissionState, Asker, Sum};
 use crate::grant::GrantId;
 
-/// What an ended reservation has left behind.
+/// The residual of an ended reservation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Residual {
     pub(super) uid: u32,
     pub(super) group: Option<u32>,
-    /// What its thread keeps.
+    /// The share that its thread keeps.
     share_ppm: u64,
-    /// What stands above the upcalls of all CPUs until it has left: what it had, which is more than
-    /// what it keeps.
+    /// The reservation that stands above the upcalls of all CPUs until the thread has left: the
+    /// former one, which is more than the residual.
     above: Option<Reservation>,
 }
 
 impl AdmissionState {
-    /// The reservation `had` of `id` has ended, and its thread keeps `keeps` of it until it has left.
+    /// Records that the reservation `had` of `id` has ended, and that its thread keeps `keeps` of
+    /// it until it has left.
     ///
-    /// That counts as a grant in the quota of `asker`; and until then the upcalls of all CPUs are
-    /// admitted as if the thread had it all. `id` need not be entered: after a restart it is not.
+    /// The residual counts as a grant in the quota of `asker`; and until the thread has left, the
+    /// upcalls of all CPUs are admitted as if it had the former reservation. `id` need not be
+    /// entered: after a restart it is not.
     pub fn remains(
         &mut self,
         id: GrantId,
@@ -33,7 +35,8 @@ impl AdmissionState {
     ) {
         self.release(id, now);
         let steps = &mut Steps::new(self.steps);
-        // It stood there a moment ago, so it does again; and where it did not it hardly matters.
+        // It was admitted above the upcalls a moment ago, so it fits again; a failure hardly
+        // matters.
         let above = self.system.reserve_above(had, steps).is_ok().then_some(had);
         let (uid, group) = (asker.uid, asker.quota.group);
         let residual = Residual { uid, group, share_ppm: keeps.utilisation_ppm(), above };
@@ -42,7 +45,7 @@ impl AdmissionState {
         }
     }
 
-    /// The thread has left.
+    /// Records that the thread has left.
     pub fn has_left(&mut self, id: GrantId) {
         if let Some(residual) = self.residuals.remove(&id) {
             self.let_go(residual);
@@ -55,7 +58,7 @@ impl AdmissionState {
         }
     }
 
-    /// What is left behind by those of whom `of` says so.
+    /// Returns the sum of the residuals that `of` selects.
     pub(super) fn left_behind(&self, of: impl Fn(&Residual) -> bool) -> Sum {
         let mut sum = Sum::default();
         for residual in self.residuals.values().filter(|residual| of(residual)) {

@@ -1,16 +1,16 @@
-//! What admission is told, and what it says.
+//! The arguments of admission, and its offers.
 
 use crate::config::QuotaOf;
 use crate::want::What;
 
-/// Who asks.
+/// The user that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The user.
     pub uid: u32,
-    /// What the user may have.
+    /// The user's quota.
     pub quota: QuotaOf,
 }
 
-/// A change of a request with which it would be admitted, in words, and the whole of it.
+/// A change of a request with which it would be admitted, in words, and the complete request.
 pub type Offer = (String, What);

@@ -135,7 +135,7 @@ fn what_is_left_behind_counts_until_it_has_left() {
     let third = admission.admit(GrantId(3), &user, &What::Priority { share_ppm: 10_000 }, later);
     assert_eq!(third.expect_err("three").test, "quota", "it is one of the grants");
 
-    // An upcall that has no time to wait for 8 ms.
+    // An upcall that cannot wait for 8 ms.
     let urgent = What::Upcalls(vec![upcall(10_000, 3, 1, 1_000)]);
     let other = asker(3, 900_000);
     let denied = admission.admit(GrantId(4), &other, &urgent, later).expect_err("beneath it");
@@ -181,7 +181,7 @@ fn a_refused_change_changes_nothing() {
     assert_eq!((admission.granted_ppm(), admission.of_user(1)), (400_000, 400_000));
 }
 
-/// The oracle: the whole contract of each CPU, analysed anew.
+/// The oracle: the complete contract of each CPU, analysed anew.
 #[test]
 fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
@@ -228,7 +228,7 @@ fn whatever_is_admitted_one_by_one_the_whole_analysis_admits_too() {
                     _ => {}
                 }
             }
-            // Reservations may be anywhere on the host; here one CPU has to bear them all.
+            // Reservations may run anywhere on the host; here one CPU has to bear them all.
             let host = HostProfile { reservable_ppm: 1_000_000, ..HostProfile::ideal(1) };
             if !contract.upcalls.is_empty() {
                 let _granted = punctual_analysis::admit(&contract, &host).expect("it was admitted");

@@ -46,7 +46,7 @@ fn the_users_own_quota_comes_before_that_of_a_group_and_the_default() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn an_error_is_named_with_its_place() {
     for (text, place, says) in [
         ("[default]\nshar = \"5%\"", (2, 1), "did you mean `share`?"),
         ("[default]\nshare = \"5\"", (2, 9), "%"),
@@ -83,7 +83,7 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn what_a_packet_costs_is_as_configured_else_as_measured_each_way() {
+fn packet_costs_are_as_configured_else_as_measured_in_each_direction() {
     let micros = Service::from_micros;
     let of = |text: &str, leaving: Option<Service>, coming: Option<Service>| {
         let config = parse(&format!("[channels]\nlink = \"1gbit/s\"\n{text}")).expect("valid");

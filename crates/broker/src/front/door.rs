@@ -196,7 +196,7 @@ mod tests {
     /// Uses a socket that does not listen and has no other end: accept(2) fails, and poll(2) says
     /// that it is ready.
     #[test]
-    fn what_fails_again_and_again_is_tried_with_pauses() {
+    fn a_repeated_failure_is_retried_with_pauses() {
         let (ours, socket) = pair();
         drop(ours);
         let mut door = Door::new(&socket);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_file_is_closed_at_once_and_what_does_is_not() {
+    fn only_a_socket_without_files_is_closed_at_once() {
         let (empty, _theirs) = pair();
         assert!(close_at_once(empty).is_ok());
         let (words, theirs) = pair();

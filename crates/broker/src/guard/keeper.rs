@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_broker_that_was_awake_itself_misses_its_guard() {
+    fn the_guards_silence_counts_only_while_the_broker_is_awake() {
         let sample = Duration::from_millis(100);
         let mut now = Instant::from_nanos(7);
         let mut silence = Silence::new(now, sample);

@@ -1,4 +1,4 @@
-//! A broker that takes up what the one before it granted.
+//! Adoption of the grants of an earlier broker.
 
 use std::rc::Rc;
 
@@ -15,11 +15,11 @@ use crate::kernel::persons::Persons;
 use crate::ledger::{Ledger, LedgerError, Record};
 use crate::want::Want;
 
-/// Has this broker's own guard watch everything that was granted before, and then ends the guards of
-/// brokers before this one: at no moment nothing polices, and none of them takes anything back that is
-/// adopted afterwards.
+/// Has this broker's own guard watch everything that was granted before, and then ends the guards
+/// of earlier brokers. So the grants are policed at every moment, and no old guard takes back a
+/// grant that is adopted afterwards.
 ///
-/// To be called while all privileges are there: those guards may run as another user.
+/// Call this while all privileges are there: those guards may run as another user.
 pub(super) fn relieve_guards(
     guard: &mut Keeper,
     ledger: &Ledger,
@@ -29,12 +29,12 @@ pub(super) fn relieve_guards(
 ) -> Result<(), ServeError> {
     let mut guards = ledger.guards()?;
     let ours = guard.id();
-    // Whoever comes next ends all of them, also if we end in the middle of this.
+    // The next broker ends all of them, even if this one ends in the middle of this.
     guards.push(ours);
     ledger.set_guards(&guards)?;
     for record in records.iter().filter(|record| !record.residual) {
         if let Ok(want) = Want::try_from(record.want.clone()) {
-            // Where it runs is decided when it is adopted.
+            // Its CPU is decided when it is adopted.
             let watched = watched(record, &want, persons.of(record.uid), order);
             guard.order(&guard::Order::Watch(watched));
         }
@@ -50,25 +50,25 @@ pub(super) fn relieve_guards(
 }
 
 impl Server {
-    /// Takes up the grants of a broker before this one.
+    /// Adopts the grants of an earlier broker.
     pub(super) fn adopt(&mut self, records: Vec<Record>) -> Result<(), LedgerError> {
         let now = clock::now();
         let mut gone = Vec::new();
-        // What threads have kept is there whatever is decided of the others.
+        // Residuals are there whatever is decided about the others.
         let (left, records): (Vec<_>, Vec<_>) =
             records.into_iter().partition(|record| record.residual);
         for record in left {
             self.keep_residual(record);
         }
         for record in records {
-            // Its children may live.
+            // Its children may be alive.
             self.watched.insert(record.uid);
             self.remember_limits(&record);
             let (id, pid) = (record.id, record.process.pid);
             if let Err(why) = self.adopt_one(record, now) {
                 info!(%id, pid, why, "grant not adopted");
                 self.guard.order(&guard::Order::Forget(id));
-                // What is left of it keeps its place in the ledger.
+                // Its residual keeps its place in the ledger.
                 if !self.residuals.contains_key(&id) {
                     gone.push(id);
                 }
@@ -92,7 +92,7 @@ impl Server {
                 return Err(format!("the host has no room for it any more: {denied}"));
             }
         };
-        // The broker before may have died in the middle of a change: what the books say holds.
+        // The earlier broker may have died in the middle of a change: the ledger decides.
         if let Err(why) = self.means.give(&process, record.uid, &want, started, cpu) {
             self.not_adopted(&process, &record, &want, now);
             return Err(format!("it cannot be put in force again: {why}"));
@@ -112,7 +112,7 @@ impl Server {
             return Err(format!("its process cannot be watched: {why}"));
         }
         if let Some(held) = self.held.get_mut(&process) {
-            held.lonely_since = Some(now);
+            held.disconnected_since = Some(now);
         }
         Ok(())
     }

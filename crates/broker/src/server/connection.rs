@@ -1,4 +1,4 @@
-//! One client, as the front tells of it: what it asks, what it is told.
+//! One client's connection, as the front reports it: its requests, and the messages to it.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -17,27 +17,28 @@ use crate::ledger::ProcessId;
 use crate::parts::LinkError;
 use crate::wire::{Answer, Ask, Event, Said, VERSION, parse_ask, to_bytes};
 
-/// Messages of the front that are taken before others have their turn.
+/// The most messages of the front that are handled before other events.
 const AT_A_TURN: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// For whom it speaks: who connected it, or whose grant it resumed.
+    /// The process for which it speaks: the one that connected it, or the holder of the grant that
+    /// it resumed.
     pub(super) peer: Rc<Peer>,
     greeted: bool,
-    /// When a request of it was last refused for want of room.
+    /// The time when a request of it was last refused for want of room.
     pub(super) refused: Option<Instant>,
 }
 
 impl Connection {
-    /// Whether it speaks for a process, and understands what it is told.
+    /// Returns whether it speaks for a process, and has exchanged greetings.
     pub(super) fn speaks_of(&self, process: ProcessId) -> bool {
         self.greeted && self.peer.process.id == process
     }
 }
 
 impl Server {
-    /// Takes what the front has to tell.
+    /// Handles the front's messages.
     pub(super) fn front_news(&mut self, flags: EventFlags) -> Result<(), ServeError> {
         if flags.contains(EventFlags::OUT) {
             self.front.flush()?;
@@ -52,7 +53,7 @@ impl Server {
                 FromFront::Said { connection, message } => self.said(connection, &message),
                 FromFront::Left { connection } => self.left(connection),
             }
-            // Between any two messages: no crowd of clients delays it by more than one.
+            // Between any two messages, so that no crowd of clients delays it by more than one.
             self.tick_if_due();
         }
         match self.front_lost.take() {
@@ -62,7 +63,7 @@ impl Server {
     }
 
     fn met(&mut self, id: u64, process: ProcessId, uid: u32, gids: Vec<u32>) {
-        // It may have ended meanwhile; then the front tells that it left.
+        // It may have ended meanwhile; then the front reports that it left.
         let Some(process) = Process::find(process) else {
             debug!(uid, "a client that has ended");
             return self.tell_front(ToFront::Close { connection: id }, Vec::new());
@@ -105,12 +106,12 @@ impl Server {
         }
     }
 
-    /// Answers what was asked on a connection, which may ask again then.
+    /// Answers a request on a connection, which may then send the next one.
     fn reply(&mut self, id: u64, of: u32, answer: Answer, files: Vec<OwnedFd>) {
         self.tell(id, &Said::Answer { id: of, answer }, true, files);
     }
 
-    /// Says why, and closes.
+    /// Sends the reason, and closes.
     fn give_up(&mut self, id: u64, of: u32, why: &str) {
         if let Some(connection) = self.connections.get(&id) {
             let uid = self.persons.of(connection.peer.uid);
@@ -121,7 +122,7 @@ impl Server {
         self.left(id);
     }
 
-    /// Says something unasked.
+    /// Sends a message that is no answer.
     pub(super) fn say(&mut self, id: u64, said: &Said) {
         self.tell(id, said, false, Vec::new());
     }
@@ -135,7 +136,7 @@ impl Server {
         }
     }
 
-    /// That the front is lost is noticed when it is asked for news.
+    /// Sends a message to the front. The loss of the front is noticed when its messages are read.
     pub(super) fn tell_front(&mut self, message: ToFront, files: Vec<OwnedFd>) {
         if self.front_lost.is_none()
             && let Err(why) = self.front.tell(message, files)
@@ -145,7 +146,7 @@ impl Server {
         self.listen_to_front();
     }
 
-    /// Waits for news of the front, and for room where something waits for that.
+    /// Waits for messages of the front, and for room if messages wait for it.
     fn listen_to_front(&mut self) {
         let waits = self.front.has_more() || self.front_lost.is_some();
         if std::mem::replace(&mut self.front_waits, waits) != waits {
@@ -158,14 +159,14 @@ impl Server {
         }
     }
 
-    /// Tells every connection of the process that holds a grant.
+    /// Sends an event to every connection of the process that holds a grant.
     pub(super) fn tell_holder(&mut self, grant: GrantId, event: &Event) {
         let Some(live) = self.grants.get(&grant) else { return };
         let said = Said::Event { grant: Some(grant), event: event.clone() };
         self.tell_process(live.record.process, &said);
     }
 
-    /// Tells every connection of a process.
+    /// Sends a message to every connection of a process.
     pub(super) fn tell_process(&mut self, process: ProcessId, said: &Said) {
         let of = self.connections.iter().filter(|(_, one)| one.speaks_of(process));
         let ids: Vec<u64> = of.map(|(id, _)| *id).collect();
@@ -174,24 +175,25 @@ impl Server {
         }
     }
 
-    /// From here on what comes on a connection counts as said by `holder`, whose events it gets.
+    /// Makes a connection speak for `holder`: its messages count as the holder's, and it gets the
+    /// holder's events.
     pub(super) fn speaks_for(&mut self, id: u64, holder: &Rc<Peer>) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let before = std::mem::replace(&mut connection.peer, Rc::clone(holder));
-        self.is_lonely(before.process.id);
+        self.note_disconnection(before.process.id);
     }
 
-    /// Notes since when no connection speaks for a process, if none does.
-    fn is_lonely(&mut self, process: ProcessId) {
+    /// Notes the time at which a process lost its last connection, if it has none.
+    fn note_disconnection(&mut self, process: ProcessId) {
         let connected = self.connections.values().any(|other| other.peer.process.id == process);
         if let (false, Some(held)) = (connected, self.held.get_mut(&process)) {
-            held.lonely_since = Some(clock::now());
+            held.disconnected_since = Some(clock::now());
         }
     }
 
-    /// A connection has ended.
+    /// Handles the end of a connection.
     fn left(&mut self, id: u64) {
         let Some(connection) = self.connections.remove(&id) else { return };
-        self.is_lonely(connection.peer.process.id);
+        self.note_disconnection(connection.peer.process.id);
     }
 }

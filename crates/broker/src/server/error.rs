@@ -1,4 +1,4 @@
-//! Why the broker does not run.
+//! The errors that end the broker.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,36 +12,36 @@ use crate::ledger::LedgerError;
 use crate::parts::LinkError;
 use punctual_model::FileError;
 
-/// Why the broker does not run.
+/// The reason why the broker does not run.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] FileError),
-    /// It cannot be read.
+    /// The configuration cannot be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// The ledger cannot be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// Too little privilege.
+    /// The broker has too little privilege.
     #[error(transparent)]
     Privilege(#[from] PrivilegeError),
-    /// Nobody's use could be watched.
+    /// The use of threads cannot be measured.
     #[error(
         "the processor time of threads cannot be read from /proc/PID/task/TID/schedstat: {why}; the \
          broker needs a kernel with CONFIG_SCHED_INFO"
     )]
     NoUse {
-        /// What it says instead.
+        /// The reading, or the error.
         why: String,
     },
-    /// Nothing would carry channels.
+    /// The threads that carry channels cannot be started.
     #[error(
         "channels cannot be carried: {0}; take [channels] out of the configuration to do without"
     )]
@@ -61,24 +61,24 @@ pub enum ServeError {
          on where this one was"
     )]
     GuardLost {
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// Their threads have no room.
+    /// There is no room for the channels' threads.
     #[error("what [channels] sets aside of the CPUs (cpu) cannot be promised: {0}")]
     NoRoomForChannels(Box<Refusal>),
-    /// Nothing can connect.
+    /// The broker cannot listen.
     #[error("{}: cannot listen: {source}; is another broker running?", path.display())]
     Listen {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// Nobody would speak with clients.
+    /// The front cannot be started.
     #[error("the part of the broker that speaks with clients cannot be started: {0}")]
     NoFront(io::Error),
-    /// The part that speaks with clients has ended.
+    /// The front has ended.
     #[error(
         "the part of the broker that speaks with clients is lost: {0}; start the broker again, which \
          goes on where this one was"

@@ -1,4 +1,4 @@
-//! What holders are told unasked: their use, a host that got tighter, room that came free.
+//! Events for holders: overuse, a host that can promise less, room that came free.
 
 use punctual_analysis::UpcallOrder;
 use punctual_linux::clock;
@@ -19,9 +19,9 @@ use crate::want::{Kind, Want, What};
 use crate::wire::{Event, Said};
 
 impl Server {
-    /// Has the guard watch a grant, or hold it to what it is now. `cpu` of the books is the one that
-    /// the thread of some upcalls must not leave; none while it is being moved. Whether the guard
-    /// was told.
+    /// Has the guard watch a grant, or hold it to its present terms. `cpu` is the admission state's
+    /// number of the CPU that the thread of upcalls must not leave; `None` while the thread is
+    /// being moved. Returns whether the guard got the order.
     pub(super) fn police(&mut self, record: &Record, want: &Want, cpu: Option<u32>) -> bool {
         let person = self.persons.of(record.uid);
         let watched = Watched {
@@ -31,14 +31,14 @@ impl Server {
         self.guard.order(&Order::Watch(watched))
     }
 
-    /// The same of a grant that is in force.
+    /// Has the guard watch a grant that is in force.
     pub(super) fn police_live(&mut self, id: GrantId) {
         let Some(live) = self.grants.get(&id) else { return };
         let (record, want, cpu) = (live.record.clone(), live.want.clone(), live.cpu);
         self.police(&record, &want, cpu);
     }
 
-    /// Hears everything that the guard has to say.
+    /// Handles all pending news of the guard.
     pub(super) fn guard_news(&mut self) {
         while let Some(news) = self.guard.news() {
             match news {
@@ -71,7 +71,7 @@ impl Server {
                     grant,
                     "its thread may run on other CPUs than the one where it was admitted",
                 ),
-                // With the thread what it was granted has ended; the process may go on.
+                // The grant ends with its thread; the process may go on.
                 News::Ended { grant } => self.end(grant, "its thread has ended"),
                 News::Unseen { grant } => {
                     self.revoke(grant, "its use cannot be seen: the guard has no descriptors left");
@@ -97,7 +97,7 @@ impl Server {
         self.revoke(id, &why);
     }
 
-    /// Whoever was refused something is told that there is room.
+    /// Tells every client that was refused something that there is room.
     pub(super) fn tell_of_room(&mut self) {
         let ppm = self.admission.capacity_ppm().saturating_sub(self.admission.granted_ppm());
         let waiting =
@@ -107,9 +107,10 @@ impl Server {
         }
     }
 
-    /// CPUs come and go, and limits are set by others too.
+    /// Checks whether the host can still promise the same: CPUs come and go, and other programs set
+    /// limits too.
     pub(super) fn hold_against_the_host(&mut self, now: Instant) {
-        // Which, not how many: one may go while another comes back.
+        // Compare the CPUs, not their number: one may go while another comes back.
         let cpus = promised_cpus(&self.config);
         let same = cpus == self.means.cpus;
         self.means.cpus = cpus;
@@ -120,8 +121,8 @@ impl Server {
         self.rebuild(now);
     }
 
-    /// Enters everything anew, under the configuration and on the host as they are. What does not fit,
-    /// or is beyond its user's quota, is to be given back, the newest first.
+    /// Enters everything anew, under the present configuration and host. Grants that do not fit, or
+    /// that exceed their user's quota, are to be given back, the newest first.
     pub(super) fn rebuild(&mut self, now: Instant) {
         let host = host_of(&self.config, &self.options, &self.means);
         let mut admission = AdmissionState::new(host, self.means.order);
@@ -131,7 +132,7 @@ impl Server {
         }
         let until = now + self.config.choose;
         let mut over = Vec::new();
-        // Then these, because they are there too.
+        // Then the residuals, because they exist too.
         for (id, record) in &self.residuals {
             if let Ok(Want { what: What::Reservation(had), .. }) =
                 Want::try_from(record.want.clone())
@@ -148,7 +149,7 @@ impl Server {
             match admission.admit(*id, &asker, &live.want.what, now) {
                 Ok(cpu) => live.cpu = cpu,
                 Err(denied) => {
-                    // The number of its CPU may be another's by now.
+                    // The number of its CPU may be another CPU's by now.
                     live.cpu = None;
                     over.push((*id, asker, denied));
                 }
@@ -161,7 +162,7 @@ impl Server {
             let must_free_ppm = live.want.what.share_ppm();
             warn!(%id, uid = asker.uid, why = %denied, "no room any more");
             let offers = self.offers(id, &asker, &live.want);
-            // Who was told before has no more time than then.
+            // A holder that was told before keeps its earlier deadline.
             let until = known.get(&id).copied().unwrap_or(until);
             self.over.insert(id, until);
             let within_ms = until.saturating_since(now).as_nanos() / 1_000_000;
@@ -171,7 +172,7 @@ impl Server {
         self.pin_again();
     }
 
-    /// Whoever was moved to another CPU in the books is moved by the kernel.
+    /// Moves the threads whose CPU has changed in the admission state.
     fn pin_again(&mut self) {
         let all: Vec<GrantId> = self.grants.keys().copied().collect();
         for id in &all {
@@ -203,7 +204,7 @@ impl Server {
         }
     }
 
-    /// Takes back what was not given back in time.
+    /// Revokes grants that were not given back in time.
     pub(super) fn revoke_what_is_over(&mut self, now: Instant) {
         let late: Vec<GrantId> =
             self.over.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
@@ -213,7 +214,7 @@ impl Server {
     }
 }
 
-/// Returns what the guard is to know of a grant, whichever CPU its thread runs on.
+/// Returns the guard's view of a grant, without a CPU.
 pub(super) fn watched(record: &Record, want: &Want, person: u32, order: UpcallOrder) -> Watched {
     let what = &want.what;
     let held = match (what.kind(), level_of_grant(order, what)) {

@@ -8,10 +8,10 @@ use punctual_model::{Duration, Instant};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sd_notify::NotifyState;
 
-/// Tells it how we are, if there is one.
+/// Reports the broker's state to the service manager, if there is one.
 #[derive(Debug)]
 pub(super) struct Manager {
-    /// How often it wants to hear from us: half of what it waits.
+    /// The interval of watchdog messages: half of the manager's time-out.
     watchdog: Option<Duration>,
     last: Instant,
 }
@@ -23,10 +23,11 @@ impl Manager {
         Self { watchdog: nanos.map(Duration::from_nanos), last: Instant::ZERO }
     }
 
-    /// The socket it listens on for us, if it does.
+    /// Returns the socket on which the manager listens for the broker, if it does.
     pub(super) fn socket(&self) -> Option<io::Result<OwnedFd>> {
         let first = sd_notify::listen_fds().ok()?.next()?;
-        // By its number it is nobody's in the eyes of the compiler: take a copy through ourselves.
+        // The descriptor is only a number here, which the compiler cannot check: take a copy
+        // through our own pidfd.
         let copy = || {
             let us = pidfd_open(getpid(), PidfdFlags::empty())?;
             pidfd_getfd(us, first, PidfdGetfdFlags::empty())
@@ -47,7 +48,7 @@ impl Manager {
         tell(&[NotifyState::Stopping]);
     }
 
-    /// We are alive; said no oftener than it is wanted.
+    /// Sends a watchdog message, no more often than the manager wants.
     pub(super) fn alive(&mut self) {
         let now = clock::now();
         if self.watchdog.is_some_and(|every| now.saturating_since(self.last) >= every) {
@@ -58,6 +59,6 @@ impl Manager {
 }
 
 fn tell(state: &[NotifyState<'_>]) {
-    // Without a manager it does nothing; one that does not listen will restart us.
+    // Without a manager this does nothing; a manager that does not get it will restart us.
     let _ = sd_notify::notify(state);
 }

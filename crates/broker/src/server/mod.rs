@@ -1,15 +1,17 @@
-//! The broker's one thread: it waits for connections, messages, signals, the ends of processes and
-//! the news of its guard, which looks at what is used.
+//! The broker's one thread: it waits for messages of the front, signals, the ends of processes and
+//! the news of its guard, which watches use.
 //!
-//! - [`Server::open`]: opens ledger and socket, takes up what a broker before it granted, and gives
-//!   up all privilege but two capabilities.
-//! - `options` and `error`: what it is told, and why it does not run. `start`: configuration, host,
-//!   signals. `turns`: the loop. `connection`: one client. `requests` and `refusals`: what each
-//!   message does.
-//! - `sessions`: processes that end, lose their connection, come back. `residuals`: what threads keep
-//!   beyond the end. `adoption`: a broker that goes on where another was killed.
-//! - `channels`: the same of channels, and the threads that carry them.
-//! - `feedback`: use, overuse, and hosts that get tighter. `status`: what is told to those who look.
+//! - [`Server::open`]: opens ledger and socket, adopts the grants of an earlier broker, and gives
+//!   up all privileges but two capabilities.
+//! - `options` and `error`: its arguments, and the errors that end it. `start`: configuration,
+//!   host, signals. `turns`: the loop. `connection`: one client. `requests` and `refusals`: the
+//!   handling of each message.
+//! - `sessions`: processes that end, lose their connection, come back. `residuals`: reservations
+//!   whose threads have not left their class. `adoption`: the start of a broker after another was
+//!   killed.
+//! - `channels`: the same for channels, and the threads that carry them.
+//! - `feedback`: use, overuse, and hosts that can promise less. `status`: the answers to status
+//!   requests.
 //! - `manager`: the service manager's protocol.
 
 mod adoption;
@@ -63,13 +65,13 @@ use crate::wire::{GuardStatus, Listener, Name, RefusedStatus};
 /// Requests of a person in a second, and at once.
 const A_SECOND: u32 = 20;
 
-/// Between two of them, in the long run.
+/// The time between two of them, in the long run.
 const APART: Duration = Duration::from_millis(1_000 / A_SECOND as u64);
 
 /// The number of the front among the sources of events.
 const FRONT: u64 = 0;
 
-/// Whose event it is.
+/// The source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Front,
@@ -87,20 +89,20 @@ pub struct Server {
     config: Config,
     epoll: OwnedFd,
     front: Front,
-    /// Whether something waits for the front to have room.
+    /// Whether messages wait for the front to have room.
     front_waits: bool,
     front_lost: Option<LinkError>,
     _name: Option<Name>,
     /// The process of the front. It ends with its link.
     _front_process: Child,
-    /// Which ids are one person's.
+    /// The user ids that belong to one person.
     persons: Persons,
     signals: Signals,
     manager: Manager,
     powers: Powers,
     means: Means,
     guard: Keeper,
-    /// As it told last.
+    /// As of its last report.
     guard_looks: GuardStatus,
     admission: AdmissionState,
     ledger: Ledger,
@@ -109,26 +111,26 @@ pub struct Server {
     connections: BTreeMap<u64, Connection>,
     held: BTreeMap<ProcessId, Held>,
     grants: BTreeMap<GrantId, Live>,
-    /// None: this broker carries none.
+    /// `None`: this broker carries none.
     channels: Option<Channels>,
-    /// What their threads are heard by.
+    /// The descriptors that signal news of the channels' threads.
     carriers_watched: Vec<OwnedFd>,
     /// Ended reservations whose threads have not left SCHED_DEADLINE.
     residuals: BTreeMap<GrantId, Record>,
-    /// Grants that the host has no longer room for, and until when.
+    /// Grants for which the host has no room any more, each with its deadline.
     over: BTreeMap<GrantId, Instant>,
-    /// Users who are refused everything for a while.
+    /// Users that are refused everything until the given time.
     banned: BTreeMap<u32, Instant>,
     pace: Pace,
-    attached_in_vain: Pace,
-    /// Users whose processes are looked through, and the limits they had.
+    attach_pace: Pace,
+    /// Users whose processes are swept, and below the limits they had.
     watched: BTreeSet<u32>,
     old_limits: BTreeMap<u32, (OldLimits, u64)>,
-    /// Processes whose limit was put back, and whose threads may still be above it.
+    /// Processes whose limit was restored, and whose threads may still be above it.
     lowered: BTreeSet<ProcessId>,
     refusals: VecDeque<RefusedStatus>,
     refused: u64,
-    /// Refusals that the ledger has not got yet.
+    /// Refusals that are not in the ledger yet.
     unwritten: Vec<RefusedStatus>,
     next_tick: Instant,
     last_slow: Instant,
@@ -136,15 +138,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens everything, starts the other parts, drops privilege, and adopts the grants of the ledger
-    /// whose processes live. Root's broker runs as a user of its own from then on.
+    /// Opens everything, starts the other parts, drops privileges, and adopts the grants of the
+    /// ledger whose processes are alive. A broker started by root runs as a user of its own from
+    /// then on.
     ///
-    /// Call it while the process has one thread: users and capabilities are a thread's own.
+    /// Call it while the process has one thread: users and capabilities belong to a thread.
     pub fn open(options: Options) -> Result<Self, ServeError> {
         Self::open_traced(options, None)
     }
 
-    /// The same, with what happens to each message of its channels told to `trace`.
+    /// Opens a broker like [`open`](Self::open), and reports what happens to each message of its
+    /// channels to `trace`.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -176,7 +180,7 @@ impl Server {
             Part::Front.spawn((options.part)(Part::Front)).map_err(ServeError::NoFront)?;
         let (socket, name) = listener.into_parts();
         let front = Front::open(link, socket.as_fd(), account, config.max_connections)?;
-        // The last end is the front's: what lies in it may take long to close.
+        // The front must hold the last descriptor: closing what lies in the socket may take long.
         drop(socket);
         let discard = Discard::prepare(config.channels.as_ref());
         let keeps_awake = config.channels.as_ref().is_some_and(|channels| channels.awake);
@@ -227,7 +231,7 @@ impl Server {
             over: BTreeMap::new(),
             banned: BTreeMap::new(),
             pace: Pace::new(APART, A_SECOND),
-            attached_in_vain: Pace::new(APART, A_SECOND),
+            attach_pace: Pace::new(APART, A_SECOND),
             watched: BTreeSet::new(),
             old_limits: BTreeMap::new(),
             lowered: BTreeSet::new(),
@@ -270,13 +274,14 @@ impl Server {
 
     /// Forgets a descriptor, before it is closed.
     fn unwatch(&mut self, fd: impl AsFd, number: u64) {
-        // Not registered any more only if it was closed: then there is nothing to do.
+        // It is no longer registered only if it was closed: then there is nothing to do.
         let _ = epoll::delete(&self.epoll, fd);
         self.sources.remove(&number);
     }
 }
 
-/// Tried on ourselves: without the scheduler's account of each thread nobody's use could be watched.
+/// Checks on this thread that use can be measured: that takes the scheduler's accounting of each
+/// thread.
 fn use_is_seen() -> Result<(), ServeError> {
     // The account is written at the end of a stretch on the CPU: end one.
     clock::sleep(Duration::from_millis(1));

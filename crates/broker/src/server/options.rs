@@ -1,4 +1,4 @@
-//! What the broker is told when it starts.
+//! The arguments with which the broker starts.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,20 +7,22 @@ use punctual_model::Service;
 
 use crate::parts::Part;
 
-/// Where everything is.
+/// The paths and measurements that the broker uses.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The configuration; the defaults hold if there is no such file and `config_must_exist` is false.
+    /// The configuration; the defaults hold if there is no such file and `config_must_exist` is
+    /// false.
     pub config: PathBuf,
-    /// Whether somebody named the configuration.
+    /// Whether the user named the configuration.
     pub config_must_exist: bool,
-    /// Where clients connect, unless the service manager passes a socket.
+    /// The path to which clients connect, unless the service manager passes a socket.
     pub socket: PathBuf,
     /// The folder of the ledger.
     pub state: PathBuf,
-    /// What this host was measured to need, if it was and still is that host.
+    /// The measured costs of this host, if they were measured and still apply to it.
     pub measured: Option<Measured>,
-    /// Says how this program is run again with a role, in which it calls [`Part::run`].
+    /// Returns the command that runs this program again with a role, in which it calls
+    /// [`Part::run`].
     pub part: fn(Part) -> Command,
 }
 
@@ -29,12 +31,12 @@ pub struct Options {
 pub struct Measured {
     /// Processor time of a switch between two threads, charged twice a job.
     pub context_switch: Option<Service>,
-    /// How late its timer wakes a thread.
+    /// The delay of waking a thread by timer.
     pub wake_up: Option<Service>,
-    /// Processor time of a packet that the channels' thread wakes up for.
+    /// Processor time of a packet for which the channels' thread wakes up.
     pub per_packet: Option<Service>,
-    /// Processor time of one that comes in, from its socket to its client's queue.
+    /// Processor time of a packet that comes in, from its socket to its client's queue.
     pub per_packet_received: Option<Service>,
-    /// Which profile, in words: what status says.
+    /// The profile, in words, for status.
     pub source: String,
 }

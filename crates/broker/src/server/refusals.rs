@@ -1,4 +1,4 @@
-//! Saying no: with the numbers, what would be admitted, and a line for those who look.
+//! Refusals: with the numbers, counter-offers, and a record for status requests.
 
 use punctual_analysis::{Refusal, Shortfall};
 use punctual_linux::clock;
@@ -14,7 +14,7 @@ use crate::kernel::peer::Peer;
 use crate::want::{RawWant, Want, What};
 use crate::wire::{KERNEL, Offered, Refused, RefusedStatus};
 
-/// Refusals that can be asked for.
+/// The most refusals that status shows.
 pub(super) const MOST_REFUSALS: usize = 32;
 
 impl Server {
@@ -46,9 +46,10 @@ impl Server {
         Err(Stop::Refused(refused))
     }
 
-    /// Whether the user has not asked too often. Root, who needs no broker, is not counted.
+    /// Checks that the user has not sent requests too often. Root, which needs no broker, is not
+    /// counted.
     ///
-    /// Neither logged nor remembered: that would be the work that this is to spare.
+    /// A refusal here is neither logged nor recorded: that would be the work that it is to spare.
     pub(super) fn at_its_pace(&mut self, peer: &Peer) -> Result<(), Stop> {
         if peer.uid == 0 {
             return Ok(());
@@ -59,12 +60,12 @@ impl Server {
         })
     }
 
-    /// Whether a user may try to attach a queue. Each try counts, until it has succeeded.
+    /// Checks whether a user may try to attach a queue. Each try counts, until it has succeeded.
     pub(super) fn may_attach(&mut self, peer: &Peer) -> Result<(), Stop> {
         if peer.uid == 0 {
             return Ok(());
         }
-        self.attached_in_vain.ask(self.persons.of(peer.uid), clock::now()).map_err(|wait| {
+        self.attach_pace.ask(self.persons.of(peer.uid), clock::now()).map_err(|wait| {
             let why = format!(
                 "this user has had too many queues made and not attached; ask again in {wait}"
             );
@@ -72,9 +73,9 @@ impl Server {
         })
     }
 
-    /// A queue was attached.
+    /// Records that a queue was attached.
     pub(super) fn has_attached(&mut self, peer: &Peer) {
-        self.attached_in_vain.take_back(self.persons.of(peer.uid));
+        self.attach_pace.take_back(self.persons.of(peer.uid));
     }
 
     pub(super) fn denied(
@@ -102,7 +103,7 @@ impl Server {
         offers.into_iter().map(whole).collect()
     }
 
-    /// The kernel's no: a refusal where it has no room, else an error.
+    /// Converts the kernel's error: into a refusal if it has no room, else into an error.
     pub(super) fn not_given(
         &mut self,
         connection: u64,
@@ -146,7 +147,7 @@ impl Server {
     }
 }
 
-/// Returns by how much of a CPU a request is too large, if it is that.
+/// Returns the share of a CPU by which a request is too large, if that is the reason.
 pub(super) fn short_ppm(refusal: &Refusal) -> Option<u64> {
     match refusal.shortfall? {
         Shortfall::Share(ppm) => Some(ppm),
@@ -154,7 +155,7 @@ pub(super) fn short_ppm(refusal: &Refusal) -> Option<u64> {
     }
 }
 
-/// As much as a page of refusals, or a line of the log, has room for.
+/// Shortens a text to what a page of refusals, or a line of the log, has room for.
 pub(super) fn shorten(text: &impl ToString) -> String {
     text.to_string().chars().take(200).collect()
 }

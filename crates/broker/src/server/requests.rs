@@ -1,4 +1,4 @@
-//! What each message does.
+//! The handling of each message.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::ledger::Record;
 use crate::want::{Kind, RawWant, Want};
 use crate::wire::{Answer, Ask, Refused, RefusedChannel, VERSION};
 
-/// Why a request ends without a grant.
+/// The reason why a request ends without a grant.
 pub(super) enum Stop {
     Refused(Refused),
     Channel(RefusedChannel),
@@ -27,7 +27,7 @@ pub(super) enum Stop {
 }
 
 impl Server {
-    /// Returns the answer; `files` takes what goes with it.
+    /// Returns the answer to a request; descriptors that go with it are added to `files`.
     pub(super) fn answer(
         &mut self,
         connection: u64,
@@ -102,8 +102,9 @@ impl Server {
         }
         let what = shorten(&want.what);
         let unwatched = |why| Stop::Error(format!("the process cannot be watched: {why}"));
-        // Before it is in force: should we end in between, the guard knows of it. Nothing is granted that is not
-        // watched; where the thread runs is watched once the answer is on its way.
+        // Watch first, then put in force: if the broker ends in between, the guard knows of the
+        // grant. Nothing is granted that is not watched; the thread's CPU is watched once the
+        // answer is on its way.
         let kept = if !self.police(&record, &want, None) {
             Err(unwatched(rustix::io::Errno::PIPE))
         } else if let Err(why) = self.means.give(&peer.process, peer.uid, &want, started, cpu) {
@@ -112,7 +113,7 @@ impl Server {
             self.hold(peer, record.clone(), want.clone(), cpu).map_err(unwatched)
         };
         if let Err(stop) = kept {
-            // As far as it came.
+            // Undo what was done.
             self.guard.order(&guard::Order::Forget(id));
             if let Some(residual) = self.take_from(&peer.process, &record, &want) {
                 self.remain(residual);
@@ -159,7 +160,7 @@ impl Server {
             self.admission = before;
             return Err(Stop::Error(why.to_string()));
         }
-        // On its way from one CPU to another it is on neither.
+        // A thread on its way from one CPU to another is on neither.
         self.police(&old_record, &old_want, None);
         if let Err(why) = self.means.give(&peer.process, peer.uid, &want, record.thread_start, cpu)
         {
@@ -194,9 +195,10 @@ impl Server {
         Ok(Answer::Released)
     }
 
-    /// On another connection of its holder, or of another process of the same user that knows the
-    /// token: then that connection speaks for the holder from here on. So whoever started a program
-    /// under a grant of the program's own can follow a broker that was replaced.
+    /// Resumes a grant on another connection of its holder, or of another process of the same user
+    /// that knows the token: then that connection speaks for the holder from here on. So a process
+    /// that started a program under a grant of the program's own can go on after the broker was
+    /// replaced.
     fn resume(
         &mut self,
         connection: u64,
@@ -207,8 +209,8 @@ impl Server {
         if let Some(answer) = self.resume_channel(connection, peer, id, token) {
             return answer;
         }
-        // The user is the kernel's word. A process of the same user that knows the secret has it from
-        // the holder, or could have asked in its place: it gains nothing.
+        // The kernel states the user. A process of the same user that knows the secret has it from
+        // the holder, or could have made the request in its place: it gains nothing.
         let of_user = self.grants.get(&id).filter(|live| live.record.uid == peer.uid);
         let Some(live) = of_user.filter(|live| live.record.token == token) else {
             return Err(Stop::Error(no_such(id)));
@@ -218,7 +220,8 @@ impl Server {
             return Err(Stop::Error(no_such(id)));
         };
         let holder = Rc::clone(&held.peer);
-        // A broker that died between the kernel and the ledger may have left it half in force.
+        // A broker that died between the kernel and the ledger may have left the grant half in
+        // force.
         if let Err(why) = self.means.give(&holder.process, holder.uid, &want, started, cpu) {
             self.end(id, "not in force at its resumption");
             return Err(Stop::Error(why.to_string()));
@@ -229,7 +232,8 @@ impl Server {
         Ok(Answer::Granted { grant: id, token, cpu: self.kernel_cpu(cpu) })
     }
 
-    /// The grant, if it is the peer's own. Of others nothing is told, not even that they are.
+    /// Returns the grant, if it is the peer's own. About other grants it reveals nothing, not even
+    /// that they exist.
     fn own(&self, peer: &Peer, id: GrantId) -> Result<&super::Live, Stop> {
         self.grants
             .get(&id)
@@ -260,7 +264,8 @@ impl Server {
         Ok(())
     }
 
-    /// What the process had before its first grant: what it has now may be ours.
+    /// Returns the limits of the process before its first grant: its present ones may be the
+    /// broker's.
     fn limits_before(&self, peer: &Peer) -> Option<crate::ledger::OldLimits> {
         let before = self.records_of(peer.process.id).find_map(|record| record.old_limits);
         before.or_else(|| self.means.old_limits(&peer.process))

@@ -1,4 +1,4 @@
-//! What threads keep that have not left SCHED_DEADLINE when their reservation ended.
+//! Residuals: what threads keep that have not left SCHED_DEADLINE when their reservation ended.
 
 use punctual_linux::clock;
 use punctual_linux::thread::Tid;
@@ -10,10 +10,10 @@ use crate::ledger::{ProcessId, Record};
 use crate::want::{Want, What};
 
 impl Server {
-    /// The grant has ended, and its thread has not left SCHED_DEADLINE yet.
+    /// Enters the residual of a grant that has ended, whose thread has not left SCHED_DEADLINE yet.
     pub(super) fn remain(&mut self, record: Record) {
         if let Err(why) = self.ledger.enter(&record) {
-            warn!(%why, id = %record.id, "a remnant is not in the ledger");
+            warn!(%why, id = %record.id, "a residual reservation is not in the ledger");
         }
         self.keep_residual(record);
     }
@@ -26,7 +26,7 @@ impl Server {
         }
     }
 
-    /// Strikes out the remnants of threads that have left, ended, or been granted something else.
+    /// Strikes out the residuals of threads that have left, ended, or been granted something else.
     pub(super) fn look_at_residuals(&mut self) {
         let (mut left, mut moved) = (Vec::new(), Vec::new());
         for record in self.residuals.values() {
@@ -45,7 +45,7 @@ impl Server {
             }
         }
         for record in moved {
-            info!(id = %record.id, pid = record.process.pid, "a remnant went through execve(2)");
+            info!(id = %record.id, pid = record.process.pid, "a residual reservation went through execve(2)");
             self.remain(record);
         }
         if left.is_empty() {

@@ -1,4 +1,4 @@
-//! Processes with grants: they end, lose their connection, come back.
+//! Client sessions: processes with grants end, lose their connection, come back.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -26,14 +26,14 @@ pub(super) struct Held {
     source: u64,
     pub(super) grants: BTreeSet<GrantId>,
     pub(super) channels: BTreeSet<GrantId>,
-    /// Since when no connection of it is there.
-    pub(super) lonely_since: Option<Instant>,
+    /// The time at which it lost its last connection, if it has none.
+    pub(super) disconnected_since: Option<Instant>,
 }
 
 impl Held {
     pub(super) fn new(peer: Rc<Peer>, source: u64) -> Self {
         let (grants, channels) = Default::default();
-        Self { peer, source, grants, channels, lonely_since: None }
+        Self { peer, source, grants, channels, disconnected_since: None }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -51,12 +51,12 @@ pub(super) struct Live {
     pub(super) record: Record,
     pub(super) want: Want,
     pub(super) cpu: Option<u32>,
-    /// Of a CPU, in the last window that the guard has told of.
+    /// The use of a CPU in the last window that the guard has reported.
     pub(super) used_ppm: Option<u64>,
 }
 
 impl Server {
-    /// Keeps a grant that is in force, and its process in sight.
+    /// Keeps a grant that is in force, and watches its process.
     pub(super) fn hold(
         &mut self,
         peer: &Rc<Peer>,
@@ -66,7 +66,7 @@ impl Server {
     ) -> rustix::io::Result<()> {
         let held = self.hold_process(peer)?;
         held.grants.insert(record.id);
-        held.lonely_since = None;
+        held.disconnected_since = None;
         self.watched.insert(record.uid);
         self.remember_limits(&record);
         self.grants.insert(record.id, Live { record, want, cpu, used_ppm: None });
@@ -79,7 +79,7 @@ impl Server {
         }
     }
 
-    /// The process of some grants is gone, and with it everything the kernel had given it.
+    /// Handles the end of a process with grants; the kernel has taken everything back with it.
     pub(super) fn process_ended(&mut self, process: ProcessId) {
         let Some(held) = self.held.get(&process) else { return };
         let ids: Vec<GrantId> = held.grants.iter().copied().collect();
@@ -90,30 +90,30 @@ impl Server {
         self.process_of_channels_ended(&channels);
         self.strike(&ids);
         self.forget(&ids);
-        // It is heard of once; what of its channels still leaves needs no process.
+        // Its end is reported once; messages of its channels that still leave need no process.
         if let Some(held) = self.held.remove(&process) {
             self.unwatch(&held.peer.process, source);
         }
     }
 
-    /// A process asks for one of its grants, so it is there.
+    /// Notes that a process is connected: it has asked for one of its grants.
     pub(super) fn is_back(&mut self, peer: &Peer) {
         if let Some(held) = self.held.get_mut(&peer.process.id) {
-            held.lonely_since = None;
+            held.disconnected_since = None;
         }
     }
 
-    /// The connection of some processes did not come back in time.
-    pub(super) fn end_the_lonely(&mut self, now: Instant) {
+    /// Ends the grants of processes whose connection did not come back in time.
+    pub(super) fn end_disconnected(&mut self, now: Instant) {
         let grace = self.config.grace;
         let late = |held: &&Held| {
-            held.lonely_since.is_some_and(|since| now.saturating_since(since) >= grace)
+            held.disconnected_since.is_some_and(|since| now.saturating_since(since) >= grace)
         };
         let ids: Vec<GrantId> =
             self.held.values().filter(late).flat_map(|held| held.grants.iter().copied()).collect();
         self.end_all(&ids, "no connection within the grace period");
         let late = |held: &&Held| {
-            held.lonely_since.is_some_and(|since| now.saturating_since(since) >= grace)
+            held.disconnected_since.is_some_and(|since| now.saturating_since(since) >= grace)
         };
         let ids: Vec<GrantId> = self
             .held
@@ -124,12 +124,12 @@ impl Server {
         self.end_all_channels(&ids, "no connection within the grace period");
     }
 
-    /// Takes a grant back from a process that may live.
+    /// Takes a grant back from a process that may be alive.
     pub(super) fn end(&mut self, id: GrantId, why: &str) {
         self.end_all(&[id], why);
     }
 
-    /// Takes grants back from processes that may live.
+    /// Takes grants back from processes that may be alive.
     fn end_all(&mut self, ids: &[GrantId], why: &str) {
         let (mut struck, mut left) = (Vec::new(), Vec::new());
         for id in ids {
@@ -142,18 +142,19 @@ impl Server {
                 }
                 None => struck.push(*id),
             }
-            // Before the next one is taken back: what this one stood on may be the next one's last.
+            // Forget it before the next one is taken back: that one may then be the last to use the
+            // same limits.
             self.forget_one(*id);
         }
         if struck.is_empty() && left.is_empty() {
             return;
         }
-        // Together: each commit takes time that others wait for. And at no moment the ledger has neither a
-        // grant nor what is left of it.
+        // One commit for all, because each takes time for which other clients wait. It strikes out
+        // and enters together, so that the ledger never lacks both a grant and its residual.
         if let Err(why) = self.ledger.strike_and_keep(&struck, &left) {
             warn!(%why, "grants stay in the ledger");
         }
-        self.has_forgotten();
+        self.after_forgetting();
     }
 
     pub(super) fn revoke(&mut self, id: GrantId, why: &str) {
@@ -168,7 +169,8 @@ impl Server {
         self.take_from(&peer.process, &record, &want)
     }
 
-    /// Takes back from the thread whatever it has of a grant, which need not be held; what is left.
+    /// Takes back everything that the thread has of a grant, which need not be held. Returns the
+    /// residual.
     pub(super) fn take_from(
         &mut self,
         process: &Process,
@@ -176,7 +178,7 @@ impl Server {
         want: &Want,
     ) -> Option<Record> {
         let beside = Beside {
-            // Only upcalls and bare priority stand on limits.
+            // Only upcalls and bare priority use limits.
             limited: self
                 .records_of(process.id)
                 .any(|other| other.id != record.id && other.old_limits.is_some()),
@@ -192,7 +194,8 @@ impl Server {
         Some(record.left_by(left.thread, left.started))
     }
 
-    /// Whether a thread of the process has another grant than `record`, or what is left of one.
+    /// Returns whether a thread of the process has another grant than `record`, or the residual of
+    /// one.
     pub(super) fn is_taken(&self, record: &Record, thread: i32) -> bool {
         let left = self.residuals.values().filter(|other| other.process == record.process);
         self.records_of(record.process)
@@ -200,7 +203,7 @@ impl Server {
             .any(|other| other.id != record.id && other.want.thread() == thread)
     }
 
-    /// Returns what the ledger has of each grant of a process.
+    /// Returns the ledger's record of each grant of a process.
     pub(super) fn records_of(&self, process: ProcessId) -> impl Iterator<Item = &Record> {
         let ids = self.held.get(&process).into_iter().flat_map(|held| &held.grants);
         ids.filter_map(|id| Some(&self.grants.get(id)?.record))
@@ -211,15 +214,15 @@ impl Server {
             return;
         }
         if let Err(why) = self.ledger.strike(ids) {
-            // It will be found dead, or taken back, at the next start.
+            // The next broker will find it dead, or take it back.
             warn!(%why, "grants stay in the ledger");
         }
     }
 
-    /// Takes out of the books what is in force no longer.
+    /// Takes grants that are no longer in force out of the admission state.
     fn forget(&mut self, ids: &[GrantId]) {
         ids.iter().for_each(|id| self.forget_one(*id));
-        self.has_forgotten();
+        self.after_forgetting();
     }
 
     fn forget_one(&mut self, id: GrantId) {
@@ -233,16 +236,16 @@ impl Server {
         self.forget_process_if_idle(process);
     }
 
-    /// There may be room for what was refused.
-    fn has_forgotten(&mut self) {
+    /// Follows up on forgotten grants: there may be room for a refused request.
+    fn after_forgetting(&mut self) {
         self.sweep_now = true;
         self.tell_of_room();
     }
 
-    /// Looks for real-time threads that nobody was granted.
+    /// Looks for real-time threads without a grant.
     pub(super) fn sweep(&mut self) {
         self.sweep_now = false;
-        // At fixed levels nothing is passed on (SCHED_RESET_ON_FORK).
+        // At fixed levels children inherit nothing (SCHED_RESET_ON_FORK).
         if self.watched.is_empty() || self.means.order == UpcallOrder::FixedLevel {
             return;
         }
@@ -256,7 +259,7 @@ impl Server {
         let swept = sweep(&self.watched, &allowed, &mut self.lowered);
         if swept.put_back > 0 {
             warn!(found = swept.put_back, "threads or limits that no grant covers were put back");
-            // What forks while it is looked for is found the next time.
+            // A process that forks during the sweep is found the next time.
             self.sweep_now = true;
         }
         if swept.put_back + swept.unclear > 0 {
@@ -268,7 +271,7 @@ impl Server {
         self.old_limits.retain(|uid, _| holds.contains(uid));
     }
 
-    /// Returns whose quota holds for a user: the person's, whatever id it goes by.
+    /// Returns the user whose quota applies: the person's, whichever of its ids it uses.
     pub(super) fn asker(&self, uid: u32, gids: &[u32]) -> Asker {
         let uid = self.persons.of(uid);
         Asker { uid, quota: self.config.quotas.of(uid, gids) }

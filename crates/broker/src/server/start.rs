@@ -1,4 +1,4 @@
-//! What the broker starts from: its configuration, what this host lets it do, and its signals.
+//! The start of the broker: its configuration, the means of this host, and its signals.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use crate::config::{Config, UpcallMode};
 use crate::kernel::give::Means;
 use crate::kernel::privileges::{Powers, PrivilegeError};
 
-/// SIGHUP, SIGTERM and SIGINT as something to wait for beside the clients.
+/// SIGHUP, SIGTERM and SIGINT as a source of events beside the clients.
 #[derive(Debug)]
 pub(super) struct Signals {
     pub(super) wake: UnixStream,
@@ -29,7 +29,7 @@ impl Signals {
         let (wake, written) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let (reload, end) = Default::default();
-        // First the flag, then the byte: whoever reads the byte sees the flag.
+        // First the flag, then the byte: a reader of the byte sees the flag.
         signal_hook::flag::register(SIGHUP, Arc::clone(&reload))?;
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&end))?;
@@ -40,21 +40,21 @@ impl Signals {
         Ok(Self { wake, reload, end })
     }
 
-    /// Whether the configuration is to be read again; asked once.
+    /// Returns whether the configuration is to be read again, once for each signal.
     pub(super) fn reload(&self) -> bool {
         let mut bytes = [0; 64];
         while io::Read::read(&mut &self.wake, &mut bytes).is_ok_and(|read| read > 0) {}
         self.reload.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether the broker is to end.
+    /// Returns whether the broker is to end.
     pub(super) fn end(&self) -> bool {
         self.end.load(Ordering::Acquire)
     }
 }
 
-/// The file; the defaults if nobody named one and there is none. What it does not say of the costs of
-/// packets is as it was measured.
+/// Reads the configuration file, or returns the defaults if none was named and there is none. Costs
+/// of packets that it does not state are as measured.
 pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
     let path = &options.config;
     match fs::read(path) {
@@ -73,12 +73,12 @@ pub(super) fn read_config(options: &Options) -> Result<Config, ServeError> {
     }
 }
 
-/// How upcall threads come to their priority.
+/// Returns the way in which upcall threads get their priority.
 pub(super) fn order(config: &Config) -> UpcallOrder {
     match config.upcalls {
         UpcallMode::LevelOrder => UpcallOrder::LevelOrder,
-        // A raised limit is the whole process's, and only the thread of a grant is watched: so
-        // whoever wants that has to say so.
+        // A raised limit applies to the whole process, and only the thread of a grant is watched:
+        // so it must be configured explicitly.
         UpcallMode::FixedLevel | UpcallMode::Auto => UpcallOrder::FixedLevel,
     }
 }
@@ -92,7 +92,7 @@ pub(super) fn means(config: &Config, powers: Powers) -> Result<Means, PrivilegeE
     Ok(Means { order, may_limit: powers.may_limit, run_limit: config.run_limit, cpus })
 }
 
-/// The kernel's numbers of the CPUs that may be promised at this moment.
+/// Returns the kernel's numbers of the CPUs that may be promised at this moment.
 pub(super) fn promised_cpus(config: &Config) -> Vec<usize> {
     // Interrupts favour the first CPU, so promises favour the last ones.
     let mut cpus = thread::affinity();
@@ -101,11 +101,11 @@ pub(super) fn promised_cpus(config: &Config) -> Vec<usize> {
     cpus
 }
 
-/// What a switch is taken to cost where it was not measured: more than most hosts need.
+/// The assumed cost of a switch if it was not measured: more than most hosts need.
 const UNMEASURED_SWITCH: Service = Service::from_micros(5);
 
-/// What each of the two switches of a job is charged, and whose word that is: the configuration's,
-/// else this host's profile, else nobody's.
+/// Returns the charge for each of the two switches of a job, and its source: the configuration,
+/// else this host's profile, else the default.
 pub(super) fn context_switch(config: &Config, options: &Options) -> (Service, String) {
     let measured = options.measured.as_ref();
     let measured = measured.and_then(|all| Some((all.context_switch?, all.source.clone())));
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_costs_what_was_measured_unless_the_configuration_says_more() {
+    fn a_packet_costs_as_measured_unless_the_configuration_says_otherwise() {
         let folder = tempfile::tempdir().expect("a folder");
         let config = folder.path().join("broker.toml");
         let mut options = Options {

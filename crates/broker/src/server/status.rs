@@ -1,4 +1,4 @@
-//! What is told to those who look.
+//! The answers to status requests.
 
 use punctual_model::Duration;
 
@@ -12,18 +12,18 @@ use crate::wire::{GrantStatus, MAX_MESSAGE, RefusedStatus, Status, Totals, to_by
 /// Grants on a page: with the longest words it stays below the longest message.
 const PAGE: usize = 100;
 
-/// The words for one thing, in characters.
+/// The length of a description, in characters.
 const WORDS: usize = 120;
 
 impl Server {
-    /// Root and the broker's own user, as whom its metrics are read, see everything; everyone else
-    /// what is their own.
+    /// Returns which users' grants a peer may see. Root and the broker's own user, which reads its
+    /// metrics, see everything; every other user sees its own.
     pub(super) fn sees(peer: &Peer) -> impl Fn(u32) -> bool {
         let (of, ours) = (peer.uid, rustix::process::geteuid().as_raw());
         move |uid| of == 0 || of == ours || of == uid
     }
 
-    /// A page of what is granted.
+    /// Returns a page of the grants.
     pub(super) fn status(&self, peer: &Peer, after: Option<GrantId>) -> Status {
         let sees = Self::sees(peer);
         let mut grants = Vec::new();
@@ -36,8 +36,10 @@ impl Server {
                 more = true;
                 break;
             }
-            let lonely =
-                self.held.get(&live.record.process).is_none_or(|held| held.lonely_since.is_some());
+            let disconnected = self
+                .held
+                .get(&live.record.process)
+                .is_none_or(|held| held.disconnected_since.is_some());
             let job = job_every(&live.want.what);
             grants.push(GrantStatus {
                 grant: *id,
@@ -52,7 +54,7 @@ impl Server {
                 used_ppm: live.used_ppm,
                 cpu: self.kernel_cpu(live.cpu),
                 since: live.record.since,
-                connected: !lonely,
+                connected: !disconnected,
             });
         }
         let admission = &self.admission;
@@ -76,7 +78,7 @@ impl Server {
             None => self.refusals.iter().filter(|refusal| sees(refusal.uid)).cloned().collect(),
         };
         let mut status = Status { totals, grants, more, refusals };
-        // Names may be longer as text in JSON than they are: then a shorter page.
+        // Names may be longer in JSON than in memory: then return a shorter page.
         while to_bytes(&status).is_none_or(|bytes| bytes.len() > MAX_MESSAGE - 64)
             && status.grants.len() > 1
         {
@@ -88,8 +90,9 @@ impl Server {
     }
 }
 
-/// How often the thread of a grant has a job to do by a declared time; none if it runs several upcalls,
-/// whose jobs cannot be told apart from outside, or was promised no time.
+/// Returns the interval at which the thread of a grant has a job with a declared deadline; `None`
+/// if it runs several upcalls, whose jobs cannot be distinguished from outside, or was promised no
+/// time.
 fn job_every(what: &What) -> Option<Duration> {
     match what {
         What::Upcalls(upcalls) if upcalls.len() > 1 => None,

@@ -1,4 +1,4 @@
-//! The loop: events, and what is done every now and then whatever comes.
+//! The loop: events, and regular work.
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Instant};
@@ -11,15 +11,15 @@ use super::{ServeError, Server, Source};
 use crate::front::ToFront;
 use crate::log;
 
-/// How often processes are looked through and the configuration is held against the host.
+/// The interval of sweeps, and of checks whether the host can still promise the same.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Events of one wait: a flood on some connections cannot keep others from their turn for longer.
+/// Events of one wait: it bounds how long a flood on some connections delays the others.
 const BATCH: usize = 64;
 
 impl Server {
-    /// Serves until SIGTERM or SIGINT. Grants stay in force and in the ledger: the next broker takes
-    /// them up.
+    /// Serves until SIGTERM or SIGINT. Grants stay in force and in the ledger: the next broker
+    /// adopts them.
     pub fn run(mut self) -> Result<(), ServeError> {
         info!(
             grants = self.grants.len(),
@@ -48,15 +48,15 @@ impl Server {
             }
             for event in events.drain(..) {
                 self.handle(event.data.u64(), event.flags)?;
-                // Between any two messages: no crowd of clients delays it by more than one.
+                // Between any two messages, so that no crowd of clients delays it by more than one.
                 self.tick_if_due();
             }
             if let Some(why) = self.guard.is_lost(clock::now()).map(str::to_owned) {
-                // What is granted stays: the next broker goes on, with another guard.
+                // The grants stay: the next broker goes on, with another guard.
                 return Err(ServeError::GuardLost { why });
             }
             if self.has_lost_a_carrier() {
-                // What is granted stays: the next broker, which the service manager starts, goes on.
+                // The grants stay: the next broker, which the service manager starts, goes on.
                 return Err(ServeError::CarrierLost);
             }
             if self.signals.end() {
@@ -99,14 +99,14 @@ impl Server {
     fn tick(&mut self, now: Instant) {
         self.guard_news();
         self.look_at_residuals();
-        self.end_the_lonely(now);
+        self.end_disconnected(now);
         self.revoke_what_is_over(now);
         self.end_channels(now);
         if now.saturating_since(self.last_slow) >= SLOW || self.sweep_now {
             self.last_slow = now;
             self.banned.retain(|_, until| *until > now);
             self.pace.forget(now);
-            self.attached_in_vain.forget(now);
+            self.attach_pace.forget(now);
             self.persons.refresh();
             log::tidy(&self.persons);
             self.sweep();
@@ -131,7 +131,7 @@ impl Server {
         let read = read_config(&self.options)
             .and_then(|config| Ok((means(&config, self.powers)?, config)));
         match read {
-            // Threads stand where the order of the start has put them.
+            // The threads are at the priorities that the order at the start gave them.
             Ok((means, _)) if means.order != self.means.order => {
                 warn!("upcalls = changes only with a restart; the configuration stays as it is");
             }

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn an_error_is_named_with_its_place() {
         let upcalls = |upcalls| RawWant::Upcalls { thread: 7, upcalls };
         let late = RawUpcall { period_ns: u64::MAX, ..raw_upcall() };
         let second = RawUpcall { period_ns: LONGEST.as_nanos() + 1, ..raw_upcall() };

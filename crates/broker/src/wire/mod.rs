@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_broker_says_beside_is_skipped() {
+    fn additions_of_a_later_broker_are_skipped() {
         let text = r#"{"event":{"grant":7,"event":{"revoked":{"why":"so","more":1}}}}"#;
         let revoked = Event::Revoked { why: "so".into() };
         let said = |event| Said::Event { grant: Some(crate::grant::GrantId(7)), event };
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_written() {
+    fn a_message_that_is_too_long_is_not_written() {
         assert_eq!(to_bytes(&"x".repeat(MAX_MESSAGE)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What each sender has that is promised nothing.
+//! The shares of best-effort senders.
 
 use punctual_model::Duration;
 use punctual_model::channel::LinearBounded;
@@ -6,13 +6,14 @@ use punctual_model::channel::LinearBounded;
 use super::AdmissionState;
 
 impl AdmissionState {
-    /// What each best-effort sender has of the link, in bits a second: all that channels are not promised,
-    /// divided (L4ATM, §2.3).
+    /// Returns each best-effort sender's rate on the link, in bits a second: everything that is not
+    /// promised to channels, divided equally (L4ATM, §2.3).
     pub fn best_effort_bps(&self) -> u64 {
         self.best_effort_share().0
     }
 
-    /// What each best-effort sender has: of the link in bits a second, and of a CPU in parts per million.
+    /// Returns each best-effort sender's share: of the link in bits a second, and of a CPU in parts
+    /// per million.
     pub fn best_effort_share(&self) -> (u64, u64) {
         let Some((channels, carried)) = self.channels.as_ref().zip(self.system.carried()) else {
             return (1, 1);
@@ -25,8 +26,8 @@ impl AdmissionState {
         (bps.max(1), ppm.max(1))
     }
 
-    /// The time between two such messages of a best-effort sender: by its share of the link, or of the
-    /// processor, whichever is longer.
+    /// Returns the time between two such messages of a best-effort sender: by its share of the link
+    /// or of the processor, whichever is longer.
     pub fn best_effort_spacing(&self, arrivals: LinearBounded) -> Duration {
         let Some(carrier) = self.system.carried().map(|carried| *carried.carrier()) else {
             return arrivals.min_inter_arrival();

@@ -1,13 +1,16 @@
-//! Channels in the books: whose they are, and what fits before the system is asked.
+//! Channels in the admission state: their users, and the tests before those of the system.
 //!
-//! Pure, as the rest of the books. CPU, link and buffers are one decision, in this order:
-//! 1. `quota`: of who asks: whether channels at all, how many, how much of the link and of queue memory.
-//! 2. `room`: how many there can be; `datagram`: messages that are to be one datagram fit in one.
-//! 3. Those of [`System`](punctual_analysis::System): `link`, `processor` and `channel-delay`. It knows the
-//!    reservations of the host, and refuses one by `channels` beneath which a channel would be late.
+//! Pure, like the rest of the admission state. CPU, link and buffers are one decision, in this
+//! order:
+//! 1. `quota`: of the user: whether channels at all, how many, how much of the link and of queue
+//!    memory.
+//! 2. `room`: the most channels; `datagram`: a message that is to be one datagram fits in one.
+//! 3. Those of [`System`](punctual_analysis::System): `link`, `processor` and `channel-delay`. It
+//!    knows the reservations of the host, and refuses one by `channels` if a channel beneath it
+//!    would be late.
 //!
-//! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as each
-//! user's quota allows.
+//! Buffers are memory that the broker makes, up to `want::MAX_QUEUE` a channel and as much of it as
+//! each user's quota allows.
 
 mod best_effort;
 mod offers;
@@ -27,16 +30,16 @@ use crate::config::ChannelsConfig;
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
 
-/// A counter-offer, in words and whole.
+/// A counter-offer, in words and as a complete request.
 pub type ChannelOffer = (String, WantedChannel);
 
-/// Whose each channel is.
+/// The channels, with the user of each.
 #[derive(Clone, Debug)]
 pub(super) struct ChannelEntries {
     config: ChannelsConfig,
     entries: BTreeMap<GrantId, Entry>,
     users: BTreeMap<u32, Sum>,
-    /// Channels that send and are promised nothing.
+    /// The number of channels that send and are promised nothing.
     best_effort: u32,
 }
 
@@ -44,14 +47,14 @@ pub(super) struct ChannelEntries {
 struct Entry {
     uid: u32,
     want: WantedChannel,
-    /// Of the link; nothing of what receives, and of best effort.
+    /// The promised rate on the link; zero for a channel that receives, and for best effort.
     bps: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     bps: u64,
-    /// Of their queues.
+    /// The bytes of their queues.
     bytes: u64,
     channels: u32,
 }
@@ -109,16 +112,16 @@ impl Entry {
 }
 
 impl AdmissionState {
-    /// Has channels carried as `config` says, and sets aside what their threads may use of a CPU, above all
-    /// upcalls of whatever CPU.
+    /// Carries channels from here on as `config` says, and sets aside the CPU share of their
+    /// threads, above all upcalls of every CPU.
     pub fn carry_channels(&mut self, config: ChannelsConfig) -> Result<(), Box<Refusal>> {
         self.system.carry(config.carrier(), &mut Steps::new(self.steps))?;
         self.channels = Some(ChannelEntries::new(config));
         Ok(())
     }
 
-    /// Carries the channels of `before` on, before anything else is entered. Returns why what was promised to
-    /// them before is not any more: they are carried all the same.
+    /// Takes over the channels of `before`, before anything else is entered. Returns the reasons
+    /// why some promises to them no longer hold: the channels are carried all the same.
     pub fn take_over_channels(&mut self, before: &Self) -> Vec<Box<Refusal>> {
         let Some(channels) = &before.channels else { return Vec::new() };
         let mut broken = Vec::new();
@@ -154,7 +157,7 @@ impl AdmissionState {
         self.enter_channel_within(id, asker.uid, want, steps)
     }
 
-    /// Enters what was granted to a user before, whatever the quota says today.
+    /// Enters a channel that was granted to a user before, whatever the quota says today.
     pub fn enter_channel(
         &mut self,
         id: GrantId,
@@ -177,7 +180,7 @@ impl AdmissionState {
         Ok(())
     }
 
-    /// Enters `want` in place of what `id` has. If it does not fit, `id` keeps what it has.
+    /// Enters `want` in place of the channel `id`. If it does not fit, `id` keeps its contract.
     pub fn change_channel(
         &mut self,
         id: GrantId,
@@ -216,19 +219,20 @@ impl AdmissionState {
         has.map_or((0, 0), |has| (has.channels, has.bytes))
     }
 
-    /// What is kept for best effort, promised, and left to promise, in bits a second.
+    /// Returns the rates that are kept for best effort, promised, and left to promise, in bits a
+    /// second.
     pub fn link_bps(&self) -> (u64, u64, u64) {
         self.system.carried().map_or((0, 0, 0), |carried| {
             (carried.carrier().kept_bps(), carried.promised_bps(), carried.available_bps())
         })
     }
 
-    /// What the channels need of a CPU at most over time, in parts per million.
+    /// Returns the most that the channels need of a CPU over time, in parts per million.
     pub fn channels_ppm(&self) -> u64 {
         self.system.carried().map_or(0, punctual_analysis::CarrierLoad::cpu_ppm)
     }
 
-    /// How many channels are entered.
+    /// Returns how many channels are entered.
     pub fn channel_count(&self) -> usize {
         self.channels.as_ref().map_or(0, |channels| channels.entries.len())
     }
@@ -249,7 +253,7 @@ impl AdmissionState {
     }
 }
 
-/// Asks for `want` in the terms of the analysis.
+/// Passes `want` to `ask` in the terms of the analysis.
 fn asking<T>(
     want: &WantedChannel,
     ask: impl FnOnce(Request<'_>) -> Result<T, Box<Refusal>>,

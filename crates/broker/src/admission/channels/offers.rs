@@ -1,7 +1,7 @@
-//! Channels that would be admitted instead.
+//! Counter-offers for refused channels.
 //!
-//! Numbers are searched by bisection with admission itself as the judge, so every offer was admitted
-//! when it was made.
+//! Numbers are searched by bisection with admission itself as the judge, so every offer was
+//! admitted when it was made.
 
 use punctual_analysis::Steps;
 use punctual_model::Duration;
@@ -15,12 +15,12 @@ use crate::want::WantedChannel;
 /// Tries of one search.
 const TRIES: u32 = 12;
 
-/// Delay bounds and spacings are offered up to so many times what was asked for.
+/// The most by which an offered delay bound or spacing exceeds the request, as a factor.
 const FURTHEST: u64 = 64;
 
 impl AdmissionState {
-    /// What would be admitted in place of `want`, which is not: along the delay bound, the rate and the
-    /// size of messages. `id` may be entered: then it is what changes.
+    /// Returns channels that would be admitted in place of the refused `want`: with another delay
+    /// bound, rate or message size. If `id` is entered, they replace it.
     pub fn channel_offers(
         &self,
         id: GrantId,
@@ -29,8 +29,8 @@ impl AdmissionState {
     ) -> Vec<ChannelOffer> {
         let mut admission = self.clone();
         admission.release_channel(id);
-        // For all tries together, so that a refusal costs no more than some admissions. What it does not
-        // suffice for is not offered.
+        // One budget for all tries together, so that a refusal costs no more than some admissions.
+        // Offers that it does not suffice for are not made.
         let mut steps = Steps::new(self.steps);
         let mut fits = |want: &WantedChannel| {
             let admitted = admission.admit_channel_within(id, asker, want, &mut steps).is_ok();
@@ -65,10 +65,10 @@ impl AdmissionState {
             Some((text, with(bytes, spacing)?))
         }));
         let mut good = |bytes: u64| {
-            // At most what was asked for.
+            // At most the requested size.
             with(bytes as u32, spacing).is_some_and(|want| fits(&want))
         };
-        // The other way round: the least by which it is shorter.
+        // Search for the largest size that fits.
         let most = u64::from(bytes);
         if most > 1 && good(1) {
             let (mut fit, mut not) = (1, most);
@@ -86,9 +86,10 @@ impl AdmissionState {
     }
 }
 
-/// The least number above `asked` that fits, up to [`FURTHEST`] times it, within 2⁻¹² of the range.
+/// Returns the least number above `asked` that fits, up to [`FURTHEST`] times it, within 2⁻¹² of
+/// the range.
 fn least_above(asked: u64, mut fits: impl FnMut(u64) -> bool) -> Option<u64> {
-    // Doubling first: what fits is mostly near.
+    // Double first: a number that fits is mostly near.
     let mut good = asked;
     let mut bad;
     loop {

@@ -1,4 +1,4 @@
-//! How much of all that a user may have.
+//! The test of a channel against the user's quota.
 
 use punctual_analysis::Refusal;
 use punctual_channel::rings::server;

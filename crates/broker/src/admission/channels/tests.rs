@@ -11,7 +11,7 @@ use crate::want::{Kind, What};
 
 const NOW: Instant = Instant::from_nanos(1);
 
-/// Nothing is granted, on a host with room for the threads of the channels and for reservations.
+/// Returns an empty state on a host with room for the threads of the channels and for reservations.
 fn on_link(config: ChannelsConfig) -> AdmissionState {
     let mut admission = AdmissionState::new(HostProfile::ideal(2), UpcallOrder::LevelOrder);
     admission.carry_channels(config).expect("room for the threads");
@@ -53,7 +53,7 @@ fn channels_are_admitted_until_the_link_the_processor_or_a_delay_bound_says_no()
             Err(denied) => break denied,
         }
     };
-    // Of the 100 Mbit/s five are kept for best effort.
+    // Five of the 100 Mbit/s are kept for best effort.
     assert_eq!((admitted, denied.test), (7, "link"), "{denied}");
     assert!(denied.why.contains("best effort"), "{denied}");
     let urgent = want(1_440, 1_000, 400);
@@ -86,7 +86,7 @@ const PROFILE: &str = r#"
     link_scheduling = "2us"
     "#;
 
-/// With this on what receiving takes.
+/// Returns a state on that host with these costs of receiving.
 fn on_host(receiving: &str) -> AdmissionState {
     let text = format!("{PROFILE}{receiving}");
     let profile = Calibration::parse("host.toml", text.as_bytes()).expect("valid");
@@ -125,7 +125,7 @@ fn what_receiving_was_measured_to_cost_decides_which_channels_may_receive() {
     assert_eq!(cheap.admit_channel(GrantId(0), &asker(1), &receives), Ok(()));
     // Rounded up.
     assert_eq!(cheap.channels_ppm(), 720_001);
-    // Measured before that was measured: as one that leaves.
+    // A profile without costs of receiving: as for a packet that leaves.
     let mut unknown = on_host("");
     assert_eq!(unknown.admit_channel(GrantId(0), &asker(1), &receives), Ok(()));
     assert_eq!(unknown.channels_ppm(), 32_001);
@@ -195,7 +195,7 @@ fn reservations_that_would_make_channels_late_are_not_entered() {
             "{text}"
         );
     }
-    // Counted for what comes.
+    // Counted for later requests.
     let tight = admission.admit_channel(GrantId(1), &asker(1), &want(1_440, 10_000, 1_200));
     assert_eq!(tight.expect_err("beneath the reservation").test, "channel-delay");
     admission.release(GrantId(2), NOW);
@@ -215,7 +215,8 @@ fn channels_are_beneath_what_ended_reservations_leave() {
     assert_eq!(admission.admit_channel(GrantId(1), &asker(1), &tight), Ok(()));
 }
 
-/// What is carried stays entered when the host changes, even where it has no room for the threads any more.
+/// Channels that are carried stay entered when the host changes, even if it no longer has room for
+/// their threads.
 #[test]
 fn channels_are_taken_over_by_other_books() {
     let mut before = on_link(config(100_000_000));
@@ -245,8 +246,8 @@ fn channels_are_taken_over_by_other_books() {
     }
 }
 
-/// Whatever comes and goes, what is entered is what demand analysis admits; each offer is admitted as
-/// it is; and a refused change changes nothing.
+/// After any sequence of operations, the entered channels are those that demand analysis admits;
+/// each offer is admitted as it is; and a refused change changes nothing.
 #[test]
 fn the_books_are_those_of_a_list_that_is_analysed_anew() {
     let (mut admitted, mut refused, mut offered) = (0, 0, 0);
@@ -304,7 +305,7 @@ fn the_books_are_those_of_a_list_that_is_analysed_anew() {
     assert!(admitted > 200 && refused > 80 && offered > 80, "{admitted} {refused} {offered}");
 }
 
-/// Whatever the wire allows is decided about, and leaves no trace when it is gone.
+/// Every request that the wire allows gets a decision, and leaves no trace when it is gone.
 #[test]
 fn extremes_are_decided_about() {
     let day = 86_400_000_000_000;
@@ -337,8 +338,8 @@ fn extremes_are_decided_about() {
     }
 }
 
-/// How many of `want` are granted one after another with the configuration that holds where nothing else is
-/// said, and what the next one is told; each offer is admitted as it is.
+/// Returns how many of `want` are granted one after another with the default configuration, and the
+/// refusal and the offers for the next one; each offer is admitted as it is.
 fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Vec<ChannelOffer>) {
     let mut admission = on_link(ChannelsConfig::of(BitRate::new(bits).expect("valid")));
     let empty = format!("{admission:?}");
@@ -363,8 +364,8 @@ fn granted_by_default(bits: u64, want: &WantedChannel) -> (u64, Box<Refusal>, Ve
     (granted, denied, offers)
 }
 
-/// Calls of 160 bytes every 20 ms. All of them may send at once, and by that alone 10 and 11 were granted on
-/// these links.
+/// Calls of 160 bytes every 20 ms. All of them may send at once; the analysis of that alone granted
+/// 10 and 11 on these links.
 #[test]
 fn by_default_a_link_carries_165_phone_calls() {
     for bits in [100_000_000, 1_000_000_000] {
@@ -381,7 +382,7 @@ fn by_default_a_link_carries_165_phone_calls() {
     }
 }
 
-/// Where it is the rate that does not fit, a longer spacing is offered.
+/// If the rate does not fit, a longer spacing is offered.
 #[test]
 fn who_sends_more_often_than_the_pace_allows_is_offered_a_longer_spacing() {
     let often = want(160, 2_000, 100_000);
@@ -390,7 +391,7 @@ fn who_sends_more_often_than_the_pace_allows_is_offered_a_longer_spacing() {
     assert!(offers.iter().any(|(text, _)| text.starts_with("messages every")), "{offers:?}");
 }
 
-/// What the refusal names is enough of the processor, and the hundredth below it is not.
+/// The budget that the refusal names is enough, and a hundredth less is not.
 #[test]
 fn a_refusal_names_the_budget_that_would_do() {
     let call = want(160, 20_000, 40_000);
@@ -405,7 +406,7 @@ fn a_refusal_names_the_budget_that_would_do() {
     assert_eq!((granted("500us/1ms"), granted("510us/1ms") > 165), (165, true));
 }
 
-/// Where two blocks would be more than the budget, no pace helps, and none is kept.
+/// If two blocks would exceed the budget, pacing does not help, and none is applied.
 #[test]
 fn blocks_that_a_budget_does_not_hold_are_not_paced() {
     let config = ChannelsConfig::of(BitRate::new(100_000_000).expect("valid"));
@@ -419,10 +420,10 @@ fn blocks_that_a_budget_does_not_hold_are_not_paced() {
     assert_eq!(ChannelsConfig { cpu: whole, ..config.clone() }.egress().pace(), None);
 }
 
-/// The densest that channels may do, nanosecond by nanosecond in steps of an eighth of a packet's work: all
-/// rings are looked at together, what is sent leaves block by block at its pace, the first as late and the
-/// others as early as can be, and what is received comes in bursts. In no window it is more than a reservation of
-/// the budget may take.
+/// The densest load of channels, nanosecond by nanosecond in steps of an eighth of a packet's work:
+/// all rings are examined together, sent packets leave block by block at their pace, the first as
+/// late and the others as early as possible, and received packets come in bursts. No window exceeds
+/// what a reservation of the budget may take.
 #[test]
 fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
     let (mut admitted, mut many, mut closest) = (0, 0, 0.0_f64);
@@ -467,7 +468,7 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
         let work = per_packet.as_nanos();
         let block = u64::from(cut.packets_per_block()) * work;
         let every = u64::from(cut.packets_per_block()) * pace.as_nanos();
-        // Beginnings and lengths of all that happens; the window begins with the first.
+        // The start and the length of each piece of work; the window begins with the first.
         let mut happens = vec![(0, sending as u64 * 1_000), (0, block), (block, block)];
         // One packet is made up for.
         let due = |n: u64| (block + n * every - pace.as_nanos()).max((n + 1) * block);
@@ -488,7 +489,7 @@ fn no_window_of_channels_that_were_admitted_exceeds_their_reservation() {
                 .take_while(|(at, _)| *at < window)
                 .map(|(at, length)| (window - at).min(*length))
                 .sum();
-            // Never more than there is.
+            // Never more than the length of the window.
             let used = used.min(window) as f64;
             let (x, y, t) = (budget as f64, period as f64, window as f64);
             let most = x / y * t + x * (1.0 - x / y);

@@ -24,8 +24,8 @@ use crate::grant::GrantId;
 use crate::want::WantedChannel;
 use crate::wire::Answer;
 
-/// A queue that was made and is not attached. Its parts that the client can write are not touched by the
-/// broker's own thread.
+/// A queue that was made and is not attached. The broker's own thread does not touch the parts of
+/// it that the client can write.
 #[derive(Debug)]
 pub(super) enum Queue {
     Takes(Made<Takes>),
@@ -57,7 +57,7 @@ impl Queue {
         })
     }
 
-    /// May wait for as long as the client likes.
+    /// Seals and freezes the queue. May wait for as long as the client likes.
     fn seal_and_freeze(self) -> Result<Frozen, RingError> {
         match self {
             Self::Takes(made) => {
@@ -73,8 +73,8 @@ impl Queue {
 }
 
 impl Channels {
-    /// Returns how many bytes of queues a person has that it must let go of before another one is made for this
-    /// channel; `None` if there is room for it.
+    /// Returns how many bytes of queues a person holds, if some must be released before another
+    /// queue is made for this channel; `None` if there is room for it.
     pub(super) fn kept(
         &mut self,
         id: GrantId,
@@ -83,13 +83,13 @@ impl Channels {
     ) -> Option<u64> {
         let geometry = self.live.get(&id)?.want.geometry();
         let (channels, entered) = admission.channels_of_user(asker.uid);
-        // What was granted before has room, whatever the quota says today.
+        // A channel that was granted before has room, whatever the quota says today.
         let most = asker.quota.quota.queue_memory.max(entered);
         self.memory.look();
         self.memory.exceeds(asker.uid, server::bytes(geometry), most, channels.into())
     }
 
-    /// Makes a queue for a channel that has none, in place of one that was made before and is not attached.
+    /// Makes a queue for a channel that has none, in place of an earlier one that is not attached.
     pub(super) fn make(
         &mut self,
         id: GrantId,
@@ -113,7 +113,8 @@ impl Channels {
         Ok((Answer::Queue { slots, max_message, first }, passed))
     }
 
-    /// Attaches the queue of a channel, which its client has mapped; false if that is not sealed yet.
+    /// Attaches the queue of a channel, which its client has mapped. Returns `false` if it is not
+    /// sealed yet.
     pub(super) fn attach(
         &mut self,
         id: GrantId,
@@ -139,7 +140,8 @@ impl Channels {
             Carried::Made(queue) => {
                 let (to, sealed) = sync_channel(1);
                 live.carried = Carried::Sealing(sealed);
-                // Nobody is told if the channel is gone by then: it is taken apart there.
+                // If the channel is gone by then, nothing receives this: the queue is taken apart
+                // there.
                 let job = move || drop(to.try_send(queue.seal_and_freeze()));
                 self.disposal.run(uid, job).map_err(|why| why.to_string())?;
                 Ok(false)
@@ -160,7 +162,7 @@ impl Channels {
     ) -> Result<(), String> {
         let Some(live) = self.live.get_mut(&id) else { return Err(format!("no channel {id}")) };
         let (uid, want, since) = (live.record.uid, live.want.clone(), live.record.since);
-        // In whole seconds, and so of up to one more.
+        // In whole seconds, and so up to one second too much.
         let age = Duration::from_secs(since_1970().saturating_sub(since).saturating_add(1));
         let granted_at =
             Instant::from_nanos(clock::now().as_nanos().saturating_sub(age.as_nanos()));
@@ -184,7 +186,8 @@ impl Channels {
         Ok(())
     }
 
-    /// Puts something in place of what is not carried yet, which is taken apart elsewhere.
+    /// Sets the state of a channel that is not carried yet; its former queue is taken apart on
+    /// another thread.
     pub(super) fn replace(&mut self, id: GrantId, by: Carried) {
         let Some(live) = self.live.get_mut(&id) else { return };
         let uid = live.record.uid;

@@ -18,22 +18,24 @@ use punctual_model::Duration;
 use punctual_policy::queues::ServiceOrder;
 use tracing::{info, warn};
 
-use super::traced::Tellers;
+use super::traced::TraceSenders;
 use crate::config::{ChannelsConfig, WireKind};
 
-/// Of the thread that receives: above the guard of what is granted, which is above everything that is granted.
+/// The priority of the receiving thread: above the guard, which is above everything that is
+/// granted.
 const RECEIVER: u8 = crate::guard::PRIORITY + 1;
 
-/// Of the thread that sends. What strangers send to this host, which only receiving polices, cannot delay it.
+/// The priority of the sending thread. Packets that strangers send to this host, which only
+/// receiving polices, cannot delay it.
 const SENDER: u8 = RECEIVER + 1;
 
-/// What the emulated link keeps in front of it: as little as a driver of one packet.
+/// The queue of the emulated link, in time: as little as a driver of one packet.
 const NULL_QUEUE: Duration = Duration::from_micros(100);
 
-/// The most of a packet on the emulated link.
+/// The largest packet of the emulated link.
 const NULL_MTU: u32 = 65_535;
 
-/// Orders that may wait.
+/// The most orders that wait.
 const ORDERS: usize = 1_024;
 
 /// Both threads.
@@ -44,13 +46,13 @@ pub(super) struct Carriers {
 }
 
 impl Carriers {
-    /// Starts them, in front of everything that may be promised to others but reservations.
+    /// Starts them, with precedence over everything that may be promised except reservations.
     pub(super) fn start(
         config: &ChannelsConfig,
         policer: Option<Policer>,
-        tellers: Option<Tellers>,
+        senders: Option<TraceSenders>,
     ) -> io::Result<Self> {
-        let (sent, received) = tellers.map(|it| (it.sender, it.receiver)).unzip();
+        let (sent, received) = senders.map(|it| (it.sender, it.receiver)).unzip();
         let wire = match config.wire {
             WireKind::Null => {
                 let link = config.reckoned_link();
@@ -91,7 +93,7 @@ fn explain(what: &str, why: &SchedError) -> String {
     format!("the channels' {what} cannot have SCHED_FIFO: {why}")
 }
 
-/// The thread that receives. Dropped, it ends the thread.
+/// The receiving thread. Dropping this ends the thread.
 #[derive(Debug)]
 pub(super) struct ReceiverThread {
     desk: Option<Desk<Order, Report>>,
@@ -132,12 +134,12 @@ impl ReceiverThread {
         Ok(Self { desk: Some(desk), tid, thread: Some(thread) })
     }
 
-    /// Whether it has ended, which it does only when it panics or cannot wait.
+    /// Returns whether it has ended, which it does only when it panics or cannot wait.
     pub(super) fn has_ended(&self) -> bool {
         self.desk.as_ref().is_none_or(Desk::is_abandoned)
     }
 
-    /// Gives an order; false if the thread does not keep up.
+    /// Gives an order; returns `false` if the thread does not keep up.
     pub(super) fn order(&mut self, order: Order) -> bool {
         self.desk.as_mut().is_some_and(|desk| desk.order(order).is_ok())
     }

@@ -1,4 +1,4 @@
-//! What discards best effort that comes in too fast: an XDP program, or a filter at each socket.
+//! Early discard of best effort that comes in too fast: an XDP program, or a filter at each socket.
 
 use punctual_bpf::Policer;
 use punctual_linux::net::early::XdpMode;
@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use crate::config::{ChannelsConfig, EarlyDiscard};
 
-/// How it is done from here on, and in which words that is told.
+/// The mechanism of early discard, and its description.
 #[derive(Debug)]
 pub(in super::super) struct Discard {
     policer: Option<Policer>,
@@ -15,8 +15,8 @@ pub(in super::super) struct Discard {
 }
 
 impl Discard {
-    /// Attaches the program if it is wanted and can be; the table that it shares with us needs no
-    /// privilege later, so this is done before those that it takes are given up.
+    /// Attaches the program if it is wanted and possible. The table that it shares with the broker
+    /// needs no privilege later, so this is done before the privileges for attaching are given up.
     pub(in super::super) fn prepare(config: Option<&ChannelsConfig>) -> Self {
         let wanted = config.and_then(|config| config.early_discard);
         let interface = config.and_then(|config| config.interface.as_deref());
@@ -50,20 +50,21 @@ impl Discard {
         }
     }
 
-    /// The program, for the thread that receives, and what is told of it.
+    /// Returns the program, for the receiving thread, and the description.
     pub(super) fn into_parts(self) -> (Option<Policer>, String) {
         (self.policer, self.how)
     }
 }
 
-/// Whether its driver takes a program without resetting the interface, which some do for seconds.
+/// Returns whether the interface's driver takes a program without a reset, which takes some drivers
+/// seconds.
 fn stays_up(name: &str) -> bool {
     let driver = Interface::named(name).and_then(|interface| interface.driver());
     driver.is_ok_and(|driver| driver.as_deref() == Some("veth"))
 }
 
-/// In the driver: the kernel's generic code copies most packets before the program sees them, which
-/// costs more than the filters do (`bench/README.md`, `receiving`).
+/// Attaches the program in the driver: the kernel's generic code copies most packets before the
+/// program sees them, which costs more than the filters do (`bench/README.md`, `receiving`).
 fn attach(name: &str, flows: u32) -> Result<Policer, String> {
     let interface = Interface::named(name).map_err(|why| why.to_string())?;
     let mut policer = Policer::load(flows).map_err(|why| why.to_string())?;

@@ -1,6 +1,6 @@
-//! Threads that do what may take as long as a client likes: seal memory that it writes, and take apart
-//! channels that share memory with it. One for each user, so that a client that holds one up harms that
-//! user alone.
+//! Threads for work that may take as long as a client likes: sealing memory that it writes, and
+//! taking apart channels that share memory with it. There is one for each user, so that a client
+//! that holds one up harms only its own user.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// What may wait for a user's thread. Beyond that, no queue is made for that user.
+/// The most jobs that wait for a user's thread. Beyond that, no queue is made for that user.
 const WAITING: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -16,7 +16,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub(super) struct Disposal {
     users: BTreeMap<u32, Closer>,
-    /// For a user who cannot have a thread just now.
+    /// For a user for whom no thread can be made now.
     common: Closer,
 }
 
@@ -25,22 +25,22 @@ impl Disposal {
         Ok(Self { users: BTreeMap::new(), common: Closer::start()? })
     }
 
-    /// Whether a queue may be made for a user.
+    /// Returns whether a queue may be made for a user.
     pub(super) fn has_room(&self, uid: u32) -> bool {
         self.users.get(&uid).is_none_or(|closer| closer.waiting() < WAITING)
             && self.common.waiting() < WAITING
     }
 
-    /// Takes a channel apart sometime.
+    /// Takes a channel apart, at some later time.
     pub(super) fn take_apart(&mut self, uid: u32, channel: impl Send + 'static) {
         let closer = Self::of(&mut self.users, uid).unwrap_or(&self.common);
         closer.run(Box::new(move || drop(channel)));
     }
 
-    /// Does something that may wait for a client of this user.
+    /// Runs a job that may wait for a client of this user.
     ///
     /// # Errors
-    /// If no thread can be had for it.
+    /// If no thread can be made for it.
     pub(super) fn run(&mut self, uid: u32, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
         match Self::of(&mut self.users, uid) {
             Some(closer) => {
@@ -66,7 +66,7 @@ impl Disposal {
     }
 }
 
-/// A thread. It ends when this was dropped and all is closed.
+/// A thread. It ends when this is dropped and all jobs are done.
 #[derive(Debug)]
 struct Closer {
     to: Sender<Job>,
@@ -103,7 +103,7 @@ impl Closer {
 mod tests {
     use super::*;
 
-    /// Closing it takes until somebody says so.
+    /// Closing it takes until the test releases it.
     struct Stuck(std::sync::mpsc::Receiver<()>);
 
     impl Drop for Stuck {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn who_passes_what_never_closes_is_the_only_one_to_wait() {
+    fn a_user_whose_file_never_closes_delays_no_other_user() {
         let mut disposal = Disposal::start().expect("a thread");
         let (release, stuck) = channel();
         disposal.take_apart(1, Stuck(stuck));

@@ -1,5 +1,5 @@
-//! The memory of queues, for as long as anybody has it: a client may keep what it has of a queue when its
-//! channel is closed, and the kernel frees nothing before.
+//! The memory of queues, counted for as long as any process holds it: a client may keep its part of
+//! a queue when its channel is closed, and the kernel frees nothing before.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use punctual_channel::client::Geometry;
 use punctual_channel::rings::{Passed, RingError};
 use punctual_linux::memfd::{Presence, Watched};
 
-/// Queues that a person may keep beside those of its channels, each of two pieces of memory: what is watched
-/// costs the kernel something too.
+/// The queues that a person may keep beside those of its channels, each of two pieces of memory:
+/// watching them costs the kernel something too.
 const KEPT: u64 = 64;
 const PIECES: u64 = 2;
 
-/// Whose memory is there.
+/// The memory that exists, with the person for whom it was made.
 #[derive(Debug)]
 pub(super) struct Memory {
     presence: Presence,
@@ -32,8 +32,8 @@ impl Memory {
         Ok(Self { presence: Presence::new()?, there, persons })
     }
 
-    /// Returns how many bytes of queues are there that this person had made, if `bytes` more would be more than
-    /// `most`, or there are too many pieces beside those of so many channels.
+    /// Returns the bytes of this person's queues, if `bytes` more would exceed `most`, or if there
+    /// are too many pieces beside those of `channels` channels.
     pub(super) fn exceeds(&self, person: u32, bytes: u64, most: u64, channels: u64) -> Option<u64> {
         let has = self.persons.get(&person)?;
         let within = has.bytes.saturating_add(bytes) <= most
@@ -61,7 +61,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Counts no longer what is gone.
+    /// Stops counting memory that is gone.
     pub(super) fn look(&mut self) {
         for watched in self.presence.gone() {
             let Some((person, bytes)) = self.there.remove(&watched) else { continue };
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_counts_until_nobody_has_it() {
+    fn a_queue_counts_until_both_sides_have_released_it() {
         let geometry = Geometry::new(64, 1_400).expect("valid");
         let each = server::bytes(geometry);
         let mut memory = Memory::new().expect("inotify");
@@ -97,7 +97,7 @@ mod tests {
         }
         assert_eq!(memory.exceeds(7, each, most, 0), Some(most));
         assert_eq!(memory.exceeds(8, each, most, 0), None);
-        // The server has let go of one, and its client has not.
+        // The server has released one, and its client has not.
         let (made, side) = queues.pop().expect("three");
         drop(made);
         memory.look();

@@ -1,9 +1,13 @@
-//! Channels in the broker: admitted by its books, written into its ledger, carried by threads of
-//! their own (`punctual_channel::server`), to which only orders go and from which only reports come.
+//! Channels in the broker: admitted by its admission state, written into its ledger, carried by
+//! threads of their own (`punctual_channel::server`), which take only orders and return only
+//! reports.
 //!
-//! - `requests`: what each message about channels does. `attach`: the queue, and what is made for it.
-//! - `news`: what the threads report; processes that end or come back.
-//! - `carriers`: the threads. `discard`: what comes in too fast. `sockets`: what leaves by which. `disposal`: what may wait for a client. `memory`: what clients keep. `status`: what is told to those who look. `traced`: the trace.
+//! - `requests`: the handling of each message about channels. `attach`: the queue, and what is made
+//!   for it.
+//! - `news`: the reports of the threads; processes that end or come back.
+//! - `carriers`: the threads. `discard`: early discard. `sockets`: the sockets by which channels
+//!   send. `disposal`: work that may wait for a client. `memory`: the memory that clients keep.
+//!   `status`: the answers to status requests. `traced`: the trace.
 
 mod attach;
 mod carriers;
@@ -46,7 +50,7 @@ use crate::grant::GrantId;
 use crate::ledger::ChannelRecord;
 use crate::want::WantedChannel;
 
-/// Everything about channels.
+/// All state of channels.
 #[derive(Debug)]
 pub(super) struct Channels {
     config: ChannelsConfig,
@@ -54,23 +58,23 @@ pub(super) struct Channels {
     disposal: Disposal,
     memory: Memory,
     ringers: Ringers,
-    /// What discards best effort that comes in too fast, in words.
+    /// The mechanism of early discard, in words.
     early_discard: String,
     sockets: Sockets,
-    /// Closed, and in the books until then.
+    /// Closed channels, which stay in the admission state until the given time.
     spent: BTreeSet<(Instant, GrantId)>,
     pub(super) live: BTreeMap<GrantId, LiveChannel>,
-    /// By the sender's numbers: whose each is; none: free.
+    /// The channel of each of the sender's numbers; `None`: the number is free.
     keys: Vec<Option<GrantId>>,
     free: Vec<u32>,
-    /// Those that send and are promised nothing.
+    /// Channels that send and are promised nothing.
     best_effort: BTreeSet<GrantId>,
-    /// What they were told last.
+    /// The share that they were told last.
     told: (u64, u64),
     refused: u64,
-    /// Where what happens to each message goes, if anywhere.
+    /// The trace of what happens to each message, if there is one.
     traced: Option<Traced>,
-    /// Keeps the CPUs from halting, if that is asked for.
+    /// Keeps the CPUs from halting, if that is configured.
     _awake: Option<Awake>,
 }
 
@@ -80,27 +84,28 @@ pub(super) struct LiveChannel {
     pub(super) record: ChannelRecord,
     want: WantedChannel,
     carried: Carried,
-    /// It is over for its client; until then what it had published may leave.
+    /// Set when the channel is over for its client; until then messages that it had published may
+    /// leave.
     pub(super) ends_at: Option<Instant>,
 }
 
-/// Whether messages go.
+/// The state of a channel's queue and carriage.
 #[derive(Debug)]
 enum Carried {
-    /// Not before its queue is attached.
+    /// No queue is made.
     Not,
-    /// Not before its client has mapped this queue.
+    /// The queue waits until its client has mapped it.
     Made(Queue),
-    /// Not before this says that its queue is sealed.
+    /// The queue is being sealed; the result comes here.
     Sealing(Receiver<Result<Frozen, RingError>>),
-    /// By the sender, which knows it by this number.
+    /// Carried by the sender, which knows it by this number.
     Sent { key: u32, account: Arc<Account> },
-    /// By the receiver, which knows it by the number of the grant.
+    /// Carried by the receiver, which knows it by the number of the grant.
     Received { account: Arc<ReceivedAccount> },
 }
 
 impl Carried {
-    /// Whether one of the threads has it.
+    /// Returns whether one of the threads carries it.
     fn is_carried(&self) -> bool {
         matches!(self, Self::Sent { .. } | Self::Received { .. })
     }
@@ -127,10 +132,10 @@ impl Channels {
                  echo deny > /sys/kernel/mm/transparent_hugepage/shmem_enabled forbids it"
             );
         }
-        let (traced, tellers) = trace.map(Traced::new).unzip();
+        let (traced, senders) = trace.map(Traced::new).unzip();
         Ok(Self {
             config: config.clone(),
-            carriers: Carriers::start(config, policer, tellers)?,
+            carriers: Carriers::start(config, policer, senders)?,
             disposal: Disposal::start()?,
             memory: Memory::new().map_err(io::Error::other)?,
             ringers: Ringers::default(),
@@ -148,24 +153,24 @@ impl Channels {
         })
     }
 
-    /// What has happened since the last time goes into the trace.
+    /// Writes everything that has happened since the last call to the trace.
     pub(super) fn write_trace(&mut self) {
         if let Some(traced) = &mut self.traced {
             traced.write(&self.keys);
         }
     }
 
-    /// The trace is whole.
+    /// Completes the trace.
     pub(super) fn end_trace(&mut self) {
         if let Some(traced) = &mut self.traced {
             traced.end(&self.keys);
         }
     }
 
-    /// What the sender is told of a channel.
+    /// Returns the terms of a channel for the sender.
     fn terms(&self, admission: &AdmissionState, want: &WantedChannel) -> Terms {
         match want.delay_bound {
-            // Whoever's deadline is the same goes in any order.
+            // Messages with the same deadline leave in any order.
             Some(delay_bound) => Terms {
                 arrivals: want.arrivals,
                 promise: Promise::RealTime { rank: Rank(0), delay_bound },
@@ -179,7 +184,7 @@ impl Channels {
         }
     }
 
-    /// Tells each best-effort sender of its share, if that has changed.
+    /// Tells each best-effort sender its share, if that has changed.
     pub(super) fn divide(&mut self, admission: &AdmissionState) -> Result<(), Busy> {
         let share = admission.best_effort_share();
         if share == self.told {
@@ -196,7 +201,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Ends what is carried of a channel, which is out of the books when that is done.
+    /// Stops carrying a channel, which leaves the admission state when that is done.
     fn stop(&mut self, id: GrantId, admission: &mut AdmissionState) {
         let Some(live) = self.live.get(&id) else { return };
         let told = match &live.carried {
@@ -211,19 +216,20 @@ impl Channels {
             }
         };
         if !told && let Some(live) = self.live.get_mut(&id) {
-            // Asked again at the next look.
+            // Try again at the next look.
             live.ends_at = Some(Instant::ZERO);
         }
     }
 
-    /// Has what was carried taken apart elsewhere: it shares memory with its client.
+    /// Has a channel that was carried taken apart on another thread: it shares memory with its
+    /// client.
     fn take_apart(&mut self, id: GrantId, channel: impl Send + 'static) {
-        // Nobody's: as root's.
+        // A channel without an owner counts as root's.
         let uid = self.live.get(&id).map_or(0, |live| live.record.uid);
         self.disposal.take_apart(uid, channel);
     }
 
-    /// A channel that is in the books from here on.
+    /// Enters a channel, which is in the admission state from here on.
     pub(super) fn enter(&mut self, record: ChannelRecord, want: WantedChannel) {
         let id = record.id;
         if want.direction == Direction::Send && want.delay_bound.is_none() {
@@ -233,14 +239,15 @@ impl Channels {
         self.live.insert(id, live);
     }
 
-    /// It is closed. What it was promised is another's when its last message has had its time: else
-    /// whoever opens and closes again and again would send more than was admitted.
+    /// Forgets a closed channel. Its share becomes free only when its last message has had its
+    /// time: otherwise a client that opens and closes over and over would send more than was
+    /// admitted.
     fn forget(&mut self, id: GrantId, spent_until: Instant, admission: &mut AdmissionState) {
         self.best_effort.remove(&id);
         if let Some(live) = self.live.remove(&id)
             && let Carried::Sent { key, .. } = live.carried
         {
-            // What is told of this number is told of this channel.
+            // Pending events with this number belong to this channel.
             self.write_trace();
             self.keys[key as usize] = None;
             self.free.push(key);
@@ -250,7 +257,7 @@ impl Channels {
         self.release_what_is_spent(clock::now(), admission);
     }
 
-    /// Takes out of the books what was closed long enough ago.
+    /// Takes channels out of the admission state that were closed long enough ago.
     pub(super) fn release_what_is_spent(&mut self, now: Instant, admission: &mut AdmissionState) {
         while let Some((_, id)) = self.spent.first().filter(|(until, _)| *until <= now).copied() {
             self.spent.pop_first();
@@ -264,7 +271,7 @@ impl LiveChannel {
         self.want.direction == Direction::Send
     }
 
-    /// The sender's number for it, if that carries it.
+    /// Returns the sender's number for it, if the sender carries it.
     fn sent_as(&self) -> Option<u32> {
         match self.carried {
             Carried::Sent { key, .. } => Some(key),
@@ -273,9 +280,10 @@ impl LiveChannel {
     }
 }
 
-/// Messages as large as asked for, no oftener than asked for and than so.
+/// Returns messages as large as requested, no more often than requested, and at least `spacing`
+/// apart.
 fn no_oftener(asked: LinearBounded, spacing: Duration) -> LinearBounded {
-    // A message a day is as little as there can be.
+    // A message a day is the least there can be.
     let day = Duration::from_secs(86_400);
     let spacing = spacing.max(asked.min_inter_arrival()).min(day);
     let (least, most) = (asked.min_message(), asked.max_message());

@@ -1,4 +1,4 @@
-//! What the channels' threads report, and what becomes of channels whose processes end or come back.
+//! The reports of the channels' threads, and channels whose processes end or come back.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,26 +17,26 @@ use crate::ledger::{LedgerError, ProcessId};
 use crate::want::WantedChannel;
 use crate::wire::{Event, Said};
 
-/// How long what a process had published when it ended may take to leave.
+/// The time within which the messages that a process had published when it ended may leave.
 const LAST: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Keeps the process of a channel in sight.
+    /// Watches the process of a channel.
     pub(super) fn hold_channel(&mut self, peer: &Rc<Peer>, id: GrantId) -> rustix::io::Result<()> {
         let held = self.hold_process(peer)?;
         held.channels.insert(id);
-        held.lonely_since = None;
+        held.disconnected_since = None;
         Ok(())
     }
 
-    /// Whether a thread that carries channels has ended, although none ever should.
+    /// Returns whether a thread that carries channels has ended, although none ever should.
     pub(in super::super) fn has_lost_a_carrier(&self) -> bool {
         self.channels.as_ref().is_some_and(|channels| {
             channels.carriers.sender.has_ended() || channels.carriers.receiver.has_ended()
         })
     }
 
-    /// What the sender's thread has reported.
+    /// Handles the reports of the sender's thread.
     pub(in super::super) fn sender_news(&mut self) {
         while let Some(news) = self.channels.as_mut().and_then(|all| all.carriers.sender.news()) {
             let Some(channels) = &mut self.channels else { return };
@@ -59,7 +59,7 @@ impl Server {
         }
     }
 
-    /// What the receiver's thread has reported.
+    /// Handles the reports of the receiver's thread.
     pub(in super::super) fn receiver_news(&mut self) {
         while let Some(report) =
             self.channels.as_mut().and_then(|all| all.carriers.receiver.report())
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    /// It carries nothing any more, by itself.
+    /// Handles a channel that has stopped carrying messages by itself.
     fn channel_ended(&mut self, id: GrantId, why: &str) {
         let Some(channels) = &mut self.channels else { return };
         let Some(live) = channels.live.get_mut(&id) else { return };
@@ -101,7 +101,8 @@ impl Server {
         }
     }
 
-    /// Ends channels whose process may live. Each is out of the books when its thread has closed it.
+    /// Ends channels whose process may be alive. Each leaves the admission state when its thread
+    /// has closed it.
     pub(in super::super) fn end_all_channels(&mut self, ids: &[GrantId], why: &str) {
         let mut gone = false;
         for id in ids {
@@ -114,14 +115,15 @@ impl Server {
             channels.stop(*id, &mut self.admission);
             self.let_go(process, *id);
         }
-        // Together: a person may have thousands, and each commit takes time that others wait for.
+        // One commit for all: a person may have thousands, and each commit takes time for which
+        // other clients wait.
         self.strike(ids);
         if gone {
             self.divide();
         }
     }
 
-    /// It is closed, and its number free.
+    /// Forgets a closed channel, and frees its number.
     fn forget_channel(&mut self, id: GrantId, spent_until: Instant) {
         let Some(channels) = &mut self.channels else { return };
         let Some(process) = channels.live.get(&id).map(|live| live.record.process) else { return };
@@ -131,7 +133,7 @@ impl Server {
         self.tell_of_room();
     }
 
-    /// Its process need not be watched for it.
+    /// Stops watching a process for this channel.
     fn let_go(&mut self, process: ProcessId, id: GrantId) {
         if let Some(held) = self.held.get_mut(&process) {
             held.channels.remove(&id);
@@ -139,7 +141,7 @@ impl Server {
         self.forget_process_if_idle(process);
     }
 
-    /// The process of some channels has ended. What it had published may still leave.
+    /// Handles the end of a process with channels. Messages that it had published may still leave.
     pub(in super::super) fn process_of_channels_ended(&mut self, ids: &BTreeSet<GrantId>) {
         let now = clock::now();
         let mut over = Vec::new();
@@ -147,7 +149,7 @@ impl Server {
             for id in ids {
                 match channels.live.get_mut(id) {
                     Some(LiveChannel { carried: Carried::Sent { key, .. }, ends_at, .. }) => {
-                        // If it does not keep up the time decides.
+                        // If the sender does not keep up, the time limit decides.
                         let _ = channels.carriers.sender.finish(*key);
                         *ends_at = Some(now.saturating_add(LAST));
                     }
@@ -160,7 +162,7 @@ impl Server {
         self.end_all_channels(&over, "its process has ended");
     }
 
-    /// Ends what has had its time.
+    /// Ends channels whose time is up.
     pub(in super::super) fn end_channels(&mut self, now: Instant) {
         let Some(channels) = &mut self.channels else { return };
         channels.disposal.tidy();
@@ -173,7 +175,7 @@ impl Server {
         let late: Vec<GrantId> =
             channels.live.iter().filter(|(_, live)| due(live)).map(|(id, _)| *id).collect();
         for id in late {
-            // Once more if it was told before: it does nothing then.
+            // Possibly for the second time: then it does nothing.
             channels.stop(id, &mut self.admission);
             if let Some(live) = channels.live.get_mut(&id) {
                 live.ends_at = Some(now.saturating_add(LAST));
@@ -182,8 +184,8 @@ impl Server {
         self.divide();
     }
 
-    /// Takes up the channels of a broker before this one. Their clients have the queues, and attach
-    /// them again.
+    /// Adopts the channels of an earlier broker. Their clients have the queues, and attach them
+    /// again.
     pub(in super::super) fn adopt_channels(&mut self) -> Result<(), LedgerError> {
         let records = self.ledger.channels()?;
         let mut gone = Vec::new();
@@ -209,7 +211,7 @@ impl Server {
                 }
                 channels.enter(record.clone(), want);
                 if let Some(held) = self.held.get_mut(&key) {
-                    held.lonely_since = Some(clock::now());
+                    held.disconnected_since = Some(clock::now());
                 }
                 Ok::<(), String>(())
             })();
@@ -221,7 +223,7 @@ impl Server {
         if gone.is_empty() { Ok(()) } else { self.ledger.strike(&gone) }
     }
 
-    /// Keeps a process in sight.
+    /// Watches a process.
     pub(in super::super) fn hold_process(
         &mut self,
         peer: &Rc<Peer>,
@@ -235,7 +237,7 @@ impl Server {
         Ok(self.held.get_mut(&process).expect("just entered"))
     }
 
-    /// A process without grants and channels is nobody's business.
+    /// Stops watching a process that has neither grants nor channels.
     pub(in super::super) fn forget_process_if_idle(&mut self, process: ProcessId) {
         let idle = self.held.get(&process).is_some_and(Held::is_idle);
         if idle && let Some(held) = self.held.remove(&process) {
@@ -243,7 +245,7 @@ impl Server {
         }
     }
 
-    /// The threads that carry channels must live: without them no promise is kept.
+    /// Watches the threads that carry channels: without them no promise is kept.
     pub(in super::super) fn watch_carriers(&mut self) -> rustix::io::Result<()> {
         use std::os::fd::AsFd as _;
         let Some(channels) = &self.channels else { return Ok(()) };
@@ -252,7 +254,7 @@ impl Server {
         let receiver = clone(channels.carriers.receiver.as_fd())?;
         self.watch(&sender, Source::Sender)?;
         self.watch(&receiver, Source::Receiver)?;
-        // For as long as the broker lives.
+        // For as long as the broker runs.
         self.carriers_watched = vec![sender, receiver];
         Ok(())
     }

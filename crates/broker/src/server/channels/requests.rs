@@ -1,4 +1,4 @@
-//! What each message about channels does.
+//! The handling of each message about channels.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::ledger::ChannelRecord;
 use crate::want::{RawChannel, WantedChannel};
 use crate::wire::{Answer, OfferedChannel, Opened, RefusedChannel, RefusedStatus};
 
-/// What a broker says whose configuration has no `[channels]`.
+/// The answer of a broker whose configuration has no `[channels]`.
 const NO_CHANNELS: &str = "this broker carries no channels: say in its configuration what link they \
                            share, such as [channels] with link = \"1gbit/s\"";
 
@@ -76,7 +76,7 @@ impl Server {
         opened.map(Answer::Opened)
     }
 
-    /// Makes the queue of a channel; `files` takes what its client is passed.
+    /// Makes the queue of a channel; the descriptors for its client are added to `files`.
     pub(in super::super) fn attach_channel(
         &mut self,
         peer: &Rc<Peer>,
@@ -90,7 +90,8 @@ impl Server {
         if let Some(bytes) = channels.kept(id, &asker, admission) {
             return Ok(Answer::Kept { bytes });
         }
-        // To make a queue that nobody attaches costs memory: not more often than other requests.
+        // A queue that is not attached costs memory: make one no more often than other requests are
+        // served.
         self.may_attach(peer)?;
         let made = self.channels_mut()?.make(id, asker.uid, first);
         let (answer, passed) = made.map_err(Stop::Error)?;
@@ -98,7 +99,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Attaches the queue of a channel, whose client has mapped it, once it is sealed.
+    /// Attaches the queue of a channel, which its client has mapped, once it is sealed.
     pub(in super::super) fn mapped_channel(
         &mut self,
         peer: &Rc<Peer>,
@@ -154,7 +155,7 @@ impl Server {
             return Err(self.channel_denied(peer, id, &want, *denied));
         }
         let terms = channels.terms(admission, &want);
-        // The ledger first: what the thread was told cannot be taken back.
+        // The ledger first: a change cannot be undone once the thread has been told.
         let new = ChannelRecord { channel: raw.clone(), ..old.clone() };
         let mut kept = self.ledger.enter_channel(&new).map_err(|why| why.to_string());
         let channels = self.channels_mut()?;
@@ -184,7 +185,7 @@ impl Server {
         opened.map(Answer::Opened)
     }
 
-    /// The end of a channel, if there is one of that number; false if not.
+    /// Ends a channel. Returns `false` if there is none of that number.
     pub(in super::super) fn release_channel(
         &mut self,
         peer: &Rc<Peer>,
@@ -198,7 +199,8 @@ impl Server {
         Ok(true)
     }
 
-    /// A channel, if there is one of that number, on another connection of its holder; see `resume`.
+    /// Resumes a channel, if there is one of that number, on another connection of its holder; see
+    /// `resume`.
     pub(in super::super) fn resume_channel(
         &mut self,
         connection: u64,
@@ -222,7 +224,7 @@ impl Server {
         Some(opened)
     }
 
-    /// Best effort has more or less than before.
+    /// Tells best-effort channels that their share has changed.
     pub(in super::super) fn divide(&mut self) {
         if let Some(channels) = &mut self.channels
             && let Err(busy) = channels.divide(&self.admission)

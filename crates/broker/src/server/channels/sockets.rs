@@ -1,4 +1,4 @@
-//! The sockets by which channels leave.
+//! The sockets by which channels send.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,19 +9,20 @@ use punctual_model::channel::Framing;
 
 use crate::want::WantedChannel;
 
-/// Those that several channels may share.
+/// The sockets that several channels may share.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     shared: BTreeMap<Key, Weak<UdpSocket>>,
 }
 
-/// Of one user, to one destination, promised something or not: so that nobody waits for room behind
-/// others, nor behind best effort.
+/// The user, the destination, and whether a bound is promised: so that no channel waits for room
+/// behind another user's, nor behind best effort.
 type Key = (u32, SocketAddr, bool);
 
 impl Sockets {
-    /// A socket for a channel. Fragments say of which channel they are, so those of one user share one;
-    /// a datagram is told from another's by its port alone, so that channel has its own.
+    /// Returns a socket for a channel. Fragments name their channel, so those of one user share a
+    /// socket; a datagram is distinguished from another channel's only by its port, so that channel
+    /// has its own.
     pub(super) fn to(
         &mut self,
         uid: u32,
@@ -40,7 +41,7 @@ impl Sockets {
         Ok(socket)
     }
 
-    /// A channel is closed.
+    /// Forgets a closed channel.
     pub(super) fn forget(&mut self, uid: u32, want: &WantedChannel) {
         let key = key(uid, want);
         if self.shared.get(&key).is_some_and(|socket| socket.strong_count() == 0) {
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fragments_of_one_user_to_one_place_share_a_socket_and_nothing_else_does() {
+    fn only_fragments_of_one_user_to_one_destination_share_a_socket() {
         let to = "127.0.0.1:9".parse().expect("an address");
         let setup = Setup::to(to);
         let second = Duration::from_secs(1);

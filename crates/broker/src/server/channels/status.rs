@@ -1,4 +1,4 @@
-//! What is told of channels to those who look.
+//! The answers to status requests about channels.
 
 use punctual_channel::account::{Account, DelayCounts, ReceivedAccount, Verdict};
 use punctual_linux::clock;
@@ -14,7 +14,7 @@ use crate::wire::{ChannelStatus, ChannelTotals, ChannelsStatus, Counts, MAX_MESS
 const PAGE: usize = 48;
 
 impl Server {
-    /// A page of the channels, of which a peer sees as many as of the grants.
+    /// Returns a page of the channels that a peer may see, by the same rule as for grants.
     pub(in super::super) fn channels_status(
         &self,
         peer: &Peer,
@@ -27,7 +27,7 @@ impl Server {
         let first = after.map_or(GrantId(0), |after| GrantId(after.0.saturating_add(1)));
         let mut channels = Vec::new();
         let mut more = false;
-        // What a thread that stands still has not seen is in no books.
+        // The accounts lack everything that a stalled thread has not seen.
         let unheard = all.carriers.sender.unheard(clock::now());
         for (id, live) in all.live.range(first..).filter(|(_, live)| sees(live.record.uid)) {
             if channels.len() == PAGE {
@@ -35,7 +35,7 @@ impl Server {
                 break;
             }
             let held = self.held.get(&live.record.process);
-            let connected = held.is_some_and(|held| held.lonely_since.is_none());
+            let connected = held.is_some_and(|held| held.disconnected_since.is_none());
             channels.push(of_channel(*id, live, connected, unheard));
         }
         let (kept, promised, _) = self.admission.link_bps();

@@ -1,4 +1,5 @@
-//! The trace of channels: what their threads tell of each message, under the numbers of the grants.
+//! The trace of channels: the events of each message that their threads report, under the numbers
+//! of the grants.
 
 use std::fmt;
 
@@ -12,25 +13,26 @@ use punctual_trace::{Event, Promise, Subject, SubjectKind};
 use crate::grant::GrantId;
 use crate::want::WantedChannel;
 
-/// Of each thread, that nobody has taken yet: half a second of all that one can carry.
+/// The events of each thread that may wait to be written: half a second of the most that one can
+/// carry.
 const ROOM: usize = 1 << 17;
 
-/// Written in one go.
+/// The events that are written in one go.
 const TOGETHER: usize = 1 << 13;
 
-/// Who writes a trace. It says itself when it cannot, and then does nothing more.
+/// The writer of a trace. It reports itself when it cannot write, and then does nothing more.
 pub trait ChannelTrace: fmt::Debug {
-    /// Events of this number are of this channel from here on.
+    /// Declares that events of this number belong to this channel from here on.
     fn subject(&mut self, number: u32, subject: &Subject);
-    /// These happened.
+    /// Writes events.
     fn events(&mut self, events: &[Event]);
-    /// So many more were lost, which was noticed then.
+    /// Records that `events` more events were lost, as noticed at `at`.
     fn lost(&mut self, at: Instant, events: u64);
-    /// The broker ends in good order.
+    /// Records that the broker ends in good order.
     fn end(&mut self, at: Instant);
 }
 
-/// From the threads to the trace.
+/// Moves events from the threads to the trace.
 pub(super) struct Traced {
     to: Box<dyn ChannelTrace>,
     sent: Consumer<Event>,
@@ -39,25 +41,25 @@ pub(super) struct Traced {
     pending: Vec<Event>,
 }
 
-/// The threads' ends: of the one that sends, and of the one that receives.
-pub(super) struct Tellers {
+/// The ends for the sending and the receiving thread.
+pub(super) struct TraceSenders {
     pub(super) sender: Events,
     pub(super) receiver: Events,
 }
 
 impl Traced {
-    pub(super) fn new(to: Box<dyn ChannelTrace>) -> (Self, Tellers) {
+    pub(super) fn new(to: Box<dyn ChannelTrace>) -> (Self, TraceSenders) {
         let (sender, sent) = Events::new(ROOM);
         let (receiver, received) = Events::new(ROOM);
         let pending = Vec::with_capacity(TOGETHER);
-        (Self { to, sent, received, lost: 0, pending }, Tellers { sender, receiver })
+        (Self { to, sent, received, lost: 0, pending }, TraceSenders { sender, receiver })
     }
 
-    /// A channel has its queue.
+    /// Declares a channel that has got its queue.
     pub(super) fn attached(&mut self, id: GrantId, want: &WantedChannel) {
         let spacing = want.arrivals.min_inter_arrival();
         let promise = Promise {
-            // What the network bunched is no fault of who sent it.
+            // The network's bunching is not the sender's fault.
             period: (want.direction == Direction::Send).then_some(spacing),
             relative_deadline: want.delay_bound,
             wcet: None,
@@ -66,10 +68,11 @@ impl Traced {
         self.to.subject(number(id), &subject);
     }
 
-    /// Takes out what the threads have told. `keys`: whose each of the sender's numbers is.
+    /// Writes what the threads have reported. `keys` holds the channel of each of the sender's
+    /// numbers.
     pub(super) fn write(&mut self, keys: &[Option<GrantId>]) {
         while let Some(event) = self.sent.pop() {
-            // A number is free again only after this.
+            // A number is reused only after this.
             let Some(Some(id)) = keys.get(event.job.task as usize) else { continue };
             let job = JobId { task: number(*id), ..event.job };
             self.put(Event { job, ..event });
@@ -105,7 +108,7 @@ impl Traced {
     }
 }
 
-/// As the thread that receives has it.
+/// Returns the number of a channel as the receiving thread uses it.
 fn number(id: GrantId) -> u32 {
     id.0 as u32
 }

@@ -36,7 +36,7 @@ fn a_channel_survives_the_wire() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn an_error_is_named_with_its_place() {
     for (raw, field) in [
         (RawChannel { name: "a\n".into(), ..raw() }, "name"),
         (RawChannel { direction: "up".into(), ..raw() }, "direction"),
