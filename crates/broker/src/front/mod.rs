@@ -7,9 +7,9 @@
 //! its own here, which may sleep for ever.
 //!
 //! ```text
-//! clients ──▶ door: accept, whose is it ──▶ a thread for each person ──▶ link ──▶ broker
+//! clients ──▶ door: accept, find person ──▶ a thread for each person ──▶ link ──▶ broker
 //!    ▲                                          │    ▲                              │
-//!    └──────────── answers, events ◀────────────┘    └─────── what to say ◀─────────┘
+//!    └──────────── answers, events ◀────────────┘    └──────── messages ◀───────────┘
 //! ```
 //!
 //! The part has no privilege and makes no decision: it passes on the identity of each client as the

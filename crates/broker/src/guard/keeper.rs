@@ -211,7 +211,7 @@ mod tests {
         let sample = Duration::from_millis(100);
         let mut now = Instant::from_nanos(7);
         let mut silence = Silence::new(now, sample);
-        // The host was stopped for a minute, and perhaps the guard too.
+        // The broker was stopped for a minute, and perhaps the guard too.
         now += Duration::from_secs(60);
         assert_eq!(silence.is_too_long(now), None);
         silence.heard();

@@ -5,8 +5,8 @@
 //! capability, and holds nothing of clients but files of /proc and descriptors of processes. At
 //! each wake-up it looks at a bounded number of grants (`watch`), takes the class back itself if
 //! the policy says so ([`punctual_policy::overuse`]), and tells the broker afterwards, which
-//! updates the admission state and the ledger, and sees to penalty and events. It writes no log
-//! while it works: a log that no process reads would stop it.
+//! updates the admission state and the ledger, imposes the penalty and sends the events. It writes
+//! no log while it works: a log that no process reads would stop it.
 //!
 //! Guard and broker watch each other. The guard reports at each wake-up that it is alive, and the
 //! broker (`keeper`) ends if the reports stop. When the broker is gone the guard goes on for a

@@ -153,7 +153,7 @@ impl Channels {
         })
     }
 
-    /// Writes everything that has happened since the last call to the trace.
+    /// Writes to the trace everything that has happened since the last call.
     pub(super) fn write_trace(&mut self) {
         if let Some(traced) = &mut self.traced {
             traced.write(&self.keys);
@@ -280,8 +280,8 @@ impl LiveChannel {
     }
 }
 
-/// Returns messages as large as requested, no more often than requested, and at least `spacing`
-/// apart.
+/// Returns traffic with messages as large as requested, no more often than requested, and at least
+/// `spacing` apart.
 fn no_oftener(asked: LinearBounded, spacing: Duration) -> LinearBounded {
     // A message a day is the least there can be.
     let day = Duration::from_secs(86_400);
