@@ -1,4 +1,4 @@
-//! Does this contract fit on this host?
+//! Admission of a whole contract on a host.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,13 +20,13 @@ use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, Gran
 /// Admits `contract` on `host` with a proven bound for every task and channel, or refuses it with
 /// the numbers and counter-offers.
 ///
-/// CPUs, link and buffers are one decision. The buffers of all channels must fit the memory of
+/// CPUs, link and buffers are decided together. The buffers of all channels must fit the memory of
 /// `[sending]`. The sum of the reservations on each CPU must be within `host.reservable_ppm`, and
-/// the kernel must take them. Channels must pass [`crate::channel::egress`] beneath the
-/// reservations. The tasks must pass the deciding test of the policy on each CPU, beneath
-/// reservations and channels: exact response times under `rmdp`, `rm`, `fp` and `fifo`, processor
-/// demand under `edf`, and virtual deadlines under `edf-vd`. Several CPUs are filled by the rules of `partition`. What cannot be decided
-/// within [`Steps::ADMISSION`] is refused.
+/// the kernel must accept them. Channels must pass [`crate::channel::egress`] beneath the
+/// reservations. Beneath reservations and channels, the tasks must pass the deciding test of the
+/// policy on each CPU: exact response times under `rmdp`, `rm`, `fp` and `fifo`, processor demand
+/// under `edf`, and virtual deadlines under `edf-vd`. Several CPUs are filled by the rules of
+/// `partition`. A contract that is not decided within [`Steps::ADMISSION`] is refused.
 pub fn admit(contract: &Contract, host: &HostProfile) -> Result<Grant, Box<Refusal>> {
     let mut examination =
         examine(contract, host, &mut Steps::for_tasks(contract.tasks.len()), BOUNDS);
@@ -39,8 +39,8 @@ pub fn admit(contract: &Contract, host: &HostProfile) -> Result<Grant, Box<Refus
     }
 }
 
-/// The same within `steps`, and without counter-offers, which cost more than the verdict: for those
-/// who ask about many contracts.
+/// Admits like [`admit`], but within `steps` and without counter-offers, which cost more than the
+/// verdict. Use it to ask about many contracts.
 pub fn admit_within(
     contract: &Contract,
     host: &HostProfile,
@@ -113,7 +113,7 @@ impl Examination {
         }
     }
 
-    /// Returns by which deadline each task is scheduled first, where not by its own.
+    /// Returns the virtual deadline of each task that has one.
     fn virtual_deadlines(&self, host: &HostProfile) -> Vec<Option<Duration>> {
         let contract = &self.contract;
         let mut all = Vec::from_iter(contract.tasks.iter().map(|_| None));
@@ -122,7 +122,7 @@ impl Examination {
             let load = placed.load(contract, host, system, cpu);
             let found = policies::of(contract.policy).virtual_deadlines(&load);
             for (at, deadline) in placed.on(cpu).zip(found) {
-                // Of a task of low criticality it is its own.
+                // A task of low criticality keeps its own deadline.
                 all[at] = Some(deadline).filter(|_| contract.tasks[at].wcet_high().is_some());
             }
         }

@@ -1,22 +1,23 @@
-//! How far the work of a contract can grow before it is no longer admitted.
+//! Search for how far a contract's work can grow before it is no longer admitted.
 //!
-//! Every wcet is multiplied by one factor until a test refuses: the *critical scaling factor*
-//! after Lehoczky, Sha & Ding, RTSS 1989, who call the utilisation there the *breakdown
-//! utilisation*. Above one it is the room that is left, below one what must be saved.
+//! Every wcet is multiplied by one factor until a test refuses. The largest admitted factor is the
+//! *critical scaling factor* of Lehoczky, Sha & Ding (RTSS 1989), and the utilisation there is
+//! their *breakdown utilisation*. A factor above one says how much room is left; one below says how
+//! much must be saved.
 //!
 //! # What is scaled
-//! The wcet, the quantum and the last segment of every task, upcalls among them. Not scaled are
-//! switches, reservations, channels and streams. All three are rounded up, with the work before the
-//! last segment in the wcet's place for the last: so no amount of work ever shrinks as the factor
-//! grows, and `last_segment ≤ quantum ≤ wcet` is kept.
+//! The wcet, the quantum and the last segment of every task, including upcalls, are scaled.
+//! Switches, reservations, channels and streams are not. All three are rounded up; for the last
+//! segment, the wcet and the work before the last segment are scaled and subtracted. So no amount
+//! of work shrinks as the factor grows, and `last_segment ≤ quantum ≤ wcet` still holds.
 //!
-//! # Why bisection
-//! On one CPU a test that refuses some work refuses more of it too. On several CPUs more work may
-//! change who runs where, so there the factor is one that is admitted and next to one that is not.
-//! What is answered was itself tested; "undecided" counts as refused.
+//! # Why bisection works
+//! On one CPU, a test that refuses some work also refuses more of it. On several CPUs, more work
+//! may change the mapping, so there the result is a factor that is admitted and whose successor is
+//! not. The returned factor was itself tested; "undecided" counts as refused.
 //!
 //! # Units
-//! Factors in millionths, exact; times in nanoseconds.
+//! Factors are exact, in millionths; times are in nanoseconds.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -38,30 +39,30 @@ use crate::utilisation::{self, Finding};
 pub struct Factor(u64);
 
 impl Factor {
-    /// As declared.
+    /// The work as declared.
     pub const ONE: Self = Self(1_000_000);
 
-    /// The least there is.
+    /// The smallest factor.
     const LEAST: Self = Self(1);
 
-    /// So many millionths; `None` for zero.
+    /// Creates a factor of `millionths`, or returns `None` for zero.
     pub fn from_millionths(millionths: u64) -> Option<Self> {
         (millionths > 0).then_some(Self(millionths))
     }
 
-    /// In millionths.
+    /// Returns the factor in millionths.
     pub fn millionths(self) -> u64 {
         self.0
     }
 
-    /// `work · self`, rounded up; `None` beyond 64 bits.
+    /// Returns `work · self`, rounded up, or `None` if that exceeds 64 bits.
     fn times(self, work: u64) -> Option<u64> {
         let area = u128::from(work) * u128::from(self.0);
         u64::try_from(area.div_ceil(u128::from(Self::ONE.0))).ok()
     }
 }
 
-/// Exact: `1.25`, `0.000001`, `2`.
+/// Prints the exact value: `1.25`, `0.000001`, `2`.
 impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, mut rest, mut digits) = (self.0 / Self::ONE.0, self.0 % Self::ONE.0, 6);
@@ -88,17 +89,17 @@ pub enum Test {
     Sha,
     /// [`edf::density`].
     Density,
-    /// The one that decides under the policy: what [`crate::admit()`] answers.
+    /// The deciding test of the policy, as in [`crate::admit()`].
     Exact,
 }
 
 impl Test {
-    /// The tests that admission reports under `policy`, the one that decides last.
+    /// Returns the tests that admission reports under `policy`; the last one decides.
     pub fn of(policy: Policy) -> &'static [Self] {
         policies::of(policy).tests()
     }
 
-    /// What people call it.
+    /// Returns the test's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::LiuLayland => "liu-layland",
@@ -122,25 +123,26 @@ impl Test {
     }
 }
 
-/// Where a contract breaks.
+/// The point at which a contract stops being admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Breakdown {
-    /// The critical scaling factor: admitted, and a millionth more is not.
+    /// The critical scaling factor: it is admitted, and a millionth more is not.
     pub factor: Factor,
-    /// What the tasks take of one CPU there, rounded up; without switches and reservations.
+    /// The utilisation of one CPU by the scaled tasks, rounded up, without switches and
+    /// reservations.
     pub utilisation: Ratio,
 }
 
-/// The test refuses even next to no work.
+/// The error of a test that refuses even the smallest factor.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("admits no factor: {why}")]
 pub struct NeverAdmitted {
-    /// What the test says of the least factor.
+    /// The test's reason for refusing the smallest factor.
     pub why: String,
 }
 
-/// The tasks of `contract` with all work multiplied by `factor`; `None` where a wcet would be
-/// longer than its deadline.
+/// Returns `contract` with all work multiplied by `factor`, or `None` if a wcet would be longer
+/// than its deadline.
 pub fn scaled(contract: &Contract, factor: Factor) -> Option<Contract> {
     let tasks = contract.tasks.iter().map(|task| scaled_task(task, factor));
     Some(Contract { tasks: tasks.collect::<Option<_>>()?, ..contract.clone() })
@@ -166,18 +168,18 @@ fn scaled_task(task: &Task, factor: Factor) -> Option<Task> {
     Task::new(spec).ok()
 }
 
-/// The same tasks, preemptible anywhere: what remains without the price of yield points.
+/// Returns the same tasks made preemptible anywhere, as if yield points cost nothing.
 pub fn preemptible_anywhere(contract: &Contract) -> Contract {
     let tasks = contract.tasks.iter().filter_map(|task| {
         let (quantum, last_segment) = (Service::ZERO, Service::ZERO);
-        // Always valid: both are only bounded from above.
+        // Always valid: both are bounded only from above.
         Task::new(TaskSpec { quantum, last_segment, ..task.spec().clone() }).ok()
     });
     Contract { tasks: tasks.collect(), ..contract.clone() }
 }
 
-/// The critical scaling factor of `contract` by `test`, on `host`. Each trial may take
-/// `steps_a_trial`, and there are at most 65.
+/// Returns the critical scaling factor of `contract` by `test` on `host`. Each trial may take
+/// `steps_a_trial`; there are at most 65 trials.
 ///
 /// The sufficient tests are for one CPU: with more, they admit no factor.
 pub fn breakdown(
@@ -192,7 +194,7 @@ pub fn breakdown(
         admits(&scaled, host, test, steps_a_trial)
     };
     trial(Factor::LEAST).map_err(|why| NeverAdmitted { why })?;
-    // Admitted with `low`; not with `high`.
+    // `low` is admitted; `high` is not.
     let (mut low, mut high) = (Factor::LEAST.0, largest_valid(contract).saturating_add(1));
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -202,13 +204,13 @@ pub fn breakdown(
         }
     }
     let factor = Factor(low);
-    // It was admitted, so it is valid.
+    // The factor was admitted, so the scaled contract is valid.
     let tasks = scaled(contract, factor).map(|scaled| scaled.tasks).unwrap_or_default();
     let load = CpuLoad::new(&tasks, [], Service::ZERO);
     Ok(Breakdown { factor, utilisation: load.utilisation().above() })
 }
 
-/// The largest factor with which every wcet fits in its deadline.
+/// Returns the largest factor with which every wcet fits in its deadline.
 fn largest_valid(contract: &Contract) -> u64 {
     let of_task = |task: &Task| {
         let deadline = u128::from(task.relative_deadline().as_nanos());
@@ -242,17 +244,17 @@ fn admits(
     if finding.admits { Ok(()) } else { Err(finding.why) }
 }
 
-/// What admission proves of a scaled contract.
+/// The result of admission for a scaled contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaled {
-    /// Whether it admits.
+    /// Whether the contract is admitted.
     pub admitted: bool,
-    /// A bound on the response time of each task in file order; `None`: none was proven.
+    /// A bound on each task's response time in file order; `None` where none was proven.
     pub bounds: Vec<Option<Duration>>,
 }
 
-/// The bounds of `contract` with all work multiplied by `factor`, within `steps`. Nothing is proven
-/// where a wcet would be longer than its deadline.
+/// Returns the bounds of `contract` with all work multiplied by `factor`, within `steps`. Nothing
+/// is proven if a wcet would be longer than its deadline.
 pub fn bounds_at(contract: &Contract, host: &HostProfile, factor: Factor, steps: u64) -> Scaled {
     let Some(scaled) = scaled(contract, factor) else {
         return Scaled { admitted: false, bounds: alloc::vec![None; contract.tasks.len()] };

@@ -1,6 +1,8 @@
-//! What would fit instead of a refused contract: one number of it changed, for each number that
-//! helps; where none does, all work made less by the same factor; and where none does without being halved or
-//! doubled, two numbers together, and the part of it that fits as it is.
+//! Counter-offers for a refused contract.
+//!
+//! First, single numbers are changed, one for each that helps. If none does, all work is reduced by
+//! the same factor. If no single number helps without being halved or doubled, two numbers are
+//! changed together, and the part of the contract that fits as declared is found.
 
 mod pair;
 mod part;
@@ -16,20 +18,22 @@ use crate::parameters::{Entry, Search};
 use crate::ratio;
 use crate::steps::Steps;
 
-/// What the whole search may use. Where it ends early, the offers are those found until then.
+/// The steps of the whole search. If they run out, the offers found so far are returned.
 const SEARCH: u64 = Steps::ADMISSION / 2;
 
-/// What looking for the work that fits, or for the part of the entries, may use: of thousands of tasks each trial costs much.
+/// The steps to search for the work that fits, or for the part of the entries that fits: with
+/// thousands of tasks each trial costs much.
 const TOGETHER: u64 = 2 * Steps::ADMISSION;
 
-/// What looking for two numbers may use.
+/// The steps to search for pairs of numbers.
 const BEYOND: u64 = Steps::ADMISSION / 2;
 
-/// How many entries beside the failed one are tried, those with the largest shares.
+/// How many entries beside the failed one are tried, those with the largest shares first.
 const OTHERS: usize = 4;
 
-/// Changes of `failed`, of what all entries share, and of the longest quanta, with each of which
-/// `contract` is admitted; if there is none of `failed`, those of the first other entry that has any.
+/// Returns changes that each make `contract` admissible: of `failed`, of the numbers that all
+/// entries share, and of the longest quanta. If no change of `failed` helps, the first other entry
+/// with a helpful change takes its place.
 pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry>) -> Offers {
     if contract.cpus > host.cpus {
         return with_fewer_cpus(contract, host);
@@ -56,8 +60,8 @@ pub(crate) fn find(contract: &Contract, host: &HostProfile, failed: Option<Entry
     offers
 }
 
-/// Offers of a contract that asks for more CPUs than there are: no more than those, and where that alone does not do
-/// it, one other number beside.
+/// Returns offers for a contract that asks for more CPUs than the host has: only as many as it has,
+/// and if that is not enough, one other number beside it.
 fn with_fewer_cpus(contract: &Contract, host: &HostProfile) -> Offers {
     let cpus = Offer {
         entry: Entry::System.name(contract),
@@ -81,7 +85,7 @@ fn with_fewer_cpus(contract: &Contract, host: &HostProfile) -> Offers {
     offers
 }
 
-/// Offers of one number each, and whether one of an entry is modest.
+/// Returns offers of one number each, and whether one of them is modest.
 fn one_number(
     contract: &Contract,
     host: &HostProfile,
@@ -108,7 +112,7 @@ fn one_number(
         .map(|entry| along(entry, |_| true))
         .find(|found| !found.is_empty())
         .unwrap_or_default();
-    // A task may be late because of what does not give way to it.
+    // Blocking by other tasks may make a task late.
     let longest = by_largest(others(), |entry| quantum(contract, entry)).into_iter();
     for other in longest.take(OTHERS).filter(|&other| quantum(contract, other) > 0) {
         if offers.iter().all(|offer| offer.entry != other.name(contract)) {
@@ -119,8 +123,8 @@ fn one_number(
     offers.extend(along(Entry::System, |axis| axis != Axis::Work));
     let modest = offers.iter().any(is_modest);
     if offers.is_empty() {
-        // Where no number of one entry does it, a faster link may, or all must give; looking for what
-        // did not help may have used up all there was.
+        // No number of one entry helps, so a faster link or less work everywhere is tried. The
+        // search above may have used up its steps.
         for wanted in [Axis::Bandwidth, Axis::Work] {
             search = Search::new(contract, host, TOGETHER);
             offers.extend(along_one(&mut search, contract, host, wanted));
@@ -129,19 +133,19 @@ fn one_number(
     (offers, modest)
 }
 
-/// Returns `entries`, those with the largest number first.
+/// Returns `entries` with the largest number first.
 fn by_largest<N: Ord>(entries: impl Iterator<Item = Entry>, of: impl Fn(Entry) -> N) -> Vec<Entry> {
     let mut all: Vec<Entry> = entries.collect();
     all.sort_by_key(|&entry| Reverse(of(entry)));
     all
 }
 
-/// Whether it leaves the number at more than half, and less than twice of what it was.
+/// Returns whether the new number is more than half and less than twice the old one.
 fn is_modest(offer: &Offer) -> bool {
     offer.to > offer.from / 2 && offer.to < offer.from.saturating_mul(2)
 }
 
-/// How fast a link would do, or how much of the work of all tasks fits.
+/// Returns a link rate that would do, or how much of the work of all tasks fits.
 fn along_one(
     search: &mut Search<'_>,
     contract: &Contract,
@@ -157,7 +161,7 @@ fn along_one(
     })
 }
 
-/// The longest stretch in which an entry gives way to nobody.
+/// Returns the longest stretch in which an entry cannot be preempted by other tasks.
 fn quantum(contract: &Contract, entry: Entry) -> u64 {
     match entry {
         Entry::Task(at) => contract.tasks[at].quantum().as_nanos(),
@@ -165,7 +169,7 @@ fn quantum(contract: &Contract, entry: Entry) -> u64 {
     }
 }
 
-/// How much of a CPU, or of the link, in units of 2⁻⁶⁴: to try the largest first.
+/// Returns the entry's share of a CPU or of the link in units of 2⁻⁶⁴, to order the trials.
 fn share(contract: &Contract, entry: Entry) -> u128 {
     let (work, period) = match entry {
         Entry::Task(at) => {

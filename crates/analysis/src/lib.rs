@@ -1,25 +1,25 @@
 //! Schedulability analysis and admission: does a contract fit on a host?
 //!
-//! [`admit`] answers with a [`Grant`] that carries a proven bound for every task, or with a
-//! [`Refusal`] that carries the numbers and a counter-offer. Everything here is pure integer
-//! arithmetic: no float decides, so nothing is ever admitted by a rounding.
+//! [`admit`] returns a [`Grant`] with a proven bound for every task, or a [`Refusal`] with the
+//! numbers and a counter-offer. Everything here is integer arithmetic, so no contract is ever
+//! admitted by a rounding error.
 //!
-//! Reading order: [`load`] (what one CPU has to do), [`utilisation`] (cheap tests),
-//! [`fixed_priority`] and [`edf`] (the tests that decide), then [`System`], which answers for a whole host, one entry at a
-//! time: the broker and the upcalls of a process are admitted by it. [`incremental`] is what makes that cheap. [`admit`]
-//! enters a contract into one (`examination`).
+//! Reading order: [`load`] (the work of one CPU), [`utilisation`] (cheap tests), [`fixed_priority`]
+//! and [`edf`] (the tests that decide), then [`System`], which admits entries one at a time on a
+//! whole host. The broker and a process's upcalls are admitted by a `System`, and [`incremental`]
+//! makes its answers cheap. [`admit`] enters a contract into one (`examination`).
 //!
-//! Beside them, [`channel`]: messages over a sender's processor and link; and [`supply`]:
-//! reservations, what fits inside them, and timetables that keep them.
+//! Beside them are [`channel`], for messages over a sender's processor and link, and [`supply`],
+//! for reservations, the work that fits inside them, and the timetables that keep them.
 //!
-//! # Conventions, said once
+//! # Conventions
 //! - All numbers are nanoseconds of one CPU at full speed, so work and time are comparable. The
 //!   types of `punctual-model` keep the two apart at the API; inside the formulas both are `u64`.
-//! - Tasks stand in priority order, the most urgent first.
-//! - Time is continuous: a quantum that began just before a release delays it by all of itself.
-//!   Tools for discrete time subtract one tick there; [`Granularity`] does it on request.
-//! - Every loop is bounded by [`Steps`]. What is not decided within them is refused, never
-//!   admitted.
+//! - Tasks are in priority order, the most urgent first.
+//! - Time is continuous: a quantum that began just before a release delays it by its full length.
+//!   Tools for discrete time subtract one tick there; [`Granularity`] does so on request.
+//! - Every loop is bounded by [`Steps`]. A question that they do not decide is answered with a
+//!   refusal, never with an admission.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,8 @@ fn factor(contract: &Contract, test: Test) -> Option<u64> {
     found.ok().map(|found| found.factor.millionths())
 }
 
-/// A few tasks with small numbers, some with quanta, last segments, jitter and other deadlines.
+/// Draws a few tasks with small numbers, some with quanta, last segments, jitter and other
+/// deadlines.
 fn drawn(rng: &mut ChaCha8Rng, policy: Policy) -> Contract {
     let count = rng.random_range(1..=3);
     let specs = (0..count).map(|_| {
@@ -46,7 +47,8 @@ fn drawn(rng: &mut ChaCha8Rng, policy: Policy) -> Contract {
     contract(policy, specs.collect::<Vec<_>>())
 }
 
-/// Every factor after which some amount of work is a nanosecond more, and the largest valid one.
+/// Returns each factor above which some amount of work grows by a nanosecond, and the largest valid
+/// one.
 fn all_that_matter(contract: &Contract) -> BTreeSet<u64> {
     let largest = largest_valid(contract);
     let amounts = contract.tasks.iter().flat_map(|task| {
@@ -55,7 +57,7 @@ fn all_that_matter(contract: &Contract) -> BTreeSet<u64> {
     });
     let mut factors = BTreeSet::from([largest]);
     for amount in amounts.filter(|&amount| amount > 0) {
-        // ⌈amount·k / 10⁶⌉ ≤ n exactly up to this k.
+        // `⌈amount·k / 10⁶⌉ ≤ n` holds exactly up to this `k`.
         let last = |n: u64| n * 1_000_000 / amount;
         factors.extend((1..).map(last).take_while(|&k| k < largest));
     }
@@ -113,12 +115,12 @@ fn every_scaled_task_is_valid_and_does_not_shrink() {
     }
 }
 
-/// Liu & Layland's two tasks: the bound for two is 0.828, harmonic periods reach one, and so does
-/// earliest deadline first.
+/// Liu & Layland's two tasks: the bound for two tasks is 0.828; harmonic periods and earliest
+/// deadline first both reach one.
 #[test]
 fn two_tasks_break_where_the_theory_says() {
     let ms = 1_000_000;
-    // C = T₂ − T₁ and 2T₁ − T₂ for periods in the ratio √2: the worst pair of all.
+    // C = T₂ − T₁ and 2T₁ − T₂ with periods in the ratio √2: the worst pair of all.
     let worst = || [task(414_214, ms), task(585_786, 1_414_214)];
     let rm = contract(Policy::Rm, worst());
     for test in [Test::LiuLayland, Test::Hyperbolic, Test::Exact] {

@@ -1,29 +1,30 @@
 //! Buffers of jitter-constrained streams.
 //!
 //! # Source
-//! L4ATM, §2.3, equation 2 (after Hamann's jitter-constrained streams): with `T` the spacing of units at the sustained
-//! rate, and `τ` the delay variation tolerance, `P = ⌈τ / T⌉`.
+//! L4ATM, §2.3, equation 2 (after Hamann's jitter-constrained streams): with `T` the spacing of
+//! units at the sustained rate and `τ` the delay variation tolerance, `P = ⌈τ / T⌉`.
 //!
 //! # Assumptions and deviations
-//! `P` is what `τ` alone needs; a unit in use is not in it. With `τ = 0` it is zero, as printed.
+//! `P` is the number of units that `τ` alone requires; it does not include a unit in use. With `τ =
+//! 0` it is zero, as printed.
 //!
-//! Exact: the quotient is formed from the rate in 128 bits, without rounding `T`.
+//! The result is exact: the quotient is formed from the rate in 128 bits, without rounding `T`.
 
 use alloc::vec::Vec;
 
 use punctual_model::Duration;
 use punctual_model::channel::{AtmContract, LinearBounded};
 
-/// `P`: units of buffer that take up the tolerance.
+/// Returns `P`, the units of buffer that absorb the delay variation tolerance.
 pub fn buffer_units(contract: AtmContract) -> u64 {
     let spec = contract.spec();
     let above = u128::from(spec.delay_variation_tolerance.as_nanos())
         * u128::from(spec.sustained_rate.bits_per_second());
-    // At most a day over a nanosecond.
+    // The quotient is at most a day over a nanosecond.
     u64::try_from(above.div_ceil(bit_nanos(spec.max_sdu))).unwrap_or(u64::MAX)
 }
 
-/// [`buffer_units`] in bytes; `None` beyond 64 bits.
+/// Returns [`buffer_units`] in bytes, or `None` if that exceeds 64 bits.
 pub fn buffer_bytes(contract: AtmContract) -> Option<u64> {
     buffer_units(contract).checked_mul(u64::from(contract.spec().max_sdu))
 }
@@ -32,26 +33,27 @@ fn bit_nanos(bytes: u32) -> u128 {
     u128::from(bytes) * 8 * 1_000_000_000
 }
 
-/// How long a component of a chain holds a message.
+/// A component of a chain, with the time for which it holds a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Component {
-    /// At least.
+    /// The shortest delay.
     pub least_delay: Duration,
-    /// At most; not below the least.
+    /// The longest delay; not below the shortest.
     pub most_delay: Duration,
 }
 
-/// The messages each component of `chain` may have to hold at once, the first one fed by
-/// `arrivals`; `None` beyond 64 bits, or if a least delay is above its most.
+/// Returns how many messages each component of `chain` may hold at once if `arrivals` feed the
+/// first one. Returns `None` beyond 64 bits, or if a least delay is above its most.
 ///
 /// # The bound
-/// A message in a component at `t` came in `[t − most_delay, t]`. The stream that enters component
-/// k has the spacing `I_min` and the jitter `J_k = J_{k−1} + (most − least delay of k − 1)`, with
-/// `J_0 = (B_max − 1)·I_min`. So there are at most `⌊(most_delay + J_k) / I_min⌋ + 1`.
+/// A message that is in a component at `t` entered it in `[t − most_delay, t]`. The stream that
+/// enters component k has the spacing `I_min` and the jitter `J_k = J_{k−1} + (most − least delay
+/// of k − 1)`, with `J_0 = (B_max − 1)·I_min`. So there are at most `⌊(most_delay + J_k) / I_min⌋ +
+/// 1`.
 ///
 /// # Assumptions
-/// Components keep the order of a stream and do not hold early messages back: with shaping
-/// between them (logical arrivals) the bound holds too, but less would do.
+/// Components keep the order of a stream and do not hold early messages back. The bound also holds
+/// with shaping between them (logical arrivals), but is then larger than necessary.
 pub fn chain_buffers(arrivals: LinearBounded, chain: &[Component]) -> Option<Vec<u64>> {
     let mut jitter = arrivals.jitter()?;
     chain
@@ -83,8 +85,8 @@ mod tests {
         .expect("valid")
     }
 
-    /// L4ATM, §2.3: 12.5 Mbit/s, 8192-byte units and P = 24 KB. Peak and tolerance are not legible; these are round
-    /// numbers that give the printed result.
+    /// L4ATM, §2.3: 12.5 Mbit/s, 8192-byte units and P = 24 KB. The peak rate and tolerance are not
+    /// legible in print; these round numbers give the printed result.
     #[test]
     fn l4atm_24_kb() {
         let example = contract(16_000_000, 12_500_000, 8192, Duration::from_millis(14));

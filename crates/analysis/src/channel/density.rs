@@ -1,17 +1,18 @@
-//! A test of channels on an egress scheduler that costs next to nothing.
+//! A cheap test of channels on an egress scheduler.
 //!
 //! # The test
-//! With `C_i` the time that thread and link take for the largest message of channel `i`, `b` what is in front of all
-//! ([`Egress::once`]), `d_i` what is left of the delay bound when the thread looks, and `m_i = min(d_i, I_i)`, every
-//! message is in time if
+//! Let `C_i` be the time that thread and link take for the largest message of channel `i`, `b` the
+//! work in front of every message ([`Egress::once`]), `d_i` the part of the delay bound that
+//! remains when the thread sees the message, and `m_i = min(d_i, I_i)`. Every message is in time if
 //!
 //! ```text
 //! b / min_i d_i  +  Σ_i C_i / m_i  ≤  1
 //! ```
 //!
-//! For the demand ([`crate::edf::demand`]) at `t ≥ min d_i` is at most `b + Σ C_i·t/m_i`: a channel with
-//! `d_i ≤ t` has `⌊(t − d_i)/I_i⌋ + 1 ≤ t/m_i` messages due by then. Sufficient, not necessary; with
-//! nobody above the sender. One channel more or less costs O(log n).
+//! because the demand ([`crate::edf::demand`]) at `t ≥ min d_i` is at most `b + Σ C_i·t/m_i`: a
+//! channel with `d_i ≤ t` has `⌊(t − d_i)/I_i⌋ + 1 ≤ t/m_i` messages due by then. The test is
+//! sufficient, not necessary, and assumes that nothing runs above the sender. Adding or removing a
+//! channel costs O(log n).
 
 use alloc::collections::BTreeMap;
 
@@ -19,32 +20,32 @@ use punctual_model::channel::Channel;
 
 use super::egress::Egress;
 
-/// The left side of the density test, kept as channels come and go.
+/// The left side of the density test, updated as channels are added and removed.
 #[derive(Clone, Debug)]
 pub struct Density {
     egress: Egress,
     /// `Σ C_i / m_i`, each rounded up, in 2⁻⁶⁴.
     sum: u128,
-    /// How many channels have which delay bound.
+    /// The number of channels with each remaining delay bound `d`.
     bounds: BTreeMap<u64, u32>,
 }
 
-/// One.
+/// 1.0 in units of 2⁻⁶⁴.
 const ONE: u128 = 1 << 64;
 
 impl Density {
-    /// Begins with no channels on `egress`.
+    /// Creates the test for `egress` without channels.
     pub fn new(egress: Egress) -> Self {
         Self { egress, sum: 0, bounds: BTreeMap::new() }
     }
 
-    /// A channel comes.
+    /// Adds a channel.
     pub fn add(&mut self, channel: &Channel) {
         self.sum = self.sum.saturating_add(self.of(channel));
         *self.bounds.entry(self.left_of(channel)).or_default() += 1;
     }
 
-    /// A channel that had come goes.
+    /// Removes a channel that was added.
     pub fn remove(&mut self, channel: &Channel) {
         self.sum = self.sum.saturating_sub(self.of(channel));
         let bound = self.left_of(channel);
@@ -56,7 +57,7 @@ impl Density {
         }
     }
 
-    /// Whether every message of these channels, and of `more`, is certainly in time.
+    /// Returns whether every message of these channels, and of `more`, is certainly in time.
     pub fn fits_with(&self, more: &Channel) -> bool {
         let least = self.bounds.keys().next().copied().unwrap_or(u64::MAX);
         let least = least.min(self.left_of(more));
@@ -65,14 +66,14 @@ impl Density {
         once.saturating_add(self.sum).saturating_add(self.of(more)) <= ONE
     }
 
-    /// `C / m`, rounded up.
+    /// Returns `C / m`, rounded up.
     fn of(&self, channel: &Channel) -> u128 {
         let time = self.egress.time_of(channel.arrivals().max_message());
         let every = channel.arrivals().min_inter_arrival().as_nanos().min(self.left_of(channel));
         (u128::from(time.as_nanos()) * ONE).div_ceil(u128::from(every.max(1)))
     }
 
-    /// `d`.
+    /// Returns `d`.
     fn left_of(&self, channel: &Channel) -> u64 {
         channel.delay_bound().saturating_sub(self.egress.looks_within()).as_nanos()
     }
@@ -101,7 +102,8 @@ mod tests {
         Channel::new("c", &arrivals.expect("valid").into(), bound).expect("valid")
     }
 
-    /// What the density test lets in, demand analysis lets in too; and its sums are those of a list.
+    /// Demand analysis accepts whatever the density test accepts, and the sums do not depend on the
+    /// history.
     #[test]
     fn what_is_thin_enough_is_in_time() {
         let (mut thin, mut in_time) = (0, 0);

@@ -1,27 +1,31 @@
-//! Messages over the egress scheduler of a channel server (`punctual_policy::egress`): whether they are in time, and
-//! what they take from what runs below.
+//! Delay bounds of messages over the egress scheduler of a channel server
+//! (`punctual_policy::egress`), and the server's load on lower priorities.
 //!
 //! # The server
-//! One thread makes each packet by handing it to the link, at the instant at which the link is free for it, in the
-//! order of the messages' deadlines. Making and sending happen one after the other, so thread and link are one
-//! resource, which a packet takes for `C + L`: the processor's time, then the link's. A block of P packets is not
-//! interrupted. No packet is begun sooner than the [pace](Egress::pace) after the one before was due, so it takes no
-//! less than that.
+//! One thread makes each packet by handing it to the link, at the instant at which the link is free
+//! for it, in the order of the messages' deadlines. Making and sending happen one after the other,
+//! so thread and link are one resource that a packet occupies for `C + L`: the processor's time,
+//! then the link's. A block of P packets is not interrupted. No packet is begun sooner than the
+//! [pace](Egress::pace) after the previous one was due, so it occupies the resource for at least
+//! that long.
 //!
 //! # The bound
-//! The messages of a channel are served as if they came at their logical arrivals, which are `I` apart. So a channel
-//! is a task of that resource under earliest deadline first: [`crate::edf`] proves it, with what runs above the
-//! thread as reservations, and once in each busy window two of the longest blocks and a pace ([`Egress::once`]). One
-//! block has begun when a more urgent message comes. The rest is what a thread that hands over late may still have in
-//! front of the link. To what is found comes what passes until the thread looks ([`Egress::looks_within`]).
+//! The messages of a channel are served as if they came at their logical arrivals, which are `I`
+//! apart. So a channel is a task of that resource under earliest deadline first, and [`crate::edf`]
+//! proves it. The work above the thread counts as reservations. Once in each busy window two of the
+//! longest blocks and a pace are added ([`Egress::once`]): one block has begun when a more urgent
+//! message comes; the rest may still be in front of the link if the thread handed packets over
+//! late. The time until the thread looks ([`Egress::looks_within`]) is added to the result.
 //! `tests/tests/virtual_time/egress.rs` runs such servers against these bounds.
 //!
 //! # Assumptions
-//! The thread runs above all tasks and upcalls, and below what is said to be above it. A wake-up takes
-//! `allowance` at most; what is late by up to one pace is made up for. The link's times are upper bounds.
+//! The thread runs above all tasks and upcalls, and below the load given as `above`. A wake-up
+//! takes at most `allowance`; the server catches up if it is late by up to one pace. The link's
+//! times are upper bounds.
 //!
 //! # Units and answers
-//! Nanoseconds from the logical arrival to the end of the last packet's transmission. Sufficient, not necessary.
+//! Bounds are in nanoseconds from the logical arrival to the end of the last packet's transmission.
+//! They are sufficient, not necessary.
 
 use alloc::vec::Vec;
 
@@ -39,11 +43,12 @@ use crate::ratio::{Ratio, Utilisation};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
-/// So much of the processor's share is for what is sent; the rest is for what is received.
+/// The percentage of the processor's share that is for sending; the rest is for receiving.
 const PACED_PERCENT: u128 = 90;
 
-/// Processor time of a look at a ring whose bell rang, with the message that it had offered to the egress
-/// scheduler. `crates/channel/examples/sender_cost.rs` finds less for all that happens to a message but the transport.
+/// The processor time to look at a ring whose bell rang and to offer its message to the egress
+/// scheduler. `crates/channel/examples/sender_cost.rs` measures less for everything that happens to
+/// a message except the transport.
 pub const LOOK: Service = Service::from_micros(1);
 
 /// An egress scheduler with its thread and its link.
@@ -55,18 +60,18 @@ pub struct Egress {
     cpu: Reservation,
     allowance: Duration,
     pace: Option<Duration>,
-    /// A block on thread and link, in the form of a link: one packet of `block` bytes.
+    /// A block on thread and link, expressed as a link: one packet of `block` bytes.
     serial: Link,
     block: u32,
 }
 
 impl Egress {
-    /// Describes a thread that takes `per_packet` of its processor for each packet of `cut` and hands it to
-    /// `link`, that may take of a CPU what the reservation `cpu` does, and that runs within `allowance` of when it
-    /// should.
+    /// Describes a thread that takes `per_packet` of its processor for each packet of `cut` and
+    /// hands it to `link`. The thread may take as much of a CPU as the reservation `cpu`, and runs
+    /// within `allowance` of when it should.
     ///
     /// # Errors
-    /// If the link is too slow.
+    /// Fails if the link is too slow.
     pub fn new(
         link: Link,
         cut: Packetisation,
@@ -76,11 +81,13 @@ impl Egress {
     ) -> Result<Self, CostError> {
         let pace = pace(per_packet, cut, cpu);
         let packets = u64::from(cut.packets_per_block());
-        // Where the time of a byte is no whole number of nanoseconds, one more for the rounding of each packet.
+        // If the time of a byte is not a whole number of nanoseconds, one more is for the rounding
+        // of each packet.
         let nanosecond = u64::from(packets > 1);
         let one = link.transmission_time(0).as_nanos().saturating_add(per_packet.as_nanos());
         let startup = one.saturating_add(nanosecond).saturating_mul(packets);
-        // Of a million bytes in nanoseconds: that of one byte in femtoseconds, rounded up to picoseconds.
+        // The time of a million bytes in nanoseconds is that of one byte in femtoseconds; it is
+        // rounded up to picoseconds.
         let million = link.transmission_time(1_000_000).saturating_sub(link.transmission_time(0));
         let picos = million.as_nanos().div_ceil(1_000);
         let rest = pace.unwrap_or(Duration::ZERO).checked_mul(packets).unwrap_or(Duration::MAX);
@@ -89,11 +96,11 @@ impl Egress {
         Ok(Self { link, cut, per_packet, cpu, allowance, pace, serial, block })
     }
 
-    /// Describes the server of a contract whose packets cost what `costs` says, on a host that wakes its thread within
-    /// `wake_up`: it is allowed no less.
+    /// Describes the server of a contract whose packets have `costs`, on a host that wakes its
+    /// thread within `wake_up`. The allowance is at least `wake_up`.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Fails like [`Self::new`].
     pub fn of(sender: &SenderSpec, costs: SendCosts, wake_up: Service) -> Result<Self, CostError> {
         let (SenderSpec { link, packetisation, allowance, .. }, cost) =
             (*sender, costs.per_packet());
@@ -101,7 +108,8 @@ impl Egress {
         Self::new(link, packetisation, cost, sender.cpu_for(cost), allowance)
     }
 
-    /// Returns the same server before a link that is `factor` times as fast, or `None` if there is none.
+    /// Returns the same server in front of a link that is `factor` times as fast, or `None` if
+    /// there is none.
     pub(crate) fn with_faster_link(&self, factor: u64) -> Option<Self> {
         let Self { link, cut, per_packet, cpu, allowance, .. } = *self;
         Self::new(link.times_as_fast(factor), cut, per_packet, cpu, allowance).ok()
@@ -128,58 +136,58 @@ impl Egress {
         self.per_packet
     }
 
-    /// Returns what the thread may take of a CPU.
+    /// Returns the share of a CPU that the thread may take.
     pub fn cpu(&self) -> Reservation {
         self.cpu
     }
 
-    /// Returns how late the thread may wake up.
+    /// Returns the longest time by which the thread may wake up late.
     pub fn allowance(&self) -> Duration {
         self.allowance
     }
 
-    /// Returns the least time from one packet that is due to the next: as long as nine tenths of the processor's
-    /// share need for one. `None` where even so the thread could need more at once than its budget: then packets
-    /// leave as fast as the link takes them.
+    /// Returns the least time from one due packet to the next: the time for which nine tenths of
+    /// the processor's share pay for one packet. Returns `None` if even at that pace the thread
+    /// could need more at once than its budget: then packets leave as fast as the link takes them.
     pub fn pace(&self) -> Option<Duration> {
         self.pace
     }
 
-    /// Returns what the pace would be if `cpu` were what the thread may take.
+    /// Returns the pace that results if the thread may take `cpu`.
     pub(crate) fn pace_with(&self, cpu: Reservation) -> Option<Duration> {
         pace(self.per_packet, self.cut, cpu)
     }
 
-    /// Returns how long after it should the thread looks, at most: it wakes up late, and by its pace it may be deaf
-    /// then.
+    /// Returns the longest time after it should at which the thread looks: it may wake up late, and
+    /// its pace may keep it from looking at once.
     pub fn looks_within(&self) -> Duration {
         self.allowance.saturating_add(self.pace.unwrap_or(Duration::ZERO))
     }
 
-    /// Returns for how long thread and link are busy with a message of so many bytes.
+    /// Returns the time for which a message of `bytes` occupies thread and link.
     pub fn time_of(&self, bytes: u32) -> Duration {
         let blocks = u64::from(bytes.div_ceil(self.block).max(1));
         let of_full = self.longest().checked_mul(blocks - 1).unwrap_or(Duration::MAX);
-        // Less than a block of the bytes are not in full ones.
+        // The bytes outside of full blocks are fewer than a block.
         let last = bytes - (blocks - 1) as u32 * self.block;
         of_full.saturating_add(self.serial.transmission_time(last))
     }
 
-    /// Returns for how long they are busy with the longest block.
+    /// Returns the time for which the longest block occupies thread and link.
     pub fn longest(&self) -> Duration {
         self.serial.transmission_time(self.block)
     }
 
-    /// Returns what is in front of a busy window's messages: a block that has begun, and one and a pace that wait in the
-    /// driver because they were handed over late.
+    /// Returns the work in front of a busy window's messages: a block that has begun, and a block
+    /// and a pace that wait in the driver because they were handed over late.
     pub fn once(&self) -> Duration {
         let blocks = self.longest().checked_mul(2).unwrap_or(Duration::MAX);
         blocks.saturating_add(self.pace.unwrap_or(Duration::ZERO))
     }
 
-    /// Returns the proven delay of each of `channels` in deadline order, beneath `above`. Whether all are in time is found
-    /// within `steps`. Where they are, and a delay is not found within `for_bounds`, it is the delay bound: proven but
-    /// weak.
+    /// Returns the proven delay of each of `channels` in deadline order, beneath `above`. Whether
+    /// all are in time is decided within `steps`. If they are, a delay that is not found within
+    /// `for_bounds` is reported as the delay bound: proven but weak.
     pub fn delays(
         &self,
         channels: &[Channel],
@@ -213,7 +221,7 @@ impl Egress {
             && processor_demand(&self.load(channels, above), steps) == DemandVerdict::Fits
     }
 
-    /// Returns thread and link as a processor with the channels as its tasks.
+    /// Models thread and link as a processor with the channels as its tasks.
     fn load(&self, channels: &[Channel], above: &[ReservedLoad]) -> CpuLoad {
         let task = |channel: &Channel| {
             let work = self.time_of(channel.arrivals().max_message()).as_nanos();
@@ -235,12 +243,13 @@ impl Egress {
         CpuLoad { tasks, reservations, wake_up: 0 }
     }
 
-    /// Returns what the thread takes of its CPU, as seen by what runs below it, where `channels` and `best_effort` are
-    /// sent. After each packet comes `change`, the switch to what was interrupted.
+    /// Returns the load of the thread on what runs below it while `channels` and `best_effort` are
+    /// sent. Each packet also costs `change`, the switch back to the interrupted thread.
     ///
-    /// Without best effort each message takes its packets, up to its delay bound after it came, one after the other at
-    /// the pace. In any case all packets leave at the pace, which bounds them as `punctual_policy::egress` proves: what
-    /// takes less of the CPU over time counts. At first the thread looks at all rings.
+    /// Without best effort, each message takes its packets within its delay bound after it came,
+    /// one after the other at the pace. In any case all packets leave at the pace, which bounds
+    /// them as `punctual_policy::egress` proves. The smaller of the two loads over time is
+    /// returned. At first the thread looks at all rings.
     pub(crate) fn takes(
         &self,
         channels: &[Channel],
@@ -260,9 +269,9 @@ impl Egress {
         let on_link = self.link.transmission_time(shortest).as_nanos();
         let pace = self.pace.map_or(0, Duration::as_nanos).max(work).max(on_link).max(1);
         let block = u64::from(self.cut.packets_per_block());
-        // Where the link sets the pace, what is late by a block is made up for.
+        // If the link sets the pace, the thread catches up when it is late by a block.
         let late = pace.saturating_mul(if self.pace.is_some() { 1 } else { block });
-        // Packets in any window of t: (t + late)/p, and two blocks.
+        // In any window of length t there are at most (t + late)/p packets, and two blocks.
         let early = pace.saturating_mul(2 * block).saturating_add(late);
         let mut by_message: Vec<ReservedLoad> = channels
             .iter()
@@ -274,7 +283,7 @@ impl Egress {
                 arrivals.paced(each, pace, early)
             })
             .collect();
-        // Of the processor's time, without changes: C·(t + 2·P·(p − C) + late)/p.
+        // The processor's time without the changes is C·(t + 2·P·(p − C) + late)/p.
         let without = (pace - work).saturating_mul(2 * block).saturating_add(late);
         let mut all = Vec::from([
             ReservedLoad::arrivals(work, pace, without),
@@ -303,7 +312,7 @@ fn pace(per_packet: Service, cut: Packetisation, cpu: Reservation) -> Option<Dur
     let (x, y) = (cpu.budget().as_nanos(), cpu.period().as_nanos());
     let (work, x, y) = (u128::from(per_packet.as_nanos()), u128::from(x), u128::from(y));
     let pace = (work * y * 100).div_ceil(x * PACED_PERCENT);
-    // Two whole blocks can meet, and a late packet is made up for: see `punctual_policy::egress`.
+    // Two whole blocks can meet, and a late packet is caught up on: see `punctual_policy::egress`.
     let blocks = 2 * work * u128::from(cut.packets_per_block());
     let at_once = blocks.checked_mul(pace.checked_sub(work)?)?.div_ceil(pace.max(1)) + work;
     let most = x * y.checked_sub(x)? / y;

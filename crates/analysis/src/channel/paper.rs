@@ -2,20 +2,22 @@
 //!
 //! # The estimate
 //! `wait + service + Σ ⌈R / I_j⌉·service_j`, with the service and wait times of real-time channels,
-//! §4.1 and §4.2. With N packets, P packets between preemption points, P′ = min(N, P),
-//! cs = C_switch + C_cache, C′ = C_link + cs, N_blocks = ⌊(N − 1)/P⌋ + 1, these lines differ from
-//! what is printed:
+//! §4.1 and §4.2. With N packets, P packets between preemption points, P′ = min(N, P), cs =
+//! C_switch + C_cache, C′ = C_link + cs, N_blocks = ⌊(N − 1)/P⌋ + 1, these lines differ from the
+//! printed ones:
 //!
 //! - C_block^first and C_block have P′ packets (printed: max(N, P), and P);
-//! - a wait is for the first block of a lower-priority or best-effort message, not for one's own;
+//! - a wait is for the first block of a lower-priority or best-effort message, not for the
+//!   message's own;
 //! - C_preempt = ⌊(N − 1)/P⌋·cs; C_link^msg = N·C′ in O2; T^A + N·T_wait^{O2,cpu};
-//! - T_wait^{O2,link} is zero if L_xmit(S) ≤ the own first block (printed: ≤ C_prot^first).
+//! - T_wait^{O2,link} is zero if L_xmit(S) ≤ the message's own first block (printed: ≤
+//!   C_prot^first).
 //!
 //! # Why it is not safe
-//! A higher-priority message costs the return to the handler it preempts too, and in O2 a packet
-//! may find a foreign block running after its own last block: neither is in the sum.
-//! `docs/channel-bounds.md` counts how often a simulation exceeds the estimate, and proves what takes its place on the
-//! same host.
+//! A higher-priority message also costs the return to the handler that it preempts, and in O2 a
+//! packet may find a foreign block running after its own last block. Neither is in the sum.
+//! `docs/channel-bounds.md` counts how often a simulation exceeds the estimate, and proves a
+//! replacement on the same host.
 
 use alloc::vec::Vec;
 
@@ -66,12 +68,12 @@ impl Shape {
     }
 }
 
-/// The sum, or the largest number there is, which is no estimate.
+/// Returns the sum, saturating at the largest number, which is no estimate.
 fn sum(terms: &[u64]) -> u64 {
     terms.iter().fold(0, |sum, &term| sum.saturating_add(term))
 }
 
-/// `cs`.
+/// Returns `cs`.
 fn change(sender: &Sender) -> u64 {
     sender.costs.change_of_handler().as_nanos()
 }
@@ -102,26 +104,26 @@ pub fn delays(sender: &Sender, channels: &[Channel], steps: &mut Steps) -> Vec<D
             ResponseTime::Undecided { .. } => DelayBound::Undecided,
             ResponseTime::Unbounded => DelayBound::Unbounded,
         });
-        // To the channels below it is one that finds the longest foreign block of all.
+        // For the channels below, this channel meets the longest foreign block of all.
         load.tasks[at] = message(channel, service(sender, shape, any));
     }
     delays
 }
 
-/// `T_service` of the largest message of `channel` on a host that also sends its best effort: what
-/// the paper predicts throughput from (§4.3). In nanoseconds of real time.
+/// Returns `T_service` of the largest message of `channel` on a host that also sends its best
+/// effort, in nanoseconds of real time. The paper predicts throughput from it (§4.3).
 pub fn service_time(sender: &Sender, channel: &Channel) -> Duration {
     let blocking = foreign_block(sender, &[]);
     Duration::from_nanos(service(sender, &Shape::of(sender, channel), blocking))
 }
 
-/// The longest first block of these channels or of best effort.
+/// Returns the longest first block of these channels and of best effort.
 fn foreign_block(sender: &Sender, shapes: &[Shape]) -> u64 {
     let best_effort = sender.best_effort.most().map(|bytes| Shape::new(sender, bytes));
     shapes.iter().chain(&best_effort).map(|shape| shape.first_block).max().unwrap_or(0)
 }
 
-/// `L_xmit(S)` as §4 uses it: of a full packet.
+/// Returns `L_xmit(S)` as §4 uses it: of a full packet.
 fn full_packet(sender: &Sender) -> u64 {
     sender.link.transmission_time(sender.packetisation.packet_bytes()).as_nanos()
 }
@@ -187,7 +189,8 @@ fn wait(sender: &Sender, shape: &Shape, blocking: u64) -> u64 {
     }
 }
 
-/// `T_wait^{O2,cpu}`: a foreign block, then the link thread, each with its change.
+/// Returns `T_wait^{O2,cpu}`: a foreign block, then the link thread, each with its change of
+/// handler.
 fn thread_wait(sender: &Sender, blocking: u64) -> u64 {
     sum(&[blocking, change(sender), change(sender), sender.costs.link_scheduling.as_nanos()])
 }

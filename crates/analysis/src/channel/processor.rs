@@ -1,41 +1,44 @@
-//! What channels need of the processor, at most, in any window of time.
+//! The most processor time that channels need in any window.
 //!
-//! Their threads stand above all upcalls, and nothing throttles them: what they take, upcalls lose. The
-//! upcalls are admitted beneath a reservation of X every Y ([`Egress::cpu`]), which takes at most
-//! `U·t + X·(1 − U)` of any window of length t, with `U = X/Y`. So each promise made to upcalls holds if
-//! the channels' threads take no more than that. One of two tests has to show it.
+//! The channels' threads run above all upcalls and are not throttled, so they take their time from
+//! the upcalls. The upcalls are admitted beneath a reservation of X every Y ([`Egress::cpu`]),
+//! which takes at most `U·t + X·(1 − U)` of any window of length t, with `U = X/Y`. So each promise
+//! to the upcalls holds if the channels' threads take no more than that. One of two tests has to
+//! prove it.
 //!
 //! # By the window
-//! In no window of length Y do the threads need more than X. The outlet holds messages until their
-//! logical arrivals, which are `I_i` apart, and what has arrived leaves within the longest busy time of the
-//! link, `B`. So a window of length `Y` holds work of messages that arrived in `Y + B`, at most
-//! `(Y + B)/I_i + 1` of channel `i`. With `C_i` the processor's time for a message, `L_i` the link's, and
-//! `b` what is in front of them all ([`Egress::once`]):
+//! The first test proves that the threads need at most X in any window of length Y. The egress
+//! scheduler holds messages until their logical arrivals, which are `I_i` apart, and a message that
+//! has arrived leaves within the longest busy time of the link, `B`. So a window of length `Y`
+//! holds work of messages that arrived in `Y + B`, at most `(Y + B)/I_i + 1` of channel `i`. With
+//! `C_i` the processor's time for a message, `L_i` the link's, and `b` the work in front of them
+//! all ([`Egress::once`]):
 //!
 //! ```text
 //! B  =  (b + J + Σ L_i) / (1 − Σ L_i / I_i)
 //! work in Y  ≤  (Y + B)·Σ C_i / I_i  +  Σ C_i
 //! ```
 //!
-//! `J` is for how long reservations may keep the thread from running, twice their budgets, and their part
-//! of the processor counts as the link's too. And no more packets leave than link and processor have time
-//! for, each at least as long as the shortest that is declared, beside one block that makes up for a late
-//! one. Of a channel that receives, `Y/I_i` messages and its burst come, by its policer's leave. A part of
-//! the budget stays for best effort.
+//! `J` is the time for which reservations may keep the thread from running, twice their budgets;
+//! their share of the processor is also subtracted from the link's. A second limit on the packets
+//! is the time that link and processor have for them: each packet is at least as long as the
+//! shortest declared one, and one block may catch up on a late one. A receiving channel adds
+//! `Y/I_i` messages and its burst, as its policer permits. A part of the budget is kept for best
+//! effort.
 //!
-//! `Σ C_i` is what many channels with long spacings fail by: all may send at once. A budget of half a
-//! millisecond is a dozen packets.
+//! Many channels with long spacings fail by `Σ C_i`, because all may send at once. A budget of half
+//! a millisecond is a dozen packets.
 //!
 //! # By the pace
-//! The outlet begins no packet sooner than `p` after the one before was due ([`Egress::pace`]), so those
-//! dozen packets and all that follow leave one by one. With `C` of the processor for a packet and blocks of
-//! up to `P`, what is sent takes at most `(C/p)·t + 2·P·C·(1 − C/p) + C` of any window, of however many channels
-//! and best effort beside them: `punctual_policy::egress` proves it. What waits for the pace is late by it,
-//! and the delay bounds are admitted so (`analysis::channel::egress`). Two things are
-//! not paced. A look at a ring that was rung for takes `h`, [`LOOK`], once for each of `n` channels, and
-//! later ones are part of `C`. What channels receive comes with the bursts `σ` and the rate `ρ`. It is taken
-//! out of the sockets up to `D` late, the longest time in which the threads catch up. So for every `t`, by
-//! rate and by burst:
+//! The egress scheduler begins no packet sooner than `p` after the previous one was due
+//! ([`Egress::pace`]), so those dozen packets and all that follow leave one by one. With `C` of the
+//! processor for a packet and blocks of up to `P` packets, sending takes at most `(C/p)·t +
+//! 2·P·C·(1 − C/p) + C` of any window, for any number of channels with best effort beside them:
+//! `punctual_policy::egress` proves it. The pace delays packets, and the delay bounds include that
+//! (`analysis::channel::egress`). Two kinds of work are not paced. A look at a ring whose bell rang
+//! takes `h`, [`LOOK`], once for each of `n` channels; later looks are part of `C`. Receiving
+//! channels bring bursts of `σ` and the rate `ρ`, and are read from the sockets up to `D` late, the
+//! longest time in which the threads catch up. So for every `t`, by rate and by burst:
 //!
 //! ```text
 //! C/p + ρ  ≤  U
@@ -43,8 +46,8 @@
 //! D  =  (J + 2·P·C + C + n·h + σ) / (1 − C/p − ρ − reservations)
 //! ```
 //!
-//! The sum of both lines is the promise. And over time the channels' packets fit into the pace, beside best
-//! effort's part of it.
+//! The sum of both lines is the promise. Over time, the channels' packets must also fit into the
+//! pace beside the part of it that is kept for best effort.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -55,20 +58,20 @@ use punctual_model::{Duration, Reservation, Service};
 
 use super::egress::{Egress, LOOK};
 
-/// One, in the units of shares.
+/// 1.0 in the units of shares.
 const ONE: u128 = 1 << 64;
 
-/// What channels need of the processor of an egress scheduler.
+/// The processor time that the channels of an egress scheduler need.
 #[derive(Clone, Debug)]
 pub struct Processor {
     egress: Egress,
-    /// Of the budget, kept for best effort: in parts per million.
+    /// The part of the budget that is kept for best effort, in parts per million.
     best_effort_ppm: u32,
     received_packet: Service,
     sums: Sums,
-    /// Of channels that receive: `work` is that of their bursts and one more.
+    /// Sums over the receiving channels; `work` is that of their bursts and one more message.
     receiving: Sums,
-    /// How many channels have which shortest packet, in bytes.
+    /// The number of channels with each shortest packet, in bytes.
     shortest: BTreeMap<u32, u32>,
 }
 
@@ -77,7 +80,7 @@ struct Sums {
     /// `Σ C_i` and `Σ L_i`, in nanoseconds.
     work: u64,
     link: u64,
-    /// How many channels.
+    /// The number of channels.
     channels: u64,
     /// `Σ C_i / I_i` and `Σ L_i / I_i`, in 2⁻⁶⁴, each rounded up.
     work_share: u128,
@@ -97,20 +100,22 @@ impl Sums {
 }
 
 impl Processor {
-    /// Begins with no channels on `egress`, of whose budget `best_effort_ppm` is kept for best effort, at most a million;
-    /// a packet that comes in takes `received_packet`.
+    /// Starts without channels on `egress`. `best_effort_ppm` of its budget, at most a million, is
+    /// kept for best effort; receiving a packet takes `received_packet`.
     pub fn new(egress: Egress, best_effort_ppm: u32, received_packet: Service) -> Self {
         let (sums, receiving, shortest) = Default::default();
         Self { egress, best_effort_ppm, received_packet, sums, receiving, shortest }
     }
 
-    /// Adds a channel that sends, if there is processor enough beneath these reservations.
+    /// Adds a sending channel if the processor has enough time for it beneath the reservations
+    /// `above`.
     ///
     /// # Errors
-    /// One clause with the numbers, and the budget that would do, where one of the same period would.
+    /// Fails with one clause that holds the numbers, and a sufficient budget if there is one with
+    /// the same period.
     pub fn add(&mut self, channel: &Channel, above: &[Reservation]) -> Result<(), String> {
         let one = self.of(channel);
-        // Beyond this nothing below needs to be looked at, and no sum here is too large to be kept.
+        // Beyond this point no further test is needed, and no sum overflows.
         if one.link_share > ONE || self.sums.link_share + one.link_share > ONE {
             let with = Sums {
                 channels: self.sums.channels + 1,
@@ -130,13 +135,13 @@ impl Processor {
         Ok(())
     }
 
-    /// Puts back a channel that was taken out while all others stayed as they are.
+    /// Restores a removed channel, provided that no other channel changed meanwhile.
     pub fn put_back(&mut self, channel: &Channel) {
         self.sums = self.sums.with(self.of(channel));
         *self.shortest.entry(self.shortest_of(channel)).or_default() += 1;
     }
 
-    /// Takes out a channel that was added.
+    /// Removes a channel that was added.
     pub fn remove(&mut self, channel: &Channel) {
         let one = self.of(channel);
         self.sums = Sums {
@@ -155,10 +160,10 @@ impl Processor {
         }
     }
 
-    /// Adds a channel that receives, if there is processor enough.
+    /// Adds a receiving channel if the processor has enough time for it.
     ///
     /// # Errors
-    /// As [`Self::add`].
+    /// Fails like [`Self::add`].
     pub fn add_receiving(
         &mut self,
         arrivals: LinearBounded,
@@ -171,19 +176,19 @@ impl Processor {
         Ok(())
     }
 
-    /// Puts back one that was taken out while all others stayed as they are.
+    /// Restores a removed receiving channel, provided that no other channel changed meanwhile.
     pub fn put_back_receiving(&mut self, arrivals: LinearBounded) {
         self.receiving = self.receiving.with(self.of_receiving(arrivals));
     }
 
-    /// Takes out one that was added.
+    /// Removes a receiving channel that was added.
     pub fn remove_receiving(&mut self, arrivals: LinearBounded) {
         let one = self.of_receiving(arrivals);
         self.receiving.work -= one.work;
         self.receiving.work_share -= one.work_share;
     }
 
-    /// Returns whether there is enough for all beneath these reservations.
+    /// Returns whether the processor has enough time for all channels beneath these reservations.
     pub fn holds(&self, above: &[Reservation]) -> bool {
         let least = self.shortest.keys().next().copied().unwrap_or(u32::MAX);
         self.within_budget(self.sums, self.receiving, least, above).is_ok()
@@ -218,7 +223,7 @@ impl Processor {
         Err(why)
     }
 
-    /// Whether what is paced, and what is received beside it, stays within `cpu` in every window.
+    /// Returns whether paced sending and the receiving beside it stay within `cpu` in every window.
     fn holds_by_pace(
         &self,
         cpu: Reservation,
@@ -229,7 +234,7 @@ impl Processor {
         let Some(pace) = self.egress.pace_with(cpu) else { return false };
         let (work, pace) = (u128::from(self.per_packet()), u128::from(pace.as_nanos()));
         let (x, y) = (u128::from(cpu.budget().as_nanos()), u128::from(cpu.period().as_nanos()));
-        // No budget is above its period, and no pace below a packet's time.
+        // No budget is above its period, and no pace is below a packet's time.
         let (paced, whole) = ((work * ONE).div_ceil(pace), x * ONE / y);
         let by_rate = paced.saturating_add(receiving.work_share) <= whole;
         let part = 1_000_000 - u128::from(self.best_effort_ppm);
@@ -243,7 +248,7 @@ impl Processor {
         let (share_above, kept_from_running) = taken_by(above);
         let busy = paced + receiving.work_share + share_above;
         let Some(idle) = ONE.checked_sub(busy).filter(|idle| *idle > 0) else { return false };
-        // Sums of some 64-bit numbers, and a quotient of them by 2⁻⁶⁴ at least.
+        // A sum of a few 64-bit numbers, and its quotient by at least 2⁻⁶⁴.
         let once = u128::from(kept_from_running) + blocks + work + bursts;
         let Some(late) = once.checked_mul(ONE).map(|once| once.div_ceil(idle)) else {
             return false;
@@ -254,8 +259,8 @@ impl Processor {
         at_once.saturating_add(late) <= x * (y - x) / y
     }
 
-    /// Says that the pace does not help either, and which `[channels] cpu` would do, if only more of the same
-    /// period is wanting.
+    /// Appends that the pace does not help either, and the `[channels] cpu` that would be enough,
+    /// if a larger budget with the same period is.
     fn add_remedy(&self, why: &mut String, sending: Sums, receiving: Sums, above: &[Reservation]) {
         let Some(pace) = self.egress.pace() else { return };
         why.push_str(&format!("; nor do they fit one after another, a packet every {pace}"));
@@ -265,7 +270,7 @@ impl Processor {
             with(nanos).is_some_and(|cpu| self.holds_by_pace(cpu, sending, receiving, above))
         };
         let (has, period) = (cpu.budget().as_nanos(), cpu.period().as_nanos());
-        // In hundredths of the period: more for the rate leaves less for what comes at once.
+        // In hundredths of the period: a larger budget for the rate leaves less for bursts.
         let part = |hundredths: u64| (u128::from(period) * u128::from(hundredths) / 100) as u64;
         let found = (1..100).map(part).find(|nanos| *nanos > has && holds(*nanos)).and_then(with);
         if let Some(cpu) = found {
@@ -273,14 +278,14 @@ impl Processor {
         }
     }
 
-    /// Returns what of a CPU is left for best effort that is sent, in parts per million.
+    /// Returns the CPU share that is left for sending best effort, in parts per million.
     pub fn left_ppm(&self) -> u64 {
         let all = self.egress.cpu().utilisation_ppm();
         let least = all * u64::from(self.best_effort_ppm) / 1_000_000;
         all.saturating_sub(self.ppm()).max(least)
     }
 
-    /// Returns what all need of a CPU over time, in parts per million.
+    /// Returns the CPU share that all channels need over time, in parts per million.
     pub fn ppm(&self) -> u64 {
         let share = self.sums.work_share.saturating_add(self.receiving.work_share);
         u64::try_from(share.saturating_mul(1_000_000).div_ceil(ONE)).unwrap_or(u64::MAX)
@@ -303,7 +308,7 @@ impl Processor {
     }
 
     fn as_fast_as_the_link(&self, least: u32) -> u64 {
-        // While one is on the wire the next is handed over.
+        // While one packet is on the wire, the next is handed over.
         let one =
             self.egress.link().transmission_time(least).as_nanos().max(self.per_packet()).max(1);
         let packets = self.egress.cpu().period().as_nanos() / one + 1;
@@ -339,7 +344,8 @@ impl Processor {
         self.egress.cut().packets_of(channel.arrivals().max_message())
     }
 
-    /// Of messages of one packet the shortest; of others a last packet may be a byte.
+    /// Returns the channel's shortest packet: the shortest message if all fit in one packet, else
+    /// one byte, because a last packet may be as short.
     fn shortest_of(&self, channel: &Channel) -> u32 {
         match self.packets_of(channel) {
             1 => channel.arrivals().min_message(),
@@ -348,14 +354,15 @@ impl Processor {
     }
 }
 
-/// The share of reservations, and for how long they may keep a thread from running: twice their budgets.
+/// Returns the share of reservations, and the time for which they may keep a thread from running:
+/// twice their budgets.
 fn taken_by(above: &[Reservation]) -> (u128, u64) {
     let shares = above.iter().map(|one| share(one.budget(), one.period())).sum();
     let budgets = above.iter().map(|one| one.budget().as_nanos());
     (shares, budgets.fold(0, u64::saturating_add).saturating_mul(2))
 }
 
-/// Rounded up; no period is zero.
+/// Returns the share, rounded up; no period is zero.
 fn share(work: Service, every: Duration) -> u128 {
     (u128::from(work.as_nanos()) * ONE).div_ceil(u128::from(every.as_nanos()))
 }

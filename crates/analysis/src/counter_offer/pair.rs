@@ -1,4 +1,4 @@
-//! Two numbers changed together, where one alone would have to change too much.
+//! Changes of two numbers together, for contracts where one alone would have to change too much.
 
 use alloc::vec::Vec;
 
@@ -7,8 +7,8 @@ use punctual_model::{Contract, HostProfile};
 use crate::offer::{Axis, Offer};
 use crate::parameters::{Entry, Parameter, Search};
 
-/// Pairs of changes with each of which all of the contract of `search` is admitted: the work and the time of
-/// `first`, and its work and that of `second`.
+/// Returns pairs of changes that each make the contract of `search` admissible: the work and the
+/// time of `first`, and the work of `first` and of `second`.
 pub(super) fn find(
     search: &mut Search<'_>,
     contract: &Contract,
@@ -33,15 +33,15 @@ pub(super) fn find(
     };
     let pair = |other: Parameter| {
         let [first, second] = search.nearest_pair_that_fits([&work, &other])?;
-        // Where one of them can stay, it was no matter of two.
+        // If one of the numbers can stay, it is not a change of two.
         let both = first != work.value && second != other.value;
         both.then(|| [offer(&work, first), offer(&other, second)])
     };
     others.into_iter().flatten().filter_map(pair).collect()
 }
 
-/// What an entry does each time.
+/// Parameters of an entry's work in each period.
 const WORK: &[Axis] = &[Axis::Wcet, Axis::Batch, Axis::Budget, Axis::Size];
 
-/// How often, or until when.
+/// Parameters of an entry's rate or deadline.
 const TIME: &[Axis] = &[Axis::Period, Axis::Rate, Axis::Delay];

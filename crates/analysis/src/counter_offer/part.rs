@@ -1,4 +1,4 @@
-//! The part of a contract that fits as it is.
+//! The part of a contract that fits as declared.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -12,17 +12,19 @@ use crate::examination::{examine, fits};
 use crate::parameters::Entry;
 use crate::steps::Steps;
 
-/// Entries that are left out one by one, and that are tried again at the end.
+/// The number of entries that are left out one by one, and that are tried again at the end.
 const ONE_BY_ONE: usize = 16;
 
-/// So many entries may be examined again for each that is left out.
+/// The largest number of entries that may be examined again for each one left out.
 const FEW: usize = 256;
 
-/// Entries without which `contract` is admitted: few, but not surely the fewest. `None` if less than one of two
-/// could stay, or if none was found within `steps`. A command whose reservation is left out is an ordinary program.
+/// Returns a small set of entries without which `contract` is admitted, not necessarily the
+/// smallest. Returns `None` if less than half of the entries could stay, or if no set was found
+/// within `steps`. A command without its reservation is an ordinary program.
 ///
-/// Two ways, of which the one that keeps more counts: whoever fails is left out, again and again; and of all
-/// entries the smallest are kept, as many as fit. What was left out and fits after all comes back.
+/// Two methods compete, and the one that keeps more entries wins: the failing entry is left out
+/// repeatedly, or as many of the smallest entries as fit are kept. An entry that was left out comes
+/// back if it fits after all.
 pub(super) fn left_out(
     contract: &Contract,
     host: &HostProfile,
@@ -64,7 +66,7 @@ impl Part<'_> {
         None
     }
 
-    /// By bisection over how many of the largest are left out.
+    /// Bisects over the number of the largest entries that are left out.
     fn of_the_smallest(&mut self, all: &[Entry]) -> Option<Vec<Entry>> {
         let mut largest_first = all.to_vec();
         largest_first.sort_by_key(|&entry| Reverse(share(self.contract, entry)));
@@ -82,12 +84,12 @@ impl Part<'_> {
     }
 
     fn fits_without(&mut self, out: &[Entry]) -> bool {
-        // Copying the rest costs as well.
+        // Copying the remaining entries costs time as well.
         self.steps.take(50 * Entry::all(self.contract).count()).is_ok()
             && fits(&without(self.contract, out).0, self.host, self.steps)
     }
 
-    /// By the examination of a new request.
+    /// Examines the remaining entries like a new request.
     fn is_admitted_without(&self, out: &[Entry]) -> bool {
         let trial = without(self.contract, out).0;
         let mut steps = Steps::for_tasks(trial.tasks.len());
@@ -95,7 +97,8 @@ impl Part<'_> {
     }
 }
 
-/// Returns `contract` without the entries `out`, and of each that stays where it was and where it is now.
+/// Returns `contract` without the entries `out`, and the old and new position of each entry that
+/// stays.
 fn without(contract: &Contract, out: &[Entry]) -> (Contract, Vec<(Entry, Entry)>) {
     let mut trial = contract.clone();
     let [mut tasks, mut reservations, mut channels, mut streams] =
@@ -129,7 +132,7 @@ fn without(contract: &Contract, out: &[Entry]) -> (Contract, Vec<(Entry, Entry)>
     (trial, stays)
 }
 
-/// Keeps what is not `gone`; where each was, and where it is.
+/// Removes the `gone` entries, and returns the old and new position of each that stays.
 fn keep<T>(
     entries: &mut Vec<T>,
     gone: &BTreeSet<usize>,

@@ -1,4 +1,4 @@
-//! The instants at which deadlines may lie, in order, and the jobs due by each.
+//! The instants of possible deadlines, in order, and the jobs due by each.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;
@@ -8,24 +8,25 @@ use core::cmp::Reverse;
 use crate::load::{CpuLoad, TaskLoad};
 use crate::steps::{OutOfSteps, Steps};
 
-/// A place in a queue costs about as much as so many terms of a formula.
+/// The steps that a queue operation costs, as a number of terms of a formula.
 pub(super) const QUEUE: usize = 16;
 
-/// Walks over all `d = d_j + k·T_j`, with `d_j = D_j − J_j`, and counts the jobs due.
+/// Iterates over all `d = d_j + k·T_j`, with `d_j = D_j − J_j`, and counts the jobs due.
 pub(super) struct DeadlinePoints<'a> {
     tasks: &'a [TaskLoad],
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// The positions of all tasks, the least `d_j` first.
     pub(super) order: Vec<usize>,
-    /// For each number of tasks that have started the largest quantum of the others, or the wake-up.
+    /// By the number of started tasks: the largest quantum of the others, or the wake-up.
     blocking: Vec<u64>,
     started: usize,
-    /// For each task how many jobs are due: `⌊(d − d_j)/T_j⌋ + 1`, or none before `d_j`.
+    /// The number of due jobs of each task: `⌊(d − d_j)/T_j⌋ + 1`, or none before `d_j`.
     pub(super) jobs_due: Vec<u64>,
 }
 
 impl<'a> DeadlinePoints<'a> {
-    /// Before the first. From each quantum one `tick` is taken: see [`crate::Granularity`].
+    /// Starts before the first point. One `tick` is subtracted from each quantum: see
+    /// [`crate::Granularity`].
     pub(super) fn new(load: &'a CpuLoad, tick: u64) -> Self {
         let tasks = &load.tasks[..];
         let mut order: Vec<usize> = (0..tasks.len()).collect();
@@ -45,7 +46,7 @@ impl<'a> DeadlinePoints<'a> {
         }
     }
 
-    /// To the next point, if there is one; `due` hears of each job due there.
+    /// Advances to the next point, if there is one, and calls `due` for each job due there.
     pub(super) fn advance(
         &mut self,
         steps: &mut Steps,
@@ -58,7 +59,7 @@ impl<'a> DeadlinePoints<'a> {
                 break;
             }
             steps.take(QUEUE)?;
-            // What can reach the end of 64 bits is too far to be examined.
+            // A point that may exceed 64 bits is too far away to be examined.
             let after = here.checked_add(self.tasks[at].period).ok_or(OutOfSteps)?;
             *top = Reverse((after, at));
             self.started += usize::from(self.jobs_due[at] == 0);
@@ -68,17 +69,17 @@ impl<'a> DeadlinePoints<'a> {
         Ok(Some(point))
     }
 
-    /// Whether every task has a deadline up to here.
+    /// Returns whether every task has a deadline up to here.
     pub(super) fn all_started(&self) -> bool {
         self.started == self.order.len()
     }
 
-    /// The positions of the tasks with a deadline up to here, by d_j.
+    /// Returns the positions of the tasks with a deadline up to here, by `d_j`.
     pub(super) fn started(&self) -> &[usize] {
         &self.order[..self.started]
     }
 
-    /// The most that a task without a deadline up to here holds up the others.
+    /// Returns the longest blocking by a task without a deadline up to here.
     pub(super) fn blocking(&self) -> u64 {
         self.blocking[self.started]
     }

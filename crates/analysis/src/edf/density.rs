@@ -6,22 +6,24 @@ use crate::load::{CpuLoad, TaskLoad};
 use crate::ratio::Utilisation;
 use crate::utilisation::Finding;
 
-/// `Σ C_i/min(d_i, T_i) + B/d_min ≤ 1`, with `d_i = D_i − J_i` and B the longest quantum of a task
-/// whose d is not the least.
+/// Tests `Σ C_i/min(d_i, T_i) + B/d_min ≤ 1`, with `d_i = D_i − J_i` and B the longest quantum of a
+/// task whose d is not the least.
 ///
 /// # Assumptions
-/// Those of [`super::demand`], and no reservation on the same CPU. With every deadline at or after
-/// the end of its period, no quanta and no jitter this is the test of Liu & Layland: then it is exact.
+/// Those of [`super::demand`], and no reservation on the same CPU. If every deadline is at or after
+/// the end of its period and there are no quanta and no jitter, this is the exact test of Liu &
+/// Layland.
 ///
 /// # Source, units and answers
 /// Liu & Layland, JACM 20(1), 1973, Theorem 7; with densities for shorter deadlines, Liu, Real-Time
-/// Systems, 2000, Theorem 6.2. No unit; the sum is exact where its common period fits in 64 bits, and
-/// else rounded up. Where an assumption does not hold it does not admit, and says which.
+/// Systems, 2000, Theorem 6.2. The sum has no unit. It is exact if its common period fits in 64
+/// bits, and else rounded up. If an assumption does not hold, the test does not admit and names the
+/// assumption.
 ///
 /// # Why it implies [`super::demand`]
-/// With `m_i = min(d_i, T_i)`: for `t ≥ d_i` a task has at most `(t − d_i)/T_i + 1 ≤ t/m_i` jobs due
-/// (equal at `t = d_i ≤ T_i`, and the left side grows no faster; for `d_i > T_i` it is below `t/T_i`).
-/// Blocking at `t ≥ d_min` is at most `B ≤ B·t/d_min`. So `h(t) ≤ t·(the left side)`.
+/// With `m_i = min(d_i, T_i)`: for `t ≥ d_i` a task has at most `(t − d_i)/T_i + 1 ≤ t/m_i` jobs
+/// due (equal at `t = d_i ≤ T_i`, and the left side grows no faster; for `d_i > T_i` it is below
+/// `t/T_i`). Blocking at `t ≥ d_min` is at most `B ≤ B·t/d_min`. So `h(t) ≤ t·(the left side)`.
 pub fn density(load: &CpuLoad) -> Finding {
     if !load.reservations.is_empty() {
         let why = "assumes no reservation or channel on the same CPU, but there is one".into();
@@ -41,7 +43,7 @@ pub fn density(load: &CpuLoad) -> Finding {
         if admits { "within" } else { "above" },
         if blocking > 0 { "density with blocking" } else { "density" },
     );
-    // Printed rounded up, but never across the bound.
+    // Rounded up for display, but never across the bound.
     let shown = if admits { sum.above().min(crate::ratio::Ratio::ONE) } else { sum.above() };
     Finding { admits, why: format!("{what} {shown} is {relation} 100 %") }
 }
@@ -55,7 +57,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// `(work, period, deadline, jitter, quantum)`.
+    /// Builds a load from `(work, period, deadline, jitter, quantum)`.
     fn load(tasks: &[(u64, u64, u64, u64, u64)]) -> CpuLoad {
         let of = |&(work, period, deadline, jitter, quantum): &(u64, u64, u64, u64, u64)| {
             TaskLoad { work, wcet: work, high: 0, period, deadline, jitter, quantum, last: 0 }
@@ -63,7 +65,7 @@ mod tests {
         CpuLoad { tasks: tasks.iter().map(of).collect(), reservations: Vec::new(), wake_up: 0 }
     }
 
-    /// Exact at one: thirds, of which none has a finite binary fraction.
+    /// The test is exact at one: thirds have no finite binary fraction.
     #[test]
     fn a_whole_cpu_is_within_the_bound_and_a_nanosecond_more_is_not() {
         let thirds = density(&load(&[(1, 3, 3, 0, 0), (2, 6, 6, 0, 0), (1, 3, 9, 0, 0)]));
@@ -73,8 +75,8 @@ mod tests {
         assert_eq!(density(&load(&more)).why, "density 100.0334 % is above 100 %");
     }
 
-    /// What it admits processor demand admits, with any deadlines, jitter and quanta; and it is not
-    /// the same test.
+    /// Processor demand admits whatever the density test admits, with any deadlines, jitter and
+    /// quanta; and the two are not the same test.
     #[test]
     fn what_it_admits_processor_demand_admits() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);

@@ -1,8 +1,7 @@
 //! Earliest deadline first.
 //!
-//! [`demand`] decides whether every deadline is met, [`density`] does so at the price of one sum
-//! where there is much room; [`response_time`] says how long each task can take, whether in time or
-//! not.
+//! [`demand`] decides whether every deadline is met. [`density`] decides it by one sum if there is
+//! much room. [`response_time`] bounds each task's response time, in time or not.
 
 mod deadline_points;
 pub mod demand;

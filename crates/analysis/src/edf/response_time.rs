@@ -1,43 +1,45 @@
 //! Response times under earliest deadline first.
 //!
 //! # The bound
-//! Let a window start when the processor last had no job with a deadline up to `d` to do, and count
-//! instants from there. With `d_j = D_j − J_j`, task j has in it at most `⌈(w + J_j)/T_j⌉` jobs that
-//! become known before `w` and `N_j(d) = ⌊(d − d_j)/T_j⌋ + 1` with a deadline up to `d` (none if
-//! `d < d_j`). So the window ends by the least
+//! Let a window start when the processor last had no pending job with a deadline up to `d`, and
+//! count instants from there. With `d_j = D_j − J_j`, task j has in it at most `⌈(w + J_j)/T_j⌉`
+//! jobs that become known before `w`, and `N_j(d) = ⌊(d − d_j)/T_j⌋ + 1` with a deadline up to `d`
+//! (none if `d < d_j`). So the window ends by the least
 //!
 //! ```text
 //! W(d) = B(d) + Σ_j min(⌈(W + J_j)/T_j⌉, N_j(d))·C_j + Σ_r I_r(W),   B(d) = max{q_j : d_j > d}
 //! R_i  = D_i + max_{d ≥ d_i} (W(d) − d)
 //! ```
 //!
-//! A job of task i with the deadline d was released at `d − D_i`, hence R_i. (Where that is not in
-//! the window the difference is no response, but then it is negative.)
+//! A job of task i with the deadline d was released at `d − D_i`, hence R_i. (If that instant is
+//! not in the window, the difference is not a response time, but then it is negative.)
 //!
 //! # Which d
-//! Only where some `N_j` grows: in between W does not, and d does. A window is shorter than the
-//! longest busy period L (the least `L = Σ ⌈(L + J_j)/T_j⌉·C_j + Σ I_r(L)`: a blocker belongs to it
-//! as well), so `d < L + D_i`. And for a hyperperiod H, `W(d + H) ≤ W(d) + H` beyond the last d_j.
+//! Only points at which some `N_j` grows matter: between them W stays the same while d grows. A
+//! window is shorter than the longest busy period L (the least `L = Σ ⌈(L + J_j)/T_j⌉·C_j + Σ
+//! I_r(L)`, which includes a blocker as well), so `d < L + D_i`. And for a hyperperiod H, `W(d + H)
+//! ≤ W(d) + H` beyond the last d_j.
 //!
 //! # Assumptions
-//! - Those of [`super::demand`], blocking included; equal deadlines: the job under study comes last.
+//! - Those of [`super::demand`], including blocking. Among equal deadlines, the job under study
+//!   comes last.
 //! - With a last segment `l_i` of known length ([`non_preemptive`]: the whole wcet) a job is
-//!   delayed only until that begins, at the least
-//!   `s = B(d) + N_i(d)·C_i − l_i + Σ_{j≠i} min(n_j(s), N_j(d))·C_j`, with `n_j` counting a release
-//!   at `s` as `fixed_priority/busy_window.rs` says. With a reservation on the CPU it protects
+//!   delayed only until the segment begins, at the least `s = B(d) + N_i(d)·C_i − l_i + Σ_{j≠i}
+//!   min(n_j(s), N_j(d))·C_j`, with `n_j` counting a release at `s` as
+//!   `fixed_priority/busy_window.rs` says. With a reservation on the CPU the last segment protects
 //!   nothing, because the reservation preempts it.
 //!
 //! # Sources
 //! Spuri, INRIA RR-2772, 1996 (deadline busy periods, with jitter); George, Rivierre & Spuri, INRIA
 //! RR-2966, 1996 (without preemption, from the start of the job). They fix the first release of
-//! task i so that a job is released at `d − D_i`; here all tasks start together, which makes one
-//! W(d) for all. It can only be longer, so it is as safe; that it gives the same maximum is tested
-//! against theirs, job by job.
+//! task i so that a job is released at `d − D_i`. Here all tasks start together, so one W(d) serves
+//! all. It can only be longer, so it is as safe; tests compare its maximum with theirs, job by job.
 //!
 //! # Units and answers
-//! Nanoseconds from the nominal release. Exact for floating quanta and no reservations, else a bound.
-//! Never above the deadline where [`super::demand`] admits: there `W(d) ≤ d`. A utilisation above
-//! one has no bound for anyone. What [`Steps`] do not reach stays undecided.
+//! Nanoseconds from the nominal release. The result is exact for floating quanta without
+//! reservations, else a bound. It is never above the deadline if [`super::demand`] admits: then
+//! `W(d) ≤ d`. With a utilisation above one no task has a bound. A result that [`Steps`] do not
+//! reach is undecided.
 
 use alloc::vec::Vec;
 
@@ -49,8 +51,8 @@ use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, Granularity, TaskLoad};
 use crate::steps::{OutOfSteps, Steps};
 
-/// The response time of each task of `load`, in its order, with floating quanta; without quanta:
-/// fully preemptive.
+/// Returns the response time of each task of `load`, in its order, with floating quanta; without
+/// quanta it is fully preemptive.
 pub fn response_times(
     load: &CpuLoad,
     granularity: Granularity,
@@ -75,7 +77,8 @@ pub fn response_times(
     worst.into_iter().map(answer).collect()
 }
 
-/// The same if a job that has begun is never preempted by another; the quanta are ignored.
+/// Returns the response times if a job that has begun is never preempted by another job. The quanta
+/// are ignored.
 pub fn non_preemptive(
     load: &CpuLoad,
     granularity: Granularity,
@@ -89,9 +92,9 @@ struct Search<'a> {
     tick: u64,
     points: DeadlinePoints<'a>,
     window: Window<'a>,
-    /// No window is longer.
+    /// The longest possible window.
     longest: u64,
-    /// No later point needs a look.
+    /// The last point that needs a check.
     end: u64,
     /// Whether some task has a last segment that protects it.
     protected: bool,
@@ -124,9 +127,9 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Raises `worst` to the worst response times. Where it ends early, they are lower bounds.
+    /// Raises `worst` to the worst response times. If the search ends early, they are lower bounds.
     fn raise(mut self, worst: &mut [u64], steps: &mut Steps) -> Result<(), OutOfSteps> {
-        // For each number of tasks that have started, the largest `W(d) − d` of those d.
+        // By the number of started tasks: the largest `W(d) − d` of the points with that number.
         let mut latest: Vec<Option<i128>> = self.load.tasks.iter().map(|_| None).collect();
         let mut outcome = Ok(());
         loop {
@@ -163,7 +166,7 @@ impl<'a> Search<'a> {
         outcome
     }
 
-    /// The next point d to look at, and `W(d) − d`.
+    /// Returns the next point d to check, and `W(d) − d`.
     fn next_point(&mut self, steps: &mut Steps) -> Result<Option<(u64, i128)>, OutOfSteps> {
         let window = &mut self.window;
         let point = self.points.advance(steps, |at, due, steps| window.add(at, due, steps))?;
@@ -172,7 +175,7 @@ impl<'a> Search<'a> {
         Ok(Some((d, difference(length, d))))
     }
 
-    /// The tasks with a last segment: those of them that W(d) says could be later than known.
+    /// Raises `worst` of the tasks with a last segment that W(d) allows to be later than known.
     fn raise_protected(
         &self,
         d: u64,
@@ -192,7 +195,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// When the job of the task `at` that is due at the current point is done.
+    /// Returns the end of the job of the task `at` that is due at the current point.
     fn end_of_protected_job(&self, at: usize, steps: &mut Steps) -> Result<u64, OutOfSteps> {
         let tasks = &self.load.tasks[..];
         let TaskLoad { work, last, .. } = tasks[at];
@@ -224,7 +227,7 @@ fn difference(a: u64, b: u64) -> i128 {
     i128::from(a) - i128::from(b)
 }
 
-/// The longest busy period with this blocking; `None` if it reaches `far`.
+/// Returns the longest busy period with this blocking, or `None` if it reaches `far`.
 fn busy_period(
     load: &CpuLoad,
     blocking: u64,

@@ -4,8 +4,8 @@ use super::response_time::response_times;
 use crate::load::{CpuLoad, Granularity, TaskLoad};
 use crate::steps::Steps;
 
-/// EDF-01 of the published answers. The wcet of the first task is above its deadline, so no
-/// contract can say it.
+/// EDF-01 of the published answers. No contract can declare it, because the first task's wcet is
+/// above its deadline.
 #[test]
 fn edf_01_response_times_beyond_the_deadline() {
     let task = |(work, period, deadline)| TaskLoad {

@@ -1,4 +1,4 @@
-//! The longest window in which only work with a deadline up to some `d` is done, as d grows.
+//! The longest window that holds only work with a deadline up to some `d`, as d grows.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec;
@@ -11,16 +11,16 @@ use crate::steps::{OutOfSteps, Steps};
 
 /// The least `W = B + Σ_j min(⌈(W + J_j)/T_j⌉, N_j)·C_j + Σ_r I_r(W)` while the `N_j` grow.
 ///
-/// W only grows with them, so no job is looked at twice: one that is due but becomes known only
-/// after the window waits until the window has grown that far.
+/// W grows with them, so no job is examined twice: a due job that becomes known only after the
+/// window waits until the window has grown that far.
 pub(super) struct Window<'a> {
     load: &'a CpuLoad,
     blocking: u64,
-    /// The jobs that count: for each task `min(⌈(W + J_j)/T_j⌉, N_j)`.
+    /// The number of counted jobs of each task: `min(⌈(W + J_j)/T_j⌉, N_j)`.
     counted: Vec<u64>,
-    /// `B` and the work of those jobs.
+    /// `B` and the work of the counted jobs.
     work: u64,
-    /// For each task with more jobs due than count, when the next becomes known.
+    /// For each task with more due than counted jobs, the time at which the next becomes known.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     length: u64,
 }
@@ -37,7 +37,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// W, if `jobs_due` are the N_j.
+    /// Returns W for the `N_j` in `jobs_due`.
     pub(super) fn length(
         &mut self,
         blocking: u64,
@@ -45,7 +45,7 @@ impl<'a> Window<'a> {
         steps: &mut Steps,
     ) -> Result<u64, OutOfSteps> {
         if self.blocking != blocking {
-            // Less blocking makes for a shorter window: from the start.
+            // Less blocking makes the window shorter, so it is computed from the start.
             self.waiting.clear();
             self.counted.fill(0);
             (self.blocking, self.work, self.length) = (blocking, blocking, 0);
@@ -58,7 +58,7 @@ impl<'a> Window<'a> {
         loop {
             self.close(steps)?;
             let Some(&Reverse((known, at))) = self.waiting.peek() else { return Ok(self.length) };
-            // Everyone has a job at the very start of a window.
+            // Every task has a job at the start of a window.
             if known > 0 && known >= self.length {
                 return Ok(self.length);
             }
@@ -71,9 +71,9 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// One more job of the task `at` is due, which now are `due`.
+    /// Adds a due job of the task `at`, which now has `due` of them.
     pub(super) fn add(&mut self, at: usize, due: u64, steps: &mut Steps) -> Result<(), OutOfSteps> {
-        // With more missing, the task already waits.
+        // If more jobs are missing, the task already waits.
         if self.counted[at] + 1 == due { self.wait(at, steps) } else { Ok(()) }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Window<'a> {
         Ok(())
     }
 
-    /// The length with the jobs that count.
+    /// Extends the window to the length that the counted jobs need.
     fn close(&mut self, steps: &mut Steps) -> Result<(), OutOfSteps> {
         self.length = self.length.max(self.work);
         loop {
