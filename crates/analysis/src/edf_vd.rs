@@ -1,41 +1,46 @@
 //! EDF with virtual deadlines: tasks of two criticalities on one CPU.
 //!
-//! A task of *high* criticality has two wcets: one that everybody believes, and a larger one, `wcet_high`, that is
-//! certain. Two promises are made. As long as no job needs more than its wcet, every task is in time. From the
-//! moment at which some job does, until the CPU is idle, those of high criticality still are, and the others run in
-//! what is left.
+//! A task of *high* criticality has two wcets: an optimistic one, and a larger and certain one,
+//! `wcet_high`. The policy makes two promises. As long as no job needs more than its wcet, every
+//! task is in time. From the moment at which some job does until the CPU is idle, the tasks of high
+//! criticality are still in time, and the others run in the remaining time.
 //!
-//! # How
-//! Below, `C_i` is the wcet of a task, `H_i` its `wcet_high`, `D_i` its relative deadline (or its period, if that is
-//! shorter), all with two switches charged.
+//! # Method
+//! Below, `C_i` is the wcet of a task, `H_i` its `wcet_high`, and `D_i` its relative deadline (or
+//! its period, if that is shorter), all with two switches charged.
 //!
-//! 1. If plain EDF bears every task of high criticality with `H_i` ([`crate::edf::demand`]), nothing else is needed.
-//! 2. Else such a task is scheduled by an earlier, *virtual* deadline, `V_i = max(⌊x·D_i⌋, C_i)`, so that there is time
-//!    left when it turns out to need more. x is the least, in 1/1024, with which EDF bears all tasks with `C_i` and
-//!    virtual deadlines: the time that is needed later only falls with x, that needed before only grows.
-//! 3. From the switch on the others stand back, and real deadlines count. With `s_i = D_i − V_i`, a window of length t
-//!    from then on needs at most
+//! 1. If plain EDF schedules every task of high criticality with `H_i` ([`crate::edf::demand`]),
+//!    nothing else is needed.
+//! 2. Otherwise such a task is scheduled by an earlier, *virtual* deadline, `V_i = max(⌊x·D_i⌋,
+//!    C_i)`, so that there is time left when it turns out to need more. x is the least, in 1/1024,
+//!    with which EDF schedules all tasks with `C_i` and virtual deadlines: as x grows, the demand
+//!    before the switch only falls, and the demand after it only grows.
+//! 3. From the switch on, the tasks of low criticality yield, and real deadlines count. With `s_i =
+//!    D_i − V_i`, a window of length t from then on needs at most
 //!
 //! ```text
 //! h(t) = Σ_{high, s_i ≤ t} (⌊(t − s_i)/T_i⌋ + 1)·H_i − max(0, C_i − (t − s_i) mod T_i)  +  B  ≤ t
 //! ```
 //!
-//! of the CPU: a job that the switch meets `r < C_i` before its virtual deadline has done all but r of its `C_i`.
-//! B is one quantum, and two switches more for whoever is taken off the CPU by the switch itself.
+//! of the CPU: a job that has `r < C_i` left until its virtual deadline at the switch has done all
+//! but r of its `C_i`. B is one quantum, and two more switches for the task that the switch takes
+//! off the CPU.
 //!
-//! 4. Where that is too much, but all deadlines are at the end of the period or later and nothing delays a switch,
-//!    utilisations may still do: `Σ_low C_i/T_i + Σ_high C_i/V_i ≤ 1` and
-//!    `x·Σ_low C_i/T_i + Σ_high max(H_i/T_i, x·C_i/V_i) ≤ 1`, with `V_i = ⌊x·T_i⌋` and the least x for the first. (With
-//!    `V_i = x·T_i` these are Theorems 1 and 2 of Baruah et al., whose proof holds for `V_i ≤ x·T_i` with the maximum.)
+//! 4. If that is too much, but all deadlines are at the end of the period or later and nothing
+//!    delays a switch, utilisations may still suffice: `Σ_low C_i/T_i + Σ_high C_i/V_i ≤ 1` and
+//!    `x·Σ_low C_i/T_i + Σ_high max(H_i/T_i, x·C_i/V_i) ≤ 1`, with `V_i = ⌊x·T_i⌋` and the least x
+//!    for the first. (With `V_i = x·T_i` these are Theorems 1 and 2 of Baruah et al., whose proof
+//!    holds for `V_i ≤ x·T_i` with the maximum.)
 //!
 //! # Assumptions
-//! As [`crate::edf::demand`] in step 1. In steps 2 and 3 no release jitter and no reservation on the same CPU.
+//! Step 1 has those of [`crate::edf::demand`]. Steps 2 and 3 also require no release jitter and no
+//! reservation on the same CPU.
 //!
 //! # Sources, units and answers
-//! Baruah, Bonifaci, D'Angelo, Li, Marchetti-Spaccamela, van der Ster & Stougie, ECRTS 2012 (the policy); Ekberg & Yi,
-//! ECRTS 2012, Lemmas 2 and 3 (the demand; there each task has its own x). Nanoseconds. Sufficient, not necessary.
-//! The bound of each task is its deadline. h grows faster than t only up to `s_i + k·T_i` and `s_i + k·T_i + C_i`:
-//! those instants are looked at.
+//! Baruah, Bonifaci, D'Angelo, Li, Marchetti-Spaccamela, van der Ster & Stougie, ECRTS 2012 (the
+//! policy); Ekberg & Yi, ECRTS 2012, Lemmas 2 and 3 (the demand; there each task has its own x).
+//! Nanoseconds. Sufficient, not necessary. The bound of each task is its deadline. h grows faster
+//! than t only up to `s_i + k·T_i` and `s_i + k·T_i + C_i`, so those instants are checked.
 
 use alloc::format;
 use alloc::string::String;
@@ -52,32 +57,32 @@ use crate::policies::Schedulability;
 use crate::ratio::{self, Ratio, Utilisation};
 use crate::steps::{OutOfSteps, Steps};
 
-/// One, in the units of x.
+/// 1.0 in the units of x.
 const ONE: u64 = 1 << 10;
 
 /// EDF with virtual deadlines.
 pub(crate) struct EdfVd;
 
-/// How all promises are kept.
+/// The deadlines by which both promises are kept.
 enum Plan {
-    /// With each task's own deadline.
+    /// Each task's own deadline.
     Plain,
-    /// With these, in the order of the load.
+    /// Virtual deadlines, in the order of the load.
     Virtual(Vec<u64>),
 }
 
-/// Why they are not.
+/// The reason why a promise is not kept.
 enum Broken {
-    /// Late before anybody needs more than the wcet.
+    /// A task is late before any job needs more than its wcet.
     Before(DemandVerdict),
-    /// Virtual deadlines are not to be used; without them this is what EDF lacks.
+    /// Virtual deadlines do not apply, for the given reason, and plain EDF fails with this verdict.
     Plain(DemandVerdict, &'static str),
-    /// Late afterwards: in a window of this length, by so much.
+    /// A task is late after the switch: in a window of this length, by this much.
     After {
         window: u64,
         by: u64,
     },
-    /// More than the whole CPU is needed afterwards.
+    /// More than the whole CPU is needed after the switch.
     Overload,
     Undecided,
 }
@@ -156,7 +161,7 @@ impl Schedulability for EdfVd {
     }
 
     fn virtual_deadlines(&self, load: &CpuLoad) -> Vec<Duration> {
-        // As many as the verdict took, which is no less.
+        // As many as the verdict took, at most.
         match plan(load, &mut Steps::new(u64::MAX)) {
             Ok(Plan::Virtual(deadlines)) => {
                 deadlines.into_iter().map(Duration::from_nanos).collect()
@@ -166,7 +171,7 @@ impl Schedulability for EdfVd {
     }
 }
 
-/// The load with what is certain.
+/// Returns the load with the certain wcets.
 fn certain(load: &CpuLoad) -> CpuLoad {
     let mut load = load.clone();
     for task in &mut load.tasks {
@@ -190,7 +195,7 @@ fn plan(load: &CpuLoad, steps: &mut Steps) -> Result<Plan, Broken> {
     if !load.reservations.is_empty() {
         return Err(Broken::Plain(plain, "no reservation or channel on the same CPU"));
     }
-    // With x = 1 every task is in time before; `high` always stays so.
+    // With x = 1 every task is in time before the switch, and `high` keeps that property.
     let (mut low, mut high) = (0, ONE);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -210,7 +215,7 @@ fn plan(load: &CpuLoad, steps: &mut Steps) -> Result<Plan, Broken> {
     )
 }
 
-/// Step 4: the load with virtual deadlines.
+/// Takes step 4: returns the load with virtual deadlines, if utilisations suffice.
 fn by_utilisation(load: &CpuLoad) -> Option<CpuLoad> {
     let blocks = load.longest_blocking() > 0;
     if blocks || load.tasks.iter().any(|task| task.deadline < task.period) {
@@ -251,23 +256,24 @@ fn by_utilisation(load: &CpuLoad) -> Option<CpuLoad> {
     after.is_at_most_one().then_some(before)
 }
 
-/// The latest that a task of high criticality may be done, as steps 2 and 3 count it.
+/// Returns the deadline of a task of high criticality as steps 2 and 3 count it.
 fn deadline(task: &TaskLoad) -> u64 {
     task.deadline.min(task.period)
 }
 
-/// The load with virtual deadlines.
+/// Returns the load with virtual deadlines.
 fn brought_forward(load: &CpuLoad, x: u64) -> CpuLoad {
     let mut load = load.clone();
     for task in load.tasks.iter_mut().filter(|task| task.high > 0) {
         let scaled = u128::from(deadline(task)) * u128::from(x) / u128::from(ONE);
-        // Not above the deadline, and a valid task's work is not either, or plain EDF would not bear it.
+        // The result is not above the deadline; nor is a valid task's work, or plain EDF would
+        // refuse it.
         task.deadline = (scaled as u64).max(task.work);
     }
     load
 }
 
-/// Whether those of high criticality are in time from the switch on.
+/// Checks that the tasks of high criticality are in time from the switch on.
 fn in_time_after(load: &CpuLoad, before: &CpuLoad, steps: &mut Steps) -> Result<(), Broken> {
     let blocking = load.longest_blocking();
     let switches = load.tasks.iter().map(|task| task.work - task.wcet).max().unwrap_or(0);
@@ -286,7 +292,8 @@ fn in_time_after(load: &CpuLoad, before: &CpuLoad, steps: &mut Steps) -> Result<
     if utilisation.exceeds_one() {
         return Err(Broken::Overload);
     }
-    // h(t) ≤ U·t + Σ H_i·(T_i − s_i)/T_i + B, so no longer window need be looked at than where that meets t.
+    // h(t) ≤ U·t + Σ H_i·(T_i − s_i)/T_i + B, so windows need checking only up to where that equals
+    // t.
     let mut rest = blocking;
     for task in &tasks {
         let area = u128::from(task.high) * u128::from(task.period - task.slack);
@@ -316,7 +323,7 @@ fn in_time_after(load: &CpuLoad, before: &CpuLoad, steps: &mut Steps) -> Result<
 
 /// A task of high criticality from the switch on.
 struct After {
-    /// `s_i`, by how much its virtual deadline is before the real one.
+    /// `s_i`, the time from its virtual deadline to the real one.
     slack: u64,
     period: u64,
     work: u64,
@@ -324,7 +331,7 @@ struct After {
 }
 
 impl After {
-    /// What falls due of it in a window that begins with the switch. `None` beyond 64 bits.
+    /// Returns the task's demand in a window that begins with the switch, or `None` beyond 64 bits.
     fn needed_in(&self, window: u64) -> Option<u64> {
         let Some(since) = window.checked_sub(self.slack) else { return Some(0) };
         let done = self.work.saturating_sub(since % self.period);
@@ -342,7 +349,7 @@ mod tests {
     use punctual_model::contract::NamedReservation;
     use punctual_model::{Contract, HostProfile, Policy, Service, Task, TaskSpec};
 
-    /// `(period, wcet, wcet_high)` in milliseconds.
+    /// Builds a contract from `(period, wcet, wcet_high)` in milliseconds.
     fn contract(tasks: &[(u64, u64, Option<u64>)]) -> Contract {
         let task = |&(period, wcet, high): &(u64, u64, Option<u64>)| {
             let (period, wcet) = (Duration::from_millis(period), Service::from_millis(wcet));
@@ -358,7 +365,8 @@ mod tests {
         grant.tasks.iter().map(|task| task.virtual_deadline).collect()
     }
 
-    /// 5/10 and 6/10 ms are too much; with 2/10 ms at first, due after 2 ms, there is time for the other four.
+    /// 5/10 and 6/10 ms are too much. If the first 2/10 ms are due after 2 ms, there is time for
+    /// the other four.
     #[test]
     fn deadlines_are_brought_forward_only_where_that_is_needed() {
         assert_eq!(virtual_deadlines(&[(10, 5, None), (10, 2, Some(5))]), [None, None]);

@@ -1,45 +1,47 @@
-//! Response times under first in, first out: jobs in the order in which they become known, and none
-//! preempts another.
+//! Response times under first in, first out: jobs run in the order in which they become known, and
+//! none preempts another.
 //!
 //! # The bound
 //! Let a window start when the processor last had no job to do, count instants from there, and let
-//! the job under study, of task i, become known at A. Before it go exactly the jobs that became
-//! known in `[0, A]`. Of task j these are at most `n_j(A) = ⌊(A + J_j)/T_j⌋ + 1`. Of task i itself
-//! they are `⌊A/T_i⌋ + 1`, if the job became known as late as it may, which is the worst: with its
-//! release fixed, a later A lets no fewer jobs go before it. So with
+//! the job under study, of task i, become known at A. Exactly the jobs that became known in `[0,
+//! A]` go before it. Of task j these are at most `n_j(A) = ⌊(A + J_j)/T_j⌋ + 1`. Of task i itself
+//! they are `⌊A/T_i⌋ + 1` if the job became known as late as it may. That is the worst case: with
+//! its release fixed, a later A lets no fewer jobs go before it. So with
 //!
 //! ```text
 //! F_i(A) = the least w with w = L + (⌊A/T_i⌋ + 1)·C_i + Σ_{j≠i} n_j(A)·C_j + Σ_r I_r(w)
 //! R_i    = J_i + max_{A ≥ 0} (F_i(A) − A)
 //! ```
 //!
-//! L is the wake-up at the start of a window. Without reservations F_i is a sum and no search is needed. Tasks without jitter share one bound.
+//! L is the wake-up at the start of a window. Without reservations F_i is a sum and no search is
+//! needed. Tasks without jitter share one bound.
 //!
 //! # Which A
-//! Only 0 and where some count grows: in between F_i does not, and A does. If all that became known
-//! before A is done by then (`F_i` before A is at most A), A starts a window of its own, and no job
-//! from there on takes longer than one that is that much nearer to the first start: the counts in
-//! `[A, A + x]` are at most those in `[0, x]`. And for a hyperperiod H at a utilisation of at most
-//! one, `F_i(A + H) ≤ F_i(A) + H`: a sum of exactly one has a bound too.
+//! Only 0 and the points at which some count grows matter: between them F_i stays the same while A
+//! grows. If all jobs known before A are done by A (`F_i` before A is at most A), A starts a window
+//! of its own, and no job from there on takes longer than the one at the same distance from the
+//! first start: the counts in `[A, A + x]` are at most those in `[0, x]`. And for a hyperperiod H
+//! at a utilisation of at most one, `F_i(A + H) ≤ F_i(A) + H`: a sum of exactly one has a bound
+//! too.
 //!
 //! # Assumptions
 //! - Tasks are sporadic and independent and do not suspend themselves; a job's processor time is at
-//!   most its wcet (two context switches are charged on top). Deadlines may be anywhere.
-//! - Quanta and last segments say nothing here: no task preempts another.
-//! - Of jobs that become known together the one under study comes last. Time is continuous, so a
-//!   task listed first gains nothing in the supremum: the others may come just before.
-//! - A reservation is above all tasks and preempts them: an upper bound
+//!   most its wcet (two context switches are charged on top). Deadlines are arbitrary.
+//! - Quanta and last segments have no effect: no task preempts another.
+//! - Among jobs that become known together, the one under study comes last. Time is continuous, so
+//!   a task listed first gains nothing in the supremum: the others may come just before.
+//! - A reservation runs above all tasks and preempts them: it makes the result an upper bound
 //!   ([`crate::reservation::ReservedLoad::interference_in`]), no longer exact.
 //!
 //! # Source
 //! Bedarkar, Vardishvili, Bozhko, Maida & Brandenburg, RTSS 2022 (a verified bound for arbitrary
-//! arrival curves, of which this is the case of sporadic tasks). There all tasks share one bound and
-//! the own jitter is in the arrival curve; here the release is the nominal one, so each task has its
+//! arrival curves; sporadic tasks are a special case). There all tasks share one bound and a task's
+//! own jitter is in the arrival curve. Here the release is the nominal one, so each task has its
 //! own jitter once in the response and not in its own count.
 //!
 //! # Units and answers
-//! Nanoseconds from the nominal release. Exact without reservations, else a bound. A utilisation
-//! above one has no bound for anyone; what [`Steps`] do not reach stays undecided.
+//! Nanoseconds from the nominal release. Exact without reservations, else a bound. With a
+//! utilisation above one no task has a bound; a result that [`Steps`] do not reach is undecided.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -51,18 +53,19 @@ use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, TaskLoad};
 use crate::steps::{OutOfSteps, Steps};
 
-/// A place in a queue costs about as much as so many terms of a formula.
+/// The steps that a queue operation costs, as a number of terms of a formula.
 const QUEUE: usize = 16;
 
-/// The response time of each task of `load`, in its order.
+/// Returns the response time of each task of `load`, in its order.
 pub fn response_times(load: &CpuLoad, steps: &mut Steps) -> Vec<ResponseTime> {
     let mut search = Search::new(load, u64::MAX);
     (0..load.tasks.len()).map(|at| search.response_time(at, steps)).collect()
 }
 
-/// Whether every task of `load` certainly meets its deadline; cheaper than [`response_times`].
+/// Returns whether every task of `load` certainly meets its deadline. Cheaper than
+/// [`response_times`].
 pub(crate) fn all_in_time(load: &CpuLoad, steps: &mut Steps) -> bool {
-    // Beyond this one of those who share a bound is late.
+    // Beyond this value, one of the tasks that share a bound is late.
     let steady = load.tasks.iter().filter(|task| task.jitter == 0);
     let mut search = Search::new(load, steady.map(|task| task.deadline).min().unwrap_or(0));
     load.tasks.iter().enumerate().all(|(at, task)| {
@@ -73,9 +76,9 @@ pub(crate) fn all_in_time(load: &CpuLoad, steps: &mut Steps) -> bool {
 
 struct Search<'a> {
     load: &'a CpuLoad,
-    /// Within which time the jobs repeat, if that is known.
+    /// The time after which the jobs repeat, if known.
     repeats: Option<u64>,
-    /// What all tasks without jitter share, and beyond which value its search may end.
+    /// The bound shared by all tasks without jitter, and the value beyond which its search may end.
     shared: Option<ResponseTime>,
     enough: u64,
 }
@@ -106,12 +109,13 @@ impl<'a> Search<'a> {
         time
     }
 
-    /// Raises `worst` to the largest `F(A) − A` for the task `own`. Where it ends early, that is a
+    /// Raises `worst` to the largest `F(A) − A` for the task `own`. If it ends early, `worst` is a
     /// lower bound.
     fn longest(&self, own: usize, worst: &mut u64, steps: &mut Steps) -> Result<(), OutOfSteps> {
         let jitter_of = |at: usize| if at == own { 0 } else { self.load.tasks[at].jitter };
         let enough = if self.load.tasks[own].jitter == 0 { self.enough } else { u64::MAX };
-        // The work of all jobs that go before, and when the next of each task becomes known.
+        // The work of all jobs that go before, and the time at which the next job of each task
+        // becomes known.
         let mut work = 0u64;
         let mut coming = BinaryHeap::with_capacity(self.load.tasks.len());
         for (at, task) in self.load.tasks.iter().enumerate() {
@@ -147,7 +151,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// When `work` is done, which is not before `end`.
+    /// Returns when `work` is done, which is not before `end`.
     fn end(&self, work: u64, end: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
         let mut end = end.max(work);
         loop {

@@ -1,14 +1,14 @@
 //! The memory in which messages wait.
 //!
-//! A message is in its channel from the moment when it is sent to the end of its transmission. That
-//! is at most `J` before its logical arrival, with `J = (B_max − 1)·I_min` the most by which a
-//! conforming sender is early, and at most the delay bound `d` after it; logical arrivals are at
-//! least `I_min` apart. So at most `⌊(d + J)/I_min⌋ + 1` messages are there at once. `d` is the bound
-//! that is promised, not the one that is proven today: what is admitted later may use it up.
+//! A message is in its channel from the moment it is sent to the end of its transmission. That
+//! begins at most `J` before its logical arrival, with `J = (B_max − 1)·I_min` the most by which a
+//! conforming sender is early, and ends at most the delay bound `d` after it. Logical arrivals are
+//! at least `I_min` apart. So at most `⌊(d + J)/I_min⌋ + 1` messages are in the channel at once.
+//! `d` is the promised bound, not the one proven today, because later admissions may use it up.
 //!
-//! A channel that receives has room for the messages of a burst and one more, at most
-//! [`MOST_RECEIVED`]: those that may be incomplete at once, or wait for their client. What its sender
-//! sends beyond that is lost, and counted.
+//! A receiving channel has room for the messages of a burst and one more, at most
+//! [`MOST_RECEIVED`]: those that may be incomplete at once, or wait for their client. Messages
+//! beyond that are lost and counted.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -25,15 +25,15 @@ use crate::verdict::{Resource, Shortfall};
 
 pub(super) const TEST: &str = "buffers";
 
-/// The most messages for which a channel that receives has room.
+/// The most messages for which a receiving channel has room.
 const MOST_RECEIVED: u64 = 64;
 
-/// Bytes for each channel, those of the streams included.
+/// Returns the bytes for each channel, including those of the streams.
 pub(super) fn of_each(whole: &Expanded<'_>) -> Vec<u64> {
     whole.contract().channels.iter().map(of_channel).collect()
 }
 
-/// A number beyond 64 bits counts as the largest there is.
+/// Returns the bytes for a sending channel, saturating at 64 bits.
 fn of_channel(channel: &Channel) -> u64 {
     let held = Component { least_delay: Duration::ZERO, most_delay: channel.delay_bound() };
     chain_buffers(channel.arrivals(), &[held])
@@ -41,7 +41,8 @@ fn of_channel(channel: &Channel) -> u64 {
         .unwrap_or(u64::MAX)
 }
 
-/// A burst of best effort is `1 + ⌈τ/T⌉`, as of the other classes.
+/// Returns the bytes for a receiving channel. A best-effort burst is `1 + ⌈τ/T⌉`, as in the other
+/// classes.
 fn of_receiving(channel: &ReceivingChannel) -> u64 {
     let (burst, max_message) = match channel.traffic {
         Traffic::Bounded(bounded) => (bounded.max_burst().into(), bounded.max_message()),
@@ -53,15 +54,16 @@ fn of_receiving(channel: &ReceivingChannel) -> u64 {
     burst.saturating_add(1).min(MOST_RECEIVED) * u64::from(max_message)
 }
 
-/// What all need together: channels, those that receive too; streams, with what waits before their upcalls; and of each
-/// best-effort channel what its tolerance needs and the unit in use.
+/// Returns the bytes that all need together: sending and receiving channels; streams, with the
+/// messages that wait for their upcalls; and for each best-effort channel the units of its
+/// tolerance and the unit in use.
 pub(super) fn needed(whole: &Expanded<'_>) -> u64 {
     let best_effort = whole.contract().best_effort.iter().map(|channel| {
         let unit = channel.traffic.spec().max_sdu.into();
         buffer_bytes(channel.traffic).and_then(|bytes| bytes.checked_add(unit)).unwrap_or(u64::MAX)
     });
     let receiving = whole.contract().receiving.iter().map(of_receiving);
-    // A stream's own count has its channel in it.
+    // A stream's own count includes its channel.
     let declared = of_each(whole).into_iter().take(whole.declared_channels());
     let streams = whole.mappings.iter().map(|mapping| mapping.buffers.bytes);
     declared.chain(best_effort).chain(receiving).chain(streams).fold(0, u64::saturating_add)
@@ -96,7 +98,7 @@ mod tests {
         ReceivingChannel { name: "r".into(), traffic, delay_bound: None }
     }
 
-    /// A burst and one more, 64 at most.
+    /// A burst and one more, at most 64.
     #[test]
     fn a_channel_that_receives_has_room_for_a_burst_and_one_more() {
         let bytes = |burst| {
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(with(9_999).err(), Some(Some(Shortfall::Bytes(1))));
     }
 
-    /// A channel that sends has two messages here and one more for each that may be early.
+    /// A sending channel holds two messages here, and one more for each that may be early.
     #[test]
     fn the_channel_with_the_largest_buffer_is_named_whichever_way_it_goes() {
         for (out, into, named) in [(1, 20, "in"), (20, 1, "out")] {

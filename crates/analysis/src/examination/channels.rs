@@ -1,12 +1,13 @@
-//! Channels: their delays on the CPU that sends and on the link, and what they take of that CPU.
+//! Channels: their delays on the sending CPU and the link, and their load on that CPU.
 //!
 //! One thread sends the messages of all channels, above all tasks and below the reservations
-//! ([`crate::channel::egress`]). So reservations delay them, and they delay the tasks: on whichever CPU, because nothing
-//! pins the threads of the channels, so the tasks of each CPU are proven beneath all that the channels take. Best effort
-//! is sent by the same thread, where no channel has anything to send.
+//! ([`crate::channel::egress`]). So reservations delay the channels, and the channels delay the
+//! tasks. The thread may do so on any CPU, because the channels' threads are not pinned, so the
+//! tasks of each CPU are proven beneath the load of all channels. The same thread sends best effort
+//! when no channel has a message to send.
 //!
-//! What delays the threads themselves is counted as on the last CPU. Elsewhere they are delayed no more: they wait only
-//! while all CPUs have something more urgent to do, the last among them.
+//! The delay of the threads themselves is computed as on the last CPU. They are delayed no more
+//! elsewhere: they wait only while all CPUs have more urgent work, including the last.
 
 use alloc::format;
 use alloc::string::String;
@@ -29,10 +30,11 @@ use crate::verdict::{Refusal, Resource, Shortfall};
 
 const RECEIVING: &str = "receiving";
 
-/// The bytes of a packet that a peer sends whose own are not known: what a broker takes that is not told otherwise.
+/// The packet size assumed for a peer with an unknown one: the broker's default.
 const USUAL_PACKET: u32 = 1_420;
 
-/// Enters all channels of `whole`, and what they take of the tasks of their CPU, whether they are in time or not.
+/// Enters all channels of `whole`, and their load on the tasks of each CPU, whether they are in
+/// time or not.
 pub(super) fn enter(
     whole: &Expanded<'_>,
     system: &mut System<Entry>,
@@ -72,7 +74,7 @@ fn enter_each(
         && let Err((at, refusal)) = system.send_all(names, &contract.channels, steps)
     {
         let refusal = match refusal.test {
-            // A free processor and a faster link tell which of them is short.
+            // Trials with a free processor and with a faster link show which of the two is short.
             DELAY => Refusal { resource: binding(whole, egress, system, steps), ..*refusal },
             _ => *refusal,
         };
@@ -89,8 +91,8 @@ fn meets(channel: &Channel, delay: DelayBound) -> bool {
     delay.bound().is_some_and(|bound| bound <= channel.delay_bound())
 }
 
-/// Reports the tests of what was entered, with the `failure`, and returns the proven delay of each channel: what the
-/// verdict does not need is found within `bounds_within`.
+/// Reports the tests of the entered channels, with the `failure`, and returns the proven delay of
+/// each channel. Delays that the verdict does not need are found within `bounds_within`.
 pub(super) fn report(
     whole: &Expanded<'_>,
     system: &System<Entry>,
@@ -118,7 +120,7 @@ pub(super) fn report(
             DELAY,
             in_time(channels, &delays),
             failed(DELAY).map(|failure| {
-                // The most urgent that is late: those below it may be late because of it.
+                // The most urgent late channel is named; those below it may be late because of it.
                 let mut urgent_first = deadline_monotonic(channels).into_iter();
                 let late = urgent_first.find(|&at| !meets(&channels[at], delays[at]));
                 let Some(at) = late else { return failure };
@@ -132,7 +134,7 @@ pub(super) fn report(
         let why = format!("the thread that sends keeps to {}", egress.cpu());
         findings.add(PROCESSOR, why, failed(PROCESSOR));
     }
-    // Whatever refused it: nothing is admitted for want of a row.
+    // A failure of any other test is reported too: a missing row must not admit.
     failure.into_iter().for_each(|failure| findings.fail(failure));
     delays
 }
@@ -175,7 +177,7 @@ fn lateness(channel: &Channel, delay: DelayBound) -> (Option<Duration>, String) 
     }
 }
 
-/// The one resource of which more alone would make the channels fit: a link up to 16 times as
+/// Returns the resource of which more alone would make the channels fit: a link up to 16 times as
 /// fast, or a processor that costs nothing.
 fn binding(
     whole: &Expanded<'_>,
@@ -187,7 +189,7 @@ fn binding(
     let mut fits = |changed: Option<Egress>| {
         changed.is_some_and(|changed| changed.all_in_time(channels, &above, steps))
     };
-    // Not infinitely fast: packets would then take no time.
+    // Not infinitely fast, because packets would then take no time.
     if [2, 4, 8, 16].into_iter().any(|factor| fits(egress.with_faster_link(factor))) {
         Resource::Link
     } else if fits(egress.with_free_processor()) {
@@ -197,13 +199,13 @@ fn binding(
     }
 }
 
-/// What runs above the thread that sends, and what it costs that it is interrupted.
+/// Returns the load above the sending thread, including the cost of its interruptions.
 fn above(whole: &Expanded<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
     let change = whole.sender.map_or(Service::ZERO, |sender| sender.costs.change_of_handler());
     system.above_carrier().loads(change)
 }
 
-/// The place of each channel among all, 0 the most urgent.
+/// Returns the rank of each channel among all; 0 is the most urgent.
 pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
     let mut ranks = alloc::vec![0; channels.len()];
     for (rank, at) in (0..).zip(deadline_monotonic(channels)) {
@@ -212,7 +214,8 @@ pub(crate) fn rank_of_each(channels: &[Channel]) -> Vec<u32> {
     ranks
 }
 
-/// Whether all that comes in can be received, beneath the reservations and beside what is sent.
+/// Returns a failure if the incoming messages cannot be received beneath the reservations and
+/// beside the sending.
 fn receiving_failure(whole: &Expanded<'_>, system: &System<Entry>) -> Option<Failure> {
     let received = receiving(whole);
     let above = system.above_tasks(whole.contract().cpus - 1);
@@ -230,8 +233,9 @@ fn receiving_failure(whole: &Expanded<'_>, system: &System<Entry>) -> Option<Fai
     Some(Failure { test: RECEIVING, resource: Resource::Cpu, entry: None, shortfall: None, why })
 }
 
-/// What receiving takes of the CPU of the channels: of each one whose sender was promised something a message each
-/// spacing and a burst at once, by its policer's leave; each packet is one for which the thread wakes up.
+/// Returns the load of receiving on the channels' CPU. A channel with a promise to its sender
+/// receives a message in each spacing and a burst at once, as its policer permits. The thread wakes
+/// up for each packet.
 fn receiving(whole: &Expanded<'_>) -> Vec<ReservedLoad> {
     let Some(per_packet) = whole.received_packet else { return Vec::new() };
     let contract = whole.contract();
@@ -251,8 +255,9 @@ fn receiving(whole: &Expanded<'_>) -> Vec<ReservedLoad> {
     contract.receiving.iter().filter_map(of).collect()
 }
 
-/// What the channels take of their CPU, as seen by the tasks there: each packet with the switch back to what it
-/// interrupted, of the dearer kind, what it costs that others interrupt them, and what comes in ([`receiving`]).
+/// Returns the load of the channels on their CPU, as seen by the tasks there: each packet with the
+/// dearer kind of switch back to the interrupted thread, the interruptions by threads above, and
+/// the incoming messages ([`receiving`]).
 fn load(whole: &Expanded<'_>, system: &System<Entry>) -> Vec<ReservedLoad> {
     let mut load = receiving(whole);
     let (Some(sender), Some(egress)) = (whole.sender, whole.egress) else { return load };

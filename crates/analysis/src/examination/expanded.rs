@@ -1,4 +1,4 @@
-//! The contract with what its streams became, and who sends.
+//! A contract with its streams expanded, and its sender.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -17,13 +17,13 @@ use crate::verdict::Resource;
 pub(super) struct Expanded<'a> {
     contract: Cow<'a, Contract>,
     pub(super) mappings: Vec<Mapping>,
-    /// There is one wherever there are channels, and its egress scheduler beside it.
+    /// Present if there are channels, together with its egress scheduler.
     pub(super) sender: Option<Sender>,
     pub(super) egress: Option<Egress>,
-    /// What a packet costs that comes in: as one that is sent, where only that is known. It is known wherever a
-    /// channel receives whose sender was promised something.
+    /// The cost of an incoming packet, or the cost of an outgoing one if only that is known. It is
+    /// known if any receiving channel has a promise to its sender.
     pub(super) received_packet: Option<Service>,
-    /// How many tasks and channels were declared; the others are those of the streams, in order.
+    /// The numbers of declared tasks and channels; the rest belong to the streams, in order.
     declared: (usize, usize),
 }
 
@@ -35,7 +35,7 @@ impl<'a> Expanded<'a> {
         if sends && sender.is_none() {
             return Err(no_costs("send-costs", "sending"));
         }
-        // No link of a contract is too slow.
+        // No contract has a link that is too slow.
         let egress = contract.sender.zip(sender);
         let egress =
             egress.and_then(|(spec, sender)| Egress::of(&spec, sender.costs, host.wake_up).ok());
@@ -67,12 +67,12 @@ impl<'a> Expanded<'a> {
         &self.contract
     }
 
-    /// How many channels are not those of streams.
+    /// Returns how many channels do not belong to streams.
     pub(super) fn declared_channels(&self) -> usize {
         self.declared.1
     }
 
-    /// Who declared the task at this position.
+    /// Returns the entry that declared the task at this position.
     pub(super) fn task(&self, at: usize) -> Entry {
         match at.checked_sub(self.declared.0) {
             Some(stream) => Entry::Stream(stream),
@@ -80,7 +80,7 @@ impl<'a> Expanded<'a> {
         }
     }
 
-    /// Who declared the channel at this position.
+    /// Returns the entry that declared the channel at this position.
     pub(super) fn channel(&self, at: usize) -> Entry {
         match at.checked_sub(self.declared.1) {
             Some(stream) => Entry::Stream(stream),
@@ -89,7 +89,7 @@ impl<'a> Expanded<'a> {
     }
 }
 
-/// What a stream that cannot be mapped lacks.
+/// Returns the resource that a stream lacks if it cannot be mapped.
 fn missing(error: &ExpandError) -> Resource {
     match error {
         ExpandError::Stream { why: MappingError::FramesTooFast { .. }, .. } => Resource::Cpu,

@@ -1,9 +1,10 @@
-//! A contract, entered into a [`System`], and all that is found out about it on the way.
+//! The examination of a contract: it is entered into a [`System`], and all findings on the way are
+//! kept.
 //!
-//! In this order: `whole` (streams become upcalls and channels), CPUs, `buffers`, `reservations`, `channels` (beneath
-//! the reservations), `tasks` (beneath both). Who only asks for the verdict ([`fits`]) ends at the first that the system
-//! refuses. Who asks for all ([`examine`]) is told the first, which names what there is too little of; and the later
-//! ones are still entered, so that the answer shows all it can.
+//! The order is `expanded` (streams become upcalls and channels), CPUs, `buffers`, `reservations`,
+//! `channels` (beneath the reservations), `tasks` (beneath both). [`fits`] returns only the verdict
+//! and stops at the first refusal. [`examine`] reports the first refusal, which names the scarce
+//! resource, and still enters the later parts, so that the answer shows as much as possible.
 
 mod buffers;
 mod channels;
@@ -30,10 +31,11 @@ pub(crate) use channels::rank_of_each;
 pub(crate) use reservations::cpus as cpus_of_reservations;
 pub(crate) use tasks::Placed;
 
-/// What finding bounds may use where the verdict does not need them, for all CPUs together.
+/// The steps, for all CPUs together, to find bounds that the verdict does not need.
 pub(crate) const BOUNDS: u64 = Steps::ADMISSION / 4;
 
-/// Whether `contract` would be admitted; cheaper than [`crate::admit`], and undecided is no.
+/// Returns whether `contract` would be admitted. This is cheaper than [`crate::admit`]; undecided
+/// counts as no.
 pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -> bool {
     if contract.cpus > host.cpus {
         return false;
@@ -46,17 +48,18 @@ pub(crate) fn fits(contract: &Contract, host: &HostProfile, steps: &mut Steps) -
         && tasks::enter(whole.contract(), host, &mut system, steps).admitted
 }
 
-/// Describes the CPUs that a contract asks for, which the host must have.
+/// Creates the system of CPUs that a contract asks for, which the host must have.
 fn system(contract: &Contract, host: &HostProfile) -> System<Entry> {
     System::under(contract.policy, contract.cpus, *host)
 }
 
-/// All that the first CPU has to do, the channels included; `None` where a stream cannot be mapped.
+/// Returns all work of the first CPU, including the channels, or `None` if a stream cannot be
+/// mapped.
 pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Option<CpuLoad> {
     let whole = Expanded::of(contract, host).ok()?;
     let mut system = system(whole.contract(), host);
     reservations::enter(whole.contract(), &mut system, &mut Steps::default()).for_each(drop);
-    // What they take does not depend on whether they are in time.
+    // The channels' load does not depend on whether they are in time.
     channels::enter(&whole, &mut system, &mut Steps::new(0));
     Some(Placed::on_one(whole.contract()).load(whole.contract(), host, &system, 0))
 }
@@ -64,18 +67,19 @@ pub(crate) fn load_of_first_cpu(contract: &Contract, host: &HostProfile) -> Opti
 pub(crate) struct Failure {
     pub(crate) test: &'static str,
     pub(crate) resource: Resource,
-    /// In the contract as it was declared.
+    /// The entry in the contract as declared.
     pub(crate) entry: Option<Entry>,
     pub(crate) shortfall: Option<Shortfall>,
     pub(crate) why: String,
 }
 
-/// All that admission finds out about a contract.
+/// All findings of admission about a contract.
 pub(crate) struct Examination {
-    /// The contract with what its streams became; as declared where that is not known.
+    /// The contract with its streams expanded, or as declared if they cannot be.
     pub(crate) contract: Contract,
     pub(crate) mappings: Vec<Mapping>,
-    /// Where everything is; `None` if the host has too few CPUs, or a stream cannot be mapped.
+    /// The system and the tasks' CPUs; `None` if the host has too few CPUs or a stream cannot be
+    /// mapped.
     pub(crate) entered: Option<(System<Entry>, Placed)>,
     pub(crate) bounds: Vec<Option<Duration>>,
     pub(crate) delays: Vec<Option<Duration>>,
@@ -85,7 +89,7 @@ pub(crate) struct Examination {
     pub(crate) failure: Option<Failure>,
 }
 
-/// The verdict within `steps`; bounds beyond what it needs within `bounds_within` steps.
+/// Decides within `steps`, and finds bounds that the verdict does not need within `bounds_within`.
 pub(crate) fn examine(
     contract: &Contract,
     host: &HostProfile,
@@ -130,7 +134,7 @@ pub(crate) fn examine(
     }
 }
 
-/// Test by test, and the first failure.
+/// The report of each test, and the first failure.
 #[derive(Default)]
 struct Findings {
     tests: Vec<TestReport>,
@@ -138,7 +142,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// The report of a test that decides: `why` if it admits.
+    /// Adds the report of a deciding test, with `why` if it admits.
     fn add(&mut self, name: &'static str, why: String, failure: Option<Failure>) {
         let admits = failure.is_none();
         let why = failure.as_ref().map_or(why, |failure| failure.why.clone());

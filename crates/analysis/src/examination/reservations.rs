@@ -1,4 +1,4 @@
-//! Reservations: what timetables hold, what may be reserved at all, and what the kernel takes.
+//! Reservations: those in timetables, the limit on what may be reserved, and the kernel's limits.
 
 use alloc::format;
 use alloc::vec;
@@ -18,8 +18,8 @@ use crate::supply::together::bound_first;
 use crate::system::{BANDWIDTH, Request, SCHED_DEADLINE, System};
 use crate::verdict::{Refusal, Shortfall};
 
-/// Enters the reservations of `contract`: first those of commands that timetables hold, then those of the kernel's
-/// commands, then all others. Goes on behind one that is refused.
+/// Enters the reservations of `contract`: first those of commands in timetables, then those of the
+/// kernel's commands, then all others. Continues after a refused one.
 pub(super) fn enter<'a>(
     contract: &'a Contract,
     system: &'a mut System<Entry>,
@@ -65,7 +65,7 @@ pub(super) fn enter<'a>(
     })
 }
 
-/// Reports the tests of what was entered, with what failed.
+/// Reports the tests of the entered reservations, with the failures.
 pub(super) fn report(
     contract: &Contract,
     host: &HostProfile,
@@ -116,8 +116,9 @@ pub(super) fn report(
     }
 }
 
-/// Returns the CPU of each reservation, by position: of those with slots the CPU of their timetable; of the kernel's,
-/// which may run on any, one that has room for it beside the others, the largest first.
+/// Returns the CPU of each reservation, by position. A reservation with slots has the CPU of its
+/// timetable. A kernel reservation may run on any CPU; it gets one with room for it beside the
+/// others, the largest first.
 pub(crate) fn cpus(contract: &Contract, host: &HostProfile, system: &System<Entry>) -> Vec<u16> {
     let ppm = |at: usize| contract.reservations[at].reservation.utilisation_ppm();
     let mut left = vec![host.reservable_ppm; contract.cpus.into()];
@@ -128,7 +129,8 @@ pub(crate) fn cpus(contract: &Contract, host: &HostProfile, system: &System<Entr
         if let Some(slots) = system.slots_of(Entry::Reservation(at)) {
             cpus[at] = host.cpus - 1 - slots.cpu;
         } else if let Some(cpu) = left.iter().position(|&left| ppm(at) <= left) {
-            // What is served in time on any CPU finds one: see `sched_deadline::Shares`.
+            // A reservation that is served in time on any CPU finds one: see
+            // `sched_deadline::Shares`.
             left[cpu] -= ppm(at);
             cpus[at] = cpu as u16;
         }

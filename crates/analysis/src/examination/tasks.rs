@@ -1,4 +1,4 @@
-//! Tasks: the test that decides, CPU by CPU, and the cheaper ones for comparison.
+//! Tasks: the deciding test on each CPU, and the cheaper ones for comparison.
 
 use alloc::borrow::Cow;
 use alloc::format;
@@ -21,20 +21,20 @@ use crate::system::{Fit, How, Spread, System};
 use crate::utilisation::Finding;
 use crate::verdict::{Resource, Shortfall, TestReport};
 
-/// Where the tasks of a contract are.
+/// The mapping of a contract's tasks to CPUs.
 #[derive(Debug)]
 pub(crate) struct Placed {
-    /// The CPU of each task, by position; `None` where it fits on none.
+    /// The CPU of each task, by position; `None` if it fits on none.
     pub(crate) cpus: Vec<Option<u16>>,
     how: How,
-    /// Whether all are admitted.
+    /// Whether all tasks are admitted.
     pub(super) admitted: bool,
     /// The positions of all tasks, the most urgent first.
     order: Vec<usize>,
 }
 
 impl Placed {
-    /// Says that all tasks are on the first CPU, whether they fit or not.
+    /// Puts all tasks on the first CPU, whether they fit or not.
     pub(super) fn on_one(contract: &Contract) -> Self {
         let order = by_priority(contract.policy, &contract.tasks);
         let cpus = contract.tasks.iter().map(|_| Some(0)).collect();
@@ -46,7 +46,7 @@ impl Placed {
         self.order.iter().copied().filter(move |&at| self.cpus[at] == Some(cpu))
     }
 
-    /// Returns all that `cpu` has to do.
+    /// Returns all work of `cpu`.
     pub(crate) fn load(
         &self,
         contract: &Contract,
@@ -105,7 +105,8 @@ pub(super) fn report(
         return bounds;
     }
     let loads: Vec<Cow<'_, CpuLoad>> = match placed.how {
-        // As they were filled in, in the order of the policy: not copied, for there may be thousands.
+        // In the order of the policy, as they were entered. Not copied, because there may be
+        // thousands.
         How::OneCpu if placed.admitted => Vec::from([Cow::Borrowed(system.work_of(0))]),
         _ => {
             let load = |cpu| Cow::Owned(placed.load(contract, host, system, cpu));
@@ -114,7 +115,7 @@ pub(super) fn report(
     };
     let mut miss = homeless(contract, host, system, placed, steps);
     sufficient_tests(contract.policy, &loads, miss.is_some(), &mut findings.tests);
-    // Where there is no task none can be late, whatever else is there.
+    // A CPU without tasks has no late one, whatever else runs there.
     for (cpu, load) in (0..contract.cpus).zip(&loads).filter(|(_, load)| !load.tasks.is_empty()) {
         let for_bounds = &mut Steps::new(bounds_within / u64::from(contract.cpus));
         let judgement = policies::of(contract.policy).judge(load, steps, for_bounds);
@@ -142,7 +143,7 @@ pub(super) fn report(
     bounds
 }
 
-/// The numbers behind a yes: the fullest CPU, and the task with the least slack.
+/// Formats the numbers of an admission: the fullest CPU, and the task with the least slack.
 fn numbers(contract: &Contract, loads: &[Cow<'_, CpuLoad>], bounds: &[Option<Duration>]) -> String {
     let used = loads.iter().zip(0..).map(|(load, cpu): (_, u16)| (load.utilisation().above(), cpu));
     let (used, cpu) = used.max_by_key(|&(used, cpu)| (used, Reverse(cpu))).unwrap_or_default();
@@ -166,7 +167,7 @@ fn numbers(contract: &Contract, loads: &[Cow<'_, CpuLoad>], bounds: &[Option<Dur
     format!("utilisation {used}{place}{least}")
 }
 
-/// Says how the tasks found their CPUs, after the promise.
+/// Says how the tasks were placed, as a suffix of the promise.
 fn found_by(how: How) -> &'static str {
     match how {
         How::OneCpu | How::NoneExists | How::NotFound => "",
@@ -177,7 +178,7 @@ fn found_by(how: How) -> &'static str {
     }
 }
 
-/// The first task, in file order, that fits on no CPU, with the smallest shortfall on any.
+/// Returns the first task, in file order, that fits on no CPU, with its smallest shortfall on any.
 fn homeless(
     contract: &Contract,
     host: &HostProfile,
@@ -228,7 +229,8 @@ fn sufficient_tests(
     }
 }
 
-/// The finding of the first CPU with tasks that the test does not admit, or else of the first.
+/// Returns the finding of the first CPU with tasks that the test refuses, or else that of the first
+/// CPU with tasks.
 fn on_every_cpu(loads: &[Cow<'_, CpuLoad>], test: fn(&CpuLoad) -> Finding) -> Finding {
     let mut findings = loads
         .iter()

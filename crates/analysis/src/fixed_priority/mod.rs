@@ -2,12 +2,12 @@
 //!
 //! | file | a job may be preempted by a more urgent one |
 //! |---|---|
-//! | [`floating`] | anywhere but in quanta, which lie anywhere; without quanta: everywhere |
-//! | [`last_segment`] | anywhere but in quanta, of which the last is at the end of the job |
+//! | [`floating`] | anywhere but in quanta, which may lie anywhere; without quanta: everywhere |
+//! | [`last_segment`] | anywhere but in quanta, the last of which is at the end of the job |
 //! | [`non_preemptive`] | never |
 //!
-//! One recurrence serves all three: `busy_window.rs`. Beside them, [`suspension`]: bounds for tasks
-//! that suspend themselves.
+//! One recurrence serves all three: `busy_window.rs`. Beside them, [`suspension`] has bounds for
+//! tasks that suspend themselves.
 
 mod busy_window;
 pub mod floating;
@@ -23,7 +23,7 @@ use self::busy_window::{FirstWindow, levels};
 use crate::load::{CpuLoad, Granularity};
 use crate::steps::Steps;
 
-/// The answer for one task.
+/// The result for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseTime {
     /// No job takes longer, from nominal release to completion.
@@ -38,7 +38,7 @@ pub enum ResponseTime {
 }
 
 impl ResponseTime {
-    /// The proven bound, if there is one.
+    /// Returns the proven bound, if there is one.
     pub fn bound(self) -> Option<Duration> {
         match self {
             Self::AtMost(bound) => Some(bound),
@@ -51,8 +51,8 @@ impl ResponseTime {
     }
 }
 
-/// The response time of each task of `load`, in its order, in continuous time, with the quanta and
-/// last segments that its tasks declare.
+/// Returns the response time of each task of `load`, in its order, in continuous time, with the
+/// quanta and last segments that its tasks declare.
 pub fn response_times(load: &CpuLoad, steps: &mut Steps) -> Vec<ResponseTime> {
     of_every_level(load, Granularity::Continuous, steps)
 }
@@ -66,7 +66,8 @@ pub(crate) fn response_time_of(load: &CpuLoad, at: usize, steps: &mut Steps) -> 
     })
 }
 
-/// Whether every task of `load` certainly meets its deadline; cheaper than [`response_times`].
+/// Returns whether every task of `load` certainly meets its deadline. Cheaper than
+/// [`response_times`].
 pub fn all_in_time(load: &CpuLoad, steps: &mut Steps) -> bool {
     let mut first = FirstWindow::default();
     levels(load, Granularity::Continuous).all(|level| {
@@ -77,11 +78,11 @@ pub fn all_in_time(load: &CpuLoad, steps: &mut Steps) -> bool {
     })
 }
 
-/// A task that is certainly late, and how long some job of it can take: looked for from the least
-/// urgent up, which is where a miss is likely, within `steps` in all and `each` a task.
+/// Returns a task that is certainly late, and how long some job of it can take. The search goes up
+/// from the least urgent task, where a miss is likely, within `steps` in all and `each` per task.
 ///
-/// For thousands of tasks near a utilisation of one: each of their response times may take longer
-/// to find than there is time, but that one is beyond its deadline is seen after some rounds.
+/// With thousands of tasks near a utilisation of one, the exact response time may take too long to
+/// find, but a few rounds already show that it exceeds the deadline.
 pub(crate) fn certainly_late(
     load: &CpuLoad,
     steps: &mut Steps,
