@@ -1,9 +1,9 @@
-//! The busy window of one task, which the models of preemption share.
+//! The busy window of one task, shared by the models of preemption.
 //!
 //! # The recurrence
-//! With hp(i) the more urgent tasks, `B` the blocking bound, `l` the last segment of a job, and the
-//! window starting when the processor last had nothing of rank i or above to do, the last segment
-//! of job q (from 0) starts at the least `s` with
+//! Let hp(i) be the more urgent tasks, `B` the blocking bound, and `l` the last segment of a job,
+//! and let the window start when the processor last had nothing of rank i or above to do. The last
+//! segment of job q (from 0) starts at the least `s` with
 //!
 //! ```text
 //! s   = B_i + (q + 1)·C_i − l_i + Σ_{j ∈ hp(i)} n_j(s)·C_j + Σ_r I_r(s)
@@ -15,16 +15,16 @@
 //! # Which releases count at `s` itself
 //! - A segment of no length (`l = 0`) only ends there: `n_j(s) = ⌈(s + J_j)/T_j⌉`.
 //! - A segment that starts at `s` loses to a release at `s`: `n_j(s) = ⌊(s + J_j)/T_j⌋ + 1`.
-//! - But in continuous time a blocker has begun before the window, so `B` is only approached:
-//!   with `B − ε` every `s` is earlier, and a release at the limit comes too late. So for `B > 0`
-//!   the supremum has the first form (Bril, Lukkien & Verhaegh, Real-Time Systems 42, 2009).
+//! - But in continuous time a blocker has begun before the window, so `B` is only approached: with
+//!   `B − ε` every `s` is earlier, and a release at the limit comes too late. So for `B > 0` the
+//!   supremum has the first form (Bril, Lukkien & Verhaegh, Real-Time Systems 42, 2009).
 //!
 //! # When the window closes
-//! It closes when all of rank i or above is done, which for `l > 0` may be later than the last
-//! segment: what arrives during it delays the next job ("self-pushing": Davis, Burns, Bril &
-//! Lukkien, Real-Time Systems 35, 2007). The work done until then does not depend on `l`, so the
-//! end is the least `w = B_i + (q + 1)·C_i + Σ ⌈(w + J_j)/T_j⌉·C_j + Σ I_r(w)`, never before
-//! `s + l`; the window is closed if `w + J_i ≤ (q + 1)·T_i`.
+//! It closes when all work of rank i or above is done. For `l > 0` that may be after the last
+//! segment, because an arrival during the segment delays the next job ("self-pushing": Davis,
+//! Burns, Bril & Lukkien, Real-Time Systems 35, 2007). The work done until then does not depend on
+//! `l`, so the end is the least `w = B_i + (q + 1)·C_i + Σ ⌈(w + J_j)/T_j⌉·C_j + Σ I_r(w)`, never
+//! before `s + l`; the window is closed if `w + J_i ≤ (q + 1)·T_i`.
 
 use alloc::vec::Vec;
 
@@ -42,10 +42,10 @@ pub(super) struct Level<'a> {
     higher: &'a [TaskLoad],
     reservations: &'a [ReservedLoad],
     blocking: u64,
-    /// The last segment, which nothing of `higher` preempts; with reservations zero, because they
-    /// preempt it too.
+    /// The last segment, which nothing of `higher` preempts. It is zero with reservations, because
+    /// they preempt it too.
     last: u64,
-    /// Whether a release at the instant at which the last segment would start counts.
+    /// Whether a release counts at the instant at which the last segment would start.
     closed: bool,
     /// The share of `higher` and `reservations`, rounded down.
     above: Ratio,
@@ -54,7 +54,7 @@ pub(super) struct Level<'a> {
 }
 
 pub(super) fn levels(load: &CpuLoad, granularity: Granularity) -> impl Iterator<Item = Level<'_>> {
-    // Small systems without blocking are many, and to them an allocation is a part of the cost.
+    // Many systems are small and without blocking, and an allocation is a large part of their cost.
     let blocks = load.wake_up > 0 || load.tasks.iter().any(|task| task.quantum > 0);
     let blocking = if blocks { load.blocking_bounds() } else { Vec::new() };
     let tick = granularity.tick_of(load);
@@ -79,8 +79,8 @@ pub(super) fn levels(load: &CpuLoad, granularity: Granularity) -> impl Iterator<
     })
 }
 
-/// The first window of the task above, where the next one's search may start. If both have the
-/// same blocking bound, the next window is longer by at least that task's work: with
+/// The first window of the task above, at which the search for the next task may start. If both
+/// have the same blocking bound, the next window is longer by at least the next task's work: with
 /// `f_i(w) ≥ C_i + f_{i−1}(w)`, the least fixed point of `f_i` less `C_i` is not below that of
 /// `f_{i−1}`.
 #[derive(Default)]
@@ -90,9 +90,10 @@ pub(super) struct FirstWindow {
 }
 
 impl Level<'_> {
-    /// Sufficient, at the price of one evaluation, and true for most tasks of most systems: if all
-    /// work that can come before the deadline also fits before it, the first job is in time, and
-    /// with a deadline within the period it is the only one of its busy window.
+    /// Tests by one evaluation whether the task is in time. The test is sufficient, and holds for
+    /// most tasks of most systems: if all work that can come before the deadline also fits before
+    /// it, the first job is in time, and with a deadline within the period it is the only job of
+    /// its busy window.
     pub(super) fn in_time_by_one_look(&self, steps: &mut Steps) -> bool {
         let window = self.task.deadline_after_jitter();
         self.task.deadline <= self.task.period
@@ -101,7 +102,7 @@ impl Level<'_> {
             })
     }
 
-    /// Looks at jobs until the worst is known, or until one takes longer than `enough`.
+    /// Examines jobs until the worst response time is known, or until one exceeds `enough`.
     pub(super) fn response_time(
         &self,
         first: &mut FirstWindow,
@@ -127,22 +128,22 @@ impl Level<'_> {
     ) -> Result<(), OutOfSteps> {
         let TaskLoad { work, period, jitter, .. } = self.task;
         let mut repetition = None;
-        // Blocking and own work up to the end of the job.
+        // Blocking and the task's own work up to the end of the job.
         let mut own = self.blocking.checked_add(work).ok_or(OutOfSteps)?;
         // A lower bound of the end of the window, if the job is the last in it.
         let mut end = own;
         if first.blocking == self.blocking {
             end = end.max(first.length.checked_add(work).ok_or(OutOfSteps)?);
         }
-        // Nominal release of the job, counted from the first.
+        // The job's nominal release, counted from the first.
         let mut release = 0;
         for job in 0.. {
             if self.last > 0 {
-                // The job before has left the processor, so its last segment began before that.
+                // The previous job has left the processor, so its last segment began before that.
                 let start = self.start_of_last_segment(own, release, worst, steps)?;
                 end = end.max(start.checked_add(self.last).ok_or(OutOfSteps)?);
             }
-            // A lower bound of the response, so that even an undecided answer says something.
+            // A lower bound of the response time, so that an undecided answer is informative too.
             end = end.max(self.least_window(own)?);
             end = self.end_of_window(own, end, release, worst, steps)?;
             if job == 0 {
@@ -166,8 +167,8 @@ impl Level<'_> {
         Err(OutOfSteps)
     }
 
-    /// Every value on the way to the fixed point is a lower bound of the start, so it raises
-    /// `worst`.
+    /// Returns the start of the job's last segment. Every value on the way to the fixed point is a
+    /// lower bound of the start, so it raises `worst`.
     fn start_of_last_segment(
         &self,
         own: u64,
@@ -190,8 +191,9 @@ impl Level<'_> {
         }
     }
 
-    /// The fixed point from `end`, which must not be above it. Without a last segment the job
-    /// completes there, and every value on the way is a lower bound, so it raises `worst`.
+    /// Returns the fixed point, starting from `end`, which must not be above it. Without a last
+    /// segment the job completes there, and every value on the way is a lower bound, so it raises
+    /// `worst`.
     fn end_of_window(
         &self,
         own: u64,
@@ -214,7 +216,8 @@ impl Level<'_> {
         }
     }
 
-    /// `own` and all that arrives above the task in `[0, window)`, or in `[0, window]` if `closed`.
+    /// Returns `own` and all work that arrives above the task in `[0, window)`, or in `[0, window]`
+    /// if `closed`.
     fn demand(
         &self,
         own: u64,
@@ -236,18 +239,19 @@ impl Level<'_> {
             .ok_or(OutOfSteps)
     }
 
-    /// `own / (1 − U)`: no window is shorter, because what is above takes at least its share.
+    /// Returns `own / (1 − U)`: no window is shorter, because the load above takes at least its
+    /// share.
     fn least_window(&self, own: u64) -> Result<u64, OutOfSteps> {
         Ratio::ONE.minus(self.above).divide_up(own).ok_or(OutOfSteps)
     }
 
-    /// The task and all above it certainly need more than the CPU.
+    /// Returns whether the task and all above it certainly need more than the CPU.
     fn exceeds_one(&self) -> bool {
         let (below, above) = self.total;
         below > Ratio::ONE || (above > Ratio::ONE && self.utilisation().exceeds_one())
     }
 
-    /// Of the task and all above it.
+    /// Returns the utilisation of the task and all above it.
     fn utilisation(&self) -> Utilisation {
         let mut sum = self.reserved();
         self.up_to_here().for_each(|task| sum.add(task.work, task.period));
@@ -264,21 +268,21 @@ impl Level<'_> {
         self.higher.iter().chain([&self.task])
     }
 
-    /// After how many jobs the rest can be no worse.
+    /// Returns the number of jobs after which the rest can be no worse.
     ///
-    /// Let H be a common multiple of all periods, and the utilisation at most one. Then
-    /// `f_{q + H/T}(w + H) ≤ f_q(w) + H`, so `w_{q + H/T} ≤ w_q + H`: the job H later does not
-    /// take longer. So a utilisation of exactly one has a bound too, even where blocking or
-    /// jitter keep the busy window open for ever.
+    /// Let H be a common multiple of all periods, and the utilisation at most one. Then `f_{q +
+    /// H/T}(w + H) ≤ f_q(w) + H`, so `w_{q + H/T} ≤ w_q + H`: the job H later does not take longer.
+    /// So a utilisation of exactly one has a bound too, even if blocking or jitter keep the busy
+    /// window open for ever.
     ///
-    /// A hyperperiod costs more than all else that is known of a level in advance, and few levels
-    /// have a second job, so it is not counted before.
+    /// Few levels have a second job, and a hyperperiod costs more than the rest of a level's
+    /// preparation, so it is not computed earlier.
     fn repetition(&self, steps: &mut Steps) -> Result<Option<u64>, OutOfSteps> {
         let mut sum = self.reserved();
         for task in self.up_to_here() {
             steps.take(1)?;
             sum.add(task.work, task.period);
-            // What some have too little room for, all have.
+            // If some of the tasks exceed the range, all of them do.
             if sum.hyperperiod_within_one().is_none() {
                 return Ok(None);
             }

@@ -1,4 +1,5 @@
-//! Floating quanta: a stretch without a yield point may lie anywhere in a job. The default model.
+//! Floating quanta: a stretch without a yield point may lie anywhere in a job. This is the default
+//! model.
 //!
 //! # The bound
 //! For task i, with hp(i) the more urgent tasks and the window of its job q (from 0) starting when
@@ -12,13 +13,14 @@
 //! # Assumptions
 //! - Tasks are sporadic and independent, and do not suspend themselves; a job's processor time is
 //!   at most its wcet (two context switches are charged on top).
-//! - `B_i` is the largest quantum of a less urgent task: a quantum may begin anywhere in a job
-//!   (floating), so the last one is not known to protect the job itself. In continuous time the
-//!   whole quantum counts, in ticks all but one. It is the exact value for this model, and an upper
-//!   bound for RMDP, whose own last quantum is not preempted either. Without quanta: fully
-//!   preemptive.
-//! - A reservation r is above all tasks ([`crate::reservation::ReservedLoad::interference_in`]): an
-//!   upper bound, so with reservations the response times are bounds and no longer exact.
+//! - `B_i` is the largest quantum of a less urgent task. A quantum may begin anywhere in a job
+//!   (floating), so a job's last one does not provably protect it. In continuous time the whole
+//!   quantum counts, in ticks all but one. The bound is exact for this model, and an upper bound
+//!   for RMDP, where a job's own last quantum is not preempted either. Without quanta the model is
+//!   fully preemptive.
+//! - A reservation r runs above all tasks ([`crate::reservation::ReservedLoad::interference_in`]).
+//!   Its interference is an upper bound, so with reservations the response times are bounds and no
+//!   longer exact.
 //!
 //! # Sources
 //! Joseph & Pandya, 1986 (the fixed point); Lehoczky, RTSS 1990, Theorem 1 (deadlines beyond the
@@ -26,9 +28,10 @@
 //! (blocking and release jitter).
 //!
 //! # Units and answers
-//! Nanoseconds from the nominal release, so the task's own jitter is in the response. A utilisation
-//! of i and hp(i) above one has no bound. At exactly one or below, the jobs repeat after a
-//! hyperperiod (`Level::repetition` in `busy_window.rs` says why). Whatever [`Steps`] do not reach stays undecided.
+//! Nanoseconds from the nominal release, so the task's own jitter is in the response. If the
+//! utilisation of i and hp(i) is above one, there is no bound. At exactly one or below, the jobs
+//! repeat after a hyperperiod (`Level::repetition` in `busy_window.rs` says why). A result that
+//! [`Steps`] do not reach is undecided.
 
 use alloc::vec::Vec;
 
@@ -36,7 +39,7 @@ use super::{ResponseTime, of_every_level};
 use crate::load::{CpuLoad, Granularity};
 use crate::steps::Steps;
 
-/// The response time of each task of `load`, in its order; last segments are ignored.
+/// Returns the response time of each task of `load`, in its order. Last segments are ignored.
 pub fn response_times(
     load: &CpuLoad,
     granularity: Granularity,

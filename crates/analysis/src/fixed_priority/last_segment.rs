@@ -2,16 +2,16 @@
 //! length in which it is not preempted.
 //!
 //! # The bound
-//! `busy_window.rs` has the recurrence: once its last segment has begun a job is delayed no more, so
-//! it is the start of that segment that higher priorities push back.
+//! The recurrence is in `busy_window.rs`. Once its last segment has begun, a job is delayed no
+//! more, so higher priorities delay only the start of that segment.
 //!
 //! # Assumptions
-//! - As [`super::floating`]: sporadic, independent tasks; a quantum of a less urgent task may have
-//!   begun just before the window.
-//! - Every job of task i has a last segment of at least `l_i`, also one that needs less than its
-//!   wcet: what comes before it is at most `C_i − l_i`.
+//! - As in [`super::floating`]: sporadic, independent tasks; a quantum of a less urgent task may
+//!   have begun just before the window.
+//! - Every job of task i has a last segment of at least `l_i`, even if it needs less than its wcet:
+//!   the work before the segment is at most `C_i − l_i`.
 //! - A reservation preempts last segments too. With one on the same CPU they protect nothing, and
-//!   the answer is that for floating quanta: a bound, no longer exact.
+//!   the result is that for floating quanta: a bound, no longer exact.
 //!
 //! # Sources
 //! Bril, Lukkien & Verhaegh, Real-Time Systems 42, 2009 (deferred preemption; continuous time);
@@ -19,8 +19,8 @@
 //! Bertogna & Yao, IEEE TII 9(1), 2013, §IV (the model).
 //!
 //! # Units and answers
-//! Nanoseconds from the nominal release. No bound above a utilisation of one; what [`Steps`] do not
-//! reach stays undecided.
+//! Nanoseconds from the nominal release. There is no bound above a utilisation of one; a result
+//! that [`Steps`] do not reach is undecided.
 
 use alloc::vec::Vec;
 
@@ -30,8 +30,8 @@ use super::{ResponseTime, of_every_level};
 use crate::load::{CpuLoad, Granularity};
 use crate::steps::Steps;
 
-/// The response time of each task of `load`, in its order, if the jobs of the task at that position
-/// of `last` end with such a segment (cut to its wcet; none where `last` is too short).
+/// Returns the response time of each task of `load`, in its order, if its jobs end with the segment
+/// at the same position of `last` (cut to the task's wcet; none if `last` is too short).
 pub fn response_times(
     load: &CpuLoad,
     last: &[Service],

@@ -1,29 +1,29 @@
 //! Tasks that suspend themselves, under fixed priorities.
 //!
 //! # The bound
-//! A job of task i waits for something else for up to `S_i`, at any points and in any pieces. With
-//! hp(i) the more urgent tasks, its response time is at most `R_i = J_i + w`, with the least
+//! A job of task i suspends itself for up to `S_i`, at any points and in any pieces. With hp(i) the
+//! more urgent tasks, its response time is at most `R_i = J_i + w`, with the least
 //!
 //! ```text
 //! w = C_i + S_i + Σ_{j ∈ hp(i)} ⌈(w + V_j)/T_j⌉·C_j + Σ_r I_r(w)
 //! V_j = R_j − C_j if j suspends itself, else J_j
 //! ```
 //!
-//! as long as `R_i ≤ T_i`. For itself a suspension is work (the oblivious view); for those below, a
-//! job that suspends is one whose work may come up to `R_j − C_j` late.
+//! as long as `R_i ≤ T_i`. For the task itself a suspension counts as work (the oblivious view).
+//! For the tasks below, the work of a suspending job may come up to `R_j − C_j` late.
 //!
 //! # Assumptions
 //! - Tasks are sporadic and preemptible anywhere. With quanta nothing is proven: a job that has
-//!   suspended can meet another quantum each time it goes on.
-//! - Deadlines are not beyond the period, and neither is any bound: the argument needs that no task
-//!   above has two jobs at once. So nothing is proven beyond the deadline, nor of any task below.
-//! - A reservation is above all tasks ([`crate::reservation::ReservedLoad::interference_in`]).
+//!   suspended can meet another quantum each time it resumes.
+//! - Neither deadlines nor bounds are beyond the period, because no task above may have two jobs at
+//!   once. So nothing is proven beyond the deadline, nor for any task below.
+//! - A reservation runs above all tasks ([`crate::reservation::ReservedLoad::interference_in`]).
 //!
 //! # Source
 //! Chen, Nelissen, Huang, Yang, Brandenburg, Bletsas, Liu, Richard, Ridouard, Audsley, Rajkumar, de
 //! Niz & von der Brüggen, Real-Time Systems 55, 2019: suspension as release jitter with `R_j − C_j`
-//! (their correction of the older, unsafe choice of `S_j`) beside the oblivious treatment of the task
-//! itself.
+//! (their correction of the older, unsafe choice of `S_j`), with the oblivious treatment of the
+//! task itself.
 //!
 //! # Units and answers
 //! Nanoseconds from the nominal release; a bound that may not be reached.
@@ -35,8 +35,9 @@ use punctual_model::Duration;
 use crate::load::{CpuLoad, TaskLoad};
 use crate::steps::Steps;
 
-/// A bound within its deadline for each task of `load`, in its order, if the jobs of the task at that
-/// position of `suspension` suspend for at most so long (not at all where `suspension` is too short).
+/// Returns a bound within its deadline for each task of `load`, in its order, if the task's jobs
+/// suspend for at most the duration at the same position of `suspension` (not at all if
+/// `suspension` is too short).
 pub fn response_times(
     load: &CpuLoad,
     suspension: &[Duration],
@@ -47,7 +48,7 @@ pub fn response_times(
         |task: &TaskLoad| task.quantum == 0 && task.last == 0 && task.deadline <= task.period;
     let analysed = load.wake_up == 0 && tasks.iter().all(suits);
     let mut bounds: Vec<u64> = Vec::with_capacity(tasks.len());
-    // How late the work of a task may come.
+    // How late the work of each task may come.
     let mut late: Vec<u64> = Vec::with_capacity(tasks.len());
     for (at, task) in tasks.iter().enumerate() {
         let suspended = suspension.get(at).map_or(0, |suspended| suspended.as_nanos());

@@ -1,4 +1,4 @@
-//! A coarse proof for very many tasks, at a cost that does not depend on how many there are.
+//! A coarse proof for very many tasks, at a cost that does not depend on their number.
 
 use alloc::collections::BTreeMap;
 
@@ -12,17 +12,18 @@ const IN_AN_OCTAVE: u32 = 16;
 
 /// Tasks under `rm` or `rmdp`, in bands of similar periods, each proven by one instant.
 ///
-/// A band has the tasks with a period of at least its floor P and below the next one's, which is 3 to
-/// 6 % longer. With the tasks ordered by period, B the longest quantum of any task and no
-/// reservations, the work that can hold up a task of the band in a window of P is at most
-/// `B + Σ ⌈P/T_j⌉·C_j` over all tasks j of this and the shorter bands, itself included. If that is not
-/// above P, it is a certificate of the task (see the module above: `f_i(P) ≤ P`, and
-/// `P ≤ T_i ≤ D_i`). So [`Self::hold`] is sufficient and not necessary: tasks with the same period, or
-/// with multiples of it, are proven up to nearly the whole CPU, others up to about two thirds of it.
+/// A band has the tasks with a period of at least its floor P and below that of the next band,
+/// which is 3 to 6 % longer. With the tasks ordered by period, B the longest quantum of any task
+/// and no reservations, the work that can delay a task of the band in a window of P is at most `B +
+/// Σ ⌈P/T_j⌉·C_j` over all tasks j of this and the shorter bands, itself included. If that is not
+/// above P, it is a certificate of the task (see the module above: `f_i(P) ≤ P`, and `P ≤ T_i ≤
+/// D_i`). So [`Self::hold`] is sufficient and not necessary: tasks with the same period, or with
+/// multiples of it, are proven up to nearly the whole CPU, others up to about two thirds of it.
 ///
-/// A task more changes one sum in each band from its own on. There are 16 bands for each doubling from
-/// the shortest period to the longest, so at most 1,024; the first task of a band costs a look at each
-/// period that there is. Sums are whole numbers, taken back as they were added: nothing drifts.
+/// An added task changes one sum in each band from its own on. There are 16 bands for each doubling
+/// from the shortest period to the longest, so at most 1,024; the first task of a band costs a look
+/// at each existing period. Sums are whole numbers, subtracted as they were added, so nothing
+/// drifts.
 ///
 /// ```
 /// use punctual_analysis::Steps;
@@ -44,36 +45,37 @@ const IN_AN_OCTAVE: u32 = 16;
 #[derive(Clone, Debug)]
 pub struct Bands {
     context_switch: Service,
-    /// Blocks all tasks, in nanoseconds.
+    /// The blocking of all tasks by wake-ups, in nanoseconds.
     wake_up: u64,
-    /// By period: how many tasks have it, and their work together.
+    /// By period: the number of tasks that have it, and the sum of their work.
     works: BTreeMap<u64, (u32, u128)>,
-    /// How many tasks have each quantum.
+    /// The number of tasks with each quantum.
     quanta: BTreeMap<u64, u32>,
-    /// By floor: what this band and the shorter ones can ask for in a window of it.
+    /// By floor: the demand of this band and the shorter ones in a window of that length.
     demands: BTreeMap<u64, u128>,
 }
 
 impl Bands {
-    /// No tasks, to be charged two `context_switch`es a job.
+    /// Starts without tasks. Each job is charged two `context_switch`es.
     pub fn new(context_switch: Service) -> Self {
         let (works, quanta, demands) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { context_switch, wake_up: 0, works, quanta, demands }
     }
 
-    /// With threads that wake up late: see [`CpuLoad::with_wake_up`](crate::CpuLoad::with_wake_up).
+    /// Runs the tasks on threads that wake up late: see
+    /// [`CpuLoad::with_wake_up`](crate::CpuLoad::with_wake_up).
     pub fn with_wake_up(self, wake_up: Service) -> Self {
         Self { wake_up: wake_up.as_nanos(), ..self }
     }
 
-    /// Counts `task` as well. False, and nothing has changed, if it is none that bands can prove (one
-    /// with release jitter, or with a deadline before its next release), or if `steps` ran out.
+    /// Counts `task` as well. Returns false, with nothing changed, if bands cannot prove it (it has
+    /// release jitter, or a deadline before its next release), or if `steps` ran out.
     #[must_use]
     pub fn add(&mut self, task: &Task, steps: &mut Steps) -> bool {
         self.add_load(&TaskLoad::new(task, self.context_switch), steps)
     }
 
-    /// Counts a task that has its switches charged already, as [`Self::add`].
+    /// Counts a task that already includes its switches, like [`Self::add`].
     #[must_use]
     pub(crate) fn add_load(&mut self, load: &TaskLoad, steps: &mut Steps) -> bool {
         if !suits(load) || self.open(floor(load.period), steps).is_err() {
@@ -92,15 +94,15 @@ impl Bands {
         true
     }
 
-    /// Counts `task` no more; it was added.
+    /// Stops counting `task`, which was added.
     ///
     /// # Panics
-    /// It may if the task was not added.
+    /// May panic if the task was not added.
     pub fn remove(&mut self, task: &Task) {
         self.remove_load(&TaskLoad::new(task, self.context_switch));
     }
 
-    /// Counts no more what [`Self::add_load`] counted.
+    /// Stops counting a load that [`Self::add_load`] counted.
     pub(crate) fn remove_load(&mut self, load: &TaskLoad) {
         let work = u128::from(load.work);
         for (&floor, demand) in self.demands.range_mut(floor(load.period)..) {
@@ -123,14 +125,14 @@ impl Bands {
         }
     }
 
-    /// Whether all tasks are proven in time. If not, they may be in time all the same.
+    /// Returns whether all tasks are proven in time. If not, they may still be in time.
     pub fn hold(&self) -> bool {
         let quantum = self.quanta.last_key_value().map_or(0, |(quantum, _)| *quantum);
         let blocking = u128::from(quantum.max(self.wake_up));
         self.demands.iter().all(|(&floor, &demand)| demand + blocking <= u128::from(floor))
     }
 
-    /// The band with this floor is there. It stays until there are no tasks at all.
+    /// Makes sure that the band with this floor exists. It stays until there are no tasks at all.
     fn open(&mut self, floor: u64, steps: &mut Steps) -> Result<(), OutOfSteps> {
         if self.demands.contains_key(&floor) {
             return Ok(());
@@ -147,13 +149,13 @@ fn suits(task: &TaskLoad) -> bool {
     task.jitter == 0 && task.deadline >= task.period
 }
 
-/// The floor of the band that has this period: its leading bits.
+/// Returns the floor of the band that has this period: its leading bits.
 fn floor(period: u64) -> u64 {
     let below = (period.ilog2()).saturating_sub(IN_AN_OCTAVE.ilog2());
     period >> below << below
 }
 
-/// What tasks of this period with `work` a period together ask for in a window.
+/// Returns the demand in a window of tasks with this period and together `work` per period.
 fn work_by(window: u64, period: u64, work: u128) -> u128 {
     u128::from(window.div_ceil(period)) * work
 }
@@ -183,7 +185,7 @@ mod tests {
         .expect("valid")
     }
 
-    /// By the definition, from nothing.
+    /// Applies the definition, from scratch.
     fn slowly(tasks: &[Task], switch: Service, wake_up: Service) -> bool {
         let loads: Vec<_> = tasks.iter().map(|task| TaskLoad::new(task, switch)).collect();
         let quanta = loads.iter().map(|one| one.quantum);
@@ -214,7 +216,8 @@ mod tests {
                     assert!(bands.add(&task, &mut Steps::default()));
                     tasks.push(task);
                 }
-                // An open band without a task left can only say no where all are in time.
+                // An open band without tasks can only cause a refusal of tasks that are all in
+                // time.
                 if bands.hold() {
                     assert!(slowly(&tasks, switch, wake_up), "seed {seed}");
                     let mut ordered = tasks.clone();

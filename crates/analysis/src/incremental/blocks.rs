@@ -1,5 +1,5 @@
 //! The tasks of one CPU by `d_i = D_i − J_i`, in blocks of neighbours: one line for a whole block
-//! proves nearly always what one for each of its tasks would.
+//! nearly always proves as much as one for each of its tasks.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -9,12 +9,13 @@ use super::line::{Line, ONE, scaled};
 use crate::load::TaskLoad;
 use crate::steps::{OutOfSteps, Steps};
 
-/// So many tasks a block holds at most; few in the unit tests, so that small systems have many blocks.
+/// The largest number of tasks in a block; small in the unit tests, so that small systems have many
+/// blocks.
 const MOST: usize = if cfg!(test) { 6 } else { 64 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    /// None is empty; the least d first.
+    /// The least d first; no block is empty.
     blocks: Vec<Block>,
 }
 
@@ -24,7 +25,7 @@ struct Block {
     entries: Vec<Entry>,
     /// The sum of their lines.
     sum: Line,
-    /// What one job of each takes together, in units of 2⁻⁴⁰ ns.
+    /// The sum of one job of each, in units of 2⁻⁴⁰ ns.
     work: i128,
     /// Their largest quantum.
     quantum: u64,
@@ -51,7 +52,7 @@ pub(super) struct Stretch {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) blocking: u64,
-    /// Whether there is no `d_i` beyond.
+    /// Whether no `d_i` is beyond `end`.
     pub(super) last: bool,
 }
 
@@ -78,7 +79,7 @@ impl Blocks {
         }
     }
 
-    /// Takes out what was inserted, and gives its line.
+    /// Removes an inserted task, and returns its line.
     pub(super) fn remove(&mut self, id: TaskId, task: &TaskLoad) -> Line {
         let place = (task.deadline_after_jitter(), id);
         let at = self.block_of(place);
@@ -93,13 +94,14 @@ impl Blocks {
         entry.line
     }
 
-    /// The last block that begins before `place`, or the first; zero if there is none.
+    /// Returns the last block that begins before `place`, or the first; zero if there is none.
     fn block_of(&self, place: (u64, TaskId)) -> usize {
         self.blocks.partition_point(|block| block.entries[0].place() <= place).saturating_sub(1)
     }
 
-    /// Where `h*(t) + B(t) > t` may hold, from the last one back; neighbours with the same blocking
-    /// in one. `total` is the sum of all lines, with a slope below one; `wake_up` blocks everywhere.
+    /// Returns the intervals in which `h*(t) + B(t) > t` may hold, the last one first; neighbours
+    /// with the same blocking are merged. `total` is the sum of all lines, with a slope below one;
+    /// `wake_up` blocks everywhere.
     pub(super) fn unproven_stretches(
         &self,
         total: Line,
@@ -118,7 +120,7 @@ impl Blocks {
         Ok(back.found)
     }
 
-    /// Every block is what its entries make it, and together they are `tasks`.
+    /// Asserts that every block matches its entries, and that together they are `tasks`.
     #[cfg(test)]
     pub(super) fn assert_kept(&self, tasks: &[TaskLoad], ids: &[TaskId]) {
         let entry = |(task, &id): (&TaskLoad, &TaskId)| Entry {
@@ -163,13 +165,13 @@ impl Block {
     }
 }
 
-/// On the way from the last d to the first.
+/// The state of the pass from the last d to the first.
 struct Back {
-    /// The sum of all lines but those left behind.
+    /// The sum of the lines of all entries that were not passed yet.
     lines: Line,
     /// The largest quantum of a task with a d beyond `at`, or the wake-up.
     behind: u64,
-    /// The d that was looked at last.
+    /// The last d that was examined.
     at: Option<u64>,
     /// The largest quantum of a task with that d.
     quantum: u64,
@@ -177,10 +179,10 @@ struct Back {
 }
 
 impl Back {
-    /// Leaves all of `block` behind if a line above all of it proves enough from its first d on.
+    /// Passes all of `block` if a line above all of it proves enough from its first d on.
     ///
-    /// With all of its tasks there from that d on, each with its first job at once, the sum is
-    /// nowhere below h*, and it grows by less than t.
+    /// If all of its tasks start at that d, each with its first job at once, the sum is nowhere
+    /// below h*, and it grows by less than t.
     fn passes(&mut self, block: &Block) -> bool {
         let first = block.entries[0].d;
         let blocking = self.behind.max(self.quantum).max(block.quantum);
@@ -193,7 +195,8 @@ impl Back {
         enough
     }
 
-    /// All with the same d have the same left, and those with a later one block them all.
+    /// Passes one entry. Entries with the same d share a check, and tasks with a later d block them
+    /// all.
     fn look_at(&mut self, entry: &Entry) -> Result<(), OutOfSteps> {
         let d = entry.d;
         if self.at != Some(d) {

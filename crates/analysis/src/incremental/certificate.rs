@@ -1,4 +1,4 @@
-//! What proves one task in time, and how much more it bears.
+//! The proof that one task is in time, with the additional work it can bear.
 
 use alloc::vec::Vec;
 use core::slice;
@@ -6,7 +6,7 @@ use core::slice;
 use crate::load::TaskLoad;
 use crate::reservation::{ReservedLoad, interference_of};
 
-/// An instant by which all that has to be done is done, with time to spare.
+/// An instant by which all required work is done, with time to spare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     /// Counted from the start of the busy window.
@@ -18,16 +18,16 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// What blocking of `blocking` counts here.
+    /// Returns the amount that `blocking` counts here.
     pub(super) fn counted(&self, blocking: u64) -> u64 {
         if self.start { blocking.max(1) } else { blocking }
     }
 }
 
-/// The instants that prove a task in time: all of them together.
+/// The instants that together prove a task in time.
 #[derive(Clone, Debug)]
 pub(super) enum Certificate {
-    /// None: the task is in time, but has to be examined anew at each change for the worse.
+    /// The task is in time, but has to be examined anew at each change for the worse.
     Missing,
     /// The end of a busy window of one job.
     One(Point),
@@ -52,20 +52,20 @@ impl Certificate {
         }
     }
 
-    /// Whether it still proves the task in time with a more urgent `task` added.
+    /// Returns whether the task is still proven in time with a more urgent `task` added.
     pub(super) fn bears(&self, task: &TaskLoad) -> bool {
         self.bears_work(|at| task.work_in(at))
     }
 
-    /// Whether it does with the reservations above it grown from `before` to `after`. What each of its instants loses
-    /// by that comes behind what is in `growths` already, if it does.
+    /// Returns whether the task is still proven in time if the reservations above it grow from
+    /// `before` to `after`. If so, the losses of its instants are appended to `growths`.
     pub(super) fn bears_reserved(
         &self,
         before: &[ReservedLoad],
         after: &[ReservedLoad],
         growths: &mut Vec<u64>,
     ) -> bool {
-        // Without a last segment such a point says nothing.
+        // A point at a last segment proves nothing under reservations.
         let lost = before.is_empty() && self.points().iter().any(|point| point.start);
         let known = growths.len();
         let mut fits = |point: &Point| {
@@ -85,18 +85,19 @@ impl Certificate {
         !matches!(self, Self::Missing) && self.points().iter().all(fits)
     }
 
-    /// Whether it does with the blocking raised from `old` to `new`.
+    /// Returns whether the task is still proven in time with the blocking raised from `old` to
+    /// `new`.
     pub(super) fn bears_blocking(&self, old: u64, new: u64) -> bool {
         let fits = |point: &Point| point.counted(new) - point.counted(old) <= point.spare;
         !matches!(self, Self::Missing) && self.points().iter().all(fits)
     }
 
-    /// Takes what [`Self::bears`] found to be there.
+    /// Subtracts the work that [`Self::bears`] found to fit.
     pub(super) fn take(&mut self, task: &TaskLoad) {
         self.take_work(|at| task.work_in(at));
     }
 
-    /// Takes from its instants what [`Self::bears_reserved`] found that they lose.
+    /// Subtracts the losses that [`Self::bears_reserved`] found from the instants.
     pub(super) fn take_growths(&mut self, growths: &mut impl Iterator<Item = u64>) {
         for (point, growth) in self.points_mut().iter_mut().zip(growths) {
             point.spare -= growth;
@@ -109,12 +110,13 @@ impl Certificate {
         }
     }
 
-    /// Gives back what [`Self::take`] took.
+    /// Gives back the work that [`Self::take`] subtracted.
     pub(super) fn give(&mut self, task: &TaskLoad) {
         self.give_work(|at| task.work_in(at));
     }
 
-    /// Gives back what [`Self::take_reserved`] took, now that they are `after` again.
+    /// Gives back the losses that [`Self::take_growths`] subtracted, when the reservations shrink
+    /// from `before` to `after`.
     pub(super) fn give_reserved(&mut self, before: &[ReservedLoad], after: &[ReservedLoad]) {
         self.give_work(|at| growth(after, before, at));
     }
@@ -126,7 +128,7 @@ impl Certificate {
         }
     }
 
-    /// From one blocking to another, which must be borne.
+    /// Changes the blocking from `old` to `new`, which must be borne.
     pub(super) fn change_blocking(&mut self, old: u64, new: u64) {
         for point in self.points_mut() {
             point.spare = point.spare + point.counted(old) - point.counted(new);
@@ -134,7 +136,7 @@ impl Certificate {
     }
 }
 
-/// Returns how much more `more` can use of a window than `less`, which is a part of it.
+/// Returns how much more of a window `more` can use than `less`, which is a part of it.
 fn growth(less: &[ReservedLoad], more: &[ReservedLoad], window: u64) -> Option<u64> {
     interference_of(more, window)?.checked_sub(interference_of(less, window)?)
 }

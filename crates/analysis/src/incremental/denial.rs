@@ -1,4 +1,4 @@
-//! Why something was not admitted.
+//! The reason why a task or reservation was not admitted.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -11,43 +11,44 @@ use crate::fixed_priority::ResponseTime;
 use crate::judge::{lateness, no_bound, overdue};
 use crate::steps::OutOfSteps;
 
-/// Why a task or a reservation was not admitted. Everything is as before.
+/// The reason why a task or a reservation was not admitted. A denial changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// Some task would be late; the most urgent of them, as the full test would name it.
     Late {
-        /// Who; `None`: the task that was asked for.
+        /// The late task; `None` for the requested one.
         task: Option<TaskId>,
-        /// What is known of its response time.
+        /// The knowledge about its response time.
         response_time: ResponseTime,
-        /// What that exceeds.
+        /// The exceeded deadline.
         relative_deadline: Duration,
     },
-    /// Under `edf`: in some window more work falls due than there is time.
+    /// Under `edf`: in some window more work is due than there is time.
     Demand {
         /// The length of the window.
         window: Duration,
-        /// By how much.
+        /// The excess of the due work over the window.
         by: Duration,
     },
-    /// The tasks would need more than the CPU with the reservations.
+    /// The tasks would need more than the CPU together with the reservations.
     Overload {
-        /// Who; `None`: the task that was asked for, or under `edf` all.
+        /// The task without a bound; `None` for the requested one, or under `edf` for all.
         task: Option<TaskId>,
     },
-    /// The test that decides does not prove it in time, and gives no bound.
+    /// The deciding test does not prove a task in time, and gives no bound.
     NotProven {
-        /// Who; `None`: the task that was asked for.
+        /// The task that is not proven; `None` for the requested one.
         task: Option<TaskId>,
     },
     /// Not decided within the steps, or beyond 64 bits of nanoseconds.
     Undecided,
-    /// The task to be placed by is not there.
+    /// The task given as `below` is not admitted.
     NoSuchTask,
 }
 
 impl Denial {
-    /// Says it in the words of the full test, with `own` for the task that was asked for; no other is named.
+    /// Formats the denial in the words of the full test, with `own` for the requested task; no
+    /// other task is named.
     pub(crate) fn said_of(&self, own: &str) -> String {
         let (task, why) = match *self {
             Self::Late { task, response_time, relative_deadline } => {
@@ -65,7 +66,7 @@ impl Denial {
         format!("{} {why}", if task.is_some() { "a task admitted before" } else { own })
     }
 
-    /// Returns by how much a task would be late, where that is known.
+    /// Returns by how much a task would be late, if known.
     pub(crate) fn shortfall(&self) -> Option<Duration> {
         match *self {
             Self::Late { response_time, relative_deadline, .. } => {
@@ -76,7 +77,7 @@ impl Denial {
         }
     }
 
-    /// Says whether it is about the task that was asked for.
+    /// Returns whether the denial is about the requested task.
     pub(crate) fn is_of_own(&self) -> bool {
         let (Self::Late { task, .. } | Self::Overload { task } | Self::NotProven { task }) = self
         else {

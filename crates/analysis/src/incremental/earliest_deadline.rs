@@ -17,18 +17,19 @@ use crate::load::{CpuLoad, Granularity, TaskLoad};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
-/// Beyond so many tasks and reservations the sums might not fit; who has so many gets the full test each time.
+/// With more tasks and reservations than this, the sums might overflow, and the full test is used
+/// each time.
 const MOST_TASKS: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
 pub(super) struct EarliestDeadline {
-    /// In no order: none of the tests wants one, and so nothing moves when one goes.
+    /// In no order: no test needs one, and so nothing moves when a task is removed.
     load: CpuLoad,
-    /// Of the task at the same position.
+    /// The name of the task at the same position.
     ids: Vec<TaskId>,
     positions: BTreeMap<TaskId, usize>,
     blocks: Blocks,
-    /// Of all tasks and reservations.
+    /// The sum of the lines of all tasks and reservations.
     total: Line,
 }
 
@@ -85,7 +86,7 @@ impl EarliestDeadline {
         verdict
     }
 
-    /// Takes a task out; false if it is not there.
+    /// Takes a task out. Returns false if it is not there.
     pub(super) fn remove(&mut self, id: TaskId) -> bool {
         let Some(at) = self.positions.remove(&id) else { return false };
         let task = self.load.tasks.swap_remove(at);
@@ -113,14 +114,14 @@ impl EarliestDeadline {
         verdict
     }
 
-    /// Puts back a reservation beneath which all were in time.
+    /// Restores a reservation beneath which all tasks were in time.
     pub(super) fn put_back(&mut self, reservation: ReservedLoad) {
         let before = self.load.reservations.clone();
         self.load.reserve(reservation);
         self.replace_line_of(&before);
     }
 
-    /// Takes a reservation out; false if it is not there.
+    /// Takes a reservation out. Returns false if it is not there.
     pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
         let before = self.load.reservations.clone();
         let was_there = self.load.unreserve(reservation);
@@ -128,14 +129,14 @@ impl EarliestDeadline {
         was_there
     }
 
-    /// Counts the reservations that there are in place of those `before`.
+    /// Counts the current reservations instead of those `before`.
     fn replace_line_of(&mut self, before: &[ReservedLoad]) {
         self.total.subtract(Line::of_reservations(before));
         self.total.add(Line::of_reservations(&self.load.reservations));
     }
 
     fn verdict(&self, steps: &mut Steps) -> Result<(), Denial> {
-        // Rounding up can make it one where it is less.
+        // Rounding up may raise a slope below one to one.
         if self.total.slope >= ONE || self.ids.len() + self.load.reservations.len() > MOST_TASKS {
             return self.full_verdict(steps);
         }
@@ -156,12 +157,13 @@ impl EarliestDeadline {
         }
     }
 
-    /// QPA from the end of the stretch to its start, as `edf::demand` does it from the horizon.
+    /// Runs QPA from the end of the stretch to its start, as `edf::demand` does from the horizon.
     fn examine(&self, stretch: &Stretch, steps: &mut Steps) -> Result<(), Denial> {
         let &Stretch { start, end, blocking, last } = stretch;
         let mut before = end;
         if last {
-            // What is too late beyond a busy period is too late in it. It counts all quanta.
+            // If a deadline beyond a busy period is missed, one in it is missed too. The busy
+            // period counts all quanta.
             let busy = busy_period_up_to(end, &self.load, self.load.longest_blocking(), steps)?;
             before = before.min(busy.saturating_add(1));
         }
@@ -183,7 +185,7 @@ impl EarliestDeadline {
         response_time::response_times(&self.load, Granularity::Continuous, steps)
     }
 
-    /// The kept sums, blocks and positions are those of all there is.
+    /// Asserts that the kept sums, blocks and positions match the tasks.
     #[cfg(test)]
     pub(super) fn assert_kept(&self) {
         let mut anew = Self::new(CpuLoad { tasks: Vec::new(), ..self.load.clone() });

@@ -1,60 +1,65 @@
-//! Admission one task at a time, on one CPU, at a small part of what analysing all anew costs.
+//! Admission one task at a time on one CPU, at a small part of the cost of a full analysis.
 //!
 //! [`Admission`] holds tasks that are in time. [`Admission::admit`] adds one if all remain so, and
-//! else changes nothing; [`Admission::remove`] takes one out. [`Admission::reserve`] and
-//! [`Admission::unreserve`] do the same with a reservation above them. The verdict is that of the full test
-//! for the whole set, wherever that one decides: [`crate::fixed_priority::all_in_time`] for fixed
-//! priorities, [`crate::edf::demand::processor_demand`] for `edf`; for `edf-vd` and `fifo` it is that test. Where the full test stays
-//! undecided ([`Steps`], 64 bits), this one may still decide, by the same theorems.
+//! otherwise changes nothing; [`Admission::remove`] takes one out. [`Admission::reserve`] and
+//! [`Admission::unreserve`] do the same with a reservation above them. The verdict is that of the
+//! full test for the whole set, if that test decides: [`crate::fixed_priority::all_in_time`] for
+//! fixed priorities, [`crate::edf::demand::processor_demand`] for `edf`. For `edf-vd` and `fifo`
+//! the full test is run. If the full test is undecided ([`Steps`], 64 bits), this one may still
+//! decide, by the same theorems.
 //!
 //! # Fixed priorities: certificates
-//! With `f_i(t) = B_i + C_i + Σ_{j ∈ hp(i)} ⌈(t + J_j)/T_j⌉·C_j + Σ_r I_r(t)`, any instant
-//! `0 < t ≤ min(D_i, T_i) − J_i` with `f_i(t) ≤ t` proves task i in time: `f_i` never falls, so its
-//! least fixed point, the end of the busy window, is not after t; by then no second job is released
-//! and the first is in time. A *certificate* is such a t with its spare `t − f_i(t)`.
+//! With `f_i(t) = B_i + C_i + Σ_{j ∈ hp(i)} ⌈(t + J_j)/T_j⌉·C_j + Σ_r I_r(t)`, any instant `0 < t ≤
+//! min(D_i, T_i) − J_i` with `f_i(t) ≤ t` proves task i in time: `f_i` never falls, so its least
+//! fixed point, the end of the busy window, is not after t; by then no second job is released and
+//! the first is in time. A *certificate* is such a t with its spare `t − f_i(t)`.
 //!
-//! - A more urgent task k adds `⌈(t + J_k)/T_k⌉·C_k` to `f_i(t)`, a less urgent one may raise `B_i`.
-//!   What is within the spare is taken from it, and the proof holds.
-//! - Where it is not within, nothing is lost yet: the exact test of `fixed_priority` is run for that
-//!   task alone, from its old window (a task more can only lengthen it), and a new certificate is
-//!   looked for. Only that test refuses, so a certificate never refuses anyone.
-//! - A reservation r more adds `I_r(t)` to every `f_i(t)`, and is taken from every spare in the same way.
+//! - A more urgent task k adds `⌈(t + J_k)/T_k⌉·C_k` to `f_i(t)`, and a less urgent one may raise
+//!   `B_i`. If the addition is within the spare, it is subtracted from the spare, and the proof
+//!   still holds.
+//! - If it is not, the exact test of `fixed_priority` is run for that task alone, from its old
+//!   window (another task can only lengthen it), and a new certificate is searched for. Only that
+//!   test refuses; a failed certificate alone never does.
+//! - Another reservation r adds `I_r(t)` to every `f_i(t)`, and is subtracted from every spare in
+//!   the same way.
 //! - A removed task or reservation gives back exactly what it took.
 //!
-//! Where several jobs share a busy window the certificate has an instant for each (up to a limit):
-//! `t_q ≤ D_i − J_i + q·T_i` with `f_i(t_q) + q·C_i ≤ t_q` for job q, the last one also with
-//! `t_q ≤ (q + 1)·T_i − J_i`, by when the window is closed. With a last segment `l_i` an instant is
-//! the start of that segment, so `l_i` less for both sides, and an end of the window is added. There
-//! `⌊(s + J)/T⌋ + 1` releases count if `B_i = 0`; in whole nanoseconds that is `⌈(s + 1 + J)/T⌉`, so
-//! it is the same inequality for `s + 1` with a blocking of 1, and one form serves both cases. Under
-//! reservations last segments help nobody, so the first one ends all certificates that use them.
+//! If several jobs share a busy window, the certificate has an instant for each (up to a limit):
+//! `t_q ≤ D_i − J_i + q·T_i` with `f_i(t_q) + q·C_i ≤ t_q` for job q, the last one also with `t_q ≤
+//! (q + 1)·T_i − J_i`, by which the window is closed. With a last segment `l_i` an instant is the
+//! start of that segment, so both sides are less by `l_i`, and an end of the window is added. There
+//! `⌊(s + J)/T⌋ + 1` releases count if `B_i = 0`; in whole nanoseconds that is `⌈(s + 1 + J)/T⌉`,
+//! so it is the same inequality for `s + 1` with a blocking of 1, and one form serves both cases.
+//! Under reservations last segments do not help, so the first reservation invalidates all
+//! certificates that use them.
 //!
 //! # EDF: a line above each task's demand
 //! With `d_i = D_i − J_i`, task i's demand is never above `C_i + (t − d_i)·U_i` from `d_i` on, and
-//! nothing before. The sum h*(t) has steps at the `d_i` only, and between them it grows by less
+//! is zero before. The sum h*(t) has steps at the `d_i` only, and between them it grows by less
 //! than t as long as the utilisation is below one. So `h*(d_j) + B(d_j) ≤ d_j` for every j is
-//! enough (Albers & Slomka, ECRTS 2004, with one exact job a task). With the sums of all lines kept,
-//! one pass from the last d_j back finds the stretches `[d_j, d_{j+1})` where this does not hold,
-//! and in each the instants with `h*(t) + B > t`: only those are looked at exactly, by QPA.
+//! enough (Albers & Slomka, ECRTS 2004, with one exact job per task). The sums of all lines are
+//! kept, so one pass from the last d_j back finds the intervals `[d_j, d_{j+1})` where this does
+//! not hold, and in each the instants with `h*(t) + B > t`. Only those are examined exactly, by
+//! QPA.
 //!
-//! Tasks with neighbouring d are kept in blocks with their sums. If those of a block were all there
-//! from its first d on, each with `C_i + (t − d)·U_i`, the sum would be no lower; so if it is low
-//! enough at that d, the whole block is proven by one line. Else its tasks are looked at one by one.
+//! Tasks with neighbouring d are kept in blocks with their sums. If all tasks of a block started at
+//! its first d, each with `C_i + (t − d)·U_i`, the sum would be no lower. So if that sum is low
+//! enough at that d, one line proves the whole block. Otherwise its tasks are examined one by one.
 //!
 //! # Costs
-//! With n tasks, `admit`, `reserve` and their reverse take O(n) elementary operations, at most one division or
-//! product a task, where the full fixed-priority test takes O(n²). (Under `edf` the full test takes
-//! O(n) for each instant it looks at, often a few; while lines prove enough it is one product a
-//! block here. Under `edf-vd` and `fifo` the full test is simply run.) A certificate
-//! that fails costs O(n) for each round of the exact test and for each of a few instants looked at for a better one; it pays
-//! for itself where many changes fit within a spare. In the worst case (every certificate fails)
-//! it is the cost of the full test. Memory is linear in the tasks. Sums are whole numbers, taken
-//! back as they were added: nothing drifts.
+//! With n tasks, `admit`, `reserve` and their reverse take O(n) elementary operations, at most one
+//! division or product per task, where the full fixed-priority test takes O(n²). (Under `edf` the
+//! full test takes O(n) for each instant that it examines, often a few; while lines prove enough,
+//! the cost here is one product per block. Under `edf-vd` and `fifo` the full test is simply run.)
+//! A failed certificate costs O(n) for each round of the exact test and for each of a few instants
+//! tried for a better one; it pays for itself if many changes fit within a spare. In the worst case
+//! (every certificate fails) the cost is that of the full test. Memory is linear in the tasks. Sums
+//! are whole numbers, subtracted as they were added, so nothing drifts.
 //!
 //! # Units and assumptions
-//! As [`crate::fixed_priority::floating`], [`crate::fixed_priority::last_segment`] and
-//! [`crate::edf::demand`]: nanoseconds, continuous time, two context switches a job. Reservations
-//! are interference from the start to the end; that they fit themselves is not examined here.
+//! As in [`crate::fixed_priority::floating`], [`crate::fixed_priority::last_segment`] and
+//! [`crate::edf::demand`]: nanoseconds, continuous time, two context switches per job. Reservations
+//! are interference throughout; whether they fit together is not examined here.
 
 mod bands;
 mod blocks;
@@ -85,7 +90,7 @@ use crate::policies::{self, Engine};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
-/// A task that was admitted. Never given twice by the same [`Admission`].
+/// The name of an admitted task. The same [`Admission`] never gives it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
 
@@ -129,7 +134,7 @@ enum Tasks {
 }
 
 impl Admission {
-    /// No tasks yet, under `reservations` that run above them all, each job charged two
+    /// Starts without tasks, under `reservations` that run above them all. Each job is charged two
     /// `context_switch`es.
     pub fn new(
         policy: Policy,
@@ -145,7 +150,8 @@ impl Admission {
         Self { policy, context_switch, tasks, next: 0 }
     }
 
-    /// Runs the tasks on threads that wake up late: see [`CpuLoad::with_wake_up`]. No task may be admitted yet.
+    /// Runs the tasks on threads that wake up late: see [`CpuLoad::with_wake_up`]. No task may be
+    /// admitted yet.
     pub fn with_wake_up(mut self, wake_up: Service) -> Self {
         debug_assert!(self.load().tasks.is_empty(), "what is proven was proven without");
         self.load_mut().wake_up = wake_up.as_nanos();
@@ -153,15 +159,15 @@ impl Admission {
     }
 
     /// Admits `task` at the priority its policy gives it, if every task remains in time: below all
-    /// of the same period under `rm` and `rmdp`, below everyone under `fp`.
+    /// tasks of the same period under `rm` and `rmdp`, below all tasks under `fp`.
     ///
-    /// What is not decided within `steps` is denied, and a denial changes nothing.
+    /// A request that is not decided within `steps` is denied, and a denial changes nothing.
     pub fn admit(&mut self, task: &Task, steps: &mut Steps) -> Result<TaskId, Denial> {
         self.admit_load(TaskLoad::new(task, self.context_switch), None, steps)
     }
 
-    /// As [`Self::admit`], but under `fp` and `fifo` the next before `below`, who must be admitted.
-    /// Where the policy itself orders the tasks it decides, and `below` does not.
+    /// Admits like [`Self::admit`], but under `fp` and `fifo` directly above `below`, which must be
+    /// admitted. Under a policy that orders the tasks itself, `below` has no effect.
     pub fn admit_above(
         &mut self,
         below: TaskId,
@@ -171,7 +177,7 @@ impl Admission {
         self.admit_load(TaskLoad::new(task, self.context_switch), Some(below), steps)
     }
 
-    /// Admits a task that has its switches charged already; under `fp` the next more urgent than `below`.
+    /// Admits a task that already includes its switches; under `fp` directly above `below`.
     pub(crate) fn admit_load(
         &mut self,
         task: TaskLoad,
@@ -197,7 +203,7 @@ impl Admission {
         Ok(id)
     }
 
-    /// Takes a task out; false if it is not there. The others remain in time.
+    /// Takes a task out. Returns false if it is not there. The others remain in time.
     pub fn remove(&mut self, id: TaskId) -> bool {
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => tasks.remove(id),
@@ -207,10 +213,10 @@ impl Admission {
     }
 
     /// Puts `reservation` above all tasks if every one of them remains in time, with two
-    /// `context_switch`es a period charged to it.
+    /// `context_switch`es per period charged to it.
     ///
-    /// What is not decided within `steps` is denied, and a denial changes nothing. That the
-    /// reservations fit themselves is not examined here.
+    /// A request that is not decided within `steps` is denied, and a denial changes nothing.
+    /// Whether the reservations fit together is not examined here.
     ///
     /// ```
     /// use punctual_analysis::Steps;
@@ -231,8 +237,8 @@ impl Admission {
         self.put_above(ReservedLoad::new(reservation, self.context_switch), steps)
     }
 
-    /// Takes out a reservation with this budget and period; false if there is none. The tasks
-    /// remain in time.
+    /// Takes out a reservation with this budget and period. Returns false if there is none. The
+    /// tasks remain in time.
     pub fn unreserve(&mut self, reservation: Reservation) -> bool {
         self.take_from_above(&ReservedLoad::new(reservation, self.context_switch))
     }
@@ -250,7 +256,8 @@ impl Admission {
         }
     }
 
-    /// Takes out what [`Self::put_above`] put there; false if there is nothing like it. The tasks remain in time.
+    /// Takes out a load that [`Self::put_above`] put there. Returns false if there is none like it.
+    /// The tasks remain in time.
     pub(crate) fn take_from_above(&mut self, load: &ReservedLoad) -> bool {
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => tasks.unreserve(load),
@@ -259,8 +266,8 @@ impl Admission {
         }
     }
 
-    /// Puts back above all tasks what was taken from there while they stayed as they are: they were in time beneath it,
-    /// so nothing is examined.
+    /// Restores a load above all tasks that was taken out while the tasks stayed as they are. They
+    /// were in time beneath it, so nothing is examined.
     pub(crate) fn put_back_above(&mut self, load: ReservedLoad) {
         match &mut self.tasks {
             Tasks::FixedPriority(tasks) => tasks.put_back(load),
@@ -269,8 +276,9 @@ impl Admission {
         }
     }
 
-    /// Admits all of `tasks`, which are in the order of the policy, by one full test, and returns their names; `None`,
-    /// and nothing is admitted, if not every one is certainly in time. No task may be admitted yet.
+    /// Admits all of `tasks`, which are in the order of the policy, by one full test, and returns
+    /// their names. Returns `None` and admits nothing if not every one is certainly in time. No
+    /// task may be admitted yet.
     pub(crate) fn fill(&mut self, tasks: Vec<TaskLoad>, steps: &mut Steps) -> Option<Vec<TaskId>> {
         debug_assert!(self.load().tasks.is_empty(), "it is filled once");
         let first = self.next;
@@ -289,8 +297,8 @@ impl Admission {
         Some(ids)
     }
 
-    /// The admitted tasks, the most urgent first; under `fifo` as they were admitted, under `edf` in
-    /// an order that says nothing and changes when one is removed.
+    /// Returns the admitted tasks, the most urgent first; under `fifo` in the order of admission,
+    /// under `edf` in an arbitrary order that changes when one is removed.
     pub fn ids(&self) -> impl Iterator<Item = TaskId> + '_ {
         let at = move |at| match &self.tasks {
             Tasks::FixedPriority(tasks) => tasks.id(at),
@@ -300,7 +308,7 @@ impl Admission {
         (0..self.load().tasks.len()).map(at)
     }
 
-    /// What the CPU has to do, in the order of [`Self::ids`]: for any other test.
+    /// Returns the load of the CPU, in the order of [`Self::ids`], for any other test.
     pub fn load(&self) -> &CpuLoad {
         match &self.tasks {
             Tasks::FixedPriority(tasks) => tasks.load(),
@@ -317,10 +325,11 @@ impl Admission {
         }
     }
 
-    /// The response time of every admitted task, in the order of [`Self::ids`]: a full analysis.
+    /// Returns the response time of every admitted task, in the order of [`Self::ids`], by a full
+    /// analysis.
     ///
-    /// Not above the relative deadline. Where `steps` end before something better is found it is
-    /// the relative deadline, which admission has proven.
+    /// A bound is not above the relative deadline. If `steps` run out before a better one is found,
+    /// it is the relative deadline, which admission has proven.
     pub fn response_time_bounds(&self, steps: &mut Steps) -> Vec<(TaskId, Duration)> {
         let bounds =
             |times: Vec<ResponseTime>| times.into_iter().map(ResponseTime::bound).collect();
