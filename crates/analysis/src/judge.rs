@@ -1,4 +1,4 @@
-//! What a test that decides says of one CPU, in words and numbers.
+//! The judgement of a deciding test on one CPU, in words and numbers.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,24 +12,24 @@ use crate::load::CpuLoad;
 use crate::ratio;
 use crate::steps::Steps;
 
-/// What is proven of one CPU.
+/// The proofs about one CPU.
 pub(crate) struct Judgement {
     /// A bound for each task, in the order of the load.
     pub(crate) bounds: Vec<Option<Duration>>,
-    /// The first task, in priority order, that is certainly late; where none is, the first that is
-    /// not certainly in time.
+    /// The first task, in priority order, that is certainly late; if there is none, the first that
+    /// is not certainly in time.
     pub(crate) miss: Option<Miss>,
 }
 
 pub(crate) struct Miss {
-    /// Position in the load.
+    /// The task's position in the load.
     pub(crate) task: usize,
     pub(crate) shortfall: Option<Duration>,
-    /// A predicate: what it says follows the task's name.
+    /// A predicate to follow the task's name.
     pub(crate) why: String,
 }
 
-/// What looking for a miss may use where the steps have ended, in all and for each task.
+/// The steps to search for a miss after the other steps ran out, in all and for each task.
 const LAST_LOOK: u64 = Steps::ADMISSION / 4;
 pub(crate) const LAST_LOOK_EACH: u64 = LAST_LOOK / 16;
 
@@ -47,7 +47,7 @@ pub(crate) fn fixed_priority(load: &CpuLoad, steps: &mut Steps) -> Judgement {
     by_response_time(load, times, "what is more urgent")
 }
 
-/// Judges by response times. `before` names what goes before a task.
+/// Judges by response times. `before` names the work that goes before a task.
 pub(crate) fn by_response_time(
     load: &CpuLoad,
     times: Vec<ResponseTime>,
@@ -64,16 +64,17 @@ pub(crate) fn by_response_time(
     Judgement { bounds: times.into_iter().map(ResponseTime::bound).collect(), miss }
 }
 
-/// What is said of a task that is not certainly in time.
+/// The report about a task that is not certainly in time.
 pub(crate) struct Lateness {
     pub(crate) shortfall: Option<Duration>,
-    /// Not only undecided.
+    /// Whether the task is late, not only undecided.
     certain: bool,
-    /// A predicate: what it says follows the task's name.
+    /// A predicate to follow the task's name.
     pub(crate) why: String,
 }
 
-/// Says how late a task is; `None` if it is certainly in time. `before` names what goes before it.
+/// Returns how late a task is, or `None` if it is certainly in time. `before` names the work that
+/// goes before it.
 pub(crate) fn lateness(time: ResponseTime, deadline: Duration, before: &str) -> Option<Lateness> {
     let (shortfall, certain, why) = match time {
         ResponseTime::AtMost(bound) if bound <= deadline => return None,
@@ -102,26 +103,26 @@ pub(crate) fn lateness(time: ResponseTime, deadline: Duration, before: &str) -> 
     Some(Lateness { shortfall, certain, why })
 }
 
-/// Says that a task and what goes `before` it are too much.
+/// Says that a task and the work `before` it are too much.
 pub(crate) fn no_bound(before: &str) -> String {
     format!("has no finite response time: it and {before} need more than the whole CPU")
 }
 
-/// Says that in `window` more falls due than there is time, `by` so much.
+/// Says that the work due in `window` exceeds it by `by`.
 pub(crate) fn overdue(window: Duration, by: Duration) -> String {
     format!(
         "can miss its deadline: in a window of {window} the work that falls due exceeds the time by {by}"
     )
 }
 
-/// Judges by demand, which proves all deadlines or none. The bounds are the response times; where those
-/// were not found, what the demand test proved: the deadlines.
+/// Judges by demand, which proves all deadlines or none. The bounds are the response times; if
+/// those were not found, the deadlines, which the demand test proved.
 pub(crate) fn by_demand(
     load: &CpuLoad,
     verdict: DemandVerdict,
     bounds: impl Iterator<Item = Option<Duration>>,
 ) -> Judgement {
-    // Where all tasks together are too much, name the one with the largest share.
+    // If all tasks together are too much, name the one with the largest share.
     let heaviest = || {
         let share = |at: &usize| {
             let task = &load.tasks[*at];

@@ -1,4 +1,4 @@
-//! What one CPU has to do, in the form in which the formulas want it.
+//! The load of one CPU, in the form that the formulas use.
 
 use alloc::vec::Vec;
 
@@ -13,21 +13,22 @@ use crate::switching::with_two_switches;
 pub struct TaskLoad {
     /// The wcet and two context switches.
     pub(crate) work: u64,
-    /// Without the switches.
+    /// The wcet without the switches.
     pub(crate) wcet: u64,
-    /// What a task of high criticality may need for certain, with two context switches; 0: it is of low criticality.
+    /// The certain wcet of a task of high criticality, with two context switches; 0 for low
+    /// criticality.
     pub(crate) high: u64,
     pub(crate) period: u64,
     pub(crate) deadline: u64,
     pub(crate) jitter: u64,
-    /// The longest stretch in which it does not give way: also the switch towards it.
+    /// The longest stretch without preemption, at least the switch towards the task.
     pub(crate) quantum: u64,
     /// The stretch at the end of each job that is known not to be preempted.
     pub(crate) last: u64,
 }
 
 impl TaskLoad {
-    /// Charges `task` two context switches a job: one when it starts to run, one when it stops.
+    /// Charges `task` two context switches per job: one when it starts to run, one when it stops.
     pub fn new(task: &Task, context_switch: Service) -> Self {
         Self {
             work: with_two_switches(task.wcet(), context_switch),
@@ -41,8 +42,8 @@ impl TaskLoad {
         }
     }
 
-    /// The most jobs that can become known in a half-open window of `window` nanoseconds:
-    /// `⌈(window + jitter) / period⌉`, and none in an empty window. `None` beyond 64 bits.
+    /// Returns the most jobs that can become known in a half-open window of `window` nanoseconds:
+    /// `⌈(window + jitter) / period⌉`, and none in an empty window. Returns `None` beyond 64 bits.
     pub fn arrivals_in(&self, window: u64) -> Option<u64> {
         if window == 0 {
             return Some(0);
@@ -50,22 +51,22 @@ impl TaskLoad {
         Some(window.checked_add(self.jitter)?.div_ceil(self.period))
     }
 
-    /// The most work that can become known in such a window.
+    /// Returns the most work that can become known in such a window.
     pub(crate) fn work_in(&self, window: u64) -> Option<u64> {
         self.arrivals_in(window)?.checked_mul(self.work)
     }
 
-    /// As [`Self::arrivals_in`], for a closed window: `[0, window]`.
+    /// Returns the most jobs like [`Self::arrivals_in`], for a closed window: `[0, window]`.
     pub(crate) fn arrivals_until(&self, window: u64) -> Option<u64> {
         Some(window.checked_add(self.jitter)? / self.period + 1)
     }
 
-    /// The most work that can become known in such a window.
+    /// Returns the most work that can become known in such a window.
     pub(crate) fn work_until(&self, window: u64) -> Option<u64> {
         self.arrivals_until(window)?.checked_mul(self.work)
     }
 
-    /// The time that is left to the deadline when a release became known as late as it may.
+    /// Returns the time left until the deadline when a release becomes known as late as possible.
     pub(crate) fn deadline_after_jitter(&self) -> u64 {
         // A valid task has jitter < deadline.
         self.deadline - self.jitter
@@ -82,7 +83,8 @@ pub struct CpuLoad {
 }
 
 impl CpuLoad {
-    /// `tasks` in priority order (see [`crate::order`]), run by threads that wake up at once.
+    /// Creates a load of `tasks` in priority order (see [`crate::order`]), run by threads that wake
+    /// up at once.
     pub fn new<'a>(
         tasks: impl IntoIterator<Item = &'a Task>,
         reservations: impl IntoIterator<Item = Reservation>,
@@ -97,11 +99,11 @@ impl CpuLoad {
         Self { tasks, reservations, wake_up: 0 }
     }
 
-    /// With threads that run up to `wake_up` after the timer that wakes them.
+    /// Runs the tasks on threads that start up to `wake_up` after the timer that wakes them.
     ///
-    /// Who is awake looks at the clock before it sleeps, so this is lost once in a busy period, at its start, and
-    /// only if nothing ran just before. It delays each task as a quantum of a less urgent one does, and instead
-    /// of one.
+    /// A thread that is awake looks at the clock before it sleeps, so this time is lost once in a
+    /// busy period, at its start, and only if nothing ran just before. It delays each task like a
+    /// quantum of a less urgent one, and instead of it.
     pub fn with_wake_up(self, wake_up: Service) -> Self {
         Self { wake_up: wake_up.as_nanos(), ..self }
     }
@@ -112,9 +114,9 @@ impl CpuLoad {
         settle(&mut self.reservations);
     }
 
-    /// Takes one out that is like it; false if there is none.
+    /// Removes a reservation that is like it. Returns false if there is none.
     pub(crate) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
-        // The last of the same ones, so that the order stays as it was before it came.
+        // The last equal one, so that the order stays as it was before that one came.
         let Some(at) = self.reservations.iter().rposition(|other| other.is_alike(reservation))
         else {
             return false;
@@ -124,7 +126,8 @@ impl CpuLoad {
         true
     }
 
-    /// For each task the largest quantum of a less urgent one, or the wake-up if that is longer.
+    /// Returns for each task the largest quantum of a less urgent one, or the wake-up if that is
+    /// longer.
     pub(crate) fn blocking_bounds(&self) -> Vec<u64> {
         let mut bounds = Vec::from_iter(self.tasks.iter().map(|_| 0));
         let mut largest = self.wake_up;
@@ -135,12 +138,12 @@ impl CpuLoad {
         bounds
     }
 
-    /// The longest that a job waits for something less urgent: a quantum of any task, or the wake-up.
+    /// Returns the longest time for which a job waits for a less urgent task or the wake-up.
     pub(crate) fn longest_blocking(&self) -> u64 {
         self.tasks.iter().map(|task| task.quantum).max().unwrap_or(0).max(self.wake_up)
     }
 
-    /// The same with jobs that, once begun, are not preempted by other tasks.
+    /// Returns the same load with jobs that, once begun, are not preempted by other tasks.
     pub(crate) fn non_preemptive(&self) -> Self {
         let mut load = self.clone();
         for task in &mut load.tasks {
@@ -149,7 +152,8 @@ impl CpuLoad {
         load
     }
 
-    /// The same with jobs that end with a segment of at least this length, cut to the wcet.
+    /// Returns the same load with jobs that end with a segment of at least this length, cut to the
+    /// wcet.
     pub(crate) fn with_last_segments(&self, last: &[Service]) -> Self {
         let mut load = self.clone();
         for (task, last) in load.tasks.iter_mut().zip(last) {
@@ -158,7 +162,7 @@ impl CpuLoad {
         load
     }
 
-    /// What the reservations alone take of the CPU.
+    /// Returns the utilisation of the reservations alone.
     pub(crate) fn reserved(&self) -> Utilisation {
         let mut sum = Utilisation::ZERO;
         for reservation in &self.reservations {
@@ -167,7 +171,7 @@ impl CpuLoad {
         sum
     }
 
-    /// What reservations and tasks take of the CPU.
+    /// Returns the utilisation of reservations and tasks.
     pub(crate) fn utilisation(&self) -> Utilisation {
         let mut sum = self.reserved();
         for task in &self.tasks {
@@ -177,21 +181,21 @@ impl CpuLoad {
     }
 }
 
-/// What "just before" means.
+/// The resolution of time: the distance of "just before".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granularity {
-    /// Time is continuous: a blocker may begin any moment before a release, so it can delay it by
-    /// all but nothing of its quantum. Bounds are suprema.
+    /// Time is continuous: a blocker may begin any moment before a release, so it can delay the
+    /// release by up to its whole quantum. Bounds are suprema.
     #[default]
     Continuous,
-    /// Everything happens at multiples of so many nanoseconds: a blocker began a tick before.
-    /// Where some length of a load is no such multiple, or with a reservation on the CPU (whose
-    /// budget may end anywhere), the load is taken as continuous.
+    /// Everything happens at multiples of this many nanoseconds, so a blocker began a tick before.
+    /// If some length of a load is not a multiple, or with a reservation on the CPU (its budget may
+    /// end anywhere), time is taken as continuous.
     Ticks(u64),
 }
 
 impl Granularity {
-    /// How long before a release a blocker began at the latest; zero in continuous time.
+    /// Returns how long before a release a blocker began at the latest; zero in continuous time.
     pub(crate) fn tick_of(self, load: &CpuLoad) -> u64 {
         let Self::Ticks(tick @ 1..) = self else { return 0 };
         let even = |task: &TaskLoad| {
@@ -210,8 +214,8 @@ mod tests {
     use super::*;
     use punctual_model::{Duration, TaskSpec};
 
-    /// LBAP-01 of the published answers: a linear bounded arrival process with B_max = 3 and
-    /// I_min = 10 is a sporadic stream with jitter (B_max − 1)·I_min (real-time channels, §2.1).
+    /// LBAP-01 of the published answers: a linear bounded arrival process with B_max = 3 and I_min
+    /// = 10 is a sporadic stream with jitter (B_max − 1)·I_min (real-time channels, §2.1).
     #[test]
     fn lbap_01_bursts_are_jitter() {
         let task = Task::new(TaskSpec {

@@ -18,7 +18,7 @@ use crate::steps::Steps;
 pub(super) struct FixedPriority {
     /// The most urgent first.
     load: CpuLoad,
-    /// Of the task at the same position.
+    /// The mark of the task at the same position.
     marks: Vec<Mark>,
     /// The share of the reservations, rounded down.
     reserved: Ratio,
@@ -28,11 +28,11 @@ pub(super) struct FixedPriority {
 pub(super) struct Mark {
     id: TaskId,
     pub(super) certificate: Certificate,
-    /// The largest quantum of a less urgent task, or the wake-up: what the certificate counts.
+    /// The largest quantum of a less urgent task, or the wake-up, as the certificate counts it.
     pub(super) blocking: u64,
-    /// The first busy window is no shorter.
+    /// A lower bound of the first busy window.
     window: u64,
-    /// The share of the CPU, rounded down.
+    /// The task's share of the CPU, rounded down.
     share: Ratio,
 }
 
@@ -66,7 +66,8 @@ impl FixedPriority {
         self.marks[at].id
     }
 
-    /// Names all tasks of the load, which were found to be in time: each is examined at the first change for the worse.
+    /// Names all tasks of the load, which were found to be in time. Each is examined at the first
+    /// change for the worse.
     pub(super) fn name_all(&mut self, ids: &[TaskId]) {
         let marks = self.load.tasks.iter().zip(ids).zip(self.load.blocking_bounds());
         let mark = |((task, &id), blocking): ((&TaskLoad, &TaskId), u64)| Mark {
@@ -79,7 +80,7 @@ impl FixedPriority {
         self.marks = marks.map(mark).collect();
     }
 
-    /// Puts `task` in at position `at` if all remain in time.
+    /// Inserts `task` at position `at` if all tasks remain in time.
     pub(super) fn admit(
         &mut self,
         at: usize,
@@ -107,8 +108,8 @@ impl FixedPriority {
         }
     }
 
-    /// Examines whom the task at `added` may make late. Nothing is changed yet: what was found out
-    /// is returned, by position.
+    /// Examines the tasks that the one at `added` may make late. Changes nothing, and returns the
+    /// findings by position.
     fn examine_all_with(
         &self,
         added: usize,
@@ -137,7 +138,7 @@ impl FixedPriority {
         Ok(renewed)
     }
 
-    /// Puts `reservation` above all if all remain in time.
+    /// Puts `reservation` above all tasks if they all remain in time.
     pub(super) fn reserve(
         &mut self,
         reservation: ReservedLoad,
@@ -166,8 +167,9 @@ impl FixedPriority {
         }
     }
 
-    /// As [`Self::examine_all_with`], of the reservations that there are instead of those `before`. What the instants of
-    /// the certificates that stay lose is put into `growths`.
+    /// Examines the tasks like [`Self::examine_all_with`], under the current reservations instead
+    /// of those `before`. Puts the losses of the instants of the remaining certificates into
+    /// `growths`.
     fn examine_all_under(
         &self,
         before: &[ReservedLoad],
@@ -188,7 +190,7 @@ impl FixedPriority {
         Ok(renewed)
     }
 
-    /// Takes a reservation out; false if it is not there.
+    /// Takes a reservation out. Returns false if it is not there.
     pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
         let before = self.load.reservations.clone();
         if !self.load.unreserve(reservation) {
@@ -202,7 +204,7 @@ impl FixedPriority {
         true
     }
 
-    /// Puts back a reservation beneath which all were in time.
+    /// Restores a reservation beneath which all tasks were in time.
     pub(super) fn put_back(&mut self, reservation: ReservedLoad) {
         let before = self.load.reservations.clone();
         self.load.reserve(reservation);
@@ -224,7 +226,8 @@ impl FixedPriority {
         Level::new(&self.load, at, blocking, above).examine(self.marks[at].window, steps)
     }
 
-    /// Says why the task at a position is denied, with its response time where a look at it alone finds that.
+    /// Returns the reason to deny the task at a position, with its response time if a look at it
+    /// alone finds that.
     fn denial(&self, at: usize, added: Option<usize>, verdict: Verdict) -> Denial {
         let at_least = match verdict {
             Verdict::Late { at_least } => Duration::from_nanos(at_least),
@@ -245,8 +248,7 @@ impl FixedPriority {
         }
     }
 
-    /// Takes the task at `added` out of every spare, and replaces the certificates that were
-    /// `renewed` with it.
+    /// Subtracts the task at `added` from every spare, and replaces the `renewed` certificates.
     fn settle(&mut self, added: usize, renewed: Vec<(usize, Found)>) {
         let task = self.load.tasks[added];
         let mut renewed = renewed.into_iter().peekable();
@@ -265,7 +267,7 @@ impl FixedPriority {
         }
     }
 
-    /// Takes a task out; false if it is not there.
+    /// Takes a task out. Returns false if it is not there.
     pub(super) fn remove(&mut self, id: TaskId) -> bool {
         let Some(at) = self.marks.iter().position(|mark| mark.id == id) else { return false };
         let task = self.load.tasks.remove(at);
@@ -274,7 +276,7 @@ impl FixedPriority {
             mark.certificate.give(&task);
             mark.window = 0;
         }
-        // Blocking falls, if it does, from here up to the next task with a quantum as large.
+        // Blocking can fall only from here up to the next task with a quantum as large.
         let below = self.load.tasks.get(at).zip(self.marks.get(at));
         let mut blocking =
             below.map_or(self.load.wake_up, |(task, mark)| mark.blocking.max(task.quantum));

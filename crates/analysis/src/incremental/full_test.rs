@@ -1,4 +1,4 @@
-//! Policies of which no shorter way than the full test is known here: it is run each time.
+//! Policies without a known shortcut: the full test is run each time.
 
 use alloc::vec::Vec;
 
@@ -40,7 +40,7 @@ impl FullTest {
         self.ids = ids.to_vec();
     }
 
-    /// Puts `task` in at a position, or else behind all, if all remain in time.
+    /// Inserts `task` at a position, or at the end, if all tasks remain in time.
     pub(super) fn admit(
         &mut self,
         at: Option<usize>,
@@ -75,17 +75,17 @@ impl FullTest {
         })
     }
 
-    /// Puts back a reservation beneath which all were in time.
+    /// Restores a reservation beneath which all tasks were in time.
     pub(super) fn put_back(&mut self, reservation: ReservedLoad) {
         self.load.reserve(reservation);
     }
 
-    /// Takes a reservation out; false if it is not there.
+    /// Takes a reservation out. Returns false if it is not there.
     pub(super) fn unreserve(&mut self, reservation: &ReservedLoad) -> bool {
         self.load.unreserve(reservation)
     }
 
-    /// Why the tasks are not all in time; `asked` is not named.
+    /// Returns why the tasks are not all in time, without naming `asked`.
     fn why(&self, asked: Option<TaskId>, steps: &mut Steps) -> Denial {
         let judgement = policies::of(self.policy).judge(&self.load, steps, &mut Steps::new(0));
         if self.ids.is_empty() {
@@ -105,7 +105,7 @@ impl FullTest {
         }
     }
 
-    /// Takes a task out; false if it is not there.
+    /// Takes a task out. Returns false if it is not there.
     pub(super) fn remove(&mut self, id: TaskId) -> bool {
         let Some(at) = self.ids.iter().position(|&other| other == id) else { return false };
         self.load.tasks.remove(at);

@@ -1,4 +1,4 @@
-//! What is kept between changes is what counting from nothing gives.
+//! The state kept between changes equals a computation from scratch.
 
 use alloc::vec::Vec;
 
@@ -38,8 +38,8 @@ fn check(cpu: &Admission) -> usize {
                 let less_urgent = load.tasks[at + 1..].iter().map(|task| task.quantum);
                 assert_eq!(mark.blocking, less_urgent.max().unwrap_or(0).max(load.wake_up));
                 for point in mark.certificate.points() {
-                    // How many own jobs it stands for is not kept; the rest must be a number of
-                    // them, less a last segment where one starts.
+                    // The number of the task's own jobs at the point is not kept. The rest must be
+                    // a multiple of them, less a last segment if one starts there.
                     let others = load.tasks[..at].iter().map(|task| task.work_in(point.at));
                     let reserved = load.reservations.iter().map(|r| r.interference_in(point.at));
                     let work: u64 = others.chain(reserved).map(|work| work.expect("small")).sum();
@@ -97,7 +97,7 @@ fn nothing_drifts() {
     }
 }
 
-/// Of many tasks, so that blocks are cut in two and become empty.
+/// Many tasks, so that blocks are split and become empty.
 #[test]
 fn blocks_of_many_tasks_decide_as_the_full_test_does() {
     let longest_quanta = [0, 2_000, 20_000, 2_000_000].into_iter().cycle();
@@ -135,14 +135,15 @@ fn blocks_of_many_tasks_decide_as_the_full_test_does() {
     }
 }
 
-/// With periods of many magnitudes, about a hundredth of the CPU, and now and then an early deadline.
+/// Draws a task of about a hundredth of the CPU, with periods of many magnitudes, and sometimes an
+/// early deadline.
 fn draw_small(rng: &mut ChaCha8Rng, longest_quantum: u64) -> Task {
     let magnitude = 1u64 << rng.random_range(17..27);
     let period = rng.random_range(magnitude..2 * magnitude);
     let wcet = rng.random_range(period / 200..period / 60);
     let earliest = if rng.random_ratio(1, 4) { period / 20 } else { period / 2 };
     let quantum = if rng.random_ratio(1, 4) { longest_quantum.min(wcet) } else { 0 };
-    // Some share theirs with others.
+    // Some deadlines coincide.
     let deadline = rng.random_range(earliest..=period) / 1_000 * 1_000;
     Task::new(TaskSpec {
         relative_deadline: Duration::from_nanos(deadline),
@@ -152,8 +153,8 @@ fn draw_small(rng: &mut ChaCha8Rng, longest_quantum: u64) -> Task {
     .expect("valid")
 }
 
-/// The quantum that decides is in a block that is looked at task by task, at its least d; the block
-/// before that one would be proven as a whole.
+/// The deciding quantum is in a block that is examined task by task, at its least d; the previous
+/// block would be proven as a whole.
 #[test]
 fn a_quantum_at_the_edge_of_a_block_blocks_the_one_before() {
     let task = |deadline, wcet, quantum| {

@@ -1,7 +1,7 @@
 //! The exact test of one task, and the search for its certificate.
 //!
 //! The recurrences are those of `fixed_priority/busy_window.rs`, in continuous time, with the
-//! starts of last segments in the one form that the module says.
+//! starts of last segments in the single form that the module describes.
 
 use alloc::vec::Vec;
 
@@ -11,27 +11,27 @@ use crate::ratio::{Ratio, Utilisation};
 use crate::reservation::ReservedLoad;
 use crate::steps::{OutOfSteps, Steps};
 
-/// So many instants a certificate may have, so that memory is linear in the tasks.
+/// The largest number of instants in a certificate, so that memory is linear in the tasks.
 const MOST_POINTS: usize = 9;
 
-/// So many releases are tried as instants with a larger spare, beside the last one possible.
+/// How many releases are tried as instants with a larger spare, beside the last possible instant.
 const CANDIDATES: usize = 3;
 
 pub(super) enum Verdict {
     InTime(Found),
-    /// Some job takes at least so long, which is too long.
+    /// Some job takes at least this long, which is too long.
     Late {
         at_least: u64,
     },
-    /// The task and what is above need more than the CPU.
+    /// The task and those above it need more than the CPU.
     Overload,
     Undecided,
 }
 
-/// What is known of a task in time.
+/// The findings about a task in time.
 pub(super) struct Found {
     pub(super) certificate: Certificate,
-    /// The first busy window is no shorter.
+    /// A lower bound of the first busy window.
     pub(super) window: u64,
 }
 
@@ -47,13 +47,13 @@ pub(super) struct Level<'a> {
     higher: &'a [TaskLoad],
     reservations: &'a [ReservedLoad],
     blocking: u64,
-    /// As in `fixed_priority/busy_window.rs`: with reservations zero.
+    /// As in `fixed_priority/busy_window.rs`: zero with reservations.
     last: u64,
-    /// What is above takes at least this share.
+    /// A lower bound of the share of the load above.
     above: Ratio,
 }
 
-/// From where to where an instant may lie, and the work that is there whatever comes.
+/// The range of an instant, and the work that is there in any case.
 struct Range {
     own: u64,
     from: u64,
@@ -69,7 +69,8 @@ impl<'a> Level<'a> {
         Self { task, higher: &load.tasks[..at], reservations, blocking, last, above }
     }
 
-    /// Whether the task is in time. The first busy window is known to be no shorter than `window`.
+    /// Returns whether the task is in time. The first busy window is known to be no shorter than
+    /// `window`.
     pub(super) fn examine(&self, window: u64, steps: &mut Steps) -> Verdict {
         match self.one_job(window, steps) {
             Ok(Some(verdict)) => verdict,
@@ -78,16 +79,16 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// A busy window that ends before a second job and before the deadline. `None` if it does
-    /// not, and more than that has to be known.
+    /// Searches for a busy window that ends before a second job and before the deadline. Returns
+    /// `None` if there is none and every job has to be examined.
     fn one_job(&self, known: u64, steps: &mut Steps) -> Result<Option<Verdict>, OutOfSteps> {
         let TaskLoad { work, period, deadline, jitter, .. } = self.task;
         let Some(to) = period.min(deadline).checked_sub(jitter) else { return Ok(None) };
         let own = self.blocking.checked_add(work).ok_or(OutOfSteps)?;
         let mut range = Range { own, from: known, to, start: false };
-        // Nearly always all that may come until then fits: one look instead of a search.
+        // Nearly always all work that may come until then fits, so one check replaces a search.
         if let Some(point) = self.point(&range, to, steps) {
-            // Enough for many a task more, so none of the others is looked for.
+            // Enough for many more tasks, so no better instant is searched for.
             const AMPLE: u64 = 16;
             if point.spare >= to / AMPLE {
                 return Ok(Some(found(Certificate::One(point), known)));
@@ -106,7 +107,7 @@ impl<'a> Level<'a> {
         Ok(self.best(&range, steps).map(|point| found(Certificate::One(point), window)))
     }
 
-    /// Job by job, as long as the busy window may last.
+    /// Examines job by job, as long as the busy window may last.
     fn every_job(&self, known: u64, steps: &mut Steps) -> Result<Verdict, OutOfSteps> {
         let TaskLoad { work, period, deadline, jitter, .. } = self.task;
         let total = self.utilisation(steps)?;
@@ -116,12 +117,12 @@ impl<'a> Level<'a> {
         let repetition = total.hyperperiod_within_one().map(|hyperperiod| hyperperiod / period);
         let closed_form = u64::from(self.blocking == 0);
         let mut ranges = Vec::new();
-        // Of the job under study: blocking and own work, nominal release, end and start so far.
+        // For the job under study: blocking and own work, nominal release, end and start so far.
         let (mut own, mut release) = (self.blocking.checked_add(work).ok_or(OutOfSteps)?, 0u64);
         let (mut end, mut start) = (known, 0);
         let mut window = known;
         for job in 0.. {
-            // The last instant at which it may be complete.
+            // The last instant at which the job may be complete.
             let due = release.checked_add(deadline - jitter).ok_or(OutOfSteps)?;
             if self.last > 0 {
                 let before = own.max(own - self.blocking + 1) - self.last;
@@ -155,7 +156,7 @@ impl<'a> Level<'a> {
             let next = release.checked_add(period).ok_or(OutOfSteps)?;
             let closed = end.checked_add(jitter).ok_or(OutOfSteps)? <= next;
             if closed || self.last == 0 {
-                // Only the last one has to show that the window is closed.
+                // Only the last job's instant has to show that the window is closed.
                 let by = if closed { next - jitter } else { u64::MAX };
                 let to = by.min(latest);
                 ranges.push(Range { own, from: end, to, start: false });
@@ -164,7 +165,7 @@ impl<'a> Level<'a> {
                 return Ok(found(self.certificate(&ranges, steps), window));
             }
             if Some(job + 1) == repetition {
-                // A utilisation of one: the window is open for ever, and nothing more fits.
+                // At a utilisation of one the window is open for ever, and nothing more fits.
                 return Ok(found(Certificate::Missing, window));
             }
             ranges.truncate(MOST_POINTS);
@@ -175,7 +176,7 @@ impl<'a> Level<'a> {
         Err(OutOfSteps)
     }
 
-    /// An instant in every range, or no certificate.
+    /// Returns a certificate with an instant in every range, or a missing one.
     fn certificate(&self, ranges: &[Range], steps: &mut Steps) -> Certificate {
         if ranges.len() > MOST_POINTS {
             return Certificate::Missing;
@@ -185,10 +186,11 @@ impl<'a> Level<'a> {
         points.map_or(Certificate::Missing, Certificate::Many)
     }
 
-    /// The instant with the most spare among a few: the end of the range, the releases shortly
-    /// before it that cost most, and the start.
+    /// Returns the instant with the most spare among a few: the end of the range, the costliest
+    /// releases shortly before it, and the start.
     fn best(&self, range: &Range, steps: &mut Steps) -> Option<Point> {
-        // A release costs its work, going back to it costs time: less what others would take of it.
+        // Skipping a release saves its work but costs the time back to it, less the work of others
+        // in that time.
         const WEIGHT: u64 = 8;
         let mut costly = [(0, range.to); CANDIDATES];
         steps.take(self.higher.len()).ok()?;
@@ -215,14 +217,14 @@ impl<'a> Level<'a> {
             .max_by_key(|point| point.spare)
     }
 
-    /// The spare at `at`, if all that has to be done is done by then.
+    /// Returns the point at `at`, if all required work is done by then.
     fn point(&self, range: &Range, at: u64, steps: &mut Steps) -> Option<Point> {
         let spare = at.checked_sub(self.demand(range.own, at, steps).ok()?)?;
         Some(Point { at, spare, start: range.start })
     }
 
-    /// The least fixed point from `least`, which must not be above it; an error with a lower bound
-    /// of it that is beyond `latest`.
+    /// Returns the least fixed point, starting from `least`, which must not be above it. If it is
+    /// beyond `latest`, returns an error with a lower bound of it that is beyond `latest` too.
     fn least_fixed_point(
         &self,
         own: u64,
@@ -241,7 +243,7 @@ impl<'a> Level<'a> {
         Ok(Err(at))
     }
 
-    /// `own` and all that comes above the task in `[0, window)`.
+    /// Returns `own` and all work that arrives above the task in `[0, window)`.
     fn demand(&self, own: u64, window: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
         steps.take(self.higher.len() + self.reservations.len() + 1)?;
         let tasks = self.higher.iter().map(|task| task.work_in(window));
@@ -249,12 +251,13 @@ impl<'a> Level<'a> {
         tasks.chain(reserved).try_fold(own, |sum, work| sum.checked_add(work?)).ok_or(OutOfSteps)
     }
 
-    /// `own / (1 − U)`: no window is shorter, because what is above takes at least its share.
+    /// Returns `own / (1 − U)`: no window is shorter, because the load above takes at least its
+    /// share.
     fn least_window(&self, own: u64) -> Result<u64, OutOfSteps> {
         Ratio::ONE.minus(self.above).divide_up(own).ok_or(OutOfSteps)
     }
 
-    /// Of the task and all above it.
+    /// Returns the utilisation of the task and all above it.
     fn utilisation(&self, steps: &mut Steps) -> Result<Utilisation, OutOfSteps> {
         steps.take(self.higher.len() + self.reservations.len() + 1)?;
         let tasks = self.higher.iter().chain([&self.task]).map(|task| (task.work, task.period));

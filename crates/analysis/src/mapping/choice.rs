@@ -1,4 +1,4 @@
-//! The choice of the batch, and with it of everything else.
+//! The choice of the batch, which determines all other numbers.
 
 use core::cmp::Reverse;
 
@@ -7,10 +7,10 @@ use punctual_model::{Duration, Service, StreamClass, StreamSpec};
 
 use super::MappingError;
 
-/// The most PDUs of a frame: the search looks at each batch size once, at most twice the root of it.
+/// The most PDUs of a frame. The search tries each batch size once, at most twice the root of this.
 pub const MAX_PDUS: u32 = 1 << 16;
 
-/// The numbers of a mapping, in the words of the module's arithmetic.
+/// The numbers of a mapping, with the symbols of the module's arithmetic.
 pub(super) struct Plan {
     /// `N`.
     pub(super) pdus: u32,
@@ -23,9 +23,9 @@ pub(super) struct Plan {
     /// `T`.
     pub(super) period: Duration,
     pub(super) quantum: u32,
-    /// Processor time of a turn with its two switches.
+    /// The processor time of a turn with its two switches.
     pub(super) turn_need: Service,
-    /// That of the period, in parts per million, rounded up.
+    /// `turn_need` as a share of the period, in parts per million, rounded up.
     pub(super) upcall_ppm: u128,
     /// `B·S`.
     pub(super) message_bytes: u32,
@@ -41,7 +41,7 @@ pub(super) struct Plan {
     pub(super) delay_bound: Duration,
 }
 
-/// One `K` with its `B`, and what a turn and its message need; nanoseconds.
+/// One `K` with its `B`, and the needs of a turn and its message, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Candidate {
     turns: u32,
@@ -50,9 +50,9 @@ struct Candidate {
     turn_need: u128,
     /// `bK`.
     burst_turns: u128,
-    /// Processor time of sending a message.
+    /// The processor time to send a message.
     sending_need: u128,
-    /// What a message takes while nothing else runs or is sent.
+    /// The time of a message while nothing else runs or is sent.
     one_message: u128,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn choose(
         return Err(MappingError::TooManyPdus { pdus, packet: spec.frame_size.div_ceil(MAX_PDUS) });
     }
     let lost = u64::from(pdus) * u64::from(spec.tolerated_loss_ppm) / 1_000_000;
-    // Less than all: the part that may be lost is below 1.
+    // Less than all, because the part that may be lost is below 1.
     let sent = pdus - lost as u32;
     let frame_period = u128::from(spec.frame_period.as_nanos());
     let mut chosen = None;
@@ -103,12 +103,12 @@ pub(super) fn choose(
     }
 }
 
-/// `S`: a packet, or a whole frame where that is less.
+/// Returns `S`: a packet, or a whole frame if that is smaller.
 pub(super) fn pdu_bytes(spec: &StreamSpec, sender: &Sender) -> u32 {
     sender.packetisation.packet_bytes().min(spec.frame_size)
 }
 
-/// Each `K` that a class allows and that is the least for its batch size.
+/// Returns each `K` that a class allows and that is the least for its batch size.
 fn numbers_of_turns(class: StreamClass, sent: u32) -> impl Iterator<Item = u32> {
     let only_one = match class {
         StreamClass::ContinuousMedia | StreamClass::HighBandwidthMessages => false,
@@ -135,7 +135,7 @@ impl Candidate {
         let blocks = packets.div_ceil(u128::from(cut.packets_per_block()));
         let per_packet = match sender.link_scheduling {
             LinkScheduling::InInterrupt => wide(costs.link_scheduling),
-            // A change to the link thread for each packet.
+            // Each packet needs a change to the link thread.
             LinkScheduling::InThread => wide(costs.link_scheduling) + change,
         };
         let making = wide(costs.first_packet) + (packets - 1) * wide(costs.packet);
@@ -153,7 +153,8 @@ impl Candidate {
         })
     }
 
-    /// The least delay with which [`Self::plan`] has an answer, if the frames are not too fast.
+    /// Returns the least delay with which [`Self::plan`] has an answer, if the frames are not too
+    /// fast.
     fn least_delay(&self) -> u128 {
         // T ≥ turn_need is D − ⌈D/4⌉ ≥ w and D − 2·one_message ≥ w, with w at most 2⁴⁹ · 2⁶⁷.
         let turns = (self.burst_turns + 1) * self.turn_need;
@@ -170,7 +171,8 @@ impl Candidate {
             return None;
         }
         let spacing = if self.burst_turns == 1 { frame_period } else { period };
-        // How long after it was handed over a message may be early: E of the module's proof.
+        // The longest time after its handover for which a message may be early: E of the module's
+        // proof.
         let early = if spacing == period { period } else { 2 * period };
         let processing = 2 * period + (self.burst_turns - 1) * spacing;
         let quantum = switch.as_nanos() / spec.time_per_pdu.as_nanos();
@@ -194,19 +196,20 @@ impl Candidate {
         })
     }
 
-    /// Processor time of upcall and channel together, in parts per billion.
+    /// Returns the processor time of upcall and channel together, in parts per billion.
     fn processor_share(&self, plan: &Plan) -> u128 {
         let of = |need, every: Duration| share(need, every.as_nanos().into(), 1_000_000_000);
         of(self.turn_need, plan.period) + of(self.sending_need, plan.spacing)
     }
 }
 
-/// `need` of `every`, in so many parts, rounded up. Needs are below 2⁸³ ns and parts below 2³⁰.
+/// Returns `need` as a share of `every` in `parts`, rounded up. Needs are below 2⁸³ ns and parts
+/// below 2³⁰.
 fn share(need: u128, every: u128, parts: u128) -> u128 {
     (need * parts).div_ceil(every)
 }
 
-/// The longest there is for what does not fit.
+/// Converts nanoseconds, saturating at the longest duration.
 fn duration(nanos: u128) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -1,70 +1,72 @@
-//! From what an application knows of its data to what a host has to promise: a stream becomes an
-//! upcall that works off its frames and a channel that sends them.
+//! The mapping from an application's data to a host's promises: a stream becomes an upcall that
+//! processes its frames and a channel that sends them.
 //!
 //! # Source
 //! Real-time upcalls, §2, names the step (QoS mapping) and its results: a batch, a period, the
-//! attributes of a connection, memory. The arithmetic is in a report that is not at hand, so this
+//! attributes of a connection, memory. The arithmetic is in a report that is not available, so this
 //! one is ours.
 //!
 //! # The arithmetic
-//! Of a stream: `F` the time between frames, `b` the frames that may come at once, `D` the delay.
-//! A PDU is a packet of the sender, or a whole frame where that is less: `S` bytes.
+//! A stream has `F`, the time between frames, `b`, the frames that may come at once, and `D`, the
+//! delay. A PDU is a packet of the sender, or a whole frame if that is smaller: `S` bytes.
 //!
 //! ```text
 //! N  = ⌈frame / S⌉                    PDUs a frame
 //! N′ = N − ⌊N · loss⌋                 that must be sent; loss is counted in whole PDUs
-//! B  = ⌈N′ / K⌉                       the batch, if a frame is worked off in K turns
+//! B  = ⌈N′ / K⌉                       the batch, if a frame is processed in K turns
 //! r  = max(⌈D/4⌉, 2 · one message)    left to the channel at least
 //! T  = min(⌊F/K⌋, ⌊(D − r)/(bK + 1)⌋) the period
 //! I  = F if bK = 1, else T            the spacing of messages, B·S bytes at most
 //! d  = D − 2T − (bK − 1)·I            the channel's delay bound
 //! ```
 //!
-//! *One message* is what a message takes while nothing else runs or is sent. The channel gets a
-//! quarter of the delay at least, because it shares processor and link with others; and twice what
-//! its message needs, because it may find another one under way. That is a choice; the proof below
-//! holds for any.
+//! *One message* is the time of a message while nothing else runs or is sent. The channel gets at
+//! least a quarter of the delay, because it shares processor and link with others, and at least
+//! twice the time of its message, because another message may be under way. That is a choice; the
+//! proof below holds for any.
 //!
 //! `K` is chosen for the least processor time of upcall and channel together: longer batches save
-//! switches and blocks, shorter ones start sooner and let the period be longer. Of equal ones the
-//! channel with more time wins. Classes differ in what `K` may be: any for continuous media and
-//! high-bandwidth messages; 1 for bulk data, where nothing is gained by a piece's early start, and
-//! for low-bandwidth transactions, whose messages are small.
+//! switches and blocks, shorter ones start sooner and allow a longer period. Among equal ones, the
+//! channel with more time wins. Classes differ in the permitted `K`: any for continuous media and
+//! high-bandwidth messages; 1 for bulk data, which gains nothing from a piece's early start, and
+//! for low-bandwidth transactions, because their messages are small.
 //!
-//! The quantum is what fits in the cost of a switch, one PDU at least. A more urgent upcall waits
-//! for that little more than for the switch itself, and yield points further apart are fewer.
+//! The quantum is the work that fits in the cost of a switch, at least one PDU. A more urgent
+//! upcall waits little longer for that than for the switch itself, and longer quanta need fewer
+//! yield points.
 //!
 //! # Why the delay holds
 //! Assumed:
 //! - **A1** In any closed `δ` at most `b + ⌊δ/F⌋` frames become ready, each as a whole and with at
 //!   most `N′` PDUs to be sent. (A smaller frame has no more: `n − ⌊n·loss⌋` never falls with `n`.)
-//! - **A2** The upcall is admitted and runs when the first frame comes. Its turns are released every
-//!   `T`, each is complete by the next. A turn takes up to `B` PDUs in order, ends early only when
-//!   nothing waits, and hands over what it took as one message when it ends, at `c`.
-//! - **A3** The channel is admitted: message `i` has left by `ℓ_i + d`, with `ℓ_i = max(ℓ_{i−1} + I,
-//!   c_i)`.
+//! - **A2** The upcall is admitted and runs when the first frame comes. Its turns are released
+//!   every `T`, each is complete by the next. A turn takes up to `B` PDUs in order, ends early only
+//!   when no PDU waits, and hands over its PDUs as one message when it ends, at `c`.
+//! - **A3** The channel is admitted: message `i` has left by `ℓ_i + d`, with `ℓ_i = max(ℓ_{i−1} +
+//!   I, c_i)`.
 //!
 //! **Claim.** If `T ≤ I ≤ F/K`, a frame ready at `a` has left by `a + 2T + (bK − 1)·I + d`.
 //!
-//! *Proof.* Call turns in a row that take something, all but the last one `B`, a *run*. Before a run
-//! nothing waited some time in the turn before, so the first turn's release `r_s` is less than `T`
-//! after its first frame, `p`, became ready. Let message `i` be the last of frame `f`, and
-//! `ℓ_i = c_j + (i − j)·I`. With `s` the first message of `j`'s run, `c_j ≤ r_s + T + (j − s)·T`, so
-//! `ℓ_i ≤ a_p + 2T + (i − s)·I`. In each run the turns up to the end of its `k`-th frame are at most
-//! `⌈k·N′/B⌉ ≤ k·K`, so with `m = f − p + 1` there are at most `m·K` messages from `s` to `i`. If
-//! `m ≤ b`, that is the claim. Else `a_f − a_p ≥ (m − b)·F ≥ (m − b)·K·I`, and it is again. ∎
+//! *Proof.* A *run* is a sequence of turns that take PDUs, all but the last one `B`. In the turn
+//! before a run there was an instant at which no PDU waited, so the first turn's release `r_s` is
+//! less than `T` after its first frame, `p`, became ready. Let message `i` be the last of frame
+//! `f`, and `ℓ_i = c_j + (i − j)·I`. With `s` the first message of `j`'s run, `c_j ≤ r_s + T + (j −
+//! s)·T`, so `ℓ_i ≤ a_p + 2T + (i − s)·I`. In each run the turns up to the end of its `k`-th frame
+//! are at most `⌈k·N′/B⌉ ≤ k·K`, so with `m = f − p + 1` there are at most `m·K` messages from `s`
+//! to `i`. If `m ≤ b`, that is the claim. Otherwise `a_f − a_p ≥ (m − b)·F ≥ (m − b)·K·I`, and the
+//! claim follows again. ∎
 //!
 //! **Conforming.** If `I = T`, by induction `ℓ_i ≤ r_i + T < c_i + T`. If `bK = 1`, the proof gives
-//! `ℓ_i ≤ a_g + 2T` for each frame `g` in message `i`, and `c_i > a_g`. So `ℓ_i − c_i < E` with
-//! `E = T` or `2T`, and in a closed `δ` there are at most `1 + ⌈E/I⌉ + ⌊δ/I⌋` messages: `B_max` is
-//! `1 + ⌈E/I⌉`.
+//! `ℓ_i ≤ a_g + 2T` for each frame `g` in message `i`, and `c_i > a_g`. So `ℓ_i − c_i < E` with `E
+//! = T` or `2T`, and in a closed `δ` there are at most `1 + ⌈E/I⌉ + ⌊δ/I⌋` messages: `B_max` is `1
+//! + ⌈E/I⌉`.
 //!
-//! **Buffers.** Frames wait for their turns at most `2T + (bK − 1)·I`. Of the messages in the channel
-//! at `t`, the oldest has `ℓ ≥ t − d` and the newest `ℓ < t + E`, so there are at most
-//! `⌊(d + (B_max − 1)·I)/I⌋ + 1`. Both are [`chain_buffers`].
+//! **Buffers.** Frames wait for their turns at most `2T + (bK − 1)·I`. Among the messages in the
+//! channel at `t`, the oldest has `ℓ ≥ t − d` and the newest `ℓ < t + E`, so there are at most `⌊(d
+//! + (B_max − 1)·I)/I⌋ + 1`. Both are [`chain_buffers`].
 //!
-//! # What it costs
-//! The upcall looks for work every `T`, also where frames are rarer, and is admitted as if it always
+//! # Costs
+//! The upcall looks for work every `T`, even if frames are rarer, and is admitted as if it always
 //! found some. A channel with `I = T < F/K` declares more than it sends.
 
 mod choice;
@@ -87,54 +89,54 @@ use crate::channel::buffers::{Component, chain_buffers};
 pub use choice::MAX_PDUS;
 pub use expand::{ExpandError, expand};
 
-/// What a stream becomes.
+/// The upcall, channel and buffers of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The stream.
+    /// The stream's name.
     pub stream: String,
-    /// `N`: PDUs of the largest frame.
+    /// `N`: the PDUs of the largest frame.
     pub pdus_per_frame: u32,
-    /// `N′`: those that must be sent.
+    /// `N′`: the PDUs that must be sent.
     pub pdus_sent: u32,
-    /// `K`: turns of the upcall for the largest frame.
+    /// `K`: the upcall's turns for the largest frame.
     pub turns_per_frame: u32,
-    /// The upcall, named as the stream: `T`, `B` and the quantum.
+    /// The upcall, named like the stream: `T`, `B` and the quantum.
     pub upcall: Upcall,
     /// The channel, named by [`Stream::channel_name_of`]: `B·S`, `I`, `B_max` and `d`.
     pub channel: Channel,
-    /// From the moment when a frame is ready to the logical arrival of its last message, at most.
-    /// With the channel's delay bound it is the stream's delay.
+    /// The longest time from the moment when a frame is ready to the logical arrival of its last
+    /// message. Together with the channel's delay bound it is the stream's delay.
     pub processing_delay: Duration,
-    /// What has to be kept meanwhile.
+    /// The buffers for frames and messages meanwhile.
     pub buffers: StreamBuffers,
     /// How each number came about, a line each, to be shown.
     pub arithmetic: Vec<String>,
 }
 
-/// The buffers of a stream. They are counted apart: a frame is kept until all of it was handed over,
-/// a message from then on.
+/// The buffers of a stream. They are counted separately: a frame is kept until all of it was handed
+/// over, a message from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamBuffers {
-    /// Frames that wait for the upcall or are being worked off.
+    /// Frames that wait for the upcall or are being processed.
     pub frames: u64,
     /// Messages in the channel.
     pub messages: u64,
-    /// All of them in bytes.
+    /// The size of all frames and messages, in bytes.
     pub bytes: u64,
 }
 
-/// Why a stream has no mapping.
+/// The reason why a stream has no mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MappingError {
-    /// More than the search looks at.
+    /// A frame has more PDUs than the search supports.
     #[error(
         "a frame is {pdus} packets and may be at most {MAX_PDUS}; packets of at least {packet}B \
          would do"
     )]
     TooManyPdus {
-        /// Packets of a frame.
+        /// The packets of a frame.
         pdus: u32,
-        /// The least packet with which it would not be too many.
+        /// The smallest packet size that would be enough.
         packet: u32,
     },
     /// A CPU alone cannot keep up.
@@ -145,30 +147,32 @@ pub enum MappingError {
     FramesTooFast {
         /// The least processor time of a frame. It is also the counter-offer, as a frame period.
         need: Service,
-        /// What was asked for.
+        /// The requested frame period.
         frame_period: Duration,
     },
-    /// Not enough time for both processing and sending.
+    /// The delay is too short for both processing and sending.
     #[error(
         "the delay of {delay} is too short for processing and sending; it would have to be {least}"
     )]
     DelayTooShort {
-        /// What was asked for.
+        /// The requested delay.
         delay: Duration,
-        /// The least delay with which there is a mapping. Whether it is admitted beside everything
-        /// else is another question.
+        /// The least delay with which there is a mapping. It may still be refused beside the other
+        /// entries.
         least: Duration,
     },
-    /// A turn's PDUs are more than a message can have.
+    /// A turn's PDUs exceed the largest message.
     #[error("a turn makes messages of more than {}B, the most there may be", u32::MAX)]
     MessageTooLarge,
-    /// Beyond what can be counted.
+    /// The buffers exceed 64 bits.
     #[error("the buffers have more bytes than 64 bits can count")]
     BuffersTooLarge,
-    /// The numbers chosen are no upcall; the choice keeps its rules, so this names a mistake here.
+    /// The chosen numbers are not an upcall. This indicates a bug here, because the choice keeps
+    /// its rules.
     #[error(transparent)]
     Upcall(#[from] UpcallError),
-    /// The numbers chosen are no channel; the choice keeps its rules, so this names a mistake here.
+    /// The chosen numbers are not a channel. This indicates a bug here, because the choice keeps
+    /// its rules.
     #[error(transparent)]
     Channel(#[from] ChannelError),
 }
@@ -179,7 +183,8 @@ impl From<TrafficError> for MappingError {
     }
 }
 
-/// What `stream` becomes on `sender`, where a switch between two upcalls costs `switch`.
+/// Maps `stream` to an upcall and a channel on `sender`. A switch between two upcalls costs
+/// `switch`.
 pub fn map(stream: &Stream, sender: &Sender, switch: Service) -> Result<Mapping, MappingError> {
     let spec = stream.spec();
     let plan = choice::choose(spec, sender, switch)?;
