@@ -1,4 +1,4 @@
-//! Changes of a contract, as they are offered to whoever wrote it.
+//! Changes that are offered to the author of a refused contract.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -10,7 +10,7 @@ use punctual_model::{Contract, Reservation, Service};
 
 use crate::parameters::Entry;
 
-/// What kind of entry of a contract something is about.
+/// The kind of a contract's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// `[[task]]`
@@ -30,7 +30,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// As in a contract.
+    /// Returns the name as written in a contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::Task => "task",
@@ -44,33 +44,33 @@ impl EntryKind {
     }
 }
 
-/// Which number of an entry.
+/// A parameter of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Of a task, in nanoseconds; its quantum and last segment are cut to it.
+    /// The wcet of a task, in nanoseconds; its quantum and last segment are cut to it.
     Wcet,
-    /// Of a task of high criticality, in nanoseconds.
+    /// The `wcet_high` of a task of high criticality, in nanoseconds.
     WcetHigh,
-    /// PDUs a period of an upcall; its quantum is cut to it.
+    /// The PDUs of an upcall per period; its quantum is cut to it.
     Batch,
-    /// Nanoseconds of a task (its longest stretch without a yield point), PDUs of an upcall.
+    /// The longest stretch without a yield point: nanoseconds of a task, PDUs of an upcall.
     Quantum,
-    /// Of a reservation, in nanoseconds.
+    /// The budget of a reservation, in nanoseconds.
     Budget,
-    /// The least time between two releases, messages or frames, in nanoseconds. A deadline that
-    /// was the period moves with it.
+    /// The least time between two releases, messages or frames, in nanoseconds. A deadline that was
+    /// equal to the period moves with it.
     Period,
-    /// Of a task, in nanoseconds.
+    /// The relative deadline of a task, in nanoseconds.
     RelativeDeadline,
-    /// Of a task, in nanoseconds.
+    /// The release jitter of a task, in nanoseconds.
     ReleaseJitter,
     /// The largest message, unit or frame, in bytes.
     Size,
-    /// The smallest message, in bytes: packets that are shorter could interrupt oftener.
+    /// The smallest message, in bytes: shorter packets could interrupt more often.
     MinSize,
-    /// Messages or frames that may come at once.
+    /// The messages or frames that may come at once.
     Burst,
-    /// The sustained rate in bits a second; a peak rate that was equal moves with it.
+    /// The sustained rate in bits a second; an equal peak rate moves with it.
     Rate,
     /// How much too early a unit may come, in nanoseconds.
     Tolerance,
@@ -82,18 +82,19 @@ pub enum Axis {
     Packet,
     /// `P`: packets between preemption points.
     PacketsPerBlock,
-    /// Of the link, in bits a second; the time before each packet stays.
+    /// The rate of the link, in bits a second; the time before each packet stays.
     Bandwidth,
-    /// For buffers, in bytes.
+    /// The memory for buffers, in bytes.
     Memory,
-    /// How many.
+    /// The number of CPUs.
     Cpus,
-    /// Of every task at once, in thousandths of its wcet, its quantum and last segment with it.
+    /// The work of every task at once, in thousandths of its wcet, with its quantum and last
+    /// segment.
     Work,
 }
 
 impl Axis {
-    /// As in a contract.
+    /// Returns the name as written in a contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wcet => "wcet",
@@ -120,7 +121,7 @@ impl Axis {
         }
     }
 
-    /// What its numbers count, `ns` among others; empty where the name says it.
+    /// Returns the unit of its numbers, such as `ns`; empty if the name says it.
     pub fn unit(self, of: EntryKind) -> &'static str {
         match self {
             Self::Quantum if of == EntryKind::Upcall => "PDUs",
@@ -144,14 +145,15 @@ impl Axis {
     }
 }
 
-/// One number changed: with it, all else as it is, everything that was asked for is admitted.
+/// One changed number. With it and all else unchanged, the whole request is admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The entry to change; empty for `[sending]` and `[system]`, and for what is no entry of a contract.
+    /// The entry to change; empty for `[sending]` and `[system]`, and for a request that is not an
+    /// entry of a contract.
     pub entry: String,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
-    /// Which of its numbers.
+    /// The parameter to change.
     pub axis: Axis,
     /// The number in the contract.
     pub from: u64,
@@ -160,13 +162,13 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// `to` with its unit.
+    /// Returns `to` with its unit.
     pub fn amount(&self) -> impl fmt::Display {
         Amount { number: self.to, unit: self.axis.unit(self.kind) }
     }
 
-    /// `contract` with this number in place of its own; `None` if it has no such entry, or if the
-    /// number makes no valid one.
+    /// Returns `contract` with this number in place of its own, or `None` if it has no such entry
+    /// or the number makes the entry invalid.
     pub fn taken(&self, contract: &Contract) -> Option<Contract> {
         let named =
             |entry: &Entry| entry.kind(contract) == self.kind && entry.name(contract) == self.entry;
@@ -177,7 +179,7 @@ impl Offer {
         entry.turn(self.axis, self.to, contract, &mut changed).then_some(changed)
     }
 
-    /// `from` with its unit.
+    /// Returns `from` with its unit.
     pub fn old_amount(&self) -> impl fmt::Display {
         Amount { number: self.from, unit: self.axis.unit(self.kind) }
     }
@@ -200,7 +202,7 @@ impl fmt::Display for Amount {
 }
 
 impl fmt::Display for Offer {
-    /// "a wcet of at most 2ms".
+    /// Formats it like "a wcet of at most 2ms".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.axis == Axis::Work {
             let (whole, tenths) = (self.to / 10, self.to % 10);
@@ -211,7 +213,7 @@ impl fmt::Display for Offer {
             _ => "a ",
         };
         let bound = match self.axis {
-            // More or less than it was may fit, so nothing is said of what lies beyond.
+            // More or less than the old number may fit, so the direction is not stated.
             Axis::Packet | Axis::PacketsPerBlock => "",
             _ if self.to < self.from => "at most ",
             _ => "at least ",
@@ -220,56 +222,58 @@ impl fmt::Display for Offer {
     }
 }
 
-/// Offers. By default none were sought.
+/// A set of offers. By default none were sought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offers {
-    /// Of one number each, those for the entry that failed first.
+    /// Changes of one number each, those of the failed entry first.
     one: Option<Box<[Offer]>>,
     pub(crate) both: Box<[[Offer; 2]]>,
     pub(crate) without: Box<[(EntryKind, String)]>,
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) of: usize,
 }
 
 impl Offers {
-    /// Holds what a search found, which may be nothing.
+    /// Holds the result of a search, which may be empty.
     pub fn found(offers: Vec<Offer>) -> Self {
         Self { one: Some(offers.into()), ..Self::default() }
     }
 
-    /// Returns whether anybody looked for offers.
+    /// Returns whether offers were searched for.
     pub fn were_sought(&self) -> bool {
         self.one.is_some()
     }
 
-    /// Whether nothing is offered.
+    /// Returns whether there are no offers.
     pub fn is_empty(&self) -> bool {
         self.iter().len() == 0 && self.both.is_empty() && self.without.is_empty()
     }
 
-    /// Two numbers to be changed together: sought where no one number does it, or only if it is halved or doubled.
+    /// Returns pairs of numbers to change together. They are searched for only if no single number
+    /// helps without being halved or doubled.
     pub fn pairs(&self) -> &[[Offer; 2]] {
         &self.both
     }
 
-    /// Entries without which all the others are admitted as they are; sought as [`Self::pairs`] are. Few, but not
-    /// surely the fewest.
+    /// Returns entries without which all the others are admitted unchanged. They are searched for
+    /// like [`Self::pairs`], and are few, but not necessarily the fewest.
     pub fn without(&self) -> &[(EntryKind, String)] {
         &self.without
     }
 
-    /// Those of one number, one by one.
+    /// Iterates over the changes of one number.
     pub fn iter(&self) -> core::slice::Iter<'_, Offer> {
         self.one.as_deref().unwrap_or_default().iter()
     }
 
-    /// Returns the reservation that is offered in place of `asked`, which is no entry of a contract.
+    /// Returns the reservation that is offered in place of `asked`, which is not an entry of a
+    /// contract.
     pub fn in_place_of(&self, asked: Reservation) -> Option<Reservation> {
         let offer = self.along("", Axis::Budget)?;
         Reservation::new(Service::from_nanos(offer.to), asked.period()).ok()
     }
 
-    /// The offer along one axis of the entry of this name.
+    /// Returns the offer for one parameter of the entry of this name.
     pub fn along(&self, entry: &str, axis: Axis) -> Option<&Offer> {
         self.iter().find(|offer| offer.entry == entry && offer.axis == axis)
     }
@@ -285,7 +289,8 @@ impl<'a> IntoIterator for &'a Offers {
 }
 
 impl fmt::Display for Offers {
-    /// "it would be admitted if task "a" had a wcet of at most 2ms, or a period of at least 9ms".
+    /// Formats them like "it would be admitted if task "a" had a wcet of at most 2ms, or a period
+    /// of at least 9ms".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("it would be admitted if ")?;
         let mut last: Option<&Offer> = None;
@@ -309,7 +314,7 @@ impl fmt::Display for Offers {
             first.write_whose(f)?;
             write!(f, "{first}, and ")?;
             let same = (&first.entry, first.kind) == (&second.entry, second.kind);
-            // That of all tasks is of the system, too.
+            // The work of all tasks is a number of the system, too.
             if !same || second.axis == Axis::Work {
                 second.write_whose(f)?;
             }

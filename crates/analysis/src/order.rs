@@ -1,4 +1,4 @@
-//! Who is more urgent than whom.
+//! The order of tasks by urgency.
 
 use alloc::vec::Vec;
 
@@ -6,12 +6,13 @@ use punctual_model::{Policy, Task};
 
 use crate::policies;
 
-/// In which order a load lists its tasks. Equal tasks stay in file order.
+/// The order of tasks in a load. Equal tasks stay in file order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The shorter period first (Liu & Layland, JACM 1973): the more urgent.
+    /// The shorter period first (Liu & Layland, JACM 1973), as the more urgent one.
     Period,
-    /// As in the file: the more urgent first, or first in, first out of jobs that become known together.
+    /// As in the file: the more urgent first, or under first in, first out the order of jobs that
+    /// become known together.
     File,
     /// The shorter relative deadline first, an order for reports only.
     Deadline,

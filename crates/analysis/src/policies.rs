@@ -1,7 +1,8 @@
-//! The policies, one row each: what is analysed for a new one is a file with one `impl` and a row in [`TABLE`].
+//! The policies, one row each. The analysis of a new policy is a file with one `impl` and a row in
+//! [`TABLE`].
 //!
-//! Its order of dispatching is in `punctual-policy`, which neither imports nor is imported by this crate: so
-//! simulating a contract checks what was proven here (docs/adding-a-policy.md).
+//! Its order of dispatching is in `punctual-policy`, which neither imports nor is imported by this
+//! crate, so simulating a contract checks the proofs made here (docs/adding-a-policy.md).
 
 use alloc::vec::Vec;
 
@@ -21,12 +22,12 @@ use crate::supply::earliest_deadline::supply_demand;
 use crate::supply::fixed_priority::all_in_time_inside;
 use crate::supply::{Inside, Supply};
 
-/// What is proven of the tasks of one CPU under one policy.
+/// The proofs about the tasks of one CPU under one policy.
 pub(crate) trait Schedulability: Sync {
-    /// Names the test that decides.
+    /// Returns the name of the deciding test.
     fn deciding_test(&self) -> &'static str;
 
-    /// Says what is promised to the tasks of a contract that is admitted.
+    /// Returns the promise to the tasks of an admitted contract.
     fn promise(&self) -> &'static str {
         "every task meets its deadline"
     }
@@ -34,36 +35,36 @@ pub(crate) trait Schedulability: Sync {
     /// Returns the order in which a load lists its tasks.
     fn order(&self) -> Order;
 
-    /// Lists the tests that admission reports, the cheapest first and the one that decides last.
+    /// Returns the tests that admission reports, the cheapest first and the deciding one last.
     fn tests(&self) -> &'static [Test];
 
     /// Returns whether everything on the CPU is certainly in time.
     fn fits(&self, load: &CpuLoad, steps: &mut Steps) -> bool;
 
-    /// Judges one CPU and says what is proven of each task.
+    /// Judges one CPU and returns the proof for each task.
     ///
-    /// Where the test that decides gives no bounds, `for_bounds` goes into finding them; the verdict does not
-    /// depend on it.
+    /// If the deciding test gives no bounds, `for_bounds` is spent on finding them; the verdict
+    /// does not depend on it.
     fn judge(&self, load: &CpuLoad, steps: &mut Steps, for_bounds: &mut Steps) -> Judgement;
 
-    /// Returns how the same verdict is found one task at a time.
+    /// Returns the engine that finds the same verdict one task at a time.
     fn engine(&self) -> Engine {
         Engine::FullTest
     }
 
-    /// Judges a load inside a reservation; undecided where no such test is known.
+    /// Judges a load inside a reservation; undecided if no such test is known.
     fn inside(&self, _: &CpuLoad, _: &Supply, _: &mut Steps) -> Inside {
         Inside::Undecided
     }
 
-    /// Returns the deadline until which a job of each task is scheduled while nobody needs more than its wcet.
-    /// Empty: its own.
+    /// Returns the deadline by which a job of each task is scheduled while no job needs more than
+    /// its wcet. An empty list means each task's own deadline.
     fn virtual_deadlines(&self, _: &CpuLoad) -> Vec<Duration> {
         Vec::new()
     }
 }
 
-/// How tasks are admitted one at a time.
+/// The way to admit tasks one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// A certificate for each task.
@@ -87,13 +88,13 @@ const TABLE: [(Policy, &dyn Schedulability); 6] = [
     (Policy::Fifo, &FirstIn),
 ];
 
-/// Returns what is proven under `policy`.
+/// Returns the row of `policy`.
 pub(crate) fn of(policy: Policy) -> &'static dyn Schedulability {
-    // A test sees that each policy has a row.
+    // A test checks that each policy has a row.
     TABLE.iter().find(|(other, _)| *other == policy).map_or(&EarliestDeadline, |(_, row)| *row)
 }
 
-/// Fixed priorities, in an order.
+/// Fixed priorities in the given order, with the tests to report.
 struct FixedPriority(Order, &'static [Test]);
 
 impl Schedulability for FixedPriority {

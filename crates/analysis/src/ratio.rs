@@ -6,7 +6,7 @@ use punctual_model::units::percent;
 
 /// A non-negative number in units of 2⁻⁶⁰, so that a product of two below 2 fits in 128 bits.
 ///
-/// Each constructor says to which side it rounds. Left sides of tests are rounded up and bounds
+/// Each constructor states its direction of rounding. Left sides of tests are rounded up and bounds
 /// down, so rounding can refuse but never admit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ratio(u128);
@@ -14,7 +14,7 @@ pub struct Ratio(u128);
 const FRACTION_BITS: u32 = 60;
 
 impl Ratio {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// One whole CPU.
     pub const ONE: Self = Self(1 << FRACTION_BITS);
@@ -22,42 +22,42 @@ impl Ratio {
     /// ln 2 rounded down: below the Liu & Layland bound for any number of tasks.
     pub const LN_2: Self = Self((1 << FRACTION_BITS) / 1_000_000 * 693_147);
 
-    /// `work / period`, rounded down. The period is not zero.
+    /// Returns `work / period`, rounded down. The period is not zero.
     pub fn below(work: u64, period: u64) -> Self {
         Self((u128::from(work) << FRACTION_BITS) / u128::from(period))
     }
 
-    /// `work / period`, rounded up. The period is not zero.
+    /// Returns `work / period`, rounded up. The period is not zero.
     pub fn above(work: u64, period: u64) -> Self {
         Self((u128::from(work) << FRACTION_BITS).div_ceil(u128::from(period)))
     }
 
-    /// The sum, or the largest number there is.
+    /// Returns the sum, saturating.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// The difference, or zero.
+    /// Returns the difference, or zero if it is negative.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The product, rounded up, or the largest number there is.
+    /// Returns the product, rounded up, saturating.
     #[must_use]
     pub fn times_above(self, other: Self) -> Self {
         let product = self.0.checked_mul(other.0);
         Self(product.map_or(u128::MAX, |product| product.div_ceil(Self::ONE.0)))
     }
 
-    /// `n / self` rounded up; `None` if that does not fit in 64 bits.
+    /// Returns `n / self` rounded up, or `None` if that does not fit in 64 bits.
     pub(crate) fn divide_up(self, n: u64) -> Option<u64> {
         let scaled = u128::from(n) << FRACTION_BITS;
         if self.0 == 0 { None } else { u64::try_from(scaled.div_ceil(self.0)).ok() }
     }
 
-    /// The Liu & Layland bound `n(2^{1/n} − 1)` for `n` tasks, rounded down; 1 for `n ≤ 1`.
+    /// Returns the Liu & Layland bound `n(2^{1/n} − 1)` for `n` tasks, rounded down; 1 for `n ≤ 1`.
     ///
     /// It is irrational for `n ≥ 2`. The largest `x` with `xⁿ ≤ 2` is found by bisection, with
     /// every product rounded up, so `x` is never above the n-th root of 2.
@@ -79,20 +79,20 @@ impl Ratio {
         Self((low - Self::ONE.0).saturating_mul(n as u128))
     }
 
-    /// In millionths, rounded down.
+    /// Returns the ratio in millionths, rounded down.
     pub fn ppm_below(self) -> u128 {
         (self.0 >> FRACTION_BITS).saturating_mul(1_000_000)
             + (((self.0 & (Self::ONE.0 - 1)) * 1_000_000) >> FRACTION_BITS)
     }
 
-    /// In millionths, rounded up.
+    /// Returns the ratio in millionths, rounded up.
     pub fn ppm_above(self) -> u128 {
         let exact = (self.0 & (Self::ONE.0 - 1)) * 1_000_000;
         self.ppm_below() + u128::from(exact & (Self::ONE.0 - 1) != 0)
     }
 }
 
-/// Whether `xⁿ ≤ 2` even with every product rounded up, for `1 ≤ x < 2`.
+/// Returns whether `xⁿ ≤ 2` even with every product rounded up, for `1 ≤ x < 2`.
 fn power_is_at_most_two(x: u128, mut n: usize) -> bool {
     let (mut result, mut square) = (Ratio::ONE.0, x);
     let two = 2 * Ratio::ONE.0;
@@ -107,7 +107,7 @@ fn power_is_at_most_two(x: u128, mut n: usize) -> bool {
         if n == 0 {
             return true;
         }
-        // Some later product uses this square, so above 2 it decides. It also stays in range.
+        // A later product uses this square, so above 2 it decides. It also stays in range.
         square = (square * square).div_ceil(Ratio::ONE.0);
         if square > two {
             return false;
@@ -115,14 +115,14 @@ fn power_is_at_most_two(x: u128, mut n: usize) -> bool {
     }
 }
 
-/// As a share in percent, rounded up: how a left side is printed.
+/// Prints the share in percent, rounded up, as for left sides of tests.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&percent(u64::try_from(self.ppm_above()).unwrap_or(u64::MAX)))
     }
 }
 
-/// The sum of `work / period` over some tasks and reservations, exact where that is possible.
+/// The sum of `work / period` over some tasks and reservations, exact if possible.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Utilisation {
     below: Ratio,
@@ -146,17 +146,17 @@ impl Utilisation {
         });
     }
 
-    /// The sum, rounded down.
+    /// Returns the sum, rounded down.
     pub(crate) fn below(&self) -> Ratio {
         self.below
     }
 
-    /// The sum, rounded up.
+    /// Returns the sum, rounded up.
     pub(crate) fn above(&self) -> Ratio {
         self.above
     }
 
-    /// Certainly more than one CPU. (False also where it cannot be told.)
+    /// Returns whether the sum is certainly more than one CPU, `false` if it cannot be decided.
     pub(crate) fn exceeds_one(&self) -> bool {
         match self.exact {
             Some((hyperperiod, busy)) => busy > u128::from(hyperperiod),
@@ -164,7 +164,7 @@ impl Utilisation {
         }
     }
 
-    /// Certainly no more than one CPU. (False also where it cannot be told.)
+    /// Returns whether the sum is certainly at most one CPU, `false` if it cannot be decided.
     pub(crate) fn is_at_most_one(&self) -> bool {
         match self.exact {
             Some((hyperperiod, busy)) => busy <= u128::from(hyperperiod),
@@ -172,7 +172,7 @@ impl Utilisation {
         }
     }
 
-    /// The hyperperiod, if it fits in 64 bits and the sum is certainly at most one.
+    /// Returns the hyperperiod, if it fits in 64 bits and the sum is certainly at most one.
     pub(crate) fn hyperperiod_within_one(&self) -> Option<u64> {
         self.exact.and_then(|(hyperperiod, busy)| {
             (busy <= u128::from(hyperperiod)).then_some(hyperperiod)
@@ -190,7 +190,7 @@ pub(crate) fn gcd<N: Copy + Default + PartialEq + core::ops::Rem<Output = N>>(
     a
 }
 
-/// `work / period` in units of 2⁻⁶⁴, rounded down: to order entries by, not to decide with.
+/// Returns `work / period` in units of 2⁻⁶⁴, rounded down, to order entries by, not to decide with.
 pub(crate) fn share(work: u64, period: u64) -> u128 {
     (u128::from(work) << 64) / u128::from(period)
 }

@@ -1,4 +1,4 @@
-//! A contract with its streams as upcalls and channels.
+//! Expansion of a contract: its streams become upcalls and channels.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -9,19 +9,20 @@ use thiserror::Error;
 
 use super::{Mapping, MappingError, map};
 
-/// Why the streams of a contract could not be mapped.
+/// The reason why the streams of a contract could not be mapped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ExpandError {
-    /// Contracts that were parsed always have one.
+    /// The contract has no `[sending]`. Parsed contracts always have one.
     #[error("the contract has streams but does not say how this host sends")]
     NoSender,
-    /// Neither the contract nor the host's profile has them.
+    /// Neither the contract nor the host's profile has sending costs.
     #[error(
         "the costs of sending are not known; measure them by `punctual calibrate`, or write \
          [sending.costs]"
     )]
     NoCosts,
-    /// Contracts that were parsed, and not expanded, have no such names.
+    /// An upcall or channel of a stream needs a name that is taken. Parsed contracts that were not
+    /// expanded do not cause this.
     #[error("stream \"{stream}\" needs the name \"{name}\", which another entry has")]
     NameTaken {
         /// The stream.
@@ -34,14 +35,14 @@ pub enum ExpandError {
     Stream {
         /// The stream.
         stream: String,
-        /// What is in the way.
+        /// The reason.
         why: MappingError,
     },
 }
 
-/// `contract` with an upcall and a channel for each stream, after those that it declares; and how
-/// they came about. The streams stay in it, so that it can be told what they were for; a contract
-/// that has been expanded cannot be again.
+/// Returns `contract` with an upcall and a channel for each stream, after its declared ones, and
+/// their mappings. The streams stay in it, so that the origin of an entry can be named. An expanded
+/// contract cannot be expanded again.
 ///
 /// Under `fp` the upcalls come last, in the order of their streams.
 pub fn expand(
@@ -72,7 +73,7 @@ pub fn expand(
     Ok((expanded, mappings))
 }
 
-/// The names of all entries but streams; upcalls are among the tasks.
+/// Returns the names of all entries but streams; upcalls are among the tasks.
 fn names_of(contract: &Contract) -> impl Iterator<Item = &str> {
     let tasks = contract.tasks.iter().map(Task::name);
     let reservations = contract.reservations.iter().map(|named| named.name.as_str());

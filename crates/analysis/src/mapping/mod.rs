@@ -109,7 +109,7 @@ pub struct Mapping {
     pub processing_delay: Duration,
     /// The buffers for frames and messages meanwhile.
     pub buffers: StreamBuffers,
-    /// How each number came about, a line each, to be shown.
+    /// The derivation of each number, one line each, for display.
     pub arithmetic: Vec<String>,
 }
 

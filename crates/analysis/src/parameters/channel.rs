@@ -1,4 +1,4 @@
-//! The numbers of a channel, in the form in which it was declared.
+//! The parameters of a channel, in the form of its declaration.
 
 use alloc::vec::Vec;
 
@@ -18,13 +18,13 @@ pub(super) fn parameters(contract: &Contract, at: usize) -> Vec<Numbers> {
     parameters.extend(traffic_parameters(channel.traffic()));
     let route = contract.routes.iter().find(|route| route.channel == channel.name());
     if route.is_some_and(|route| route.policing != Policing::Gcra) {
-        // Credits say how much may come at once.
+        // Credits determine how much may come at once.
         parameters.retain(|(axis, ..)| !matches!(axis, Axis::Burst | Axis::Tolerance));
     }
     parameters
 }
 
-/// Those of a channel that receives: what comes in takes buffers, and nothing of the link.
+/// Returns the parameters of a receiving channel, which takes buffers but nothing of the link.
 pub(super) fn receiving_parameters(contract: &Contract, at: usize) -> Vec<Numbers> {
     let mut parameters = traffic_parameters(&contract.receiving[at].traffic);
     parameters.retain(|(axis, ..)| matches!(axis, Axis::Size | Axis::Burst | Axis::Tolerance));

@@ -1,7 +1,7 @@
-//! The numbers of a contract that can be turned, and which way makes room.
+//! The parameters of a contract, with the direction in which each makes room.
 //!
-//! `counter_offer` turns them until a refused contract fits, `sensitivity` until an admitted one no
-//! longer does. A number along a new axis is one more line here.
+//! `counter_offer` varies them until a refused contract fits, `sensitivity` until an admitted one
+//! no longer does. A new axis is one more line here.
 
 mod channel;
 mod search;
@@ -18,28 +18,28 @@ use crate::offer::{Axis, EntryKind};
 
 pub(crate) use search::Search;
 
-/// An entry by its position in its own list of the contract as it was declared.
+/// An entry, by its position in its own list of the contract as declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Entry {
-    /// Also of upcalls: their position among the tasks.
+    /// A task, or an upcall by its position among the tasks.
     Task(usize),
     Reservation(usize),
     Channel(usize),
-    /// A channel that receives: its position among those.
+    /// A receiving channel, by its position among those.
     Receiving(usize),
     Stream(usize),
     Sending,
     System,
 }
 
-/// Which way makes room.
+/// The direction that makes room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relief {
     /// Smaller numbers.
     Less,
-    /// Larger ones.
+    /// Larger numbers.
     More,
-    /// That depends: only a few candidates are tried.
+    /// Either direction may: only a few candidates are tried.
     Either,
 }
 
@@ -51,13 +51,14 @@ pub(crate) struct Parameter {
     pub(crate) relief: Relief,
     /// The number in the contract.
     pub(crate) value: u64,
-    /// The smallest and the largest that can be asked for.
+    /// The smallest and the largest permitted number.
     pub(crate) least: u64,
     pub(crate) most: u64,
 }
 
 impl Entry {
-    /// All entries of `contract` but channels that receive, whose numbers matter for buffers alone.
+    /// Returns all entries of `contract` except receiving channels, because their numbers matter
+    /// for buffers alone.
     pub(crate) fn all(contract: &Contract) -> impl Iterator<Item = Self> {
         (0..contract.tasks.len())
             .map(Self::Task)
@@ -89,7 +90,7 @@ impl Entry {
         }
     }
 
-    /// See [`Parameter::turn`].
+    /// Sets a parameter: see [`Parameter::set`].
     pub(crate) fn turn(
         self,
         axis: Axis,
@@ -108,7 +109,7 @@ impl Entry {
         turned.is_some()
     }
 
-    /// Its numbers.
+    /// Returns the entry's parameters.
     pub(crate) fn parameters(self, contract: &Contract, host: &HostProfile) -> Vec<Parameter> {
         let parameters = match self {
             Self::Task(at) => task::parameters(contract, at),
@@ -134,19 +135,20 @@ impl Entry {
 }
 
 impl Parameter {
-    /// Whether there is a way that does not make room.
+    /// Returns whether one direction is known not to make room.
     pub(crate) fn has_a_way_to_grow(&self) -> bool {
         self.relief != Relief::Either
     }
 
-    /// How far a counter-offer may go: to a tenth of the number or ten times it. Beyond that it would
-    /// be another contract. What the host gives (memory, CPUs, packets) may be any.
+    /// Returns the range for a counter-offer: from a tenth of the number to ten times it. Beyond
+    /// that it would be another contract. Resources of the host (memory, CPUs, packets) are not
+    /// limited.
     pub(crate) fn acceptable(&self) -> (u64, u64) {
         match self.axis {
             Axis::Memory | Axis::Cpus | Axis::Packet | Axis::PacketsPerBlock => {
                 (self.least, self.most)
             }
-            // From nothing, a twentieth may be lost.
+            // Without tolerated loss, up to a twentieth may be offered.
             Axis::Loss => (self.least, (2 * self.value).max(50_000).min(self.most)),
             Axis::ReleaseJitter | Axis::Tolerance | Axis::MinSize => (self.least, self.most),
             _ => {
@@ -156,8 +158,8 @@ impl Parameter {
         }
     }
 
-    /// The number with so many sixteenths of itself less or more room taken: 16 are half or twice. Within what may
-    /// be asked for.
+    /// Returns the number moved by `sixteenths` of itself in the direction that makes room (16
+    /// halve or double it), within the permitted range.
     pub(crate) fn moved(&self, sixteenths: u64) -> u64 {
         let (value, factor) = (u128::from(self.value), u128::from(16 + sixteenths));
         let moved = match self.relief {
@@ -167,14 +169,14 @@ impl Parameter {
         u64::try_from(moved).unwrap_or(u64::MAX).clamp(self.least, self.most.max(self.least))
     }
 
-    /// Writes the entry of `original` with this number into `trial`; `false`, and nothing written,
-    /// if that is no valid entry.
+    /// Writes the entry of `original` with this number into `trial`. Returns `false`, and writes
+    /// nothing, if the entry would be invalid.
     pub(crate) fn turn(&self, original: &Contract, value: u64, trial: &mut Contract) -> bool {
         self.entry.turn(self.axis, value, original, trial)
     }
 }
 
-/// How many times less or more a counter-offer may be.
+/// The largest factor between a number and its counter-offer.
 const FAR: u64 = 10;
 
 /// Axis, relief, value, least, most.

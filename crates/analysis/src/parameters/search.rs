@@ -1,9 +1,8 @@
-//! Turning one number at a time, by bisection over admission of the whole contract.
+//! Searches that vary one number at a time, by bisection over admission of the whole contract.
 //!
-//! Less work never hurts on one CPU, so there the wcet that is found is the largest that fits. A
-//! longer period can: it changes priorities, and on several CPUs any change can alter who runs
-//! where. So what is found is next to a number with the other answer; that there is none beyond is
-//! not said.
+//! Less work never hurts on one CPU, so there the wcet found is the largest that fits. A longer
+//! period can hurt: it changes priorities, and on several CPUs any change can alter the mapping. So
+//! the number found is next to one with the other answer, but there may be further ones beyond.
 
 use punctual_model::{Contract, HostProfile};
 
@@ -11,28 +10,28 @@ use super::{Entry, Parameter, Relief};
 use crate::examination::{examine, fits};
 use crate::steps::Steps;
 
-/// Sixteenths by which both numbers of a pair may be moved: to half or twice.
+/// The sixteenths by which both numbers of a pair may be moved: to half or twice.
 const FURTHEST_PART: u64 = 16;
 
-/// Steps that setting up a trial costs for each entry.
+/// The steps to set up a trial, for each entry.
 const SET_UP: usize = 50;
 
 pub(crate) struct Search<'a> {
     original: &'a Contract,
     host: &'a HostProfile,
-    /// The contract, in which one entry at a time is changed.
+    /// The contract, with one entry at a time changed.
     trial: Contract,
     steps: Steps,
 }
 
 impl<'a> Search<'a> {
-    /// All that it is asked later together may use `steps`.
+    /// Creates a search. All questions together may use `steps`.
     pub(crate) fn new(contract: &'a Contract, host: &'a HostProfile, steps: u64) -> Self {
         Self { original: contract, host, trial: contract.clone(), steps: Steps::new(steps) }
     }
 
-    /// The number nearest to the contract's with which the whole of it is admitted, by the same
-    /// examination that a new request would pass.
+    /// Returns the number nearest to the contract's with which the whole of it is admitted, by the
+    /// examination of a new request.
     pub(crate) fn nearest_that_fits(&mut self, parameter: &Parameter) -> Option<u64> {
         let (least, most) = parameter.acceptable();
         let found = match parameter.relief {
@@ -47,8 +46,8 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Two numbers with which the whole is admitted: both moved by the same part of themselves, and then each back
-    /// as far as the other lets it.
+    /// Returns two numbers with which the whole contract is admitted: both are moved by the same
+    /// part of themselves, and then each moves back as far as the other permits.
     pub(crate) fn nearest_pair_that_fits(
         &mut self,
         parameters: [&Parameter; 2],
@@ -89,7 +88,7 @@ impl<'a> Search<'a> {
             && fits(&self.trial, self.host, &mut self.steps)
     }
 
-    /// Writes both into the trial; they may be of one entry.
+    /// Writes both numbers into the trial; they may belong to one entry.
     fn turn_both(&mut self, [first, second]: [&Parameter; 2], values: [u64; 2]) -> bool {
         self.trial.clone_from(self.original);
         if !first.turn(self.original, values[0], &mut self.trial) {
@@ -99,8 +98,9 @@ impl<'a> Search<'a> {
         second.turn(&with_first, values[1], &mut self.trial)
     }
 
-    /// How far the number can go the other way, from a contract that fits, and still fit. `None` where
-    /// that is not found within `share` of the steps: what was found until then is not how far.
+    /// Returns how far the number of a fitting contract can go in the other direction and still
+    /// fit. Returns `None` if that is not found within `share` of the steps, because a number found
+    /// by then is not the limit.
     pub(crate) fn furthest_that_fits(&mut self, parameter: &Parameter, share: u64) -> Option<u64> {
         let rest = self.steps.left().saturating_sub(share);
         self.steps.give_up(rest);
@@ -116,8 +116,9 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Whether the contract still fits one unit beyond `furthest`. On several CPUs a search for a partition may give up
-    /// before the steps are used up, so a refusal within a share of them is no limit.
+    /// Returns whether the contract still fits one unit beyond `furthest`. On several CPUs a search
+    /// for a partition may give up before the steps are used up, so a refusal within a share of
+    /// them is not a limit.
     fn goes_on_beyond(&mut self, parameter: &Parameter, furthest: u64) -> bool {
         let beyond = match parameter.relief {
             Relief::Less if furthest < parameter.most => furthest + 1,
@@ -129,18 +130,18 @@ impl<'a> Search<'a> {
             && self.is_admitted()
     }
 
-    /// Whether the contract itself is admitted.
+    /// Returns whether the contract itself is admitted.
     pub(crate) fn begins_admitted(&mut self) -> bool {
         self.is_admitted()
     }
 
-    /// What is left of the steps.
+    /// Returns the remaining steps.
     pub(crate) fn left(&self) -> u64 {
         self.steps.left()
     }
 
-    /// By the examination of a new request, on which it may use as much as that may; but it counts
-    /// here too, so that no more than one goes beyond what the search has.
+    /// Examines the trial like a new request, with all the steps of one. They count here too, so at
+    /// most one examination exceeds the steps of the search.
     fn is_admitted(&mut self) -> bool {
         if self.steps.left() == 0 {
             return false;
@@ -153,7 +154,7 @@ impl<'a> Search<'a> {
     }
 
     fn fits(&mut self, parameter: &Parameter, value: u64) -> bool {
-        // What has to be done for a trial before its first formula counts too.
+        // The work of a trial before its first formula counts too.
         let Contract { tasks, reservations, channels, streams, .. } = &self.trial;
         // Each channel looks at every other one.
         let sent = channels.len() + streams.len();
@@ -168,8 +169,8 @@ impl<'a> Search<'a> {
         let _ = parameter.turn(self.original, parameter.value, &mut self.trial);
     }
 
-    /// From a number that does not fit towards `end`: in growing strides until one fits, then
-    /// bisection between the last two.
+    /// Goes from a number that does not fit towards `end` in growing strides until one fits, then
+    /// bisects between the last two.
     fn towards(&mut self, parameter: &Parameter, end: u64) -> Option<u64> {
         let mut too_near = parameter.value;
         let mut fits = loop {
@@ -189,7 +190,8 @@ impl<'a> Search<'a> {
         Some(fits)
     }
 
-    /// From the contract's number, which fits, to the last before one that does not.
+    /// Returns the last number before one that does not fit, starting from the contract's number,
+    /// which fits.
     fn until_it_does_not(&mut self, parameter: &Parameter, end: u64) -> u64 {
         let mut fits = parameter.value;
         let mut too_far = loop {
@@ -209,7 +211,7 @@ impl<'a> Search<'a> {
         fits
     }
 
-    /// Of the powers of two in range, the nearest that fits; of two as near, the smaller.
+    /// Returns the nearest power of two in range that fits; of two equally near ones, the smaller.
     fn among_powers_of_two(&mut self, parameter: &Parameter) -> Option<u64> {
         let mut candidates: alloc::vec::Vec<u64> = (0..64)
             .map(|exponent| 1 << exponent)
@@ -224,8 +226,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Twice as far from `origin` as `from` (at first an eighth of `origin`), but not beyond `end`.
-/// Downwards: half of `from` where that is nearer to it.
+/// Returns a point twice as far from `origin` as `from` (at first an eighth of `origin`), but not
+/// beyond `end`. Downwards it is half of `from` if that is nearer.
 fn stride(origin: u64, from: u64, end: u64) -> u64 {
     let step = origin.abs_diff(from).saturating_mul(2).max(origin / 8).max(1);
     if end > from {

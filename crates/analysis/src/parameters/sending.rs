@@ -1,4 +1,4 @@
-//! The numbers of the sending host and of the system.
+//! The parameters of the sending host and of the system.
 
 use alloc::vec::Vec;
 
@@ -36,7 +36,7 @@ pub(super) fn system_parameters(contract: &Contract, host: &HostProfile) -> Vec<
     parameters
 }
 
-/// The work that is declared, in thousandths.
+/// The declared work, in thousandths.
 const ALL_OF_IT: u64 = 1_000;
 
 pub(super) fn turn(
@@ -68,7 +68,7 @@ pub(super) fn turn(
             sender.packetisation = Packetisation::new(cut.packet_bytes(), short?).ok()?;
         }
         Axis::Bandwidth => {
-            // A time of a byte that is no whole rate stays what it is.
+            // A byte time that is not a whole rate stays as it is.
             let own = original.sender?.link;
             let rate = BitRate::new(value).ok()?;
             sender.link = if own.rate() == Some(rate) { own } else { own.at_rate(rate) };

@@ -1,4 +1,4 @@
-//! The numbers of a stream.
+//! The parameters of a stream.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ pub(super) fn parameters(contract: &Contract, at: usize) -> Vec<Numbers> {
         (Axis::Size, Relief::Less, spec.frame_size.into(), 1, u32::MAX.into()),
         (Axis::Burst, Relief::Less, spec.burst.into(), 1, u32::MAX.into()),
     ]);
-    // A transaction or a file of which a part is lost is of no use.
+    // A transaction or file with a lost part is useless.
     if matches!(spec.class, StreamClass::ContinuousMedia | StreamClass::HighBandwidthMessages) {
         parameters.push((Axis::Loss, Relief::More, spec.tolerated_loss_ppm.into(), 0, 999_999));
     }

@@ -1,4 +1,4 @@
-//! The numbers of tasks, upcalls and reservations.
+//! The parameters of tasks, upcalls and reservations.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use super::{Numbers, Relief};
 use crate::offer::Axis;
 use crate::sched_deadline::LEAST_RUNTIME;
 
-/// The position among the upcalls of the task at `at`, if it is one.
+/// Returns the position among the upcalls of the task at `at`, if it is one.
 pub(super) fn upcall_of(contract: &Contract, at: usize) -> Option<usize> {
     let name = contract.tasks[at].name();
     contract.upcalls.iter().position(|upcall| upcall.name() == name)
@@ -44,7 +44,7 @@ pub(super) fn parameters(contract: &Contract, at: usize) -> Vec<Numbers> {
     if let Some(high) = task.wcet_high() {
         parameters.push((Axis::WcetHigh, Relief::Less, high.as_nanos(), wcet, MAX_NANOS));
     }
-    // A non-preemptive task is one by its nature: no part of it is offered as a quantum.
+    // A task is non-preemptive by its nature, so a part of it is not offered as a quantum.
     if !task.quantum().is_zero() && !task.is_non_preemptive() {
         let least = task.last_segment().as_nanos();
         parameters.push((Axis::Quantum, Relief::Less, task.quantum().as_nanos(), least, wcet));
