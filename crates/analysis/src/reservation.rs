@@ -1,4 +1,4 @@
-//! What runs above all tasks, reservations before all, and what it takes from them.
+//! The load of reservations and all other work that runs above the tasks.
 
 use alloc::vec::Vec;
 
@@ -7,10 +7,10 @@ use punctual_model::{Reservation, Service};
 use crate::ratio::Utilisation;
 use crate::switching::with_two_switches;
 
-/// One thing that runs above all tasks, with the switches charged to it, in nanoseconds.
+/// One load that runs above all tasks, with the switches charged to it, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedLoad {
-    /// Of a reservation: the budget and two context switches.
+    /// For a reservation, the budget and two context switches.
     pub(crate) work: u64,
     pub(crate) period: u64,
     kind: Kind,
@@ -18,36 +18,39 @@ pub struct ReservedLoad {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A constant bandwidth server, whose budget the other ones keep from it for at most `delay`.
+    /// A constant bandwidth server that the other reservations keep from its budget for at most
+    /// `delay`.
     Reservation { delay: u64 },
     /// The slots of a timetable: a constant bandwidth server that nothing delays.
     Slots,
-    /// Work that comes at most every period, known up to `jitter` after its nominal instant.
+    /// Work that arrives at most once per period and becomes known up to `jitter` after its nominal
+    /// instant.
     Arrivals { jitter: u64 },
-    /// The same in parts of `part`, of which no more than one begins every `pace`, but for what a window of `early`
-    /// more holds.
+    /// Arrivals in parts of `part`, at most one of which begins every `pace`, except for those that
+    /// a window longer by `early` holds.
     Paced { jitter: u64, part: u64, pace: u64, early: u64 },
-    /// Work that may have begun before a busy window and does not begin again in it; no period.
+    /// Work that may have begun before a busy window and does not begin again in it; it has no
+    /// period.
     Once,
 }
 
 impl ReservedLoad {
-    /// Charges `reservation` two context switches a period. Assumes that others can keep it from its budget until
-    /// the end of its period; [`settle`] finds what they really can.
+    /// Charges `reservation` two context switches per period. Assumes that other reservations can
+    /// keep it from its budget until the end of its period; [`settle`] finds the actual delay.
     pub fn new(reservation: Reservation, context_switch: Service) -> Self {
         let work = with_two_switches(reservation.budget(), context_switch);
         let period = reservation.period().as_nanos();
         Self { work, period, kind: Kind::Reservation { delay: period.saturating_sub(work) } }
     }
 
-    /// The slots of a timetable that take `taken`, switches included. They repeat within its period, and what they
-    /// take of one is no more than its share of it.
+    /// Creates the load of a timetable's slots that take `taken`, switches included. They repeat
+    /// within its period, and take no more of any part of it than its share.
     pub(crate) fn slots(taken: Reservation) -> Self {
         let (work, period) = (taken.budget().as_nanos(), taken.period().as_nanos());
         Self { work, period, kind: Kind::Slots }
     }
 
-    /// Returns whether both are the same, whatever runs beside them.
+    /// Returns whether both are the same, apart from the delay by other reservations.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let kind = |one: &Self| match one.kind {
             Kind::Reservation { .. } => Kind::Reservation { delay: 0 },
@@ -56,32 +59,33 @@ impl ReservedLoad {
         (self.work, self.period, kind(self)) == (other.work, other.period, kind(other))
     }
 
-    /// `work` (switches included) at most every `period`, up to `jitter` late.
+    /// Creates a load of `work` (switches included) at most every `period`, up to `jitter` late.
     pub(crate) fn arrivals(work: u64, period: u64, jitter: u64) -> Self {
         Self { work, period, kind: Kind::Arrivals { jitter } }
     }
 
-    /// The same in parts of `part` each, of which any window of t has no more than `⌈(t + early) / pace⌉`.
+    /// Splits the load into parts of `part` each. Any window of t has at most `⌈(t + early) /
+    /// pace⌉` parts.
     pub(crate) fn paced(self, part: u64, pace: u64, early: u64) -> Self {
         let Kind::Arrivals { jitter } = self.kind else { return self };
         Self { kind: Kind::Paced { jitter, part, pace, early }, ..self }
     }
 
-    /// `work` once in each busy window.
+    /// Creates a load of `work` once in each busy window.
     pub(crate) fn once(work: u64) -> Self {
-        // A period of which no part is ever counted.
+        // No part of this period is ever counted.
         Self { work, period: u64::MAX, kind: Kind::Once }
     }
 
-    /// Its part of [`crate::ratio::Utilisation`].
+    /// Adds its share to a [`crate::ratio::Utilisation`].
     pub(crate) fn add_to(&self, sum: &mut Utilisation) {
         if self.kind != Kind::Once {
             sum.add(self.work, self.period);
         }
     }
 
-    /// What a window may hold beyond its share of it: interference is at most `U·t` and this, and
-    /// one nanosecond of rounding.
+    /// Returns the work that a window may hold beyond its share: interference is at most `U·t` and
+    /// this, and one nanosecond of rounding.
     pub(crate) fn beyond_its_share(&self) -> Option<u64> {
         match self.kind {
             Kind::Reservation { .. } | Kind::Slots => self.interference_in(0),
@@ -94,8 +98,8 @@ impl ReservedLoad {
         }
     }
 
-    /// The most processor time it can use in any window of `window` nanoseconds. `None` beyond 64
-    /// bits, or for a reservation with `X > Y`.
+    /// Returns the most processor time that it can use in any window of `window` nanoseconds.
+    /// Returns `None` beyond 64 bits, or for a reservation with `X > Y`.
     pub fn interference_in(&self, window: u64) -> Option<u64> {
         match self.kind {
             Kind::Reservation { delay } => self.of_a_reservation(window, delay),
@@ -113,21 +117,22 @@ impl ReservedLoad {
         }
     }
 
-    /// Rounded up: `U·(t + δ) + X(1 − U)` with `U = X/Y` and δ = `delay`.
+    /// Returns `U·(t + δ) + X(1 − U)`, rounded up, with `U = X/Y` and δ = `delay`.
     ///
     /// # Assumptions
-    /// Linux serves it (`SCHED_DEADLINE`, a hard constant bandwidth server: Abeni & Buttazzo, RTSS
-    /// 1998) above every task; its holder may run, block and wake as it likes. While it is runnable it waits for
-    /// at most δ.
+    /// Linux serves the reservation (`SCHED_DEADLINE`, a hard constant bandwidth server: Abeni &
+    /// Buttazzo, RTSS 1998) above every task. Its holder may run, block and wake arbitrarily. While
+    /// it is runnable it waits for at most δ.
     ///
     /// # Why
-    /// From one fresh budget to the next a server uses at most U of the time: one that wakes early is given a
-    /// fresh budget, at s₂, only if what it used since the old one began, at s₁, was within `U·(s₂ − s₁)`. So from
-    /// any instant r at which it becomes runnable on, it uses at most `U·t + X(1 − U)` in t: U of the time up to
-    /// the last fresh budget, and then no more than X.
+    /// From one fresh budget to the next a server uses at most U of the time: one that wakes early
+    /// gets a fresh budget, at s₂, only if its use since the old one began, at s₁, was within
+    /// `U·(s₂ − s₁)`. So from any instant r at which it becomes runnable on, it uses at most `U·t +
+    /// X(1 − U)` in t: U of the time up to the last fresh budget, and then no more than X.
     ///
-    /// A window may begin at w, while it is runnable since r and has used u. Then `w − r ≤ u + δ`, and what
-    /// it uses in the window is at most `U·(t + w − r) + X(1 − U) − u ≤ U·(t + δ) + X(1 − U)`.
+    /// A window may begin at w, when the server has been runnable since r and has used u. Then `w −
+    /// r ≤ u + δ`, and its use in the window is at most `U·(t + w − r) + X(1 − U) − u ≤ U·(t + δ) +
+    /// X(1 − U)`.
     fn of_a_reservation(&self, window: u64, delay: u64) -> Option<u64> {
         let (x, y) = (u128::from(self.work), u128::from(self.period));
         let rest = y.checked_sub(x)? + u128::from(delay);
@@ -140,30 +145,32 @@ impl ReservedLoad {
     }
 }
 
-/// Finds for how long the reservations among `all` can keep each other from their budgets, in O(n).
+/// Finds the time for which the reservations among `all` can keep each other from their budgets, in
+/// O(n).
 ///
 /// # Assumptions
-/// They are all that `SCHED_DEADLINE` serves on one CPU, or on a root domain of several; their shares are at most
-/// one together. (Where they are more, nothing is found that is below the rest of each period.)
+/// They are all reservations that `SCHED_DEADLINE` serves on one CPU, or on a root domain of
+/// several, and their shares are at most one together. (If they are more, no delay below the rest
+/// of each period is found.)
 ///
 /// # Why
-/// Server i becomes runnable at r, with c left up to its deadline d. Let t₀ be the last instant before which
-/// no work due by d was pending; from then on until c is done, at f, each instant serves such work, on
-/// some CPU. Of another server j so much arrives, since it uses at most U_j of the time from one fresh
-/// budget to the next:
+/// Server i becomes runnable at r, with c left up to its deadline d. Let t₀ be the last instant
+/// before which no work due by d was pending. From then on until c is done, at f, each instant
+/// serves such work on some CPU. The arrivals of another server j are bounded, because it uses at
+/// most U_j of the time from one fresh budget to the next:
 ///
 /// - due by d, at most `U_j·(d − t₀)`;
 /// - before f, at most `U_j·(f − t₀) + X_j`.
 ///
-/// Of i itself at most `U_i·(s − t₀)` arrived before its last fresh budget, at s; from then on X_i in all. With
-/// the first bound for every j, or the second, `f − r ≤ c + δ` follows, with
+/// At most `U_i·(s − t₀)` of i itself arrived before its last fresh budget, at s; from then on X_i
+/// in all. With the first bound for every j, or the second, `f − r ≤ c + δ` follows, with
 ///
 /// - `δ = Y_i·Σ U_j`,
 /// - `δ = (X_i + Σ X_j) / (1 − Σ U_j) − X_i`.
 pub(crate) fn settle(all: &mut [ReservedLoad]) {
-    /// Shares in units of 2⁻⁴⁰, rounded up.
+    /// 1.0 in the units of shares, 2⁻⁴⁰; shares are rounded up.
     const ONE: u128 = 1 << 40;
-    // More than the whole CPU is cut: it is refused.
+    // More than the whole CPU is cut, because it is refused in any case.
     let share = |one: &ReservedLoad| {
         (u128::from(one.work) << 40).div_ceil(u128::from(one.period)).min(2 * ONE)
     };
@@ -188,13 +195,14 @@ pub(crate) fn settle(all: &mut [ReservedLoad]) {
     }
 }
 
-/// The most processor time that `all` can use in any window of `window` nanoseconds; `None` beyond 64 bits.
+/// Returns the most processor time that `all` can use in any window of `window` nanoseconds, or
+/// `None` beyond 64 bits.
 pub(crate) fn interference_of(all: &[ReservedLoad], window: u64) -> Option<u64> {
     all.iter().try_fold(0_u64, |sum, one| sum.checked_add(one.interference_in(window)?))
 }
 
-/// Returns SCHED_DEADLINE's `reservations`, all that there are on the CPU or its root domain, as what they take from
-/// whatever runs below them; switches are free.
+/// Returns the load of SCHED_DEADLINE's `reservations` on everything below them. They must be all
+/// reservations of the CPU or its root domain; switches are free.
 pub fn of_the_kernel(reservations: impl IntoIterator<Item = Reservation>) -> Vec<ReservedLoad> {
     let free = |one| ReservedLoad::new(one, Service::ZERO);
     let mut all: Vec<ReservedLoad> = reservations.into_iter().map(free).collect();
@@ -202,7 +210,7 @@ pub fn of_the_kernel(reservations: impl IntoIterator<Item = Reservation>) -> Vec
     all
 }
 
-/// The bandwidth of `reservations` in parts per million, each rounded up.
+/// Returns the bandwidth of `reservations` in parts per million, each rounded up.
 pub fn bandwidth_ppm(reservations: impl IntoIterator<Item = Reservation>) -> u64 {
     // At most 16,384 terms of at most 1,000,000.
     reservations.into_iter().map(Reservation::utilisation_ppm).sum()
@@ -222,7 +230,7 @@ mod tests {
     fn alone_a_budget_follows_another_after_a_period() {
         let mut alone = [load("2ms/8ms")];
         settle(&mut alone);
-        // 2 ms at once, and then a quarter of what follows 6 ms later at the latest.
+        // 2 ms at once, and then a quarter of the time from 6 ms later at the latest.
         assert_eq!(alone[0].interference_in(0), Some(1_500_000));
         assert_eq!(alone[0].interference_in(8_000_000), Some(3_500_000));
     }
@@ -253,8 +261,8 @@ mod tests {
         }
     }
 
-    /// Constant bandwidth servers with random holders, tick by tick under EDF, against the bound of each, in
-    /// every window.
+    /// Constant bandwidth servers with random holders, tick by tick under EDF, against the bound of
+    /// each, in every window.
     #[test]
     fn no_holder_gets_more_than_the_bound() {
         let mut rng = ChaCha8Rng::seed_from_u64(6);
@@ -302,7 +310,8 @@ mod tests {
         keen: bool,
     }
 
-    /// In which ticks each server runs. Their holders block and wake at random; at equal deadlines any is taken.
+    /// Returns for each server the ticks in which it runs. The holders block and wake at random; at
+    /// equal deadlines any server is taken.
     fn traces(rng: &mut ChaCha8Rng, drawn: &[(u64, u64)], ticks: u64) -> Vec<Vec<bool>> {
         let mut all: Vec<Server> = drawn
             .iter()

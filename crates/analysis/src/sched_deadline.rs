@@ -1,16 +1,16 @@
-//! What Linux itself asks before it gives a thread a `SCHED_DEADLINE` reservation.
+//! Linux's own conditions for a `SCHED_DEADLINE` reservation of a thread.
 //!
 //! # The rules
 //! A request of `runtime` in every `period`, by `deadline` after its start, is refused
 //! - unless `1024 ns ≤ runtime ≤ deadline ≤ period`;
 //! - unless the period is within `sched_deadline_period_min_us` and `…_max_us`;
 //! - if the bandwidth of a root domain of m CPUs, `Σ ⌊runtime·2²⁰/period⌋`, then exceeds
-//!   `m·⌊sched_rt_runtime_us·2²⁰/sched_rt_period_us⌋`. Of that sum is, on each CPU, the fair server,
-//!   which keeps real-time threads from starving all others.
+//!   `m·⌊sched_rt_runtime_us·2²⁰/sched_rt_period_us⌋`. On each CPU the sum includes the fair
+//!   server, which keeps real-time threads from starving all others.
 //!
 //! # Assumptions
-//! Every CPU has the same capacity (smaller ones count for less in the kernel); all threads of the
-//! root domain with reservations are in the sum.
+//! Every CPU has the same capacity (smaller ones count for less in the kernel), and the sum
+//! includes all threads of the root domain with reservations.
 //!
 //! # Sources
 //! Linux, Documentation/scheduler/sched-deadline.rst, §4, and kernel/sched/deadline.c:
@@ -18,7 +18,7 @@
 //! (fair server; since Linux 6.12). sched(7).
 //!
 //! # Units and answers
-//! Nanoseconds and 2⁻²⁰ of a CPU, rounded as the kernel rounds. There is always an answer.
+//! Nanoseconds and 2⁻²⁰ of a CPU, rounded as in the kernel. There is always an answer.
 
 use punctual_model::{DeadlineLimits, Duration, Reservation, Service};
 use thiserror::Error;
@@ -29,18 +29,18 @@ const WHOLE: u64 = 1 << 20;
 /// The least runtime: below it the kernel's arithmetic is too coarse.
 pub const LEAST_RUNTIME: Service = Service::from_nanos(1 << 10);
 
-/// What a thread asks for.
+/// A thread's request to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The budget.
     pub runtime: Service,
-    /// By when, after the start of a period, the budget must have been given.
+    /// The time after the start of a period by which the budget must have been given.
     pub deadline: Duration,
-    /// How often it comes back.
+    /// The time between replenishments.
     pub period: Duration,
 }
 
-/// A reservation is asked for with its deadline at the end of the period.
+/// A reservation requests a deadline at the end of the period.
 impl From<Reservation> for Request {
     fn from(reservation: Reservation) -> Self {
         let period = reservation.period();
@@ -48,57 +48,57 @@ impl From<Reservation> for Request {
     }
 }
 
-/// Which rule a request breaks, with the numbers. A predicate: it follows a name.
+/// The rule that a request breaks, with the numbers. Its text is a predicate to follow a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Objection {
-    /// Below [`LEAST_RUNTIME`].
+    /// The budget is below [`LEAST_RUNTIME`].
     #[error("wants a budget of {runtime}, and the kernel gives none below {LEAST_RUNTIME}")]
     RuntimeTooShort {
-        /// The budget asked for.
+        /// The requested budget.
         runtime: Service,
     },
     /// The budget does not fit before the deadline.
     #[error("wants a budget of {runtime} by a deadline of {deadline}")]
     RuntimeAboveDeadline {
-        /// The budget asked for.
+        /// The requested budget.
         runtime: Service,
-        /// The deadline asked for.
+        /// The requested deadline.
         deadline: Duration,
     },
-    /// The deadline lies beyond the period.
+    /// The deadline is beyond the period.
     #[error("wants a deadline of {deadline}, beyond the period of {period}")]
     DeadlineAbovePeriod {
-        /// The deadline asked for.
+        /// The requested deadline.
         deadline: Duration,
-        /// The period asked for.
+        /// The requested period.
         period: Duration,
     },
     /// The period is outside the kernel's limits.
     #[error("wants a period of {period}, and the kernel takes only {shortest} to {longest}")]
     PeriodOutside {
-        /// The period asked for.
+        /// The requested period.
         period: Duration,
-        /// The kernel's least.
+        /// The kernel's shortest period.
         shortest: Duration,
-        /// The kernel's most.
+        /// The kernel's longest period.
         longest: Duration,
     },
-    /// More bandwidth than is left in the root domain.
+    /// The request exceeds the bandwidth left in the root domain.
     #[error(
         "wants {} ppm of a CPU, and the kernel has {} ppm left",
         ppm_above(*.wanted), ppm_below(*.left)
     )]
     Bandwidth {
-        /// In 2⁻²⁰ of a CPU.
+        /// The requested bandwidth, in 2⁻²⁰ of a CPU.
         wanted: u64,
-        /// In 2⁻²⁰ of a CPU.
+        /// The bandwidth left, in 2⁻²⁰ of a CPU.
         left: u64,
     },
 }
 
 impl Objection {
-    /// Returns by how much time `reservation` is too large, too small, or its period outside the limits; `None` where
-    /// that is no number.
+    /// Returns by how much time `reservation` is too large, too small, or its period outside the
+    /// limits, or `None` if there is no such number.
     pub(crate) fn shortfall(&self, reservation: Reservation) -> Option<Duration> {
         let nanos = match *self {
             Self::Bandwidth { wanted, left } => {
@@ -117,7 +117,7 @@ impl Objection {
     }
 }
 
-/// The kernel's bandwidth of `runtime` in `period`: in 2⁻²⁰ of a CPU, rounded down.
+/// Returns the kernel's bandwidth of `runtime` in `period`, in 2⁻²⁰ of a CPU, rounded down.
 pub fn to_ratio(period: Duration, runtime: Duration) -> u64 {
     if period.is_zero() {
         return 0;
@@ -126,55 +126,57 @@ pub fn to_ratio(period: Duration, runtime: Duration) -> u64 {
     u64::try_from(ratio).unwrap_or(u64::MAX)
 }
 
-/// What a root domain of `cpus` CPUs has for reservations; `None`: no limit.
+/// Returns the bandwidth of a root domain of `cpus` CPUs for reservations, or `None` if there is no
+/// limit.
 pub fn bandwidth(limits: &DeadlineLimits, cpus: u16) -> Option<u64> {
     let of_each = to_ratio(limits.rt_period, limits.rt_runtime?);
     let fair = to_ratio(limits.fair_period, limits.fair_runtime);
     Some(of_each.saturating_sub(fair).saturating_mul(u64::from(cpus)))
 }
 
-/// What reservations take of a CPU, each rounded up to parts per million.
+/// The CPU shares of reservations, each rounded up to parts per million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shares {
-    /// How many there are.
+    /// The number of reservations.
     pub count: u64,
-    /// All of them together.
+    /// The sum of the shares.
     pub sum: u64,
-    /// The largest.
+    /// The largest share.
     pub largest: u64,
 }
 
 impl Shares {
-    /// Returns these shares and that of one reservation more.
+    /// Returns these shares with one more reservation.
     pub fn with(self, reservation: Reservation) -> Self {
         let ppm = reservation.utilisation_ppm();
         Self { count: self.count + 1, sum: self.sum + ppm, largest: self.largest.max(ppm) }
     }
 
-    /// Returns whether each surely gets its budget in every period on `cpus` CPUs, of each of which `most_ppm` parts per
-    /// million may be promised.
+    /// Returns whether each reservation surely gets its budget in every period on `cpus` CPUs, if
+    /// `most_ppm` parts per million of each CPU may be promised.
     ///
-    /// The kernel serves those with the earliest deadlines first, on any of the CPUs, so a sum within all CPUs is not
-    /// enough: of three of 6 ms every 10 ms on two CPUs, one is served up to 12 ms after its period began. As many as
-    /// there are CPUs never wait. More of them are in time where the sum is within [`Self::most`]. Then they also fit
-    /// CPU by CPU, the first with room first: where one does not, each of the m CPUs holds more than `q − u`.
+    /// The kernel serves the earliest deadlines first, on any of the CPUs, so a sum within all CPUs
+    /// is not enough: with three reservations of 6 ms every 10 ms on two CPUs, one is served up to
+    /// 12 ms after its period began. Up to as many reservations as CPUs never wait. More of them
+    /// are in time if the sum is within [`Self::most`]. Then they also fit CPU by CPU, each on the
+    /// first with room: if one did not fit, each of the m CPUs would hold more than `q − u`.
     ///
     /// # Sources
-    /// Goossens, Funk & Baruah, Real-Time Systems 25 (2003), for sporadic tasks; Baruah, Goossens & Lipari, RTAS 2002,
-    /// for constant bandwidth servers. Sufficient, not necessary.
+    /// Goossens, Funk & Baruah, Real-Time Systems 25 (2003), for sporadic tasks; Baruah, Goossens &
+    /// Lipari, RTAS 2002, for constant bandwidth servers. Sufficient, not necessary.
     pub fn are_served_in_time(&self, cpus: u64, most_ppm: u64) -> bool {
         self.largest <= most_ppm && (self.count <= cpus || self.sum <= self.most(cpus, most_ppm))
     }
 
-    /// Returns what more reservations than CPUs may take together: `m·q − (m − 1)·u`, with `u` the largest share and `q`
-    /// what may be promised of each of m CPUs.
+    /// Returns the limit for the sum of more reservations than CPUs: `m·q − (m − 1)·u`, with `u`
+    /// the largest share and `q` the share of each of m CPUs that may be promised.
     pub fn most(&self, cpus: u64, most_ppm: u64) -> u64 {
         let others = cpus.saturating_sub(1).saturating_mul(self.largest);
         cpus.saturating_mul(most_ppm).saturating_sub(others)
     }
 }
 
-/// Whether the kernel takes the numbers of `request`, bandwidth aside.
+/// Checks that the kernel accepts the numbers of `request`, apart from its bandwidth.
 pub fn check(limits: &DeadlineLimits, request: Request) -> Result<(), Objection> {
     let Request { runtime, deadline, period } = request;
     let (shortest, longest) = (limits.shortest_period, limits.longest_period);
@@ -191,8 +193,8 @@ pub fn check(limits: &DeadlineLimits, request: Request) -> Result<(), Objection>
     }
 }
 
-/// Whether the kernel takes `requests`, one after the other, in an empty root domain of `cpus`
-/// CPUs: if not, the first that it refuses and why.
+/// Checks that the kernel accepts `requests`, one after the other, in an empty root domain of
+/// `cpus` CPUs. If not, returns the position of the first refused one and the reason.
 pub fn admit(
     limits: &DeadlineLimits,
     cpus: u16,
@@ -207,7 +209,7 @@ pub fn admit(
     Ok(())
 }
 
-/// In parts per million, rounded down.
+/// Converts a bandwidth to parts per million, rounded down.
 pub(crate) fn ppm_below(bandwidth: u64) -> u128 {
     u128::from(bandwidth) * 1_000_000 / u128::from(WHOLE)
 }
@@ -253,7 +255,8 @@ mod tests {
         assert!(matches!(check(&KERNEL, late), Err(Objection::DeadlineAbovePeriod { .. })));
     }
 
-    /// One bit of 2⁻²⁰ more than is left is too much; what is rounded away costs nothing.
+    /// A request of one unit of 2⁻²⁰ more than is left is refused; a share that rounds to zero
+    /// costs nothing.
     #[test]
     fn bandwidth_is_counted_as_the_kernel_counts() {
         let all = ["9ms/10ms"];

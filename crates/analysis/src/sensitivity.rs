@@ -1,4 +1,5 @@
-//! How much an admitted contract could grow: each number alone, until the contract no longer fits.
+//! Sensitivity analysis: how far each number of an admitted contract can go alone until the
+//! contract no longer fits.
 
 use alloc::vec::Vec;
 
@@ -10,20 +11,21 @@ use crate::parameters::{Entry, Search};
 /// How far the numbers of an admitted contract can go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sensitivity {
-    /// Each alone, all others as they are: to a larger wcet, a shorter period, and so on. With
-    /// `Offer::to` the contract is admitted; with one unit more it is not. `Offer::to` equal to
-    /// `Offer::from`: no further.
+    /// The limit of each number alone, with all others unchanged: a larger wcet, a shorter period,
+    /// and so on. With `Offer::to` the contract is admitted; with one unit more it is not. If
+    /// `Offer::to` equals `Offer::from`, the number cannot move.
     pub numbers: Vec<Offer>,
-    /// For how many more the answer was not found within the steps.
+    /// The number of parameters that were not decided within the steps.
     pub undecided: usize,
 }
 
-/// For each number of each entry of an admitted `contract`, how far it can go, all others as they
-/// are. That the contract is not admitted anywhere beyond is not said (see the counter-offers, found
-/// in the same way).
+/// Finds for each number of each entry of an admitted `contract` how far it can go, with all others
+/// unchanged. There may be admitted numbers beyond that limit (as with the counter-offers, which
+/// are found in the same way).
 ///
-/// Together at most `steps`, of which each number gets its share of what is left, at least a 64th: of
-/// long contracts few but the first are decided. Of a contract that is not admitted none is.
+/// The search takes at most `steps`. Each number gets its share of the remaining steps, at least a
+/// 64th, so in long contracts only the first few are decided. If the contract is not admitted, none
+/// is.
 pub fn sensitivity(contract: &Contract, host: &HostProfile, steps: u64) -> Sensitivity {
     let mut search = Search::new(contract, host, steps);
     let parameters: Vec<_> =

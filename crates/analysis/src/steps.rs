@@ -1,49 +1,49 @@
 //! The bound on every loop of the analysis.
 
-/// How many more terms of a formula may be evaluated.
+/// The number of terms of formulas that may still be evaluated.
 ///
 /// With a utilisation near one and periods that share no factor, busy windows are astronomically
-/// long. Counting evaluated terms (not seconds) keeps every answer the same on every machine; one
+/// long. Counting evaluated terms (not seconds) keeps every answer the same on every machine. One
 /// term is a division and a few additions, some nanoseconds.
 #[derive(Debug)]
 pub struct Steps {
     left: u64,
 }
 
-/// Not decided within the steps given, or beyond what 64 bits of nanoseconds can hold.
+/// Not decided within the given steps, or beyond 64 bits of nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfSteps;
 
 impl Steps {
-    /// What one admission may use: 4096 tasks with a dozen iterations each.
+    /// The steps of one admission: 4096 tasks with a dozen iterations each.
     pub const ADMISSION: u64 = 200_000_000;
 
-    /// The same for a contract of so many tasks: enough for some iterations of each, where that is
-    /// more.
+    /// Returns the steps for a contract with this many tasks: [`Self::ADMISSION`], or enough for
+    /// some iterations of each task if that is more.
     pub fn for_tasks(tasks: usize) -> Self {
         let tasks = tasks as u64;
         Self::new(Self::ADMISSION.max(8 * tasks * tasks))
     }
 
-    /// At most `limit` steps.
+    /// Creates a bound of `limit` steps.
     pub const fn new(limit: u64) -> Self {
         Self { left: limit }
     }
 
-    /// Half of what is left, taken away from here: so that one part of an analysis leaves enough
-    /// for the next.
+    /// Splits off half of the remaining steps, so that one part of an analysis leaves enough for
+    /// the next.
     pub(crate) fn half(&mut self) -> Self {
         let half = Self { left: self.left / 2 };
         self.left -= half.left;
         half
     }
 
-    /// Puts back what a part did not use.
+    /// Puts back the steps that a part did not use.
     pub(crate) fn put_back(&mut self, part: Self) {
         self.left = self.left.saturating_add(part.left);
     }
 
-    /// How many are left.
+    /// Returns the number of steps left.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
@@ -53,10 +53,10 @@ impl Steps {
         self.left = self.left.saturating_sub(n);
     }
 
-    /// Uses `n` steps; once there are too few, none are left for anyone.
+    /// Uses `n` steps. If there are too few, none are left afterwards.
     ///
     /// # Errors
-    /// If there are too few.
+    /// Fails if there are too few steps.
     pub fn take(&mut self, n: usize) -> Result<(), OutOfSteps> {
         match self.left.checked_sub(n as u64) {
             Some(left) => {

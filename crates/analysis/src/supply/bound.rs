@@ -12,29 +12,29 @@
 //! - *Every period* ([`Guarantee::EveryPeriod`]): X somewhere in each `[s + kY, s + (k+1)Y)`, the
 //!   periodic resource model (Shin & Lee, RTSS 2003, §3, equation for `sbf`, here written as a
 //!   delay). The longest time without service is `2(Y − X)`: X early, then X late.
-//! - *Every window* ([`Guarantee::EveryWindow`]): X in `[T, T + Y)` for every T, what Rialto/NT
+//! - *Every window* ([`Guarantee::EveryWindow`]): X in `[T, T + Y)` for every T, as Rialto/NT
 //!   promises (soft modem study, §5.4) and `crate::supply::timetable` builds. Disjoint windows give
-//!   `⌊t/Y⌋·X`; the rest r lies in a window of which at most `Y − r` is outside it, so it has at
-//!   least `X − (Y − r)`. A slot of X at the start of each Y gives no more, so the bound is tight. The
+//!   `⌊t/Y⌋·X`; the rest r lies in a window with at most `Y − r` outside of r, so it has at least
+//!   `X − (Y − r)`. A slot of X at the start of each Y gives no more, so the bound is tight. The
 //!   longest time without service is `Y − X`.
 //! - *A hard constant bandwidth server under earliest deadline first* ([`Supply::hard_cbs`]): as
 //!   every period. docs/reservations.md, Lemma 2, proves it for a holder that blocks and wakes.
 //!
 //! # Units and answers
-//! Nanoseconds, exact. No answer (`None`) where a time does not fit in 64 bits.
+//! Nanoseconds, exact. There is no answer (`None`) if a time does not fit in 64 bits.
 
 use punctual_model::{Duration, Reservation, Service};
 
-/// What a reservation of X every Y promises.
+/// The promise of a reservation of X every Y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guarantee {
-    /// X in each period, counted from some instant: anywhere in it.
+    /// X somewhere in each period, counted from some instant.
     EveryPeriod,
-    /// X in every window of length Y, wherever it begins: the stronger one.
+    /// X in every window of length Y, with any start: the stronger guarantee.
     EveryWindow,
 }
 
-/// A reservation with what it promises, as supply to those who run inside it.
+/// A reservation with its guarantee, as supply to the tasks inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
     reservation: Reservation,
@@ -42,35 +42,36 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// `reservation` under `guarantee`.
+    /// Creates the supply of `reservation` under `guarantee`.
     pub fn new(reservation: Reservation, guarantee: Guarantee) -> Self {
         Self { reservation, guarantee }
     }
 
-    /// `reservation` kept by a hard constant bandwidth server (Abeni & Buttazzo, RTSS 1998;
-    /// `SCHED_DEADLINE` with its deadline at the end of the period; `cbs` in `punctual-sim`) that
-    /// always has its budget by its deadline, as under EDF on one CPU with a total share of at
-    /// most one.
+    /// Creates the supply of a `reservation` kept by a hard constant bandwidth server (Abeni &
+    /// Buttazzo, RTSS 1998; `SCHED_DEADLINE` with its deadline at the end of the period; `cbs` in
+    /// `punctual-sim`) that always has its budget by its deadline, as under EDF on one CPU with a
+    /// total share of at most one.
     pub fn hard_cbs(reservation: Reservation) -> Self {
         Self::new(reservation, Guarantee::EveryPeriod)
     }
 
-    /// X and Y.
+    /// Returns X and Y.
     pub fn reservation(&self) -> Reservation {
         self.reservation
     }
 
-    /// What is promised.
+    /// Returns the guarantee.
     pub fn guarantee(&self) -> Guarantee {
         self.guarantee
     }
 
-    /// The longest stretch without any service for a runnable holder; `None` beyond 64 bits.
+    /// Returns the longest stretch without any service for a runnable holder, or `None` beyond 64
+    /// bits.
     pub fn longest_gap(&self) -> Option<Duration> {
         self.unserved().checked_add(self.delay()).map(Duration::from_nanos)
     }
 
-    /// `sbf(window)`: the least service in any window of that length.
+    /// Returns `sbf(window)`: the least service in any window of that length.
     pub fn least_in(&self, window: Duration) -> Service {
         let (budget, period) = self.numbers();
         let Some(window) = window.as_nanos().checked_sub(self.delay()) else {
@@ -82,7 +83,8 @@ impl Supply {
         Service::from_nanos(whole + rest)
     }
 
-    /// The inverse: the shortest window that surely has `service` in it; `None` beyond 64 bits.
+    /// Returns the inverse: the shortest window that surely contains `service`, or `None` beyond 64
+    /// bits.
     pub fn time_for(&self, service: Service) -> Option<Duration> {
         self.nanos_for(service.as_nanos()).map(Duration::from_nanos)
     }
@@ -99,19 +101,19 @@ impl Supply {
             .checked_add(last)
     }
 
-    /// X and Y in nanoseconds.
+    /// Returns X and Y in nanoseconds.
     pub(crate) fn numbers(&self) -> (u64, u64) {
         (self.reservation.budget().as_nanos(), self.reservation.period().as_nanos())
     }
 
-    /// `Y − X`.
+    /// Returns `Y − X`.
     pub(crate) fn unserved(&self) -> u64 {
         let (budget, period) = self.numbers();
         // A valid reservation has X ≤ Y.
         period - budget
     }
 
-    /// How much later than under the stronger guarantee everything may come.
+    /// Returns the delay of all service compared with the stronger guarantee.
     pub(crate) fn delay(&self) -> u64 {
         match self.guarantee {
             Guarantee::EveryPeriod => self.unserved(),

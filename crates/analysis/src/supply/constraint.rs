@@ -1,9 +1,9 @@
 //! One-shot time constraints, answered against a timetable.
 //!
 //! # The question
-//! `(start, estimate, deadline)`: may this much work be done between these instants, beside what is
-//! reserved and what was promised before? (Soft modem study, §2: Rialto/NT's time constraints.) The
-//! answer is yes, or no with what would have fitted.
+//! `(start, estimate, deadline)`: may this much work be done between these instants, beside the
+//! reservations and the constraints accepted before? (Soft modem study, §2: Rialto/NT's time
+//! constraints.) The answer is yes, or no with the work that would have fitted.
 //!
 //! # The test
 //! For every start s and deadline d among the accepted constraints and the new one:
@@ -13,16 +13,17 @@
 //! ```
 //!
 //! # Assumptions and source
-//! One CPU; work may be cut anywhere; free time is what no slot covers, whether or not its owner
-//! uses it; each stretch of free time loses one switch at its start, and each constraint is charged
-//! two switches (one to start it or for whom it preempts, one to stop). Nothing else runs in the free
-//! time before them. It is the processor demand criterion with free time for time: Baruah, Mok &
-//! Rosier, RTSS 1990; EDF is optimal for free time too, because exchanging two pieces of work in it
-//! moves neither past its deadline. docs/reservations.md, Theorem 3.
+//! One CPU; work may be cut anywhere. Free time is the time that no slot covers, whether or not the
+//! slot's owner uses it. Each stretch of free time loses one switch at its start, and each
+//! constraint is charged two switches (one to start it or to resume the one it preempts, one to
+//! stop). Nothing runs in the free time before the constraints. The test is the processor demand
+//! criterion with free time in place of time: Baruah, Mok & Rosier, RTSS 1990. EDF is optimal for
+//! free time too, because exchanging two pieces of work in it moves neither past its deadline.
+//! docs/reservations.md, Theorem 3.
 //!
 //! # Units and answers
-//! Nanoseconds; exact with free switching, else safe. O(n²) terms for n accepted constraints, of
-//! which there are at most [`Commitments::MOST`].
+//! Nanoseconds; exact with free switching, else safe. The test costs O(n²) terms for n accepted
+//! constraints, at most [`Commitments::MOST`].
 
 use alloc::vec::Vec;
 
@@ -34,27 +35,27 @@ use crate::switching::with_two_switches;
 /// Work to be done once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeConstraint {
-    /// Not before this instant.
+    /// The work does not start before this instant.
     pub start: Instant,
     /// The processor time it needs.
     pub estimate: Service,
-    /// Complete by this instant.
+    /// The work is complete by this instant.
     pub deadline: Instant,
 }
 
-/// A no, with what would fit.
+/// A refusal, with the work that would fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "{} of work does not fit between {} and {}: at most {largest_estimate} does, {}",
     asked.estimate, asked.start, asked.deadline, Until(*earliest_deadline)
 )]
 pub struct NoRoom {
-    /// What was asked.
+    /// The refused constraint.
     pub asked: TimeConstraint,
     /// The most work that fits between the same instants.
     pub largest_estimate: Service,
     /// The earliest deadline by which all of the work fits; `None` if there is none in 64 bits, or
-    /// if it was refused for their number.
+    /// if there were too many constraints.
     pub earliest_deadline: Option<Instant>,
 }
 
@@ -85,28 +86,28 @@ struct Entry {
 }
 
 impl Commitments {
-    /// The most constraints that stand at a time.
+    /// The most constraints at a time.
     pub const MOST: usize = 1024;
 
-    /// No constraint yet, in the free time of `table`, whose first cycle starts at `origin`. There is
-    /// no free time before the origin.
+    /// Starts without constraints, in the free time of `table`, whose first cycle starts at
+    /// `origin`. There is no free time before the origin.
     pub fn new(table: &Timetable, origin: Instant, context_switch: Service) -> Self {
         let free = FreeTime::new(table, origin, context_switch);
         Self { free, context_switch, accepted: Vec::new() }
     }
 
-    /// How many stand.
+    /// Returns the number of accepted constraints.
     pub fn len(&self) -> usize {
         self.accepted.len()
     }
 
-    /// Whether none stands.
+    /// Returns whether there are no accepted constraints.
     pub fn is_empty(&self) -> bool {
         self.accepted.is_empty()
     }
 
-    /// Accepts `asked` if it and all that stand can be done in time. Its start is not before what
-    /// [`pass`](Self::pass) was told last.
+    /// Accepts `asked` if it and all accepted constraints can be met. Its start must not be before
+    /// the last `now` given to [`pass`](Self::pass).
     pub fn accept(&mut self, asked: TimeConstraint) -> Result<(), NoRoom> {
         let entry = self.entry(asked);
         let no_room = |largest_estimate, earliest_deadline| NoRoom {
@@ -128,8 +129,8 @@ impl Commitments {
         Err(no_room(largest, self.earliest_deadline(entry)))
     }
 
-    /// Forgets the constraints whose deadline is not after `now`: they are history. (Work that is
-    /// done early keeps its room until then.)
+    /// Drops the constraints with deadlines up to `now`. (Work that is done early keeps its room
+    /// until then.)
     pub fn pass(&mut self, now: Instant) {
         self.accepted.retain(|entry| entry.deadline > now.as_nanos());
     }
@@ -142,12 +143,12 @@ impl Commitments {
         }
     }
 
-    /// The most work that a constraint from `start` to `deadline` may have: what the free time in
-    /// each interval around it has left. The constraints that stand fit without it.
+    /// Returns the most work that a constraint from `start` to `deadline` may have: the free time
+    /// left in each interval around it. The accepted constraints fit without it.
     fn room(&self, start: u64, deadline: u64) -> u64 {
         let starts = self.accepted.iter().map(|entry| entry.start).filter(|s| *s < start);
         starts.chain([start]).fold(u64::MAX, |room, from| {
-            // In deadline order, so the demand of each end contains the one before it.
+            // In deadline order, so the demand up to each end contains that of the previous one.
             let mut demand = 0u64;
             let mut room = room;
             let mut own_end_seen = false;
@@ -168,13 +169,13 @@ impl Commitments {
         })
     }
 
-    /// By bisection: with a later deadline every interval around it has as much room or more, or
-    /// is one that it left.
+    /// Bisects: with a later deadline, every interval around it has at least as much room, or no
+    /// longer contains it.
     fn earliest_deadline(&self, entry: Entry) -> Option<Instant> {
         let all =
             self.accepted.iter().try_fold(entry.work, |sum, one| sum.checked_add(one.work))?;
         let last = self.accepted.iter().map(|one| one.deadline).fold(entry.start, u64::max);
-        // After the last deadline, all of it fits, one after the other.
+        // After the last deadline all of it fits, one after the other.
         let mut high = self.free.time_of(last, all)?;
         let mut low = entry.deadline;
         if self.room(entry.start, high) < entry.work {
@@ -216,7 +217,7 @@ impl FreeTime {
         Self { origin: origin.as_nanos(), cycle, stretches, in_a_cycle }
     }
 
-    /// Free time from the origin to `at`.
+    /// Returns the free time from the origin to `at`.
     fn until(&self, at: u64) -> u64 {
         let Some(since) = at.checked_sub(self.origin) else { return 0 };
         let (cycles, offset) = (since / self.cycle, since % self.cycle);
@@ -233,7 +234,7 @@ impl FreeTime {
         self.until(to).saturating_sub(self.until(from))
     }
 
-    /// The first instant at which `amount` has been free since `from`.
+    /// Returns the first instant at which `amount` has been free since `from`.
     fn time_of(&self, from: u64, amount: u64) -> Option<u64> {
         let target = self.until(from).checked_add(amount)?;
         let before = target.checked_sub(1)?;

@@ -1,26 +1,26 @@
 //! Earliest deadline first inside a reservation: demand against supply.
 //!
 //! # The bound
-//! As [`crate::edf::demand`], with what the reservation surely gives in place of the time: with
-//! `d_i = D_i − J_i`, for every `t = d_i + k·T_i`, `k ≥ 0`:
+//! As in [`crate::edf::demand`], with the reservation's sure supply in place of the time: with `d_i
+//! = D_i − J_i`, for every `t = d_i + k·T_i`, `k ≥ 0`:
 //!
 //! ```text
 //! h(t) = Σ_{d_i ≤ t} (⌊(t − d_i) / T_i⌋ + 1)·C_i + max{q_j : d_j > t} ≤ sbf(t)
 //! ```
 //!
 //! # Assumptions
-//! Those of [`crate::edf::demand`], for tasks that share the reservation and nothing outside it; the
-//! reservation is runnable while any of them has work.
+//! Those of [`crate::edf::demand`], for tasks that share the reservation and nothing outside it.
+//! The reservation is runnable while any of them has work.
 //!
 //! # Sources
 //! Shin & Lee, RTSS 2003, Theorem 1 (EDF over the periodic resource model); Zhang & Burns, IEEE ToC
-//! 58(9), 2009 (QPA). QPA carries over with `sbf⁻¹(h(t))` for `h(t)`: for a `t'` in
-//! `[sbf⁻¹(h(t)), t]`, `h(t') ≤ h(t) ≤ sbf(sbf⁻¹(h(t))) ≤ sbf(t')`.
+//! 58(9), 2009 (QPA). QPA carries over with `sbf⁻¹(h(t))` for `h(t)`: for a `t'` in `[sbf⁻¹(h(t)),
+//! t]`, `h(t') ≤ h(t) ≤ sbf(sbf⁻¹(h(t))) ≤ sbf(t')`.
 //!
 //! # Units and answers
 //! Nanoseconds. Exact without quanta for the worst supply that the guarantee allows; with them it
-//! may refuse too much, never too little. Undecided when [`Steps`] end, or when the share needed
-//! cannot be told from X/Y and the hyperperiod does not fit in 64 bits.
+//! may refuse too much, never too little. The answer is undecided when [`Steps`] run out, or when
+//! the required share cannot be told from X/Y and the hyperperiod does not fit in 64 bits.
 
 use alloc::vec::Vec;
 
@@ -34,9 +34,8 @@ use crate::steps::{OutOfSteps, Steps};
 use super::bound::Supply;
 use super::inside::absence;
 
-/// Judges `load` inside `supply` under earliest deadline first. In
-/// [`DemandVerdict::Exceeds`], `by` is what `sbf` lacks in that window. A load with reservations of
-/// its own is undecided.
+/// Judges `load` inside `supply` under earliest deadline first. In [`DemandVerdict::Exceeds`], `by`
+/// is the amount that `sbf` lacks in that window. A load with reservations of its own is undecided.
 pub fn supply_demand(load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> DemandVerdict {
     if !load.reservations.is_empty() {
         return DemandVerdict::Undecided;
@@ -58,7 +57,7 @@ pub fn supply_demand(load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Dema
     }
 }
 
-/// QPA from the last deadline before `end` down, once for each stretch with the same blocking.
+/// Runs QPA from the last deadline before `end` down, once for each interval of constant blocking.
 fn search(
     load: &CpuLoad,
     supply: &Supply,
@@ -80,7 +79,7 @@ fn search(
                     task,
                 }));
             }
-            // At most t, because `sbf(t)` has it.
+            // At most t, because `sbf(t)` covers it.
             before = supply.nanos_for(demand).ok_or(OutOfSteps)?;
         }
         end = end.min(start);
@@ -88,7 +87,8 @@ fn search(
     Ok(None)
 }
 
-/// From the last down: from which t on the largest quantum with `d_j > t`, or the wake-up, is which.
+/// Returns the start and the blocking of each interval of constant blocking, the last one first.
+/// Blocking is the largest quantum with `d_j > t`, or the wake-up.
 fn stretches(load: &CpuLoad) -> Vec<(u64, u64)> {
     let mut ends: Vec<(u64, u64)> =
         load.tasks.iter().map(|task| (task.deadline_after_jitter(), task.quantum)).collect();
@@ -104,12 +104,12 @@ fn stretches(load: &CpuLoad) -> Vec<(u64, u64)> {
     stretches
 }
 
-/// If any window is too short for its demand, one shorter than this is.
+/// Returns a length such that if any window is too short for its demand, one shorter than this is.
 ///
-/// - Below X/Y: `sbf(t) ≥ (X/Y)(t − Δ)` with Δ the longest gap, and
-///   `h(t) ≤ U·t + Σ U_i·max(0, T_i − d_i) + B`; so `t·(X/Y − U)` is below `(X/Y)·Δ` and the rest.
-/// - At most X/Y: beyond the last `d_i` and the delay of the supply, demand and supply of
-///   `t + H` are those of t with `U·H` and `X/Y·H` more.
+/// - Below X/Y: `sbf(t) ≥ (X/Y)(t − Δ)` with Δ the longest gap, and `h(t) ≤ U·t + Σ U_i·max(0, T_i
+///   − d_i) + B`; so `t·(X/Y − U)` is below `(X/Y)·Δ` and the rest.
+/// - At most X/Y: beyond the last `d_i` and the delay of the supply, demand and supply of `t + H`
+///   are those of t with `U·H` and `X/Y·H` more.
 fn horizon(
     load: &CpuLoad,
     supply: &Supply,
@@ -134,12 +134,12 @@ fn horizon(
     far.checked_add(1).ok_or(OutOfSteps)
 }
 
-/// `length · work / period`, rounded up.
+/// Returns `length · work / period`, rounded up.
 fn share_of(length: u64, work: u64, period: u64) -> Option<u64> {
     u64::try_from((u128::from(length) * u128::from(work)).div_ceil(u128::from(period))).ok()
 }
 
-/// `h(t)` with the given blocking.
+/// Returns `h(t)` with the given blocking.
 fn demand(load: &CpuLoad, t: u64, blocking: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
     steps.take(load.tasks.len())?;
     let mut sum = blocking;
@@ -152,7 +152,7 @@ fn demand(load: &CpuLoad, t: u64, blocking: u64, steps: &mut Steps) -> Result<u6
     Ok(sum)
 }
 
-/// The last instant before `end` with a deadline, and a task that has one there.
+/// Returns the last instant before `end` with a deadline, and a task that has one there.
 fn last_deadline_before(
     load: &CpuLoad,
     end: u64,

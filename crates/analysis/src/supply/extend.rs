@@ -1,14 +1,14 @@
-//! One reservation more, or less, in a timetable that is being followed.
+//! Adding a reservation to a timetable that is being followed, or removing one.
 //!
-//! The slots of all others stay where they are, so their guarantee is untouched at whatever instant
-//! the new table takes the old one's place: every window of theirs has the same slots in both.
+//! The slots of all others stay in place, so their guarantee holds at whatever instant the new
+//! table replaces the old one: every window of theirs has the same slots in both.
 //! (docs/reservations.md, Theorem 4.)
 //!
 //! # Assumptions and answers
-//! As [`super::timetable`]. The newcomer is served b in every p, where p is the cycle, a whole part
-//! of it or a whole multiple; the least b is that of `harmonic`. It fits if the time that is free in
-//! *every* repetition of p holds b, cut into pieces if need be. That can fail where a table built
-//! afresh would not.
+//! As in [`super::timetable`]. The newcomer is served b in every p, where p is the cycle, a whole
+//! part of it or a whole multiple; the least b is that of `harmonic`. It fits if the time that is
+//! free in *every* repetition of p holds b, cut into pieces if necessary. That can fail although a
+//! newly built table would fit.
 
 use alloc::vec::Vec;
 
@@ -18,12 +18,12 @@ use super::harmonic::{Wanted, least_serving};
 use super::placement::take;
 use super::timetable::Limits;
 
-/// The parts and multiples of the cycle that are tried.
+/// The numbers of parts and multiples of the cycle that are tried.
 const PARTS: u64 = 64;
 const MULTIPLES: u64 = 16;
 
-/// `running` with slots for `reservation` under the name `owner`, or `None` if it does not fit
-/// beside the slots that are there. Tries at most 80 periods.
+/// Returns `running` with slots for `reservation` under the name `owner`, or `None` if it does not
+/// fit beside the existing slots. Tries at most 80 periods.
 pub fn extended(
     running: &Timetable,
     owner: u32,
@@ -41,7 +41,7 @@ pub fn extended(
         .filter(|period| *period <= wanted.period)
         .map(|period| {
             let budget = least_serving(wanted, period);
-            // In 2⁻⁶⁴ of a CPU, rounded up: comparable, whatever the period.
+            // In 2⁻⁶⁴ of a CPU, rounded up: comparable across periods.
             let taken = u128::from(budget) + u128::from(switch);
             ((taken << 64).div_ceil(u128::from(period)), period, budget)
         })
@@ -52,7 +52,7 @@ pub fn extended(
         .find_map(|(_, period, budget)| placed(running, owner, period, budget, limits))
 }
 
-/// `running` without the slots of `owner`.
+/// Returns `running` without the slots of `owner`.
 pub fn without(running: &Timetable, owner: u32) -> Timetable {
     let slots = running.slots().iter().filter(|slot| slot.owner != owner).copied();
     Timetable::new(running.cycle(), slots.collect()).expect("fewer slots overlap no more")
@@ -94,11 +94,11 @@ fn placed(
         return None;
     }
     slots.sort_unstable_by_key(|slot| slot.start);
-    // Taken from free time only, so they overlap nothing.
+    // Taken from free time only, so they do not overlap.
     Timetable::new(Duration::from_nanos(cycle), slots).ok()
 }
 
-/// The stretches of `[0, period)` that no slot covers in any repetition.
+/// Returns the stretches of `[0, period)` that no slot covers in any repetition.
 fn free_in_every(slots: &[Slot], cycle: u64, period: u64) -> Vec<(u64, u64)> {
     let mut taken: Vec<(u64, u64)> = Vec::new();
     for slot in slots {

@@ -1,7 +1,7 @@
 //! Response times under fixed priorities inside a reservation.
 //!
 //! # The bound
-//! As [`crate::fixed_priority`], with the time that the reservation surely needs to give the work,
+//! As in [`crate::fixed_priority`], with the time in which the reservation surely serves the work
 //! in place of the work: `w_q` is the least window with
 //!
 //! ```text
@@ -10,21 +10,22 @@
 //! ```
 //!
 //! # Assumptions
-//! Those of [`crate::fixed_priority`], for tasks that share the reservation and nothing outside it;
-//! the reservation is runnable while any of them has work, so its supply in the busy window is at
+//! Those of [`crate::fixed_priority`], for tasks that share the reservation and nothing outside it.
+//! The reservation is runnable while any of them has work, so its supply in the busy window is at
 //! least `sbf`. A quantum is a stretch of work: it may be cut by the end of a budget, and delays a
 //! more urgent task of the same reservation by its own work only. Switches between the tasks are
-//! charged to them; switches to and from the reservation to the reservation.
+//! charged to them; switches to and from the reservation are charged to the reservation.
 //!
 //! # Sources
 //! Shin & Lee, RTSS 2003, §4 (fixed priorities over the periodic resource model); Lehoczky, RTSS
 //! 1990, for the later jobs of a window.
 //!
 //! # Units and answers
-//! Nanoseconds from the nominal release. Without quanta and jitter it is exact for the worst supply
-//! that the guarantee allows. Tasks that need more than X/Y have no bound. At exactly X/Y the jobs
-//! repeat after the common multiple H of all periods and Y: demand and the time for it both grow by
-//! H, as in [`crate::fixed_priority`]. Beyond [`Steps`] or 64 bits: undecided.
+//! Nanoseconds from the nominal release. Without quanta and jitter the result is exact for the
+//! worst supply that the guarantee allows. Tasks that need more than X/Y have no bound. At exactly
+//! X/Y the jobs repeat after the common multiple H of all periods and Y: demand and the time for it
+//! both grow by H, as in [`crate::fixed_priority`]. Beyond [`Steps`] or 64 bits the result is
+//! undecided.
 
 use alloc::vec::Vec;
 
@@ -38,7 +39,7 @@ use crate::steps::{OutOfSteps, Steps};
 use super::bound::Supply;
 use super::inside::{Inside, absence};
 
-/// The response time of each task of `load`, in its order, inside `supply`. A load with
+/// Returns the response time of each task of `load`, in its order, inside `supply`. A load with
 /// reservations of its own is undecided.
 pub fn response_times_inside(
     load: &CpuLoad,
@@ -52,7 +53,7 @@ pub fn response_times_inside(
         .collect()
 }
 
-/// Whether every task is in time.
+/// Returns whether every task is in time.
 pub(crate) fn all_in_time_inside(load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Inside {
     if !load.reservations.is_empty() {
         return Inside::Undecided;
@@ -79,7 +80,7 @@ struct Level<'a> {
     higher: &'a [TaskLoad],
     blocking: u64,
     supply: &'a Supply,
-    /// Of the task, those above it, and the time outside the reservation.
+    /// The utilisation of the task, those above it, and the time outside the reservation.
     total: Utilisation,
 }
 
@@ -94,7 +95,7 @@ fn levels<'a>(load: &'a CpuLoad, supply: &'a Supply) -> impl Iterator<Item = Lev
 }
 
 impl Level<'_> {
-    /// Looks at jobs until the worst is known, or until one takes longer than `enough`.
+    /// Examines jobs until the worst response time is known, or until one exceeds `enough`.
     fn response_time(&self, enough: u64, steps: &mut Steps) -> ResponseTime {
         if self.total.exceeds_one() {
             return ResponseTime::Unbounded;
@@ -132,7 +133,7 @@ impl Level<'_> {
         Err(OutOfSteps)
     }
 
-    /// The time for `own` and all that arrives above the task in `window`.
+    /// Returns the time for `own` and all work that arrives above the task in `window`.
     fn time_for_all(&self, own: u64, window: u64, steps: &mut Steps) -> Result<u64, OutOfSteps> {
         steps.take(self.higher.len() + 1)?;
         self.higher

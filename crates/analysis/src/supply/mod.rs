@@ -1,13 +1,15 @@
-//! Reservations: what they surely give, what fits inside them, and when they get it.
+//! Reservations: the service they guarantee, the work that fits inside them, and timetables that
+//! keep them.
 //!
 //! - [`bound`]: the least service in any window (supply bound functions) and its inverse.
-//! - [`inside`]: task sets in a reservation, by [`fixed_priority`] or [`earliest_deadline`], and the
-//!   least budget for them.
+//! - [`inside`]: task sets in a reservation, by [`fixed_priority`] or [`earliest_deadline`], and
+//!   the least budget for them.
 //! - [`region`]: from a periodic demand to the sufficient (X, Y): the soft modem study's Figure 17.
 //! - [`timetable`]: X in every window of length Y, for any mix of periods, by a static cyclic
 //!   timetable; `harmonic` chooses its periods and `placement` its slots.
-//! - [`followed`]: a timetable while it is followed; [`extend`] adds a reservation to it, [`mode_change`] finds when to change
-//!   to another; [`together`] those that begin together, on several CPUs. [`crate::System`] is the judge of all of them.
+//! - [`followed`]: a timetable while it is followed; [`extend`] adds a reservation to it,
+//!   [`mode_change`] finds the instant of a change to another; [`together`] builds tables that
+//!   begin together, on several CPUs. [`crate::System`] admits with all of them.
 //! - [`constraint`]: one-shot time constraints in the time that a timetable leaves free.
 //!
 //! The proofs are in docs/reservations.md.
