@@ -1,18 +1,18 @@
-//! The timetable of one CPU that is followed, and the ways from it to others: data, of which [`crate::System`] is the
-//! judge.
+//! The timetable that one CPU follows, and changes from it to others. It only finds them;
+//! [`crate::System`] decides.
 //!
-//! Each change gives a [`Handover`]: which table to follow, and from when on. Up to that instant the
-//! old one is followed. Every owner that stays keeps its promise in every window, those that span
-//! the change included:
+//! Each change gives a [`Handover`]: the table to follow and the instant from which it is followed.
+//! The old table is followed up to that instant. Every owner that stays keeps its promise in every
+//! window, including those that span the change:
 //!
-//! 1. A leaver's slots go, all others stay ([`super::extend`]): at any instant.
-//! 2. A newcomer takes free time, all others stay: at any instant.
-//! 3. Where that does not fit, a table is built afresh, and an instant and a phase are looked for at
-//!    which no window that spans them gets less ([`super::mode_change`]). Two such seams lie at least the
-//!    longest period apart.
+//! 1. When an owner leaves, its slots go and all others stay ([`super::extend`]): at any instant.
+//! 2. A newcomer takes free time, and all others stay: at any instant.
+//! 3. If the newcomer does not fit in the free time, a new table is built, with an instant and a
+//!    phase at which no window that spans the change gets less ([`super::mode_change`]). Two such
+//!    mode changes are at least the longest period apart.
 //!
-//! An owner whose reservation changes is promised the weaker of both over the change: the smaller
-//! budget, the longer period. (docs/reservations.md, Theorems 4 and 5.)
+//! While an owner's reservation changes, it is promised the weaker of both: the smaller budget and
+//! the longer period. (docs/reservations.md, Theorems 4 and 5.)
 
 mod refusal;
 mod tables;
@@ -32,23 +32,23 @@ pub(crate) use refusal::TEST;
 pub(crate) use refusal::{offers, refusal};
 use tables::{after_own_slot, commitments, named, taken};
 
-/// The most reservations of one CPU: what its dispatcher has room for.
+/// The most reservations of one CPU: the room in its dispatcher.
 pub const MOST_OWNERS: usize = 64;
 
-/// What a CPU may be used for.
+/// The limits on the slots of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Switching and the number of slots.
     pub limits: Limits,
-    /// The most that the slots may take of the CPU together, in millionths.
+    /// The largest share of the CPU for all slots together, in millionths.
     pub most_ppm: u32,
 }
 
 impl Rules {
-    /// Builds the table of reservations that begin together; its owners are positions in `all`.
+    /// Builds the table of reservations that begin together. Its owners are positions in `all`.
     ///
     /// # Errors
-    /// The test that failed.
+    /// Returns the test that failed.
     pub fn together(&self, all: &[Reservation]) -> Result<Timetable, Failed> {
         if all.len() > MOST_OWNERS {
             return Err(Failed::TooMany);
@@ -58,8 +58,8 @@ impl Rules {
         Ok(table)
     }
 
-    /// Returns the same reservation as the last of `all` with the largest budget found that fits beside the others,
-    /// to a 256th of the one asked for. What is returned was itself tried.
+    /// Returns the last reservation of `all` with the largest budget found that fits beside the
+    /// others, to a 256th of the requested one. The result was itself tried.
     pub fn largest_beside(&self, all: &[Reservation]) -> Option<Reservation> {
         let (asked, others) = all.split_last()?;
         largest(*asked, |trial| {
@@ -97,19 +97,19 @@ pub(crate) fn largest(
     offer
 }
 
-/// Which table to follow, and from when on.
+/// The table to follow, and the instant from which it is followed.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handover {
-    /// The reservation that this is about, as the slots name it.
+    /// The reservation that changes, by its name in the slots.
     pub owner: u32,
     /// The table and its origin, which is not after `from`.
     pub follow: Anchored,
-    /// Until then the old one is followed.
+    /// The old table is followed until this instant.
     pub from: Instant,
 }
 
-/// Who is held by a timetable, under a name that whoever admits chose.
+/// A reservation in the timetable, under the name that the caller gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held<Id> {
     id: Id,
@@ -122,15 +122,15 @@ pub(crate) struct Followed<Id> {
     rules: Rules,
     held: Vec<Held<Id>>,
     follow: Option<Anchored>,
-    /// The table in `follow` counts from here.
+    /// The instant from which the table in `follow` applies.
     from: Instant,
-    /// Nobody changes to a table built afresh before this.
+    /// The earliest instant of the next change to a newly built table.
     next_mode_change: Instant,
     next_owner: u32,
 }
 
 impl<Id: Copy + Eq> Followed<Id> {
-    /// Holds nothing.
+    /// Starts without reservations.
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -142,39 +142,39 @@ impl<Id: Copy + Eq> Followed<Id> {
         }
     }
 
-    /// Returns what is held, in the order in which it came, with what was promised to each.
+    /// Returns the reservations in the order of their arrival, each with its promise.
     pub(crate) fn held(&self) -> impl Iterator<Item = (Id, Continuing)> + '_ {
         self.held.iter().map(|held| (held.id, held.promise))
     }
 
-    /// Says whether `id` is held.
+    /// Returns whether `id` has a reservation here.
     pub(crate) fn holds(&self, id: Id) -> bool {
         self.promise_of(id).is_some()
     }
 
-    /// Says whether nothing is held.
+    /// Returns whether there are no reservations.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Returns the table; `None` while nothing is held.
+    /// Returns the table, or `None` if there are no reservations.
     pub(crate) fn table(&self) -> Option<&Timetable> {
         self.follow.as_ref().map(|follow| &follow.table)
     }
 
-    /// Returns what the slots take of the CPU, switches included; rounded up.
+    /// Returns the share of the CPU that the slots take, switches included, rounded up.
     pub(crate) fn taken(&self) -> Ratio {
         self.table().map_or(Ratio::ZERO, taken)
     }
 
-    /// Returns the last handover, as it is to whoever is held as `id`.
+    /// Returns the last handover, addressed to `id`.
     pub(crate) fn handover(&self, id: Id) -> Option<Handover> {
         let owner = self.promise_of(id)?.owner;
         Some(Handover { owner, follow: self.follow.clone()?, from: self.from })
     }
 
-    /// Returns the first instant from `earliest` on that cuts no slot of `id`: whoever joins in one of its slots
-    /// gets the next one.
+    /// Returns the first instant from `earliest` on that cuts no slot of `id`. A holder that joins
+    /// during one of its slots gets the next one.
     pub(crate) fn joins_at(&self, id: Id, earliest: Instant) -> Instant {
         let earliest = earliest.max(self.from);
         let owner = self.promise_of(id).map(|promise| promise.owner);
@@ -183,7 +183,8 @@ impl<Id: Copy + Eq> Followed<Id> {
         })
     }
 
-    /// Begins to follow `table`, whose owners are positions in `all`; nothing may be held yet.
+    /// Begins to follow `table`, whose owners are positions in `all`. There may be no reservations
+    /// yet.
     pub(crate) fn begin(
         &mut self,
         all: &[(Id, Reservation)],
@@ -203,9 +204,9 @@ impl<Id: Copy + Eq> Followed<Id> {
         self.adopt(&Handover { owner, follow, from: since });
     }
 
-    /// Finds a table with `asked` for `id`, and the way to it. The handover is not before `earliest`, which leaves the
-    /// follower time to hear of it. `standing`: what is still to be done of the time constraints accepted. The slots of
-    /// all others stay where they are unless they `may_move`.
+    /// Finds a table with `asked` for `id`, and the handover to it, which is not before `earliest`,
+    /// so that the dispatcher has time to receive it. `standing` holds the remaining work of the
+    /// accepted time constraints. The slots of all others stay in place unless they `may_move`.
     pub(crate) fn way(
         &self,
         id: Id,
@@ -231,7 +232,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         Ok(handover)
     }
 
-    /// Goes the way that was found for `id` and `asked`.
+    /// Applies the handover that was found for `id` and `asked`.
     pub(crate) fn go(&mut self, id: Id, asked: Reservation, handover: &Handover) {
         let old = self.held.iter_mut().find(|held| held.id == id);
         let changed = old.map(|held| {
@@ -247,14 +248,14 @@ impl<Id: Copy + Eq> Followed<Id> {
             self.held.push(Held { id, promise });
         }
         self.adopt(handover);
-        // What it had counts too: a window of the old length may span the change.
+        // The old reservation counts too: a window of the old length may span the change.
         if let Some(longest) = changed {
             self.next_mode_change =
                 self.next_mode_change.max(handover.from.saturating_add(longest));
         }
     }
 
-    /// Takes `id` out. `None` if it is not held.
+    /// Removes `id`. Returns `None` if it has no reservation.
     pub(crate) fn leave(&mut self, id: Id, earliest: Instant) -> Option<Handover> {
         let at = self.held.iter().position(|held| held.id == id)?;
         let owner = self.held.remove(at).promise.owner;
@@ -265,7 +266,8 @@ impl<Id: Copy + Eq> Followed<Id> {
         Some(handover)
     }
 
-    /// Says whether `asked` fits beside what is reserved and `standing`, from `now` on.
+    /// Checks that `asked` fits beside the reservations and the `standing` constraints from `now`
+    /// on.
     pub(crate) fn has_room(
         &self,
         asked: TimeConstraint,
@@ -282,7 +284,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         };
         for one in standing {
             let one = TimeConstraint { start: one.start.max(from), ..*one };
-            // Whoever fell behind its promise takes what there is.
+            // A constraint that fell behind its promise takes the time there is.
             if let Err(less) = commitments.accept(one) {
                 let _ =
                     commitments.accept(TimeConstraint { estimate: less.largest_estimate, ..one });
@@ -305,20 +307,20 @@ impl<Id: Copy + Eq> Followed<Id> {
         self.follow = (!self.held.is_empty()).then(|| handover.follow.clone());
     }
 
-    /// Where all others keep their slots.
+    /// Finds a handover in which all others keep their slots.
     fn in_place(&self, owner: u32, asked: Reservation, earliest: Instant) -> Option<Handover> {
         let old = self.follow.as_ref()?;
         let others = without(&old.table, owner);
         let table = extended(&others, owner, asked, self.rules.limits)?;
         let from = match self.weaker(owner, asked) {
             Some(weaker) => {
-                // Its own windows may not span two changes either.
+                // The owner's own windows may not span two changes either.
                 let earliest =
                     earliest.max(weaker.since.saturating_add(weaker.reservation.period()));
                 let switch = self.rules.limits.context_switch;
                 mode_change_in_place(old, &table, &[weaker], switch, earliest)?
             }
-            // A slot of its own that were cut would lose a switch to its rest.
+            // A cut slot would cost its rest a switch.
             None => after_own_slot(&table, owner, old.origin, earliest),
         };
         Some(Handover { owner, follow: Anchored { table, origin: old.origin }, from })
@@ -357,7 +359,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         Ok(Handover { owner, follow, from })
     }
 
-    /// What an owner that changes is promised over the change; `None` for a newcomer.
+    /// Returns the promise to a changing owner during the change, or `None` for a newcomer.
     fn weaker(&self, owner: u32, asked: Reservation) -> Option<Continuing> {
         let (_, entry) = self.held().find(|(_, promise)| promise.owner == owner)?;
         let budget = entry.reservation.budget().min(asked.budget());
@@ -366,7 +368,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         Some(Continuing { reservation, ..entry })
     }
 
-    /// What must hold besides the reservations themselves.
+    /// Checks the conditions other than the reservations themselves.
     fn check(
         &self,
         handover: &Handover,

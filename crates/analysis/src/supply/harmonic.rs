@@ -1,58 +1,58 @@
-//! Which harmonic periods a timetable should have.
+//! The choice of harmonic periods for a timetable.
 //!
-//! A reservation of X every Y is served b in every p instead, at the same offsets each time, with
+//! A reservation of X every Y is instead served b in every p, at the same offsets each time, with
 //! `p = base·2^j ≤ Y`. Then it gets b in every window of length p, so in one of length Y, which is
-//! k whole p and a rest r, `k·b + max(0, r − (p − b))` ([`super::bound`], every window). The least b
-//! with which that is X is
+//! k whole p and a rest r, it gets `k·b + max(0, r − (p − b))` ([`super::bound`], every window).
+//! The least b for which that is X is
 //!
 //! ```text
 //! b = min{ ⌈X/k⌉,  ⌈(X + p − r)/(k + 1)⌉ if that is at least p − r }
 //! ```
 //!
-//! At `p = Y/k` it costs nothing above X/Y, and least in between right after; so the candidates for
-//! the base are the fractions of the periods given.
+//! At `p = Y/k` it costs nothing above X/Y, and between such points the cost is least just after
+//! one; so the candidates for the base are the fractions of the given periods.
 
 use alloc::vec::Vec;
 
 use crate::ratio::Ratio;
 
-/// A reservation as the search sees it.
+/// A reservation in the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) budget: u64,
     pub(super) period: u64,
 }
 
-/// What a reservation gets instead: `budget` in every `period`.
+/// The service in place of a reservation: `budget` in every `period`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Served {
     pub(super) budget: u64,
     pub(super) period: u64,
 }
 
-/// One way to serve them all.
+/// One way to serve all reservations.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    /// For each reservation, in the order given.
+    /// The service of each reservation, in the order given.
     pub(super) served: Vec<Served>,
-    /// What they take with one switch each time, rounded up.
+    /// The share of the CPU that they take with one switch each time, rounded up.
     pub(super) needed: Ratio,
-    /// How often somebody is served in a cycle.
+    /// The number of servings in a cycle.
     servings: u64,
 }
 
-/// Bases to look at for one reservation, but for at most twice as many: if there are more, at even
-/// distances.
+/// The bases to try for each reservation, up to twice as many; if there are more, they are spread
+/// evenly.
 const BASES_A_RESERVATION: u64 = 96;
-/// Reservations whose periods give bases: the shortest ones.
+/// How many reservations give bases, those with the shortest periods.
 const RESERVATIONS_WITH_BASES: usize = 32;
-/// The base is not shorter than the shortest period over this. With all p at that length, k ≥ 16:
-/// a cost of at most 1/16 of what was asked for (docs/reservations.md, Theorem 2).
+/// The base is not shorter than the shortest period over this. With all p at that length, k ≥ 16: a
+/// cost of at most 1/16 of the request (docs/reservations.md, Theorem 2).
 const FINEST: u64 = 16;
-/// Choices kept.
+/// The number of choices kept.
 const KEPT: usize = 24;
 
-/// The least b that gives `wanted` when served every `period`, which is at most its own.
+/// Returns the least b that gives `wanted` when served every `period`, which is at most its own.
 pub(super) fn least_serving(wanted: Wanted, period: u64) -> u64 {
     let (whole, rest) = (wanted.period / period, wanted.period % period);
     let in_whole_ones = wanted.budget.div_ceil(whole);
@@ -65,7 +65,8 @@ pub(super) fn least_serving(wanted: Wanted, period: u64) -> u64 {
     }
 }
 
-/// The choices that may fit, the cheapest first; and what the very cheapest needs, fits or not.
+/// Returns the choices that may fit, the cheapest first, and the share that the cheapest of all
+/// needs, whether it fits or not.
 ///
 /// At most 32·2·96 bases are tried, each with at most 22 longest periods.
 pub(super) fn choices(
@@ -86,7 +87,7 @@ pub(super) fn choices(
         let Some(choice) = halving(wanted, base, switch, most_slots) else { continue };
         cheapest = Some(cheapest.map_or(choice.needed, |least| least.min(choice.needed)));
         if choice.needed > Ratio::ONE {
-            // Rounded up: at exactly one it is still kept.
+            // Rounded up: a choice of exactly one is still kept.
             continue;
         }
         let key = (choice.needed, choice.servings);
@@ -120,14 +121,14 @@ fn bases(wanted: &[Wanted]) -> Vec<u64> {
     bases
 }
 
-/// If the choice on `base` makes more than `most_slots`, the longest period allowed is halved until
-/// it does not.
+/// Returns the choice on `base`. If it makes more than `most_slots`, the longest permitted period
+/// is halved until it does not.
 fn halving(wanted: &[Wanted], base: u64, switch: u64, most_slots: u64) -> Option<Choice> {
     let longest = wanted.iter().map(|one| one.period / base).max()?.ilog2().min(21);
     (0..=longest).rev().find_map(|longest| choose(wanted, base, longest, switch, most_slots))
 }
 
-/// The cheapest p for each reservation on `base`, none longer than `base·2^longest`.
+/// Returns the cheapest p for each reservation on `base`, none longer than `base·2^longest`.
 fn choose(
     wanted: &[Wanted],
     base: u64,
@@ -166,7 +167,7 @@ mod tests {
     use crate::supply::bound::{Guarantee, Supply};
     use punctual_model::{Duration, Reservation, Service};
 
-    /// Against the definition: the least b whose supply bound at Y is X.
+    /// Compares with the definition: the least b whose supply bound at Y is X.
     #[test]
     fn the_least_serving_is_the_least() {
         for period in 1..=24 {

@@ -1,4 +1,5 @@
-//! A task set inside a reservation: who is in time, and the least budget with which all are.
+//! A task set inside a reservation: whether all tasks are in time, and the least budget with which
+//! they are.
 //!
 //! The assumptions, sources and limits of the two tests are in [`super::fixed_priority`] and
 //! [`super::earliest_deadline`].
@@ -12,14 +13,14 @@ use crate::steps::Steps;
 
 use super::bound::{Guarantee, Supply};
 
-/// Whether a task set meets its deadlines inside a reservation.
+/// The result for a task set inside a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// Proven: every deadline is met.
+    /// Every deadline is proven to be met.
     Fits,
-    /// Proven: for some arrivals and some supply that the reservation allows, one is missed.
-    /// (With quanta, jitter or deadlines beyond the period under fixed priorities: not proven in
-    /// time.)
+    /// A deadline is proven to be missed for some arrivals and some supply that the reservation
+    /// allows. (With quanta, jitter or deadlines beyond the period under fixed priorities: not
+    /// proven in time.)
     Late,
     /// Not decided within the steps.
     Undecided,
@@ -27,29 +28,30 @@ pub enum Inside {
 
 /// Judges `load`, in priority order, inside `supply` under `policy`.
 ///
-/// The load must hold no reservations of its own (nesting is not analysed): one that does is
-/// undecided, and so is every load under `edf-vd` and `fifo`, which are not analysed inside a supply.
+/// The load must hold no reservations of its own, because nesting is not analysed: then the result
+/// is undecided. It is also undecided for every load under `edf-vd` and `fifo`, which are not
+/// analysed inside a supply.
 pub fn fits_inside(policy: Policy, load: &CpuLoad, supply: &Supply, steps: &mut Steps) -> Inside {
     policies::of(policy).inside(load, supply, steps)
 }
 
-/// The answer of [`least_budget`].
+/// The result of [`least_budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastBudget {
-    /// Sufficient: the task set was proven to fit inside it.
+    /// A sufficient reservation: the task set was proven to fit inside it.
     pub reservation: Reservation,
-    /// Whether one nanosecond less was proven not to pass the test. Otherwise it was undecided, and
-    /// a smaller budget may do.
+    /// Whether one nanosecond less was proven to fail the test. Otherwise that was undecided, and a
+    /// smaller budget may do.
     pub is_least: bool,
 }
 
-/// The least budget every `period` inside which `load` fits; `None` if not even the whole period
-/// is proven to do.
+/// Returns the least budget every `period` inside which `load` fits, or `None` if not even the
+/// whole period is proven to suffice.
 ///
 /// # Why bisection
 /// For a given period both supply bounds grow with the budget in every window, and with them both
-/// tests: what fits inside X fits inside X + 1. Each trial may take `steps_a_trial`, and there are
-/// at most 65; the result was itself tested, so it holds even where a trial stayed undecided.
+/// tests: a load that fits inside X fits inside X + 1. Each trial may take `steps_a_trial`, and
+/// there are at most 65. The result was itself tested, so it holds even if a trial was undecided.
 pub fn least_budget(
     policy: Policy,
     load: &CpuLoad,
@@ -64,7 +66,7 @@ pub fn least_budget(
     };
     let (reservation, Inside::Fits) = trial(period.as_nanos())? else { return None };
     let mut best = LeastBudget { reservation, is_least: true };
-    // Everything at most `low` was not proven to fit; `best` was.
+    // Every trial up to `low` failed to prove a fit; `best` succeeded.
     let (mut low, mut high) = (0, period.as_nanos());
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -77,14 +79,14 @@ pub fn least_budget(
             best.is_least = answer == Inside::Late;
         }
     }
-    // `is_least` is the answer of the last failed trial, which was at `high − 1`; a budget of zero
-    // is no reservation at all.
+    // `is_least` is the result of the last failed trial, which was at `high − 1`; a budget of zero
+    // is not a reservation at all.
     best.is_least |= low == 0;
     Some(best)
 }
 
-/// What keeps the holder from the whole CPU, as if it were a task: `(Y − X) / Y`. With it, "the
-/// tasks need more than X/Y" is "the sum is above one", and the hyperperiod counts Y in.
+/// Returns the time outside the reservation as if it were a task: `(Y − X) / Y`. With it, "the
+/// tasks need more than X/Y" is "the sum is above one", and the hyperperiod includes Y.
 pub(super) fn absence(supply: &Supply) -> Utilisation {
     let mut sum = Utilisation::ZERO;
     sum.add(supply.unserved(), supply.numbers().1);

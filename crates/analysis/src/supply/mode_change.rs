@@ -1,53 +1,53 @@
-//! From one timetable to another without a window that gets less than was promised.
+//! The change from one timetable to another without a window that gets less than promised.
 //!
 //! # The question
 //! Table A is followed until an instant S, table B from S on. Owners of both were promised X in
-//! `[T, T + Y)` for every T. Windows before S lie in A, windows from S on in B; only those that span
-//! S are in question. Which S, and which phase of B at S, leave each of them its X?
+//! `[T, T + Y)` for every T. Windows before S lie in A, and windows from S on in B, so only those
+//! that span S are in question. Which S, and which phase of B at S, leave each of them its X?
 //!
 //! # The test
-//! For each owner of both, `A's useful time in [T, S) + B's in [S, T + Y) ≥ X` for every T in
-//! `(S − Y, S)`. The left side is piecewise linear in T, so its least value is at an edge of A's
-//! useful time, at an edge of B's less Y, or at an end: these are all looked at, exactly.
+//! For each owner of both, `A's useful time in [T, S) + B's in [S, T + Y) ≥ X` for every T in `(S −
+//! Y, S)`. The left side is piecewise linear in T, so its least value is at an edge of A's useful
+//! time, at an edge of B's less Y, or at an end: these are all checked, exactly.
 //! (docs/reservations.md, Theorem 5.)
 //!
 //! # Assumptions and answers
-//! As [`super::timetable`]; the last seam before lies at least Y back, so that no window spans two
-//! ([`super::followed`] sees to it). S is the end of a slot of A and B begins there with one of its
-//! slots, so that no slot is cut. At most [`TRIES`] pairs are tried, the earliest S first: `None`
-//! means that none of these does.
+//! As in [`super::timetable`]. The previous mode change was at least Y ago, so that no window spans
+//! two ([`super::followed`] ensures that). S is the end of a slot of A, and B begins there with one
+//! of its slots, so that no slot is cut. At most [`TRIES`] pairs are tried, the earliest S first:
+//! `None` means that none of these is possible.
 
 use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Reservation, Service, Timetable};
 
-/// Pairs of an instant and a phase that are tried.
+/// The number of pairs of an instant and a phase that are tried.
 pub const TRIES: usize = 64 * 64;
 const INSTANTS: usize = 64;
 const PHASES: usize = TRIES / INSTANTS;
 
-/// A timetable and when its first cycle started or starts.
+/// A timetable with the start of its first cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchored {
     /// The slots.
     pub table: Timetable,
-    /// When offset zero is.
+    /// The instant of offset zero.
     pub origin: Instant,
 }
 
-/// An owner of both tables, by the same name, and what it was promised.
+/// An owner of both tables, by the same name, with its promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Continuing {
     /// Its name in the slots of both.
     pub owner: u32,
-    /// In every window that starts at `since` or later.
+    /// The promise in every window that starts at `since` or later.
     pub reservation: Reservation,
-    /// Since when.
+    /// The start of the promise.
     pub since: Instant,
 }
 
-/// From when on `new` can be followed in place of `old`, not before `earliest`, and where its
-/// origin is then.
+/// Returns the first instant found, not before `earliest`, from which `new` can be followed in
+/// place of `old`, and `new` with its origin.
 pub fn mode_change(
     old: &Anchored,
     new: &Timetable,
@@ -72,8 +72,9 @@ pub fn mode_change(
     None
 }
 
-/// The same for a table whose phase is given, because the slots of all but `owners` are the same in
-/// both: its origin is that of `old`. At S no slot of `owners` in it is cut.
+/// Returns the first instant found for a table whose phase is given: its origin is that of `old`,
+/// because the slots of all but `owners` are the same in both. At S no slot of `owners` in it is
+/// cut.
 pub fn mode_change_in_place(
     old: &Anchored,
     new: &Timetable,
@@ -110,7 +111,8 @@ fn sides(old: &Timetable, new: &Timetable, owners: &[Continuing], switch: u64) -
     owners.iter().map(side).collect()
 }
 
-/// The ends of slots at or after `earliest`, in order; the ends of cycles if there are none.
+/// Returns the ends of slots at or after `earliest`, in order; the ends of cycles if there are no
+/// slots.
 fn ends_of_slots(old: &Anchored, earliest: Instant) -> impl Iterator<Item = Instant> + '_ {
     let cycle = old.table.cycle();
     let first = earliest.saturating_since(old.origin) / cycle;
@@ -124,7 +126,7 @@ fn ends_of_slots(old: &Anchored, earliest: Instant) -> impl Iterator<Item = Inst
 }
 
 impl Side {
-    /// Whether it gets its budget in each window that spans the seam.
+    /// Returns whether the owner gets its budget in each window that spans the mode change.
     fn keeps(&self, a_origin: u64, b_origin: u64, mode_change: u64) -> bool {
         let Self { one, a, b } = self;
         let (budget, period) = (one.reservation.budget(), one.reservation.period().as_nanos());
@@ -147,7 +149,7 @@ impl Side {
     }
 }
 
-/// When an owner is served, without the switches at the start of its slots.
+/// An owner's time of service, without the switches at the start of its slots.
 struct Useful {
     cycle: u64,
     /// `(start, end, useful time before start)` in the cycle.
@@ -169,7 +171,7 @@ impl Useful {
         Self { cycle: table.cycle().as_nanos(), stretches, in_a_cycle }
     }
 
-    /// From offset zero to `offset`, over any number of cycles.
+    /// Returns the useful time from offset zero to `offset`, over any number of cycles.
     fn until(&self, offset: u64) -> u64 {
         let (cycles, offset) = (offset / self.cycle, offset % self.cycle);
         let next = self.stretches.partition_point(|(_, end, _)| *end <= offset);

@@ -1,16 +1,16 @@
-//! Where each serving stands in the cycle.
+//! The placement of each serving in the cycle.
 //!
-//! Shorter periods first. As every period divides the next, what is placed repeats in the period of
-//! whoever comes next, and so does what is free: its servings can stand at the same offsets each
-//! time. It takes the smallest free stretch that holds all of it, or else the largest ones until it
-//! is all there. Without switching costs that fails only if the sum of b/p is above one
-//! (docs/reservations.md, Lemma 4).
+//! Shorter periods go first. Every period divides the next, so the placed slots repeat in the
+//! period of the next reservation, and so does the free time: its servings can be at the same
+//! offsets each time. A serving takes the smallest free stretch that holds all of it, or else the
+//! largest ones until it is complete. Without switching costs that fails only if the sum of b/p is
+//! above one (docs/reservations.md, Lemma 4).
 
 use alloc::vec::Vec;
 
 use super::harmonic::Served;
 
-/// `[start, end)` in the cycle, the first `switch` of it lost to switching.
+/// A slot `[start, end)` in the cycle; its first `switch` is lost to switching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placed {
     pub(super) start: u64,
@@ -18,16 +18,16 @@ pub(super) struct Placed {
     pub(super) owner: usize,
 }
 
-/// Why there is no place.
+/// The reason why there is no placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
-    /// Not enough free time, with the switches that splitting costs.
+    /// There is not enough free time, including the switches that splitting costs.
     Full,
-    /// More slots than allowed.
+    /// There would be more slots than allowed.
     TooManySlots,
 }
 
-/// The cycle and its slots, in order.
+/// Returns the cycle and its slots, in order.
 pub(super) fn place(
     served: &[Served],
     switch: u64,
@@ -67,7 +67,7 @@ fn repeat<T: Copy>(what: &[T], times: u64, shifted: impl Fn(T, u64) -> T) -> Vec
         .collect()
 }
 
-/// Stretches that touch, made one.
+/// Merges adjacent stretches.
 fn joined(free: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::with_capacity(free.len());
     for (start, end) in free {
@@ -92,7 +92,7 @@ pub(super) fn take(
         let whole = (0..free.len())
             .filter(|at| length(at) >= left.saturating_add(switch))
             .min_by_key(length);
-        // Of several the first: `max_by_key` gives the last, so it looks from the end.
+        // The first of equal ones: `max_by_key` returns the last, so the search goes from the end.
         let largest = || (0..free.len()).rev().filter(|at| length(at) > switch).max_by_key(length);
         let at = whole.or_else(largest).ok_or(NoPlace::Full)?;
         let (start, end) = free[at];

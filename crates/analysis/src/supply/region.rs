@@ -1,27 +1,27 @@
-//! From what a soft device needs to the reservations that are enough for it.
+//! From a soft device's demand to sufficient reservations.
 //!
 //! # The question
 //! Work C comes every P: 1.84 ms every 12.5 ms for the modem of the study. Which (X, Y) are enough?
-//! Up to three conditions, each of which the device has or has not:
+//! There are up to three conditions, each of which the device has or has not:
 //!
 //! - *share*, always: `X/Y ≥ C/P`. Otherwise it falls behind for ever.
-//! - *gap*, [`PeriodicDemand::called_within`] G: the longest stretch without service is shorter than
-//!   G. The study's model has `Y − X < 12.5 ms`, its interrupt period: a latch that forgets an
+//! - *gap*, [`PeriodicDemand::called_within`] G: the longest stretch without service is shorter
+//!   than G. The study's model has `Y − X < 12.5 ms`, its interrupt period: a latch that loses an
 //!   interrupt when the next one comes before the code was called (soft modem study, §6.6, Figure
 //!   17; a slide prints `>`).
 //! - *deadline*, [`PeriodicDemand::due_within`] D: each C is complete D after it came; proven by
 //!   [`super::fixed_priority`]. For a ring of samples [`PeriodicDemand::in_ring`] gives D.
 //!
-//! # What the study measured, and what this is
+//! # Relation to the study's measurements
 //! The share and gap conditions *are the study's model*, fitted to twelve points of one modem; only
 //! the deadline condition is a theorem. One measured point is outside the model: 1 ms every 7 ms
 //! worked, with 14.29 % under the 14.72 % line ("the behavior in this region is not completely
-//! linear"): 1.84 ms is an average with the file transfer running. This answers "insufficient"
-//! there, on the side that promises nothing.
+//! linear"): 1.84 ms is an average with the file transfer running. The answer here is
+//! "insufficient", on the safe side.
 //!
 //! # Units and answers
 //! Nanoseconds, exact at the edges: the share holds at equality, the gap does not, the deadline
-//! does. No answer where [`Steps`] end.
+//! does. There is no answer if [`Steps`] run out.
 
 use punctual_model::{Duration, Reservation, Service, Task, TaskError, TaskSpec};
 use thiserror::Error;
@@ -33,7 +33,7 @@ use crate::steps::Steps;
 use super::bound::{Guarantee, Supply};
 use super::fixed_priority::response_times_inside;
 
-/// Work that comes every period, and when it must be done.
+/// Work that comes every period, with the conditions on its service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeriodicDemand {
     work: Service,
@@ -42,7 +42,7 @@ pub struct PeriodicDemand {
     due_within: Option<Duration>,
 }
 
-/// Why a reservation is not known to be enough, with the numbers.
+/// The reason why a reservation is not known to be enough, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Insufficient {
     /// X/Y is below C/P.
@@ -66,7 +66,7 @@ pub enum Insufficient {
     Late {
         /// How long it can take, at least.
         response_time: Duration,
-        /// How long it may.
+        /// The longest permitted response time.
         relative_deadline: Duration,
     },
     /// Not decided within the steps.
@@ -75,46 +75,47 @@ pub enum Insufficient {
 }
 
 impl PeriodicDemand {
-    /// `work` every `period`, which may fall behind by any bounded amount: only the share counts.
-    /// Refused if it needs more than the whole CPU.
+    /// Creates a demand of `work` every `period` that may fall behind by any bounded amount: only
+    /// the share counts. It is refused if it needs more than the whole CPU.
     pub fn new(work: Service, period: Duration) -> Result<Self, TaskError> {
         Task::new(TaskSpec::periodic("demand", period, work))?;
         Ok(Self { work, period, called_within: None, due_within: None })
     }
 
-    /// It must also never go without service for `gap` or longer.
+    /// Also requires that it never goes without service for `gap` or longer.
     #[must_use]
     pub fn called_within(self, gap: Duration) -> Self {
         Self { called_within: Some(gap), ..self }
     }
 
-    /// The study's model of a latch: an interrupt must be looked at before the next one comes.
+    /// Also requires the study's model of a latch: an interrupt must be handled before the next one
+    /// comes.
     #[must_use]
     pub fn latched(self) -> Self {
         let period = self.period;
         self.called_within(period)
     }
 
-    /// Each work must also be complete within `relative_deadline` of its release.
+    /// Also requires each work to be complete within `relative_deadline` of its release.
     #[must_use]
     pub fn due_within(self, relative_deadline: Duration) -> Self {
         Self { due_within: Some(relative_deadline), ..self }
     }
 
-    /// Its samples, `batch` of them at each release, wait in a ring of `capacity` that the device
-    /// goes on filling at `rate` samples a second; when all of it is pending, data is lost (the card
-    /// of the study: 512 samples, "reaching 512 wraps to 0").
+    /// Also requires that no samples are lost. They wait, `batch` of them at each release, in a
+    /// ring of `capacity` that the device continues to fill at `rate` samples a second; when all of
+    /// it is pending, data is lost (the card of the study: 512 samples, "reaching 512 wraps to 0").
     ///
-    /// R after a release at most `batch + R·rate` samples are pending, if the older ones are done:
-    /// so the deadline is the last nanosecond with `batch + R·rate < capacity`. `None` if the ring
-    /// is not larger than a batch, or the rate is zero.
+    /// At a time R after a release at most `batch + R·rate` samples are pending, if the older ones
+    /// are done: so the deadline is the last nanosecond with `batch + R·rate < capacity`. Returns
+    /// `None` if the ring is not larger than a batch, or the rate is zero.
     pub fn in_ring(self, batch: u32, capacity: u32, rate: u32) -> Option<Self> {
         let room = u64::from(capacity.checked_sub(batch).filter(|room| *room > 0)?);
         let nanos = (room * 1_000_000_000 - 1).checked_div(u64::from(rate))?;
         Some(self.due_within(Duration::from_nanos(nanos)))
     }
 
-    /// Whether `supply` is enough.
+    /// Checks that `supply` is enough.
     pub fn sufficient(&self, supply: &Supply, steps: &mut Steps) -> Result<(), Insufficient> {
         let needed = self.least_share(supply.reservation().period());
         let budget = supply.reservation().budget();
@@ -140,21 +141,21 @@ impl PeriodicDemand {
         }
     }
 
-    /// How long one period's work can take inside `supply`, whatever its deadline.
+    /// Returns how long one period's work can take inside `supply`, regardless of its deadline.
     pub fn response_time(&self, supply: &Supply, steps: &mut Steps) -> ResponseTime {
         let Ok(task) = Task::new(TaskSpec::periodic("demand", self.period, self.work)) else {
-            // `new` has made one from the same numbers.
+            // `new` has made a task from the same numbers.
             return ResponseTime::Unbounded;
         };
         let load = CpuLoad::new([&task], [], Service::ZERO);
         response_times_inside(&load, supply, steps)[0]
     }
 
-    /// The least X that is enough with Y = `period`: the lower edge of the region. `None` if none
-    /// is, or none is proven within `steps_a_trial`.
+    /// Returns the least sufficient X with Y = `period`: the lower edge of the region. Returns
+    /// `None` if there is none, or none is proven within `steps_a_trial`.
     ///
-    /// All three conditions hold for X + 1 where they hold for X, so it bisects, and the result was
-    /// itself tested.
+    /// All three conditions hold for X + 1 if they hold for X, so the search bisects, and the
+    /// result was itself tested.
     pub fn least_budget(
         &self,
         period: Duration,
@@ -178,7 +179,7 @@ impl PeriodicDemand {
         Some(best)
     }
 
-    /// The least X with `X/Y ≥ C/P`.
+    /// Returns the least X with `X/Y ≥ C/P`.
     fn least_share(&self, period: Duration) -> Service {
         let area = u128::from(self.work.as_nanos()) * u128::from(period.as_nanos());
         // C ≤ P, so at most Y.

@@ -1,20 +1,20 @@
 //! A static cyclic timetable that gives X in every window of length Y.
 //!
-//! # What it promises
-//! Each reservation gets at least X, after its switches, in `[T, T + Y)` for every T at all (the
-//! soft modem study's §5.4), for any mix of periods; Rialto/NT's were powers of two. The proof is
+//! # The promise
+//! Each reservation gets at least X, after its switches, in `[T, T + Y)` for every T (the soft
+//! modem study's §5.4), for any mix of periods; those of Rialto/NT were powers of two. The proof is
 //! Theorem 1 of docs/reservations.md; the construction is in `harmonic` and `placement`.
 //!
 //! # Assumptions
-//! One CPU that nobody else takes; whoever follows the table does so exactly; a switch costs at most
-//! [`Limits::context_switch`], at the start of each slot.
+//! The CPU is not used by other work; the dispatcher follows the table exactly; a switch costs at
+//! most [`Limits::context_switch`], at the start of each slot.
 //!
 //! # Units and answers
-//! Nanoseconds. It refuses where the shares exceed one, which no timetable can help, and where this
-//! construction does not fit, which another might: docs/reservations.md has how often. If the
-//! shares are at most 16/17 in total and switching is free, it fits (Theorem 2, but for rounding up
-//! to whole nanoseconds). Time and size are bounded: at most 6,144 bases times the reservations, 25
-//! placements, [`Limits::most_slots`].
+//! Nanoseconds. It refuses if the shares exceed one, which no timetable can serve, and if this
+//! construction does not fit, although another might: docs/reservations.md says how often. If the
+//! shares are at most 16/17 in total and switching is free, it fits (Theorem 2, apart from rounding
+//! up to whole nanoseconds). Time and size are bounded: at most 6,144 bases times the reservations,
+//! 25 placements, [`Limits::most_slots`].
 
 use alloc::vec::Vec;
 
@@ -26,71 +26,71 @@ use crate::ratio::{Ratio, Utilisation};
 use super::harmonic::{Wanted, choices};
 use super::placement::{NoPlace, Placed, place};
 
-/// What a timetable may cost.
+/// The limits on a timetable's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time lost at the start of each slot.
+    /// The time lost at the start of each slot.
     pub context_switch: Service,
     /// The most slots in a cycle, for all owners together.
     pub most_slots: usize,
 }
 
 impl Default for Limits {
-    /// Switching is free, 1024 slots: what textbooks assume, and some 24 KiB.
+    /// Returns free switching and 1024 slots: the assumption of textbooks, and some 24 KiB.
     fn default() -> Self {
         Self { context_switch: Service::ZERO, most_slots: 1024 }
     }
 }
 
 impl Limits {
-    /// Returns the least budget that can be held hard: a slot is longer than its budget by the switch, and may give a
-    /// tenth more than that budget at most.
+    /// Returns the least budget that can be enforced hard: a slot is longer than its budget by the
+    /// switch, and may give at most a tenth more than that budget.
     pub fn least_hard_budget(&self) -> Service {
         self.context_switch * 10
     }
 }
 
-/// What one reservation gets in a timetable.
+/// The service of one reservation in a timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// What was asked for.
+    /// The requested reservation.
     pub reservation: Reservation,
-    /// Its slots repeat after this time, at most its own period.
+    /// The time after which its slots repeat, at most its own period.
     pub period: Duration,
-    /// What it gets in each such period, and in each window of that length, after its switches.
+    /// The service in each such period, and in each window of that length, after its switches.
     pub budget: Service,
-    /// Slots in each such period.
+    /// The number of slots in each such period.
     pub pieces: usize,
-    /// The longest stretch without service; an upper bound for everything that waits for one.
+    /// The longest stretch without service: an upper bound of the wait for service.
     pub longest_gap: Duration,
-    /// What its slots take of the CPU, with their switches, rounded up.
+    /// The share of the CPU that its slots take, with their switches, rounded up.
     pub bandwidth: Ratio,
-    /// What that is above X/Y, rounded up.
+    /// The part of `bandwidth` that is above X/Y, rounded up.
     pub above: Ratio,
 }
 
-/// A timetable, and what each reservation gets.
+/// A timetable, and the service of each reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// Owners are positions in the list of reservations given.
+    /// The table. Its owners are positions in the list of reservations given.
     pub table: Timetable,
-    /// One for each reservation, in the order given.
+    /// The share of each reservation, in the order given.
     pub shares: Vec<Share>,
 }
 
-/// Why there is no timetable, with the numbers.
+/// The reason why there is no timetable, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TimetableRefusal {
-    /// Nothing to place.
+    /// There are no reservations.
     #[error("there is no reservation to place")]
     Empty,
-    /// No timetable at all can do it.
+    /// No timetable exists.
     #[error("the shares are {shares} in total, more than one CPU, so no timetable exists")]
     Overload {
         /// The sum of X/Y, rounded up.
         shares: Ratio,
     },
-    /// The shares fit; with what rounding to harmonic periods and switching cost they do not.
+    /// The shares fit, but not with the cost of harmonic periods and switching.
     #[error(
         "the shares are {shares} in total, and with the cost of harmonic periods and switches the \
          cheapest timetable of this construction needs {needed} of the CPU"
@@ -98,20 +98,20 @@ pub enum TimetableRefusal {
     TooDear {
         /// The sum of X/Y, rounded up.
         shares: Ratio,
-        /// What the cheapest choice of periods needs, before splitting; rounded up.
+        /// The need of the cheapest choice of periods, before splitting, rounded up.
         needed: Ratio,
     },
     /// The time would suffice, but not in so few slots.
     #[error("a timetable for {reservations} reservations needs more than {most_slots} slots")]
     TooManySlots {
-        /// How many were given.
+        /// The number of reservations given.
         reservations: usize,
         /// The limit.
         most_slots: usize,
     },
 }
 
-/// Builds a timetable for `reservations`, of the choices of periods that fit the one that takes
+/// Builds a timetable for `reservations`: of all choices of periods that fit, the one that takes
 /// least of the CPU.
 pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, TimetableRefusal> {
     if reservations.is_empty() {
@@ -158,12 +158,12 @@ pub fn build(reservations: &[Reservation], limits: Limits) -> Result<Built, Time
     best.map(|(_, built)| built).ok_or(refusal)
 }
 
-/// What would fit instead: one of `reservations` for which there is no room beside those before it
-/// (which do fit), with the largest budget for which there is, to a millionth of its period. `None`
-/// if all fit, or if there is no room for it at all.
+/// Finds the first reservation for which there is no room beside those before it (which do fit),
+/// and returns it with the largest budget for which there is, to a millionth of its period. Returns
+/// `None` if all fit, or if there is no room for it at all.
 ///
-/// What is offered was itself built; it bisects, and where more budget happens to fit better than
-/// less it may miss a larger one. It builds some thirty timetables.
+/// The offer was itself built. The search bisects, so it may miss a larger budget that happens to
+/// fit better than a smaller one. It builds some thirty timetables.
 pub fn counter_offer(reservations: &[Reservation], limits: Limits) -> Option<(usize, Reservation)> {
     build(reservations, limits).err()?;
     // The first `fits` fit, the first `fails` do not.
@@ -232,7 +232,7 @@ fn built(
     Some(Built { table, shares })
 }
 
-/// From the end of each slot to where the next one, after its switch, serves.
+/// Returns the longest time from the end of a slot until the next one, after its switch, serves.
 fn longest_gap<'a>(slots: impl Iterator<Item = &'a Placed>, cycle: u64, switch: u64) -> u64 {
     let slots: Vec<&Placed> = slots.collect();
     let Some(first) = slots.first() else { return cycle };

@@ -1,4 +1,4 @@
-//! Reservations that begin together: which CPU's timetable holds each.
+//! Reservations that begin together: the choice of the CPU whose timetable holds each.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,41 +11,42 @@ use super::followed::{Failed, Rules, refusal};
 use crate::offer::Axis;
 use crate::verdict::Refusal;
 
-/// A reservation, and the one CPU that it is bound to, as the kernel counts them; `None`: any.
+/// A reservation, and the CPU that it is bound to, by the kernel's number; `None` for any.
 pub type Wanted = (Reservation, Option<u16>);
 
 /// The timetable of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table<Id = usize> {
-    /// The CPU, as the kernel counts them.
+    /// The CPU, by the kernel's number.
     pub cpu: u16,
-    /// Those that it holds. The table's owners are positions in this list.
+    /// The reservations in the table. The table's owners are positions in this list.
     pub holds: Vec<Id>,
     /// Its slots.
     pub table: Timetable,
 }
 
-/// No table of any CPU holds one of them beside the others.
+/// The error if no CPU's table holds a reservation beside the others.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("CPU {cpu}: {refusal}")]
 pub struct NotPlaced {
     /// The CPU that came nearest.
     pub cpu: u16,
-    /// What failed there, and what would fit.
+    /// The failed test there, and what would fit.
     pub refusal: Box<Refusal>,
 }
 
-/// The timetables of several CPUs, of which none is followed yet: each is built for all that it holds.
+/// The timetables of several CPUs that are not followed yet. Each is built for all its reservations
+/// at once.
 #[derive(Clone, Debug)]
 pub struct Tables<Id = usize> {
     rules: Rules,
     tables: Vec<Table<Id>>,
-    /// Of those that each table holds.
+    /// The reservations of each table.
     reservations: Vec<Vec<Reservation>>,
 }
 
 impl<Id: Copy + Eq> Tables<Id> {
-    /// Holds nothing yet.
+    /// Starts without tables.
     pub fn new(rules: Rules) -> Self {
         Self { rules, tables: Vec::new(), reservations: Vec::new() }
     }
@@ -55,17 +56,17 @@ impl<Id: Copy + Eq> Tables<Id> {
         self.rules
     }
 
-    /// Returns the tables, of each CPU that holds something one.
+    /// Returns the tables, one for each CPU that has reservations.
     pub fn all(&self) -> &[Table<Id>] {
         &self.tables
     }
 
-    /// Finds the table that holds `id`.
+    /// Returns the table that holds `id`.
     pub fn of(&self, id: Id) -> Option<&Table<Id>> {
         self.tables.iter().find(|table| table.holds.contains(&id))
     }
 
-    /// Returns all that is held: by which table, as which of its owners, and what.
+    /// Returns all reservations, each with its table and its owner there.
     pub(crate) fn held(&self) -> impl Iterator<Item = (Id, &Table<Id>, u32, Reservation)> {
         self.tables.iter().zip(&self.reservations).flat_map(|(table, reservations)| {
             let all = table.holds.iter().zip(0..).zip(reservations);
@@ -73,13 +74,14 @@ impl<Id: Copy + Eq> Tables<Id> {
         })
     }
 
-    /// Has the first of `cpus` hold `reservation` on which a table of all that is there exists; returns that CPU.
+    /// Adds `reservation` to the first of `cpus` on which there is a table with it beside the
+    /// existing ones, and returns that CPU.
     ///
     /// # Errors
-    /// There is none; nothing is changed.
+    /// Fails if there is no such CPU; then nothing changes.
     ///
     /// # Panics
-    /// If there is no CPU.
+    /// Panics if `cpus` is empty.
     pub fn add(
         &mut self,
         id: Id,
@@ -116,7 +118,7 @@ impl<Id: Copy + Eq> Tables<Id> {
         Err(nearest.expect("there is a CPU"))
     }
 
-    /// Takes out what `id` holds. The slots of the others stay where they are.
+    /// Removes the reservation of `id`. The slots of the others stay in place.
     pub fn remove(&mut self, id: Id) {
         let holding = |table: &Table<Id>| table.holds.iter().position(|&other| other == id);
         let found =
@@ -137,7 +139,7 @@ impl<Id: Copy + Eq> Tables<Id> {
         *table = Timetable::new(rest.cycle(), renamed.collect()).expect("the same slots");
     }
 
-    /// Takes the table of a CPU out, with what it holds.
+    /// Removes the table of a CPU, and returns it with its reservations.
     pub(crate) fn take(&mut self, cpu: u16) -> Option<(Vec<(Id, Reservation)>, Timetable)> {
         let at = self.tables.iter().position(|table| table.cpu == cpu)?;
         let reservations = self.reservations.remove(at);
@@ -145,21 +147,23 @@ impl<Id: Copy + Eq> Tables<Id> {
         Some((holds.into_iter().zip(reservations).collect(), table))
     }
 
-    /// Forgets the table at a position, and returns what it held.
+    /// Drops the table at a position, and returns the names that it held.
     fn forget(&mut self, at: usize) -> Vec<Id> {
         self.reservations.remove(at);
         self.tables.remove(at).holds
     }
 }
 
-/// Finds a table for each: first for those that are bound to a CPU, then for the others, each in order on the first
-/// of `cpus` on which a table of all that is there exists. Tables hold positions in `wanted`.
+/// Finds a table for each reservation: first for those that are bound to a CPU, then for the
+/// others, each in order on the first of `cpus` on which there is a table with it beside the
+/// existing ones. Tables hold positions in `wanted`.
 ///
 /// # Errors
-/// Of the first for which there is none. (First fit may miss a way to place all.)
+/// Returns the refusal of the first reservation without a table. (First fit may miss a placement of
+/// all.)
 ///
 /// # Panics
-/// If one of them is not bound and there is no CPU.
+/// Panics if a reservation is not bound and `cpus` is empty.
 pub fn place(wanted: &[Wanted], cpus: &[u16], rules: Rules) -> Result<Vec<Table>, NotPlaced> {
     let mut tables = Tables::new(rules);
     for at in bound_first(wanted.iter().map(|(_, own)| *own)) {
@@ -170,8 +174,8 @@ pub fn place(wanted: &[Wanted], cpus: &[u16], rules: Rules) -> Result<Vec<Table>
     Ok(tables.tables)
 }
 
-/// Returns the positions of those that are bound to a CPU, and then of the others: the order in which they find their
-/// tables.
+/// Returns the positions of the reservations that are bound to a CPU, and then of the others: the
+/// order of their placement.
 pub(crate) fn bound_first(
     own: impl Iterator<Item = Option<u16>> + Clone,
 ) -> impl Iterator<Item = usize> {

@@ -1,4 +1,4 @@
-//! Why a reservation does not join, and what would.
+//! The reasons why a reservation does not join a timetable, and what would fit.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,45 +13,45 @@ use crate::offer::{Axis, EntryKind, Offer, Offers};
 use crate::ratio::Ratio;
 use crate::verdict::{Refusal, Resource, Shortfall};
 
-/// The test by which reservations are refused that no timetable holds.
+/// The test that refuses a reservation for which there is no timetable.
 pub(crate) const TEST: &str = "timetable";
 
-/// Why no timetable holds a reservation beside the others.
+/// The reason why no timetable holds a reservation beside the others.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failed {
     /// There is no table.
     #[error("{0}")]
     NoTable(TimetableRefusal),
-    /// There is a table, which takes more of the CPU than it may.
+    /// There is a table, but it takes more of the CPU than it may.
     #[error(
         "the timetable would take {needed} of the CPU with its switches, and may take {most}, \
          because the rest is kept for ordinary work (kernel.sched_rt_runtime_us)"
     )]
     AboveCap {
-        /// What its slots take, rounded up.
+        /// The share of its slots, rounded up.
         needed: Ratio,
         /// The limit.
         most: Ratio,
     },
-    /// A bound of the dispatcher.
+    /// The dispatcher's limit is reached.
     #[error("there would be more than {} reservations on it", MOST_OWNERS)]
     TooMany,
-    /// There is a table, and no way to it.
+    /// There is a table, but no instant at which to change to it.
     #[error(
         "there is a timetable, but no instant was found at which to change to it without taking \
          time from a reservation that stands"
     )]
     NoModeChange,
-    /// There is a table only if others move, beneath whose slots something is proven.
+    /// There is a table only if other slots move, beneath which tasks or channels are proven.
     #[error(
         "the free time does not hold it, and the slots of the others stay where they are, because tasks or channels \
          run beneath them"
     )]
     NoFreeTime,
-    /// A time constraint that was accepted would be broken.
+    /// An accepted time constraint would be broken.
     #[error("the free time was promised to a time constraint with the deadline {deadline}")]
     Promised {
-        /// Its deadline.
+        /// The constraint's deadline.
         deadline: Instant,
     },
 }
@@ -65,7 +65,8 @@ impl Failed {
     }
 }
 
-/// Refuses `asked` because it `failed`, and offers the same period with the largest budget that was found to fit.
+/// Refuses `asked` because of `failed`, and offers the same period with the largest budget that was
+/// found to fit.
 pub(crate) fn refusal(
     asked: Reservation,
     failed: &Failed,
@@ -80,7 +81,7 @@ pub(crate) fn refusal(
     })
 }
 
-/// Offers another budget in place of what was `asked`, or says that none was found.
+/// Returns an offer of another budget in place of `asked`, or the result that none was found.
 pub(crate) fn offers(asked: Reservation, offer: Option<Reservation>) -> Offers {
     let budget = offer.map(|offer| Offer {
         entry: String::new(),

@@ -1,4 +1,4 @@
-//! What is asked of a table that is followed.
+//! Functions of a followed table.
 
 use punctual_model::{Instant, Slot, Timetable};
 
@@ -11,7 +11,7 @@ pub(super) fn commitments(follow: &Anchored, rules: Rules) -> Commitments {
     Commitments::new(&follow.table, follow.origin, rules.limits.context_switch)
 }
 
-/// `earliest`, or the end of the slot of `owner` that it would cut.
+/// Returns `earliest`, or the end of the slot of `owner` that it would cut.
 pub(super) fn after_own_slot(
     table: &Timetable,
     owner: u32,
@@ -29,7 +29,7 @@ pub(super) fn taken(table: &Timetable) -> Ratio {
     Ratio::above(taken, table.cycle().as_nanos())
 }
 
-/// Positions replaced by names.
+/// Returns the table with positions replaced by names.
 pub(super) fn named(table: &Timetable, names: &[u32]) -> Timetable {
     let slots = table.slots().iter().map(|slot| {
         let owner = names[slot.owner as usize];
