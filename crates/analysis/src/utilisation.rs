@@ -1,14 +1,14 @@
 //! Cheap tests for shorter-period-first: sufficient, not necessary.
 //!
-//! A "no" from any refuses nobody; [`crate::fixed_priority`] decides. All are evaluated with the
-//! left side rounded up and the right side rounded down, or exactly.
+//! A "no" from one of them is not a refusal; [`crate::fixed_priority`] decides. All are evaluated
+//! with the left side rounded up and the right side rounded down, or exactly.
 //!
 //! | test | quanta | admits | costs |
 //! |---|---|---|---|
 //! | [`liu_layland`] | no | least | one sum |
 //! | [`hyperbolic`] | no | all that `liu_layland` does | one product |
 //! | [`rmdp`] | yes | less than `sha` | one sum |
-//! | [`sha`] | yes | all that `rmdp` does | one sum and one bound a task |
+//! | [`sha`] | yes | all that `rmdp` does | one sum and one bound per task |
 
 use alloc::format;
 use alloc::string::String;
@@ -18,7 +18,7 @@ use punctual_model::units::percent;
 use crate::load::CpuLoad;
 use crate::ratio::{Ratio, gcd};
 
-/// What a test says, and why.
+/// The result of a test, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Whether the test admits.
@@ -30,12 +30,12 @@ pub struct Finding {
 /// The Liu & Layland test: `Σ C_i/T_i ≤ n(2^{1/n} − 1)`.
 ///
 /// # Assumptions
-/// Shorter period first (ties any way), preemptible anywhere (no quanta), deadlines not before the
-/// end of the period, no release jitter, no reservation on the same CPU, independent tasks.
+/// Shorter period first (ties in any order), preemptible anywhere (no quanta), deadlines not before
+/// the end of the period, no release jitter, no reservation on the same CPU, independent tasks.
 ///
 /// # Source, units and answers
-/// Liu & Layland, JACM 20(1), 1973, Theorem 5. Utilisations have no unit. Where an assumption does
-/// not hold it does not admit, and says which.
+/// Liu & Layland, JACM 20(1), 1973, Theorem 5. Utilisations have no unit. If an assumption does not
+/// hold, the test does not admit and names the assumption.
 pub fn liu_layland(load: &CpuLoad) -> Finding {
     let broken = quanta_or_common_assumption_broken(load);
     decide(load, broken, load.utilisation().above(), "utilisation")
@@ -44,16 +44,16 @@ pub fn liu_layland(load: &CpuLoad) -> Finding {
 /// The hyperbolic test: `Π (C_i/T_i + 1) ≤ 2`.
 ///
 /// # Assumptions
-/// As Liu & Layland.
+/// As for Liu & Layland.
 ///
 /// # Source, units and answers
 /// Bini, Buttazzo & Buttazzo, IEEE ToC 52(7), 2003, Theorem 1. No unit. The product is exact while
-/// its reduced fraction fits in 128 bits, and else rounded up. Where an assumption does not hold it
-/// does not admit, and says which.
+/// its reduced fraction fits in 128 bits, and else rounded up. If an assumption does not hold, the
+/// test does not admit and names the assumption.
 ///
 /// # Why it admits all that Liu & Layland do
-/// Of all sets with the same sum, the product is largest where all shares are equal; and there both
-/// tests are the same. (A rounded product may still lose one that is at the very bound.)
+/// Among all sets with the same sum, the product is largest if all shares are equal; and there both
+/// tests are the same. (A rounded product may still refuse a set that is exactly at the bound.)
 pub fn hyperbolic(load: &CpuLoad) -> Finding {
     if let Some(broken) = quanta_or_common_assumption_broken(load) {
         return Finding { admits: false, why: broken.into() };
@@ -71,7 +71,7 @@ pub fn hyperbolic(load: &CpuLoad) -> Finding {
     Finding { admits, why: format!("product of 1 + utilisation {product} is {relation} 2") }
 }
 
-/// Whether `Π (work/period + 1) ≤ 2`, exactly; `None` beyond 128 bits.
+/// Returns whether `Π (work/period + 1) ≤ 2`, exactly, or `None` beyond 128 bits.
 fn product_is_at_most_two(shares: impl Iterator<Item = (u64, u64)>) -> Option<bool> {
     let (mut above, mut below) = (1u128, 1u128);
     for (work, period) in shares {
@@ -87,28 +87,28 @@ fn product_is_at_most_two(shares: impl Iterator<Item = (u64, u64)>) -> Option<bo
 /// largest quantum, `T_1` the shortest and `T_n` the longest period.
 ///
 /// # Assumptions
-/// As Liu & Layland, but tasks may have quanta.
+/// As for Liu & Layland, but tasks may have quanta.
 ///
 /// # Source, units and answers
-/// Real-time upcalls, §5.3. No unit. Where an assumption does not hold it does not admit, and says
-/// which.
+/// Real-time upcalls, §5.3. No unit. If an assumption does not hold, the test does not admit and
+/// names the assumption.
 ///
 /// # Why it is sound
 /// It implies the test of Sha, Rajkumar & Lehoczky (1990) for every task i, blocked by a quantum
 /// `c_j ≤ C_j` of a less urgent j: `c_j/T_i ≤ c_j/T_j + c_j·(1/T_1 − 1/T_n) ≤ C_j/T_j +
-/// c_max·(1/T_1 − 1/T_n)`, and `C_j/T_j` is part of the sum but not of the first i terms.
-/// (`c_max` need not count the quantum of the shortest period; as printed it does.)
+/// c_max·(1/T_1 − 1/T_n)`, and `C_j/T_j` is part of the sum but not of the first i terms. (`c_max`
+/// need not count the quantum of the shortest period; as printed it does.)
 pub fn rmdp(load: &CpuLoad) -> Finding {
     decide(load, common_assumption_broken(load), rmdp_left_side(load), "utilisation with blocking")
 }
 
-/// The left side of the RMDP test, rounded up.
+/// Returns the left side of the RMDP test, rounded up.
 pub fn rmdp_left_side(load: &CpuLoad) -> Ratio {
     let periods = || load.tasks.iter().map(|task| task.period);
     let largest = load.tasks.iter().map(|task| task.quantum).max();
     let blocking = match (periods().min(), periods().max(), largest) {
         (Some(shortest), Some(longest), Some(quantum)) => {
-            // A wake-up is no part of any task's work, so nothing of it is counted twice.
+            // A wake-up is not part of any task's work, so nothing of it is counted twice.
             let quantum = Ratio::above(quantum, shortest).minus(Ratio::below(quantum, longest));
             quantum.max(Ratio::above(load.wake_up, shortest))
         }
@@ -117,18 +117,19 @@ pub fn rmdp_left_side(load: &CpuLoad) -> Ratio {
     load.utilisation().above().plus(blocking)
 }
 
-/// The test of Sha, Rajkumar & Lehoczky for every task: `∀i: Σ_{k≤i} C_k/T_k + B_i/T_i ≤
-/// i(2^{1/i} − 1)`, with `B_i` the largest quantum of a task with a longer period.
+/// The test of Sha, Rajkumar & Lehoczky for every task: `∀i: Σ_{k≤i} C_k/T_k + B_i/T_i ≤ i(2^{1/i}
+/// − 1)`, with `B_i` the largest quantum of a task with a longer period.
 ///
 /// # Assumptions
-/// As RMDP, and the tasks of the load in the order of their periods.
+/// As for RMDP, and the tasks of the load are in the order of their periods.
 ///
 /// # Source, units and answers
 /// Sha, Rajkumar & Lehoczky, IEEE ToC 39(9), 1990, Theorem 16; there the blocking comes from
-/// semaphores. No unit. Where an assumption does not hold it does not admit, and says which.
+/// semaphores. No unit. If an assumption does not hold, the test does not admit and names the
+/// assumption.
 ///
 /// # Why it admits all that RMDP does
-/// [`rmdp`] says why its left side is not below any of these; and the bound falls with i.
+/// [`rmdp`] explains why its left side is not below any of these; and the bound falls with i.
 pub fn sha(load: &CpuLoad) -> Finding {
     let broken = if load.tasks.is_sorted_by_key(|task| task.period) {
         common_assumption_broken(load)
@@ -202,7 +203,7 @@ fn decide(load: &CpuLoad, broken: Option<&str>, left: Ratio, what: &str) -> Find
     }
 }
 
-/// How a right side is printed: rounded down.
+/// Formats a right side, rounded down.
 fn at_most(bound: Ratio) -> String {
     percent(u64::try_from(bound.ppm_below()).unwrap_or(u64::MAX))
 }

@@ -13,22 +13,22 @@ use crate::mapping::Mapping;
 use crate::offer::Offers;
 use crate::supply::together::Table;
 
-/// Admitted: what is proven of every task and channel.
+/// An admission, with the proofs for every task and channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a grant says where everything runs"]
 pub struct Grant {
-    /// In the order of the contract; after them the upcalls that were derived from streams.
+    /// The tasks in the order of the contract, then the upcalls that were derived from streams.
     pub tasks: Vec<GrantedTask>,
-    /// In the order of the contract.
+    /// The reservations in the order of the contract.
     pub reservations: Vec<GrantedReservation>,
-    /// In the order of the contract; after them the channels that were derived from streams.
+    /// The channels in the order of the contract, then those that were derived from streams.
     pub channels: Vec<GrantedChannel>,
-    /// The timetables that hold the reservations of commands. A table's CPU is that of the reservations that it
-    /// holds, as they are granted; what it holds are positions of reservations in the contract.
+    /// The timetables for the reservations of commands. A table's CPU is that of its reservations
+    /// as they are granted; it holds positions of reservations in the contract.
     pub timetables: Vec<Table>,
-    /// What each stream became, in the order of the contract.
+    /// The mapping of each stream, in the order of the contract.
     pub streams: Vec<Mapping>,
-    /// Every test of the policy, the cheapest first; the last decided.
+    /// Every test of the policy, the cheapest first; the last one decided.
     pub tests: Vec<TestReport>,
 }
 
@@ -37,17 +37,17 @@ pub struct Grant {
 pub struct GrantedTask {
     /// Its name in the contract.
     pub name: String,
-    /// From 0 to the contract's `cpus − 1`.
+    /// The CPU, from 0 to the contract's `cpus − 1`.
     pub cpu: u16,
-    /// No job takes longer, from nominal release to completion. Under `edf`, where finding it takes
-    /// too long, this is the relative deadline: proven but weak.
+    /// No job takes longer, from nominal release to completion. Under `edf`, if a bound takes too
+    /// long to find, this is the relative deadline: proven but weak.
     pub response_time_bound: Duration,
     /// As in the contract.
     pub relative_deadline: Duration,
     /// The deadline less the bound.
     pub slack: Duration,
-    /// Under `edf-vd`: the relative deadline by which its jobs are scheduled until one needs more than its wcet.
-    /// `None`: its own.
+    /// Under `edf-vd`: the relative deadline by which its jobs are scheduled until one needs more
+    /// than its wcet. `None` means its own deadline.
     pub virtual_deadline: Option<Duration>,
 }
 
@@ -56,10 +56,11 @@ pub struct GrantedTask {
 pub struct GrantedReservation {
     /// Its name in the contract.
     pub name: String,
-    /// From 0 to the contract's `cpus − 1`; beyond for a command that is bound to another CPU of the host.
+    /// The CPU, from 0 to the contract's `cpus − 1`; beyond for a command that is bound to another
+    /// CPU of the host.
     pub cpu: u16,
-    /// The CPU of the host whose timetable holds it, as the kernel counts them; `None`: it is no command's, or the
-    /// kernel holds it.
+    /// The CPU of the host whose timetable holds it, by the kernel's number; `None` if it is not a
+    /// command's, or the kernel serves it.
     pub host_cpu: Option<u16>,
     /// X every Y.
     pub reservation: Reservation,
@@ -70,10 +71,10 @@ pub struct GrantedReservation {
 pub struct GrantedChannel {
     /// Its name in the contract.
     pub name: String,
-    /// The CPU on which the thread that sends was counted, from 0 to the contract's `cpus − 1`: the last. It may run on
-    /// any, and the tasks of each are proven beneath it.
+    /// The CPU on which the sending thread was counted, from 0 to the contract's `cpus − 1`: the
+    /// last. The thread may run on any CPU, and the tasks of each are proven beneath it.
     pub cpu: u16,
-    /// Its place among the channels, 0 the most urgent.
+    /// Its rank among the channels; 0 is the most urgent.
     pub rank: u32,
     /// No message takes longer, from its logical arrival to the end of its transmission.
     pub proven_delay: Duration,
@@ -83,59 +84,61 @@ pub struct GrantedChannel {
     pub buffer: u64,
 }
 
-/// What one test says of the contract.
+/// The result of one test on the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestReport {
-    /// Such as `response-time`.
+    /// The test's name, such as `response-time`.
     pub name: &'static str,
-    /// A merely sufficient test may say no to what a later one admits.
+    /// Whether the test admits. A test that is only sufficient may say no to a contract that a
+    /// later one admits.
     pub admits: bool,
     /// The numbers, or the assumption that does not hold.
     pub why: String,
 }
 
-/// What is known of one task or channel of a contract that was refused.
+/// The knowledge about one task or channel of a refused contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryBound {
     /// Its name in the contract.
     pub name: String,
-    /// From nominal release to completion, or from logical arrival to the end of transmission.
-    /// `None`: there is none, or none was found.
+    /// The bound from nominal release to completion, or from logical arrival to the end of
+    /// transmission; `None` if there is none, or none was found.
     pub bound: Option<Duration>,
-    /// What the contract asks for.
+    /// The bound that the contract requests.
     pub asked: Duration,
 }
 
 impl EntryBound {
-    /// What was asked for less the bound, in nanoseconds; negative where the bound is too long.
+    /// Returns the requested bound less the proven one, in nanoseconds; negative if the proven one
+    /// is too long.
     pub fn slack_ns(&self) -> Option<i128> {
         let bound = i128::from(self.bound?.as_nanos());
         Some(i128::from(self.asked.as_nanos()) - bound)
     }
 }
 
-/// What there is too little of.
+/// The scarce resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Whole CPUs.
     Cpus,
     /// Time on a CPU.
     Cpu,
-    /// What the kernel allows reservations.
+    /// The bandwidth that the kernel permits for reservations.
     Bandwidth,
     /// Time on the link.
     Link,
-    /// Time on the CPU that sends and time on the link: more of one alone would not do.
+    /// Time on the CPU that sends and time on the link: more of one alone would not be enough.
     CpuAndLink,
     /// Memory for messages.
     Buffers,
-    /// Time before a stream's delay has passed.
+    /// Time within a stream's delay.
     Delay,
-    /// Knowledge: what sending costs on this host.
+    /// Knowledge: the cost of sending on this host.
     Costs,
     /// Places for reservations or slots in a timetable.
     Slots,
-    /// What whoever asks may have.
+    /// The requester's quota.
     Quota,
 }
 
@@ -156,7 +159,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// By how much something does not fit.
+/// The amount by which a request does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
     /// Too long, too late, or too large a budget.
@@ -167,32 +170,32 @@ pub enum Shortfall {
     Share(u64),
 }
 
-/// Refused: which test decided, what there is too little of, about whom, by how much, and what
-/// would fit instead.
+/// A refusal: the deciding test, the scarce resource, the failed entry, the shortfall, and changes
+/// that would fit.
 ///
 /// It displays as a sentence with the numbers and the counter-offers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("refused by the {test} test for want of {resource}: {why}{}", offer_clause(*.resource, .offers))]
 #[must_use = "a refusal must reach whoever asked"]
 pub struct Refusal {
-    /// The test that decided, as in [`TestReport::name`]; or `cpus`, when the host has too few. Outside contracts one
-    /// of the tests that [`crate::System`] or the broker lists.
+    /// The test that decided, as in [`TestReport::name`]; or `cpus`, if the host has too few.
+    /// Outside contracts it is one of the tests that [`crate::System`] or the broker lists.
     pub test: &'static str,
-    /// What there is too little of.
+    /// The scarce resource.
     pub resource: Resource,
-    /// The entry that failed it.
+    /// The entry that failed the test.
     pub entry: Option<String>,
-    /// `None` where no finite number exists or none was found, and then `why` says so.
+    /// `None` if no finite number exists or none was found; then `why` says so.
     pub shortfall: Option<Shortfall>,
     /// One clause with the numbers.
     pub why: String,
-    /// Changes with each of which everything that was asked for is admitted.
+    /// Changes that each make the whole request admissible.
     pub offers: Offers,
-    /// In the order of [`Grant::tasks`].
+    /// The tasks, in the order of [`Grant::tasks`].
     pub tasks: Box<[EntryBound]>,
-    /// In the order of [`Grant::channels`].
+    /// The channels, in the order of [`Grant::channels`].
     pub channels: Box<[EntryBound]>,
-    /// What each stream became, in the order of the contract; none where one of them cannot be
+    /// The mapping of each stream, in the order of the contract; empty if one of them cannot be
     /// derived.
     pub streams: Box<[Mapping]>,
     /// Every test of the policy, the cheapest first.
@@ -200,7 +203,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Refuses what is no entry of a contract; no offers were sought.
+    /// Refuses a request that is not an entry of a contract. No offers were sought.
     pub fn new(test: &'static str, resource: Resource, why: String) -> Self {
         Self {
             test,

@@ -64,7 +64,7 @@ pub enum Insufficient {
     /// Some work may be late.
     #[error("work can take {response_time} and must be done within {relative_deadline}")]
     Late {
-        /// How long it can take, at least.
+        /// A lower bound of its longest response time.
         response_time: Duration,
         /// The longest permitted response time.
         relative_deadline: Duration,

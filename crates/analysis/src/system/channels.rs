@@ -1,14 +1,17 @@
-//! The channels of a system: one thread that sends, one that receives, one link.
+//! The channels of a system: one sending thread, one receiving thread, one link.
 //!
 //! The tests, in this order:
-//! 1. `link`: the rates of all channels that send, and what is kept for best effort, within the rate of the link.
-//! 2. `processor`: in no window the threads take more than the reservation that is set aside for them
-//!    ([`super::Carrier::egress`], [`Processor`]). So nothing below that reservation is late because of them.
-//! 3. `channel-delay`: every message of all channels in time, in deadline order, under all reservations of the host
-//!    ([`Egress`](crate::channel::egress::Egress)). Of channels that are entered together it comes before `processor`.
+//! 1. `link`: the rates of all sending channels, and the part kept for best effort, are within the
+//!    rate of the link.
+//! 2. `processor`: in no window the threads take more than the reservation that is set aside for
+//!    them ([`super::Carrier::egress`], [`Processor`]). So they make nothing below that reservation
+//!    late.
+//! 3. `channel-delay`: every message of all channels is in time, in deadline order, under all
+//!    reservations of the host ([`Egress`](crate::channel::egress::Egress)). For channels that are
+//!    entered together it comes before `processor`.
 //!
-//! While no reservation is admitted, [`Density`] proves a delay bound at a cost of O(log n) for n channels. Beyond that
-//! the demand of all of them is examined.
+//! While no reservation is admitted, [`Density`] proves a delay bound at a cost of O(log n) for n
+//! channels. Otherwise the demand of all of them is examined.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -29,58 +32,64 @@ use crate::verdict::{Refusal, Resource};
 pub(crate) const DELAY: &str = "channel-delay";
 pub(crate) const PROCESSOR: &str = "processor";
 
-/// What carries the channels of a host, and how much of it is kept for best effort.
+/// The thread and link that carry a host's channels, and the part of them that is kept for best
+/// effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carrier {
-    /// The thread that sends. The reservation in it is set aside for all threads of the channels.
+    /// The sending thread. Its reservation is set aside for all threads of the channels.
     pub egress: Egress,
-    /// What it costs to switch back to the thread from what interrupted it, where that is more than a context switch.
+    /// The cost of switching back to the thread from an interruption, if that is more than a
+    /// context switch.
     pub change: Service,
-    /// The CPU of the thread, as the kernel counts them; `None`: any.
+    /// The CPU of the thread, by the kernel's number; `None` for any.
     pub cpu: Option<u16>,
-    /// What the link carries, everything on the wire counted; `None`: all that the thread can send.
+    /// The rate of the link, including all bytes on the wire; `None` if it carries all that the
+    /// thread can send.
     pub link: Option<BitRate>,
     /// Bytes on the wire around each payload.
     pub headers: u32,
-    /// Of the link and of the reservation, kept for best effort: in parts per million, at most a million.
+    /// The part of the link and of the reservation that is kept for best effort, in parts per
+    /// million, at most a million.
     pub best_effort_ppm: u32,
-    /// Processor time of a packet that comes in.
+    /// The processor time of an incoming packet.
     pub received_packet: Service,
 }
 
 impl Carrier {
-    /// Returns the bytes on the wire of a message of so many.
+    /// Returns the bytes on the wire of a message of `bytes`.
     pub fn on_wire(&self, bytes: u32) -> u32 {
         let packets = self.egress.cut().packets_of(bytes);
         bytes.saturating_add(packets.saturating_mul(self.headers))
     }
 
-    /// Returns the rate that such messages take of the link, headers and all; `None` beyond all links.
+    /// Returns the rate of such messages on the link, headers included, or `None` if it is beyond
+    /// all links.
     pub fn rate_of(&self, arrivals: LinearBounded) -> Option<BitRate> {
         BitRate::at_least(self.on_wire(arrivals.max_message()), arrivals.min_inter_arrival())
     }
 
-    /// Returns what is kept of the link for best effort, in bits a second: at least 1, and at most the link.
+    /// Returns the rate of the link that is kept for best effort, in bits a second: at least 1, and
+    /// at most the link's.
     pub fn kept_bps(&self) -> u64 {
         let link = self.link_bps();
         let kept = u128::from(link) * u128::from(self.best_effort_ppm) / 1_000_000;
         (kept as u64).clamp(1, link)
     }
 
-    /// Returns what the link carries, in bits a second; all that there can be where it is not counted.
+    /// Returns the rate of the link, in bits a second, or the largest number if it is not counted.
     pub fn link_bps(&self) -> u64 {
         self.link.map_or(u64::MAX, BitRate::bits_per_second)
     }
 }
 
-/// What runs above the thread that sends.
+/// The load above the sending thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Above {
-    /// All of the kernel's.
+    /// All reservations of the kernel.
     pub(super) reservations: Vec<Reservation>,
-    /// On the CPU of the thread.
+    /// The slots on the CPU of the thread.
     pub(super) slots: Vec<Slots>,
-    /// A context switch.
+    /// The time of a context switch.
     pub(super) switch: Service,
 }
 
@@ -89,13 +98,13 @@ impl Above {
         self.reservations.is_empty() && self.slots.is_empty()
     }
 
-    /// Returns what of a CPU may be taken above the thread, reservation by reservation.
+    /// Returns the reservations and slots above the thread as reservations.
     fn budgets(&self) -> Vec<Reservation> {
         let slots = self.slots.iter().map(|slots| slots.taken);
         self.reservations.iter().copied().chain(slots).collect()
     }
 
-    /// Returns what the thread loses to it, switches included.
+    /// Returns the load on the thread, switches included.
     pub(crate) fn loads(&self, change: Service) -> Vec<ReservedLoad> {
         let of = |&reservation: &Reservation| ReservedLoad::new(reservation, self.switch);
         let mut loads: Vec<ReservedLoad> = self.reservations.iter().map(of).collect();
@@ -105,11 +114,11 @@ impl Above {
         loads
     }
 
-    /// Returns what it costs that the thread is interrupted: the switch back to it costs `change`, where that is more
-    /// than the switch that is charged to what interrupts it.
+    /// Returns the cost of interruptions: each switch back to the thread costs `change`, which
+    /// counts as far as it exceeds the switch that is charged to the interruption.
     pub(crate) fn interruptions(&self, change: Service) -> impl Iterator<Item = ReservedLoad> + '_ {
         let dearer = change.saturating_sub(self.switch).as_nanos();
-        // No budget is taken up more often than ⌈t/Y⌉ + 2 times in any t.
+        // In any t a budget is taken up at most ⌈t/Y⌉ + 2 times.
         let back = move |period: Duration, times: u64| {
             let period = period.as_nanos();
             ReservedLoad::arrivals(dearer.saturating_mul(times), period, period.saturating_mul(2))
@@ -120,13 +129,13 @@ impl Above {
     }
 }
 
-/// What the admitted channels take of their [`Carrier`].
+/// The load of the admitted channels on their [`Carrier`].
 #[derive(Clone, Debug)]
 pub struct CarrierLoad {
     carrier: Carrier,
     density: Density,
     processor: Processor,
-    /// Of the link, in bits a second.
+    /// The rate of the link that is promised, in bits a second.
     promised_bps: u64,
 }
 
@@ -141,32 +150,33 @@ impl CarrierLoad {
         }
     }
 
-    /// Returns what carries the channels.
+    /// Returns the carrier.
     pub fn carrier(&self) -> &Carrier {
         &self.carrier
     }
 
-    /// Returns what channels are promised of the link, in bits a second.
+    /// Returns the rate of the link that is promised to channels, in bits a second.
     pub fn promised_bps(&self) -> u64 {
         self.promised_bps
     }
 
-    /// Returns what could still be promised of the link, in bits a second.
+    /// Returns the rate of the link that can still be promised, in bits a second.
     pub fn available_bps(&self) -> u64 {
         self.carrier.link_bps() - self.carrier.kept_bps() - self.promised_bps
     }
 
-    /// Returns what all channels need of a CPU over time, in parts per million.
+    /// Returns the CPU share that all channels need over time, in parts per million.
     pub fn cpu_ppm(&self) -> u64 {
         self.processor.ppm()
     }
 
-    /// Returns what of a CPU is left for best effort that is sent, in parts per million.
+    /// Returns the CPU share that is left for sending best effort, in parts per million.
     pub fn best_effort_cpu_ppm(&self) -> u64 {
         self.processor.left_ppm()
     }
 
-    /// Adds a channel beside `others` if it fits; returns what it takes of the link, in bits a second.
+    /// Adds a channel beside `others` if it fits, and returns its rate on the link, in bits a
+    /// second.
     pub(super) fn send(
         &mut self,
         channel: &Channel,
@@ -191,8 +201,8 @@ impl CarrierLoad {
         Ok(bps)
     }
 
-    /// Adds all of `channels`, or none of them: with the position of one where it is one that fails. There must be none
-    /// yet, and what they take of the link is all there is.
+    /// Adds all of `channels`, or none of them. If the test fails for one channel, the error has
+    /// its position. There must be no channels yet, and the link must not be counted.
     pub(super) fn send_all(
         &mut self,
         channels: &[Channel],
@@ -213,21 +223,21 @@ impl CarrierLoad {
         Ok(())
     }
 
-    /// Takes out a channel that [`Self::send`] added.
+    /// Removes a channel that [`Self::send`] added.
     pub(super) fn sends_no_longer(&mut self, channel: &Channel, bps: u64) {
         self.density.remove(channel);
         self.processor.remove(channel);
         self.promised_bps -= bps;
     }
 
-    /// Puts back a channel that was taken out while all others stayed as they are.
+    /// Restores a removed channel, provided that no other channel changed meanwhile.
     pub(super) fn put_back(&mut self, channel: &Channel, bps: u64) {
         self.density.add(channel);
         self.processor.put_back(channel);
         self.promised_bps += bps;
     }
 
-    /// Adds a channel that receives, if there is processor enough.
+    /// Adds a receiving channel if the processor has enough time for it.
     pub(super) fn receive(
         &mut self,
         arrivals: LinearBounded,
@@ -237,17 +247,17 @@ impl CarrierLoad {
         added.map_err(|why| denied(PROCESSOR, why))
     }
 
-    /// Takes out a channel that [`Self::receive`] added.
+    /// Removes a channel that [`Self::receive`] added.
     pub(super) fn receives_no_longer(&mut self, arrivals: LinearBounded) {
         self.processor.remove_receiving(arrivals);
     }
 
-    /// Puts back a channel that was taken out while all others stayed as they are.
+    /// Restores a removed receiving channel, provided that no other channel changed meanwhile.
     pub(super) fn put_back_receiving(&mut self, arrivals: LinearBounded) {
         self.processor.put_back_receiving(arrivals);
     }
 
-    /// Says whether `channels`, which are all that send, stay in time beneath `above`.
+    /// Checks that `channels`, which are all that send, stay in time beneath `above`.
     pub(super) fn run_beneath(
         &self,
         channels: &[Channel],
@@ -261,7 +271,7 @@ impl CarrierLoad {
         Err(denied("channels", why))
     }
 
-    /// Returns what a channel would take of the link, if that is left.
+    /// Returns the rate of a channel on the link, if that is available.
     fn within_link(&self, channel: &Channel) -> Result<u64, Box<Refusal>> {
         if self.carrier.link.is_none() {
             return Ok(0);
@@ -312,7 +322,8 @@ impl CarrierLoad {
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Returns what runs above the thread that sends: the kernel's reservations, and the slots of its CPU.
+    /// Returns the load above the sending thread: the kernel's reservations, and the slots of its
+    /// CPU.
     pub(crate) fn above_carrier(&self) -> Above {
         let cpu = self.carried.as_ref().and_then(|carried| carried.carrier().cpu);
         let here = self.slots().map(|(_, slots)| slots).filter(|slots| Some(slots.cpu) == cpu);
@@ -320,12 +331,12 @@ impl<Id: Copy + Ord> System<Id> {
         Above { reservations, slots: here.collect(), switch }
     }
 
-    /// Says whether all channels are in time beneath what now runs above them.
+    /// Checks that all channels are in time beneath the current load above them.
     pub(super) fn channels_in_time(&self, steps: &mut Steps) -> Result<(), Box<Refusal>> {
         self.channels_in_time_beneath(&self.above_carrier(), steps)
     }
 
-    /// Says the same beneath `above`.
+    /// Checks that all channels are in time beneath `above`.
     pub(super) fn channels_in_time_beneath(
         &self,
         above: &Above,
@@ -335,7 +346,7 @@ impl<Id: Copy + Ord> System<Id> {
         carried.run_beneath(&sending(&self.entries), above, steps)
     }
 
-    /// Adds a channel that sends.
+    /// Adds a sending channel.
     pub(super) fn send_one(
         &mut self,
         channel: &Channel,
@@ -348,8 +359,9 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(Executed::Sending { channel: Box::new(channel.clone()), bps })
     }
 
-    /// Admits all of `channels`, each under its name, or none of them, by one test of all: with the position of one where
-    /// it is one that fails. There must be none yet, on a carrier whose link is not counted.
+    /// Admits all of `channels`, each under its name, or none of them, by one test. If the test
+    /// fails for one channel, the error has its position. There must be no channels yet, on a
+    /// carrier whose link is not counted.
     pub(crate) fn send_all(
         &mut self,
         names: impl IntoIterator<Item = Id>,
@@ -367,7 +379,7 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// Refuses a channel, or a reservation above channels, by `test`, each of which is about one resource.
+/// Refuses a channel, or a reservation above channels, by `test`. Each test is about one resource.
 fn denied(test: &'static str, why: String) -> Box<Refusal> {
     let resource = match test {
         "link" => Resource::Link,

@@ -1,7 +1,7 @@
-//! Commands, which timetables hold, and what their slots take of the tasks of their CPUs.
+//! Commands in timetables, and the load of their slots on the tasks of their CPUs.
 //!
-//! `punctual run` finds the same tables by the same rules ([`Tables`]) before it starts anything, so what is admitted
-//! here is held there.
+//! `punctual run` finds the same tables by the same rules ([`Tables`]) before it starts any
+//! command, so it can run every command admitted here.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -21,14 +21,14 @@ use crate::supply::together::{NotPlaced, Table, Tables};
 use crate::supply::{Limits, Rules};
 use crate::verdict::{Refusal, Resource, Shortfall};
 
-/// What the slots of one reservation take of a CPU.
+/// The load of one reservation's slots on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slots {
-    /// As the kernel counts them.
+    /// The CPU, by the kernel's number.
     pub(crate) cpu: u16,
-    /// In each of its periods, with the switches to them and from them.
+    /// The load in each of its periods, with the switches to and from the slots.
     pub(crate) taken: Reservation,
-    /// How many there are in each of its periods, rounded up.
+    /// The number of slots in each of its periods, rounded up.
     pub(crate) count: u64,
 }
 
@@ -51,7 +51,7 @@ impl Slots {
     }
 }
 
-/// Returns what a timetable on this host may take.
+/// Returns the limits on a timetable on this host.
 pub(crate) fn rules(host: &HostProfile) -> Rules {
     let limits = Limits { context_switch: host.slot_allowance, ..Limits::default() };
     // At most a million.
@@ -60,17 +60,17 @@ pub(crate) fn rules(host: &HostProfile) -> Rules {
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Returns the timetables that hold commands, with the CPUs as the kernel counts them.
+    /// Returns the timetables of commands, with the kernel's numbers of the CPUs.
     pub(crate) fn timetables(&self) -> &[Table<Id>] {
         self.tables.all()
     }
 
-    /// Returns what the slots of a command take; `None` of what no timetable holds.
+    /// Returns the load of a command's slots, or `None` if it has no timetable.
     pub(crate) fn slots_of(&self, id: Id) -> Option<Slots> {
         self.slots().find(|(other, _)| *other == id).map(|(_, slots)| slots)
     }
 
-    /// Returns what the slots of each command take.
+    /// Returns the load of each command's slots.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (Id, Slots)> + '_ {
         let switch = self.host.context_switch;
         let joined = self
@@ -80,12 +80,12 @@ impl<Id: Copy + Ord> System<Id> {
         slots(&self.tables, switch).chain(joined)
     }
 
-    /// Returns what all slots take, in parts per million of a CPU.
+    /// Returns the load of all slots, in parts per million of a CPU.
     pub(crate) fn slots_ppm(&self) -> u64 {
         self.slots().map(|(_, slots)| slots.taken.utilisation_ppm()).sum()
     }
 
-    /// Has a timetable hold `reservation`, on `cpu` or on any; returns the CPU.
+    /// Adds `reservation` to a timetable, on `cpu` or on any, and returns the CPU.
     pub(super) fn hold(
         &mut self,
         id: Id,
@@ -126,7 +126,7 @@ impl<Id: Copy + Ord> System<Id> {
         })
     }
 
-    /// Takes a command out of its timetable. The slots of the others stay where they are.
+    /// Removes a command from its timetable. The slots of the others stay in place.
     pub(super) fn hold_no_longer(&mut self, id: Id) {
         if self.unseat(id, Instant::ZERO).is_none() {
             self.take_slots_from_above(id);
@@ -142,7 +142,7 @@ impl<Id: Copy + Ord> System<Id> {
         }
     }
 
-    /// Refuses a CPU that there is not.
+    /// Refuses a CPU that the host does not have.
     pub(super) fn has_cpu(&self, cpu: u16) -> Result<(), Box<Refusal>> {
         let cpus = self.host.cpus;
         if cpu < cpus {
@@ -152,7 +152,7 @@ impl<Id: Copy + Ord> System<Id> {
         Err(no_timetable(Resource::Cpus, None, why))
     }
 
-    /// Holds again what timetables held, from which commands were taken out since.
+    /// Restores the timetables as they were before commands were taken out.
     pub(super) fn follow_again(&mut self, (tables, followed): All<Id>) {
         let out: Vec<Id> = self.slots().map(|(id, _)| id).collect();
         out.into_iter().for_each(|id| self.hold_no_longer(id));
@@ -165,13 +165,13 @@ impl<Id: Copy + Ord> System<Id> {
         }
     }
 
-    /// Returns the position of a CPU that the kernel counts so.
+    /// Returns the position of the CPU with this kernel number.
     pub(super) fn position_of(&self, cpu: u16) -> Option<usize> {
         self.numbers.iter().position(|&other| other == cpu)
     }
 
-    /// Says why commands of both back ends are not promised beside each other: the threads of those that the kernel
-    /// holds go before every dispatcher, and nothing pins them to a CPU.
+    /// Refuses commands of both back ends beside each other: the threads of kernel reservations
+    /// preempt every dispatcher, and they are not pinned to a CPU.
     pub(super) fn refuse_both_back_ends(&self, by_kernel: bool) -> Result<(), Box<Refusal>> {
         let beside_others = match by_kernel {
             true => self.slots().next().is_some(),
@@ -189,7 +189,7 @@ impl<Id: Copy + Ord> System<Id> {
         Err(no_timetable(Resource::Cpu, None, why))
     }
 
-    /// Says why a reservation cannot be held hard, if it is to be and cannot.
+    /// Refuses a hard reservation that cannot be enforced hard.
     fn can_be_hard(
         &self,
         reservation: Reservation,
@@ -213,7 +213,7 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// All timetables: those that nobody follows yet, and the others.
+/// All timetables: those that are not followed yet, and those that are.
 type All<Id> = (Tables<Id>, BTreeMap<u16, Followed<Id>>);
 
 pub(super) fn no_timetable(
@@ -224,7 +224,7 @@ pub(super) fn no_timetable(
     Box::new(Refusal { shortfall, ..Refusal::new(followed::TEST, resource, why) })
 }
 
-/// Returns what the slots of each command take.
+/// Returns the load of each command's slots.
 fn slots<Id: Copy + Eq>(
     tables: &Tables<Id>,
     switch: Service,
@@ -234,7 +234,7 @@ fn slots<Id: Copy + Eq>(
     })
 }
 
-/// Returns what the slots take of each who is held by a timetable that `cpu` follows.
+/// Returns the load of each reservation's slots in the timetable that `cpu` follows.
 pub(super) fn slots_of_followed<Id: Copy + Eq>(
     cpu: u16,
     followed: &Followed<Id>,
@@ -247,13 +247,13 @@ pub(super) fn slots_of_followed<Id: Copy + Eq>(
     })
 }
 
-/// Returns the same of one CPU, as its tasks see it.
+/// Returns the slots' load on the tasks of one CPU.
 fn loads_on<Id: Copy + Eq>(tables: &Tables<Id>, cpu: u16, switch: Service) -> Vec<ReservedLoad> {
     slots(tables, switch).filter(|(_, one)| one.cpu == cpu).map(|(_, one)| one.load()).collect()
 }
 
-/// Returns what the slots of `owner` take in one of its periods, and how many there are. A switch back to what they
-/// interrupt is in it: the switch to them is in the slots.
+/// Returns the load of the slots of `owner` in one of its periods, and their number. It includes
+/// the switch back to the interrupted work; the switch to the slot is in the slot.
 fn taken(table: &Timetable, owner: u32, of: Reservation, switch: Service) -> (Service, u64) {
     let own = table.slots().iter().filter(|slot| slot.owner == owner);
     let (mut count, mut length) = (0_u128, 0_u128);

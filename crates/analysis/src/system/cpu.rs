@@ -1,11 +1,12 @@
-//! The tasks of one CPU, by the cheapest proof that does.
+//! The tasks of one CPU, by the cheapest sufficient proof.
 //!
-//! 1. Of many tasks in bands ([`Bands`]): at a cost that does not grow with the tasks, and enough up to about two
-//!    thirds of a CPU without reservations.
-//! 2. One at a time ([`Admission`]): exact, and linear in the tasks. What was proven in bands awaits this proof until
-//!    the first request that bands cannot prove.
+//! 1. Many tasks in bands ([`Bands`]): the cost does not grow with the tasks, and the proof reaches
+//!    about two thirds of a CPU without reservations.
+//! 2. One task at a time ([`Admission`]): exact, and linear in the tasks. Tasks that were proven in
+//!    bands await this proof until the first request that bands cannot prove.
 //!
-//! A task that is put back after a refused change awaits it as well: all were in time with it before, so they are now.
+//! A task that is restored after a refused change awaits it as well: all were in time with it
+//! before, so they are now.
 
 use alloc::collections::BTreeMap;
 
@@ -22,34 +23,35 @@ use crate::ratio::Utilisation;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 
-/// So many tasks of a CPU are proven exactly at once, which costs about what bands cost and leaves nothing to be done when
-/// bands do not suffice. Fewer in the unit tests, so that small systems are proven both ways.
+/// The number of tasks of a CPU up to which they are proven exactly at once. That costs about as
+/// much as bands and leaves no work for the time when bands do not suffice. It is smaller in the
+/// unit tests, so that small systems are proven both ways.
 const FEW: usize = if cfg!(test) { 4 } else { 256 };
 
-/// A task's place among those of its CPU, the most urgent first: a period or a deadline, the entry, the period of the
-/// task and its position in the entry.
+/// The place of a task among those of its CPU, the most urgent first: a period or a deadline, the
+/// entry, the period of the task and its position in the entry.
 type Key<Id> = (u64, Id, u64, usize);
 
-/// Who goes first among the tasks of one CPU.
+/// The order of tasks on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskOrder {
-    /// Those of executors.
+    /// The tasks of executors.
     Upcalls(UpcallOrder),
-    /// By a policy; where it lets two of them tie, the smaller name.
+    /// The order of a policy; among equal tasks the smaller name is first.
     By(Policy),
 }
 
-/// The tasks of one CPU, and what runs above them all.
+/// The tasks of one CPU, and the load above them all.
 #[derive(Clone, Debug)]
 pub(super) struct Cpu<Id> {
     order: TaskOrder,
     share_ppm: u64,
-    /// All tasks; `None` where bands cannot prove one of them.
+    /// All tasks; `None` if bands cannot prove one of them.
     bands: Option<Bands>,
     exact: Admission,
     /// The tasks in `exact`.
     proven: BTreeMap<Key<Id>, TaskId>,
-    /// The tasks that are not.
+    /// The tasks that are not in `exact` yet.
     awaiting: BTreeMap<Key<Id>, TaskLoad>,
 }
 
@@ -60,9 +62,9 @@ impl<Id: Copy + Ord> Cpu<Id> {
             TaskOrder::Upcalls(UpcallOrder::LevelOrder) => {
                 (Policy::Rmdp, Some(Bands::new(context_switch).with_wake_up(wake_up)))
             }
-            // The order is ours, and not that of the periods.
+            // The order is set here, and is not that of the periods.
             TaskOrder::Upcalls(UpcallOrder::FixedLevel) => (Policy::Fp, None),
-            // The same, where there are ties.
+            // Likewise, because ties are broken here.
             TaskOrder::By(policy) => match policies::of(policy).engine() {
                 Engine::FixedPriority => (Policy::Fp, None),
                 _ => (policy, None),
@@ -78,12 +80,13 @@ impl<Id: Copy + Ord> Cpu<Id> {
         }
     }
 
-    /// Returns what the tasks take together, in parts per million.
+    /// Returns the share of all tasks, in parts per million.
     pub(super) fn share_ppm(&self) -> u64 {
         self.share_ppm
     }
 
-    /// Admits all `tasks` of entry `id`, or none: then says which one failed, and why.
+    /// Admits all `tasks` of entry `id`, or none. The error has the position of the failed task and
+    /// the reason.
     pub(super) fn admit(
         &mut self,
         id: Id,
@@ -103,14 +106,14 @@ impl<Id: Copy + Ord> Cpu<Id> {
         outcome.inspect_err(|_| self.remove(id, tasks, share_ppm))
     }
 
-    /// Puts back what was removed while all others stayed as they are.
+    /// Restores removed tasks, provided that no others changed meanwhile.
     pub(super) fn put_back(&mut self, id: Id, tasks: &[TaskLoad], share_ppm: u64) {
         self.count(tasks);
         self.await_proof(id, tasks);
         self.share_ppm += share_ppm;
     }
 
-    /// Takes `tasks` of entry `id` out. The others remain in time.
+    /// Removes `tasks` of entry `id`. The others remain in time.
     pub(super) fn remove(&mut self, id: Id, tasks: &[TaskLoad], share_ppm: u64) {
         for (key, task) in keys(self.order, id, tasks).zip(tasks) {
             if let Some(bands) = &mut self.bands {
@@ -124,8 +127,8 @@ impl<Id: Copy + Ord> Cpu<Id> {
         self.share_ppm -= share_ppm;
     }
 
-    /// Admits all `tasks`, each with the name of its entry and in this order, by one full test, or none of them. There
-    /// must be none yet, and each must be the only one of its entry.
+    /// Admits all `tasks`, each with the name of its entry and in this order, by one full test, or
+    /// none of them. There must be no tasks yet, and each must be the only one of its entry.
     pub(super) fn fill(&mut self, tasks: &[(Id, TaskLoad)], steps: &mut Steps) -> bool {
         let loads: Vec<TaskLoad> = tasks.iter().map(|(_, load)| *load).collect();
         let Some(ids) = self.exact.fill(loads, steps) else { return false };
@@ -134,22 +137,22 @@ impl<Id: Copy + Ord> Cpu<Id> {
         true
     }
 
-    /// Returns what the CPU has to do, but for what awaits its exact proof.
+    /// Returns the load of the CPU, without the tasks that await their exact proof.
     pub(super) fn load(&self) -> &CpuLoad {
         self.exact.load()
     }
 
-    /// Says whether there are tasks.
+    /// Returns whether there are tasks.
     pub(super) fn has_tasks(&self) -> bool {
         !(self.proven.is_empty() && self.awaiting.is_empty())
     }
 
-    /// Returns what runs above all tasks.
+    /// Returns the load above all tasks.
     pub(super) fn above(&self) -> &[ReservedLoad] {
         &self.exact.load().reservations
     }
 
-    /// Returns what that takes of the CPU.
+    /// Returns the utilisation of the load above all tasks.
     pub(super) fn reserved(&self) -> Utilisation {
         self.exact.load().reserved()
     }
@@ -162,14 +165,14 @@ impl<Id: Copy + Ord> Cpu<Id> {
     ) -> Result<(), Denial> {
         self.prove_awaiting(steps)?;
         if self.proven.is_empty() {
-            // Nothing can be late.
+            // No task can be late.
             self.exact.put_back_above(load);
             return Ok(());
         }
         self.exact.put_above(load, steps)
     }
 
-    /// Has `new` run above all tasks in place of `old`, or changes nothing.
+    /// Replaces `old` by `new` above all tasks, or changes nothing.
     pub(super) fn exchange_above(
         &mut self,
         old: &[ReservedLoad],
@@ -187,13 +190,13 @@ impl<Id: Copy + Ord> Cpu<Id> {
         Ok(())
     }
 
-    /// Takes out what [`Self::put_above`] put there.
+    /// Removes a load that [`Self::put_above`] added.
     pub(super) fn take_from_above(&mut self, load: &ReservedLoad) {
         let was_there = self.exact.take_from_above(load);
         debug_assert!(was_there, "it was put in");
     }
 
-    /// Puts back what was taken from above while the tasks stayed as they are.
+    /// Restores a removed load above the tasks, provided that the tasks did not change meanwhile.
     pub(super) fn put_back_above(&mut self, load: ReservedLoad) {
         self.exact.put_back_above(load);
     }
@@ -207,7 +210,7 @@ impl<Id: Copy + Ord> Cpu<Id> {
     }
 
     fn bands_prove_all(&self) -> bool {
-        // They know of no reservation.
+        // Bands do not consider reservations.
         self.exact.load().reservations.is_empty() && self.bands.as_ref().is_some_and(Bands::hold)
     }
 
@@ -215,7 +218,8 @@ impl<Id: Copy + Ord> Cpu<Id> {
         self.awaiting.extend(keys(self.order, id, tasks).zip(tasks.iter().copied()));
     }
 
-    /// Admits what awaits its proof, the most urgent first: each is the only one that has to be examined.
+    /// Admits the tasks that await their proof, the most urgent first, so that only the new task
+    /// has to be examined each time.
     fn prove_awaiting(&mut self, steps: &mut Steps) -> Result<(), Denial> {
         while let Some((&key, &task)) = self.awaiting.first_key_value() {
             self.prove(key, task, steps)?;
@@ -230,7 +234,8 @@ impl<Id: Copy + Ord> Cpu<Id> {
         tasks: &[TaskLoad],
         steps: &mut Steps,
     ) -> Result<(), (usize, Denial)> {
-        // Before the newcomers: they are in time, so only the bound on the analysis can deny them.
+        // Before the newcomers: these tasks are in time, so only the bound on the analysis can deny
+        // them.
         self.prove_awaiting(steps).map_err(|_| (0, Denial::Undecided))?;
         for (at, (key, &task)) in keys(self.order, id, tasks).zip(tasks).enumerate() {
             self.prove(key, task, steps).map_err(|denial| (at, denial))?;

@@ -1,12 +1,13 @@
 //! Reservations that join, change and leave while the timetable of their CPU is followed.
 //!
-//! The way from one table to another is data ([`Followed`]); whether it may be gone is decided here: within the share of
-//! timetables, beside the time constraints that stand, and with the tasks and channels beneath the slots in time.
+//! [`Followed`] finds the handover from one table to another. This module decides whether it is
+//! permitted: within the share of timetables, beside the accepted time constraints, and with the
+//! tasks and channels beneath the slots in time.
 //!
 //! # Assumptions
-//! Of two tables no window of a task may see both: beneath the slots of a CPU with tasks or channels a newcomer takes
-//! free time only, and a reservation does not change but for one whose slots take no more. Who admits a task on a CPU
-//! waits until its last handover counts.
+//! No window of a task may see two tables. So beneath the slots of a CPU with tasks or channels, a
+//! newcomer takes free time only, and a reservation changes only to one whose slots take no more.
+//! Before the caller admits a task on a CPU, it waits until the CPU's last handover is in effect.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,7 +26,7 @@ use crate::supply::{NoRoom, TimeConstraint};
 use crate::verdict::{Refusal, Resource};
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Describes the one timetable of a CPU, as the kernel counts them, by `rules`.
+    /// Creates a state with only the timetable of a CPU, by the kernel's number, under `rules`.
     pub fn of_timetable(cpu: u16, rules: Rules) -> Self {
         let host = HostProfile {
             slot_allowance: rules.limits.context_switch,
@@ -36,7 +37,8 @@ impl<Id: Copy + Ord> System<Id> {
         system
     }
 
-    /// Has the timetable of `cpu`, which holds commands, followed from `earliest` on; `None` if it holds none.
+    /// Starts to follow the timetable of `cpu` from `earliest` on. Returns `None` if it has no
+    /// commands.
     pub fn follow(&mut self, cpu: u16, earliest: Instant) -> Option<Handover> {
         let (all, table) = self.tables.take(cpu)?;
         let followed = self.followed_mut(cpu);
@@ -44,49 +46,53 @@ impl<Id: Copy + Ord> System<Id> {
         followed.handover(all.first()?.0)
     }
 
-    /// Returns the table that holds `id` and from when on it is followed; `None` if none is followed that does.
+    /// Returns the followed table that holds `id`, with the instant from which it is followed, or
+    /// `None` if there is none.
     pub fn handover(&self, id: Id) -> Option<Handover> {
         self.followed.values().find_map(|followed| followed.handover(id))
     }
 
-    /// Returns who is held by the timetable that `cpu` follows, and what each is promised.
+    /// Returns the reservations in the timetable that `cpu` follows, with the promise to each.
     pub fn continuing(&self, cpu: u16) -> impl Iterator<Item = (Id, Continuing)> + '_ {
         self.followed.get(&cpu).into_iter().flat_map(Followed::held)
     }
 
-    /// Returns what the slots take that `cpu` follows, switches included, in parts per million of it, rounded up.
+    /// Returns the share of the CPU that its followed slots take, switches included, in parts per
+    /// million, rounded up.
     pub fn followed_ppm(&self, cpu: u16) -> u64 {
         let taken = self.followed.get(&cpu).map_or(0, |followed| followed.taken().ppm_above());
         u64::try_from(taken).unwrap_or(u64::MAX)
     }
 
-    /// Returns the first instant from `earliest` on that cuts no slot of `id`: whoever joins in one of its slots gets
-    /// the next one. `None` if no timetable is followed that holds it.
+    /// Returns the first instant from `earliest` on that cuts no slot of `id`. A holder that joins
+    /// during one of its slots gets the next one. Returns `None` if no followed timetable holds
+    /// `id`.
     pub fn joins_at(&self, id: Id, earliest: Instant) -> Option<Instant> {
         let followed = self.followed.values().find(|followed| followed.holds(id))?;
         Some(followed.joins_at(id, earliest))
     }
 
-    /// Takes out what a timetable holds that is followed: which table to follow in its place, not before `earliest`.
-    /// `None` if none holds it.
+    /// Removes an entry from its followed timetable, and returns the table to follow instead, not
+    /// before `earliest`. Returns `None` if no followed timetable holds it.
     pub fn leave(&mut self, id: Id, earliest: Instant) -> Option<Handover> {
         let handover = self.unseat(id, earliest)?;
         self.entries.remove(&id);
         Some(handover)
     }
 
-    /// The same of the timetable alone. The slots of the others stay where they are.
+    /// Removes a reservation from its timetable alone; the entry stays. The slots of the others
+    /// stay in place.
     pub(super) fn unseat(&mut self, id: Id, earliest: Instant) -> Option<Handover> {
         let (&cpu, _) = self.followed.iter().find(|(_, followed)| followed.holds(id))?;
         self.take_slots_from_above(id);
         self.followed.get_mut(&cpu)?.leave(id, earliest)
     }
 
-    /// Says whether `asked` fits beside what is reserved on `cpu` and the time constraints that stand there, from `now`
-    /// on.
+    /// Checks that `asked` fits beside the reservations on `cpu` and the `standing` time
+    /// constraints there, from `now` on.
     ///
     /// # Errors
-    /// What would fit.
+    /// Returns the work that would fit.
     pub fn has_room(
         &self,
         cpu: u16,
@@ -98,13 +104,14 @@ impl<Id: Copy + Ord> System<Id> {
         self.followed.get(&cpu).unwrap_or(&none).has_room(asked, standing, now)
     }
 
-    /// Says whether the timetable that `cpu` follows holds `id`.
+    /// Returns whether the timetable that `cpu` follows holds `id`.
     pub(super) fn is_seated(&self, id: Id, cpu: u16) -> bool {
         self.followed.get(&cpu).is_some_and(|followed| followed.holds(id))
     }
 
-    /// Has the timetable of a CPU hold a reservation as `id`, which joins or has another one there; a refusal changes
-    /// nothing, and offers the largest budget found for the same period, to a 256th, which was itself tried.
+    /// Adds a reservation as `id` to the timetable of a CPU, or replaces its old one there. A
+    /// refusal changes nothing, and offers the largest budget found for the same period, to a
+    /// 256th, which was itself tried.
     pub(super) fn seat(
         &mut self,
         id: Id,
@@ -176,21 +183,21 @@ impl<Id: Copy + Ord> System<Id> {
         self.followed.entry(cpu).or_insert_with(|| Followed::new(rules))
     }
 
-    /// Says whether the channels' threads run on `cpu`.
+    /// Returns whether the channels' threads run on `cpu`.
     fn carries_on(&self, cpu: u16) -> bool {
         self.carried.as_ref().is_some_and(|carried| carried.carrier().cpu == Some(cpu))
     }
 }
 
-/// Why nobody is seated.
+/// The reason why a reservation is not added.
 enum No {
-    /// There is no table, or no way to it.
+    /// There is no table, or no handover to it.
     Table(Failed),
-    /// What runs beneath the slots would be late.
+    /// A task or channel beneath the slots would be late.
     Beneath(Box<Refusal>),
 }
 
-/// Returns those of `all` that are not in `others`, each as often as it is oftener there.
+/// Returns the elements of `all` that are not in `others`, counting repetitions.
 fn difference(all: &[Slots], others: &[Slots]) -> Vec<Slots> {
     let mut others = others.to_vec();
     let is_more = |slots: &&Slots| match others.iter().position(|other| other == *slots) {

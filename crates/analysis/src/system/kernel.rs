@@ -14,15 +14,15 @@ use crate::sched_deadline::{self, Objection, Shares, to_ratio};
 use crate::steps::Steps;
 use crate::verdict::{Refusal, Resource, Shortfall};
 
-/// All reservations of the kernel's on a host, with their sums.
+/// All kernel reservations on a host, with their sums.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfTheKernel {
-    /// By period and budget.
+    /// Sorted by period and budget.
     all: Vec<Reservation>,
-    /// How many take so many parts per million.
+    /// The number of reservations with each share in parts per million.
     shares: BTreeMap<u64, u64>,
     sum_ppm: u64,
-    /// As the kernel counts it.
+    /// The sum of their bandwidths, as the kernel counts it.
     bandwidth: u64,
 }
 
@@ -40,7 +40,7 @@ impl OfTheKernel {
         self.bandwidth += bandwidth_of(reservation);
     }
 
-    /// Takes one out that was added.
+    /// Removes a reservation that was added.
     pub(super) fn remove(&mut self, reservation: Reservation) {
         let Ok(at) = self.all.binary_search_by_key(&key(reservation), |one| key(*one)) else {
             debug_assert!(false, "it was added");
@@ -58,7 +58,7 @@ impl OfTheKernel {
         self.bandwidth -= bandwidth_of(reservation);
     }
 
-    /// Says whether the kernel takes `reservation` beside the others on `cpus` CPUs of `host`.
+    /// Checks that the kernel accepts `reservation` beside the others on `cpus` CPUs of `host`.
     pub(super) fn takes(
         &self,
         reservation: Reservation,
@@ -81,7 +81,8 @@ impl OfTheKernel {
         })
     }
 
-    /// Says whether the kernel serves each of them in time on `cpus` CPUs of `host`, and `reservation`, too.
+    /// Checks that the kernel serves all reservations, including `reservation`, in time on `cpus`
+    /// CPUs of `host`.
     pub(super) fn serves_in_time(
         &self,
         reservation: Reservation,
@@ -107,11 +108,11 @@ impl OfTheKernel {
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Puts `reservation` above the tasks of all CPUs and all channels, because the kernel may run it on any CPU, or
-    /// above none. It is no entry, and its bandwidth is not counted.
+    /// Puts `reservation` above the tasks of all CPUs and all channels, because the kernel may run
+    /// it on any CPU, or changes nothing. It is not an entry, and its bandwidth is not counted.
     ///
     /// # Errors
-    /// Some task or channel would be late beneath it.
+    /// Fails if some task or channel would be late beneath it.
     pub fn reserve_above(
         &mut self,
         reservation: Reservation,
@@ -122,7 +123,7 @@ impl<Id: Copy + Ord> System<Id> {
         self.channels_in_time(steps).inspect_err(|_| self.unreserve_above(reservation))
     }
 
-    /// Takes out what [`Self::reserve_above`] put there.
+    /// Removes a reservation that [`Self::reserve_above`] added.
     pub fn unreserve_above(&mut self, reservation: Reservation) {
         let load = self.load_of(reservation);
         self.cpus.iter_mut().for_each(|cpu| cpu.take_from_above(&load));
@@ -148,7 +149,7 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(())
     }
 
-    /// Has the kernel serve `reservation`, above everything here.
+    /// Adds a kernel reservation, above everything here.
     pub(super) fn reserve(
         &mut self,
         reservation: Reservation,
@@ -156,7 +157,7 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<Executed, Box<Refusal>> {
         self.within_limits(reservation.utilisation_ppm())?;
-        // No more than the 2¹⁶ that the host has.
+        // At most the 2¹⁶ CPUs of a host.
         let cpus = self.cpus.len() as u16;
         self.of_the_kernel.serves_in_time(reservation, cpus, &self.host)?;
         self.of_the_kernel.takes(reservation, cpus, &self.host)?;
@@ -165,7 +166,7 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// Returns the place of a reservation among others.
+/// Returns the sort key of a reservation.
 fn key(reservation: Reservation) -> (u64, u64) {
     (reservation.period().as_nanos(), reservation.budget().as_nanos())
 }

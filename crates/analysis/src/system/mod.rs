@@ -1,38 +1,46 @@
-//! Everything that is admitted on a host, entry by entry.
+//! The admission state of a host, updated entry by entry.
 //!
-//! [`System`] answers requests one at a time: [`System::admit`], [`System::release`], [`System::change`], and
-//! [`System::would_admit`] for those who only ask. Each entry is proven for the back end that will execute it, which
-//! is part of the answer ([`BackEnd`]). A refusal changes nothing.
+//! [`System`] answers requests one at a time: [`System::admit`], [`System::release`],
+//! [`System::change`], and [`System::would_admit`] for queries. Each entry is proven for the back
+//! end that will execute it, which is part of the answer ([`BackEnd`]). A refusal changes nothing.
 //!
-//! [`crate::admit()`] enters a contract, the broker what its users ask for, and the runtime the upcalls of a process.
+//! [`crate::admit()`] enters a contract, the broker its users' requests, and the runtime the
+//! upcalls of a process.
 //!
 //! # The tests, in this order
-//! 1. `reservable-bandwidth`: all entries together, and what is [withheld](System::withhold), within `reservable_ppm` of
-//!    all CPUs; the tasks of executors on one CPU within that of one; and each of the kernel's reservations on time,
-//!    whichever CPU it runs on ([`crate::sched_deadline::Shares`]).
-//! 2. `sched-deadline`: what the kernel takes at all of a reservation, and of all of them ([`crate::sched_deadline`]).
-//! 3. `timetable`: a table for each command ([`crate::supply::together`]); while it is followed, one with who joins or
-//!    changes and a way to it that takes nothing from anybody ([`crate::supply::followed`]).
-//! 4. `response-time`: on each CPU the tasks of every executor in time beneath all of the kernel's reservations on the
-//!    host, because it may run those on any CPU, and beneath the slots of the CPU's timetable ([`crate::incremental`]).
-//! 5. `channels`: beneath a new reservation every channel in time, and the threads of the channels within what is set
-//!    aside for them.
+//! 1. `reservable-bandwidth`: all entries together, with the [withheld](System::withhold)
+//!    bandwidth, are within `reservable_ppm` of all CPUs; the tasks of executors on one CPU are
+//!    within that of one; and each of the kernel's reservations is served in time on any CPU
+//!    ([`crate::sched_deadline::Shares`]).
+//! 2. `sched-deadline`: the kernel's limits on one reservation, and on all of them
+//!    ([`crate::sched_deadline`]).
+//! 3. `timetable`: there is a table for each command ([`crate::supply::together`]). While it is
+//!    followed, there is a new table for each joining or changed reservation, and a handover to it
+//!    that takes nothing from the others ([`crate::supply::followed`]).
+//! 4. `response-time`: on each CPU the tasks of every executor are in time beneath all of the
+//!    kernel's reservations on the host, because the kernel may run those on any CPU, and beneath
+//!    the slots of the CPU's timetable ([`crate::incremental`]).
+//! 5. `channels`: beneath a new reservation every channel is in time, and the threads of the
+//!    channels stay within the reservation that is set aside for them.
 //!
-//! A channel needs a [`Carrier`], which [`System::carry`] sets up. It takes nothing of the CPUs beside what was set
-//! aside then, so its tests are others: `link`, `processor` and `channel-delay` ([`CarrierLoad`] says what is left).
-//! Both ways the relation is kept: a reservation is refused beneath which a channel would be late, and a channel that
-//! would be late beneath the reservations. Upcalls run below all channels and are proven beneath what is set aside.
+//! A channel needs a [`Carrier`], which [`System::carry`] sets up. It takes nothing of the CPUs
+//! beyond the share set aside then, so it has other tests: `link`, `processor` and `channel-delay`
+//! ([`CarrierLoad`] says how much is left). The relation holds both ways: a reservation that would
+//! make a channel late is refused, and so is a channel that would be late beneath the reservations.
+//! Upcalls run below all channels and are proven beneath the share that is set aside.
 //!
 //! # Assumptions
-//! Executors run rate monotonic with delayed preemption, over all executors of a CPU ([`UpcallOrder`]). The longest
-//! quantum below a task is charged to it as blocking. Two context switches are charged to each job and to each period
-//! of a reservation. The reservation that is set aside for channels does not delay them: their threads run in it.
+//! Executors run rate monotonic with delayed preemption, over all executors of a CPU
+//! ([`UpcallOrder`]). The longest quantum below a task is charged to it as blocking. Two context
+//! switches are charged to each job and to each period of a reservation. The reservation that is
+//! set aside for channels does not delay them, because their threads run in it.
 //!
 //! # Costs
-//! While bands prove the tasks of a CPU (see [`crate::incremental::Bands`]) a request costs O(log n) for n tasks there.
-//! Beyond that it costs O(n), and O(n) more for each task whose spare it exceeds. A reservation costs that on every CPU,
-//! and an examination of all channels that send. A channel costs O(log n) for n channels while no reservation is
-//! admitted, and such an examination else.
+//! While bands prove the tasks of a CPU (see [`crate::incremental::Bands`]) a request costs O(log
+//! n) for n tasks there. Beyond that it costs O(n), and O(n) more for each task whose spare it
+//! exceeds. A reservation costs that on every CPU, and an examination of all sending channels. A
+//! channel costs O(log n) for n channels while no reservation is admitted, and otherwise such an
+//! examination.
 
 mod channels;
 mod commands;
@@ -95,25 +103,26 @@ pub(crate) const SCHED_DEADLINE: &str = "sched-deadline";
 /// let refused = system.admit("modem", modem, steps).expect_err("audio could wait too long");
 /// assert_eq!(refused.test, "response-time");
 /// system.release("audio");
-/// assert_eq!(system.admit("modem", modem, steps).expect("beneath it there is room"), BackEnd::Deadline);
+/// let admitted = system.admit("modem", modem, steps).expect("beneath it there is room");
+/// assert_eq!(admitted, BackEnd::Deadline);
 /// ```
 #[derive(Clone, Debug)]
 pub struct System<Id> {
     host: HostProfile,
     cpus: Vec<Cpu<Id>>,
-    /// Of the same CPUs, as the kernel counts them.
+    /// The kernel's number of the CPU at the same position.
     numbers: Vec<u16>,
-    /// Whether tasks have no bound but their deadlines.
+    /// Whether tasks are bounded by their deadlines alone.
     unbounded: bool,
     entries: BTreeMap<Id, Entry>,
     granted_ppm: u64,
     withheld_ppm: u64,
     carried: Option<CarrierLoad>,
-    /// Above everything, on whichever CPU.
+    /// The kernel's reservations, which run above everything on any CPU.
     of_the_kernel: OfTheKernel,
-    /// That nobody follows yet.
+    /// The tables that are not followed yet.
     tables: Tables<Id>,
-    /// By CPU, as the kernel counts them.
+    /// The followed timetables, by the kernel's number of their CPU.
     followed: BTreeMap<u16, Followed<Id>>,
 }
 
@@ -137,7 +146,7 @@ enum Executed {
         cpu: u16,
     },
     Unproven,
-    /// With what it takes of the link, in bits a second.
+    /// A sending channel, with its rate on the link in bits a second.
     Sending {
         channel: Box<Channel>,
         bps: u64,
@@ -172,13 +181,13 @@ impl Entry {
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Describes a host on which nothing is admitted yet.
+    /// Creates the state of a host without entries.
     pub fn new(host: HostProfile, order: UpcallOrder) -> Self {
         Self::with(host, TaskOrder::Upcalls(order), (0..host.cpus).collect())
     }
 
-    /// Describes the last `cpus` CPUs of a host, the last one first, on each of which tasks run under `policy`. Their
-    /// deadlines alone bound what tasks may take.
+    /// Creates the state of the last `cpus` CPUs of a host, the last one first, with tasks under
+    /// `policy` on each. Only their deadlines bound the tasks' load.
     pub(crate) fn under(policy: Policy, cpus: u16, host: HostProfile) -> Self {
         let numbers = (0..cpus).filter_map(|at| host.cpus.checked_sub(1 + at)).collect();
         Self { unbounded: true, ..Self::with(host, TaskOrder::By(policy), numbers) }
@@ -200,11 +209,11 @@ impl<Id: Copy + Ord> System<Id> {
         }
     }
 
-    /// Has channels carried from here on: sets aside what `carrier` may take of the CPUs, above all tasks. It is no
-    /// entry, and stays. There must be no carrier yet.
+    /// Sets up `carrier` for channels and sets aside its share of the CPUs, above all tasks. It is
+    /// not an entry, and stays. There must be no carrier yet.
     ///
     /// # Errors
-    /// As for a reservation in [`Self::admit`].
+    /// Fails like a reservation in [`Self::admit`].
     pub fn carry(&mut self, carrier: Carrier, steps: &mut Steps) -> Result<(), Box<Refusal>> {
         let cpu = carrier.egress.cpu();
         let share_ppm = cpu.utilisation_ppm();
@@ -215,44 +224,46 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(())
     }
 
-    /// As [`Self::carry`], on a host that has no room for it any more: nothing is set aside, so tasks may be late
-    /// because of the channels.
+    /// Sets up a carrier like [`Self::carry`] on a host that has no room for it: nothing is set
+    /// aside, so the channels may make tasks late.
     pub fn carry_with_nothing_set_aside(&mut self, carrier: Carrier) {
         debug_assert!(self.carried.is_none(), "there is no carrier yet");
         self.carried = Some(CarrierLoad::new(carrier));
     }
 
-    /// Returns what the channels take of their carrier; `None` if there is no carrier.
+    /// Returns the load of the channels on their carrier, or `None` if there is no carrier.
     pub fn carried(&self) -> Option<&CarrierLoad> {
         self.carried.as_ref()
     }
 
-    /// Returns the host as admission sees it.
+    /// Returns the host profile that admission uses.
     pub fn host(&self) -> &HostProfile {
         &self.host
     }
 
-    /// Returns what all entries take together, and what is set aside for channels, in parts per million of a CPU.
+    /// Returns the share of all entries together, with that set aside for channels, in parts per
+    /// million of a CPU.
     pub fn granted_ppm(&self) -> u64 {
         self.granted_ppm
     }
 
-    /// Returns what may be granted of all CPUs together, in parts per million of one.
+    /// Returns the share of all CPUs together that may be granted, in parts per million of one.
     pub fn capacity_ppm(&self) -> u64 {
         self.host.reservable_ppm.saturating_mul(self.cpus.len() as u64)
     }
 
-    /// Returns what runs above all tasks of the CPU at a position.
+    /// Returns the load above all tasks of the CPU at a position.
     pub(crate) fn above_tasks(&self, cpu: u16) -> &[ReservedLoad] {
         self.cpus[usize::from(cpu)].above()
     }
 
-    /// Returns what the CPU at a position has to do, in the order of the policy where its tasks were admitted at once.
+    /// Returns the load of the CPU at a position, in the order of the policy if its tasks were
+    /// admitted at once.
     pub(crate) fn work_of(&self, cpu: u16) -> &CpuLoad {
         self.cpus[usize::from(cpu)].load()
     }
 
-    /// Returns the CPU at a position as the kernel counts them.
+    /// Returns the kernel's number of the CPU at a position.
     pub(crate) fn number_of(&self, cpu: u16) -> Option<u16> {
         self.numbers.get(usize::from(cpu)).copied()
     }
@@ -262,29 +273,31 @@ impl<Id: Copy + Ord> System<Id> {
         load.iter().for_each(|load| self.cpus[usize::from(cpu)].put_back_above(*load));
     }
 
-    /// Returns what executes an entry; `None` if there is no such entry.
+    /// Returns the back end of an entry, or `None` if there is no such entry.
     pub fn back_end(&self, id: Id) -> Option<BackEnd> {
         self.entries.get(&id).map(Entry::back_end)
     }
 
-    /// Returns the reservation of the kernel's that an entry is.
+    /// Returns the kernel reservation of an entry, if it is one.
     pub fn reservation(&self, id: Id) -> Option<Reservation> {
         self.entries.get(&id)?.reservation()
     }
 
-    /// Counts `ppm` of a CPU as in use besides the entries: bandwidth that the kernel still holds of reservations that
-    /// have ended. It replaces what was withheld before.
+    /// Counts `ppm` of a CPU as in use besides the entries: bandwidth that the kernel still holds
+    /// for reservations that have ended. It replaces the amount withheld before.
     pub fn withhold(&mut self, ppm: u64) {
         self.withheld_ppm = ppm;
     }
 
-    /// Admits `request` as `id`, which must be free, if everything admitted keeps its proof; says what executes it.
+    /// Admits `request` as `id`, which must be free, if everything admitted keeps its proof, and
+    /// returns the back end.
     ///
-    /// Tasks of an executor go to the fullest CPU that has room for all of them: what is left in one piece is worth
-    /// more. What is not decided within `steps` is refused.
+    /// Tasks of an executor go to the fullest CPU that has room for all of them, so that the
+    /// remaining room stays in one piece. A request that is not decided within `steps` is refused.
     ///
     /// # Errors
-    /// The first test that failed, of several CPUs that of the fullest.
+    /// Returns the refusal of the first test that failed; if several CPUs were tried, that of the
+    /// fullest.
     pub fn admit(
         &mut self,
         id: Id,
@@ -333,10 +346,11 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(back_end)
     }
 
-    /// Returns what [`Self::admit`] would say. Nothing is admitted; what was found out on the way is kept.
+    /// Returns the answer that [`Self::admit`] would give. Nothing is admitted, but proofs found on
+    /// the way are kept.
     ///
     /// # Errors
-    /// As [`Self::admit`].
+    /// Fails like [`Self::admit`].
     pub fn would_admit(
         &mut self,
         id: Id,
@@ -344,7 +358,7 @@ impl<Id: Copy + Ord> System<Id> {
         steps: &mut Steps,
     ) -> Result<BackEnd, Box<Refusal>> {
         if matches!(request, Request::Joining(_)) {
-            // What left again would have moved the others.
+            // A release afterwards would not undo the move of the others' slots.
             return self.clone().admit(id, request, steps);
         }
         let answer = self.admit(id, request, steps)?;
@@ -352,15 +366,15 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(answer)
     }
 
-    /// Takes an entry out, and says whether it was there. The others keep their proofs.
+    /// Takes an entry out, and returns whether it was there. The others keep their proofs.
     pub fn release(&mut self, id: Id) -> bool {
         self.take_out(id).is_some()
     }
 
-    /// Admits `request` in place of what `id` has; a refusal leaves it what it has.
+    /// Admits `request` in place of the entry `id`. A refusal leaves the entry unchanged.
     ///
     /// # Errors
-    /// As [`Self::admit`].
+    /// Fails like [`Self::admit`].
     pub fn change(
         &mut self,
         id: Id,
@@ -370,7 +384,8 @@ impl<Id: Copy + Ord> System<Id> {
         if let Request::Joining(joining) = request
             && self.is_seated(id, joining.cpu)
         {
-            // Where it is, so that its windows over the change keep the weaker of both.
+            // The reservation changes in place, so that its windows over the change keep the weaker
+            // of both.
             self.seat(id, joining, steps)?;
             return Ok(BackEnd::Timetable { cpu: joining.cpu });
         }
@@ -378,10 +393,11 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(answers[0])
     }
 
-    /// Admits all of `entering` in place of all of `leaving`, or changes nothing; says what executes each.
+    /// Admits all of `entering` in place of all of `leaving`, or changes nothing. Returns the back
+    /// end of each.
     ///
     /// # Errors
-    /// As [`Self::admit`].
+    /// Fails like [`Self::admit`].
     pub fn exchange(
         &mut self,
         leaving: &[Id],
@@ -407,7 +423,7 @@ impl<Id: Copy + Ord> System<Id> {
         Ok(answers)
     }
 
-    /// Returns what `request` counts for of all that may be granted.
+    /// Returns the share of `request` that counts against the limit on grants.
     fn counted_ppm(&self, request: Request<'_>) -> u64 {
         match request {
             Request::Executor(_) if self.unbounded => 0,
@@ -491,7 +507,8 @@ impl<Id: Copy + Ord> System<Id> {
         Some(entry)
     }
 
-    /// Puts back an entry that was taken out. Everything was proven beside it, so nothing is examined.
+    /// Restores an entry that was taken out. Everything was proven beside it, so nothing is
+    /// examined.
     fn put_back(&mut self, id: Id, entry: Entry) {
         match &entry.executed {
             Executed::Executor { cpu, tasks } => {
@@ -502,7 +519,7 @@ impl<Id: Copy + Ord> System<Id> {
                 self.cpus.iter_mut().for_each(|cpu| cpu.put_back_above(load));
                 self.of_the_kernel.add(*reservation);
             }
-            // With the tables as they were.
+            // The tables are restored separately.
             Executed::Timetable { .. } | Executed::Unproven | Executed::BestEffort(_) => {}
             Executed::Sending { channel, bps } => {
                 self.carried.iter_mut().for_each(|carried| carried.put_back(channel, *bps));
@@ -516,7 +533,7 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// Returns the channels among `entries` that send and are promised something.
+/// Returns the sending channels among `entries` that have a promise.
 fn sending<Id>(entries: &BTreeMap<Id, Entry>) -> Vec<Channel> {
     let channel = |entry: &Entry| match &entry.executed {
         Executed::Sending { channel, .. } => Some(Channel::clone(channel)),
@@ -539,8 +556,8 @@ fn within(wanted: u64, most: u64, why: impl FnOnce() -> String) -> Result<(), Bo
     }
 }
 
-/// Refuses what makes a task late: `asked`, if it is that one. Whose another one is, is nobody's business but its
-/// holder's.
+/// Refuses a request that makes a task late. Names the task if it is `asked`, because the tasks of
+/// other holders are private.
 fn late(denial: Denial, asked: Option<&Task>) -> Box<Refusal> {
     let own = asked.map_or_else(|| "a task".into(), |task| format!("task \"{}\"", task.name()));
     let named = asked.filter(|_| denial.is_of_own());

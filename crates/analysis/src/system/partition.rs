@@ -1,8 +1,9 @@
-//! Tasks that find their CPUs together.
+//! Partitioning: tasks that are assigned to CPUs together.
 //!
-//! Largest share first, by [`Fit`]s one after the other; where none of them places all and the system is small, every
-//! partition is tried. A CPU that fails its test with some tasks fails with more of them, so no partition below a cut is
-//! lost: the tests bound the worst case, and more tasks only add to it. On one CPU there is nothing to choose.
+//! Tasks go largest share first, by one [`Fit`] after the other. If none of them places all and the
+//! system is small, every partition is tried. A CPU that fails its test with some tasks fails with
+//! more of them, because the tests bound the worst case and more tasks only add to it; so cutting
+//! the search there loses no partition. On one CPU there is nothing to choose.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -18,14 +19,14 @@ use crate::steps::Steps;
 /// The most tasks for which every partition is tried.
 const MOST_TASKS: usize = 20;
 
-/// Which of the CPUs with room for a task takes it.
+/// The rule that picks one of the CPUs with room for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// The first.
     First,
-    /// The one with the least left: keeps room for what is large.
+    /// The one with the least room left: keeps room for large tasks.
     Best,
-    /// The one with the most left: spreads.
+    /// The one with the most room left: spreads the tasks.
     Worst,
 }
 
@@ -33,34 +34,35 @@ impl Fit {
     const FAMILY: [Self; 3] = [Self::First, Self::Best, Self::Worst];
 }
 
-/// How tasks found their CPUs.
+/// The method by which tasks were placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     /// There is one CPU.
     OneCpu,
     /// All placed by this rule, largest share first.
     By(Fit),
-    /// All placed; no rule of the family did it.
+    /// All placed by the exhaustive search; no fit placed them all.
     Exhaustively,
-    /// Not all are placed, and no partition exists that passes the deciding test.
+    /// Not all are placed, and there is no partition that passes the deciding test.
     NoneExists,
     /// Not all are placed, and not every partition was tried.
     NotFound,
 }
 
-/// Where tasks are, by position.
+/// The CPUs of tasks, by position.
 #[derive(Debug)]
 pub(crate) struct Spread {
     pub(crate) how: How,
-    /// Positions of CPUs; `None` where a task fits on none. On the one CPU that there is all are, whether they fit or
-    /// not.
+    /// The CPUs by position; `None` if a task fits on none. On a single CPU it is that one for all
+    /// tasks, whether they fit or not.
     pub(crate) cpus: Vec<Option<u16>>,
-    /// Whether all are admitted; else none is.
+    /// Whether all tasks are admitted; otherwise none is.
     pub(crate) admitted: bool,
 }
 
 impl<Id: Copy + Ord> System<Id> {
-    /// Admits all of `tasks`, which are in the order of their policy, or none of them. There must be none yet.
+    /// Admits all of `tasks`, which are in the order of their policy, or none of them. There must
+    /// be no tasks yet.
     pub(crate) fn spread(&mut self, tasks: &[(Id, TaskLoad)], steps: &mut Steps) -> Spread {
         let spread = match &mut self.cpus[..] {
             [cpu] => {
@@ -112,21 +114,21 @@ impl<Id: Copy + Ord> System<Id> {
     }
 }
 
-/// Too many tasks, or out of steps.
+/// The error of an incomplete search: too many tasks, or out of steps.
 struct NotSearched;
 
-/// CPUs while they are being filled.
+/// The CPUs as bins while they are being filled.
 #[derive(Clone)]
 struct Shelves<'a, Id> {
     tasks: &'a [(Id, TaskLoad)],
     /// The positions of the tasks, the largest share first.
     largest_first: Vec<usize>,
     shelves: Vec<Bin<Id>>,
-    /// Where each task is.
+    /// The CPU of each task.
     cpus: Vec<Option<u16>>,
 }
 
-/// One of them.
+/// One CPU as a bin.
 #[derive(Clone)]
 struct Bin<Id> {
     used: Utilisation,
@@ -144,13 +146,13 @@ impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
         Self { tasks, largest_first, shelves, cpus: vec![None; tasks.len()] }
     }
 
-    /// Places each task by `fit`; says whether all found room.
+    /// Places each task by `fit`, and returns whether all found room.
     fn fill(&mut self, fit: Fit, steps: &mut Steps) -> bool {
         let mut all = true;
         let mut order: Vec<usize> = (0..self.shelves.len()).collect();
         for position in 0..self.largest_first.len() {
             let at = self.largest_first[position];
-            // Stable: of equally full ones the first.
+            // Stable: among equally full CPUs the first.
             match fit {
                 Fit::First => {}
                 Fit::Best => order.sort_by_key(|&cpu| Reverse(self.shelves[cpu].used.below())),
@@ -175,7 +177,7 @@ impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
         true
     }
 
-    /// Takes the task `at` from `cpu`, where it is, and gives back what was used before it came.
+    /// Removes the task `at` from `cpu`, and restores the utilisation `used` before it came.
     fn take_back(&mut self, at: usize, cpu: usize, used: Utilisation) {
         let (bin, (id, task)) = (&mut self.shelves[cpu], &self.tasks[at]);
         bin.cpu.remove(*id, core::slice::from_ref(task), 0);
@@ -183,7 +185,7 @@ impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
         self.cpus[at] = None;
     }
 
-    /// Finds the first partition, the largest tasks first; `None`: there is none.
+    /// Returns the first partition found, the largest tasks first, or `None` if there is none.
     fn search(mut self, steps: &mut Steps) -> Result<Option<Self>, NotSearched> {
         if self.largest_first.len() > MOST_TASKS {
             return Err(NotSearched);
@@ -191,7 +193,7 @@ impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
         Ok(self.below(0, steps)?.then_some(self))
     }
 
-    /// Says whether the tasks from `depth` on fit beside those already placed.
+    /// Returns whether the tasks from `depth` on fit beside those already placed.
     fn below(&mut self, depth: usize, steps: &mut Steps) -> Result<bool, NotSearched> {
         let Some(&at) = self.largest_first.get(depth) else { return Ok(true) };
         for cpu in 0..self.shelves.len() {
@@ -205,14 +207,14 @@ impl<'a, Id: Copy + Ord> Shelves<'a, Id> {
                 }
                 self.take_back(at, cpu, used);
             }
-            // A refusal for want of steps says nothing.
+            // A refusal because of the steps is not a decision.
             steps.take(1).map_err(|_| NotSearched)?;
         }
         Ok(false)
     }
 
-    /// Says whether `cpu` holds no task and an earlier one like it holds none either: then what fits here fits there,
-    /// and there it was tried.
+    /// Returns whether `cpu` holds no task and an earlier one like it is empty too: then the
+    /// earlier one was tried, with the same result.
     fn repeats_an_earlier(&self, cpu: usize) -> bool {
         let (before, here) = self.shelves.split_at(cpu);
         let alike = |other: &Bin<Id>| other.tasks == 0 && other.cpu.above() == here[0].cpu.above();

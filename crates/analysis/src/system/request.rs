@@ -1,4 +1,4 @@
-//! What a system is asked for, and what executes it.
+//! Requests to a system, and the back ends that execute entries.
 
 use punctual_model::channel::{Channel, Direction, LinearBounded};
 use punctual_model::command::Backend;
@@ -7,63 +7,67 @@ use punctual_model::{Instant, Reservation, Task};
 
 use crate::supply::TimeConstraint;
 
-/// Who goes first among the upcalls of different executors on one CPU.
+/// The order of upcalls of different executors on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpcallOrder {
-    /// By the period of each upcall: executors pass the CPU on.
+    /// By the period of each upcall: executors hand the CPU over to each other.
     LevelOrder,
-    /// By the shortest period of each executor, whose thread stands at a fixed level. In both orders the longest quantum
-    /// below a task blocks it, which at fixed levels is more than other executors can do.
+    /// By the shortest period of each executor, whose thread has a fixed level. In both orders the
+    /// longest quantum below a task blocks it; at fixed levels that is more than other executors
+    /// can do.
     FixedLevel,
 }
 
-/// What is to be admitted.
+/// A request to admit an entry.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
-    /// Tasks that one executor runs on one CPU, without locks between them. Empty asks for nothing.
+    /// Tasks that one executor runs on one CPU, without locks between them. An empty list requests
+    /// nothing.
     Executor(&'a [Task]),
-    /// A reservation of the kernel's for one thread.
+    /// A kernel reservation for one thread.
     Deadline(Reservation),
-    /// A reservation that holds a command, with all that it starts, from when all commands begin together.
+    /// A reservation for a command, with all processes that it starts, that begins together with
+    /// all other commands.
     Command {
-        /// What is held.
+        /// The reservation.
         reservation: Reservation,
-        /// How.
+        /// The enforcement of its budget.
         enforcement: Enforcement,
-        /// Who is to hold it; `None`: a timetable.
+        /// The back end that enforces it; `None` for a timetable.
         backend: Option<Backend>,
-        /// The CPU that it is bound to, as the kernel counts them; `None`: any.
+        /// The CPU that it is bound to, by the kernel's number; `None` for any.
         cpu: Option<u16>,
     },
-    /// A reservation that joins the timetable of a CPU while that is followed, or the first that it holds; to be changed
-    /// for another while it is.
+    /// A reservation that joins the timetable of a CPU while that is followed, as the first or a
+    /// further one. It can be changed for another while the timetable is followed.
     Joining(Joining<'a>),
-    /// A share of bandwidth, in parts per million of a CPU, of which nothing else is promised.
+    /// A share of bandwidth, in parts per million of a CPU, without any further promise.
     Share(u64),
     /// A channel whose messages are sent within its delay bound.
     Sending(&'a Channel),
-    /// A channel whose messages, so many as its sender was promised, are received for a client.
+    /// A channel whose messages, as many as its sender was promised, are received for a client.
     Receiving(LinearBounded),
-    /// A channel of which nothing is promised.
+    /// A channel without a promise.
     BestEffort(Direction),
 }
 
-/// When and where a reservation joins.
+/// A reservation that joins a timetable, with the place and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Joining<'a> {
-    /// What is to be held.
+    /// The reservation.
     pub reservation: Reservation,
-    /// By the timetable of this CPU, as the kernel counts them.
+    /// The CPU of the timetable, by the kernel's number.
     pub cpu: u16,
-    /// The follower hears of it in time for this instant, and not before.
+    /// The earliest instant of the handover, which leaves the dispatcher time to receive it.
     pub earliest: Instant,
-    /// What is still to be done of the time constraints that were accepted on the CPU.
+    /// The remaining work of the time constraints that were accepted on the CPU.
     pub standing: &'a [TimeConstraint],
 }
 
 impl Request<'_> {
-    /// Returns what it takes of a CPU, in parts per million, each task rounded up. Channels take nothing beside what is
-    /// set aside for all of them, and what the slots of a timetable take is known when it is built.
+    /// Returns the share of a CPU, in parts per million, with each task rounded up. Channels take
+    /// nothing beyond the share set aside for all of them, and the share of a timetable's slots is
+    /// known only when it is built.
     pub fn share_ppm(&self) -> u64 {
         match self {
             Self::Executor(tasks) => tasks.iter().map(Task::utilisation_ppm).sum(),
@@ -81,7 +85,7 @@ impl Request<'_> {
     }
 }
 
-/// What executes an entry.
+/// The back end that executes an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackEnd {
     /// An executor of upcalls, whose thread must stay on this CPU.
@@ -91,7 +95,7 @@ pub enum BackEnd {
     },
     /// The kernel (`SCHED_DEADLINE`), on any CPU.
     Deadline,
-    /// The timetable of this CPU, as the kernel counts them.
+    /// The timetable of this CPU, by the kernel's number.
     Timetable {
         /// From 0 to the host's `cpus − 1`.
         cpu: u16,

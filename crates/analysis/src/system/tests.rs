@@ -1,4 +1,5 @@
-//! A system of admitted entries against one examination of all of them, over random sequences of requests.
+//! Compares a system of admitted entries with one examination of all of them, over random sequences
+//! of requests.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -64,7 +65,7 @@ fn task(rng: &mut ChaCha8Rng, period: u64, most: u64) -> Task {
     Task::new(TaskSpec { quantum, ..TaskSpec::periodic("t", period, wcet) }).expect("valid")
 }
 
-/// What is wanted of one CPU or of all of them together.
+/// All requests for one CPU or for all of them together.
 #[derive(Default)]
 struct Whole {
     tasks: Vec<Task>,
@@ -109,7 +110,8 @@ fn host(cpus: u16, seed: u64) -> HostProfile {
     HostProfile { context_switch: Service::from_micros(seed % 4), ..HostProfile::ideal(cpus) }
 }
 
-/// On one CPU: all entries within what may be reserved of it, and admitted as one contract.
+/// On one CPU: all entries are within the share that may be reserved of it, and are admitted as one
+/// contract.
 #[test]
 fn a_system_of_one_cpu_admits_what_one_examination_of_all_of_it_admits() {
     let (mut admitted, mut refused) = (0, 0);
@@ -117,7 +119,7 @@ fn a_system_of_one_cpu_admits_what_one_examination_of_all_of_it_admits() {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let host = host(1, seed);
         let part = [4, 12, 40][seed as usize % 3];
-        // Beneath a reservation nothing is proven in bands.
+        // Beneath a reservation bands prove nothing.
         let reserving = seed % 2 == 0;
         let mut system = System::new(host, UpcallOrder::LevelOrder);
         let mut live: BTreeMap<u64, Wanted> = BTreeMap::new();
@@ -162,7 +164,7 @@ fn a_system_of_one_cpu_admits_what_one_examination_of_all_of_it_admits() {
     assert!(admitted > 500 && refused > 500, "{admitted} admitted, {refused} refused");
 }
 
-/// On several CPUs: beneath all reservations of the host, and on the fullest that has room.
+/// On several CPUs: beneath all reservations of the host, and on the fullest CPU that has room.
 #[test]
 fn tasks_are_refused_only_where_no_cpu_has_room_for_them() {
     let (mut admitted, mut refused) = (0, 0);
@@ -253,8 +255,9 @@ fn channel(rng: &mut ChaCha8Rng) -> Channel {
     Channel::new("c", &arrivals.into(), bound).expect("valid")
 }
 
-/// Channels and reservations come, go and are exchanged; what is admitted is what all of it examined anew admits,
-/// and a refusal leaves link, processor and reservations as they were.
+/// Channels and reservations come, go and are exchanged. A request is admitted exactly if a new
+/// examination of everything admits it, and a refusal leaves link, processor and reservations as
+/// they were.
 #[test]
 fn a_system_admits_the_channels_that_one_examination_of_all_of_them_admits() {
     let (mut admitted, mut by_test) = (0, BTreeMap::<&str, u32>::new());

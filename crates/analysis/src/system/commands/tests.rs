@@ -1,4 +1,4 @@
-//! Commands of contracts, and what their slots take.
+//! Commands of contracts, and the load of their slots.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -47,7 +47,8 @@ fn host(cpus: u16) -> HostProfile {
     HostProfile { slot_allowance, ..HostProfile::ideal(cpus) }
 }
 
-/// Shares of 0.73 and 0.89, of which no timetable can be made on one CPU: admitted once, and then not run.
+/// Shares of 0.73 and 0.89 for which there is no timetable on one CPU. They were once admitted and
+/// then failed to run.
 #[test]
 fn what_no_timetable_holds_is_refused_with_its_numbers() {
     let many = [("300us/1100us", None), ("500us/1700us", None), ("300us/1900us", None)];
@@ -65,7 +66,7 @@ fn what_no_timetable_holds_is_refused_with_its_numbers() {
     }
 }
 
-/// SCHED_DEADLINE goes before every dispatcher.
+/// SCHED_DEADLINE threads preempt every dispatcher.
 #[test]
 fn timetables_are_not_promised_beside_commands_that_the_kernel_holds() {
     let mut contract = with_commands(1, &[("1ms/10ms", None), ("1ms/20ms", None)]);
@@ -104,8 +105,8 @@ fn a_command_stays_on_the_cpu_that_it_is_bound_to() {
     assert_eq!((refusal.test, refusal.resource), ("timetable", Resource::Cpus), "{refusal}");
 }
 
-/// What is admitted is what a runtime takes in one go, and what slots take is never more in any window than
-/// what the tasks below are told.
+/// The runtime accepts every admitted set at once, and in no window the slots take more than the
+/// load that the tasks below are proven against.
 #[test]
 fn drawn_commands_are_held_as_admitted_and_take_no_more() {
     let mut rng = ChaCha8Rng::seed_from_u64(16);
@@ -122,7 +123,7 @@ fn drawn_commands_are_held_as_admitted_and_take_no_more() {
             texts.iter().map(|text| (text.as_str(), None)).collect();
         let (contract, host) = (with_commands(rng.random_range(1..3), &all), host(2));
         let mut system = System::new(host, UpcallOrder::LevelOrder);
-        // As `run` uses CPUs: from the last to the first.
+        // In the order in which `run` uses CPUs: from the last to the first.
         system.numbers = (0..contract.cpus).map(|at| host.cpus - 1 - at).collect();
         let steps = &mut Steps::default();
         let all_held = contract.reservations.iter().enumerate().all(|(at, named)| {
