@@ -11,12 +11,12 @@
 //!
 //! 1. If plain EDF schedules every task of high criticality with `H_i` ([`crate::edf::demand`]),
 //!    nothing else is needed.
-//! 2. Otherwise such a task is scheduled by an earlier, *virtual* deadline, `V_i = max(⌊x·D_i⌋,
-//!    C_i)`, so that there is time left when it turns out to need more. x is the least, in 1/1024,
-//!    with which EDF schedules all tasks with `C_i` and virtual deadlines: as x grows, the demand
-//!    before the switch only falls, and the demand after it only grows.
-//! 3. From the switch on, the tasks of low criticality yield, and real deadlines count. With `s_i =
-//!    D_i − V_i`, a window of length t from then on needs at most
+//! 2. Otherwise such a task is scheduled by an earlier, *virtual* deadline,
+//!    `V_i = max(⌊x·D_i⌋, C_i)`, so that there is time left when it turns out to need more. x is
+//!    the least, in 1/1024, with which EDF schedules all tasks with `C_i` and virtual deadlines: as
+//!    x grows, the demand before the switch only falls, and the demand after it only grows.
+//! 3. From the switch on, the tasks of low criticality yield, and real deadlines count. With
+//!    `s_i = D_i − V_i`, a window of length t from then on needs at most
 //!
 //! ```text
 //! h(t) = Σ_{high, s_i ≤ t} (⌊(t − s_i)/T_i⌋ + 1)·H_i − max(0, C_i − (t − s_i) mod T_i)  +  B  ≤ t

@@ -3,10 +3,10 @@
 //!
 //! # The bound
 //! Let a window start when the processor last had no job to do, count instants from there, and let
-//! the job under study, of task i, become known at A. Exactly the jobs that became known in `[0,
-//! A]` go before it. Of task j these are at most `n_j(A) = ⌊(A + J_j)/T_j⌋ + 1`. Of task i itself
-//! they are `⌊A/T_i⌋ + 1` if the job became known as late as it may. That is the worst case: with
-//! its release fixed, a later A lets no fewer jobs go before it. So with
+//! the job under study, of task i, become known at A. Exactly the jobs that became known in
+//! `[0, A]` go before it. Of task j these are at most `n_j(A) = ⌊(A + J_j)/T_j⌋ + 1`. Of task i
+//! itself they are `⌊A/T_i⌋ + 1` if the job became known as late as it may. That is the worst case:
+//! with its release fixed, a later A lets no fewer jobs go before it. So with
 //!
 //! ```text
 //! F_i(A) = the least w with w = L + (⌊A/T_i⌋ + 1)·C_i + Σ_{j≠i} n_j(A)·C_j + Σ_r I_r(w)

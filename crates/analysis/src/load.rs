@@ -214,8 +214,8 @@ mod tests {
     use super::*;
     use punctual_model::{Duration, TaskSpec};
 
-    /// LBAP-01 of the published answers: a linear bounded arrival process with B_max = 3 and I_min
-    /// = 10 is a sporadic stream with jitter (B_max − 1)·I_min (real-time channels, §2.1).
+    /// LBAP-01 of the published answers: a linear bounded arrival process with B_max = 3 and
+    /// I_min = 10 is a sporadic stream with jitter (B_max − 1)·I_min (real-time channels, §2.1).
     #[test]
     fn lbap_01_bursts_are_jitter() {
         let task = Task::new(TaskSpec {

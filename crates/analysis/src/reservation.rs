@@ -64,8 +64,8 @@ impl ReservedLoad {
         Self { work, period, kind: Kind::Arrivals { jitter } }
     }
 
-    /// Splits the load into parts of `part` each. Any window of t has at most `⌈(t + early) /
-    /// pace⌉` parts.
+    /// Splits the load into parts of `part` each. Any window of t has at most
+    /// `⌈(t + early) / pace⌉` parts.
     pub(crate) fn paced(self, part: u64, pace: u64, early: u64) -> Self {
         let Kind::Arrivals { jitter } = self.kind else { return self };
         Self { kind: Kind::Paced { jitter, part, pace, early }, ..self }
@@ -127,12 +127,12 @@ impl ReservedLoad {
     /// # Why
     /// From one fresh budget to the next a server uses at most U of the time: one that wakes early
     /// gets a fresh budget, at s₂, only if its use since the old one began, at s₁, was within
-    /// `U·(s₂ − s₁)`. So from any instant r at which it becomes runnable on, it uses at most `U·t +
-    /// X(1 − U)` in t: U of the time up to the last fresh budget, and then no more than X.
+    /// `U·(s₂ − s₁)`. So from any instant r at which it becomes runnable on, it uses at most
+    /// `U·t + X(1 − U)` in t: U of the time up to the last fresh budget, and then no more than X.
     ///
-    /// A window may begin at w, when the server has been runnable since r and has used u. Then `w −
-    /// r ≤ u + δ`, and its use in the window is at most `U·(t + w − r) + X(1 − U) − u ≤ U·(t + δ) +
-    /// X(1 − U)`.
+    /// A window may begin at w, when the server has been runnable since r and has used u. Then
+    /// `w − r ≤ u + δ`, and its use in the window is at most
+    /// `U·(t + w − r) + X(1 − U) − u ≤ U·(t + δ) + X(1 − U)`.
     fn of_a_reservation(&self, window: u64, delay: u64) -> Option<u64> {
         let (x, y) = (u128::from(self.work), u128::from(self.period));
         let rest = y.checked_sub(x)? + u128::from(delay);

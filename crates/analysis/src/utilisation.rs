@@ -117,8 +117,9 @@ pub fn rmdp_left_side(load: &CpuLoad) -> Ratio {
     load.utilisation().above().plus(blocking)
 }
 
-/// The test of Sha, Rajkumar & Lehoczky for every task: `∀i: Σ_{k≤i} C_k/T_k + B_i/T_i ≤ i(2^{1/i}
-/// − 1)`, with `B_i` the largest quantum of a task with a longer period.
+/// The test of Sha, Rajkumar & Lehoczky for every task:
+/// `∀i: Σ_{k≤i} C_k/T_k + B_i/T_i ≤ i(2^{1/i} − 1)`, with `B_i` the largest quantum of a task with
+/// a longer period.
 ///
 /// # Assumptions
 /// As for RMDP, and the tasks of the load are in the order of their periods.

@@ -8,7 +8,7 @@ use punctual_model::{Contract, Duration, HostProfile, Policy, Service};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How many messages the grant has room for.
+/// Returns the number of messages that the grant has room for.
 fn granted(arrivals: LinearBounded, delay_bound: u64) -> u64 {
     let free = Service::ZERO;
     let sender = SenderSpec {
@@ -37,7 +37,7 @@ fn granted(arrivals: LinearBounded, delay_bound: u64) -> u64 {
     grant.channels[0].buffer / u64::from(arrivals.max_message())
 }
 
-/// The most at once of `(comes, has left)`, both instants included.
+/// Returns the most stays `(comes, has left)` at once, both instants included.
 fn most_at_once(stays: &[(u64, u64)]) -> u64 {
     let there = |at: u64| stays.iter().filter(|&&(from, to)| from <= at && at <= to).count();
     stays.iter().map(|&(from, _)| there(from) as u64).max().unwrap_or(0)
@@ -57,7 +57,7 @@ fn no_conforming_sender_needs_more_and_a_greedy_one_needs_all() {
             let (mut comes, mut logical) = (0u64, 0u64);
             let stays: Vec<(u64, u64)> = (0..120)
                 .map(|_| {
-                    // As early as it conforms, or later.
+                    // As early as a conforming sender may send, or later.
                     let earliest = logical.saturating_sub(jitter).max(comes);
                     let later = if greedy || rng.random() { 0 } else { rng.random_range(0..90) };
                     comes = earliest + later;
@@ -71,7 +71,7 @@ fn no_conforming_sender_needs_more_and_a_greedy_one_needs_all() {
             assert!(most <= room, "seed {seed}: {most} of {room}");
             worst = worst.max(most);
         }
-        // One fewer where no message comes just as another has left.
+        // One fewer if no message comes just as another has left.
         assert!(worst + 1 >= room, "seed {seed}: {worst} of {room}");
         if delay % spacing == 0 {
             assert_eq!(worst, room, "seed {seed}");

@@ -1,7 +1,8 @@
-//! Systems near a utilisation of one whose hyperperiod fits in no integer here: answered, or refused
-//! with a reason, within the bound on steps and with memory in proportion to the tasks.
+//! Systems near a utilisation of one with a hyperperiod beyond every integer here: each is
+//! answered, or refused with a reason, within the bound on steps and with memory in proportion to
+//! the tasks.
 //!
-//! One test in a program of its own, so that nothing else uses the heap that it measures.
+//! This is one test in a program of its own, so that nothing else uses the heap that it measures.
 
 use peak_alloc::PeakAlloc;
 use punctual_analysis::{Steps, admit, incremental::Admission, incremental::Denial};
@@ -12,7 +13,8 @@ use rand_chacha::ChaCha8Rng;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// `n` tasks of about the same share, together 0.999 of a CPU, with odd periods from 10 ms to 1 s.
+/// Draws `n` tasks of about the same share, together 0.999 of a CPU, with odd periods from 10 ms to
+/// 1 s.
 fn draw(n: u64) -> Vec<Task> {
     let mut rng = ChaCha8Rng::seed_from_u64(n);
     (0..n)
@@ -31,7 +33,7 @@ fn draw(n: u64) -> Vec<Task> {
         .collect()
 }
 
-/// Whether they were admitted, what was said if not, and the bytes of heap a task.
+/// Returns whether the tasks were admitted, the reason if not, and the bytes of heap per task.
 fn ask(policy: Policy, n: u64) -> (bool, String, usize) {
     let contract = Contract::of_tasks(policy, 1, draw(n));
     let before = HEAP.current_usage();
@@ -59,14 +61,14 @@ fn ten_thousand_tasks_near_a_utilisation_of_one() {
     let (_, _, of_few) = ask(Policy::Edf, 1_000);
     assert!(of_many <= 2 * of_few, "{of_few} bytes a task became {of_many}");
 
-    // Shorter periods first cannot use so much, and the refusal says who is late.
+    // Rate-monotonic order cannot use so much, and the refusal names the late task.
     let (admitted, why, of_many) = ask(Policy::Rm, 10_000);
     let reasons = ["more than its relative deadline", "beyond its relative deadline"];
     assert!(!admitted && reasons.iter().any(|reason| why.contains(reason)), "{why}");
     let (_, _, of_few) = ask(Policy::Rm, 1_000);
     assert!(of_many <= 2 * of_few, "{of_few} bytes a task became {of_many}");
 
-    // One at a time, until one does not fit or nothing is left to ask for.
+    // One task at a time, until one does not fit or none are left.
     for policy in [Policy::Rm, Policy::Edf] {
         let mut cpu = Admission::new(policy, [], Service::ZERO);
         let before = HEAP.current_usage();

@@ -5,8 +5,8 @@
 //! units at the sustained rate and `τ` the delay variation tolerance, `P = ⌈τ / T⌉`.
 //!
 //! # Assumptions and deviations
-//! `P` is the number of units that `τ` alone requires; it does not include a unit in use. With `τ =
-//! 0` it is zero, as printed.
+//! `P` is the number of units that `τ` alone requires; it does not include a unit in use. With
+//! `τ = 0` it is zero, as printed.
 //!
 //! The result is exact: the quotient is formed from the rate in 128 bits, without rounding `T`.
 
@@ -47,9 +47,9 @@ pub struct Component {
 ///
 /// # The bound
 /// A message that is in a component at `t` entered it in `[t − most_delay, t]`. The stream that
-/// enters component k has the spacing `I_min` and the jitter `J_k = J_{k−1} + (most − least delay
-/// of k − 1)`, with `J_0 = (B_max − 1)·I_min`. So there are at most `⌊(most_delay + J_k) / I_min⌋ +
-/// 1`.
+/// enters component k has the spacing `I_min` and the jitter
+/// `J_k = J_{k−1} + (most − least delay of k − 1)`, with `J_0 = (B_max − 1)·I_min`. So there are at
+/// most `⌊(most_delay + J_k) / I_min⌋ + 1`.
 ///
 /// # Assumptions
 /// Components keep the order of a stream and do not hold early messages back. The bound also holds

@@ -32,13 +32,13 @@
 //! # By the pace
 //! The egress scheduler begins no packet sooner than `p` after the previous one was due
 //! ([`Egress::pace`]), so those dozen packets and all that follow leave one by one. With `C` of the
-//! processor for a packet and blocks of up to `P` packets, sending takes at most `(C/p)·t +
-//! 2·P·C·(1 − C/p) + C` of any window, for any number of channels with best effort beside them:
-//! `punctual_policy::egress` proves it. The pace delays packets, and the delay bounds include that
-//! (`analysis::channel::egress`). Two kinds of work are not paced. A look at a ring whose bell rang
-//! takes `h`, [`LOOK`], once for each of `n` channels; later looks are part of `C`. Receiving
-//! channels bring bursts of `σ` and the rate `ρ`, and are read from the sockets up to `D` late, the
-//! longest time in which the threads catch up. So for every `t`, by rate and by burst:
+//! processor for a packet and blocks of up to `P` packets, sending takes at most
+//! `(C/p)·t + 2·P·C·(1 − C/p) + C` of any window, for any number of channels with best effort
+//! beside them: `punctual_policy::egress` proves it. The pace delays packets, and the delay bounds
+//! include that (`analysis::channel::egress`). Two kinds of work are not paced. A look at a ring
+//! whose bell rang takes `h`, [`LOOK`], once for each of `n` channels; later looks are part of `C`.
+//! Receiving channels bring bursts of `σ` and the rate `ρ`, and are read from the sockets up to `D`
+//! late, the longest time in which the threads catch up. So for every `t`, by rate and by burst:
 //!
 //! ```text
 //! C/p + ρ  ≤  U

@@ -1,8 +1,8 @@
 //! Earliest deadline first: the processor demand test.
 //!
 //! # The bound
-//! With `d_i = D_i − J_i`, for every instant t at which a deadline may lie (`t = d_i + k·T_i`, `k ≥
-//! 0`):
+//! With `d_i = D_i − J_i`, for every instant t at which a deadline may lie (`t = d_i + k·T_i`,
+//! `k ≥ 0`):
 //!
 //! ```text
 //! h(t) = Σ_{d_i ≤ t} (⌊(t − d_i) / T_i⌋ + 1)·C_i + Σ_r I_r(t) + max{q_j : d_j > t} ≤ t
@@ -122,10 +122,10 @@ fn stretches_from_the_last(load: &CpuLoad) -> Vec<Stretch> {
 /// Returns a length such that if any window is too short for its demand, one no longer than this
 /// is.
 ///
-/// - Below a utilisation of one (Baruah, Mok & Rosier): `t < h(t)` and `h(t) ≤ U·t + Σ U_i·max(0,
-///   T_i − d_i) + Σ_r E_r + R + B`, so `t·(1 − U)` is below the rest. (E_r is the most that a
-///   window may hold of r beyond its share; R, the number of reservations, covers the rounding of
-///   each.)
+/// - Below a utilisation of one (Baruah, Mok & Rosier): `t < h(t)` and
+///   `h(t) ≤ U·t + Σ U_i·max(0, T_i − d_i) + Σ_r E_r + R + B`, so `t·(1 − U)` is below the rest.
+///   (E_r is the most that a window may hold of r beyond its share; R, the number of reservations,
+///   covers the rounding of each.)
 /// - At most one: beyond the last `d_i`, `h(t + H) ≤ h(t) + H` for a hyperperiod H.
 /// - The first busy period: if a deadline in it is missed, one is missed by its end.
 fn horizon(load: &CpuLoad, steps: &mut Steps) -> Result<u64, OutOfSteps> {

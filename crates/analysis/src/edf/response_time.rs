@@ -16,18 +16,18 @@
 //!
 //! # Which d
 //! Only points at which some `N_j` grows matter: between them W stays the same while d grows. A
-//! window is shorter than the longest busy period L (the least `L = Σ ⌈(L + J_j)/T_j⌉·C_j + Σ
-//! I_r(L)`, which includes a blocker as well), so `d < L + D_i`. And for a hyperperiod H, `W(d + H)
-//! ≤ W(d) + H` beyond the last d_j.
+//! window is shorter than the longest busy period L (the least
+//! `L = Σ ⌈(L + J_j)/T_j⌉·C_j + Σ I_r(L)`, which includes a blocker as well), so `d < L + D_i`. And
+//! for a hyperperiod H, `W(d + H) ≤ W(d) + H` beyond the last d_j.
 //!
 //! # Assumptions
 //! - Those of [`super::demand`], including blocking. Among equal deadlines, the job under study
 //!   comes last.
 //! - With a last segment `l_i` of known length ([`non_preemptive`]: the whole wcet) a job is
-//!   delayed only until the segment begins, at the least `s = B(d) + N_i(d)·C_i − l_i + Σ_{j≠i}
-//!   min(n_j(s), N_j(d))·C_j`, with `n_j` counting a release at `s` as
-//!   `fixed_priority/busy_window.rs` says. With a reservation on the CPU the last segment protects
-//!   nothing, because the reservation preempts it.
+//!   delayed only until the segment begins, at the least
+//!   `s = B(d) + N_i(d)·C_i − l_i + Σ_{j≠i} min(n_j(s), N_j(d))·C_j`, with `n_j` counting a release
+//!   at `s` as `fixed_priority/busy_window.rs` says. With a reservation on the CPU the last segment
+//!   protects nothing, because the reservation preempts it.
 //!
 //! # Sources
 //! Spuri, INRIA RR-2772, 1996 (deadline busy periods, with jitter); George, Rivierre & Spuri, INRIA

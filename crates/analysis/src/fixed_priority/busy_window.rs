@@ -270,10 +270,10 @@ impl Level<'_> {
 
     /// Returns the number of jobs after which the rest can be no worse.
     ///
-    /// Let H be a common multiple of all periods, and the utilisation at most one. Then `f_{q +
-    /// H/T}(w + H) ≤ f_q(w) + H`, so `w_{q + H/T} ≤ w_q + H`: the job H later does not take longer.
-    /// So a utilisation of exactly one has a bound too, even if blocking or jitter keep the busy
-    /// window open for ever.
+    /// Let H be a common multiple of all periods, and the utilisation at most one. Then
+    /// `f_{q + H/T}(w + H) ≤ f_q(w) + H`, so `w_{q + H/T} ≤ w_q + H`: the job H later does not take
+    /// longer. So a utilisation of exactly one has a bound too, even if blocking or jitter keep the
+    /// busy window open for ever.
     ///
     /// Few levels have a second job, and a hyperperiod costs more than the rest of a level's
     /// preparation, so it is not computed earlier.

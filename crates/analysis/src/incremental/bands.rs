@@ -14,11 +14,12 @@ const IN_AN_OCTAVE: u32 = 16;
 ///
 /// A band has the tasks with a period of at least its floor P and below that of the next band,
 /// which is 3 to 6 % longer. With the tasks ordered by period, B the longest quantum of any task
-/// and no reservations, the work that can delay a task of the band in a window of P is at most `B +
-/// Σ ⌈P/T_j⌉·C_j` over all tasks j of this and the shorter bands, itself included. If that is not
-/// above P, it is a certificate of the task (see the module above: `f_i(P) ≤ P`, and `P ≤ T_i ≤
-/// D_i`). So [`Self::hold`] is sufficient and not necessary: tasks with the same period, or with
-/// multiples of it, are proven up to nearly the whole CPU, others up to about two thirds of it.
+/// and no reservations, the work that can delay a task of the band in a window of P is at most
+/// `B + Σ ⌈P/T_j⌉·C_j` over all tasks j of this and the shorter bands, itself included. If that is
+/// not above P, it is a certificate of the task (see the module above: `f_i(P) ≤ P`, and
+/// `P ≤ T_i ≤ D_i`). So [`Self::hold`] is sufficient and not necessary: tasks with the same period,
+/// or with multiples of it, are proven up to nearly the whole CPU, others up to about two thirds of
+/// it.
 ///
 /// An added task changes one sum in each band from its own on. There are 16 bands for each doubling
 /// from the shortest period to the longest, so at most 1,024; the first task of a band costs a look

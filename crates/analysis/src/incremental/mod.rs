@@ -9,10 +9,10 @@
 //! decide, by the same theorems.
 //!
 //! # Fixed priorities: certificates
-//! With `f_i(t) = B_i + C_i + Σ_{j ∈ hp(i)} ⌈(t + J_j)/T_j⌉·C_j + Σ_r I_r(t)`, any instant `0 < t ≤
-//! min(D_i, T_i) − J_i` with `f_i(t) ≤ t` proves task i in time: `f_i` never falls, so its least
-//! fixed point, the end of the busy window, is not after t; by then no second job is released and
-//! the first is in time. A *certificate* is such a t with its spare `t − f_i(t)`.
+//! With `f_i(t) = B_i + C_i + Σ_{j ∈ hp(i)} ⌈(t + J_j)/T_j⌉·C_j + Σ_r I_r(t)`, any instant
+//! `0 < t ≤ min(D_i, T_i) − J_i` with `f_i(t) ≤ t` proves task i in time: `f_i` never falls, so its
+//! least fixed point, the end of the busy window, is not after t; by then no second job is released
+//! and the first is in time. A *certificate* is such a t with its spare `t − f_i(t)`.
 //!
 //! - A more urgent task k adds `⌈(t + J_k)/T_k⌉·C_k` to `f_i(t)`, and a less urgent one may raise
 //!   `B_i`. If the addition is within the spare, it is subtracted from the spare, and the proof
@@ -25,13 +25,13 @@
 //! - A removed task or reservation gives back exactly what it took.
 //!
 //! If several jobs share a busy window, the certificate has an instant for each (up to a limit):
-//! `t_q ≤ D_i − J_i + q·T_i` with `f_i(t_q) + q·C_i ≤ t_q` for job q, the last one also with `t_q ≤
-//! (q + 1)·T_i − J_i`, by which the window is closed. With a last segment `l_i` an instant is the
-//! start of that segment, so both sides are less by `l_i`, and an end of the window is added. There
-//! `⌊(s + J)/T⌋ + 1` releases count if `B_i = 0`; in whole nanoseconds that is `⌈(s + 1 + J)/T⌉`,
-//! so it is the same inequality for `s + 1` with a blocking of 1, and one form serves both cases.
-//! Under reservations last segments do not help, so the first reservation invalidates all
-//! certificates that use them.
+//! `t_q ≤ D_i − J_i + q·T_i` with `f_i(t_q) + q·C_i ≤ t_q` for job q, the last one also with
+//! `t_q ≤ (q + 1)·T_i − J_i`, by which the window is closed. With a last segment `l_i` an instant
+//! is the start of that segment, so both sides are less by `l_i`, and an end of the window is
+//! added. There `⌊(s + J)/T⌋ + 1` releases count if `B_i = 0`; in whole nanoseconds that is
+//! `⌈(s + 1 + J)/T⌉`, so it is the same inequality for `s + 1` with a blocking of 1, and one form
+//! serves both cases. Under reservations last segments do not help, so the first reservation
+//! invalidates all certificates that use them.
 //!
 //! # EDF: a line above each task's demand
 //! With `d_i = D_i − J_i`, task i's demand is never above `C_i + (t − d_i)·U_i` from `d_i` on, and

@@ -42,28 +42,28 @@
 //! - **A2** The upcall is admitted and runs when the first frame comes. Its turns are released
 //!   every `T`, each is complete by the next. A turn takes up to `B` PDUs in order, ends early only
 //!   when no PDU waits, and hands over its PDUs as one message when it ends, at `c`.
-//! - **A3** The channel is admitted: message `i` has left by `ℓ_i + d`, with `ℓ_i = max(ℓ_{i−1} +
-//!   I, c_i)`.
+//! - **A3** The channel is admitted: message `i` has left by `ℓ_i + d`, with
+//!   `ℓ_i = max(ℓ_{i−1} + I, c_i)`.
 //!
 //! **Claim.** If `T ≤ I ≤ F/K`, a frame ready at `a` has left by `a + 2T + (bK − 1)·I + d`.
 //!
 //! *Proof.* A *run* is a sequence of turns that take PDUs, all but the last one `B`. In the turn
 //! before a run there was an instant at which no PDU waited, so the first turn's release `r_s` is
 //! less than `T` after its first frame, `p`, became ready. Let message `i` be the last of frame
-//! `f`, and `ℓ_i = c_j + (i − j)·I`. With `s` the first message of `j`'s run, `c_j ≤ r_s + T + (j −
-//! s)·T`, so `ℓ_i ≤ a_p + 2T + (i − s)·I`. In each run the turns up to the end of its `k`-th frame
-//! are at most `⌈k·N′/B⌉ ≤ k·K`, so with `m = f − p + 1` there are at most `m·K` messages from `s`
-//! to `i`. If `m ≤ b`, that is the claim. Otherwise `a_f − a_p ≥ (m − b)·F ≥ (m − b)·K·I`, and the
-//! claim follows again. ∎
+//! `f`, and `ℓ_i = c_j + (i − j)·I`. With `s` the first message of `j`'s run,
+//! `c_j ≤ r_s + T + (j − s)·T`, so `ℓ_i ≤ a_p + 2T + (i − s)·I`. In each run the turns up to the
+//! end of its `k`-th frame are at most `⌈k·N′/B⌉ ≤ k·K`, so with `m = f − p + 1` there are at most
+//! `m·K` messages from `s` to `i`. If `m ≤ b`, that is the claim. Otherwise
+//! `a_f − a_p ≥ (m − b)·F ≥ (m − b)·K·I`, and the claim follows again. ∎
 //!
 //! **Conforming.** If `I = T`, by induction `ℓ_i ≤ r_i + T < c_i + T`. If `bK = 1`, the proof gives
-//! `ℓ_i ≤ a_g + 2T` for each frame `g` in message `i`, and `c_i > a_g`. So `ℓ_i − c_i < E` with `E
-//! = T` or `2T`, and in a closed `δ` there are at most `1 + ⌈E/I⌉ + ⌊δ/I⌋` messages: `B_max` is `1
-//! + ⌈E/I⌉`.
+//! `ℓ_i ≤ a_g + 2T` for each frame `g` in message `i`, and `c_i > a_g`. So `ℓ_i − c_i < E` with
+//! `E = T` or `2T`, and in a closed `δ` there are at most `1 + ⌈E/I⌉ + ⌊δ/I⌋` messages: `B_max` is
+//! `1 + ⌈E/I⌉`.
 //!
 //! **Buffers.** Frames wait for their turns at most `2T + (bK − 1)·I`. Among the messages in the
-//! channel at `t`, the oldest has `ℓ ≥ t − d` and the newest `ℓ < t + E`, so there are at most `⌊(d
-//! + (B_max − 1)·I)/I⌋ + 1`. Both are [`chain_buffers`].
+//! channel at `t`, the oldest has `ℓ ≥ t − d` and the newest `ℓ < t + E`, so there are at most
+//! `⌊(d + (B_max − 1)·I)/I⌋ + 1`. Both are [`chain_buffers`].
 //!
 //! # Costs
 //! The upcall looks for work every `T`, even if frames are rarer, and is admitted as if it always

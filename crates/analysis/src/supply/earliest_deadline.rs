@@ -1,8 +1,8 @@
 //! Earliest deadline first inside a reservation: demand against supply.
 //!
 //! # The bound
-//! As in [`crate::edf::demand`], with the reservation's sure supply in place of the time: with `d_i
-//! = D_i − J_i`, for every `t = d_i + k·T_i`, `k ≥ 0`:
+//! As in [`crate::edf::demand`], with the reservation's sure supply in place of the time: with
+//! `d_i = D_i − J_i`, for every `t = d_i + k·T_i`, `k ≥ 0`:
 //!
 //! ```text
 //! h(t) = Σ_{d_i ≤ t} (⌊(t − d_i) / T_i⌋ + 1)·C_i + max{q_j : d_j > t} ≤ sbf(t)
@@ -14,8 +14,8 @@
 //!
 //! # Sources
 //! Shin & Lee, RTSS 2003, Theorem 1 (EDF over the periodic resource model); Zhang & Burns, IEEE ToC
-//! 58(9), 2009 (QPA). QPA carries over with `sbf⁻¹(h(t))` for `h(t)`: for a `t'` in `[sbf⁻¹(h(t)),
-//! t]`, `h(t') ≤ h(t) ≤ sbf(sbf⁻¹(h(t))) ≤ sbf(t')`.
+//! 58(9), 2009 (QPA). QPA carries over with `sbf⁻¹(h(t))` for `h(t)`: for a `t'` in
+//! `[sbf⁻¹(h(t)), t]`, `h(t') ≤ h(t) ≤ sbf(sbf⁻¹(h(t))) ≤ sbf(t')`.
 //!
 //! # Units and answers
 //! Nanoseconds. Exact without quanta for the worst supply that the guarantee allows; with them it
@@ -106,8 +106,8 @@ fn stretches(load: &CpuLoad) -> Vec<(u64, u64)> {
 
 /// Returns a length such that if any window is too short for its demand, one shorter than this is.
 ///
-/// - Below X/Y: `sbf(t) ≥ (X/Y)(t − Δ)` with Δ the longest gap, and `h(t) ≤ U·t + Σ U_i·max(0, T_i
-///   − d_i) + B`; so `t·(X/Y − U)` is below `(X/Y)·Δ` and the rest.
+/// - Below X/Y: `sbf(t) ≥ (X/Y)(t − Δ)` with Δ the longest gap, and
+///   `h(t) ≤ U·t + Σ U_i·max(0, T_i − d_i) + B`; so `t·(X/Y − U)` is below `(X/Y)·Δ` and the rest.
 /// - At most X/Y: beyond the last `d_i` and the delay of the supply, demand and supply of `t + H`
 ///   are those of t with `U·H` and `X/Y·H` more.
 fn horizon(

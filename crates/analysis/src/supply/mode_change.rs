@@ -6,9 +6,9 @@
 //! that span S are in question. Which S, and which phase of B at S, leave each of them its X?
 //!
 //! # The test
-//! For each owner of both, `A's useful time in [T, S) + B's in [S, T + Y) ≥ X` for every T in `(S −
-//! Y, S)`. The left side is piecewise linear in T, so its least value is at an edge of A's useful
-//! time, at an edge of B's less Y, or at an end: these are all checked, exactly.
+//! For each owner of both, `A's useful time in [T, S) + B's in [S, T + Y) ≥ X` for every T in
+//! `(S − Y, S)`. The left side is piecewise linear in T, so its least value is at an edge of A's
+//! useful time, at an edge of B's less Y, or at an end: these are all checked, exactly.
 //! (docs/reservations.md, Theorem 5.)
 //!
 //! # Assumptions and answers

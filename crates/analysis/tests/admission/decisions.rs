@@ -1,4 +1,4 @@
-//! Admission as a whole: who is named, what is offered, in which words.
+//! Admission as a whole: the named entry, the offers, and the wording.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn a_counter_offer_taken_is_admitted() {
             let changed = offer.taken(&contract).expect("the offer makes a valid contract");
             assert!(admit(&changed, &host).is_ok(), "round {round}: {refusal}\n{contract:?}");
             *along.entry(offer.axis.name()).or_insert(0) += 1;
-            // Less work never hurts on one CPU: there no more of it fits.
+            // Less work never hurts on one CPU, so there no larger number fits.
             if cpus == 1 && matches!(offer.axis, Axis::Wcet | Axis::Budget | Axis::Quantum) {
                 let more = Offer { to: offer.to + 1, ..offer.clone() };
                 let more = more.taken(&contract).expect("valid");
@@ -53,7 +53,7 @@ fn a_counter_offer_taken_is_admitted() {
     assert!(none > 0, "some contracts are beyond one change");
 }
 
-/// On acceptance the slack: what is said to fit does, and one more does not.
+/// The slack of an admitted contract: the limit found still fits, and one unit more does not.
 #[test]
 fn what_could_grow_can_grow_so_far_and_no_further() {
     let mut rng = ChaCha8Rng::seed_from_u64(23);
@@ -83,7 +83,7 @@ fn what_could_grow_can_grow_so_far_and_no_further() {
             };
             let beyond = Offer { to: further, ..growth.clone() };
             let beyond = beyond.taken(&contract).filter(|contract| admit(contract, &host).is_ok());
-            // A deadline may shrink to a jitter or a wcet that it then breaks: no valid contract.
+            // A deadline may shrink below a jitter or a wcet, which makes the contract invalid.
             if growth.axis != Axis::RelativeDeadline {
                 assert!(beyond.is_none(), "round {round}: {growth:?}");
             }
@@ -93,7 +93,7 @@ fn what_could_grow_can_grow_so_far_and_no_further() {
     assert!(seen > 300, "{seen}");
 }
 
-/// Of random sets: liu-layland ⊂ rmdp-with-quanta-zero, rmdp ⊂ exact, and each is smaller.
+/// Random sets: liu-layland ⊂ rmdp-with-quanta-zero, rmdp ⊂ exact, and the inclusions are strict.
 #[test]
 fn sufficient_tests_admit_less_than_exact_analysis_and_nothing_else() {
     let mut rng = ChaCha8Rng::seed_from_u64(22);
@@ -145,7 +145,7 @@ fn without_a_finite_bound_there_is_no_shortfall_and_another_may_help() {
     assert!(!refusal.offers.is_empty(), "{refusal}");
 }
 
-/// No change of "t0" outlasts a blocking of 12; "t1" with a wcet of 5 blocks for no more than 5.
+/// No change of "t0" compensates a blocking of 12; "t1" with a wcet of 5 blocks for at most 5.
 #[test]
 fn an_offer_of_less_work_cuts_the_quantum_to_it() {
     let blocker = Ticks { quantum: 12, ..Ticks::plain(12, 20) };
@@ -160,7 +160,7 @@ fn an_offer_of_less_work_cuts_the_quantum_to_it() {
     assert!(admit(&changed, &HostProfile::ideal(1)).is_ok());
 }
 
-/// "t0" is late by one tick, because "t1" does not give way for eight.
+/// "t0" is late by one tick, because "t1" cannot be preempted for eight.
 #[test]
 fn a_shorter_quantum_of_the_blocker_is_offered() {
     let blocker = Ticks { quantum: 8, ..Ticks::plain(10, 50) };
@@ -174,7 +174,7 @@ fn a_shorter_quantum_of_the_blocker_is_offered() {
     assert_eq!(deadline.map(|offer| offer.to), Some(13 * TICK));
 }
 
-/// Twelve times 3 of 10: no change of one number is enough, 27.7 % of all work is.
+/// Twelve times 3 of 10: no change of one number is enough, but 27.7 % of all work fits.
 #[test]
 fn where_no_one_number_helps_less_of_all_work_is_offered() {
     let system = plain(&[(3_000, 10_000); 12]);
@@ -205,8 +205,8 @@ fn reservations_are_bounded_by_what_may_be_reserved() {
     assert_eq!(grant.reservations.iter().map(|r| r.cpu).collect::<Vec<_>>(), [0, 1]);
 }
 
-/// Within all bandwidth, but not within what `sched_setattr` takes: budget and period too short,
-/// period too long.
+/// Within the whole bandwidth, but outside the limits of `sched_setattr`: budget and period too
+/// short, period too long.
 #[test]
 fn what_the_kernel_would_refuse_is_refused() {
     let refused = |text: &str| {
@@ -235,7 +235,7 @@ fn what_the_kernel_would_refuse_is_refused() {
     assert_eq!(offer.to_string(), "a period of at most 4.194304s");
 }
 
-/// A profile that promises more than the kernel's defaults do not make it so.
+/// A profile that promises more than the kernel's defaults does not override the kernel.
 #[test]
 fn the_kernel_has_the_last_word_on_bandwidth() {
     let host = HostProfile { reservable_ppm: 950_000, ..HostProfile::ideal(1) };

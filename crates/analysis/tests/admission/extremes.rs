@@ -1,4 +1,4 @@
-//! The most extreme contracts there are: answered, or refused with a reason, in bounded time.
+//! The most extreme contracts: each is answered, or refused with a reason, in bounded time.
 
 use punctual_analysis::admit;
 use punctual_model::units::MAX_NANOS;
@@ -17,7 +17,7 @@ fn of_tasks(policy: Policy, cpus: u16, tasks: Vec<Task>) -> Contract {
     Contract::of_tasks(policy, cpus, tasks)
 }
 
-/// Periods of about a day without a common factor, and a utilisation of one but for nanoseconds.
+/// Periods of about a day without a common factor, and a utilisation a few nanoseconds below one.
 #[test]
 fn what_takes_for_ever_to_decide_is_refused() {
     let long: Vec<Task> = (0..7)
@@ -69,8 +69,8 @@ fn the_extremes_of_a_contract_are_answered() {
     }
 }
 
-/// 4096 tasks that each use one in `share` of a CPU; without the step limit some of these would
-/// run for hours.
+/// 4096 tasks that each use one in `share` of a CPU. Without the step limit some of these would run
+/// for hours.
 #[test]
 fn the_largest_contracts_are_answered() {
     let mut rng = ChaCha8Rng::seed_from_u64(23);

@@ -10,19 +10,19 @@ use punctual_model::{Duration, Policy, Reservation, Service, Task, TaskSpec};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a sequence may contain.
+/// The features of a sequence.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    /// About so many tasks at a time; the smaller their shares.
+    /// The approximate number of tasks at a time; more tasks have smaller shares.
     tasks: u64,
-    /// In ticks.
+    /// The longest period, in ticks.
     longest: u64,
     jitter: bool,
     quanta: bool,
     last_segments: bool,
     any_deadline: bool,
     reservation: bool,
-    /// Whether reservations come and go as tasks do.
+    /// Whether reservations come and go like tasks.
     reserving: bool,
     context_switch: u64,
 }
@@ -73,12 +73,12 @@ fn draw(rng: &mut ChaCha8Rng, kind: Kind) -> Task {
     .expect("valid")
 }
 
-/// The same requests, each time analysed from nothing.
+/// An oracle that analyses each request from scratch.
 struct Oracle {
     policy: Policy,
     reservations: Vec<Reservation>,
     context_switch: Service,
-    /// In file order.
+    /// The tasks in file order.
     tasks: Vec<(Option<TaskId>, Task)>,
 }
 
@@ -92,7 +92,7 @@ impl Oracle {
         let steps = &mut Steps::new(20_000_000);
         match self.policy {
             Policy::Rmdp | Policy::Rm | Policy::Fp => all_in_time(&load, steps),
-            // Without a task of high criticality they are the same.
+            // Without a task of high criticality the two policies are the same.
             Policy::Edf | Policy::EdfVd => {
                 let verdict = processor_demand(&load, steps);
                 assert_ne!(verdict, DemandVerdict::Undecided);
@@ -142,7 +142,7 @@ fn agree(policy: Policy, kind: Kind, seed: u64, sequences: usize, requests: usiz
             }
             let task = draw(&mut rng, kind);
             let steps = &mut Steps::default();
-            // Under other policies than fp the place among equals is not the oracle's.
+            // Under policies other than fp, the order among equals differs from the oracle's.
             let above = policy == Policy::Fp && there > 0 && rng.random();
             let (at, answer) = if above {
                 let at = rng.random_range(0..there);
@@ -174,7 +174,7 @@ fn agree(policy: Policy, kind: Kind, seed: u64, sequences: usize, requests: usiz
     seen
 }
 
-/// One reservation more, or one less.
+/// Adds a reservation, or removes one.
 fn reserve_or_not(
     rng: &mut ChaCha8Rng,
     cpu: &mut Admission,
@@ -214,7 +214,7 @@ fn reservations_come_and_go() {
     }
 }
 
-/// What many bear within their spares, and what only the exact test of some can say.
+/// Most certificates bear the change within their spares; some need the exact test.
 #[test]
 fn reservations_above_many_tasks() {
     let many =
@@ -299,7 +299,7 @@ fn first_in_first_out() {
     agree(Policy::Fifo, EVERYTHING, 1, 200, 40);
 }
 
-/// Many tasks with small shares: here the certificates hold for long and fail one at a time.
+/// Many tasks with small shares: the certificates hold for long and fail one at a time.
 #[test]
 fn many_tasks() {
     let many = Kind { tasks: 120, longest: 2_000, context_switch: 0, ..EVERYTHING };

@@ -1,4 +1,5 @@
-//! CPUs, link and buffers as one decision: what is binding is named, what is offered is admitted.
+//! CPUs, link and buffers as one decision: the scarce resource is named, and the offers are
+//! admitted.
 
 use crate::common::{TICK, Ticks, contract, plain};
 use punctual_analysis::{Axis, EntryKind, Refusal, Resource, Shortfall, admit};
@@ -13,7 +14,8 @@ use rand_chacha::ChaCha8Rng;
 
 const KIB: u32 = 1024;
 
-/// The sender of real-time channels, §5, with a processor ten times as fast, on a link of so many nanoseconds a byte.
+/// The sender of real-time channels, §5, with a processor ten times as fast and a link of
+/// `nanos_per_byte`.
 fn sender(nanos_per_byte: u64) -> SenderSpec {
     let us = Service::from_micros;
     SenderSpec {
@@ -63,8 +65,8 @@ fn channels_delay_tasks_and_reservations_delay_channels() {
     let both = with_channels(&[(30, 200)], sender, film());
     let grant = admit(&both, &HostProfile::ideal(1)).expect("light");
     let bound = grant.tasks[0].response_time_bound;
-    // Eight packets, each with a change back, of the message that came and of one that came a delay bound before; and a
-    // look at a ring.
+    // Eight packets, each with a change back, of the current message and of one a delay bound
+    // earlier, and a look at a ring.
     let packets = 2 * 8 * (60 + 14) + 1;
     let own = 30 * TICK / 1_000;
     let alone = alone.expect("lighter").tasks[0].response_time_bound;
@@ -84,7 +86,7 @@ fn the_binding_resource_is_named() {
     let channels = |count: u32| {
         (0..count).map(|at| channel(&format!("c{at}"), 32 * KIB, 100, 400)).collect::<Vec<_>>()
     };
-    // A message takes 10.15 ms of the link: ten of them more than 100.
+    // A message takes 10.15 ms of the link, so ten of them take more than 100 ms.
     let slow_link = with_channels(&[], sender(300), channels(10));
     let refusal = refused(&slow_link);
     assert_eq!((refusal.test, refusal.resource), ("channel-delay", Resource::Link));
@@ -113,7 +115,7 @@ fn a_task_beside_channels_is_refused_for_want_of_processor_time() {
 
 #[test]
 fn messages_must_fit_the_memory() {
-    // One in its 100 ms, one that begins just as it ends: two of 32 KiB.
+    // One message in its 100 ms, and one that begins just as it ends: two of 32 KiB.
     let memory = |bytes| SenderSpec { memory: Some(bytes), ..sender(50) };
     let film = || vec![channel("film", 32 * KIB, 100, 100)];
     let enough = with_channels(&[], memory(64 * 1024), film());
@@ -144,7 +146,7 @@ fn receiving(name: &str, bytes: u32, spacing: Duration) -> ReceivingChannel {
     ReceivingChannel { name: name.into(), traffic, delay_bound }
 }
 
-/// As found: a million messages a second beside a task of 9.99 ms every 10.
+/// A regression: a million messages a second beside a task of 9.99 ms every 10 ms.
 #[test]
 fn what_is_received_takes_processor_time() {
     let micros = Service::from_micros;
@@ -168,17 +170,17 @@ fn what_is_received_takes_processor_time() {
     };
     let grant = admit(&with(900), &host).expect("there is room");
     let own = 900 * TICK / 1_000;
-    // The window is the task's own time, and what comes in it and two earlier.
+    // The window is the task's own time, the arrivals in it, and two earlier ones.
     let bound = grant.tasks[0].response_time_bound;
     assert!(bound > Duration::from_micros(own + own / 100), "{bound}");
     let refusal = admit(&with(999), &host).expect_err("991 of 1,000 fit at most");
     assert_eq!((refusal.test, refusal.resource), ("response-time", Resource::Cpu), "{refusal}");
 }
 
-/// What comes in counts against the share of the channels' threads also where nothing is sent.
+/// Incoming messages count against the share of the channels' threads even if nothing is sent.
 #[test]
 fn what_is_received_keeps_to_the_share_of_the_threads() {
-    // 60 us every 100 us, of a CPU of which the threads may take half.
+    // 60 us every 100 us, on a CPU of which the threads may take half.
     let flood = receiving("flood", 100, Duration::from_micros(100));
     let contract = Contract {
         receiving: vec![flood],
@@ -195,20 +197,20 @@ fn without_costs_nothing_is_received_on_a_promise() {
     let mut receives = Contract { receiving: vec![voice], ..contract(Policy::Rm, 1, &[], &[]) };
     let refusal = refused(&receives);
     assert_eq!((refusal.test, refusal.resource), ("receive-costs", Resource::Costs), "{refusal}");
-    // As what is sent, where that is known.
+    // The cost is that of sending, if it is known.
     receives.sender = Some(sender(50));
     assert!(admit(&receives, &HostProfile::ideal(1)).is_ok());
-    // Nothing was promised to the sender of this one.
+    // The sender of this channel has no promise.
     receives.sender = None;
     receives.receiving[0].delay_bound = None;
     assert!(admit(&receives, &HostProfile::ideal(1)).is_ok());
 }
 
-/// A CPU without a task has nothing to be late, also where what is above tasks is too much.
+/// A CPU without tasks has no late one, even if the load above the tasks is too much.
 #[test]
 fn a_cpu_without_tasks_is_answered_under_every_policy() {
     for (_, policy) in Policy::NAMES {
-        // Almost all of the CPU that sends, twice over: as what was made, and with the reservation.
+        // Almost all of the sending CPU, twice: by the channels, and with the reservation.
         let channels = vec![channel("a", 32 * KIB, 1, 400), channel("b", 32 * KIB, 1, 400)];
         let mut both = with_channels(&[(1, 100)], sender(0), channels);
         both = Contract { policy, cpus: 2, ..both };
@@ -218,7 +220,7 @@ fn a_cpu_without_tasks_is_answered_under_every_policy() {
     }
 }
 
-/// A reservation that interrupts handlers costs them a change, which is the tasks' time too.
+/// A reservation that interrupts handlers costs them a change, which delays the tasks too.
 #[test]
 fn reservations_that_interrupt_handlers_cost_tasks_a_change() {
     let bound = |channels: Vec<Channel>| {
@@ -230,13 +232,13 @@ fn reservations_that_interrupt_handlers_cost_tasks_a_change() {
     };
     let alone = bound(vec![]);
     let beside = bound(vec![channel("film", 32 * KIB, 100, 100)]);
-    // What the thread takes, and a change for each of three budgets in a window of a period.
+    // The thread's load, and a change for each of three budgets in a window of a period.
     let packets = 2 * 8 * (60 + 14);
     let changes = 3 * 14;
     assert!(beside >= alone + Duration::from_micros(packets + changes), "{alone} {beside}");
 }
 
-/// Every partition of small systems, one by one, against admission.
+/// Every partition of small systems, tried one by one, against admission.
 #[test]
 fn a_partition_is_found_wherever_there_is_one() {
     let mut rng = ChaCha8Rng::seed_from_u64(31);
@@ -282,7 +284,7 @@ fn some_partition_fits(policy: Policy, system: &[Ticks], cpus: usize) -> bool {
         (0..cpus).all(|cpu| {
             let here = |at: &usize| code / cpus.pow(*at as u32) % cpus == cpu;
             let tasks: Vec<Ticks> = (0..system.len()).filter(here).map(|at| system[at]).collect();
-            // A quick no, so that the test is quick.
+            // A quick refusal, to make the test fast.
             let share: f64 = tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum();
             share < 1.000_001 && fits(&tasks)
         })

@@ -1,4 +1,4 @@
-//! Admission as its users see it: decisions, numbers, offers, and how long they take to come.
+//! Admission from the user's point of view: decisions, numbers, offers, and the time they take.
 
 #[path = "../common/mod.rs"]
 mod common;

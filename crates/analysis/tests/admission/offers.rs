@@ -1,4 +1,4 @@
-//! Offers and room to grow along every number of every kind of entry: what is offered is admitted.
+//! Offers and room to grow along every number of every kind of entry: each offer is admitted.
 
 use punctual_analysis::{Axis, EntryKind, Offer, Steps, admit, admit_within, sensitivity};
 use punctual_model::channel::{
@@ -117,7 +117,7 @@ fn reservation(at: usize, rng: &mut ChaCha8Rng) -> NamedReservation {
     NamedReservation { name: format!("r{at}"), reservation: reservation.expect("valid") }
 }
 
-/// A bit of everything, more or less too much of it.
+/// Draws some of everything, more or less too much of it.
 fn draw(seed: u64) -> (Contract, HostProfile) {
     let rng = &mut ChaCha8Rng::seed_from_u64(seed);
     let policy = Policy::NAMES[rng.random_range(0..Policy::NAMES.len())].1;
@@ -137,7 +137,7 @@ fn draw(seed: u64) -> (Contract, HostProfile) {
     (contract, HostProfile { context_switch, ..HostProfile::ideal(4) })
 }
 
-/// Each offer, by whoever wrote it, makes a contract that is admitted. Each number is offered once.
+/// Each offer makes a contract that is admitted, and each number is offered once.
 #[test]
 fn every_offer_of_every_kind_is_admitted() {
     let (mut refused, mut seen) = (0, Vec::<(EntryKind, Axis, u32)>::new());
@@ -175,7 +175,8 @@ fn every_offer_of_every_kind_is_admitted() {
 
 const OFFERS: u64 = 150;
 
-/// Where no number does it without being halved or doubled: each pair does, and what is said to fit.
+/// If no number helps without being halved or doubled, each offered pair helps, and the offered
+/// part fits.
 #[test]
 fn every_pair_and_every_part_that_is_offered_is_admitted() {
     let (mut pairs, mut parts) = (0, 0);
@@ -198,7 +199,7 @@ fn every_pair_and_every_part_that_is_offered_is_admitted() {
     assert!(pairs > 5 && parts > 100, "{pairs} {parts}");
 }
 
-/// `contract` without the entries of these names.
+/// Returns `contract` without the entries of these names.
 fn without(contract: &Contract, out: &[(EntryKind, String)]) -> Contract {
     let stays = |kinds: &[EntryKind], name: &str| {
         !out.iter().any(|(kind, of)| kinds.contains(kind) && of == name)
@@ -221,7 +222,8 @@ fn without(contract: &Contract, out: &[(EntryKind, String)]) -> Contract {
     rest
 }
 
-/// Commands that hold more than there is: those that stay are said, with the tasks beneath their slots.
+/// Commands whose reservations do not all fit: the part that stays is offered, with the tasks
+/// beneath their slots.
 #[test]
 fn a_part_is_offered_where_commands_hold_reservations() {
     let (mut offered, mut refused, mut by_kernel) = (0, 0, 0);
@@ -241,7 +243,7 @@ fn a_part_is_offered_where_commands_hold_reservations() {
             Command::new(CommandSpec { name, run, directory, environment, held, channel })
                 .expect("valid")
         };
-        // One of them is no command's.
+        // One of the reservations is not a command's.
         let commands = (1..count).map(command).collect();
         let tasks = (0..rng.random_range(0..2)).map(|at| task(at, rng)).collect();
         let contract =
@@ -266,7 +268,7 @@ fn a_part_is_offered_where_commands_hold_reservations() {
     assert!(2 * offered > refused && by_kernel > 5, "{offered} of {refused}, {by_kernel}");
 }
 
-/// Against every subset. What is offered is few, and mostly the fewest.
+/// Against every subset: few entries are left out, and mostly the fewest.
 #[test]
 fn the_part_that_fits_is_mostly_the_largest() {
     let (mut offered, mut largest, mut worst) = (0, 0, 0);
@@ -323,7 +325,7 @@ fn of_thousands_of_tasks_the_part_that_fits_is_found() {
     assert!(said.ends_with(" of 5000 would stay)"), "{said}");
 }
 
-/// Channels alone on a link that is much too slow: a faster one is offered, and it does.
+/// Channels alone on a link that is much too slow: a faster one is offered, and it is enough.
 #[test]
 fn a_faster_link_is_offered_where_the_link_is_too_slow() {
     let mut offered = 0;
@@ -350,7 +352,8 @@ fn a_faster_link_is_offered_where_the_link_is_too_slow() {
     assert!(offered > 10, "{offered}");
 }
 
-/// What [`sensitivity`] says: still admitted there, and not with one unit more.
+/// At the limit found by [`sensitivity`] the contract is still admitted, and with one unit more it
+/// is not.
 #[test]
 fn a_number_can_grow_so_far_and_no_further() {
     let mut compared = 0;
@@ -380,7 +383,8 @@ fn a_number_can_grow_so_far_and_no_further() {
 
 const GROWTH: u64 = 200;
 
-/// One unit on, the way on which there is less room; `None` at the end of that way.
+/// Returns the number one unit further in the direction with less room, or `None` at the end of
+/// that direction.
 fn one_more(offer: &Offer) -> Option<u64> {
     match offer.axis {
         Axis::Wcet
@@ -396,7 +400,7 @@ fn one_more(offer: &Offer) -> Option<u64> {
     }
 }
 
-/// Some numbers end before they are no longer valid.
+/// Returns whether the number is within the limits; some numbers end before they become invalid.
 fn is_within_limits(offer: &Offer, to: u64) -> bool {
     match (offer.kind, offer.axis) {
         (EntryKind::Reservation, Axis::Period) => to >= 100_000,
@@ -405,7 +409,7 @@ fn is_within_limits(offer: &Offer, to: u64) -> bool {
     }
 }
 
-/// Of tasks of two criticalities the wcet of high criticality is offered less of, and told how far it could grow.
+/// For tasks of two criticalities, a smaller `wcet_high` is offered, and its growth is reported.
 #[test]
 fn the_wcet_of_high_criticality_is_offered_and_can_grow_so_far_and_no_further() {
     let mut rng = ChaCha8Rng::seed_from_u64(41);
@@ -448,7 +452,8 @@ fn the_wcet_of_high_criticality_is_offered_and_can_grow_so_far_and_no_further() 
     assert!(offered > 20 && grown > 20, "{offered} {grown}");
 }
 
-/// Tasks that need more than the three CPUs that they ask for, on hosts with more, as many, and fewer.
+/// Tasks that need more than the three CPUs that they ask for, on hosts with more, as many, and
+/// fewer CPUs.
 #[test]
 fn more_than_three_cpus_can_do_gets_offers_and_each_is_admitted() {
     let mut kinds = std::collections::BTreeMap::<(u16, &str), u32>::new();

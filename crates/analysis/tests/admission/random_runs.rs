@@ -1,5 +1,5 @@
-//! Random legal behaviour of random systems stays within what is proven of them: sporadic
-//! releases, jitter, quanta that begin anywhere, and a reservation above all.
+//! Random legal behaviour of random systems stays within the proven bounds: sporadic releases,
+//! jitter, quanta that begin anywhere, and a reservation above all.
 
 use crate::common::{Draw, TICK, Ticks, draw};
 use punctual_analysis::edf::{self, demand::DemandVerdict};
@@ -16,7 +16,7 @@ struct Job {
     left: u64,
 }
 
-/// A constant bandwidth server whose holder wakes and blocks as it likes, above all tasks.
+/// A constant bandwidth server above all tasks; its holder wakes and blocks at random.
 #[derive(Default)]
 struct Server {
     left: u64,
@@ -42,7 +42,7 @@ impl Server {
     }
 }
 
-/// The worst response time of each task in one random run of `ticks`.
+/// Returns the worst response time of each task in one random run of `ticks`.
 fn run(
     rng: &mut ChaCha8Rng,
     system: &[Ticks],
@@ -68,7 +68,7 @@ fn run(
     }
     let mut server = Server::default();
     let mut worst = vec![0; system.len()];
-    // The job inside a quantum, and what is left of that quantum.
+    // The job inside a quantum, and the rest of that quantum.
     let mut inside: Option<(usize, u64)> = None;
     for now in 0..ticks {
         if reserved.is_some_and(|reserved| server.runs(now, reserved, rng)) {
@@ -178,7 +178,7 @@ fn what_edf_admits_meets_every_deadline() {
             reserved.map(|(budget, period)| crate::common::reservation(budget, period)),
             Service::ZERO,
         );
-        // Not `admit`, which would look for a counter-offer.
+        // Not `admit`, which would search for a counter-offer.
         if edf::demand::processor_demand(&load, &mut Steps::default()) != DemandVerdict::Fits {
             continue;
         }

@@ -1,4 +1,5 @@
-//! The cheap tests: each admits only what exact analysis admits, and the better ones admit more.
+//! The cheap tests: each admits only sets that exact analysis admits, and the better ones admit
+//! more.
 
 use crate::common::{Draw, Ticks, draw, load, response_ticks};
 use punctual_analysis::utilisation::{hyperbolic, liu_layland, rmdp, sha};
@@ -10,7 +11,7 @@ fn in_time(system: &[Ticks]) -> bool {
     times.iter().zip(system).all(|(time, task)| time.is_some_and(|time| time <= task.deadline))
 }
 
-/// Each test at its word, with floats: the left sides and the bounds.
+/// Computes each test literally, with floats: the left sides and the bounds.
 fn slow_sha(system: &[Ticks]) -> bool {
     (1..=system.len()).all(|i| {
         let used: f64 = system[..i].iter().map(|t| t.wcet as f64 / t.period as f64).sum();

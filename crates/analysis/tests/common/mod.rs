@@ -8,7 +8,7 @@ use punctual_model::{Contract, Duration, Policy, Reservation, Service, Task, Tas
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Nanoseconds in one tick of a test: the kernel takes a reservation every tick.
+/// Nanoseconds in one tick of a test: the kernel accepts a reservation of every tick.
 pub const TICK: u64 = 100_000;
 
 /// A task in ticks.
@@ -22,7 +22,7 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Deadline at the end of the period, no jitter, no quantum.
+    /// Creates a task with its deadline at the end of the period, without jitter or quanta.
     pub fn plain(wcet: u64, period: u64) -> Self {
         Self { wcet, period, deadline: period, jitter: 0, quantum: 0 }
     }
@@ -70,7 +70,7 @@ pub fn contract(policy: Policy, cpus: u16, system: &[Ticks], reserved: &[(u64, u
     }
 }
 
-/// Response times in ticks; `None` where there is no finite bound. Nothing may be undecided.
+/// Returns response times in ticks, or `None` without a finite bound. Nothing may be undecided.
 pub fn in_ticks(times: &[ResponseTime]) -> Vec<Option<u64>> {
     times
         .iter()
@@ -85,7 +85,7 @@ pub fn in_ticks(times: &[ResponseTime]) -> Vec<Option<u64>> {
         .collect()
 }
 
-/// Those of the default model of fixed priorities.
+/// Returns the response times in the default model of fixed priorities.
 pub fn response_ticks(load: &CpuLoad) -> Vec<Option<u64>> {
     in_ticks(&response_times(load, &mut Steps::default()))
 }
@@ -101,14 +101,15 @@ pub fn hyperperiod(system: &[Ticks]) -> u64 {
     system.iter().fold(1, |so_far, task| so_far / gcd(so_far, task.period) * task.period)
 }
 
-/// Which features a random system has.
+/// The features of a random system.
 #[derive(Clone, Copy)]
 pub struct Draw {
     pub tasks: usize,
     pub longest: u64,
     pub jitter: bool,
     pub quanta: bool,
-    /// Deadlines anywhere from the wcet to three periods, not at the end of the period.
+    /// Whether deadlines are anywhere from the wcet to three periods, instead of at the end of the
+    /// period.
     pub any_deadline: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Random streams and senders, and what the mapping computes of them, said once more.
+//! Random streams and senders, and an independent computation of the mapping's numbers.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use punctual_model::channel::{BestEffort, Link, LinkScheduling, Packetisation, SendCosts, Sender};
@@ -45,7 +45,7 @@ pub fn stream(rng: &mut ChaCha8Rng) -> StreamSpec {
     }
 }
 
-/// Processor time of a message of `batch` packets, packet by packet.
+/// Returns the processor time of a message of `batch` packets, packet by packet.
 pub fn sending_need(sender: &Sender, batch: u32) -> u64 {
     let costs = sender.costs;
     let change = (costs.switch + costs.cache).as_nanos();
@@ -62,7 +62,7 @@ pub fn sending_need(sender: &Sender, batch: u32) -> u64 {
         .sum()
 }
 
-/// The same with the link's time.
+/// Returns the same with the link's time.
 pub fn one_message(sender: &Sender, frame_size: u32, batch: u32) -> Duration {
     let packet = sender.packetisation.packet_bytes().min(frame_size);
     let packet = sender.link.transmission_time(packet);

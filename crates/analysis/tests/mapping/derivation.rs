@@ -38,7 +38,8 @@ delay = "100ms"
 time_per_pdu = "50us"
 "#;
 
-/// By hand: with the delay of 100 ms a whole frame each 37.5 ms fits and needs the fewest switches.
+/// Computed by hand: with the delay of 100 ms a whole frame each 37.5 ms fits and needs the fewest
+/// switches.
 #[test]
 fn a_camera_by_hand() {
     let (expanded, mappings) = expand(&parsed(CAMERA), &host()).expect("maps");
@@ -75,7 +76,8 @@ fn a_camera_by_hand() {
     assert_eq!(expanded.channels[0].name(), "camera.channel");
 }
 
-/// With little delay it is worth it to begin sooner, with dear PDUs even at the price of switches.
+/// With little delay it is worth while to begin sooner, and with expensive PDUs even at the price
+/// of more switches.
 #[test]
 fn a_tight_delay_makes_short_turns() {
     let tight = CAMERA
@@ -141,7 +143,7 @@ fn too_many_pdus_and_too_much_to_do_are_named() {
     assert_eq!(many, Err(MappingError::BuffersTooLarge));
 }
 
-/// The inequalities of the module's proof, and that what is offered instead is exact.
+/// The inequalities of the module's proof hold, and the counter-offers are exact.
 #[test]
 fn every_mapping_keeps_the_rules_of_the_proof_and_counter_offers_are_exact() {
     let (mut mapped, mut short, mut fast) = (0, 0, 0);
@@ -189,7 +191,7 @@ fn every_mapping_keeps_the_rules_of_the_proof_and_counter_offers_are_exact() {
     assert!(mapped > 1_000 && short > 300 && fast > 100, "{mapped} {short} {fast}");
 }
 
-/// Every number of turns tried by itself, in fractions: none needs less processor time.
+/// Tries every number of turns separately, in fractions: none needs less processor time.
 #[test]
 fn no_other_number_of_turns_needs_less() {
     let mut compared = 0;
@@ -231,7 +233,7 @@ fn no_other_number_of_turns_needs_less() {
     assert!(compared > 3_000, "{compared}");
 }
 
-/// The examples are admitted as they stand, and what their streams became with them.
+/// The examples are admitted unchanged, with the upcalls and channels of their streams.
 #[test]
 fn the_examples_are_admitted() {
     for (name, text, streams) in [

@@ -1,4 +1,4 @@
-//! Streams and senders of the least and the largest numbers.
+//! Streams and senders with the smallest and the largest numbers.
 
 use crate::common::draw;
 use punctual_analysis::mapping::{MappingError, map};
@@ -8,7 +8,7 @@ use punctual_model::{Duration, Service, Stream, StreamClass, StreamSpec};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The least and the largest of everything, in all mixtures that a seed gives: an answer, no panic.
+/// The smallest and the largest of everything, in random mixtures: there is an answer and no panic.
 #[test]
 fn extremes_are_answered() {
     let (mut mapped, mut refused) = (0, 0);

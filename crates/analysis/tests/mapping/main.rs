@@ -1,4 +1,4 @@
-//! From what an application knows to what the machine needs.
+//! The mapping of streams to upcalls and channels.
 
 mod common;
 mod derivation;

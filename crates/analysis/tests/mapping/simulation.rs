@@ -1,4 +1,4 @@
-//! Streams through their upcall and channel, both as late as they may be: the delay holds, the
+//! Streams through their upcall and channel, both as late as permitted: the delay holds, the
 //! messages conform, and nothing overflows. Brute force in integers; it shares no formula with the
 //! mapping.
 
@@ -10,12 +10,13 @@ use punctual_model::{Service, Stream, StreamSpec};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// How adverse everything is.
+/// How adverse the behaviour is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Largest frames as early as declared, just after a release; everything as late as allowed.
+    /// The largest frames as early as declared, just after a release, and everything else as late
+    /// as permitted.
     Worst,
-    /// Anything that is allowed, extremes preferred.
+    /// Anything that is permitted, with a preference for extremes.
     Random,
 }
 
@@ -26,8 +27,8 @@ struct Frame {
     handed_over: u64,
 }
 
-/// A message: when it was handed over, its logical arrival, when it has left, the last frame that
-/// it is the end of, and its bytes.
+/// A message: the instants of its handover, its logical arrival and its end of transmission, the
+/// last frame that it completes, and its bytes.
 struct Message {
     at: u64,
     logical: u64,
@@ -44,7 +45,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Frames that keep `b + ⌊δ/F⌋` in every closed `δ`: each at least `F` after the one `b` before.
+    /// Draws frames that keep `b + ⌊δ/F⌋` in every closed `δ`: each is at least `F` after the one
+    /// `b` before.
     fn frames(&self, rng: &mut ChaCha8Rng, count: usize) -> Vec<Frame> {
         let (every, burst) = (self.spec.frame_period.as_nanos(), self.spec.burst as usize);
         let mut frames: Vec<Frame> = Vec::new();
@@ -72,7 +74,8 @@ impl Run<'_> {
         frames
     }
 
-    /// Turn by turn: what was there at some instant of the turn is taken, in order, at its end.
+    /// Processes the frames turn by turn: PDUs that waited at some instant of a turn are taken, in
+    /// order, at its end.
     fn work_off(&self, rng: &mut ChaCha8Rng, frames: &mut [Frame]) -> Vec<(u64, Vec<usize>, u32)> {
         let (period, batch) =
             (self.mapping.upcall.period().as_nanos(), self.mapping.upcall.batch().get());
@@ -108,7 +111,7 @@ impl Run<'_> {
         messages
     }
 
-    /// The channel: no later than the logical arrival and its bound, in order.
+    /// Sends each message no later than its logical arrival and its bound, in order.
     fn send(&self, rng: &mut ChaCha8Rng, handed: Vec<(u64, Vec<usize>, u32)>) -> Vec<Message> {
         let spacing = self.mapping.channel.arrivals().min_inter_arrival().as_nanos();
         let bound = self.mapping.channel.delay_bound().as_nanos();
@@ -127,7 +130,7 @@ impl Run<'_> {
         messages
     }
 
-    /// Checks one run; the longest delay.
+    /// Checks one run, and returns the longest delay.
     fn check(&self, frames: &[Frame], messages: &[Message], what: &str) -> u64 {
         let (arrivals, buffers) = (self.mapping.channel.arrivals(), self.mapping.buffers);
         let jitter = arrivals.jitter().expect("small").as_nanos();
@@ -140,7 +143,7 @@ impl Run<'_> {
             }
         }
         assert!(longest <= self.spec.delay.as_nanos(), "{what}: {longest} of {}", self.spec.delay);
-        // What is there at each arrival: those that came by then and are not gone before.
+        // The frames present at each arrival: those that came by then and are not gone before.
         let mut waiting: VecDeque<&Frame> = VecDeque::new();
         for frame in frames {
             waiting.push_back(frame);
@@ -187,7 +190,7 @@ fn the_delay_holds_and_buffers_do_not_overflow() {
         several += u32::from(mapping.turns_per_frame > 1);
         spaced +=
             u32::from(mapping.channel.arrivals().min_inter_arrival() > mapping.upcall.period());
-        // A nanosecond after a release is as bad as it gets, where no turn has room to spare.
+        // A nanosecond after a release is the worst case, if no turn has room to spare.
         let full = mapping.turns_per_frame * mapping.upcall.batch().get() == mapping.pdus_sent;
         if full && mapping.upcall.period().as_nanos() > 1 {
             assert_eq!(longest, spec.delay.as_nanos() - 1, "seed {seed}: not attained, {spec:?}");

@@ -6,8 +6,8 @@ use punctual_analysis::edf::demand::{DemandVerdict, processor_demand};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// Whether in every window `[0, t]` the jobs with both release and deadline in it, and the largest
-/// quantum of a task that has no deadline in it yet, fit into t.
+/// Returns whether in every window `[0, t]` the jobs with both release and deadline in it, and the
+/// largest quantum of a task without a deadline in it yet, fit into t.
 fn every_window_has_room(system: &[Ticks]) -> bool {
     let over = hyperperiod(system);
     if system.iter().map(|task| over / task.period * task.wcet).sum::<u64>() > over {

@@ -8,10 +8,10 @@ use punctual_analysis::{Granularity, Steps};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// How long the job of `system[at]` with the nominal release `release` takes, if at 0 everyone else
-/// releases as much as can be, the task itself so that it releases at `release`, and a quantum of
-/// somebody with a later deadline began a tick before (Spuri 1996). The last `segment` ticks of the
-/// job are not preempted.
+/// Returns the response time of the job of `system[at]` with the nominal release `release`, if from
+/// 0 on all other tasks release as much as possible, the task itself releases such that one release
+/// is at `release`, and a quantum of a task with a later deadline began a tick before (Spuri 1996).
+/// The last `segment` ticks of the job are not preempted.
 fn simulate(system: &[Ticks], at: usize, release: i64, segment: u64) -> u64 {
     let signed = |ticks: u64| i64::try_from(ticks).expect("small");
     let task = system[at];
@@ -23,7 +23,7 @@ fn simulate(system: &[Ticks], at: usize, release: i64, segment: u64) -> u64 {
     let mut blocking = quantum.saturating_sub(1);
     let mut next: Vec<i64> = system.iter().map(|other| -signed(other.jitter)).collect();
     next[at] = first_of_own;
-    // All but the job itself; it comes last.
+    // All jobs but the one under study, which comes last.
     let mut others = 0;
     let mut own = 0;
     let mut holds = false;
@@ -84,7 +84,7 @@ fn agree(seed: u64, rounds: usize, how: Draw, preemptive: bool) {
             late += usize::from(exact.is_some_and(|exact| exact > system[at].deadline));
             finite += usize::from(exact.is_some());
         }
-        // In continuous time the demand test admits only what has bounds within the deadlines.
+        // In continuous time the demand test admits only systems with bounds within the deadlines.
         if processor_demand(&load, &mut Steps::default()) == DemandVerdict::Fits {
             let sup = analyse(&load, Granularity::Continuous, &mut Steps::default());
             for ((sup, exact), task) in in_ticks(&sup).into_iter().zip(exact).zip(&system) {

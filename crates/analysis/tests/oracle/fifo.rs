@@ -7,9 +7,10 @@ use punctual_model::{HostProfile, Policy, Service};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How long the job of `system[at]` that becomes known at `known` as late as it may can take: from 0
-/// on everyone else releases as much as can be, the task itself every period up to that job. Queued
-/// and served one by one; of those known together the job comes last.
+/// Returns the longest response time of the job of `system[at]` that becomes known at `known`, as
+/// late as possible. From 0 on all other tasks release as much as possible, and the task itself
+/// releases every period up to that job. The jobs are queued and served one by one; among jobs
+/// known together this one comes last.
 fn serve(system: &[Ticks], at: usize, known: u64) -> u64 {
     let mut queue = Vec::new();
     for (other, task) in system.iter().enumerate() {
@@ -96,7 +97,8 @@ fn random_jobs(rng: &mut ChaCha8Rng, system: &[Ticks], ticks: u64) -> Vec<Job> {
     jobs
 }
 
-/// The first in goes first, with a constant bandwidth server above, whose holder wakes and blocks at random.
+/// Runs jobs first in, first out, below a constant bandwidth server with a holder that wakes and
+/// blocks at random.
 fn run(rng: &mut ChaCha8Rng, jobs: &[Job], reserved: Option<(u64, u64)>, tasks: usize) -> Vec<u64> {
     let mut worst = vec![0; tasks];
     let (mut now, mut left, mut deadline, mut awake) = (0, 0, 0, false);
@@ -156,7 +158,7 @@ fn random_runs_stay_within_their_bounds() {
     assert!(tight > 300 && reserving > 300, "{tight} reached, {reserving} with a reservation");
 }
 
-/// The short cut that admission takes says the same as the bounds.
+/// The shortcut of admission agrees with the bounds.
 #[test]
 fn admission_follows_the_bounds() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);

@@ -4,9 +4,9 @@ use crate::common::{Draw, Ticks, draw, hyperperiod, load, response_ticks};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The worst response time of `system[at]`, by doing it: at 0 the largest less urgent quantum has
-/// just begun, the first release of everyone became known as late as it may, the others as soon as
-/// they may. `None` if it never ends.
+/// Simulates the worst case of `system[at]` and returns its response time: at 0 the largest less
+/// urgent quantum has just begun, the first release of every task became known as late as possible,
+/// and the others become known as soon as possible. Returns `None` if it never ends.
 fn simulate_worst_case(system: &[Ticks], at: usize) -> Option<u64> {
     let shared = &system[..=at];
     let over: u64 = hyperperiod(shared);
@@ -18,7 +18,7 @@ fn simulate_worst_case(system: &[Ticks], at: usize) -> Option<u64> {
     let mut pending = vec![0u64; at + 1];
     let mut released = vec![0u64; at + 1];
     let (mut completed, mut worst) = (0, 0);
-    // With a utilisation of one the window may never close; three rounds say it all.
+    // At a utilisation of one the window may never close; three rounds are enough to see all.
     for now in 0..3 * over + 200 {
         if now > 0 && blocking == 0 && pending.iter().all(|&work| work == 0) {
             return Some(worst);

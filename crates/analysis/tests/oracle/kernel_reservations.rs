@@ -1,7 +1,7 @@
 //! The kernel's reservations on several CPUs, against a schedule tick by tick.
 //!
-//! Every holder always wants the CPU. Those with the earliest deadlines run, as many as there are CPUs; who has used
-//! the budget of a period waits for the next one.
+//! Every holder always wants the CPU. On m CPUs the m holders with the earliest deadlines run; a
+//! holder that has used the budget of a period waits for the next one.
 
 use punctual_analysis::sched_deadline::Shares;
 use punctual_analysis::{BackEnd, Request, Steps, System, UpcallOrder};
@@ -21,7 +21,7 @@ fn in_time(cpus: u64, servers: &[Server]) -> bool {
     all.fold(Shares::default(), Shares::with).are_served_in_time(cpus, 1_000_000)
 }
 
-/// Says whether some server does not get its budget in some period; each begins at its phase.
+/// Returns whether some server does not get its budget in some period; each begins at its phase.
 fn somebody_is_late(cpus: usize, servers: &[Server], phases: &[u64]) -> bool {
     let mut left = vec![0; servers.len()];
     for now in 0..2_000 {

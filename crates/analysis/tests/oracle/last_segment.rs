@@ -8,10 +8,10 @@ use punctual_model::Service;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The worst response time of `system[at]`, by doing it: the largest less urgent section began one
-/// tick before 0, the first release of everyone became known as late as it may, the others as soon
-/// as they may, and the last `segment` ticks of a job of the task itself are not preempted. `None`
-/// if it never ends.
+/// Simulates the worst case of `system[at]` and returns its response time: the largest less urgent
+/// section began one tick before 0, the first release of every task became known as late as
+/// possible, the others become known as soon as possible, and the last `segment` ticks of a job of
+/// the task itself are not preempted. Returns `None` if it never ends.
 fn simulate_worst_case(system: &[Ticks], at: usize, segment: u64) -> Option<u64> {
     let shared = &system[..=at];
     let over: u64 = hyperperiod(shared);
@@ -24,7 +24,7 @@ fn simulate_worst_case(system: &[Ticks], at: usize, segment: u64) -> Option<u64>
     let mut pending = vec![0u64; at + 1];
     let mut released = vec![0u64; at + 1];
     let (mut completed, mut worst, mut holds) = (0, 0, false);
-    // With a utilisation of one the window may never close; this says it all.
+    // At a utilisation of one the window may never close; this is enough to see all.
     for now in 0..6 * over + 1_000 {
         if now > 0 && blocking == 0 && pending.iter().all(|&work| work == 0) {
             return Some(worst);
@@ -58,7 +58,7 @@ fn simulate_worst_case(system: &[Ticks], at: usize, segment: u64) -> Option<u64>
     Some(worst)
 }
 
-/// Twice as many ticks for the same time.
+/// Returns the system with twice as many ticks for the same time.
 fn finer(system: &[Ticks]) -> Vec<Ticks> {
     let twice = |task: &Ticks| Ticks {
         wcet: 2 * task.wcet,
@@ -70,7 +70,8 @@ fn finer(system: &[Ticks]) -> Vec<Ticks> {
     system.iter().map(twice).collect()
 }
 
-/// In continuous time: with half ticks the blocker is half a tick short of what it approaches.
+/// Returns the response time in continuous time: with half ticks the blocker is half a tick short
+/// of its supremum.
 fn simulate_supremum(system: &[Ticks], at: usize, segment: u64) -> Option<u64> {
     let blocked = system[at + 1..].iter().any(|task| task.quantum > 0);
     let halves = simulate_worst_case(&finer(system), at, 2 * segment)? + u64::from(blocked);
@@ -137,7 +138,7 @@ fn a_known_last_segment() {
     });
 }
 
-/// Ticks that some length is no multiple of cannot be what time consists of.
+/// If some length is not a multiple of the ticks, time cannot consist of them.
 #[test]
 fn odd_ticks_are_not_believed() {
     let system = crate::common::plain(&[(20, 70), (20, 80), (35, 200)]);

@@ -9,12 +9,13 @@ use rand_chacha::ChaCha8Rng;
 struct Job {
     release: u64,
     work: u64,
-    /// What it may still suspend, and until when it does.
+    /// The remaining suspension, and the end of the current one.
     suspension: u64,
     away_until: u64,
 }
 
-/// The worst response of each task in one random run: preemptive, the first task most urgent.
+/// Returns the worst response time of each task in one random run: preemptive, the first task most
+/// urgent.
 fn run(rng: &mut ChaCha8Rng, system: &[Ticks], suspension: &[u64], ticks: u64) -> Vec<u64> {
     let mut worst = vec![0; system.len()];
     let mut queues: Vec<Vec<Job>> = system.iter().map(|_| Vec::new()).collect();
@@ -95,7 +96,8 @@ fn random_runs_stay_within_their_bounds() {
     );
 }
 
-/// Nobody suspends: the exact response times, where they are within the deadline and so is all above.
+/// Without suspensions the bounds are the exact response times, if they and those of all tasks
+/// above are within the deadline.
 #[test]
 fn without_suspension_it_is_exact() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);

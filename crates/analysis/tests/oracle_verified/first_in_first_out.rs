@@ -16,7 +16,7 @@ fn fifo_theirs(system: &[Ticks], _: usize) -> SearchResult {
 fn first_in_first_out() {
     let ours = |load: &CpuLoad, _: &[Ticks]| fifo::response_times(load, &mut Steps::default());
     compare(9, 2_000, PLAIN, Must::Equal, ours, fifo_theirs);
-    // With jitter theirs counts the own early releases too.
+    // With jitter, theirs counts the task's own early releases too.
     let tally =
         compare(10, 2_000, Draw { jitter: true, ..PLAIN }, Must::NotExceed, ours, fifo_theirs);
     assert!(tally.below > 100, "{}", tally.below);

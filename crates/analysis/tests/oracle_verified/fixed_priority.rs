@@ -10,7 +10,8 @@ use verified::time::Service as Worked;
 use crate::common::{Draw, Ticks};
 use crate::{Curve, Must, PLAIN, TICK, arrivals, compare, curve, limit, wcet};
 
-/// The largest of `quantum` over the tasks below `at`, less the tick by which it began before.
+/// Returns the largest `quantum` over the tasks below `at`, less the tick by which it began
+/// earlier.
 fn blocking(system: &[Ticks], at: usize, quantum: impl Fn(&Ticks) -> u64) -> Worked {
     Worked::from(system[at + 1..].iter().map(quantum).max().unwrap_or(0).saturating_sub(1))
 }
@@ -56,8 +57,9 @@ fn fixed_priority_with_floating_quanta() {
     );
 }
 
-/// With jitter of its own, a task's releases that are known early count among its jobs there; here a
-/// job that became known late has, of its own task, only those before it that were too.
+/// With a jitter of its own, their analysis counts a task's releases that are known early among its
+/// jobs. In ours, a job that becomes known late has only those of its task's jobs before it that
+/// did so too.
 #[test]
 fn fixed_priority_with_jitter() {
     let how = Draw { quanta: true, jitter: true, ..PLAIN };
@@ -70,7 +72,7 @@ fn fixed_priority_with_jitter() {
 #[test]
 fn fixed_priority_limited_preemption() {
     use verified::fixed_priority::limited_preemptive::{TaskUnderAnalysis, dedicated_uniproc_rta};
-    // Where there is a quantum, it ends the job: from one tick to all of it.
+    // A quantum ends the job: from one tick to all of it.
     let last = |task: &Ticks| task.quantum.max(1);
     compare(
         4,

@@ -1,14 +1,14 @@
-//! Response times against the crate `response-time-analysis`, whose analyses are transcribed from
+//! Response times against the crate `response-time-analysis`. Its analyses are transcribed from
 //! theorems proven in Coq: an oracle that shares nothing with this code.
 //!
-//! It works in discrete time, so [`Granularity::Ticks`]; a tick is a nanosecond. It takes a job to be
-//! released when it becomes known; here the release is the nominal one, so its bounds lack the own
-//! jitter and count the own jobs with it. They are compared without jitter for equality, and with
-//! jitter for the sum.
+//! It works in discrete time, so the comparison uses [`Granularity::Ticks`]; a tick is a
+//! nanosecond. There a job is released when it becomes known; here the release is the nominal one,
+//! so its bounds do not include the task's own jitter and count its own jobs with it. The bounds
+//! are compared without jitter for equality, and with jitter for the sum.
 //!
-//! Where its bound is looser, ours is never above it: each test says where and why.
+//! If its bound is looser, ours is never above it: each test says where and why.
 //!
-//! Here the comparison; one file a policy.
+//! This file has the comparison; there is one file for each policy.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -31,8 +31,8 @@ use verified::wcet::Scalar;
 
 const TICK: Granularity = Granularity::Ticks(1);
 
-/// Where their search ends: busy windows at a utilisation of one may not close. Ours have a bound
-/// there; those are not compared.
+/// The end of their search, because busy windows at a utilisation of one may not close. Ours have a
+/// bound there; those are not compared.
 const LIMIT: u64 = 3_000;
 
 type Curve = RBF<Sporadic, Scalar>;
@@ -78,7 +78,7 @@ fn nanos(time: ResponseTime) -> Option<u64> {
     }
 }
 
-/// How the two sides compare.
+/// The required relation of the two sides.
 #[derive(Clone, Copy, PartialEq)]
 enum Must {
     Equal,
@@ -92,7 +92,7 @@ struct Tally {
     below: usize,
 }
 
-/// Draws `rounds` systems, analyses each on both sides, task by task.
+/// Draws `rounds` systems and analyses each on both sides, task by task.
 fn compare(
     seed: u64,
     rounds: usize,
@@ -122,7 +122,8 @@ fn compare(
 const PLAIN: Draw =
     Draw { tasks: 5, longest: 24, jitter: false, quanta: false, any_deadline: true };
 
-/// Short periods, jitter up to several of them: the draw reaches what the tests are about.
+/// Short periods and jitter up to several of them: the draws reach the cases that the tests are
+/// for.
 #[test]
 fn the_draws_hold_bursts_and_full_loads() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);

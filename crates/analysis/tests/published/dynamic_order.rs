@@ -24,8 +24,9 @@ fn fits_under_edf(tasks: &[(u64, u64, u64, u64)]) -> bool {
     processor_demand(&with_deadlines(tasks), &mut Steps::default()) == DemandVerdict::Fits
 }
 
-/// Published: R = 79, 101, 121 against D = 50, 100, 120. No contract can say the first task, whose
-/// wcet is above its deadline. Even with D = 79 for it, a window of 202 has 203 of work due.
+/// Published: R = 79, 101, 121 against D = 50, 100, 120. No contract can declare the first task,
+/// because its wcet is above its deadline. Even with D = 79 for it, a window of 202 has 203 of work
+/// due.
 #[test]
 fn edf_01_late_tasks_are_not_schedulable() {
     assert!(!fits_under_edf(&[(79, 120, 79, 0), (11, 34, 100, 0), (1, 190, 120, 0)]));
@@ -71,7 +72,7 @@ fn fifo_01_one_bound_for_all() {
     let system = plain(&[(79, 120), (11, 34), (1, 190)]);
     let times = fifo::response_times(&load(&system), &mut Steps::default());
     assert_eq!(in_ticks(&times), known([91, 91, 91]));
-    // The second and its deadline of 34.
+    // The second task with its deadline of 34.
     let refusal = admit(&contract(Policy::Fifo, 1, &system, &[]), &HostProfile::ideal(1))
         .expect_err("91 > 34");
     assert_eq!((refusal.test, refusal.entry.as_deref()), ("fifo-response-time", Some("t1")));

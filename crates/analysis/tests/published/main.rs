@@ -1,11 +1,11 @@
-//! Published answers, each under the id it has in the project's collection of oracles.
+//! Published answers, each under its id in the project's collection of oracles.
 //!
-//! Elsewhere, beside the code they check: the bounds of FP-12 (`ratio.rs`), LBAP-01 (`load.rs`),
-//! SBF-01 (`supply/bound.rs`), RSV-01 (`supply/region.rs`), and the response times of EDF-01, which
-//! has a wcet above its deadline, as no contract can say (`edf`).
+//! Some are beside the code they check: the bounds of FP-12 (`ratio.rs`), LBAP-01 (`load.rs`),
+//! SBF-01 (`supply/bound.rs`), RSV-01 (`supply/region.rs`), and the response times of EDF-01
+//! (`edf`), which has a wcet above its deadline and so cannot be a contract.
 //!
-//! One file a family of tests: `fixed_priority` (preemptive), `limited_preemption`, `utilisation_tests`,
-//! `dynamic_order` (earliest deadline, first in first out), `multiprocessor`.
+//! There is one file for each family of tests: `fixed_priority` (preemptive), `limited_preemption`,
+//! `utilisation_tests`, `dynamic_order` (earliest deadline, first in first out), `multiprocessor`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -32,7 +32,8 @@ fn rmdp_02_narrow_range_of_periods() {
     assert_eq!(response_ticks(&load(&system)), known([300, 450, 450]));
 }
 
-/// Bini, Buttazzo & Buttazzo: at the bound, where the sum is 5/6 and Liu & Layland's is 0.828.
+/// Bini, Buttazzo & Buttazzo: exactly at the bound, with a sum of 5/6, while Liu & Layland's bound
+/// is 0.828.
 #[test]
 fn fp_12_the_hyperbolic_test_admits_up_to_two() {
     let at_the_bound = load(&plain(&[(1, 2), (1, 3)]));

@@ -1,4 +1,4 @@
-//! Supply bounds against the published answer and against every supply that the promise allows.
+//! Supply bounds against the published answer and against every supply that the guarantee permits.
 
 use punctual_analysis::supply::{Guarantee, Supply};
 use punctual_model::{Duration, Reservation, Service};
@@ -20,8 +20,8 @@ fn sbf_01_three_every_five() {
     assert_eq!(bounds, [0, 0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 5, 6, 6, 6, 7]);
 }
 
-/// The least service in each window length over all supplies of `ticks` ticks that `allowed` lets
-/// through; each is a word of bits.
+/// Returns the least service in each window length over all supplies of `ticks` ticks that are
+/// `allowed`; each supply is a word of bits.
 fn exhaustive(ticks: u32, allowed: impl Fn(u32) -> bool) -> Vec<usize> {
     let mut least = vec![usize::MAX; ticks as usize + 1];
     for word in (0u32..1 << ticks).filter(|word| allowed(*word)) {
@@ -61,7 +61,7 @@ fn every_period_is_the_least_of_all_supplies_with_x_in_each_period() {
             };
             let found = exhaustive(period * periods, allowed);
             let supply = supply(u64::from(budget), u64::from(period), Guarantee::EveryPeriod);
-            // Longer windows have no room to begin everywhere in a period.
+            // Longer windows cannot begin everywhere in a period.
             for (window, found) in
                 found.into_iter().enumerate().take((period * (periods - 1)) as usize + 1)
             {

@@ -22,7 +22,7 @@ fn table(cycle: u64, slots: &[(u64, u64)]) -> Timetable {
     Timetable::new(Duration::from_nanos(cycle), slots.collect()).expect("valid")
 }
 
-/// EDF over the free ticks.
+/// Returns whether EDF over the free ticks meets all deadlines.
 fn feasible(table: &Timetable, origin: u64, all: &[TimeConstraint]) -> bool {
     let mut left: Vec<u64> = all.iter().map(|one| one.estimate.as_nanos()).collect();
     let end = all.iter().map(|one| one.deadline.as_nanos()).max().unwrap_or(0);
@@ -78,7 +78,7 @@ fn yes_and_no_and_both_counter_offers_are_exact() {
                     let largest = room.largest_estimate.as_nanos();
                     assert!(with(estimate(largest)) && !with(estimate(largest + 1)), "{room}");
                     let Some(deadline) = room.earliest_deadline else {
-                        // A table without any free time is the only one with none at all.
+                        // Only a table without free time has none at all.
                         assert_eq!(slots, [(0, cycle)]);
                         continue;
                     };
@@ -109,7 +109,7 @@ fn a_refusal_reads_as_a_sentence() {
     assert!(commitments.is_empty());
 }
 
-/// Each free stretch loses a switch at its start, each constraint is charged two.
+/// Each free stretch loses a switch at its start, and each constraint is charged two.
 #[test]
 fn switches_are_charged() {
     let table = table(100, &[(0, 40), (60, 80)]);

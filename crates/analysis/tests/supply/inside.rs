@@ -15,8 +15,8 @@ fn supply(budget: u64, period: u64, guarantee: Guarantee) -> Supply {
     Supply::new(reservation(budget, period), guarantee)
 }
 
-/// Whether the worst supply serves tick `now`: nothing for as long as can be, then X at the end of
-/// each Y.
+/// Returns whether the worst supply serves tick `now`: nothing for as long as possible, then X at
+/// the end of each Y.
 fn serves(budget: u64, period: u64, guarantee: Guarantee, now: u64) -> bool {
     let early = match guarantee {
         Guarantee::EveryPeriod => period - budget,
@@ -25,8 +25,8 @@ fn serves(budget: u64, period: u64, guarantee: Guarantee, now: u64) -> bool {
     now.checked_sub(early).is_some_and(|now| now % period >= period - budget)
 }
 
-/// Everybody released at once and as often as possible: the longest response of each task within
-/// `until` ticks, counting what is not done by then.
+/// Releases all tasks at once and as often as possible, and returns the longest response time of
+/// each within `until` ticks, counting unfinished jobs.
 fn schedule(system: &[Ticks], edf: bool, until: u64, serves: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut worst = vec![0; system.len()];
     // (task, release, left), in order of release.
@@ -70,7 +70,8 @@ fn draw(rng: &mut ChaCha8Rng) -> (Vec<Ticks>, u64, u64) {
     (system, rng.random_range(1..=period), period)
 }
 
-/// Longer than any horizon here: 120 is a multiple of all periods, 40 covers delay and deadlines.
+/// Longer than any horizon here: 120 is a multiple of all periods, and 40 covers delay and
+/// deadlines.
 const UNTIL: u64 = 3 * 120 + 40;
 
 #[test]
@@ -108,7 +109,7 @@ fn both_policies_fit_exactly_where_the_worst_supply_is_enough() {
         let policy = if edf { Policy::Edf } else { Policy::Fp };
         let inside = supply(budget, period, guarantee);
         let answer = fits_inside(policy, &load(&system), &inside, &mut Steps::default());
-        // Over more than X/Y it may take long to be late: the share decides.
+        // With more than X/Y it may take long until a task is late, so the share decides.
         let share: f64 = system.iter().map(|task| task.wcet as f64 / task.period as f64).sum();
         let enough = share <= budget as f64 / period as f64 + 1e-9;
         let worst = schedule(&system, edf, UNTIL, |now| serves(budget, period, guarantee, now));
@@ -121,7 +122,7 @@ fn both_policies_fit_exactly_where_the_worst_supply_is_enough() {
 }
 
 /// Sporadic releases that become known late, quanta that may begin anywhere, and budgets that come
-/// anywhere in their periods: nothing takes longer than the bounds.
+/// anywhere in their periods: no response time exceeds the bounds.
 #[test]
 fn no_run_with_quanta_and_jitter_exceeds_the_bounds() {
     let mut rng = ChaCha8Rng::seed_from_u64(33);
@@ -155,7 +156,7 @@ fn no_run_with_quanta_and_jitter_exceeds_the_bounds() {
     assert!(close > 100 && fits > 100, "{close} {fits}");
 }
 
-/// The longest response of each task, from the nominal release, in one random run.
+/// Returns the longest response time of each task, from the nominal release, in one random run.
 fn random_run(
     rng: &mut ChaCha8Rng,
     system: &[Ticks],
@@ -173,7 +174,7 @@ fn random_run(
     let mut jobs: Vec<Job> = Vec::new();
     let mut next: Vec<u64> = system.iter().map(|_| rng.random_range(0..8)).collect();
     let keen = rng.random_bool(0.7);
-    // (position of a job that may not be preempted yet, ticks until it may).
+    // (position of a job that may not be preempted yet, ticks until it may)
     let mut held: Option<(usize, u64, u64)> = None;
     let (mut given, mut first_late) = (0, rng.random_bool(0.5));
     for now in 0..300 {
@@ -235,7 +236,7 @@ fn the_least_budget_fits_and_one_nanosecond_less_does_not() {
         };
         assert!(least.is_least);
         found += 1;
-        // Against budgets all over the period.
+        // Compared with budgets all over the period.
         let (system, apart) = (load(&system), (period.as_nanos() / 97).max(1) as usize);
         let fits = |nanos| {
             let reservation = Reservation::new(Service::from_nanos(nanos), period).expect("valid");
@@ -275,7 +276,8 @@ fn nothing_is_admitted_that_was_not_decided() {
     }
 }
 
-/// Times up to 64 bits and shares near one: an answer, in bounded time, without an overflow.
+/// Times up to 64 bits and shares near one: there is an answer, in bounded time, without an
+/// overflow.
 #[test]
 fn extremes_are_answered() {
     let mut rng = ChaCha8Rng::seed_from_u64(36);

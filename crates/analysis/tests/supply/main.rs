@@ -1,4 +1,4 @@
-//! What a reservation supplies, and what fits into it.
+//! The supply of a reservation, and the load that fits into it.
 
 #[path = "../common/mod.rs"]
 mod common;

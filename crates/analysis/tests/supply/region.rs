@@ -1,4 +1,4 @@
-//! Which reservations are enough for the soft modem: Table 3 and Figure 17 of the study.
+//! The reservations that are enough for the soft modem: Table 3 and Figure 17 of the study.
 
 use punctual_analysis::Steps;
 use punctual_analysis::supply::{Guarantee, Insufficient, PeriodicDemand, Supply};
@@ -17,7 +17,7 @@ fn judge(demand: &PeriodicDemand, budget: u64, period: u64) -> Result<(), Insuff
     demand.sufficient(&every(budget, period, Guarantee::EveryWindow), &mut Steps::default())
 }
 
-/// RSV-01: what was measured. Marginal points may go either way; the model puts both outside. 1/7
+/// RSV-01: the measured points. Marginal points may go either way; the model puts both outside. 1/7
 /// worked and is just outside the model.
 #[test]
 fn rsv_01_the_twelve_measured_points() {
@@ -79,9 +79,9 @@ fn a_hard_server_leaves_twice_the_gap() {
     }
 }
 
-/// With the ring alone (512 samples at 7.2 kHz, 90 a time) a late pass is no loss: the gap may be
-/// longer than the interrupt period. That the modem failed there shows that its code, not its card,
-/// asks for the call.
+/// With the ring alone (512 samples at 7.2 kHz, 90 at a time) a late pass loses no data: the gap
+/// may be longer than the interrupt period. The modem failed there, so its code, not its card,
+/// requires the call.
 #[test]
 fn the_ring_alone_allows_longer_gaps_than_the_latch() {
     let ring = modem().in_ring(90, 512, 7_200).expect("larger than a batch");

@@ -14,14 +14,15 @@ fn limits(switch: u64, most_slots: usize) -> Limits {
     Limits { context_switch: Service::from_nanos(switch), most_slots }
 }
 
-/// When `owner` is served in one cycle, after the switch in each of its slots.
+/// Returns the intervals in which `owner` is served in one cycle, after the switch in each of its
+/// slots.
 fn served(built: &Built, owner: u32, switch: u64) -> Vec<(u64, u64)> {
     let own = built.table.slots().iter().filter(|slot| slot.owner == owner);
     own.map(|slot| (slot.start.as_nanos() + switch, slot.end().as_nanos())).collect()
 }
 
-/// The least service in any window of `length`. The service in `[T, T + length)` bends only where T
-/// or its end is at an edge of a slot, so these T are all that matter: no table is too long for it.
+/// Returns the least service in any window of `length`. The service in `[T, T + length)` bends only
+/// if T or its end is at an edge of a slot, so only these T are checked, and no table is too long.
 fn least_in_any_window(served: &[(u64, u64)], cycle: u64, length: u64) -> u64 {
     let until = |at: u64| {
         let whole: u64 = served.iter().map(|(start, end)| end - start).sum();
@@ -35,7 +36,7 @@ fn least_in_any_window(served: &[(u64, u64)], cycle: u64, length: u64) -> u64 {
     starts.map(|from| until(from + length) - until(from)).min().unwrap_or(0)
 }
 
-/// Tick by tick, from the definition.
+/// Computes the same tick by tick, from the definition.
 fn least_by_ticks(served: &[(u64, u64)], cycle: u64, length: u64) -> u64 {
     let ticks: Vec<u64> = (0..cycle)
         .map(|at| u64::from(served.iter().any(|(start, end)| (*start..*end).contains(&at))))
@@ -73,13 +74,13 @@ fn check(reservations: &[Reservation], built: &Built, switch: u64, ticks: bool) 
         assert_eq!(share.longest_gap.as_nanos(), longest_gap(&served, cycle));
         assert_eq!(share.bandwidth, Ratio::above(whole, cycle));
         assert_eq!(share.above, share.bandwidth.minus(Ratio::below(x, y)));
-        // What it gets in its own period, it gets in every window of that length.
+        // Its service in its own period is also its service in every window of that length.
         let own = least_in_any_window(&served, cycle, share.period.as_nanos());
         assert_eq!(own, share.budget.as_nanos());
     }
 }
 
-/// Shares that sum to about `total`, over periods from `periods`.
+/// Draws shares that sum to about `total`, over periods from `periods`.
 fn draw(
     rng: &mut ChaCha8Rng,
     most: usize,
@@ -131,7 +132,7 @@ fn every_window_of_random_mixes_at_full_resolution() {
     assert!(built_count > 200, "{built_count}");
 }
 
-/// Rialto/NT's own kind costs nothing: powers of two fit up to the whole CPU.
+/// Reservations like Rialto/NT's cost nothing: powers of two fit up to the whole CPU.
 #[test]
 fn powers_of_two_cost_nothing() {
     let reservations = [ns(2, 8), ns(4, 16), ns(8, 32), ns(4, 16)];
@@ -142,7 +143,7 @@ fn powers_of_two_cost_nothing() {
     check(&whole, &build(&whole, Limits::default()).expect("a whole CPU"), 0, true);
 }
 
-/// The reservations of the study, whose periods no power of two divides, together on one CPU.
+/// The reservations of the study together on one CPU; their periods are not powers of two.
 #[test]
 fn the_modem_beside_a_softphone_and_video() {
     let text = ["2ms/13ms", "1ms/7ms", "5ms/20ms", "8ms/33ms"];
@@ -151,7 +152,7 @@ fn the_modem_beside_a_softphone_and_video() {
     let built =
         build(&reservations, Limits { context_switch: switch, most_slots: 64 }).expect("79 %");
     check(&reservations, &built, switch.as_nanos(), false);
-    // Together 78.9 %; to be kept in every window and switched to costs under 5 % more.
+    // Together 78.9 %; to keep them in every window and to switch costs under 5 % more.
     let taken = built.shares.iter().fold(Ratio::ZERO, |sum, share| sum.plus(share.bandwidth));
     assert!(taken < Ratio::above(84, 100), "{taken}");
 }
@@ -224,8 +225,9 @@ fn extremes_are_answered() {
     }
 }
 
-/// What Rialto/NT's own periods would take: each rounded down to a power of two milliseconds, the
-/// budget kept. (Its budgets were whole milliseconds too; that is not counted.)
+/// Returns the load with Rialto/NT's own periods: each is rounded down to a power of two
+/// milliseconds, and the budget is kept. (Its budgets were whole milliseconds too; that is not
+/// counted.)
 fn by_powers_of_two(reservations: &[Reservation], switch: u64) -> f64 {
     let share = |one: &Reservation| {
         let millis = one.period().as_nanos() / 1_000_000;
@@ -251,7 +253,8 @@ fn acceptance_and_cost() {
             let (mut accepted, mut costs, mut worst, mut slots, mut most) = (0, 0, 0, 0, 0);
             const MIXES: u32 = 500;
             for _ in 0..MIXES {
-                // Two to ten of them, periods from 1 ms to 100 ms, evenly over the decades.
+                // Two to ten reservations, with periods from 1 ms to 100 ms, evenly over the
+                // decades.
                 let periods =
                     |rng: &mut ChaCha8Rng| (1e6 * 100f64.powf(rng.random_range(0.0..1.0))) as u64;
                 let mut reservations = draw(&mut rng, 9, f64::from(total) / 100.0, &periods);
