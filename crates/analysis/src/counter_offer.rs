@@ -28,7 +28,7 @@ const TOGETHER: u64 = 2 * Steps::ADMISSION;
 /// The steps to search for pairs of numbers.
 const BEYOND: u64 = Steps::ADMISSION / 2;
 
-/// How many entries beside the failed one are tried, those with the largest shares first.
+/// The number of entries beside the failed one that are tried, the largest shares first.
 const OTHERS: usize = 4;
 
 /// Returns changes that each make `contract` admissible: of `failed`, of the numbers that all

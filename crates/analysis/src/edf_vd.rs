@@ -75,7 +75,8 @@ enum Plan {
 enum Broken {
     /// A task is late before any job needs more than its wcet.
     Before(DemandVerdict),
-    /// Virtual deadlines do not apply, for the given reason, and plain EDF fails with this verdict.
+    /// Virtual deadlines do not apply, because the named assumption does not hold, and plain EDF
+    /// fails with this verdict.
     Plain(DemandVerdict, &'static str),
     /// A task is late after the switch: in a window of this length, by this much.
     After {
@@ -368,7 +369,7 @@ mod tests {
     /// 5/10 and 6/10 ms are too much. If the first 2/10 ms are due after 2 ms, there is time for
     /// the other four.
     #[test]
-    fn deadlines_are_brought_forward_only_where_that_is_needed() {
+    fn deadlines_are_brought_forward_only_if_needed() {
         assert_eq!(virtual_deadlines(&[(10, 5, None), (10, 2, Some(5))]), [None, None]);
         let deadlines = virtual_deadlines(&[(10, 5, None), (10, 2, Some(6))]);
         assert_eq!(deadlines, [None, Some(Duration::from_millis(2))]);

@@ -72,7 +72,7 @@ pub enum Axis {
     Burst,
     /// The sustained rate in bits a second; an equal peak rate moves with it.
     Rate,
-    /// How much too early a unit may come, in nanoseconds.
+    /// The time by which a unit may come too early, in nanoseconds.
     Tolerance,
     /// The delay of a channel or stream, in nanoseconds.
     Delay,
@@ -176,7 +176,7 @@ impl Offer {
         let others = receiving.chain([Entry::Sending, Entry::System]);
         let entry = Entry::all(contract).chain(others).find(named)?;
         let mut changed = contract.clone();
-        entry.turn(self.axis, self.to, contract, &mut changed).then_some(changed)
+        entry.set(self.axis, self.to, contract, &mut changed).then_some(changed)
     }
 
     /// Returns `from` with its unit.
@@ -303,7 +303,7 @@ impl fmt::Display for Offers {
                 (Some(_), false) => f.write_str("; or if ")?,
             }
             if !goes_on {
-                offer.write_whose(f)?;
+                offer.write_subject(f)?;
             }
             write!(f, "{offer}")?;
             last = Some(offer);
@@ -311,12 +311,12 @@ impl fmt::Display for Offers {
         let mut others = if last.is_some() { "; or if " } else { "" };
         for [first, second] in &*self.both {
             f.write_str(others)?;
-            first.write_whose(f)?;
+            first.write_subject(f)?;
             write!(f, "{first}, and ")?;
             let same = (&first.entry, first.kind) == (&second.entry, second.kind);
             // The work of all tasks is a number of the system, too.
             if !same || second.axis == Axis::Work {
-                second.write_whose(f)?;
+                second.write_subject(f)?;
             }
             write!(f, "{second}")?;
             others = "; or if ";
@@ -327,7 +327,7 @@ impl fmt::Display for Offers {
 
 impl Offer {
     /// Writes "task "a" had ".
-    fn write_whose(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_subject(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             EntryKind::System if self.axis == Axis::Work => f.write_str("every task had "),
             EntryKind::Sending | EntryKind::System => write!(f, "[{}] had ", self.kind.name()),

@@ -44,7 +44,7 @@ impl ReservedLoad {
     }
 
     /// Creates the load of a timetable's slots that take `taken`, switches included. They repeat
-    /// within its period, and take no more of any part of it than its share.
+    /// within its period, and take no more of each repetition than its share.
     pub(crate) fn slots(taken: Reservation) -> Self {
         let (work, period) = (taken.budget().as_nanos(), taken.period().as_nanos());
         Self { work, period, kind: Kind::Slots }

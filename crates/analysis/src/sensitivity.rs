@@ -31,10 +31,10 @@ pub fn sensitivity(contract: &Contract, host: &HostProfile, steps: u64) -> Sensi
     let parameters: Vec<_> =
         Entry::all(contract).flat_map(|entry| entry.parameters(contract, host)).collect();
     let count = parameters.len() as u64;
-    if !search.begins_admitted() {
+    if !search.contract_is_admitted() {
         return Sensitivity { numbers: Vec::new(), undecided: parameters.len() };
     }
-    let asked = parameters.iter().filter(|parameter| parameter.has_a_way_to_grow()).count();
+    let asked = parameters.iter().filter(|parameter| parameter.has_known_direction()).count();
     let numbers: Vec<Offer> = parameters
         .iter()
         .zip(0..)

@@ -42,7 +42,7 @@ pub struct GrantedTask {
     /// No job takes longer, from nominal release to completion. Under `edf`, if a bound takes too
     /// long to find, this is the relative deadline: proven but weak.
     pub response_time_bound: Duration,
-    /// As in the contract.
+    /// The relative deadline in the contract.
     pub relative_deadline: Duration,
     /// The deadline less the bound.
     pub slack: Duration,
@@ -78,7 +78,7 @@ pub struct GrantedChannel {
     pub rank: u32,
     /// No message takes longer, from its logical arrival to the end of its transmission.
     pub proven_delay: Duration,
-    /// As in the contract.
+    /// The delay bound in the contract.
     pub delay_bound: Duration,
     /// The memory that its messages may take at once, in bytes.
     pub buffer: u64,

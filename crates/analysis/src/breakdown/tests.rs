@@ -65,7 +65,7 @@ fn all_that_matter(contract: &Contract) -> BTreeSet<u64> {
 }
 
 #[test]
-fn bisection_finds_what_a_scan_over_all_factors_finds() {
+fn bisection_agrees_with_a_scan_over_all_factors() {
     let mut rng = ChaCha8Rng::seed_from_u64(14);
     let host = HostProfile::ideal(1);
     let (mut found, mut never) = (0, 0);
@@ -118,7 +118,7 @@ fn every_scaled_task_is_valid_and_does_not_shrink() {
 /// Liu & Layland's two tasks: the bound for two tasks is 0.828; harmonic periods and earliest
 /// deadline first both reach one.
 #[test]
-fn two_tasks_break_where_the_theory_says() {
+fn two_tasks_break_down_at_the_theoretical_utilisation() {
     let ms = 1_000_000;
     // C = T₂ − T₁ and 2T₁ − T₂ with periods in the ratio √2: the worst pair of all.
     let worst = || [task(414_214, ms), task(585_786, 1_414_214)];
@@ -137,7 +137,7 @@ fn two_tasks_break_where_the_theory_says() {
 }
 
 #[test]
-fn the_critical_factor_is_what_admission_says() {
+fn the_critical_factor_agrees_with_admission() {
     let ms = 1_000_000;
     let declared = [
         TaskSpec { quantum: Service::from_millis(1), ..task(3 * ms, 10 * ms) },
@@ -156,7 +156,7 @@ fn the_critical_factor_is_what_admission_says() {
 }
 
 #[test]
-fn what_yield_points_cost_is_the_difference() {
+fn the_difference_is_the_cost_of_yield_points() {
     let contract = contract(
         Policy::Rmdp,
         [task(2, 10), TaskSpec { quantum: Service::from_nanos(6), ..task(6, 30) }],

@@ -105,7 +105,7 @@ mod tests {
     /// Demand analysis accepts whatever the density test accepts, and the sums do not depend on the
     /// history.
     #[test]
-    fn what_is_thin_enough_is_in_time() {
+    fn channels_that_pass_the_density_test_are_in_time() {
         let (mut thin, mut in_time) = (0, 0);
         for seed in 0..3_000 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -126,7 +126,7 @@ impl Egress {
         self.link
     }
 
-    /// Returns how messages are cut.
+    /// Returns the packetisation of messages.
     pub fn cut(&self) -> Packetisation {
         self.cut
     }

@@ -20,11 +20,10 @@
 //! ```
 //!
 //! `J` is the time for which reservations may keep the thread from running, twice their budgets;
-//! their share of the processor is also subtracted from the link's. A second limit on the packets
-//! is the time that link and processor have for them: each packet is at least as long as the
-//! shortest declared one, and one block may catch up on a late one. A receiving channel adds
-//! `Y/I_i` messages and its burst, as its policer permits. A part of the budget is kept for best
-//! effort.
+//! their share of the processor also counts as load of the link. A second limit on the packets is
+//! the time that link and processor have for them: each packet is at least as long as the shortest
+//! declared one, and one block may catch up on a late one. A receiving channel adds `Y/I_i`
+//! messages and its burst, as its policer permits. A part of the budget is kept for best effort.
 //!
 //! Many channels with long spacings fail by `Σ C_i`, because all may send at once. A budget of half
 //! a millisecond is a dozen packets.

@@ -32,7 +32,7 @@ pub(super) fn left_out(
 ) -> Option<Vec<Entry>> {
     let all: Vec<Entry> = Entry::all(contract).collect();
     let mut part = Part { contract, host, steps };
-    let found = [part.of_the_smallest(&all), part.without_who_fails(all.len())];
+    let found = [part.without_largest(&all), part.without_failing(all.len())];
     let mut out = found.into_iter().flatten().min_by_key(Vec::len)?;
     out.sort_by_key(|&entry| share(contract, entry));
     let mut at = 0;
@@ -53,7 +53,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn without_who_fails(&mut self, entries: usize) -> Option<Vec<Entry>> {
+    fn without_failing(&mut self, entries: usize) -> Option<Vec<Entry>> {
         let mut out = Vec::new();
         while entries <= FEW && out.len() < ONE_BY_ONE {
             let (trial, kept) = without(self.contract, &out);
@@ -67,7 +67,7 @@ impl Part<'_> {
     }
 
     /// Bisects over the number of the largest entries that are left out.
-    fn of_the_smallest(&mut self, all: &[Entry]) -> Option<Vec<Entry>> {
+    fn without_largest(&mut self, all: &[Entry]) -> Option<Vec<Entry>> {
         let mut largest_first = all.to_vec();
         largest_first.sort_by_key(|&entry| Reverse(share(self.contract, entry)));
         let (mut too_few, mut enough) = (0, all.len());

@@ -78,7 +78,7 @@ mod tests {
     /// Processor demand admits whatever the density test admits, with any deadlines, jitter and
     /// quanta; and the two are not the same test.
     #[test]
-    fn what_it_admits_processor_demand_admits() {
+    fn the_density_test_implies_processor_demand() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         let (mut cheap, mut exact, mut with_blocking) = (0, 0, 0);
         for round in 0..20_000 {

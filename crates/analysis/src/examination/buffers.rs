@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_received_counts_beside_what_is_sent() {
+    fn received_messages_count_beside_sent_ones() {
         let with = |memory: u32| {
             let contract = parsed(&(sending(memory) + &channel("in", "receive", 9)));
             crate::admit(&contract, &HostProfile::ideal(1)).map_err(|refusal| refusal.shortfall)
@@ -157,7 +157,7 @@ mod tests {
 
     /// A sending channel holds two messages here, and one more for each that may be early.
     #[test]
-    fn the_channel_with_the_largest_buffer_is_named_whichever_way_it_goes() {
+    fn the_channel_with_the_largest_buffer_is_named_in_either_direction() {
         for (out, into, named) in [(1, 20, "in"), (20, 1, "out")] {
             let channels = channel("out", "send", out) + &channel("in", "receive", into);
             let contract = parsed(&(sending(20_000) + &channels));

@@ -113,7 +113,7 @@ pub(super) fn report(
             (0..contract.cpus).map(load).collect()
         }
     };
-    let mut miss = homeless(contract, host, system, placed, steps);
+    let mut miss = unplaced(contract, host, system, placed, steps);
     sufficient_tests(contract.policy, &loads, miss.is_some(), &mut findings.tests);
     // A CPU without tasks has no late one, whatever else runs there.
     for (cpu, load) in (0..contract.cpus).zip(&loads).filter(|(_, load)| !load.tasks.is_empty()) {
@@ -179,7 +179,7 @@ fn found_by(how: How) -> &'static str {
 }
 
 /// Returns the first task, in file order, that fits on no CPU, with its smallest shortfall on any.
-fn homeless(
+fn unplaced(
     contract: &Contract,
     host: &HostProfile,
     system: &System<Entry>,
@@ -215,12 +215,12 @@ fn homeless(
 fn sufficient_tests(
     policy: Policy,
     loads: &[Cow<'_, CpuLoad>],
-    homeless: bool,
+    unplaced: bool,
     tests: &mut Vec<TestReport>,
 ) {
     let of_policy = policies::of(policy).tests().iter();
     for (name, test) in of_policy.filter_map(|test| Some((test.name(), test.sufficient()?))) {
-        let finding = if homeless {
+        let finding = if unplaced {
             Finding { admits: false, why: "not every task fits on a CPU".to_string() }
         } else {
             on_every_cpu(loads, test)

@@ -32,7 +32,8 @@ const IN_AN_OCTAVE: u32 = 16;
 /// use punctual_model::{Duration, Service, Task, TaskSpec};
 ///
 /// let period = Duration::from_millis(20);
-/// let line = Task::new(TaskSpec::periodic("line", period, Service::from_micros(9))).expect("valid");
+/// let line = TaskSpec::periodic("line", period, Service::from_micros(9));
+/// let line = Task::new(line).expect("valid");
 /// let mut bands = Bands::new(Service::ZERO);
 /// for _ in 0..2_000 {
 ///     assert!(bands.add(&line, &mut Steps::default()));
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_counting_from_nothing_gives_and_it_proves_all_in_time() {
+    fn kept_sums_equal_a_count_from_scratch_and_prove_all_in_time() {
         let (mut held, mut not_held) = (0, 0);
         for seed in 0..40 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_more_costs_as_much_beside_many_as_beside_few() {
+    fn another_task_costs_the_same_beside_few_and_many() {
         let steps_for = |tasks: u64| {
             let mut rng = ChaCha8Rng::seed_from_u64(tasks);
             let mut bands = Bands::new(Service::ZERO);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bands_cannot_prove_is_not_taken_on() {
+    fn tasks_that_bands_cannot_prove_are_rejected() {
         let (period, wcet) = (Duration::from_nanos(100), Service::from_nanos(1));
         let spec = || TaskSpec::periodic("t", period, wcet);
         let early = TaskSpec { relative_deadline: Duration::from_nanos(99), ..spec() };

@@ -14,7 +14,8 @@ use crate::steps::{OutOfSteps, Steps};
 /// The largest number of instants in a certificate, so that memory is linear in the tasks.
 const MOST_POINTS: usize = 9;
 
-/// How many releases are tried as instants with a larger spare, beside the last possible instant.
+/// The number of releases that are tried as instants with a larger spare, beside the last possible
+/// instant.
 const CANDIDATES: usize = 3;
 
 pub(super) enum Verdict {

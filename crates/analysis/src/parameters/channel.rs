@@ -58,7 +58,7 @@ fn traffic_parameters(traffic: &Traffic) -> Vec<Numbers> {
     parameters
 }
 
-pub(super) fn turn(
+pub(super) fn set(
     original: &Contract,
     at: usize,
     axis: Axis,
@@ -68,31 +68,31 @@ pub(super) fn turn(
     let channel = &original.channels[at];
     let (traffic, delay) = match axis {
         Axis::Delay => (*channel.traffic(), Duration::from_nanos(value)),
-        _ => (turned(*channel.traffic(), axis, value)?, channel.delay_bound()),
+        _ => (traffic_with(*channel.traffic(), axis, value)?, channel.delay_bound()),
     };
     trial.channels[at] = Channel::new(channel.name(), &traffic, delay).ok()?;
     Some(())
 }
 
-pub(super) fn turn_receiving(
+pub(super) fn set_receiving(
     original: &Contract,
     at: usize,
     axis: Axis,
     value: u64,
     trial: &mut Contract,
 ) -> Option<()> {
-    trial.receiving[at].traffic = turned(original.receiving[at].traffic, axis, value)?;
+    trial.receiving[at].traffic = traffic_with(original.receiving[at].traffic, axis, value)?;
     Some(())
 }
 
-fn turned(traffic: Traffic, axis: Axis, value: u64) -> Option<Traffic> {
+fn traffic_with(traffic: Traffic, axis: Axis, value: u64) -> Option<Traffic> {
     Some(match traffic {
-        Traffic::Bounded(bounded) => Traffic::Bounded(turned_bounded(bounded, axis, value)?),
-        Traffic::Atm(contract) => Traffic::Atm(turned_atm(contract, axis, value)?),
+        Traffic::Bounded(bounded) => Traffic::Bounded(bounded_with(bounded, axis, value)?),
+        Traffic::Atm(contract) => Traffic::Atm(atm_with(contract, axis, value)?),
     })
 }
 
-fn turned_bounded(old: LinearBounded, axis: Axis, value: u64) -> Option<LinearBounded> {
+fn bounded_with(old: LinearBounded, axis: Axis, value: u64) -> Option<LinearBounded> {
     let (least, period) = (old.min_message(), old.min_inter_arrival());
     let (size, burst) = (old.max_message(), old.max_burst());
     let short = u32::try_from(value).ok();
@@ -106,7 +106,7 @@ fn turned_bounded(old: LinearBounded, axis: Axis, value: u64) -> Option<LinearBo
     .ok()
 }
 
-fn turned_atm(old: AtmContract, axis: Axis, value: u64) -> Option<AtmContract> {
+fn atm_with(old: AtmContract, axis: Axis, value: u64) -> Option<AtmContract> {
     let mut spec = old.spec();
     match axis {
         Axis::Size => spec.max_sdu = u32::try_from(value).ok()?,

@@ -91,22 +91,22 @@ impl Entry {
     }
 
     /// Sets a parameter: see [`Parameter::set`].
-    pub(crate) fn turn(
+    pub(crate) fn set(
         self,
         axis: Axis,
         value: u64,
         original: &Contract,
         trial: &mut Contract,
     ) -> bool {
-        let turned = match self {
-            Self::Task(at) => task::turn(original, at, axis, value, trial),
-            Self::Reservation(at) => task::turn_reservation(original, at, axis, value, trial),
-            Self::Channel(at) => channel::turn(original, at, axis, value, trial),
-            Self::Receiving(at) => channel::turn_receiving(original, at, axis, value, trial),
-            Self::Stream(at) => stream::turn(original, at, axis, value, trial),
-            Self::Sending | Self::System => sending::turn(original, axis, value, trial),
+        let written = match self {
+            Self::Task(at) => task::set(original, at, axis, value, trial),
+            Self::Reservation(at) => task::set_reservation(original, at, axis, value, trial),
+            Self::Channel(at) => channel::set(original, at, axis, value, trial),
+            Self::Receiving(at) => channel::set_receiving(original, at, axis, value, trial),
+            Self::Stream(at) => stream::set(original, at, axis, value, trial),
+            Self::Sending | Self::System => sending::set(original, axis, value, trial),
         };
-        turned.is_some()
+        written.is_some()
     }
 
     /// Returns the entry's parameters.
@@ -136,7 +136,7 @@ impl Entry {
 
 impl Parameter {
     /// Returns whether one direction is known not to make room.
-    pub(crate) fn has_a_way_to_grow(&self) -> bool {
+    pub(crate) fn has_known_direction(&self) -> bool {
         self.relief != Relief::Either
     }
 
@@ -171,8 +171,8 @@ impl Parameter {
 
     /// Writes the entry of `original` with this number into `trial`. Returns `false`, and writes
     /// nothing, if the entry would be invalid.
-    pub(crate) fn turn(&self, original: &Contract, value: u64, trial: &mut Contract) -> bool {
-        self.entry.turn(self.axis, value, original, trial)
+    pub(crate) fn set(&self, original: &Contract, value: u64, trial: &mut Contract) -> bool {
+        self.entry.set(self.axis, value, original, trial)
     }
 }
 

@@ -40,7 +40,7 @@ impl<'a> Search<'a> {
             Relief::Either => self.among_powers_of_two(parameter),
         }
         .filter(|&value| {
-            parameter.turn(self.original, value, &mut self.trial) && self.is_admitted()
+            parameter.set(self.original, value, &mut self.trial) && self.is_admitted()
         });
         self.restore(parameter);
         found
@@ -77,25 +77,25 @@ impl<'a> Search<'a> {
                 if self.both_fit(parameters, trial) { found = trial } else { too_near = trial[at] }
             }
         }
-        let admitted = self.turn_both(parameters, found) && self.is_admitted();
+        let admitted = self.set_both(parameters, found) && self.is_admitted();
         self.trial.clone_from(self.original);
         admitted.then_some(found)
     }
 
     fn both_fit(&mut self, parameters: [&Parameter; 2], values: [u64; 2]) -> bool {
         self.steps.take(2 * SET_UP * Entry::all(self.original).count()).is_ok()
-            && self.turn_both(parameters, values)
+            && self.set_both(parameters, values)
             && fits(&self.trial, self.host, &mut self.steps)
     }
 
     /// Writes both numbers into the trial; they may belong to one entry.
-    fn turn_both(&mut self, [first, second]: [&Parameter; 2], values: [u64; 2]) -> bool {
+    fn set_both(&mut self, [first, second]: [&Parameter; 2], values: [u64; 2]) -> bool {
         self.trial.clone_from(self.original);
-        if !first.turn(self.original, values[0], &mut self.trial) {
+        if !first.set(self.original, values[0], &mut self.trial) {
             return false;
         }
         let with_first = self.trial.clone();
-        second.turn(&with_first, values[1], &mut self.trial)
+        second.set(&with_first, values[1], &mut self.trial)
     }
 
     /// Returns how far the number of a fitting contract can go in the other direction and still
@@ -105,12 +105,12 @@ impl<'a> Search<'a> {
         let rest = self.steps.left().saturating_sub(share);
         self.steps.give_up(rest);
         let found = match parameter.relief {
-            Relief::Less => Some(self.until_it_does_not(parameter, parameter.most)),
-            Relief::More => Some(self.until_it_does_not(parameter, parameter.least)),
+            Relief::Less => Some(self.last_that_fits(parameter, parameter.most)),
+            Relief::More => Some(self.last_that_fits(parameter, parameter.least)),
             Relief::Either => None,
         }
         .filter(|_| self.steps.left() > 0);
-        let found = found.filter(|&furthest| !self.goes_on_beyond(parameter, furthest));
+        let found = found.filter(|&furthest| !self.fits_beyond(parameter, furthest));
         self.steps = Steps::new(self.steps.left().saturating_add(rest));
         self.restore(parameter);
         found
@@ -119,19 +119,19 @@ impl<'a> Search<'a> {
     /// Returns whether the contract still fits one unit beyond `furthest`. On several CPUs a search
     /// for a partition may give up before the steps are used up, so a refusal within a share of
     /// them is not a limit.
-    fn goes_on_beyond(&mut self, parameter: &Parameter, furthest: u64) -> bool {
+    fn fits_beyond(&mut self, parameter: &Parameter, furthest: u64) -> bool {
         let beyond = match parameter.relief {
             Relief::Less if furthest < parameter.most => furthest + 1,
             Relief::More if furthest > parameter.least => furthest - 1,
             _ => return false,
         };
         self.original.cpus > 1
-            && parameter.turn(self.original, beyond, &mut self.trial)
+            && parameter.set(self.original, beyond, &mut self.trial)
             && self.is_admitted()
     }
 
     /// Returns whether the contract itself is admitted.
-    pub(crate) fn begins_admitted(&mut self) -> bool {
+    pub(crate) fn contract_is_admitted(&mut self) -> bool {
         self.is_admitted()
     }
 
@@ -160,13 +160,13 @@ impl<'a> Search<'a> {
         let sent = channels.len() + streams.len();
         let entries = tasks.len() + reservations.len() + sent * sent.div_ceil(8);
         self.steps.take(SET_UP * entries).is_ok()
-            && parameter.turn(self.original, value, &mut self.trial)
+            && parameter.set(self.original, value, &mut self.trial)
             && fits(&self.trial, self.host, &mut self.steps)
     }
 
     fn restore(&mut self, parameter: &Parameter) {
         // The contract's own number makes a valid entry.
-        let _ = parameter.turn(self.original, parameter.value, &mut self.trial);
+        let _ = parameter.set(self.original, parameter.value, &mut self.trial);
     }
 
     /// Goes from a number that does not fit towards `end` in growing strides until one fits, then
@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
 
     /// Returns the last number before one that does not fit, starting from the contract's number,
     /// which fits.
-    fn until_it_does_not(&mut self, parameter: &Parameter, end: u64) -> u64 {
+    fn last_that_fits(&mut self, parameter: &Parameter, end: u64) -> u64 {
         let mut fits = parameter.value;
         let mut too_far = loop {
             if fits == end {

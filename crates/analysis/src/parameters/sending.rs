@@ -39,12 +39,7 @@ pub(super) fn system_parameters(contract: &Contract, host: &HostProfile) -> Vec<
 /// The declared work, in thousandths.
 const ALL_OF_IT: u64 = 1_000;
 
-pub(super) fn turn(
-    original: &Contract,
-    axis: Axis,
-    value: u64,
-    trial: &mut Contract,
-) -> Option<()> {
+pub(super) fn set(original: &Contract, axis: Axis, value: u64, trial: &mut Contract) -> Option<()> {
     match axis {
         Axis::Cpus => {
             trial.cpus = u16::try_from(value).ok()?;

@@ -23,7 +23,7 @@ pub(super) fn parameters(contract: &Contract, at: usize) -> Vec<Numbers> {
     parameters
 }
 
-pub(super) fn turn(
+pub(super) fn set(
     original: &Contract,
     at: usize,
     axis: Axis,

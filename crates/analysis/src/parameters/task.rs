@@ -56,7 +56,7 @@ pub(super) fn parameters(contract: &Contract, at: usize) -> Vec<Numbers> {
     parameters
 }
 
-pub(super) fn turn(
+pub(super) fn set(
     original: &Contract,
     at: usize,
     axis: Axis,
@@ -64,16 +64,16 @@ pub(super) fn turn(
     trial: &mut Contract,
 ) -> Option<()> {
     if let Some(position) = upcall_of(original, at) {
-        let upcall = turned_upcall(&original.upcalls[position], axis, value)?;
+        let upcall = upcall_with(&original.upcalls[position], axis, value)?;
         trial.tasks[at] = Task::from(&upcall);
         trial.upcalls[position] = upcall;
         return Some(());
     }
-    trial.tasks[at] = turned_task(&original.tasks[at], axis, value)?;
+    trial.tasks[at] = task_with(&original.tasks[at], axis, value)?;
     Some(())
 }
 
-fn turned_task(task: &Task, axis: Axis, value: u64) -> Option<Task> {
+fn task_with(task: &Task, axis: Axis, value: u64) -> Option<Task> {
     let mut spec: TaskSpec = task.spec().clone();
     match axis {
         Axis::Wcet => {
@@ -100,7 +100,7 @@ fn turned_task(task: &Task, axis: Axis, value: u64) -> Option<Task> {
     Task::new(spec).ok()
 }
 
-fn turned_upcall(upcall: &Upcall, axis: Axis, value: u64) -> Option<Upcall> {
+fn upcall_with(upcall: &Upcall, axis: Axis, value: u64) -> Option<Upcall> {
     let mut spec = UpcallSpec {
         name: upcall.name().into(),
         period: upcall.period(),
@@ -135,7 +135,7 @@ pub(super) fn reservation_parameters(
     ])
 }
 
-pub(super) fn turn_reservation(
+pub(super) fn set_reservation(
     original: &Contract,
     at: usize,
     axis: Axis,
@@ -143,11 +143,11 @@ pub(super) fn turn_reservation(
     trial: &mut Contract,
 ) -> Option<()> {
     let old = original.reservations[at].reservation;
-    let turned = match axis {
+    let changed = match axis {
         Axis::Budget => Reservation::new(Service::from_nanos(value), old.period()),
         Axis::Period => Reservation::new(old.budget(), Duration::from_nanos(value)),
         _ => return None,
     };
-    trial.reservations[at].reservation = turned.ok()?;
+    trial.reservations[at].reservation = changed.ok()?;
     Some(())
 }

@@ -44,7 +44,7 @@ pub(super) struct Choice {
 /// The bases to try for each reservation, up to twice as many; if there are more, they are spread
 /// evenly.
 const BASES_A_RESERVATION: u64 = 96;
-/// How many reservations give bases, those with the shortest periods.
+/// The number of reservations that give bases, those with the shortest periods.
 const RESERVATIONS_WITH_BASES: usize = 32;
 /// The base is not shorter than the shortest period over this. With all p at that length, k ≥ 16: a
 /// cost of at most 1/16 of the request (docs/reservations.md, Theorem 2).

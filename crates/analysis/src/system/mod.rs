@@ -96,7 +96,7 @@ pub(crate) const SCHED_DEADLINE: &str = "sched-deadline";
 /// let steps = &mut Steps::default();
 /// let audio = system.admit("audio", Request::Executor(&[task(10, 6)]), steps).expect("alone");
 /// assert_eq!(audio, BackEnd::Executor { cpu: 0 });
-/// let video = system.admit("video", Request::Executor(&[task(20, 10)]), steps).expect("beside it");
+/// let video = system.admit("video", Request::Executor(&[task(20, 10)]), steps).expect("beside");
 /// assert_eq!(video, BackEnd::Executor { cpu: 1 });
 ///
 /// let modem = Request::Deadline("3ms/8ms".parse().expect("valid"));

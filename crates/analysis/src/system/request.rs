@@ -10,7 +10,7 @@ use crate::supply::TimeConstraint;
 /// The order of upcalls of different executors on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpcallOrder {
-    /// By the period of each upcall: executors hand the CPU over to each other.
+    /// By the period of each upcall: executors pass the CPU on by priority handoff.
     LevelOrder,
     /// By the shortest period of each executor, whose thread has a fixed level. In both orders the
     /// longest quantum below a task blocks it; at fixed levels that is more than other executors

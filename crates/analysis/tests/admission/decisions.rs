@@ -55,7 +55,7 @@ fn a_counter_offer_taken_is_admitted() {
 
 /// The slack of an admitted contract: the limit found still fits, and one unit more does not.
 #[test]
-fn what_could_grow_can_grow_so_far_and_no_further() {
+fn sensitivity_is_the_exact_limit() {
     let mut rng = ChaCha8Rng::seed_from_u64(23);
     let host = HostProfile::ideal(1);
     let mut seen = 0;
@@ -176,7 +176,7 @@ fn a_shorter_quantum_of_the_blocker_is_offered() {
 
 /// Twelve times 3 of 10: no change of one number is enough, but 27.7 % of all work fits.
 #[test]
-fn where_no_one_number_helps_less_of_all_work_is_offered() {
+fn less_of_all_work_is_offered_if_no_single_number_helps() {
     let system = plain(&[(3_000, 10_000); 12]);
     for policy in [Policy::Edf, Policy::Rm, Policy::Fp] {
         let contract = contract(policy, 1, &system, &[]);
@@ -192,7 +192,7 @@ fn where_no_one_number_helps_less_of_all_work_is_offered() {
 }
 
 #[test]
-fn reservations_are_bounded_by_what_may_be_reserved() {
+fn reservations_are_bounded_by_reservable_ppm() {
     let contract = contract(Policy::Rm, 1, &[], &[(5, 10), (5, 10)]);
     let refusal = refused(&contract);
     assert_eq!((refusal.test, refusal.entry.as_deref()), ("reservable-bandwidth", Some("r1")));
@@ -208,7 +208,7 @@ fn reservations_are_bounded_by_what_may_be_reserved() {
 /// Within the whole bandwidth, but outside the limits of `sched_setattr`: budget and period too
 /// short, period too long.
 #[test]
-fn what_the_kernel_would_refuse_is_refused() {
+fn requests_that_the_kernel_refuses_are_refused() {
     let refused = |text: &str| {
         let named = NamedReservation {
             name: "modem".into(),

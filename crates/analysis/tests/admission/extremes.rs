@@ -19,7 +19,7 @@ fn of_tasks(policy: Policy, cpus: u16, tasks: Vec<Task>) -> Contract {
 
 /// Periods of about a day without a common factor, and a utilisation a few nanoseconds below one.
 #[test]
-fn what_takes_for_ever_to_decide_is_refused() {
+fn a_contract_that_takes_for_ever_to_decide_is_refused() {
     let long: Vec<Task> = (0..7)
         .map(|i| {
             let period = MAX_NANOS - 2 * i - 1;

@@ -148,7 +148,7 @@ fn receiving(name: &str, bytes: u32, spacing: Duration) -> ReceivingChannel {
 
 /// A regression: a million messages a second beside a task of 9.99 ms every 10 ms.
 #[test]
-fn what_is_received_takes_processor_time() {
+fn receiving_takes_processor_time() {
     let micros = Service::from_micros;
     let costs = ReceiveCosts {
         switch: micros(1),
@@ -179,7 +179,7 @@ fn what_is_received_takes_processor_time() {
 
 /// Incoming messages count against the share of the channels' threads even if nothing is sent.
 #[test]
-fn what_is_received_keeps_to_the_share_of_the_threads() {
+fn receiving_stays_within_the_share_of_the_threads() {
     // 60 us every 100 us, on a CPU of which the threads may take half.
     let flood = receiving("flood", 100, Duration::from_micros(100));
     let contract = Contract {
@@ -240,7 +240,7 @@ fn reservations_that_interrupt_handlers_cost_tasks_a_change() {
 
 /// Every partition of small systems, tried one by one, against admission.
 #[test]
-fn a_partition_is_found_wherever_there_is_one() {
+fn a_partition_is_found_if_there_is_one() {
     let mut rng = ChaCha8Rng::seed_from_u64(31);
     let host = HostProfile::ideal(4);
     let (mut admitted, mut refused, mut by_search) = (0, 0, 0);

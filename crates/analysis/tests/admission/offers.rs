@@ -225,7 +225,7 @@ fn without(contract: &Contract, out: &[(EntryKind, String)]) -> Contract {
 /// Commands whose reservations do not all fit: the part that stays is offered, with the tasks
 /// beneath their slots.
 #[test]
-fn a_part_is_offered_where_commands_hold_reservations() {
+fn a_part_of_commands_with_reservations_is_offered() {
     let (mut offered, mut refused, mut by_kernel) = (0, 0, 0);
     for seed in 0..120 {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
@@ -308,7 +308,7 @@ fn the_part_that_fits_is_mostly_the_largest() {
 }
 
 #[test]
-fn of_thousands_of_tasks_the_part_that_fits_is_found() {
+fn the_fitting_part_of_thousands_of_tasks_is_found() {
     let task = |at: u64| {
         let period = Duration::from_millis(20 + at % 200);
         let wcet = Service::from_micros(20 + at % 7);
@@ -327,7 +327,7 @@ fn of_thousands_of_tasks_the_part_that_fits_is_found() {
 
 /// Channels alone on a link that is much too slow: a faster one is offered, and it is enough.
 #[test]
-fn a_faster_link_is_offered_where_the_link_is_too_slow() {
+fn a_faster_link_is_offered_if_the_link_is_too_slow() {
     let mut offered = 0;
     for seed in 0..40 {
         let (drawn, host) = draw(seed);
@@ -355,7 +355,7 @@ fn a_faster_link_is_offered_where_the_link_is_too_slow() {
 /// At the limit found by [`sensitivity`] the contract is still admitted, and with one unit more it
 /// is not.
 #[test]
-fn a_number_can_grow_so_far_and_no_further() {
+fn a_number_grows_to_its_limit_and_no_further() {
     let mut compared = 0;
     for seed in 0..GROWTH {
         let (contract, host) = draw(seed);
@@ -411,7 +411,7 @@ fn is_within_limits(offer: &Offer, to: u64) -> bool {
 
 /// For tasks of two criticalities, a smaller `wcet_high` is offered, and its growth is reported.
 #[test]
-fn the_wcet_of_high_criticality_is_offered_and_can_grow_so_far_and_no_further() {
+fn the_wcet_of_high_criticality_is_offered_and_grows_to_its_limit() {
     let mut rng = ChaCha8Rng::seed_from_u64(41);
     let host = HostProfile::ideal(1);
     let (mut offered, mut grown) = (0, 0);

@@ -167,7 +167,7 @@ fn response_times_by_deadline_stay_within_their_bounds() {
 }
 
 #[test]
-fn what_edf_admits_meets_every_deadline() {
+fn systems_admitted_by_edf_meet_every_deadline() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);
     let mut admitted = 0;
     for round in 0..4_000 {

@@ -22,7 +22,7 @@ fn in_time(cpus: u64, servers: &[Server]) -> bool {
 }
 
 /// Returns whether some server does not get its budget in some period; each begins at its phase.
-fn somebody_is_late(cpus: usize, servers: &[Server], phases: &[u64]) -> bool {
+fn a_budget_is_late(cpus: usize, servers: &[Server], phases: &[u64]) -> bool {
     let mut left = vec![0; servers.len()];
     for now in 0..2_000 {
         for (at, &(budget, period)) in servers.iter().enumerate() {
@@ -47,7 +47,7 @@ fn somebody_is_late(cpus: usize, servers: &[Server], phases: &[u64]) -> bool {
 #[test]
 fn three_of_six_in_ten_are_not_served_in_time_on_two_cpus() {
     let three = [(6, 10); 3];
-    assert!(somebody_is_late(2, &three, &[0; 3]));
+    assert!(a_budget_is_late(2, &three, &[0; 3]));
     assert!(!in_time(2, &three));
     assert!(in_time(2, &[(6, 10); 2]));
 
@@ -63,7 +63,7 @@ fn three_of_six_in_ten_are_not_served_in_time_on_two_cpus() {
 }
 
 #[test]
-fn whatever_is_in_time_by_the_test_is_in_time_tick_by_tick() {
+fn sets_that_pass_the_test_are_in_time_tick_by_tick() {
     let rng = &mut ChaCha8Rng::seed_from_u64(28);
     let (mut passed, mut seen_late) = (0, 0);
     for _ in 0..4_000 {
@@ -76,11 +76,11 @@ fn whatever_is_in_time_by_the_test_is_in_time_tick_by_tick() {
             })
             .collect();
         let passes = in_time(cpus, &servers);
-        let mut late = somebody_is_late(cpus as usize, &servers, &vec![0; servers.len()]);
+        let mut late = a_budget_is_late(cpus as usize, &servers, &vec![0; servers.len()]);
         for _ in 0..3 {
             let phases: Vec<u64> =
                 servers.iter().map(|server| rng.random_range(0..server.1)).collect();
-            late |= somebody_is_late(cpus as usize, &servers, &phases);
+            late |= a_budget_is_late(cpus as usize, &servers, &phases);
         }
         assert!(!passes || !late, "{servers:?} on {cpus} CPUs");
         passed += u32::from(passes);

@@ -5,7 +5,8 @@ use punctual_model::{HostProfile, Policy};
 
 use crate::common::{contract, plain};
 
-/// Each pair has a utilisation of 4/3. Global EDF needs three CPUs, too (`experiments/global-scheduling`).
+/// Each pair has a utilisation of 4/3. Global EDF needs three CPUs, too
+/// (`experiments/global-scheduling`).
 #[test]
 fn mp_01_three_tasks_of_two_thirds() {
     let system = plain(&[(2, 3), (2, 3), (2, 3)]);

@@ -99,7 +99,7 @@ fn fixed_priority_response_times_are_those_of_the_worst_supply() {
 }
 
 #[test]
-fn both_policies_fit_exactly_where_the_worst_supply_is_enough() {
+fn both_policies_fit_exactly_if_the_worst_supply_is_enough() {
     let mut rng = ChaCha8Rng::seed_from_u64(32);
     let mut seen = [[0; 2]; 2];
     for _ in 0..6_000 {
