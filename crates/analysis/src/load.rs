@@ -78,7 +78,7 @@ impl TaskLoad {
 pub struct CpuLoad {
     pub(crate) tasks: Vec<TaskLoad>,
     pub(crate) reservations: Vec<ReservedLoad>,
-    /// The longest time for which the CPU may be idle at the start of a busy period, in nanoseconds.
+    /// The longest idle time of the CPU at the start of a busy period, in nanoseconds.
     pub(crate) wake_up: u64,
 }
 

@@ -36,7 +36,7 @@ enum Kind {
 
 impl ReservedLoad {
     /// Charges `reservation` two context switches per period. Assumes that other reservations can
-    /// keep it from its budget until the end of its period; [`settle`] finds the actual delay.
+    /// keep it from its budget until the end of its period; `settle` finds the actual delay.
     pub fn new(reservation: Reservation, context_switch: Service) -> Self {
         let work = with_two_switches(reservation.budget(), context_switch);
         let period = reservation.period().as_nanos();

@@ -183,7 +183,7 @@ impl<Id: Copy + Eq> Followed<Id> {
         })
     }
 
-    /// Begins to follow `table`, whose owners are positions in `all`. There may be no reservations
+    /// Begins to follow `table`, whose owners are positions in `all`. No reservations may exist
     /// yet.
     pub(crate) fn begin(
         &mut self,
