@@ -158,8 +158,8 @@ impl Egress {
         pace(self.per_packet, self.cut, cpu)
     }
 
-    /// Returns the longest time after it should at which the thread looks: it may wake up late, and
-    /// its pace may keep it from looking at once.
+    /// Returns the longest delay until the thread looks at its rings: it may wake up late, and its
+    /// pace may keep it from looking at once.
     pub fn looks_within(&self) -> Duration {
         self.allowance.saturating_add(self.pace.unwrap_or(Duration::ZERO))
     }
@@ -249,7 +249,7 @@ impl Egress {
     /// Without best effort, each message takes its packets within its delay bound after it came,
     /// one after the other at the pace. In any case all packets leave at the pace, which bounds
     /// them as `punctual_policy::egress` proves. The smaller of the two loads over time is
-    /// returned. At first the thread looks at all rings.
+    /// returned, with one look at every ring.
     pub(crate) fn takes(
         &self,
         channels: &[Channel],

@@ -24,7 +24,7 @@ use punctual_model::channel::Channel;
 pub enum DelayBound {
     /// No message takes longer.
     AtMost(Duration),
-    /// The channel and those above it ask for more than there is, or a number overflows.
+    /// The channel and those above it ask for more than there is, or no bound is finite.
     Unbounded,
     /// Not decided within the steps; to be treated as a refusal.
     Undecided,

@@ -16,10 +16,10 @@
 //! One CPU; work may be cut anywhere. Free time is the time that no slot covers, whether or not the
 //! slot's owner uses it. Each stretch of free time loses one switch at its start, and each
 //! constraint is charged two switches (one to start it or to resume the one it preempts, one to
-//! stop). Nothing runs in the free time before the constraints. The test is the processor demand
-//! criterion with free time in place of time: Baruah, Mok & Rosier, RTSS 1990. EDF is optimal for
-//! free time too, because exchanging two pieces of work in it moves neither past its deadline.
-//! docs/reservations.md, Theorem 3.
+//! stop). No other work takes precedence over the constraints in the free time. The test is the
+//! processor demand criterion with free time in place of time: Baruah, Mok & Rosier, RTSS 1990. EDF
+//! is optimal for free time too, because exchanging two pieces of work in it moves neither past its
+//! deadline. docs/reservations.md, Theorem 3.
 //!
 //! # Units and answers
 //! Nanoseconds; exact with free switching, else safe. The test costs O(n²) terms for n accepted
