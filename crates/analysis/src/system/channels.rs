@@ -3,7 +3,7 @@
 //! The tests, in this order:
 //! 1. `link`: the rates of all sending channels, and the part kept for best effort, are within the
 //!    rate of the link.
-//! 2. `processor`: in no window the threads take more than the reservation that is set aside for
+//! 2. `processor`: in no window do the threads take more than the reservation that is set aside for
 //!    them ([`super::Carrier::egress`], [`Processor`]). So they make nothing below that reservation
 //!    late.
 //! 3. `channel-delay`: every message of all channels is in time, in deadline order, under all

@@ -105,7 +105,7 @@ fn a_command_stays_on_the_cpu_that_it_is_bound_to() {
     assert_eq!((refusal.test, refusal.resource), ("timetable", Resource::Cpus), "{refusal}");
 }
 
-/// The runtime accepts every admitted set at once, and in no window the slots take more than the
+/// The runtime accepts every admitted set at once, and in no window do the slots take more than the
 /// load that the tasks below are proven against.
 #[test]
 fn drawn_commands_are_held_as_admitted_and_take_no_more() {
