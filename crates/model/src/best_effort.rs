@@ -1,4 +1,4 @@
-//! Virtual-time upcalls: best-effort work under the rule that frees upcalls from locking.
+//! Virtual-time upcalls: best-effort handlers that need no locks, as real-time upcalls need none.
 
 use alloc::string::String;
 use core::num::NonZeroU32;
@@ -7,30 +7,29 @@ use thiserror::Error;
 
 use crate::time::{Duration, Service};
 
-/// A best-effort upcall as somebody wrote it down. [`BestEffort::new`] makes it valid.
+/// A best-effort upcall as it was declared, unchecked. [`BestEffort::new`] validates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BestEffortSpec {
-    /// What people call it.
+    /// The upcall's name.
     pub name: String,
-    /// Its share of what is left over, beside the weights of the others: 1 to
-    /// [`BestEffort::MAX_WEIGHT`].
+    /// Its weight when the remaining CPU time is shared: 1 to [`BestEffort::MAX_WEIGHT`].
     pub weight: u32,
     /// PDUs processed between two yield points.
     pub quantum: u32,
-    /// The most processor time one PDU is assumed to need.
+    /// The most processor time that one PDU is assumed to need.
     pub time_per_pdu: Service,
-    /// How long after it had nothing to do it is asked again.
+    /// The time from a call that processed no PDU to the next call.
     pub poll: Duration,
 }
 
 /// A valid best-effort upcall (a *virtual-time upcall*: real-time upcalls, future work).
 ///
 /// It runs when no real-time upcall of its process wants the CPU, a quantum at a time, and shares
-/// what is left over by weight. A handler that processes no PDU has nothing to do, and is asked
-/// again a `poll` later.
+/// the remaining time by weight. A handler that processes no PDU has nothing to do and is called
+/// again after `poll`.
 ///
-/// Guaranteed: weight within its range, quantum, time per PDU and poll positive, and the quantum's
-/// processor time representable.
+/// Guaranteed: the weight is within its range; quantum, time per PDU and poll are positive; the
+/// quantum's processor time is representable.
 ///
 /// ```
 /// use punctual_model::{BestEffort, BestEffortSpec, Duration, Service};
@@ -54,25 +53,26 @@ pub struct BestEffort {
     poll: Duration,
 }
 
-/// Which rule a [`BestEffortSpec`] breaks, with the numbers.
+/// The rule that a [`BestEffortSpec`] breaks, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BestEffortError {
-    /// Without a share it would never run; beyond the limit shares are not kept apart.
+    /// The weight is zero, so that the upcall would never run, or above the limit.
     #[error("the weight is {weight}; it must be from 1 to {most}", most = BestEffort::MAX_WEIGHT)]
     Weight {
         /// The weight given.
         weight: u32,
     },
-    /// A turn must make progress.
+    /// The quantum is zero: each call must make progress.
     #[error("the quantum is zero; it must be at least 1 PDU")]
     ZeroQuantum,
-    /// A turn delays the real-time upcalls of its process: that must be known, and not nothing.
+    /// The time per PDU is zero. A call delays the real-time upcalls of its process, so its length
+    /// must be known.
     #[error("the time per PDU is zero; it must be at least 1ns")]
     ZeroTimePerPdu,
-    /// It would be asked again and again without end.
+    /// The poll interval is zero: the handler would be called without end.
     #[error("the poll interval is zero; it must be at least 1ns")]
     ZeroPoll,
-    /// The processor time of a quantum is beyond all bounds.
+    /// The processor time of a quantum is not representable.
     #[error("{quantum} PDUs of {time_per_pdu} each are more than can be counted")]
     QuantumTooLong {
         /// The quantum given.
@@ -86,7 +86,7 @@ impl BestEffort {
     /// The largest weight: shares differ by at most this factor.
     pub const MAX_WEIGHT: u32 = 100;
 
-    /// Checks `spec`.
+    /// Validates `spec`.
     pub fn new(spec: BestEffortSpec) -> Result<Self, BestEffortError> {
         let BestEffortSpec { name, weight, quantum, time_per_pdu, poll } = spec;
         let refused = BestEffortError::Weight { weight };
@@ -106,32 +106,32 @@ impl BestEffort {
         Ok(Self { name, weight, quantum, time_per_pdu, poll })
     }
 
-    /// What people call it.
+    /// Returns the upcall's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its share beside the others' weights.
+    /// Returns its weight among the best-effort upcalls.
     pub fn weight(&self) -> NonZeroU32 {
         self.weight
     }
 
-    /// PDUs processed between two yield points.
+    /// Returns the number of PDUs processed between two yield points.
     pub fn quantum(&self) -> NonZeroU32 {
         self.quantum
     }
 
-    /// The most processor time one PDU is assumed to need.
+    /// Returns the most processor time that one PDU is assumed to need.
     pub fn time_per_pdu(&self) -> Service {
         self.time_per_pdu
     }
 
-    /// How long after it had nothing to do it is asked again.
+    /// Returns the time from a call that processed no PDU to the next call.
     pub fn poll(&self) -> Duration {
         self.poll
     }
 
-    /// The processor time between two yield points.
+    /// Returns the processor time between two yield points.
     pub fn quantum_service(&self) -> Service {
         self.time_per_pdu * u64::from(self.quantum.get())
     }

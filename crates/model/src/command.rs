@@ -1,4 +1,4 @@
-//! Programs that a contract starts, and how they hold their reservations.
+//! Programs that a contract starts, and their reservations.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,22 +7,23 @@ use thiserror::Error;
 
 use crate::reservation::Enforcement;
 
-/// What executes a reservation.
+/// The mechanism that executes a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// The kernel's SCHED_DEADLINE (sched(7)), a hard constant bandwidth server: for one thread, exact to a tick.
+    /// The kernel's SCHED_DEADLINE (sched(7)), a hard constant bandwidth server: for one thread,
+    /// exact to a tick.
     Kernel,
-    /// A timetable followed by a dispatcher of our own, X in every window of length Y: for whole processes, exact to a
-    /// timer.
+    /// A timetable that Punctual's dispatcher executes, X in every window of length Y: for whole
+    /// processes, exact to a timer.
     Timetable,
 }
 
 impl Backend {
-    /// All back ends with the names they have in a contract.
+    /// All back ends with their names in a contract.
     pub const NAMES: [(&'static str, Self); 2] =
         [("kernel", Self::Kernel), ("timetable", Self::Timetable)];
 
-    /// The name in a contract.
+    /// Returns the name in a contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -31,58 +32,57 @@ impl Backend {
     }
 }
 
-/// A program as somebody wrote it down. [`Command::new`] makes it valid.
+/// A program as it was declared, unchecked. [`Command::new`] validates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandSpec {
-    /// What people call it.
+    /// The command's name.
     pub name: String,
     /// The program, then its arguments.
     pub run: Vec<String>,
-    /// Where it runs; `None`: where punctual was started.
+    /// The working directory; `None`: that of Punctual.
     pub directory: Option<String>,
-    /// What its environment has besides punctual's own.
+    /// The variables added to Punctual's own environment.
     pub environment: Vec<(String, String)>,
-    /// What it runs under; `None`: as an ordinary program.
+    /// The reservation under which it runs; `None`: it runs as an ordinary program.
     pub held: Option<Holding>,
-    /// Position, among the channels of its contract that are promised a delay, of the one that its
-    /// datagrams go through; `None`: none.
+    /// The position of the channel that carries its datagrams, among the channels of the contract
+    /// that have a delay bound; `None`: no channel.
     pub channel: Option<usize>,
 }
 
-/// How a program holds its reservation.
+/// The reservation of a program and the way in which it is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// Position of the reservation in its contract.
+    /// The position of the reservation in its contract.
     pub reservation: usize,
     /// Whether it may run outside its budget.
     pub enforcement: Enforcement,
-    /// What is to execute it; `None`: whatever serves it best here.
+    /// The back end to use; `None`: the one that suits it best on this host.
     pub backend: Option<Backend>,
-    /// The one CPU it runs on, as the kernel counts them; `None`: any.
+    /// The only CPU on which it runs, in the kernel's numbering; `None`: any.
     pub cpu: Option<u16>,
 }
 
 /// A program that can be started.
 ///
-/// Guaranteed: there is a program, not empty; nothing in the arguments, the directory or the
-/// environment has a zero byte; names in the environment are not empty and have no `=` (execve(2),
-/// environ(7)).
+/// Guaranteed: there is a program, not empty; no argument, directory or environment entry has a
+/// zero byte; names in the environment are not empty and have no `=` (execve(2), environ(7)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command(CommandSpec);
 
-/// Which rule a [`CommandSpec`] breaks.
+/// The rule that a [`CommandSpec`] breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CommandError {
-    /// Nothing to run.
+    /// There is no program.
     #[error("there is no program; write the program and its arguments: run = [\"sleep\", \"1\"]")]
     NoProgram,
-    /// A C string ends there.
+    /// There is a zero byte, which would end a C string.
     #[error("{what} has a zero byte, which no argument of a program can have")]
     ZeroByte {
-        /// Of which part.
+        /// The part that has it.
         what: &'static str,
     },
-    /// The name of an environment variable.
+    /// The name of an environment variable is empty or has a `=`.
     #[error("\"{name}\" cannot be the name of an environment variable: it is empty or has \"=\"")]
     BadVariable {
         /// The name given.
@@ -91,7 +91,7 @@ pub enum CommandError {
 }
 
 impl Command {
-    /// Checks `spec`.
+    /// Validates `spec`.
     pub fn new(spec: CommandSpec) -> Result<Self, CommandError> {
         if spec.run.first().is_none_or(String::is_empty) {
             return Err(CommandError::NoProgram);
@@ -114,45 +114,45 @@ impl Command {
         Ok(Self(spec))
     }
 
-    /// What people call it.
+    /// Returns the command's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The program.
+    /// Returns the program.
     pub fn program(&self) -> &str {
-        // There is one by construction.
+        // Validation made sure that there is one.
         self.0.run.first().map_or("", String::as_str)
     }
 
-    /// Its arguments.
+    /// Returns the program's arguments.
     pub fn arguments(&self) -> &[String] {
         self.0.run.get(1..).unwrap_or_default()
     }
 
-    /// Where it runs; `None`: where punctual was started.
+    /// Returns the working directory; `None`: that of Punctual.
     pub fn directory(&self) -> Option<&str> {
         self.0.directory.as_deref()
     }
 
-    /// What its environment has besides punctual's own, in the order of the names.
+    /// Returns the variables added to Punctual's own environment, in the order of their names.
     pub fn environment(&self) -> &[(String, String)] {
         &self.0.environment
     }
 
-    /// What it runs under; `None`: as an ordinary program.
+    /// Returns the reservation under which it runs; `None`: it runs as an ordinary program.
     pub fn held(&self) -> Option<Holding> {
         self.0.held
     }
 
-    /// Returns the same program under what `held` says.
+    /// Returns the same program under the reservation `held`.
     #[must_use]
     pub fn under(&self, held: Option<Holding>) -> Self {
         Self(CommandSpec { held, ..self.0.clone() })
     }
 
-    /// Position, among the channels of its contract that are promised a delay, of the one that its
-    /// datagrams go through; `None`: none.
+    /// Returns the position of the channel that carries its datagrams, among the channels of the
+    /// contract that have a delay bound; `None`: no channel.
     pub fn channel(&self) -> Option<usize> {
         self.0.channel
     }

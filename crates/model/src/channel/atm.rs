@@ -1,4 +1,4 @@
-//! Traffic contracts as ATM networks word them (L4ATM, §2.3).
+//! ATM traffic contracts (L4ATM, §2.3).
 
 use super::rate::BitRate;
 use super::traffic::{LinearBounded, TrafficError};
@@ -8,22 +8,23 @@ use crate::units::MAX_NANOS;
 /// The numbers of an ATM traffic contract (L4ATM, §2.3), before they are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrafficSpec {
-    /// What is promised.
+    /// The service class.
     pub class: ServiceClass,
-    /// The most, within a burst.
+    /// The highest rate within a burst.
     pub peak_rate: BitRate,
-    /// The most, over time.
+    /// The highest rate over time.
     pub sustained_rate: BitRate,
     /// The largest service data unit in bytes.
     pub max_sdu: u32,
-    /// How much earlier than at the sustained rate a unit may come.
+    /// How much earlier a unit may come than the sustained rate allows.
     pub delay_variation_tolerance: Duration,
 }
 
 /// A checked [`TrafficSpec`].
 ///
-/// Guaranteed: `sustained_rate ≤ peak_rate`, equal for CBR; units of at least one byte whose
-/// spacing at the sustained rate is between 1 ns and a day; a tolerance of at most a day.
+/// Guaranteed: `sustained_rate ≤ peak_rate`, with equality for CBR; units have at least one byte,
+/// and their spacing at the sustained rate is between 1 ns and a day; the tolerance is at most a
+/// day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtmContract(TrafficSpec);
 
@@ -32,20 +33,20 @@ pub struct AtmContract(TrafficSpec);
 pub enum ServiceClass {
     /// Constant bit rate.
     Cbr,
-    /// Variable bit rate with a delay that matters.
+    /// Variable bit rate with a delay bound.
     RtVbr,
-    /// Best effort: policed like the others, promised nothing.
+    /// Best effort: policed like the others, but promised nothing.
     Ubr,
 }
 
 impl ServiceClass {
-    /// All classes with the names they have in a contract.
+    /// All classes with their names in a contract.
     pub const NAMES: [(&'static str, Self); 3] =
         [("cbr", Self::Cbr), ("rt-vbr", Self::RtVbr), ("ubr", Self::Ubr)];
 }
 
 impl AtmContract {
-    /// Checks and makes a contract.
+    /// Validates `spec`.
     pub fn new(spec: TrafficSpec) -> Result<Self, TrafficError> {
         let TrafficSpec { class, peak_rate: peak, sustained_rate: sustained, .. } = spec;
         if spec.max_sdu == 0 {
@@ -67,18 +68,18 @@ impl AtmContract {
         Ok(Self(spec))
     }
 
-    /// The numbers back, to vary them.
+    /// Returns the numbers, for a caller that varies them.
     pub fn spec(self) -> TrafficSpec {
         self.0
     }
 
-    /// Units of `max_sdu` bytes as linear bounded arrivals: `I_min = T`, `B_max = 1 + ⌈τ/T⌉`, with
-    /// `T` the spacing at the sustained rate and `τ` the tolerance.
+    /// Converts units of `max_sdu` bytes to linear bounded arrivals: `I_min = T`, `B_max = 1 +
+    /// ⌈τ/T⌉`, with `T` the spacing at the sustained rate and `τ` the tolerance.
     ///
     /// Every conforming stream stays conforming: it has at most `1 + ⌊(δ + τ)/T⌋` units in a closed
-    /// `δ`, and `⌊(δ + τ)/T⌋ ≤ ⌊δ/T⌋ + ⌈τ/T⌉`. Lost: the peak rate (a burst may now come at
-    /// once), the part of a unit by which `⌈τ/T⌉` is above `τ/T`, and less than a nanosecond of
-    /// `T`, which is rounded down. Smaller units may come no oftener.
+    /// `δ`, and `⌊(δ + τ)/T⌋ ≤ ⌊δ/T⌋ + ⌈τ/T⌉`. The conversion loses the peak rate (a burst may now
+    /// come at once), the fraction of a unit by which `⌈τ/T⌉` exceeds `τ/T`, and less than a
+    /// nanosecond of `T`, which is rounded down. Units below `max_sdu` may not come more often.
     pub fn to_linear_bounded(self) -> Result<LinearBounded, TrafficError> {
         let spec = self.0;
         if spec.class == ServiceClass::Ubr {

@@ -1,66 +1,66 @@
-//! What sending costs: the link's time, the processor's time, and how messages are cut.
+//! The costs of sending: link time, processor time and packetisation.
 
 use thiserror::Error;
 
 use super::rate::BitRate;
 use crate::time::{Duration, Service};
 
-/// Bits in a byte times picoseconds in a second: `this / rate` is the time of a byte.
+/// Bits in a byte times picoseconds in a second: divided by a rate, it is the time of a byte.
 const BIT_PICOS_PER_BYTE: u64 = 8 * 1_000_000_000_000;
 
-/// A link and its adapter: `L_xmit(bytes) = startup + bytes × per byte` (real-time channels, §3.1.4,
-/// with the slower of medium and transfer as the rate).
+/// A link and its adapter: `L_xmit(bytes) = startup + bytes × per byte` (real-time channels,
+/// §3.1.4, with the slower of medium and transfer as the rate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     startup: Duration,
     picos_per_byte: u64,
-    /// No packet takes less.
+    /// A lower bound on the time of every packet.
     least: Duration,
 }
 
-/// Processor time of the steps of sending (real-time channels, Table 1). By default they take none.
+/// The processor time of each step of sending (real-time channels, Table 1). Zero by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendCosts {
-    /// `C_switch`: from one handler to another.
+    /// `C_switch`: switching from one handler to another.
     pub switch: Service,
-    /// `C_cache`: the misses after it.
+    /// `C_cache`: the cache misses after a switch.
     pub cache: Service,
-    /// `C_prot^first`: a message's first packet, with what is done once a message.
+    /// `C_prot^first`: a message's first packet, including the work done once per message.
     pub first_packet: Service,
     /// `C_prot`: each further packet.
     pub packet: Service,
-    /// `C_link`: picking the next packet and starting it.
+    /// `C_link`: selecting the next packet and starting its transmission.
     pub link_scheduling: Service,
 }
 
-/// How messages are cut into packets, and how many a handler makes before it may be preempted.
+/// The size of packets, and the number of packets that a handler makes before it may be preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packetisation {
     packet_bytes: u32,
     packets_per_block: u32,
 }
 
-/// Which rule the description of a sender breaks.
+/// The rule that the description of a sender breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CostError {
-    /// No packet carries nothing.
+    /// The packet size is zero.
     #[error("the packet size is zero; it must be at least 1 byte")]
     ZeroPacket,
-    /// A handler must get on.
+    /// The block has no packet: a handler must make progress.
     #[error("zero packets between preemption points; it must be at least 1")]
     ZeroBlock,
-    /// Beyond what the analysis computes with.
+    /// The link is slower than the analysis supports.
     #[error("a link that takes {0}ps for each byte is slower than the slowest allowed, 1ms")]
     LinkTooSlow(u64),
 }
 
 impl Link {
-    /// A link that takes `startup` for each packet and `nanos_per_byte` for each byte.
+    /// Makes a link that takes `startup` for each packet and `nanos_per_byte` for each byte.
     pub fn new(startup: Duration, nanos_per_byte: u64) -> Result<Self, CostError> {
         Self::with_picos(startup, nanos_per_byte.saturating_mul(1_000))
     }
 
-    /// The same in picoseconds a byte: 10 Gbit/s are 800.
+    /// Makes a link from picoseconds per byte: 10 Gbit/s is 800.
     pub fn with_picos(startup: Duration, picos_per_byte: u64) -> Result<Self, CostError> {
         if picos_per_byte > 1_000_000_000 {
             return Err(CostError::LinkTooSlow(picos_per_byte));
@@ -68,20 +68,20 @@ impl Link {
         Ok(Self { startup, picos_per_byte, least: Duration::ZERO })
     }
 
-    /// The same link where no packet takes less than `least`, because whoever feeds it makes no more of
-    /// them in that time.
+    /// Returns the same link with a packet time of at least `least`, for a producer that makes at
+    /// most one packet in that time.
     #[must_use]
     pub fn at_least(self, least: Duration) -> Self {
         Self { least, ..self }
     }
 
-    /// Returns the same link with `more` before each packet.
+    /// Returns the same link with `more` added to the start-up of each packet.
     #[must_use]
     pub fn later_by(self, more: Duration) -> Self {
         Self { startup: self.startup.saturating_add(more), ..self }
     }
 
-    /// A link with its times divided by `factor`, rounded up; at least 1.
+    /// Returns the link with its times divided by `factor` (at least 1), rounded up.
     pub fn times_as_fast(self, factor: u64) -> Self {
         let factor = factor.max(1);
         Self {
@@ -91,18 +91,19 @@ impl Link {
         }
     }
 
-    /// The same adapter on a medium of `rate`, a byte's time rounded up as in a contract.
+    /// Returns the same adapter on a medium of `rate`. The time of a byte is rounded up, as in a
+    /// contract.
     pub fn at_rate(self, rate: BitRate) -> Self {
         Self { picos_per_byte: BIT_PICOS_PER_BYTE.div_ceil(rate.bits_per_second()), ..self }
     }
 
-    /// Its rate in bits a second, rounded down; `None` if a byte takes no time or too long to be a
-    /// rate.
+    /// Returns the rate in bits a second, rounded down; `None` if a byte takes no time or too long
+    /// to be a rate.
     pub fn rate(self) -> Option<BitRate> {
         BitRate::new(BIT_PICOS_PER_BYTE.checked_div(self.picos_per_byte)?).ok()
     }
 
-    /// `L_xmit`: from the start of a packet of `bytes` to its end, rounded up.
+    /// Returns `L_xmit`: the time from the start of a packet of `bytes` to its end, rounded up.
     pub fn transmission_time(self, bytes: u32) -> Duration {
         // At most 2³² × 10⁹ ps, which fits.
         let nanos = (u64::from(bytes) * self.picos_per_byte).div_ceil(1_000);
@@ -111,12 +112,13 @@ impl Link {
 }
 
 impl SendCosts {
-    /// `cs = C_switch + C_cache`: what each change of handler costs.
+    /// Returns `cs = C_switch + C_cache`, the cost of each switch of handler.
     pub fn change_of_handler(self) -> Service {
         self.switch.saturating_add(self.cache)
     }
 
-    /// A packet that a thread wakes up for and picks, of whichever kind is dearer.
+    /// Returns the cost of a packet for which a thread wakes up, taking the dearer of first and
+    /// further packets.
     pub fn per_packet(self) -> Service {
         let made = self.first_packet.max(self.packet).saturating_add(self.link_scheduling);
         self.change_of_handler().saturating_add(made)
@@ -124,7 +126,8 @@ impl SendCosts {
 }
 
 impl Packetisation {
-    /// Packets of at most `packet_bytes` (`S`), preemption after `packets_per_block` (`P`).
+    /// Makes packets of at most `packet_bytes` (`S`), with a preemption point after each
+    /// `packets_per_block` (`P`).
     pub fn new(packet_bytes: u32, packets_per_block: u32) -> Result<Self, CostError> {
         if packet_bytes == 0 {
             return Err(CostError::ZeroPacket);
@@ -135,22 +138,22 @@ impl Packetisation {
         Ok(Self { packet_bytes, packets_per_block })
     }
 
-    /// `S`: the most bytes of a packet.
+    /// Returns `S`, the most bytes of a packet.
     pub fn packet_bytes(self) -> u32 {
         self.packet_bytes
     }
 
-    /// `P`: packets between preemption points.
+    /// Returns `P`, the number of packets between preemption points.
     pub fn packets_per_block(self) -> u32 {
         self.packets_per_block
     }
 
-    /// `N`: the packets of a message.
+    /// Returns `N`, the number of packets of a message.
     pub fn packets_of(self, message_bytes: u32) -> u32 {
         message_bytes.div_ceil(self.packet_bytes)
     }
 
-    /// The bytes of a message's last packet; the message is not empty.
+    /// Returns the bytes of a message's last packet. The message must not be empty.
     pub fn last_packet_of(self, message_bytes: u32) -> u32 {
         message_bytes - (self.packets_of(message_bytes) - 1) * self.packet_bytes
     }

@@ -1,12 +1,12 @@
-//! Channels: traffic that is declared before it is sent, and what sending it costs.
+//! Channels: traffic that is declared before it is sent, and the cost of sending it.
 //!
-//! Reading order: `traffic` and `atm` (what a sender promises: [`LinearBounded`], [`AtmContract`], and
-//! [`Traffic`] over both), [`Channel`] (traffic with a delay bound), `costs` (the link, the
-//! processor's costs, packet size and preemption grain), [`Sender`] (all of a sending host),
-//! `route` ([`Route`]: where messages go, and how they become datagrams), `policing` ([`Policing`]: what
-//! holds a sender to its word).
+//! Reading order: `traffic` and `atm` (the promise of a sender: [`LinearBounded`], [`AtmContract`],
+//! and [`Traffic`] over both), [`Channel`] (traffic with a delay bound), `costs` (the link, the
+//! processor's costs, packet size and preemption grain), [`Sender`] (the whole sending host),
+//! `route` ([`Route`]: direction, address and framing), `policing` ([`Policing`]: the test for
+//! early messages).
 //!
-//! A stream is *conforming* while it keeps to its contract. What is early is held until its
+//! A stream is *conforming* while it keeps to its contract. An early message is held until its
 //! logical arrival, so the bounds of the analysis count from there.
 
 mod atm;
@@ -31,8 +31,8 @@ use thiserror::Error;
 
 use crate::time::Duration;
 
-/// A real-time channel: traffic, and how long after its logical arrival a message may be on its
-/// way (real-time channels, §2.1: delivered by `ℓ(m) + d`).
+/// A real-time channel: traffic, and the longest time from a message's logical arrival to the end
+/// of its transmission (real-time channels, §2.1: delivered by `ℓ(m) + d`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channel {
     name: String,
@@ -41,19 +41,19 @@ pub struct Channel {
     delay_bound: Duration,
 }
 
-/// Which rule a channel breaks.
+/// The rule that a channel breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChannelError {
-    /// Nothing can be sent in no time.
+    /// The delay bound is zero, and every transmission takes time.
     #[error("the delay bound is zero; it must be at least 1ns")]
     ZeroDelayBound,
-    /// The traffic cannot be promised anything.
+    /// The traffic is invalid or best effort.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
 }
 
 impl Channel {
-    /// Checks and makes a channel. Best-effort traffic is refused: it has no delay bound.
+    /// Validates and makes a channel. Best-effort traffic is refused: it has no delay bound.
     pub fn new(
         name: impl Into<String>,
         traffic: &Traffic,
@@ -66,22 +66,22 @@ impl Channel {
         Ok(Self { name: name.into(), traffic: *traffic, arrivals, delay_bound })
     }
 
-    /// What people call it.
+    /// Returns the channel's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it may send, in the form in which it was declared.
+    /// Returns the declared traffic.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// What it may send, in the form that admission uses.
+    /// Returns the traffic in the form that admission uses.
     pub fn arrivals(&self) -> LinearBounded {
         self.arrivals
     }
 
-    /// From logical arrival to the end of the transmission.
+    /// Returns the longest time from logical arrival to the end of the transmission.
     pub fn delay_bound(&self) -> Duration {
         self.delay_bound
     }

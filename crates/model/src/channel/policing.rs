@@ -1,45 +1,47 @@
-//! How a sender is held to its word.
+//! The test that decides which messages come earlier than their contract allows.
 
 use super::traffic::{LinearBounded, TrafficError};
 
-/// What decides that a message comes before its contract allows it.
+/// The rule that decides whether a message is early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policing {
-    /// Each message by the one before it, with a burst: the generic cell rate algorithm.
+    /// The generic cell rate algorithm, with a burst: each message is tested against the one before
+    /// it.
     #[default]
     Gcra,
-    /// So many messages in each control interval; what is not used is lost (L4ATM, §2.5 and §3.2).
+    /// A number of messages in each control interval; unused credits are lost (L4ATM, §2.5 and
+    /// §3.2).
     Credits(Sensitivity),
 }
 
-/// How much a channel minds jitter, and so how long its control interval is (L4ATM, §3.2).
+/// A channel's sensitivity to jitter, which sets the length of its control interval (L4ATM, §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sensitivity {
-    /// Intervals of 2 PDUs: hardly any clumping.
+    /// Intervals of 2 PDUs: small bursts only.
     Sensitive,
     /// Intervals of 10 PDUs.
     #[default]
     Usual,
-    /// Intervals of 50 PDUs: bursts pass.
+    /// Intervals of 50 PDUs: large bursts pass.
     Insensitive,
 }
 
 impl Policing {
-    /// The two with the names they have in a contract, credits with the usual sensitivity.
+    /// Both rules with their names in a contract; credits have the usual sensitivity.
     pub const NAMES: [(&'static str, Self); 2] =
         [("gcra", Self::Gcra), ("credits", Self::Credits(Sensitivity::Usual))];
 
-    /// Linear bounded arrivals that all that passes keeps to, for messages that are declared as
-    /// `arrivals`: what admission has to promise for.
+    /// Returns linear bounded arrivals that cover all traffic that passes the policer, for messages
+    /// declared as `arrivals`. Admission must reserve for these.
     ///
-    /// An interval of `k` messages lasts `k·I_min`. A window of length `δ` touches at most
-    /// `⌈δ / (k·I_min)⌉ + 1` intervals, each with `k` messages at most. Arrivals with spacing `I_min` and
+    /// An interval of `k` messages lasts `k·I_min`. A window of length `δ` touches at most `⌈δ /
+    /// (k·I_min)⌉ + 1` intervals, each with `k` messages at most. Arrivals with spacing `I_min` and
     /// a burst of `2k` allow as many: `⌈δ / I_min⌉ + 2k − 1 ≥ k·(⌈δ / (k·I_min)⌉ + 1)`, because
-    /// `k·⌈x / k⌉ ≤ ⌈x⌉ + k − 1`. No smaller burst does: `k` at the end of an interval and `k` at the
-    /// beginning of the next come in no time.
+    /// `k·⌈x / k⌉ ≤ ⌈x⌉ + k − 1`. No smaller burst suffices: `k` messages at the end of an interval
+    /// and `k` at the beginning of the next can come at the same time.
     ///
     /// # Errors
-    /// Those of [`LinearBounded::new`], which no arrivals that could be declared meet.
+    /// Returns those of [`LinearBounded::new`]; valid declared arrivals cause none.
     ///
     /// ```
     /// use punctual_model::Duration;
@@ -65,11 +67,11 @@ impl Policing {
 }
 
 impl Sensitivity {
-    /// All with the names they have in a contract.
+    /// All sensitivities with their names in a contract.
     pub const NAMES: [(&'static str, Self); 3] =
         [("high", Self::Sensitive), ("medium", Self::Usual), ("low", Self::Insensitive)];
 
-    /// How many PDUs an interval has.
+    /// Returns the number of PDUs in an interval.
     pub fn pdus(self) -> u32 {
         match self {
             Self::Sensitive => 2,
@@ -78,7 +80,7 @@ impl Sensitivity {
         }
     }
 
-    /// How many may come at once, at the border of two intervals.
+    /// Returns the most PDUs that may come at once, at the border of two intervals.
     pub fn largest_burst(self) -> u32 {
         2 * self.pdus()
     }
@@ -89,7 +91,8 @@ mod tests {
     use super::*;
     use crate::time::Duration;
 
-    /// Every window of a pattern that takes all credits, as early or as late as it can in each interval.
+    /// Checks every window of a pattern that uses all credits, as early or as late as each interval
+    /// allows.
     #[test]
     fn no_window_of_credits_holds_more_than_the_covering_arrivals() {
         for (_, sensitivity) in Sensitivity::NAMES {
@@ -104,7 +107,8 @@ mod tests {
             );
             let (mut tight, interval) = (false, pdus * spacing);
             for length in 1..=4 * interval {
-                // The window begins a nanosecond before the end of an interval: the most that it touches.
+                // The window begins a nanosecond before the end of an interval, so that it touches
+                // the most.
                 let touched = 1 + (length - 1).div_ceil(interval);
                 let most = touched * pdus;
                 let window = Duration::from_nanos(length);

@@ -1,4 +1,4 @@
-//! Which way a channel goes: direction, address, framing, and what becomes of early messages.
+//! A channel's direction, address and framing, and the handling of its early messages.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -9,74 +9,75 @@ use thiserror::Error;
 
 use super::policing::Policing;
 
-/// Which way the messages of a channel go, seen from this host.
+/// The direction of a channel's messages, seen from this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Out, over its link.
+    /// Outgoing, over the channel's link.
     #[default]
     Send,
-    /// In.
+    /// Incoming.
     Receive,
 }
 
 impl Direction {
-    /// Both with the names they have in a contract.
+    /// Both directions with their names in a contract.
     pub const NAMES: [(&'static str, Self); 2] = [("send", Self::Send), ("receive", Self::Receive)];
 }
 
-/// How messages become datagrams.
+/// The mapping of messages to datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Each message is a datagram as it is, for peers that know nothing of us.
+    /// Each message is one datagram without a header, for peers that do not use Punctual.
     Datagram,
-    /// Each packet of a message is a datagram with a header of ours.
+    /// Each packet of a message is a datagram with Punctual's header.
     Fragments,
 }
 
 impl Framing {
-    /// Both with the names they have in a contract.
+    /// Both framings with their names in a contract.
     pub const NAMES: [(&'static str, Self); 2] =
         [("datagram", Self::Datagram), ("fragments", Self::Fragments)];
 
-    /// What a contract means that does not say: datagrams where every message is one packet.
+    /// Returns the default of a contract: datagrams if every message fits in one packet.
     pub fn of(max_message: u32, packet_bytes: u32) -> Self {
         if max_message <= packet_bytes { Self::Datagram } else { Self::Fragments }
     }
 }
 
-/// What becomes of a message that comes before its contract allows it.
+/// The handling of a message that comes earlier than its contract allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TooEarly {
-    /// It waits until then.
+    /// The message waits until its logical arrival.
     #[default]
     Waits,
-    /// It is lost, and counted.
+    /// The message is discarded and counted.
     IsLost,
 }
 
 impl TooEarly {
-    /// Both with the names they have in a contract.
+    /// Both choices with their names in a contract.
     pub const NAMES: [(&'static str, Self); 2] = [("wait", Self::Waits), ("lose", Self::IsLost)];
 }
 
-/// The way of one channel.
+/// The direction, address and framing of one channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Whose way it is.
+    /// The channel's name.
     pub channel: String,
-    /// Out or in.
+    /// The direction.
     pub direction: Direction,
-    /// Where messages go, or where they are listened for. `None`: known elsewhere, or nowhere.
+    /// The destination of messages, or the address on which they are received. `None`: known
+    /// elsewhere, or none.
     pub address: Option<HostPort>,
-    /// How messages become datagrams.
+    /// The mapping of messages to datagrams.
     pub framing: Framing,
-    /// Of a channel that sends: what becomes of early messages.
+    /// The handling of early messages, for a channel that sends.
     pub too_early: TooEarly,
-    /// Of a channel that sends: which messages are early.
+    /// The rule that decides which messages are early, for a channel that sends.
     pub policing: Policing,
 }
 
-/// A host and a port, as people write them: `192.0.2.7:4000`, `[2001:db8::7]:4000`,
+/// A host and a port in the usual notation: `192.0.2.7:4000`, `[2001:db8::7]:4000`,
 /// `studio.example:4000`.
 ///
 /// ```
@@ -94,31 +95,31 @@ pub struct HostPort {
     port: u16,
 }
 
-/// An address, or a name to be looked up.
+/// An address, or a name to be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// As it is.
+    /// An IP address.
     Address(IpAddr),
     /// A name of letters, digits, hyphens and dots.
     Name(String),
 }
 
-/// Why text is no host and port.
+/// The reason that text is not a host and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HostPortError {
-    /// Nothing, or nothing after the last colon.
+    /// There is no colon, or no text after the last one.
     #[error("has no port; write host:port, such as 192.0.2.7:4000")]
     NoPort,
-    /// Not from 1 to 65535.
+    /// The port is not from 1 to 65535.
     #[error("has no port from 1 to 65535 after its last colon")]
     Port,
-    /// An IPv6 address whose end could be a port.
+    /// An IPv6 address without brackets, whose end could be a port.
     #[error("looks like an IPv6 address without brackets; write [2001:db8::7]:4000")]
     NoBrackets,
-    /// What is in brackets is something else.
+    /// The text in brackets is not an IPv6 address.
     #[error("has no IPv6 address in its brackets; write [2001:db8::7]:4000")]
     NotV6,
-    /// Neither address nor name.
+    /// The host is neither an address nor a name.
     #[error(
         "has no host before its port; write an IPv4 address, an IPv6 address in brackets, or a \
          name of letters, digits, hyphens and dots"
@@ -127,12 +128,12 @@ pub enum HostPortError {
 }
 
 impl HostPort {
-    /// The host.
+    /// Returns the host.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port, not 0.
+    /// Returns the port, which is not 0.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -171,7 +172,8 @@ impl FromStr for Host {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(IpAddr::V4(address)));
         }
-        // As in RFC 1123, section 2.1. A last label of digits alone would be a mistyped address.
+        // As in RFC 1123, section 2.1. A last label that has only digits would be a mistyped
+        // address.
         let of_a_label = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         let is_label = |label: &str| {
             (1..=63).contains(&label.len())
@@ -188,7 +190,7 @@ impl FromStr for Host {
     }
 }
 
-/// Parses back to itself.
+/// Writes a text that parses to the same value.
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {

@@ -1,4 +1,5 @@
-//! What a sender promises, in the two forms of the papers, and how one becomes the other.
+//! The traffic that a sender promises, in the two forms of the papers, and conversions between
+//! them.
 
 use thiserror::Error;
 
@@ -7,8 +8,8 @@ use super::rate::BitRate;
 use crate::time::Duration;
 use crate::units::MAX_NANOS;
 
-/// A linear bounded arrival process (real-time channels, §2.1): in any `δ`, at most
-/// `max_burst + δ / min_inter_arrival` messages of at most `max_message` bytes.
+/// A linear bounded arrival process (real-time channels, §2.1): in any `δ`, at most `max_burst + δ
+/// / min_inter_arrival` messages of at most `max_message` bytes.
 ///
 /// Guaranteed: sizes `1 ≤ min_message ≤ max_message`, a burst of at least one message, and a
 /// spacing between 1 ns and a day.
@@ -29,13 +30,13 @@ pub enum Traffic {
     Atm(AtmContract),
 }
 
-/// Which rule a traffic contract breaks, with the numbers.
+/// The rule that a traffic contract breaks, with the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TrafficError {
-    /// Messages without content carry nothing.
+    /// The largest message has no bytes.
     #[error("the largest message is empty; it must have at least 1 byte")]
     EmptyMessage,
-    /// The smallest is above the largest, or empty.
+    /// The smallest message is empty or above the largest.
     #[error("the smallest message is {min} bytes; it must be between 1 and the largest, {max}")]
     MinMessage {
         /// The smallest message given.
@@ -43,13 +44,13 @@ pub enum TrafficError {
         /// The largest message given.
         max: u32,
     },
-    /// No burst, not even of one.
+    /// The burst is zero messages.
     #[error("the burst is zero messages; it must be at least 1")]
     ZeroBurst,
-    /// Zero, or above a day.
+    /// The spacing is zero, or longer than a day.
     #[error("messages every {0}; the spacing must be between 1ns and a day")]
     Spacing(Duration),
-    /// Sustained above peak.
+    /// The sustained rate is above the peak rate.
     #[error("the sustained rate {sustained} is above the peak rate {peak}")]
     SustainedAbovePeak {
         /// The sustained rate given.
@@ -57,7 +58,7 @@ pub enum TrafficError {
         /// The peak rate given.
         peak: BitRate,
     },
-    /// A constant rate has no other peak.
+    /// The rate is constant, and the peak differs from it.
     #[error("the rate is constant, but the peak {peak} is not the sustained rate {sustained}")]
     CbrWithPeak {
         /// The sustained rate given.
@@ -65,16 +66,16 @@ pub enum TrafficError {
         /// The peak rate given.
         peak: BitRate,
     },
-    /// Longer than a day.
+    /// The tolerance is longer than a day.
     #[error("a delay variation tolerance of {0} is longer than a day")]
     ToleranceTooLong(Duration),
-    /// Best effort is given no bound.
+    /// The traffic is best effort, which has no bound.
     #[error("the class is best effort (UBR), which is promised nothing; choose CBR or rt-VBR")]
     BestEffort,
-    /// A burst so long that it has no number.
+    /// The burst does not fit in 32 bits.
     #[error("the tolerance {0} allows bursts of more messages than 32 bits can count")]
     BurstTooLong(Duration),
-    /// The rate has no number.
+    /// The messages exceed the peak rate.
     #[error("{max_message} bytes every {every} are more than the peak rate {peak}")]
     AbovePeak {
         /// The largest message.
@@ -87,7 +88,7 @@ pub enum TrafficError {
 }
 
 impl LinearBounded {
-    /// Messages of exactly `message` bytes.
+    /// Makes arrivals of messages of exactly `message` bytes.
     pub fn fixed(
         message: u32,
         min_inter_arrival: Duration,
@@ -96,10 +97,10 @@ impl LinearBounded {
         Self::new(message, message, min_inter_arrival, max_burst)
     }
 
-    /// Messages of `min_message` to `max_message` bytes.
+    /// Makes arrivals of messages of `min_message` to `max_message` bytes.
     ///
-    /// The smallest matters to others: many short packets cost more link scheduling than a long
-    /// one. Who cannot say passes 1.
+    /// The smallest size matters to other channels: many short packets cost more link scheduling
+    /// than a long one. A caller that does not know it passes 1.
     pub fn new(
         min_message: u32,
         max_message: u32,
@@ -121,34 +122,35 @@ impl LinearBounded {
         Ok(Self { max_message, min_message, min_inter_arrival, max_burst })
     }
 
-    /// The most bytes of a message.
+    /// Returns the bytes of the largest message.
     pub fn max_message(self) -> u32 {
         self.max_message
     }
 
-    /// The least bytes of a message.
+    /// Returns the bytes of the smallest message.
     pub fn min_message(self) -> u32 {
         self.min_message
     }
 
-    /// `I_min`: the spacing of logical arrivals, the reciprocal of the largest message rate.
+    /// Returns `I_min`: the spacing of logical arrivals, the reciprocal of the largest message
+    /// rate.
     pub fn min_inter_arrival(self) -> Duration {
         self.min_inter_arrival
     }
 
-    /// `B_max`: the most messages at once.
+    /// Returns `B_max`: the most messages at once.
     pub fn max_burst(self) -> u32 {
         self.max_burst
     }
 
-    /// `(B_max − 1)·I_min`: with it as release jitter and `I_min` as spacing, a sporadic stream
+    /// Returns `(B_max − 1)·I_min`: a sporadic stream with this release jitter and spacing `I_min`
     /// has exactly these arrivals. `None` beyond 64 bits.
     pub fn jitter(self) -> Option<Duration> {
         self.min_inter_arrival.checked_mul(u64::from(self.max_burst) - 1)
     }
 
-    /// The most messages in a half-open window: `⌈(window + jitter) / I_min⌉`, none in an empty one.
-    /// `None` beyond 64 bits.
+    /// Returns the most messages in a half-open window: `⌈(window + jitter) / I_min⌉`, zero if it
+    /// is empty. `None` beyond 64 bits.
     pub fn arrivals_in(self, window: Duration) -> Option<u64> {
         if window.is_zero() {
             return Some(0);
@@ -157,11 +159,11 @@ impl LinearBounded {
         Some(reach.as_nanos().div_ceil(self.min_inter_arrival.as_nanos()))
     }
 
-    /// The same traffic as an ATM contract of class rt-VBR, or CBR where no burst is allowed.
+    /// Converts the traffic to an ATM contract of class rt-VBR, or CBR if no burst is allowed.
     ///
-    /// Every conforming stream stays conforming. Lost: a burst may come at once here, so the peak
-    /// has to be given (the rate of the link it comes from); the rates are rounded up to whole
-    /// bits a second; the smallest message is forgotten.
+    /// Every conforming stream stays conforming. A burst may come at once here, so the caller gives
+    /// the peak (the rate of the link that it comes from). The conversion rounds the rates up to
+    /// whole bits a second and drops the smallest message.
     pub fn to_atm(self, peak_rate: BitRate) -> Result<AtmContract, TrafficError> {
         let too_fast = TrafficError::AbovePeak {
             max_message: self.max_message,
@@ -185,7 +187,8 @@ impl LinearBounded {
 }
 
 impl Traffic {
-    /// As linear bounded arrivals; what is lost is said at [`AtmContract::to_linear_bounded`].
+    /// Returns the traffic as linear bounded arrivals. [`AtmContract::to_linear_bounded`] says what
+    /// the conversion loses.
     pub fn to_linear_bounded(self) -> Result<LinearBounded, TrafficError> {
         match self {
             Self::Bounded(arrivals) => Ok(arrivals),
@@ -214,7 +217,7 @@ mod tests {
         Duration::from_nanos(ns)
     }
 
-    /// LBAP-01 of the published answers, on the type itself.
+    /// Checks LBAP-01 of the published answers on the type itself.
     #[test]
     fn lbap_01_bursts_are_jitter() {
         let arrivals = LinearBounded::fixed(1, ns(10), 3).expect("valid");
@@ -224,7 +227,7 @@ mod tests {
         }
     }
 
-    /// The greedy conforming stream, unit by unit, against the converted process.
+    /// Checks the greedy conforming stream, unit by unit, against the converted process.
     #[test]
     fn an_atm_stream_stays_conforming_as_linear_bounded() {
         // 1 byte at 8e9/T bit/s has the spacing T ns.
@@ -238,7 +241,7 @@ mod tests {
                 delay_variation_tolerance: ns(tau),
             });
             let bounded = contract.expect("valid").to_linear_bounded().expect("real time");
-            // Each unit as early as the peak and the tolerance allow (GCRA).
+            // Each unit is as early as the peak and the tolerance allow (GCRA).
             let (mut at, mut due) = (0u64, 0u64);
             let mut sent = alloc::vec::Vec::new();
             for _ in 0..200 {

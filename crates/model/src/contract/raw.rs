@@ -1,4 +1,4 @@
-//! The contract as it stands in the file: any strings and numbers, each with its place.
+//! The contract as the file has it: unchecked strings and numbers, each with its place.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -96,7 +96,7 @@ pub(super) struct RawCosts {
     pub(super) link_scheduling: Spanned<RawQuantity>,
 }
 
-/// Both forms of a channel in one, so that a key of the other form can be told from a misspelt one.
+/// Both forms of a channel in one, so that a key of the other form is told from a misspelt one.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawChannel {
@@ -146,12 +146,12 @@ pub(super) struct RawCommand {
     pub(super) cpu: Option<Spanned<i64>>,
     pub(super) channel: Option<Spanned<String>>,
     pub(super) directory: Option<Spanned<String>>,
-    /// In the order of the names, so that the same file always means the same.
+    /// Sorted by name, so that the same file always means the same.
     pub(super) environment: Option<Spanned<BTreeMap<String, String>>>,
 }
 
-/// A quantity: a string with a unit, or a bare number that somebody forgot the unit of. Bare numbers
-/// are let through here so that validation can say more than "expected a string".
+/// A quantity: a string with a unit, or a bare number that lacks its unit. Bare numbers are
+/// accepted here so that validation can say more than "expected a string".
 pub(super) enum RawQuantity {
     Text(String),
     Bare(String),

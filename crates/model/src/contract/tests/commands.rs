@@ -1,4 +1,4 @@
-//! Programs to start.
+//! Tests of commands.
 
 use super::*;
 use crate::Enforcement;
@@ -70,7 +70,7 @@ fn what_is_wrong_is_said_with_its_place() {
 
 const SENDING: &str = "[sending]\nbandwidth = \"100mbit/s\"\npacket = \"1420B\"\n";
 
-/// A contract with one channel, as its keys say, and a command that names it.
+/// Parses a contract with one channel that has `keys` and a command that names it.
 fn with_channel(keys: &str) -> Result<Contract, FileError> {
     let text = alloc::format!(
         "{SENDING}[[channel]]\nname = \"v\"\nmax_message = \"1200B\"\nmax_rate = \"100/s\"\n{keys}\

@@ -222,7 +222,8 @@ fn bytes_that_are_not_text_are_refused_with_their_place() {
     assert_eq!((error.line, error.column), (2, 3));
 }
 
-/// What the parser says of an unknown key names all known ones; the reference has each of them.
+/// The parser's error for an unknown key lists all known ones; the reference must have each of
+/// them.
 #[test]
 fn the_reference_has_every_key() {
     let reference = include_str!("../../../../../docs/contract.md");
@@ -243,7 +244,7 @@ fn the_reference_has_every_key() {
         let message = refusal(&format!("{section}\nno_such_key = 1\n"));
         let known = message.split("expected").nth(1).expect("a list");
         for key in known.split('`').skip(1).step_by(2) {
-            // The costs have a part of their own.
+            // The costs have a section of their own.
             assert!(key == "costs" || part.contains(&format!("`{key}`")), "{section} {key}");
             keys += 1;
         }
@@ -251,8 +252,8 @@ fn the_reference_has_every_key() {
     assert_eq!(keys, 2 + 10 + 6 + 3 + 11 + 5 + 19 + 9, "as many as `raw` has");
 }
 
-/// A cheap stand-in for the fuzzer, on every test run: whatever one changes in a good contract,
-/// the answer is a contract or an error with a place in the file, never a panic.
+/// Stands in cheaply for the fuzzer on every test run: any change to a good contract yields a
+/// contract or an error with a place in the file, never a panic.
 #[test]
 fn mutilated_contracts_never_panic() {
     let good = GOOD.as_bytes();

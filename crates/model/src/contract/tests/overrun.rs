@@ -1,4 +1,4 @@
-//! The overrun policies by their names in a contract.
+//! Tests of the overrun policies by their names in a contract.
 
 use super::*;
 use crate::Overrun;

@@ -1,4 +1,4 @@
-//! Which way channels go.
+//! Tests of the routes of channels.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use super::{SENDING, parse, refusal};
 use crate::Duration;
 use crate::channel::{Direction, Framing, Policing, Sensitivity, TooEarly, Traffic};
 
-/// A channel of 1 KiB messages and `keys`.
+/// Writes a channel of 1 KiB messages with `keys`.
 fn channel(name: &str, keys: &str) -> String {
     format!(
         "[[channel]]\nname = \"{name}\"\nmax_message = \"1KiB\"\nmin_inter_arrival = \"10ms\"\n\
@@ -70,7 +70,7 @@ fn who_only_receives_needs_no_link() {
     assert!(refusal(&both).contains("write [sending]"));
 }
 
-/// The channel is admitted for the burst that its credits let pass at a border, in either form.
+/// Credits let a burst pass at a border, and the channel is admitted for it in either form.
 #[test]
 fn credits_say_the_burst() {
     let bursts = [("high", 4), ("medium", 20), ("low", 100)];
@@ -175,6 +175,6 @@ fn errors_have_their_place() {
         let message = refusal(&text);
         assert!(message.contains(wanted), "{text}\n gave {message}\n wanted {wanted}");
     }
-    // To be admitted only, it may be anything.
+    // A channel that is only admitted may have any size.
     assert!(parse(&format!("{jumbo}{}", channel("c", "framing = \"fragments\""))).is_ok());
 }

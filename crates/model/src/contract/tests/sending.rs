@@ -1,4 +1,4 @@
-//! What `[sending]`, `[[channel]]` and `[[stream]]` become.
+//! Tests of the values read from `[sending]`, `[[channel]]` and `[[stream]]`.
 
 use alloc::format;
 use alloc::vec::Vec;

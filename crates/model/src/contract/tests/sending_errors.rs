@@ -1,4 +1,4 @@
-//! What is wrong in `[sending]`, `[[channel]]` and `[[stream]]`, and where.
+//! Tests of the errors in `[sending]`, `[[channel]]` and `[[stream]]`, and of their places.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Channels, in their two forms.
+//! Validates channels in their two forms.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -21,7 +21,7 @@ use crate::channel::{
     ServiceClass, Traffic, TrafficError, TrafficSpec,
 };
 
-/// All channels, by what is promised and which way they go.
+/// All channels by promise and direction.
 pub(super) struct Channels {
     pub(super) promised: Vec<Channel>,
     pub(super) best_effort: Vec<BestEffortChannel>,
@@ -29,7 +29,7 @@ pub(super) struct Channels {
     pub(super) routes: Vec<Route>,
 }
 
-/// Reads them; `packet` is that of the sender, if there is one.
+/// Validates the channels. `packet` is the sender's packet size, if there is a sender.
 pub(super) fn channels(
     raw: Vec<Spanned<RawChannel>>,
     packet: Option<u32>,
@@ -90,14 +90,14 @@ fn channel(raw: &RawChannel, name: String, traffic: &Traffic) -> Checked<Channel
     Channel::new(name, traffic, bound).or_else(|error| {
         let span = match error {
             ChannelError::ZeroDelayBound => given.span(),
-            // All that is left of a checked contract: a burst beyond 32 bits.
+            // The only error left after the traffic was checked is a burst beyond 32 bits.
             ChannelError::Traffic(_) => span_or(&raw.delay_variation_tolerance, raw.name.span()),
         };
         problem(span, error.to_string())
     })
 }
 
-/// Form 1: linear bounded arrivals.
+/// Reads form 1: linear bounded arrivals.
 fn bounded(raw: &RawChannel, name: &str, policing: Policing) -> Checked<LinearBounded> {
     let of_the_other_form = [
         ("peak_rate", raw.peak_rate.as_ref().map(Spanned::span)),
@@ -135,13 +135,13 @@ fn bounded(raw: &RawChannel, name: &str, policing: Policing) -> Checked<LinearBo
             );
         }
     };
-    // Who does not say may send single bytes: many short packets cost more than a long one.
+    // The default allows messages of one byte: many short packets cost more than a long one.
     let min_message = optional("min_message", &raw.min_message, message_bytes)?.unwrap_or(1);
     let burst = match burst_of_credits(policing, name, ("max_burst", &raw.max_burst))? {
         Some(burst) => burst,
         None => optional("max_burst", &raw.max_burst, count)?.unwrap_or(1),
     };
-    // An empty largest message is named as such, not as below the smallest.
+    // An empty largest message is reported as such, not as being below the smallest.
     LinearBounded::new(min_message, max_message, spacing, burst).or_else(|error| {
         let span = match error {
             TrafficError::MinMessage { .. } => span_or(&raw.min_message, largest.span()),
@@ -153,7 +153,7 @@ fn bounded(raw: &RawChannel, name: &str, policing: Policing) -> Checked<LinearBo
     })
 }
 
-/// Form 2: an ATM traffic contract.
+/// Reads form 2: an ATM traffic contract.
 fn atm(
     raw: &RawChannel,
     name: &str,
@@ -179,7 +179,7 @@ fn atm(
     let given = &raw.delay_variation_tolerance;
     let credits = burst_of_credits(policing, name, ("delay_variation_tolerance", given))?;
     let tolerance = match credits {
-        // Exactly that burst, as linear bounded arrivals.
+        // As linear bounded arrivals, this tolerance has exactly that burst.
         Some(burst) => {
             let spacing = sustained_rate.time_of_below(max_sdu);
             Some(spacing.checked_mul(u64::from(burst) - 1).unwrap_or(Duration::MAX))
@@ -204,8 +204,8 @@ fn atm(
     })
 }
 
-/// The peak and the sustained rate. Where the rate is constant (and where nothing is promised) one
-/// of them is enough.
+/// Reads the peak and the sustained rate. One of them is enough if the rate is constant or nothing
+/// is promised.
 fn rates(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<(BitRate, BitRate)> {
     let peak = optional("peak_rate", &raw.peak_rate, bit_rate)?;
     let sustained = optional("sustained_rate", &raw.sustained_rate, bit_rate)?;
@@ -222,7 +222,7 @@ fn rates(raw: &RawChannel, name: &str, class: ServiceClass) -> Checked<(BitRate,
     )
 }
 
-/// Of credits the burst that they let pass, which nothing else may say.
+/// Returns the burst that credits let pass. With credits, `key` must be absent.
 fn burst_of_credits<T>(
     policing: Policing,
     name: &str,
@@ -243,7 +243,7 @@ fn burst_of_credits<T>(
     }
 }
 
-/// The field, or what to write.
+/// Returns the field, or an error that says what to write.
 fn needed<'a, T>(
     raw: &RawChannel,
     name: &str,
@@ -262,7 +262,7 @@ fn needed<'a, T>(
     )
 }
 
-/// None of `keys` is there; the first one, in file order, that is has a problem.
+/// Reports the first of `keys`, in file order, that is present.
 pub(super) fn forbid<const N: usize>(
     keys: [(&str, Option<Range<usize>>); N],
     why: impl Fn(&str) -> String,
