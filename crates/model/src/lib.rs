@@ -1,17 +1,16 @@
-//! The words of the system: time, tasks, upcalls, reservations, contracts.
+//! The types of the system: time, tasks, upcalls, reservations, contracts.
 //!
-//! Everything here is pure. A value of one of these types is valid by construction: the only
-//! way to make one is through a constructor that checks, so no other crate checks again.
+//! Everything here is pure. A value of one of these types is valid by construction: every
+//! constructor checks, so no other crate checks again.
 //!
 //! Reading order: [`time`], [`task`], [`upcall`], [`overrun`], [`best_effort`], [`reservation`],
-//! [`handler`], [`contract`].
-//! Then [`channel`]: declared traffic and what sending it costs; [`stream`]: what an application knows
-//! of its data.
+//! [`handler`], [`contract`]. Then [`channel`]: declared traffic and the costs of sending it;
+//! [`stream`]: the data of an application in its own terms.
 //!
-//! # Conventions, said once
+//! # Conventions
 //! - Intervals are half-open, `[start, end)`.
 //! - [`Rank`] is the one priority direction: rank 0 is the most urgent.
-//! - Deadlines are met when a job completes at or before its absolute deadline.
+//! - A deadline is met when the job completes at or before its absolute deadline.
 #![no_std]
 #![forbid(unsafe_code)]
 

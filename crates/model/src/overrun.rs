@@ -1,14 +1,14 @@
-//! What becomes of jobs that are late.
+//! The handling of late jobs.
 
-/// What becomes of the late jobs of an upcall.
+/// The handling of the late jobs of an upcall.
 ///
 /// An *overrun* is a job that is not complete at its absolute deadline, which for an upcall is its
 /// next release. (A job that completes exactly then is in time.) Under every policy the releases
-/// stay on one absolute time line: what happens to single jobs never moves the phase. Under every
-/// policy an overrun is an event, and is told to whoever observes the upcalls.
+/// stay on one absolute time line: the fate of single jobs never moves the phase. Under every
+/// policy an overrun is an event that the observers of the upcalls receive.
 ///
 /// Real-time upcalls, §5.1, detects the handler that is still running at its next release; the five
-/// answers are ours.
+/// policies are ours.
 ///
 /// ```
 /// use punctual_model::Overrun;
@@ -21,20 +21,20 @@ pub enum Overrun {
     /// Every late job still runs, the oldest first.
     #[default]
     CatchUp,
-    /// Jobs whose deadline has passed before they began are dropped. One that has begun goes on.
+    /// Drops jobs whose deadline passed before they began. A job that has begun goes on.
     Skip,
-    /// A job that has begun ends at its first yield point at or after its deadline, and the rest of
-    /// its batch is dropped; those that have not begun are dropped as under [`Self::Skip`].
+    /// Ends a job that has begun at its first yield point at or after its deadline, and drops the
+    /// rest of its batch. Jobs that have not begun are dropped as under [`Self::Skip`].
     Abort,
-    /// From its overrun on the upcall runs only when no other real-time upcall wants the CPU, until
-    /// its oldest incomplete job is not overdue. Every late job still runs.
+    /// From an overrun on, the upcall runs only when no other real-time upcall wants the CPU, until
+    /// its oldest incomplete job is no longer overdue. Every late job still runs.
     Demote,
-    /// As [`Self::CatchUp`], and the owner is told at once: an urgent notice, not only an event.
+    /// Like [`Self::CatchUp`], and the owner gets an urgent notice at once, besides the event.
     Notify,
 }
 
 impl Overrun {
-    /// All policies with the names they have in a contract.
+    /// All policies with their names in a contract.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("catch-up", Self::CatchUp),
         ("skip", Self::Skip),
@@ -43,7 +43,7 @@ impl Overrun {
         ("notify", Self::Notify),
     ];
 
-    /// The name in a contract.
+    /// Returns the name in a contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::CatchUp => "catch-up",
@@ -54,7 +54,7 @@ impl Overrun {
         }
     }
 
-    /// The policy of this name, if there is one.
+    /// Returns the policy of this name, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, overrun)| overrun)
     }

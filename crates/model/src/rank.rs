@@ -11,7 +11,7 @@ impl Rank {
     /// The most urgent rank.
     pub const HIGHEST: Self = Self(0);
 
-    /// Whether work of this rank goes before work of `other`.
+    /// Returns true if work of this rank goes before work of `other`.
     pub const fn outranks(self, other: Self) -> bool {
         self.0 < other.0
     }

@@ -17,21 +17,21 @@ pub struct Reservation {
     period: Duration,
 }
 
-/// Whether what holds a reservation may also run outside it.
+/// The use of CPU time outside a reservation's budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Enforcement {
-    /// Its budget is guaranteed; of the time that nobody else reserved it gets what an ordinary
-    /// program gets (the soft modem study, §5.4: Rialto/NT's own form).
+    /// The budget is guaranteed. The holder also competes for unreserved time as an ordinary
+    /// program does (the soft modem study, §5.4: Rialto/NT's own form).
     Soft,
-    /// Its budget is guaranteed and is all it gets.
+    /// The budget is guaranteed, and the holder gets no more.
     Hard,
 }
 
 impl Enforcement {
-    /// Both with the names they have in a contract.
+    /// Both with their names in a contract.
     pub const NAMES: [(&'static str, Self); 2] = [("soft", Self::Soft), ("hard", Self::Hard)];
 
-    /// The name in a contract.
+    /// Returns the name in a contract.
     pub fn name(self) -> &'static str {
         match self {
             Self::Soft => "soft",
@@ -40,16 +40,16 @@ impl Enforcement {
     }
 }
 
-/// Which rule a reservation breaks, with the numbers.
+/// The rule that a reservation breaks, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReservationError {
-    /// A period of zero is not a rate.
+    /// The period is zero.
     #[error("the period is zero; it must be at least 1ns")]
     ZeroPeriod,
-    /// A budget of zero reserves nothing.
+    /// The budget is zero.
     #[error("the budget is zero; it must be at least 1ns")]
     ZeroBudget,
-    /// More than a whole CPU.
+    /// The budget is more than a whole CPU.
     #[error("the budget {budget} is above the period {period}: more than one whole CPU")]
     BudgetAbovePeriod {
         /// The budget given.
@@ -57,7 +57,7 @@ pub enum ReservationError {
         /// The period given.
         period: Duration,
     },
-    /// The text form is `budget/period`.
+    /// The text does not have the form `budget/period`.
     #[error("\"{0}\" is not a reservation; write the budget, a slash and the period: \"2ms/8ms\"")]
     NotTwoParts(alloc::string::String),
     /// One of the two times does not parse.
@@ -65,13 +65,13 @@ pub enum ReservationError {
     BadTime {
         /// The part that is wrong.
         text: alloc::string::String,
-        /// What is wrong with it.
+        /// The error in it.
         why: UnitError,
     },
 }
 
 impl Reservation {
-    /// Checks and makes a reservation.
+    /// Validates and makes a reservation.
     pub fn new(budget: Service, period: Duration) -> Result<Self, ReservationError> {
         if period.is_zero() {
             return Err(ReservationError::ZeroPeriod);
@@ -85,22 +85,22 @@ impl Reservation {
         Ok(Self { budget, period })
     }
 
-    /// Processor time in every period.
+    /// Returns the processor time in every period.
     pub fn budget(self) -> Service {
         self.budget
     }
 
-    /// How often the budget comes back.
+    /// Returns the time between two replenishments.
     pub fn period(self) -> Duration {
         self.period
     }
 
-    /// `budget / period`, for printing.
+    /// Returns `budget / period`, for printing.
     pub fn utilisation(self) -> f64 {
         self.budget.as_nanos() as f64 / self.period.as_nanos() as f64
     }
 
-    /// `budget / period` in parts per million, rounded up: what to hold against a bound.
+    /// Returns `budget / period` in parts per million, rounded up, for comparison with a bound.
     pub fn utilisation_ppm(self) -> u64 {
         units::share_ppm(self.budget, self.period)
     }
@@ -112,7 +112,7 @@ impl fmt::Display for Reservation {
     }
 }
 
-/// The form people type: `2ms/8ms`.
+/// Parses the form that users type: `2ms/8ms`.
 impl FromStr for Reservation {
     type Err = ReservationError;
 

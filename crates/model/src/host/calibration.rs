@@ -1,4 +1,4 @@
-//! What was measured on a host.
+//! The measurements of a host's costs.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,75 +10,77 @@ use super::{
 };
 use crate::time::{Duration, Service};
 
-/// All figures of one host, from one run. Written by `punctual calibrate`, read by what admits.
+/// All measurements of one host, from one run. `punctual calibrate` writes them, admission reads
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calibration {
-    /// Where it holds.
+    /// The host for which they hold.
     pub host: HostIdentity,
-    /// When and how it was measured.
+    /// The time and the circumstances of the run.
     pub run: Run,
-    /// What admission charges for a switch; `None`: it could not be measured.
+    /// The charge for a switch at admission; `None`: it could not be measured.
     pub switching: Option<SwitchCharge>,
-    /// What admission charges for sending; `None`: it could not be measured.
+    /// The charge for sending at admission; `None`: it could not be measured.
     pub sending: Option<SendCharge>,
-    /// What admission charges for receiving; `None`: it could not be measured, and a packet that comes in
-    /// is charged as one that goes out.
+    /// The charge for receiving at admission; `None`: it could not be measured, and an incoming
+    /// packet is charged like an outgoing one.
     pub receiving: Option<ReceiveCharge>,
-    /// One entry an operation at most.
+    /// At most one entry per operation.
     pub figures: Vec<Figure>,
-    /// The price of a cold cache by working set, ascending.
+    /// The cost of a cold cache by working set, ascending.
     pub cache_refill: Vec<CacheRefill>,
-    /// What messages cost their sender, ascending by [`MessageCost::key`].
+    /// The sender's cost of messages, ascending by [`MessageCost::key`].
     pub messages: Vec<MessageCost>,
-    /// What packets cost their receiver, ascending by [`ArrivalCost::key`].
+    /// The receiver's cost of packets, ascending by [`ArrivalCost::key`].
     pub arrivals: Vec<ArrivalCost>,
-    /// What could not be measured, and why.
+    /// The measurements that failed, with reasons.
     pub absent: Vec<Absent>,
 }
 
-/// What must be the same for figures to hold: another processor or another kernel has other costs.
+/// The properties that must match for figures to hold: another processor or kernel has other costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
-    /// As the kernel names it.
+    /// The processor's model, as the kernel names it.
     pub cpu_model: String,
-    /// uname(2).
+    /// The kernel's release, from uname(2).
     pub kernel_release: String,
-    /// CPUs online, at least 1.
+    /// The number of CPUs online, at least 1.
     pub cpus: u16,
 }
 
-/// When and how figures were measured.
+/// The time and the circumstances of a calibration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Seconds since 1970-01-01 00:00 UTC, at most [`Run::LATEST`].
+    /// The start in seconds since 1970-01-01 00:00 UTC, at most [`Run::LATEST`].
     pub at_unix_s: u64,
-    /// How long it took.
+    /// The length of the run.
     pub duration: Duration,
     /// The version of the program.
     pub version: String,
-    /// Whether it was a short run: fewer samples.
+    /// True for a short run with fewer samples.
     pub quick: bool,
-    /// Processor time that a hypervisor took meanwhile, all CPUs together; `None`: not readable.
+    /// Processor time that a hypervisor took during the run, on all CPUs together; `None`: not
+    /// readable.
     pub stolen: Option<Duration>,
 }
 
-/// How a switch is charged: two of them a job.
+/// The charge for a switch. Each job is charged two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchCharge {
     /// The switch itself.
     pub switch: Service,
-    /// The operation that [`SwitchCharge::switch`] is the time of.
+    /// The operation whose time [`SwitchCharge::switch`] is.
     pub by: Operation,
-    /// Refilling the caches after it: the dearest of all measured sets up to the working set, because a
-    /// set that fits a cache can lose more than a larger one that never was in it.
+    /// The refill of the caches after it: the dearest of all measured sets up to the working set,
+    /// because a set that fits a cache can lose more than a larger one that never fitted.
     pub cache_refill: Service,
-    /// The largest working set that it covers, in bytes.
+    /// The largest working set that the charge covers, in bytes.
     pub working_set: u64,
     /// The percentile of both.
     pub percentile: Percentile,
 }
 
-/// The scheduling class under which something was measured.
+/// The scheduling class under which a measurement was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
     /// SCHED_OTHER.
@@ -92,26 +94,26 @@ pub enum Under {
 /// The time of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// Of what.
+    /// The operation.
     pub operation: Operation,
-    /// Under which class.
+    /// The scheduling class.
     pub under: Under,
-    /// How it spreads.
+    /// The distribution of the samples.
     pub spread: Spread,
-    /// Samples thrown away, because the hypervisor took processor time while they were taken.
+    /// Samples that were discarded because the hypervisor took processor time during them.
     pub discarded: u32,
-    /// How much it took, all CPUs together.
+    /// The processor time that the hypervisor took, on all CPUs together.
     pub stolen: Duration,
 }
 
-/// The time that touching a working set takes longer after another thread touched one as large.
+/// The extra time to touch a working set after another thread touched one of the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheRefill {
-    /// In bytes, at least 1.
+    /// The working set in bytes, at least 1.
     pub working_set: u64,
-    /// Under which class.
+    /// The scheduling class.
     pub under: Under,
-    /// How the time spreads.
+    /// The distribution of the samples.
     pub spread: Spread,
     /// As for a [`Figure`].
     pub discarded: u32,
@@ -119,28 +121,28 @@ pub struct CacheRefill {
     pub stolen: Duration,
 }
 
-/// Something that was not measured.
+/// A measurement that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// What: an operation, or the refill of a working set.
+    /// The subject: an operation, or the refill of a working set.
     pub what: String,
-    /// A sentence.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
 impl SwitchCharge {
-    /// What each switch costs: [`HostProfile::context_switch`].
+    /// Returns the cost of each switch: [`HostProfile::context_switch`].
     pub fn context_switch(&self) -> Service {
         self.switch.saturating_add(self.cache_refill)
     }
 }
 
 impl Under {
-    /// All with their names in files and reports.
+    /// All classes with their names in files and reports.
     pub const NAMES: [(&'static str, Self); 3] =
         [("other", Self::Other), ("fifo", Self::Fifo), ("deadline", Self::Deadline)];
 
-    /// The name in files and reports.
+    /// Returns the name in files and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Other => "other",
@@ -151,8 +153,8 @@ impl Under {
 }
 
 impl HostIdentity {
-    /// In what `self`, where something was measured, differs from the host `here`; `None` if in
-    /// nothing. Reads on from "it is of another host: …".
+    /// Describes the first difference between `self`, the measured host, and the host `here`;
+    /// `None` if there is none. The text continues "it is of another host: …".
     pub fn difference(&self, here: &Self) -> Option<String> {
         if self.cpu_model != here.cpu_model {
             return Some(format!(
@@ -177,7 +179,7 @@ impl Run {
     /// The end of the year 9999.
     pub const LATEST: u64 = 253_402_300_799;
 
-    /// Year, month and day (from 1) of the run, UTC, in the Gregorian calendar.
+    /// Returns year, month and day (from 1) of the run, UTC, in the Gregorian calendar.
     pub fn date(&self) -> (u64, u64, u64) {
         let mut days = self.at_unix_s.min(Self::LATEST) / 86_400;
         let leap = |year: u64| {
@@ -202,24 +204,24 @@ impl Run {
 }
 
 impl Calibration {
-    /// The figure of an operation, if it was measured.
+    /// Returns the figure of an operation, if it was measured.
     pub fn figure(&self, operation: Operation) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.operation == operation)
     }
 
-    /// The measured refill of the smallest working set that is at least `bytes`.
+    /// Returns the measured refill of the smallest working set of at least `bytes`.
     pub fn refill_of(&self, bytes: u64) -> Option<&CacheRefill> {
         self.cache_refill.iter().find(|refill| refill.working_set >= bytes)
     }
 
-    /// What a slot of a timetable is to be longer than its budget: from the timer of the thread that
-    /// follows the timetable until the owner of the slot runs. `None` if that thread's lateness was not
-    /// measured, or not under SCHED_FIFO, which it has.
+    /// Returns the time by which a timetable slot must exceed its budget: from the dispatcher's
+    /// timer until the slot's owner runs. `None` if the dispatcher's lateness was not measured, or
+    /// not under SCHED_FIFO, which the dispatcher has.
     ///
-    /// The sum of the 99th percentiles of [`Operation::TimerBusy`] and twice
-    /// [`Operation::HandOffSameCpu`] (if it was measured), between [`Self::LEAST_SLOT_ALLOWANCE`] and
-    /// [`Self::MOST_SLOT_ALLOWANCE`]. Twice, because the owner may first have to be thawed: a wake-up,
-    /// and a switch to it. The thaw itself is not measured.
+    /// It is the sum of the 99th percentiles of [`Operation::TimerBusy`] and twice
+    /// [`Operation::HandOffSameCpu`] (if it was measured), between [`Self::LEAST_SLOT_ALLOWANCE`]
+    /// and [`Self::MOST_SLOT_ALLOWANCE`]. Twice, because the owner may first have to be thawed: a
+    /// wake-up, and a switch to it. The thaw itself is not measured.
     pub fn slot_allowance(&self) -> Option<Service> {
         let p99 = |operation| Some(self.under_fifo(operation)?.p99().as_full_service());
         let woken = p99(Operation::TimerBusy)?;
@@ -228,11 +230,11 @@ impl Calibration {
         Some(sum.clamp(Self::LEAST_SLOT_ALLOWANCE, Self::MOST_SLOT_ALLOWANCE))
     }
 
-    /// How late a thread is woken by its timer: [`HostProfile::wake_up`]. `None` if that was not measured, or not
-    /// under SCHED_FIFO.
+    /// Returns the wake-up latency of a thread with a timer: [`HostProfile::wake_up`]. `None` if it
+    /// was not measured, or not under SCHED_FIFO.
     ///
-    /// The dearer of [`Operation::TimerIdle`] and [`Operation::TimerBusy`], at the percentile at which switches are
-    /// charged: the 99th, or the maximum for any above it.
+    /// It is the dearer of [`Operation::TimerIdle`] and [`Operation::TimerBusy`], at the percentile
+    /// at which switches are charged: the 99th, or the maximum for any above it.
     pub fn wake_up(&self) -> Option<Service> {
         let percentile = self.switching.map_or(Percentile::P99, |charge| charge.percentile);
         let late = |operation| {
@@ -248,16 +250,17 @@ impl Calibration {
         figure.map(|figure| &figure.spread)
     }
 
-    /// No slot is made longer by less: freezing and thawing are in no figure.
+    /// The least allowance of a slot: freezing and thawing are in no figure.
     pub const LEAST_SLOT_ALLOWANCE: Service = Service::from_micros(50);
 
-    /// No slot is made longer by more: what comes later than this is a stall of the host, and an
-    /// allowance for it would be lost in every slot.
+    /// The largest allowance of a slot. A longer delay is a stall of the host, and an allowance for
+    /// it would be lost in every slot.
     pub const MOST_SLOT_ALLOWANCE: Service = Service::from_micros(500);
 
-    /// What admission needs: its CPUs and its costs, with the limits that hold there.
+    /// Returns the host profile for admission: CPUs, costs, and the limits `deadline_limits`.
     ///
-    /// Switches are free in it if they could not be measured ([`Calibration::switching`] says so), and so is waking up.
+    /// Switches and wake-ups are free in it if they could not be measured;
+    /// [`Calibration::switching`] then is `None`.
     pub fn profile(&self, deadline_limits: DeadlineLimits) -> HostProfile {
         HostProfile {
             reservable_ppm: deadline_limits.reservable_ppm(),
@@ -276,7 +279,7 @@ impl Calibration {
 mod tests {
     use super::*;
 
-    /// A host of which these 99th percentiles were measured, in microseconds.
+    /// Makes a calibration with these 99th percentiles, in microseconds.
     fn measured(p99s: &[(Operation, Under, u64)]) -> Calibration {
         let figure = |&(operation, under, p99): &(Operation, Under, u64)| {
             let spread = [1, 1, p99, 10 * p99].map(Duration::from_micros);

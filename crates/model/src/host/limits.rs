@@ -1,17 +1,17 @@
-//! What the administrator of a host set for reservations.
+//! The limits on reservations that the administrator of a host sets.
 
 use crate::time::Duration;
 
-/// What the administrator of a Linux host set for reservations (`SCHED_DEADLINE`; sched(7)).
+/// A Linux host's limits on reservations (`SCHED_DEADLINE`; sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeadlineLimits {
-    /// `sched_rt_runtime_us`; `None` (there: −1) lifts the limit on bandwidth.
+    /// `sched_rt_runtime_us`; `None` (the kernel's −1): bandwidth is not limited.
     pub rt_runtime: Option<Duration>,
     /// `sched_rt_period_us`.
     pub rt_period: Duration,
     /// The budget of the fair server of each CPU; zero if it is off.
     pub fair_runtime: Duration,
-    /// Its period.
+    /// The period of the fair server.
     pub fair_period: Duration,
     /// `sched_deadline_period_min_us`.
     pub shortest_period: Duration,
@@ -20,7 +20,7 @@ pub struct DeadlineLimits {
 }
 
 impl DeadlineLimits {
-    /// As the kernel starts, since Linux 6.12.
+    /// The kernel's values at boot, since Linux 6.12.
     pub const DEFAULT: Self = Self {
         rt_runtime: Some(Duration::from_millis(950)),
         rt_period: Duration::from_millis(1_000),
@@ -30,28 +30,29 @@ impl DeadlineLimits {
         longest_period: Duration::from_micros(1 << 22),
     };
 
-    /// What is left of each CPU for reservations, in parts per million; all of it where the limit is
-    /// lifted, but for the fair server.
+    /// Returns the part of each CPU that is left for reservations, in parts per million. Without a
+    /// limit it is all but the fair server's part.
     pub fn reservable_ppm(&self) -> u64 {
         self.real_time_ppm().saturating_sub(ppm(self.fair_runtime, self.fair_period))
     }
 
-    /// The most that the slots of a timetable may take of each CPU together, in parts per million. Real-time
-    /// throttling must never become due, as it would stop the dispatcher too: so a little less than it leaves.
+    /// Returns the most that the slots of a timetable may take of each CPU together, in parts per
+    /// million. It is a little less than real-time throttling allows, because throttling would also
+    /// stop the dispatcher.
     pub fn timetable_ppm(&self) -> u64 {
         self.real_time_ppm().saturating_sub(Self::KEPT_BESIDE_TIMETABLES_PPM)
     }
 
-    /// What a timetable keeps for ordinary work, of what real-time throttling leaves.
+    /// The part of real-time throttling's allowance that a timetable keeps for ordinary work.
     pub const KEPT_BESIDE_TIMETABLES_PPM: u64 = 20_000;
 
-    /// What real-time throttling leaves.
+    /// Returns the part of each CPU that real-time throttling allows.
     fn real_time_ppm(&self) -> u64 {
         self.rt_runtime.map_or(1_000_000, |budget| ppm(budget, self.rt_period))
     }
 }
 
-/// In parts per million, rounded down; at most all.
+/// Returns `budget / period` in parts per million, rounded down; at most 1,000,000.
 fn ppm(budget: Duration, period: Duration) -> u64 {
     let whole = u128::from(budget.as_nanos()) * 1_000_000;
     let share = whole.checked_div(period.as_nanos().into()).unwrap_or(0);

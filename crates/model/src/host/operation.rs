@@ -1,4 +1,4 @@
-//! What calibration measures.
+//! The operations that calibration measures.
 
 use core::fmt;
 
@@ -7,36 +7,36 @@ use core::fmt;
 pub enum Operation {
     /// Reading CLOCK_MONOTONIC.
     ClockRead,
-    /// A system call that does next to nothing.
+    /// A system call that does almost nothing.
     SystemCall,
     /// The first touch of a page of anonymous memory.
     PageFault,
-    /// Raising a thread's SCHED_FIFO priority and lowering it again: both together.
+    /// Raising a thread's SCHED_FIFO priority and lowering it again, both together.
     PriorityChange,
     /// sched_yield(2) from one thread to another of the same process.
     ThreadSwitch,
     /// sched_yield(2) from one process to another.
     ProcessSwitch,
-    /// Waking a thread on the same CPU and going to sleep, until it runs.
+    /// Waking a thread on the same CPU and going to sleep, until that thread runs.
     HandOffSameCpu,
-    /// The same to a thread on another CPU.
+    /// The same with a thread on another CPU.
     HandOffOtherCpu,
-    /// From the time of a timer until its thread runs, SCHED_FIFO, nothing else on the CPU.
+    /// From the expiry of a timer until its thread runs, SCHED_FIFO, with the CPU otherwise idle.
     TimerIdle,
     /// The same with an ordinary thread spinning on the CPU.
     TimerBusy,
-    /// The same with a spinning thread on each CPU and the woken one anywhere, SCHED_OTHER.
+    /// The same with a spinning thread on each CPU and the woken thread on any CPU, SCHED_OTHER.
     WakeupOther,
     /// As [`Operation::WakeupOther`], SCHED_FIFO.
     WakeupFifo,
     /// As [`Operation::WakeupOther`], SCHED_DEADLINE.
     WakeupDeadline,
-    /// Picking the next packet of a channel and giving it to a transport that does nothing with it.
+    /// Selecting the next packet of a channel and handing it to a transport that does nothing.
     LinkScheduling,
 }
 
 impl Operation {
-    /// All with their names in files and reports, in the order in which they are told.
+    /// All operations with their names in files and reports, in the order of reports.
     pub const NAMES: [(&'static str, Self); 14] = [
         ("clock-read", Self::ClockRead),
         ("system-call", Self::SystemCall),
@@ -54,9 +54,9 @@ impl Operation {
         ("link-scheduling", Self::LinkScheduling),
     ];
 
-    /// The name in files and reports.
+    /// Returns the name in files and reports.
     pub fn name(self) -> &'static str {
-        // Declared in the order of `NAMES`; a test holds the two together.
+        // The variants are declared in the order of `NAMES`; a test checks it.
         Self::NAMES[self as usize].0
     }
 }

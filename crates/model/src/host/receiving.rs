@@ -1,4 +1,4 @@
-//! What receiving costs a host, as measured and as charged.
+//! The costs of receiving, as measured and as charged.
 
 use alloc::string::String;
 
@@ -7,76 +7,78 @@ use super::{Percentile, Spread, Under};
 use crate::channel::Framing;
 use crate::time::{Duration, Service};
 
-/// Processor time of the thread that receives, by its steps: those of sending (real-time channels,
-/// Table 1), of which receiving has no picking.
+/// Processor time of the receiving thread, by steps: those of sending (real-time channels, Table 1)
+/// without the selection of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveCosts {
-    /// Changing to the thread.
+    /// Switching to the thread.
     pub switch: Service,
-    /// Refilling the caches after it.
+    /// Refilling the caches after the switch.
     pub cache: Service,
-    /// The first packet of those that wait together: hearing of them is in it.
+    /// The first of the packets that wait together, including the notification.
     pub first_packet: Service,
-    /// Each further packet of those.
+    /// Each further packet of these.
     pub packet: Service,
 }
 
 impl ReceiveCosts {
-    /// A packet that the thread wakes up for, of whichever kind is dearer, each at its percentile.
+    /// Returns the cost of a packet for which the thread wakes up, taking the dearer of first and
+    /// further packets, each at its percentile.
     pub fn per_packet(&self) -> Service {
         let woken = self.switch.saturating_add(self.cache);
         woken.saturating_add(self.first_packet.max(self.packet))
     }
 }
 
-/// What admission charges for receiving.
+/// The charge for receiving at admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiveCharge {
-    /// The steps.
+    /// The cost of each step.
     pub costs: ReceiveCosts,
-    /// By which way the packets came, in words. `None`: not said.
+    /// The path of the measured packets, in words. `None`: not stated.
     pub path: Option<String>,
-    /// The largest packet that it covers, in bytes without headers; at least 1. `None`: not said.
+    /// The largest packet that the charge covers, in bytes without headers; at least 1. `None`: not
+    /// stated.
     pub largest_packet: Option<u32>,
-    /// The percentile of all steps. `None`: not said.
+    /// The percentile of all steps. `None`: not stated.
     pub percentile: Option<Percentile>,
 }
 
-/// The processor's time for packets that wait in a socket: from the moment when the thread that receives
-/// looks until they are in the client's queue and it would go to sleep again.
+/// Processor time for packets that wait in a socket: from the receiving thread's look at the socket
+/// until they are in the client's queue and the thread is about to sleep again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalCost {
     /// Bytes of each packet, without headers; at least 1.
     pub packet_bytes: u32,
-    /// Whether each is a message, or all are one.
+    /// Datagrams: each packet is a message. Fragments: all packets are one message.
     pub framing: Framing,
-    /// How many there were; at least 1.
+    /// The number of packets, at least 1.
     pub packets: u32,
-    /// Under which class.
+    /// The scheduling class.
     pub under: Under,
-    /// How the time spreads.
+    /// The distribution of the samples.
     pub spread: Spread,
-    /// Samples thrown away, because the hypervisor took processor time while they were taken.
+    /// Samples that were discarded because the hypervisor took processor time during them.
     pub discarded: u32,
-    /// How much it took, all CPUs together.
+    /// The processor time that the hypervisor took, on all CPUs together.
     pub stolen: Duration,
 }
 
 impl ArrivalCost {
-    /// By what they are told apart, and the order of a profile: packet size, framing (datagrams first),
-    /// packets.
+    /// Returns the key that identifies an entry and orders a profile: packet size, framing
+    /// (datagrams first), packets.
     pub fn key(&self) -> (u32, bool, u32) {
         (self.packet_bytes, self.framing == Framing::Fragments, self.packets)
     }
 
-    /// Its framing by the name that it has in files and reports.
+    /// Returns the framing's name in files and reports.
     pub fn framing_name(&self) -> &'static str {
         let name = Framing::NAMES.iter().find(|(_, framing)| *framing == self.framing);
         name.map_or("", |(name, _)| name)
     }
 
-    /// The rate at which half of such packets would be received, if nothing but the processor limited it
-    /// (`r_max`; L4ATM, §3.1): bits of content a second, rounded down.
+    /// Returns the median rate at which such packets can be received if only the processor limits
+    /// it (`r_max`; L4ATM, §3.1): bits of content a second, rounded down.
     pub fn bits_per_second(&self) -> u64 {
         content_rate(self.packet_bytes, self.packets, self.spread.p50())
     }

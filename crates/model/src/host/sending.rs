@@ -1,4 +1,4 @@
-//! What sending costs a host, as measured and as charged.
+//! The costs of sending, as measured and as charged.
 
 use alloc::string::String;
 
@@ -6,53 +6,54 @@ use super::{Percentile, Spread, Under};
 use crate::channel::SendCosts;
 use crate::time::Duration;
 
-/// What admission charges for sending.
+/// The charge for sending at admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendCharge {
-    /// The steps (real-time channels, Table 1).
+    /// The cost of each step (real-time channels, Table 1).
     pub costs: SendCosts,
-    /// By which way the packets went, in words: a kind of link, or an address. `None`: not said.
+    /// The path of the measured packets, in words: a kind of link, or an address. `None`: not
+    /// stated.
     pub path: Option<String>,
-    /// The largest packet that it covers, in bytes without headers; at least 1. `None`: not said.
+    /// The largest packet that the charge covers, in bytes without headers; at least 1. `None`: not
+    /// stated.
     pub largest_packet: Option<u32>,
-    /// The percentile of all steps. `None`: not said.
+    /// The percentile of all steps. `None`: not stated.
     pub percentile: Option<Percentile>,
 }
 
-/// The processor's time for a message: from the moment when the thread that carries channels is woken for
-/// it until that thread goes to sleep again.
+/// Processor time for a message: from the wake-up of the sending thread until it sleeps again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageCost {
     /// Bytes of each of its packets, without headers; at least 1.
     pub packet_bytes: u32,
-    /// Packets that were handed to the kernel in one go, if there were as many; at least 1.
+    /// Packets handed to the kernel at once, if the message has that many; at least 1.
     pub packets_per_block: u32,
-    /// How many packets it had; at least 1.
+    /// The number of packets of the message, at least 1.
     pub packets: u32,
-    /// Under which class.
+    /// The scheduling class.
     pub under: Under,
-    /// How the time spreads.
+    /// The distribution of the samples.
     pub spread: Spread,
-    /// Samples thrown away, because the hypervisor took processor time while they were taken.
+    /// Samples that were discarded because the hypervisor took processor time during them.
     pub discarded: u32,
-    /// How much it took, all CPUs together.
+    /// The processor time that the hypervisor took, on all CPUs together.
     pub stolen: Duration,
 }
 
 impl MessageCost {
-    /// By what messages are told apart, and the order of a profile.
+    /// Returns the key that identifies an entry and orders a profile.
     pub fn key(&self) -> (u32, u32, u32) {
         (self.packet_bytes, self.packets_per_block, self.packets)
     }
 
-    /// The rate at which half of such messages would leave, one after another, if nothing but the
-    /// processor limited them (`t_max`; L4ATM, §3.1): bits of content a second, rounded down.
+    /// Returns the median rate at which such messages can be sent one after another if only the
+    /// processor limits it (`t_max`; L4ATM, §3.1): bits of content a second, rounded down.
     pub fn bits_per_second(&self) -> u64 {
         content_rate(self.packet_bytes, self.packets, self.spread.p50())
     }
 }
 
-/// Bits a second of so many packets in that time, rounded down.
+/// Returns the rate of `packets` packets sent in `took`, in bits a second, rounded down.
 pub(super) fn content_rate(packet_bytes: u32, packets: u32, took: Duration) -> u64 {
     let bits = u128::from(packet_bytes) * u128::from(packets) * 8 * 1_000_000_000;
     u64::try_from(bits / u128::from(took.as_nanos().max(1))).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! How a measured time spreads.
+//! The distribution of a measured time.
 
 use core::fmt;
 
@@ -11,23 +11,23 @@ use crate::time::Duration;
 pub struct Percentile(u32);
 
 impl Percentile {
-    /// Half of the samples are at most this.
+    /// The median: half of the samples are at most this.
     pub const P50: Self = Self(500_000);
-    /// 99 of 100 samples are at most this.
+    /// The 99th percentile: 99 of 100 samples are at most this.
     pub const P99: Self = Self(990_000);
 
-    /// `ppm` of a million samples; `None` below a half or above one.
+    /// Makes a percentile from parts per million; `None` below a half or above one.
     pub const fn from_ppm(ppm: u32) -> Option<Self> {
         if ppm >= 500_000 && ppm <= 1_000_000 { Some(Self(ppm)) } else { None }
     }
 
-    /// Parts per million.
+    /// Returns the percentile in parts per million.
     pub const fn as_ppm(self) -> u32 {
         self.0
     }
 
-    /// The smallest of `sorted` (ascending) that at least this part of them does not exceed: always
-    /// one of the samples, never between two. `None` of none.
+    /// Returns the smallest of `sorted` (ascending) that at least this part of the samples does not
+    /// exceed. It is always one of the samples, without interpolation. `None` if there are none.
     pub fn of(self, sorted: &[Duration]) -> Option<Duration> {
         let rank = (sorted.len() as u128 * u128::from(self.0)).div_ceil(1_000_000);
         let at = usize::try_from(rank.saturating_sub(1)).ok()?;
@@ -35,7 +35,7 @@ impl Percentile {
     }
 }
 
-/// As a percentage, exactly, in the grammar of contracts: `99%`, `99.9%`.
+/// Writes an exact percentage in the grammar of contracts: `99%`, `99.9%`.
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, mut part, mut width) = (self.0 / 10_000, self.0 % 10_000, 4);
@@ -50,7 +50,7 @@ impl fmt::Display for Percentile {
     }
 }
 
-/// What many samples of one time came to.
+/// A summary of the samples of one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     samples: u32,
@@ -60,28 +60,28 @@ pub struct Spread {
     max: Duration,
 }
 
-/// Which rule a spread breaks.
+/// The rule that a spread breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SpreadError {
-    /// Nothing was measured.
+    /// There are no samples.
     #[error("a spread of no samples says nothing; leave the entry out")]
     NoSamples,
-    /// The smallest of some numbers is not above their largest.
+    /// The values are not in ascending order.
     #[error("min {min}, p50 {p50}, p99 {p99} and max {max} are not in ascending order")]
     NotAscending {
-        /// As given.
+        /// The minimum given.
         min: Duration,
-        /// As given.
+        /// The median given.
         p50: Duration,
-        /// As given.
+        /// The 99th percentile given.
         p99: Duration,
-        /// As given.
+        /// The maximum given.
         max: Duration,
     },
 }
 
 impl Spread {
-    /// Of `samples` samples, at least 1, with `min ≤ p50 ≤ p99 ≤ max`.
+    /// Makes a spread of `samples` samples, at least 1, with `min ≤ p50 ≤ p99 ≤ max`.
     pub fn new(samples: u32, [min, p50, p99, max]: [Duration; 4]) -> Result<Self, SpreadError> {
         if samples == 0 {
             return Err(SpreadError::NoSamples);
@@ -92,7 +92,7 @@ impl Spread {
         Ok(Self { samples, min, p50, p99, max })
     }
 
-    /// Of these samples in ascending order; `None` of none.
+    /// Summarises samples in ascending order; `None` if there are none.
     pub fn of(sorted: &[Duration]) -> Option<Self> {
         debug_assert!(sorted.is_sorted());
         let (&min, &max) = (sorted.first()?, sorted.last()?);
@@ -101,27 +101,27 @@ impl Spread {
         Some(Self { samples, min, p50, p99, max })
     }
 
-    /// How many samples it is made of, at least 1.
+    /// Returns the number of samples, at least 1.
     pub fn samples(&self) -> u32 {
         self.samples
     }
 
-    /// The smallest sample.
+    /// Returns the smallest sample.
     pub fn min(&self) -> Duration {
         self.min
     }
 
-    /// Half of the samples are at most this.
+    /// Returns the median: half of the samples are at most this.
     pub fn p50(&self) -> Duration {
         self.p50
     }
 
-    /// 99 of 100 samples are at most this.
+    /// Returns the 99th percentile: 99 of 100 samples are at most this.
     pub fn p99(&self) -> Duration {
         self.p99
     }
 
-    /// The largest sample.
+    /// Returns the largest sample.
     pub fn max(&self) -> Duration {
         self.max
     }
@@ -137,7 +137,8 @@ mod tests {
         of.into_iter().map(Duration::from_nanos).collect()
     }
 
-    /// By definition: try each sample, count those that are not above it.
+    /// Finds a percentile by its definition: tries each sample and counts those that do not exceed
+    /// it.
     fn oracle(sorted: &[Duration], percentile: Percentile) -> Option<Duration> {
         sorted.iter().copied().find(|sample| {
             let within = sorted.iter().filter(|other| *other <= sample).count() as u64;

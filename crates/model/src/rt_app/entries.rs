@@ -1,4 +1,4 @@
-//! Threads with their rates become the entries of a contract, most urgent first.
+//! Turns threads with their rates into the entries of a contract, most urgent first.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     pub(super) jobs: Vec<Jobs>,
 }
 
-/// The contract of `entries`.
+/// Makes the contract of `entries`.
 pub(super) fn contract(
     mut entries: Vec<Entry>,
     cpus: u16,
@@ -67,7 +67,7 @@ pub(super) fn contract(
     Ok(Contract { reservations, ..Contract::of_tasks(policy, cpus, tasks) })
 }
 
-/// Puts the entries in order of urgency and says under which policy that holds.
+/// Sorts the entries by urgency and returns the policy under which that order holds.
 fn order(entries: &mut [Entry], notes: &mut Vec<Problem>) -> Policy {
     let mut note = |offset, text: &str| notes.push(Problem { offset, text: text.into() });
     let mut priorities = BTreeSet::new();
@@ -142,7 +142,7 @@ fn task(name: String, entry: &Entry, jobs: &Jobs) -> Checked<Task> {
         .or_else(|error| problem(entry.offset, format!("\"{}\": {}", printable(&name), error)))
 }
 
-/// Names are printed to terminals, so nothing in them may drive one.
+/// Checks a name. Names are printed to terminals, so they must not contain control characters.
 fn checked_name(name: String, entry: &Entry, names: &mut BTreeSet<String>) -> Checked<String> {
     if name.is_empty() || name.chars().count() > MAX_NAME {
         let name = printable(&name);

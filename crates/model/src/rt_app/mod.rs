@@ -2,12 +2,12 @@
 //!
 //! rt-app (<https://github.com/scheduler-tools/rt-app>) plays workloads that a JSON file describes:
 //! threads that run, sleep, wait for timers and for each other. [`parse`] makes a contract of such
-//! a file. What a contract has no word for comes back as [`Note`]s; nothing is dropped silently.
-//! Which key means what is written in `docs/rt-app.md`.
+//! a file. Everything that a contract cannot express comes back as [`Note`]s; nothing is dropped
+//! silently. `docs/rt-app.md` explains each key.
 //!
 //! A file is read into a tree (`reader`, `tree`), the tree into threads with phases and events
-//! (`threads`, `scheduling`, `workload`), each thread into the rate of its jobs (`sequence`, `rate`),
-//! and all together into a contract (`entries`). All times in the file are microseconds.
+//! (`threads`, `scheduling`, `workload`), each thread into the rate of its jobs (`sequence`,
+//! `rate`), and all together into a contract (`entries`). All times in the file are microseconds.
 
 mod entries;
 mod problem;
@@ -27,32 +27,33 @@ use alloc::vec::Vec;
 use crate::{Contract, FileError};
 use problem::{Problem, placed};
 
-/// Something that was in the file and is not in the contract, and what that means for it.
+/// A part of the file that is not in the contract, and the consequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// A sentence.
+    /// The note, as a sentence.
     pub what: String,
 }
 
-/// A workload as far as a contract can say it.
+/// A workload, as far as a contract can express it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// What was carried over: at least one task or reservation.
+    /// The contract, with at least one task or reservation.
     pub contract: Contract,
-    /// What was not, in file order.
+    /// The parts that were left out, in file order.
     pub notes: Vec<Note>,
 }
 
-/// Reads an rt-app workload. `file` is only for the messages.
+/// Reads an rt-app workload. `file` only appears in messages.
 ///
-/// Refused with file, line and column: what is not JSON even with rt-app's liberties, what rt-app
-/// itself refuses (a thread without events, a wrong type, an unknown policy), numbers that no
-/// contract can hold, and a workload of which nothing can be carried over. Time and memory are
-/// linear in the length of `bytes`, up to a logarithm.
+/// # Errors
+/// Refuses with file, line and column: text that is not JSON even with rt-app's liberties; errors
+/// that rt-app itself refuses (a thread without events, a wrong type, an unknown policy); numbers
+/// that no contract can hold; and a workload of which nothing can be carried over. Time and memory
+/// are linear in the length of `bytes`, up to a logarithm.
 pub fn parse(file: &str, bytes: &[u8]) -> Result<Imported, FileError> {
     let (text, utf8) = match core::str::from_utf8(bytes) {
         Ok(text) => (text, Ok(())),
@@ -69,7 +70,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> Result<Imported, FileError> {
         .map(|contract| Imported { contract, notes: placed(text, notes) })
         .map_err(|problem| {
             let mut placed = placed(text, vec![problem]);
-            // One goes in, so one comes out.
+            // One problem goes in, so one comes out.
             let Note { line, column, what } = placed.swap_remove(0);
             FileError { file: file.into(), line, column, problem: what }
         })

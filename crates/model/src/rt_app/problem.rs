@@ -1,11 +1,11 @@
-//! What is wrong or left out, and where: byte offsets until the end, then lines and columns.
+//! Problems and notes with their places: byte offsets during the import, then lines and columns.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Note;
 
-/// A sentence and the byte offset that it is about.
+/// A sentence and the byte offset of its subject.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) offset: usize,
@@ -18,7 +18,7 @@ pub(super) fn problem<T>(offset: usize, text: impl Into<String>) -> Checked<T> {
     Err(Problem { offset, text: text.into() })
 }
 
-/// Text from the file as it may be printed: short, and nothing that drives a terminal.
+/// Makes text from the file printable: at most 40 characters, without control characters.
 pub(super) fn printable(text: &str) -> String {
     let mut shown: String =
         text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
@@ -28,8 +28,8 @@ pub(super) fn printable(text: &str) -> String {
     shown
 }
 
-/// The problems in file order with their lines and columns. One pass over `text`, however many
-/// there are and however long its lines.
+/// Sorts the problems in file order and finds their lines and columns, in one pass over `text`
+/// however many problems there are and however long its lines.
 pub(super) fn placed(text: &str, mut problems: Vec<Problem>) -> Vec<Note> {
     problems.sort_by_key(|problem| problem.offset);
     let mut characters = text.char_indices();

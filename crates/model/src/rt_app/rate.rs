@@ -1,20 +1,20 @@
-//! How often a thread is released and how much it runs each time, from what it does.
+//! Derives a thread's release rate and its execution time per release from its events.
 //!
 //! # With a timer
-//! A job is what a thread runs between two wake-ups by its timer. The timer that ends the stretch
-//! releases the next job, no sooner than its period after this one; so all stretches that the same
-//! period ends are one task with that period and the longest of their runs. Sleep between runs of
-//! one job counts as running, which is safe under fixed priorities and EDF on one CPU
+//! A job is the part of a thread's run between two wake-ups by its timer. The timer that ends the
+//! part releases the next job, no sooner than its period after this one. So all parts that end with
+//! the same period are one task with that period and the longest of their runs. Sleep between runs
+//! of one job counts as running, which is safe under fixed priorities and EDF on one CPU
 //! (suspension-oblivious analysis: Chen et al., Many suspensions, many problems, 2019). Sleep after
-//! the last run counts as nothing.
+//! the last run does not count.
 //!
 //! # With sleep alone
-//! A job of at most R is followed by a sleep of at least S, so the next release comes at least
-//! S after it *completes*. A thread may run shorter than it says, then the next release is earlier:
-//! a task with period R + S alone would not cover that. With a release jitter of R it does: in any
-//! window of length t, n jobs do at most min((n-1)·R, t-(n-1)·S) + R, and that is at most
+//! A job of at most R is followed by a sleep of at least S, so the next release comes at least S
+//! after the job *completes*. If a thread runs for less than R, the next release is earlier, and a
+//! task with period R + S alone would not cover it. With a release jitter of R it does: in any
+//! window of length t, n jobs do at most min((n-1)·R, t-(n-1)·S) + R, which is at most
 //! ⌈(t+R)/(R+S)⌉·R. The deadline is one period after the latest release, 2R + S: a thread that only
-//! sleeps has none of its own.
+//! sleeps has no deadline of its own.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -29,7 +29,7 @@ use crate::{Duration, Service};
 /// The jobs of a thread, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Jobs {
-    /// Added to the name of the thread where it has jobs of several periods.
+    /// Appended to the name of a thread that has jobs of several periods.
     pub(super) suffix: String,
     pub(super) period: u64,
     pub(super) wcet: u64,
@@ -37,7 +37,7 @@ pub(super) struct Jobs {
     pub(super) relative_deadline: u64,
 }
 
-/// What the thread called `name` is, or why it has no rate.
+/// Returns the jobs of the thread called `name`, or the reason that it has no rate.
 pub(super) fn of(
     name: &str,
     offset: usize,
@@ -85,12 +85,12 @@ pub(super) fn of(
     }))
 }
 
-/// What one period's jobs do at most.
+/// The longest job of one period.
 struct Longest<'a> {
     run: u64,
-    /// Sleep between its runs.
+    /// Sleep between the runs of the job.
     inside: u64,
-    /// Where its first run stands.
+    /// The place of its first run in the file.
     offset: usize,
     phase: &'a str,
     differ: bool,
@@ -108,7 +108,7 @@ fn timed(name: &str, sequence: &Sequence<'_>, note: &mut impl FnMut(String)) -> 
                 first.get_or_insert(step);
                 started = true;
             }
-            // Before its first job a thread only starts later.
+            // Sleep before the first job only delays the start.
             StepAct::Sleep(more) => {
                 pending = pending.saturating_add(if started { more } else { 0 })
             }
@@ -197,7 +197,7 @@ fn timed(name: &str, sequence: &Sequence<'_>, note: &mut impl FnMut(String)) -> 
 }
 
 fn asleep(name: &str, sequence: &Sequence<'_>, note: &mut impl FnMut(String)) -> Option<Jobs> {
-    // Each stretch of running with the sleep that follows it.
+    // Pairs each stretch of running with the sleep that follows it.
     let (mut longest, mut shortest, mut differ) = (0u64, None::<u64>, false);
     let (mut run, mut sleep) = (0u64, 0u64);
     let mut close = |run: u64, sleep: u64| {

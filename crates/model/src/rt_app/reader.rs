@@ -1,10 +1,10 @@
-//! From text to a [tree](super::tree): JSON with what rt-app's own files have besides.
+//! Reads text into a [tree](super::tree): JSON with the extensions that rt-app's own files use.
 //!
-//! Beyond JSON it takes `/* … */` and `// …` comments, a comma after the last entry, keys that
-//! occur more than once, and keys without a value. Nothing else: a missing comma or a string that
-//! does not end is an error with its place.
+//! Beyond JSON it accepts `/* … */` and `// …` comments, a comma after the last entry, keys that
+//! occur more than once, and keys without a value. Nothing else: a missing comma or an unterminated
+//! string is an error with its place.
 //!
-//! Every byte is looked at a bounded number of times; depth and number of values are bounded too.
+//! Every byte is examined a bounded number of times; depth and number of values are bounded too.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -14,15 +14,16 @@ use alloc::vec::Vec;
 use super::problem::{Checked, Problem, printable, problem};
 use super::tree::{Member, Node, Value};
 
-/// How deep lists and objects may nest: `tasks`, a thread, `phases`, a phase and a timer make six.
+/// The deepest nesting of lists and objects: `tasks`, a thread, `phases`, a phase and a timer make
+/// six.
 const MAX_DEPTH: usize = 32;
 
-/// The most values in one file: far more than the entries of a contract can use.
+/// The most values in one file, far more than the entries of a contract can use.
 const MAX_VALUES: usize = 1 << 18;
 
 /// Reads the one value that makes up `text`.
 pub(super) fn read(text: &str) -> Checked<Node> {
-    // Some editors begin a text with a mark that says nothing where bytes have no order.
+    // Some editors write a byte order mark, which has no meaning in UTF-8.
     let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let mut reader = Reader { text, at, values: 0 };
     reader.blank()?;
@@ -45,7 +46,7 @@ impl Reader<'_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The character here, for messages.
+    /// Returns the character here, for messages.
     fn here(&self) -> String {
         match self.text[self.at..].chars().next() {
             Some(found) => format!("\"{}\"", printable(found.encode_utf8(&mut [0; 4]))),
@@ -53,7 +54,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Past white space and comments.
+    /// Skips white space and comments.
     fn blank(&mut self) -> Checked<()> {
         loop {
             let rest = &self.text[self.at..];
@@ -126,7 +127,7 @@ impl Reader<'_> {
         Ok(Value::Object(members))
     }
 
-    /// What follows a key: `: value`, `:` alone, or nothing at all.
+    /// Reads the rest of a member after its key: `: value`, `:` alone, or nothing.
     fn member_value(&mut self, depth: usize) -> Checked<Node> {
         if self.peek() == Some(b':') {
             self.at += 1;
@@ -162,7 +163,7 @@ impl Reader<'_> {
         Ok(Value::List(nodes))
     }
 
-    /// After an entry: past its comma, or at `close` (true).
+    /// Skips the comma after an entry; returns true if `close` is there instead.
     fn entry_ends(&mut self, close: u8, opened: usize) -> Checked<bool> {
         self.blank()?;
         match self.peek() {
@@ -222,7 +223,8 @@ impl Reader<'_> {
         Ok(simple)
     }
 
-    /// After `\u`: four digits, and four more after a second `\u` if the first are half of a pair.
+    /// Reads the rest of a `\u` escape: four digits, and four more after a second `\u` if the first
+    /// are the first half of a surrogate pair.
     fn code_point(&mut self, offset: usize) -> Checked<char> {
         let wrong = || Problem {
             offset,
@@ -266,7 +268,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `true`, `false` or `null`, in any case, as rt-app's JSON library takes them.
+    /// Reads `true`, `false` or `null`, in any case, as rt-app's JSON library does.
     fn word(&mut self) -> Checked<Value> {
         let rest = &self.text[self.at..];
         let length = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());

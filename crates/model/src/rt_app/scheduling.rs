@@ -8,14 +8,14 @@ use super::threads::{int, nanos, object, text};
 use super::tree::{Member, find};
 use crate::{Duration, Reservation, Service};
 
-/// How the kernel schedules a thread, as far as a contract can say it.
+/// The kernel's scheduling class of a thread, as far as a contract can express it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// SCHED_DEADLINE.
     Reserved(Reservation),
     /// SCHED_FIFO or SCHED_RR: 99 is the most urgent.
     RealTime(u8),
-    /// Everything else; 0 for SCHED_OTHER, then SCHED_BATCH, then SCHED_IDLE.
+    /// Any other class: 0 for SCHED_OTHER, then SCHED_BATCH, then SCHED_IDLE.
     Ordinary(u8),
 }
 
@@ -37,10 +37,10 @@ const POLICIES: [(&str, Named); 6] = [
     ("SCHED_DEADLINE", Named::Deadline),
 ];
 
-/// What rt-app gives a thread under SCHED_FIFO or SCHED_RR that names no priority.
+/// rt-app's priority for a thread under SCHED_FIFO or SCHED_RR that names none.
 const DEFAULT_PRIORITY: i64 = 10;
 
-/// The keys that are read here.
+/// The keys that this module reads.
 pub(super) const KEYS: [&str; 5] = ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
 
 pub(super) fn named(member: &Member) -> Checked<Named> {
@@ -58,8 +58,8 @@ pub(super) fn named(member: &Member) -> Checked<Named> {
     }
 }
 
-/// The class of `thread`: what it says itself, or what the first of its phases says that names a
-/// policy, or `default`. A note for what else is said.
+/// Returns the class of `thread`: its own, else that of its first phase that names a policy, else
+/// `default`. Every other class in the thread becomes a note.
 pub(super) fn class(thread: &Member, default: Named, notes: &mut Vec<Problem>) -> Checked<Class> {
     let own = object(thread)?;
     let phases = find(own, "phases").map(object).transpose()?.unwrap_or_default();
@@ -93,7 +93,7 @@ pub(super) fn class(thread: &Member, default: Named, notes: &mut Vec<Problem>) -
             match u8::try_from(given) {
                 Ok(priority @ 1..=99) => Class::RealTime(priority),
                 _ => {
-                    // Without a key it is the default, which is valid.
+                    // Without a key the priority is the default, which is valid.
                     let offset = priority.map_or(thread.offset, |member| member.node.offset);
                     return problem(
                         offset,
@@ -116,7 +116,7 @@ pub(super) fn class(thread: &Member, default: Named, notes: &mut Vec<Problem>) -
     })
 }
 
-/// `dl-runtime` every `dl-period`, or under the names that rt-app keeps for old files.
+/// Reads `dl-runtime` every `dl-period`, or the names that rt-app keeps for old files.
 fn reservation(
     thread: &Member,
     source: &[Member],
@@ -158,7 +158,8 @@ fn reservation(
             });
         }
     }
-    // A budget by the deadline in every period is part of the budget in every deadline's length.
+    // The budget in every interval of the deadline's length includes the budget by the deadline in
+    // every period.
     Reservation::new(Service::from_nanos(budget), Duration::from_nanos(deadline))
         .or_else(|error| problem(runtime.node.offset, format!("{error}")))
 }

@@ -1,4 +1,4 @@
-//! The course of a thread: what it does, one thing after another, its phases laid end to end.
+//! The events of a thread in order, with its phases laid end to end.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,17 +10,17 @@ pub(super) const BUSY: &str = "it runs without a pause: such load can be promise
 pub(super) const STRAYS: &str = "in the end it runs and sleeps and never returns to its timer";
 pub(super) const ONCE: &str = "it runs once and has no period";
 
-/// The events in the order in which they happen, often enough to see all neighbours: a phase that
-/// is repeated stands twice, or once and multiplied if no job ends in it.
+/// The events in order, repeated often enough to show all neighbours: a repeated phase appears
+/// twice, or once with its times multiplied if no job ends in it.
 pub(super) struct Sequence<'a> {
     pub(super) steps: Vec<Step<'a>>,
-    /// Whether the first event follows the last.
+    /// True if the first event follows the last.
     pub(super) cyclic: bool,
-    /// Whether more than one timer is in use.
+    /// True if more than one timer is in use.
     pub(super) several_timers: bool,
-    /// Whether what comes last has come before: then the end of the steps tells nothing new.
+    /// True if the last events repeat earlier ones, so that the end of the steps adds nothing.
     pub(super) last_repeats: bool,
-    /// Why nothing is known of it: it stays in a phase without timer and sleep.
+    /// The reason that the thread has no rate: it stays in a phase without timer or sleep.
     pub(super) dead_end: Option<&'static str>,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum StepAct {
 }
 
 impl StepAct {
-    /// The same many times in a row, as one.
+    /// Returns the same act done `times` times in a row, as one.
     fn times(self, times: u64) -> Self {
         match self {
             Self::Run(run) => Self::Run(run.saturating_mul(times)),
@@ -68,7 +68,7 @@ impl<'a> Sequence<'a> {
                 sequence.several_timers |= others || last_timer.is_some() && last_timer != timer;
                 last_timer = timer;
             }
-            // Whether jobs end in it. Beside timers sleep ends none.
+            // True if jobs end in this phase. If the thread uses timers, sleep ends no job.
             let ends_jobs = if timed {
                 timer.is_some()
             } else {
@@ -88,7 +88,7 @@ impl<'a> Sequence<'a> {
                 sequence.steps.extend(steps.iter().map(|step| Step { ..*step }));
             }
             if endless {
-                // Nothing after it ever happens.
+                // Events after an endless phase never happen.
                 sequence.cyclic = false;
                 sequence.last_repeats = true;
                 if !ends_jobs {
@@ -106,7 +106,8 @@ impl<'a> Sequence<'a> {
         sequence
     }
 
-    /// All steps, twice if the first follows the last, and whether the first round is over.
+    /// Returns all steps, twice if the first follows the last, each with a flag that is true in the
+    /// round that counts.
     pub(super) fn walk(&self) -> impl Iterator<Item = (&Step<'a>, bool)> {
         let rounds = if self.cyclic { 2 } else { 1 };
         (0..rounds).flat_map(move |round| {
@@ -115,8 +116,8 @@ impl<'a> Sequence<'a> {
     }
 }
 
-/// Of several timers in one phase, the one that takes longest: all of them advance together, so
-/// only one of them can say how often the phase comes round. None where the phase never happens.
+/// Returns the timer of a phase; of several, the one with the longest sum. All of them advance
+/// together, so only that one determines the phase's rate. `None` if the phase never happens.
 fn chosen_timer(phase: &Phase) -> Option<&str> {
     if phase.times == Times::Finite(0) {
         return None;

@@ -1,4 +1,4 @@
-//! Programs to start.
+//! Validates commands.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -14,10 +14,10 @@ use crate::channel::{Channel, Direction, Framing, Route};
 use crate::command::{Backend, CommandError, Holding};
 use crate::{Command, CommandSpec, Enforcement};
 
-/// Channels that are promised a delay, and the ways of all.
+/// The channels with a delay bound, and the routes of all channels.
 type Channels<'a> = (&'a [Channel], &'a [Route]);
 
-/// All commands; each reservation, and each channel, is held by at most one of them.
+/// Validates the commands. Each reservation and each channel belongs to at most one of them.
 pub(super) fn commands(
     raw: Vec<Spanned<RawCommand>>,
     reservations: &[NamedReservation],
@@ -88,7 +88,7 @@ fn command(
     })
 }
 
-/// The position of a channel that takes a program's datagrams as they are.
+/// Returns the position of a channel that can carry a program's datagrams unchanged.
 fn channel(named: &Spanned<String>, (promised, routes): Channels<'_>) -> Checked<usize> {
     let name = printable(named.get_ref());
     let Some(route) = routes.iter().find(|route| route.channel == *named.get_ref()) else {

@@ -1,4 +1,4 @@
-//! Single values, and what to say of those that are wrong.
+//! Reads single values, and words the errors of wrong ones.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -25,7 +25,7 @@ pub(super) fn name(raw: Spanned<String>, names: &mut BTreeSet<String>) -> Checke
     if name.is_empty() || name.chars().count() > MAX_NAME {
         return problem(span, format!("a name has from 1 to {MAX_NAME} characters"));
     }
-    // Names are printed to terminals, so nothing in them may drive one.
+    // Names are printed to terminals, so they must not contain control characters.
     if name.chars().any(char::is_control) {
         return problem(span, "a name has no control characters");
     }
@@ -51,7 +51,7 @@ pub(super) fn bytes(key: &str, raw: &Given) -> Checked<u64> {
     quantity(key, raw, Quantity::Size, units::parse_bytes)
 }
 
-/// The size of one message, frame or packet.
+/// Reads the size of one message, frame or packet.
 pub(super) fn message_bytes(key: &str, raw: &Given) -> Checked<u32> {
     u32::try_from(bytes(key, raw)?).or_else(|_| {
         problem(raw.span(), format!("{key} is too large; it may be at most {}B", u32::MAX))
@@ -63,7 +63,7 @@ pub(super) fn bit_rate(key: &str, raw: &Given) -> Checked<BitRate> {
     BitRate::new(bits).or_else(|error| problem(raw.span(), error.to_string()))
 }
 
-/// The time between two of what happens so often.
+/// Reads a frequency as the time between two events.
 pub(super) fn period_of(key: &str, raw: &Given) -> Checked<Duration> {
     quantity(key, raw, Quantity::Frequency, units::parse_period).map(Duration::from_nanos)
 }
@@ -101,7 +101,7 @@ fn quantity<T>(
     }
 }
 
-/// The value of `of`, read by `read`, if it is there.
+/// Reads `of` with `read`, if it is present.
 pub(super) fn optional<R, T>(
     key: &str,
     of: &Option<Spanned<R>>,

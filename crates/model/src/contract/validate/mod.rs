@@ -1,6 +1,6 @@
-//! From the raw contract to one that cannot be wrong: `fields` reads single values, `work` makes
-//! tasks, upcalls and reservations, `sender` how this host sends, `channels` and `streams` what, `routes`
-//! where to, `commands` the programs to start.
+//! Turns the raw contract into a valid one: `fields` reads single values; `work` makes tasks,
+//! upcalls and reservations, `sender` the sending host, `channels` and `streams` the traffic,
+//! `routes` the addresses, `commands` the programs to start.
 
 mod channels;
 mod commands;
@@ -32,7 +32,7 @@ fn validate(raw: RawContract) -> Checked<Contract> {
     let RawContract { task, upcall, reservation, sending, channel, stream, command, .. } = raw;
 
     let mut names = BTreeSet::new();
-    // Tasks and upcalls in file order, because `fp` gives file order a meaning.
+    // Tasks and upcalls stay in file order, because file order has a meaning under `fp`.
     let mut in_order: Vec<(usize, Task)> = Vec::with_capacity(task.len() + upcall.len());
     for entry in task {
         let offset = entry.span().start;
@@ -81,7 +81,8 @@ fn validate(raw: RawContract) -> Checked<Contract> {
     })
 }
 
-/// Neither none nor too many, and a sender for those that send.
+/// Checks that the number of entries is within bounds, and that there is a sender if anything is
+/// sent.
 fn check_entries(raw: &RawContract) -> Checked<()> {
     fn starts<T>(entries: &[Spanned<T>]) -> impl Iterator<Item = usize> {
         entries.iter().map(|entry| entry.span().start)

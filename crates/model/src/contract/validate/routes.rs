@@ -1,4 +1,4 @@
-//! Which way channels go.
+//! Validates the routes of channels.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,18 +10,18 @@ use super::channels::forbid;
 use super::fields::{Checked, choice, printable, problem, span_or};
 use crate::channel::{Direction, Framing, HostPort, Policing, Route, Sensitivity, TooEarly};
 
-/// The longest payload of a UDP datagram over IPv4 (udp(7)).
+/// The largest payload of a UDP datagram over IPv4 (udp(7)).
 const LONGEST_DATAGRAM: u32 = 65_507;
 
-/// The header before each fragment (`channel::fragment`).
+/// The size of the header of each fragment (`channel::fragment`).
 const FRAGMENT_HEADER: u32 = 32;
 
-/// Whether the channel needs a link. A direction that there is not is looked at later.
+/// Returns true if the channel needs a link. An unknown direction is reported later.
 pub(super) fn sends(raw: &RawChannel) -> bool {
     raw.direction.as_ref().is_none_or(|direction| direction.get_ref() == "send")
 }
 
-/// The way of channel `name`; `packet` is what the sender makes, if there is a sender.
+/// Returns the route of channel `name`. `packet` is the sender's packet size, if there is a sender.
 pub(super) fn route(
     raw: &RawChannel,
     name: &str,
@@ -69,7 +69,7 @@ pub(super) fn route(
     Ok(Route { channel: String::from(name), direction, address, framing, too_early, policing })
 }
 
-/// What decides that a message is early.
+/// Returns the rule that decides which messages are early.
 pub(super) fn policing(raw: &RawChannel, name: &str) -> Checked<Policing> {
     let named = raw.policing.as_ref();
     let policing = named.map(|named| choice("policing", named, &Policing::NAMES)).transpose()?;
@@ -129,7 +129,7 @@ fn framing(
     }
 }
 
-/// A channel with an address is to run, so its datagrams must be possible.
+/// Checks that the datagrams of a channel with an address, which can run, are not too large.
 fn check_datagrams(
     raw: &RawChannel,
     name: &str,

@@ -1,4 +1,4 @@
-//! How this host sends.
+//! Validates the sending host.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -67,7 +67,7 @@ fn link(raw: &RawSending, at: Range<usize>) -> Checked<Link> {
     let (span, picos) = match (&raw.bandwidth, &raw.time_per_byte) {
         (Some(bandwidth), None) => {
             let bits = bit_rate("bandwidth", bandwidth)?.bits_per_second();
-            // Rounded up: the link is never taken for faster than it is.
+            // Rounded up, so that the link is never assumed faster than it is.
             (bandwidth.span(), 8_000_000_000_000u64.div_ceil(bits))
         }
         (None, Some(time)) => (time.span(), picos_per_byte("time_per_byte", time)?),
@@ -101,8 +101,8 @@ fn costs(raw: &RawCosts) -> Checked<SendCosts> {
     })
 }
 
-/// `sender` whose best-effort messages may be as large as those of the channels of class `ubr`, and are at least
-/// as large as `least` says.
+/// Returns `sender` with best-effort messages as large as those of any channel of class `ubr`, and
+/// at least `least` bytes long.
 pub(super) fn with_best_effort(
     sender: SenderSpec,
     least: Option<&Spanned<RawQuantity>>,
@@ -126,7 +126,7 @@ pub(super) fn with_best_effort(
         None => 1,
         Some(given) => {
             let least = message_bytes("best_effort_min", given)?;
-            // Nobody's largest message is smaller.
+            // `least` must not exceed the largest message of any sender of best effort.
             let largest = sizes().min().unwrap_or(most);
             if !(1..=largest).contains(&least) {
                 return problem(

@@ -1,4 +1,4 @@
-//! Streams.
+//! Validates streams.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -15,7 +15,7 @@ use crate::{Stream, StreamClass, StreamSpec};
 pub(super) fn stream(raw: RawStream, names: &mut BTreeSet<String>) -> Checked<Stream> {
     let name_span = raw.name.span();
     let name = fields::name(raw.name, names)?;
-    // Taken here, so that no later entry can have it and admission never finds it taken.
+    // Taken here, so that no later entry can take the channel's name and admission finds it free.
     let channel = Stream::channel_name_of(&name);
     if !names.insert(channel.clone()) {
         return problem(

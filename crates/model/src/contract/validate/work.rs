@@ -1,4 +1,4 @@
-//! Tasks, upcalls and reservations.
+//! Validates tasks, upcalls and reservations.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -76,7 +76,7 @@ fn spacing(raw: &RawTask, name: &str, at: Range<usize>) -> Checked<(Range<usize>
     }
 }
 
-/// The quantum and the last segment.
+/// Returns the quantum and the last segment.
 fn segments(raw: &RawTask, name: &str, wcet: Service) -> Checked<(Service, Service)> {
     if raw.preemptible == Some(false) {
         let keys = [("quantum", &raw.quantum), ("last_segment", &raw.last_segment)];

@@ -1,5 +1,5 @@
-//! The TOML form of a [`Calibration`]: parsed raw (`raw`), then validated (`validate`); written by
-//! `write`, for people to read and for the parser to give back the same.
+//! The TOML form of a [`Calibration`]: parsed raw (`raw`), then validated (`validate`). `write`
+//! writes it for people to read and for the parser to read back unchanged.
 
 mod raw;
 mod receiving;
@@ -15,13 +15,13 @@ use crate::FileError;
 /// The most entries of one kind in a file.
 pub const MAX_ENTRIES: usize = 64;
 
-/// What the key `format` says. A change that older programs would misread gets another number.
+/// The value of the key `format`. A change that older programs would misread gets another number.
 const FORMAT: i64 = 1;
 
 impl Calibration {
-    /// Parses and validates the bytes of a host profile. `file` is only for the messages.
+    /// Parses and validates the bytes of a host profile. `file` only appears in messages.
     ///
-    /// The text that [`Calibration`] displays as parses back to the same calibration.
+    /// The text that a [`Calibration`] displays parses back to the same calibration.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, FileError> {
         validate::parse(file, bytes)
     }

@@ -1,11 +1,11 @@
-//! The host profile as it stands in the file: any strings and numbers, each with its place.
+//! The host profile as the file has it: unchecked strings and numbers, each with its place.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use toml::Spanned;
 
-/// A quantity is a string with its unit.
+/// A string that holds a quantity with its unit, or a text.
 pub(super) type Text = Spanned<String>;
 
 #[derive(serde::Deserialize)]
@@ -58,7 +58,7 @@ pub(super) struct RawSwitching {
     pub(super) percentile: Text,
 }
 
-/// The keys of `[sending.costs]` in a contract, and what they hold for.
+/// The keys of `[sending.costs]` in a contract, and the conditions of their measurement.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSending {

@@ -1,4 +1,4 @@
-//! What the file says of receiving.
+//! Validates the receiving costs in the file.
 
 use toml::Spanned;
 
@@ -27,7 +27,7 @@ pub(super) fn charge(raw: RawReceiving) -> Checked<ReceiveCharge> {
     })
 }
 
-/// `before`: the key of the entry before.
+/// Validates one arrival. `before` is the key of the previous entry.
 pub(super) fn arrival(
     raw: Spanned<RawArrival>,
     before: &mut Option<(u32, bool, u32)>,

@@ -1,4 +1,4 @@
-//! What the file says of sending.
+//! Validates the sending costs in the file.
 
 use alloc::format;
 
@@ -30,7 +30,7 @@ pub(super) fn charge(raw: RawSending) -> Checked<SendCharge> {
     })
 }
 
-/// `before`: the key of the entry before.
+/// Validates one message. `before` is the key of the previous entry.
 pub(super) fn message(
     raw: Spanned<RawMessage>,
     before: &mut Option<(u32, u32, u32)>,

@@ -15,7 +15,7 @@ fn spread(from: u64) -> Spread {
     Spread::new(17, [1, 2, 3, 1_000_003].map(|by| Duration::from_nanos(from * by))).expect("valid")
 }
 
-/// Every section and key, and texts that TOML must quote.
+/// Returns a calibration with every section and key, and with texts that TOML must quote.
 fn full() -> Calibration {
     let figure = |(_, operation): (&str, Operation)| Figure {
         operation,
@@ -151,7 +151,7 @@ fn admission_gets_the_sum_of_switch_and_refill() {
     assert_eq!((profile.cpus, profile.send_costs), (2, charged));
     let received = profile.receive_costs.expect("measured");
     assert_eq!(received.per_packet(), Service::from_micros(6 + 7 + 9));
-    // As profiles were before there was such a section.
+    // Older profiles have no such section.
     let before = Calibration { receiving: None, arrivals: vec![], ..calibration.clone() };
     let text = before.to_string();
     assert!(!text.contains("receiving") && !text.contains("arrival"), "{text}");
@@ -249,7 +249,7 @@ fn a_profile_of_another_host_is_known() {
     assert!(there(|host| host.kernel_release = "5.4".into()).contains("its kernel was 5.4"));
 }
 
-/// Broken files: a few bytes changed at drawn places, the same each time.
+/// Changes a few bytes at random places, which a fixed seed makes the same on each run.
 #[test]
 fn a_damaged_file_is_refused_with_a_place_or_is_another_valid_profile() {
     let good = full().to_string().into_bytes();

@@ -1,4 +1,4 @@
-//! From the raw host profile to one that cannot be wrong.
+//! Turns the raw host profile into a valid one.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -154,7 +154,7 @@ fn figure(raw: Spanned<RawFigure>, seen: &mut BTreeSet<Operation>) -> Checked<Fi
     })
 }
 
-/// `last`: the working set of the entry before.
+/// Validates one refill. `last` is the working set of the previous entry.
 fn refill(raw: Spanned<RawRefill>, last: &mut u64) -> Checked<CacheRefill> {
     let raw = raw.into_inner();
     let bytes = working_set(&raw.working_set)?;
@@ -197,7 +197,7 @@ fn working_set(raw: &Text) -> Checked<u64> {
     }
 }
 
-/// Texts are printed to terminals, so nothing in them may drive one.
+/// Checks a text. Texts are printed to terminals, so they must not contain control characters.
 pub(super) fn text(key: &str, raw: Text) -> Checked<String> {
     let length = raw.get_ref().chars().count();
     if length == 0 || length > MAX_TEXT {

@@ -1,4 +1,5 @@
-//! A calibration as TOML: what people ask first stands first, and each section says what it is.
+//! Writes a calibration as TOML. The most important values come first, and each section has a
+//! comment.
 
 use core::fmt::{self, Formatter};
 

@@ -1,4 +1,4 @@
-//! What is listed as not carried over, and what is refused.
+//! Tests of the parts that are listed as not carried over, and of refusals.
 
 use alloc::format;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! What a workload means as a contract.
+//! Tests of the contract that a workload becomes.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use super::super::parse;
 use super::{good, has_note, refusal, workload};
 use crate::{Policy, Task};
 
-/// `name period/wcet/jitter/deadline`, in microseconds.
+/// Writes each task as `name period/wcet/jitter/deadline`, in microseconds.
 fn seen(text: &str) -> Vec<String> {
     let line = |task: &Task| {
         let numbers = [
@@ -27,7 +27,7 @@ fn seen(text: &str) -> Vec<String> {
 fn a_thread_with_a_timer_is_a_periodic_task() {
     for (thread, tasks) in [
         (r#""a":{"run":10,"timer":{"ref":"t","period":100}}"#, "a 100/10/0/100"),
-        // Runs add up, whatever stands between them that takes no time.
+        // Runs add up across events that take no time.
         (
             r#""a":{"run":10,"unlock":"m","runtime":5,"run1":1,"timer":{"period":100}}"#,
             "a 100/16/0/100",
@@ -35,9 +35,9 @@ fn a_thread_with_a_timer_is_a_periodic_task() {
         // The first wake-up comes before the first run.
         (r#""a":{"timer":{"period":100},"run":10}"#, "a 100/10/0/100"),
         (r#""a":{"loop":-1,"timer":{"period":100},"run":10}"#, "a 100/10/0/100"),
-        // Sleep within a job counts as running, sleep after it as nothing.
+        // Sleep within a job counts as running; sleep after it does not count.
         (r#""a":{"run":10,"sleep":7,"run":1,"sleep":50,"timer":{"period":100}}"#, "a 100/18/0/100"),
-        // So does sleep before it, except the one before everything.
+        // Sleep before a job counts too, except before the first job.
         (r#""a":{"sleep":7,"run":10,"timer":{"period":100}}"#, "a 100/17/0/100"),
         (
             r#""a":{"loop":1,"phases":{"p":{"sleep":500},"q":{"loop":9,"run":10,"timer":{"period":100}}}}"#,
@@ -45,12 +45,12 @@ fn a_thread_with_a_timer_is_a_periodic_task() {
         ),
         // A timer of zero is none.
         (r#""a":{"run":10,"timer":{"period":0},"timer":{"period":100}}"#, "a 100/10/0/100"),
-        // Two wake-ups of one timer in a phase: the longest run every time.
+        // Two wake-ups of one timer in a phase: the longest run counts every time.
         (
             r#""a":{"run":10,"timer":{"ref":"t","period":100},"run":30,"timer":{"ref":"t","period":100}}"#,
             "a 100/30/0/100",
         ),
-        // Two timers advance together: both runs in every round.
+        // Two timers advance together: each round has both runs.
         (
             r#""a":{"run":10,"timer":{"ref":"t","period":90},"run":30,"timer":{"ref":"u","period":100}}"#,
             "a 100/40/0/100",
@@ -60,12 +60,12 @@ fn a_thread_with_a_timer_is_a_periodic_task() {
             r#""a":{"phases":{"l":{"loop":10,"run":10,"timer":{"period":100}},"h":{"run":70,"timer":{"period":100}}}}"#,
             "a 100/70/0/100",
         ),
-        // A phase without the timer is part of the job around it, as often as it is done.
+        // A phase without the timer is part of the job around it, with all its repetitions.
         (
             r#""a":{"phases":{"p":{"loop":7,"run":2,"sleep":3},"q":{"run":10,"timer":{"period":100}}}}"#,
             "a 100/45/0/100",
         ),
-        // What comes after an endless phase never happens.
+        // Events after an endless phase never happen.
         (
             r#""a":{"phases":{"p":{"loop":-1,"run":10,"timer":{"period":100}},"q":{"run":9999}}}"#,
             "a 100/10/0/100",
@@ -105,10 +105,10 @@ fn a_thread_that_only_sleeps_is_sporadic_with_jitter() {
         // The run at the end and the run at the beginning follow each other.
         (r#""a":{"run":5,"sleep":80,"run":15}"#, "a 100/20/20/120"),
         (r#""a":{"loop":-1,"run":5,"sleep":80,"run":15}"#, "a 100/20/20/120"),
-        // The longest run and the shortest sleep.
+        // The longest run and the shortest sleep count.
         (r#""a":{"run":5,"sleep":80,"run":20,"sleep":90}"#, "a 100/20/20/120"),
         (r#""a":{"phases":{"p":{"loop":4,"run":5},"q":{"sleep":80}}}"#, "a 100/20/20/120"),
-        // Waiting only makes it later.
+        // Waiting only makes the next release later.
         (r#""a":{"run":20,"barrier":"b","sleep":80}"#, "a 100/20/20/120"),
     ] {
         let text = workload(&[thread]);
@@ -138,7 +138,7 @@ fn threads_without_a_rate_are_left_out_with_the_reason() {
         let imported = good(&workload(&[known, thread]));
         assert_eq!(imported.contract.tasks.len(), 1, "{thread}");
         assert!(has_note(&imported, (3, 1), why), "{thread} {:?}", imported.notes);
-        // Alone there is nothing to promise, and the refusal says why.
+        // A workload of such a thread alone is refused with the reason.
         let message = refusal(&workload(&[thread]));
         assert!(message.starts_with("w.json:1:2: no thread here has a rate"), "{message}");
         assert!(message.contains(why), "{message}");

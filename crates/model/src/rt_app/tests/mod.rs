@@ -8,7 +8,7 @@ use alloc::string::{String, ToString};
 
 use super::{Imported, parse};
 
-/// The contract and the notes of a workload that must be good.
+/// Returns the contract and the notes of a workload that must be valid.
 fn good(text: &str) -> Imported {
     match parse("w.json", text.as_bytes()) {
         Ok(imported) => imported,
@@ -16,7 +16,7 @@ fn good(text: &str) -> Imported {
     }
 }
 
-/// What is wrong with a workload that must be refused.
+/// Returns the error of a workload that must be refused.
 fn refusal(text: &str) -> String {
     match parse("w.json", text.as_bytes()) {
         Ok(imported) => panic!("{text}\n{imported:?}"),
@@ -24,13 +24,13 @@ fn refusal(text: &str) -> String {
     }
 }
 
-/// Whether a note that begins with `place` has `part` in it.
+/// Returns true if a note at `place` contains `part`.
 fn has_note(imported: &Imported, place: (usize, usize), part: &str) -> bool {
     let here = |note: &&super::Note| (note.line, note.column) == place;
     imported.notes.iter().filter(here).any(|note| note.what.contains(part))
 }
 
-/// A workload of `threads`, each on a line of its own from line 2.
+/// Writes a workload of `threads`, each on its own line from line 2.
 fn workload(threads: &[&str]) -> String {
     format!("{{\"tasks\":{{\n{}\n}}}}", threads.join(",\n"))
 }

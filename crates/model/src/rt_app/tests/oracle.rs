@@ -1,5 +1,5 @@
-//! Random threads are played as rt-app plays them, alone or disturbed, event by event, and what
-//! they did is held against what their contract allows in every window.
+//! Plays random threads event by event as rt-app does, alone or disturbed, and compares the work
+//! that they did with the work that their contract allows in every window.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::super::parse;
 
-/// A generator of its own, so that a seed means the same for ever (splitmix64).
+/// A generator of our own, so that the meaning of a seed never changes (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -33,7 +33,7 @@ struct Drawn {
     phases: Vec<(u64, Vec<Event>)>,
 }
 
-/// One to three phases of one to four events; timers share one name.
+/// Draws one to three phases of one to four events; all timers share one name.
 fn draw(random: &mut Random, timed: bool) -> Drawn {
     let mut phases = Vec::new();
     for _ in 0..1 + random.below(3) {
@@ -67,17 +67,17 @@ fn written(drawn: &Drawn) -> String {
     format!("{{\"tasks\":{{\"a\":{{\"loop\":{times},\"phases\":{{{phases}}}}}}}}}")
 }
 
-/// What a job did: when it was released, how much it ran, and what ended the wait after it.
+/// A job that was played: its release, its execution time, and the event that ended it.
 struct Job {
     release: u64,
     ran: u64,
-    /// The period of the timer that ended it; none for sleep.
+    /// The period of the timer that ended it; `None` for a sleep.
     ended_by: Option<u64>,
 }
 
-/// As `rt-app.c` does it: a sleep begins when it is reached; a timer fires one period after it
-/// last fired, or at once and counted from now when that has passed. Runs may be shorter than they
-/// say and may be delayed by others.
+/// Plays a thread as `rt-app.c` does: a sleep begins when it is reached; a timer fires one period
+/// after it last fired, or at once if that time has passed, and then counts from now. Runs may be
+/// shorter than stated, and other threads may delay them.
 fn play(drawn: &Drawn, timed: bool, random: &mut Random, events: usize) -> Vec<Job> {
     let (mut now, mut next, mut jobs) = (0u64, 0u64, Vec::new());
     let mut job = Job { release: 0, ran: 0, ended_by: None };
@@ -112,7 +112,7 @@ fn play(drawn: &Drawn, timed: bool, random: &mut Random, events: usize) -> Vec<J
             }
             Event::Timer(period) => {
                 next += period;
-                // Late: counted from now on.
+                // If it is late, it counts from now on.
                 next = next.max(now);
                 now = next;
                 job.ended_by = Some(period);
@@ -160,7 +160,7 @@ fn in_no_window_does_a_thread_do_more_than_its_contract_says() {
                 let mut done = 0;
                 for job in &ours[first..] {
                     done += job.ran;
-                    // A half-open window that just takes in this release.
+                    // The shortest half-open window that includes this release.
                     let window = job.release - ours[first].release + 1;
                     let allowed = (window + jitter).div_ceil(period) * wcet;
                     assert!(done <= allowed, "{text}\n{task:?}\n{done} in {window}");

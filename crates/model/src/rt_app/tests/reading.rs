@@ -1,4 +1,4 @@
-//! What is taken as JSON and what is not.
+//! Tests of the text that is accepted as JSON.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,8 @@ use super::{good, refusal};
 use crate::Task;
 use crate::contract::MAX_ENTRIES;
 
-/// As rt-app's own files are written: comments, a comma too many, a key twice, a key alone.
+/// A file as rt-app's own are written: comments, a comma too many, a repeated key, a key without
+/// value.
 const LIBERTIES: &str = r#"
 /* a workload */ {
 	"tasks" : { // here
@@ -26,7 +27,7 @@ const LIBERTIES: &str = r#"
 }
 // the end"#;
 
-/// As some editors write UTF-8: places are counted after the mark's one character.
+/// Some editors write this mark. Places count it as one character.
 #[test]
 fn a_byte_order_mark_is_passed_over() {
     let marked = format!("\u{feff}{LIBERTIES}");
@@ -117,8 +118,8 @@ fn bytes_that_are_not_text_are_refused_with_their_place() {
     assert_eq!((error.line, error.column), (2, 3));
 }
 
-/// A cheap stand-in for the fuzzer: whatever one changes in a good workload, the answer is a
-/// contract or an error with a place in the file, and every note has one too.
+/// Stands in cheaply for the fuzzer: any change to a good workload yields a contract or an error
+/// with a place in the file, and every note has a place too.
 #[test]
 fn mutilated_workloads_never_panic() {
     let good = LIBERTIES.as_bytes();
@@ -143,7 +144,7 @@ fn mutilated_workloads_never_panic() {
     }
 }
 
-/// As long as anybody may hand in, in one line: places are found in one pass over it.
+/// The largest accepted file in one line: one pass over it finds all places.
 #[test]
 fn sixteen_thousand_threads_in_one_line() {
     let mut text = String::from("{\"tasks\":{");
