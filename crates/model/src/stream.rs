@@ -1,5 +1,5 @@
-//! Streams: what an application knows of its data, before anybody thinks of CPUs and packets (the
-//! upcall paper's QoS specification, real-time upcalls, §2).
+//! Streams: the data of an application in its own terms, before CPUs and packets (the upcall
+//! paper's QoS specification, real-time upcalls, §2).
 
 use alloc::string::String;
 
@@ -13,7 +13,7 @@ use crate::units::MAX_NANOS;
 pub enum StreamClass {
     /// Frames at a rate, each due at the receiver within the delay.
     ContinuousMedia,
-    /// As much as the rate says, in pieces; no piece is urgent.
+    /// Data at the given rate, in pieces; no piece is urgent.
     BulkData,
     /// Rare, small messages, each due within the delay.
     LowBandwidthTransactions,
@@ -22,7 +22,7 @@ pub enum StreamClass {
 }
 
 impl StreamClass {
-    /// All classes with the names they have in a contract.
+    /// All classes with their names in a contract.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("continuous-media", Self::ContinuousMedia),
         ("bulk-data", Self::BulkData),
@@ -31,10 +31,10 @@ impl StreamClass {
     ];
 }
 
-/// A stream as somebody wrote it down. [`Stream::new`] makes it valid.
+/// A stream as it was declared, unchecked. [`Stream::new`] validates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// What people call it.
+    /// The stream's name.
     pub name: String,
     /// The kind of application.
     pub class: StreamClass,
@@ -42,48 +42,48 @@ pub struct StreamSpec {
     pub frame_period: Duration,
     /// The largest frame in bytes.
     pub frame_size: u32,
-    /// Frames that may come at once; 1 where they never do.
+    /// The most frames that come at once; 1 if there are no bursts.
     pub burst: u32,
-    /// From the moment when a frame is ready at the sender to the moment when its last byte has left.
+    /// The longest time from a frame's readiness at the sender until its last byte has left.
     pub delay: Duration,
     /// The part of each frame that may be lost, in parts per million.
     pub tolerated_loss_ppm: u32,
-    /// The processor time the application itself needs for each PDU.
+    /// The processor time that the application itself needs for each PDU.
     pub time_per_pdu: Service,
 }
 
 /// A valid stream.
 ///
-/// Guaranteed: a positive period, delay and time per PDU (each at most a day), frames of at least
-/// one byte, a burst of at least one, and less than all may be lost.
+/// Guaranteed: period, delay and time per PDU are positive (each at most a day), frames have at
+/// least one byte, a burst has at least one frame, and less than the whole may be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream(StreamSpec);
 
-/// Which rule a [`StreamSpec`] breaks.
+/// The rule that a [`StreamSpec`] breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StreamError {
-    /// Zero, or above a day.
+    /// The period is zero, or longer than a day.
     #[error("frames every {0}; the time between two must be between 1ns and a day")]
     FramePeriod(Duration),
-    /// Nothing to send.
+    /// The frame has no bytes.
     #[error("the frame is empty; it must have at least 1 byte")]
     EmptyFrame,
-    /// No burst, not even of one.
+    /// The burst is zero frames.
     #[error("the burst is zero frames; it must be at least 1")]
     ZeroBurst,
-    /// Zero, or above a day.
+    /// The delay is zero, or longer than a day.
     #[error("the delay is {0}; it must be between 1ns and a day")]
     Delay(Duration),
-    /// A stream that may be lost as a whole needs nothing.
+    /// All may be lost, so the stream would need nothing.
     #[error("{0} ppm may be lost; less than all of it, 1,000,000 ppm, may")]
     AllLost(u32),
-    /// Zero, or above a day.
+    /// The time per PDU is zero, or longer than a day.
     #[error("the time per PDU is {0}; it must be between 1ns and a day")]
     TimePerPdu(Service),
 }
 
 impl Stream {
-    /// Checks `spec`.
+    /// Validates `spec`.
     pub fn new(spec: StreamSpec) -> Result<Self, StreamError> {
         let sensible = |nanos: u64| (1..=MAX_NANOS).contains(&nanos);
         if !sensible(spec.frame_period.as_nanos()) {
@@ -107,17 +107,17 @@ impl Stream {
         Ok(Self(spec))
     }
 
-    /// What people call it.
+    /// Returns the stream's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The name of the channel that admission derives from the stream called `stream`.
+    /// Returns the name of the channel that admission derives from the stream called `stream`.
     pub fn channel_name_of(stream: &str) -> String {
         alloc::format!("{stream}.channel")
     }
 
-    /// The numbers back, to read and to vary them.
+    /// Returns the numbers, for a caller that reads or varies them.
     pub fn spec(&self) -> &StreamSpec {
         &self.0
     }

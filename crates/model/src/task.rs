@@ -1,4 +1,4 @@
-//! Periodic and sporadic tasks: what the schedulability tests are about.
+//! Periodic and sporadic tasks, the subject of the schedulability tests.
 
 use alloc::string::String;
 
@@ -11,53 +11,54 @@ use crate::upcall::Upcall;
 /// A job: the `index`-th release (from 0) of the task at position `task` in its system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {
-    /// Position of the task in its contract.
+    /// The position of the task in its contract.
     pub task: u32,
-    /// Which of its releases.
+    /// The number of the release, from 0.
     pub index: u64,
 }
 
-/// Jobs of one task that were released and are not complete.
+/// The jobs of one task that were released and are not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
     /// The oldest of them.
     pub oldest: JobId,
-    /// Its release; those of the others follow at each `period`.
+    /// The release of the oldest; the others follow at each `period`.
     pub release: Instant,
-    /// The time between two of them.
+    /// The time between two releases.
     pub period: Duration,
-    /// How many they are.
+    /// The number of jobs.
     pub jobs: u64,
-    /// Whether the oldest has begun to run.
+    /// True if the oldest has begun to run.
     pub begun: bool,
 }
 
-/// A task as somebody wrote it down: any numbers at all. [`Task::new`] makes it valid.
+/// A task as it was declared, with any numbers. [`Task::new`] validates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
-    /// What people call it.
+    /// The task's name.
     pub name: String,
-    /// The least time between two releases (the period, if it is periodic).
+    /// The least time between two releases (the period of a periodic task).
     pub min_inter_arrival: Duration,
-    /// From release to the instant by which the job must be complete.
+    /// The time from a release to its absolute deadline.
     pub relative_deadline: Duration,
-    /// How much later than its nominal instant a release may become known to the scheduler.
-    /// Deadlines and response times are counted from the nominal instant.
+    /// The longest time from a release's nominal instant until the scheduler knows of it. Deadlines
+    /// and response times count from the nominal instant.
     pub release_jitter: Duration,
-    /// The most processor time a job is assumed to need.
+    /// The most processor time that a job is assumed to need.
     pub wcet: Service,
-    /// What a job of a task of high criticality needs at most for certain, where `wcet` is only believed; `None`:
-    /// the task is of low criticality. It counts under [`Policy::EdfVd`](crate::Policy::EdfVd).
+    /// The certified wcet of a task of high criticality, for which `wcet` is only an estimate;
+    /// `None`: the task is of low criticality. Used under [`Policy::EdfVd`](crate::Policy::EdfVd).
     pub wcet_high: Option<Service>,
     /// The longest stretch that runs without a yield point; zero: preemptible anywhere.
     pub quantum: Service,
-    /// The stretch without a yield point at the end of every job, however little the job needs;
-    /// zero: none is known. What comes before it takes at most the rest of the wcet.
+    /// The length of the stretch without a yield point that ends every job, however short the job;
+    /// zero: not known. The part before it takes at most the rest of the wcet.
     pub last_segment: Service,
 }
 
 impl TaskSpec {
-    /// A periodic task with its deadline at the end of the period, no jitter, preemptible anywhere.
+    /// Makes a periodic task without jitter, preemptible anywhere, with its deadline at the end of
+    /// the period.
     pub fn periodic(name: &str, period: Duration, wcet: Service) -> Self {
         Self {
             name: String::from(name),
@@ -71,7 +72,7 @@ impl TaskSpec {
         }
     }
 
-    /// The same, but a job that has begun gives way to no other task.
+    /// Makes the task non-preemptive: a job that has begun runs to its end.
     pub fn non_preemptive(self) -> Self {
         Self { quantum: self.wcet, last_segment: self.wcet, ..self }
     }
@@ -80,21 +81,21 @@ impl TaskSpec {
 /// A valid sporadic (or periodic) task.
 ///
 /// Guaranteed: `0 < min_inter_arrival`, `0 < wcet`, `last_segment ≤ quantum ≤ wcet`,
-/// `release_jitter < relative_deadline`, and `wcet ≤ wcet_high ≤ relative_deadline`. The deadline may lie
-/// beyond the period.
+/// `release_jitter < relative_deadline`, and `wcet ≤ wcet_high ≤ relative_deadline`. The deadline
+/// may exceed the period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task(TaskSpec);
 
-/// Which rule a [`TaskSpec`] breaks, with the numbers.
+/// The rule that a [`TaskSpec`] breaks, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TaskError {
-    /// A period of zero asks for infinitely many jobs.
+    /// The period is zero, which means infinitely many jobs.
     #[error("the period is zero; it must be at least 1ns")]
     ZeroPeriod,
-    /// A job that does nothing promises nothing.
+    /// The wcet is zero.
     #[error("the wcet is zero; it must be at least 1ns")]
     ZeroWcet,
-    /// No job can finish in time even alone.
+    /// The wcet exceeds the deadline: no job can finish in time even alone.
     #[error(
         "the wcet {wcet} does not fit in the relative deadline {relative_deadline}; no job could be in \
          time even alone: give more time, or ask for less work"
@@ -105,19 +106,19 @@ pub enum TaskError {
         /// The deadline given.
         relative_deadline: Duration,
     },
-    /// What is certain is no less than what is believed, and fits in the deadline.
+    /// The certified wcet is below the estimate or exceeds the deadline.
     #[error(
         "the wcet_high {wcet_high} is not from the wcet {wcet} to the relative deadline {relative_deadline}"
     )]
     WcetHighOutOfRange {
-        /// The certain wcet given.
+        /// The certified wcet given.
         wcet_high: Service,
         /// The wcet given.
         wcet: Service,
         /// The deadline given.
         relative_deadline: Duration,
     },
-    /// A stretch without a yield point cannot be longer than the whole job.
+    /// The quantum is longer than the whole job.
     #[error("the quantum {quantum} is longer than the whole job, whose wcet is {wcet}")]
     QuantumAboveWcet {
         /// The quantum given.
@@ -125,7 +126,7 @@ pub enum TaskError {
         /// The wcet given.
         wcet: Service,
     },
-    /// The last segment is itself a stretch without a yield point.
+    /// The last segment, itself a stretch without a yield point, is longer than the quantum.
     #[error(
         "the last segment {last_segment} is longer than the quantum {quantum}, the longest stretch \
          without a yield point"
@@ -136,7 +137,7 @@ pub enum TaskError {
         /// The quantum given.
         quantum: Service,
     },
-    /// The release may become known only after the deadline.
+    /// The jitter reaches the deadline.
     #[error(
         "the release jitter {release_jitter} reaches the relative deadline {relative_deadline}; \
          it must be shorter"
@@ -150,7 +151,7 @@ pub enum TaskError {
 }
 
 impl Task {
-    /// Checks `spec`.
+    /// Validates `spec`.
     pub fn new(spec: TaskSpec) -> Result<Self, TaskError> {
         let TaskSpec {
             min_inter_arrival,
@@ -188,69 +189,70 @@ impl Task {
         Ok(Self(spec))
     }
 
-    /// What people call it.
+    /// Returns the task's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The least time between two releases.
+    /// Returns the least time between two releases.
     pub fn min_inter_arrival(&self) -> Duration {
         self.0.min_inter_arrival
     }
 
-    /// From the nominal release to the deadline.
+    /// Returns the time from the nominal release to the deadline.
     pub fn relative_deadline(&self) -> Duration {
         self.0.relative_deadline
     }
 
-    /// How late a release may become known.
+    /// Returns the longest time until the scheduler knows of a release.
     pub fn release_jitter(&self) -> Duration {
         self.0.release_jitter
     }
 
-    /// The most processor time a job is assumed to need.
+    /// Returns the most processor time that a job is assumed to need.
     pub fn wcet(&self) -> Service {
         self.0.wcet
     }
 
-    /// Returns what it needs of a CPU, in parts per million, rounded up: what to hold against a bound.
+    /// Returns the task's utilisation of a CPU in parts per million, rounded up, for comparison
+    /// with a bound.
     pub fn utilisation_ppm(&self) -> u64 {
         units::share_ppm(self.0.wcet, self.0.min_inter_arrival)
     }
 
-    /// Returns what a job may need for certain; `None`: the task is of low criticality.
+    /// Returns the certified wcet; `None`: the task is of low criticality.
     pub fn wcet_high(&self) -> Option<Service> {
         self.0.wcet_high
     }
 
-    /// The longest stretch without a yield point; zero: preemptible anywhere.
+    /// Returns the longest stretch without a yield point; zero: preemptible anywhere.
     pub fn quantum(&self) -> Service {
         self.0.quantum
     }
 
-    /// The stretch without a yield point at the end of every job; zero: none is known.
+    /// Returns the stretch without a yield point at the end of every job; zero: not known.
     pub fn last_segment(&self) -> Service {
         self.0.last_segment
     }
 
-    /// Whether a job that has begun gives way to no other task.
+    /// Returns true if a job that has begun runs to its end without preemption.
     pub fn is_non_preemptive(&self) -> bool {
         self.0.last_segment == self.0.wcet
     }
 
-    /// The numbers back, to vary them.
+    /// Returns the numbers, for a caller that varies them.
     pub fn spec(&self) -> &TaskSpec {
         &self.0
     }
 
-    /// `wcet / min_inter_arrival`, for printing and for the utilisation tests.
+    /// Returns `wcet / min_inter_arrival`, for printing and for the utilisation tests.
     pub fn utilisation(&self) -> f64 {
         self.0.wcet.as_nanos() as f64 / self.0.min_inter_arrival.as_nanos() as f64
     }
 }
 
-/// An upcall is a task whose deadline is its period (real-time upcalls, §5.1): its wcet is the
-/// time of a whole batch, its quantum the time of the PDUs between two yield points.
+/// Converts an upcall to a task whose deadline is its period (real-time upcalls, §5.1): the wcet is
+/// the time of a whole batch, the quantum the time of the PDUs between two yield points.
 impl From<&Upcall> for Task {
     fn from(upcall: &Upcall) -> Self {
         Self(TaskSpec {

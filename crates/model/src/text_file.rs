@@ -1,8 +1,9 @@
-//! TOML files that people write: read into types that cannot be wrong, or refused with the place.
+//! TOML files written by people: read into types that cannot be wrong, or refused with the place.
 //!
-//! A contract, a host profile and the broker's configuration are read the same way: the bytes become
-//! a raw structure with the place of each value, and a function makes the valid one of it or says
-//! which value is wrong. [`parse`] does what is the same for all; the rest here is for such functions.
+//! A contract, a host profile and the broker's configuration are read in the same way: the bytes
+//! become a raw structure with the place of each value, and a function turns it into the valid one
+//! or reports the wrong value. [`parse`] does the common part; the rest of this module serves such
+//! functions.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,16 +19,16 @@ use toml::Spanned;
 pub struct FileError {
     /// The file, as the caller named it.
     pub file: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong and what would be right.
+    /// The error and its remedy.
     pub problem: String,
 }
 
 impl FileError {
-    /// The error `problem` at byte `offset` of `text`.
+    /// Places `problem` at its byte offset in `text`.
     fn at(file: &str, text: &str, Problem { offset, text: problem }: Problem) -> Self {
         let mut end = offset.min(text.len());
         while !text.is_char_boundary(end) {
@@ -44,25 +45,25 @@ impl FileError {
     }
 }
 
-/// A problem and the byte offset where it is; becomes a [`FileError`] once, at the end.
+/// A problem and its byte offset. It becomes a [`FileError`] at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// In bytes from the beginning of the file.
+    /// The offset in bytes from the beginning of the file.
     pub offset: usize,
-    /// What is wrong and what would be right.
+    /// The error and its remedy.
     pub text: String,
 }
 
-/// A value, or what is wrong with it.
+/// A value, or the problem with it.
 pub type Checked<T> = Result<T, Problem>;
 
-/// `text`, about what stands at `span`.
+/// Returns the problem `text` at the start of `span`.
 pub fn problem<T>(span: Range<usize>, text: impl Into<String>) -> Checked<T> {
     Err(Problem { offset: span.start, text: text.into() })
 }
 
-/// Reads `bytes` as the raw structure `R` and validates it. `file` and `kind` ("contract") are only
-/// for the messages.
+/// Reads `bytes` as the raw structure `R` and validates it. `file` and `kind` ("contract") only
+/// appear in messages.
 pub fn parse<R: DeserializeOwned, T>(
     file: &str,
     kind: &str,
@@ -82,7 +83,7 @@ pub fn parse<R: DeserializeOwned, T>(
         .map_err(|problem| FileError::at(file, text, problem))
 }
 
-/// What the TOML parser says of `file`, with a suggestion where a key is misspelt.
+/// Turns the TOML parser's error in `file` into a problem, with a suggestion for a misspelt key.
 fn syntax(file: &str, error: &toml::de::Error) -> Problem {
     let mut text = error.message().trim().replace('\n', "; ");
     if text == "duplicate key"
@@ -99,7 +100,7 @@ fn syntax(file: &str, error: &toml::de::Error) -> Problem {
     Problem { offset: error.span().map_or(0, |span| span.start), text }
 }
 
-/// Which of the `known` words somebody meant who wrote `word`; `None` if it is like none of them.
+/// Returns the `known` word that `word` most likely misspells; `None` if none is similar.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances =
         known.into_iter().map(|known| (strsim::damerau_levenshtein(word, known), known));
@@ -107,7 +108,7 @@ pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     distances.min().filter(near).map(|(_, known)| known)
 }
 
-/// One of `names`, by its name.
+/// Returns the entry of `names` that `raw` names.
 pub fn choice<T: Copy>(key: &str, raw: &Spanned<String>, names: &[(&str, T)]) -> Checked<T> {
     if let Some(&(_, chosen)) = names.iter().find(|(name, _)| *name == raw.get_ref().as_str()) {
         return Ok(chosen);
@@ -125,7 +126,7 @@ pub fn choice<T: Copy>(key: &str, raw: &Spanned<String>, names: &[(&str, T)]) ->
     problem(raw.span(), format!("unknown {key} \"{given}\"; choose {all}"))
 }
 
-/// Text from a file as it may be printed: short, and nothing that drives a terminal.
+/// Makes text from a file printable: at most 40 characters, without control characters.
 pub fn printable(text: &str) -> String {
     let mut shown: String =
         text.chars().take(40).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();

@@ -2,13 +2,13 @@
 //!
 //! Three types, so that the compiler keeps them apart: an [`Instant`] is a point on a monotonic
 //! time line whose origin the driver chooses, a [`Duration`] is a length of that line, and a
-//! [`Service`] is processor time received or needed. A second of wall time and a second of work
-//! are different things, and nearly every scheduling bug begins with mixing them up; crossing
-//! over is always spelled out ([`Service::at_full_speed`], [`Duration::as_full_service`]).
+//! [`Service`] is processor time received or needed. A second of wall time and a second of work are
+//! different things, and nearly every scheduling bug begins with mixing them up; conversions are
+//! always explicit ([`Service::at_full_speed`], [`Duration::as_full_service`]).
 //!
 //! Plain operators panic on overflow (also in release builds, see the workspace profile): 64 bits
-//! of nanoseconds last 584 years, so an overflow is a bug. Code that computes with contract
-//! values of any size uses the `checked_` and `saturating_` forms.
+//! of nanoseconds last 584 years, so an overflow is a bug. Code that computes with arbitrary
+//! contract values uses the `checked_` and `saturating_` forms.
 
 use core::fmt;
 use core::iter::Sum;
@@ -34,22 +34,22 @@ impl Instant {
     /// The last representable instant; also used as "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `ns` nanoseconds after the origin.
+    /// Makes the instant `ns` nanoseconds after the origin.
     pub const fn from_nanos(ns: u64) -> Self {
         Self(ns)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// `self − earlier`, or zero if `earlier` is later.
+    /// Returns `self − earlier`, or zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 
-    /// `self + by`, or [`Instant::MAX`] if that is not representable.
+    /// Returns `self + by`, or [`Instant::MAX`] if that is not representable.
     pub const fn saturating_add(self, by: Duration) -> Self {
         Self(self.0.saturating_add(by.0))
     }
@@ -82,51 +82,51 @@ impl Sub<Duration> for Instant {
     }
 }
 
-/// What [`Duration`] and [`Service`] share: both are lengths.
+/// Defines the methods that [`Duration`] and [`Service`] share as lengths.
 macro_rules! length {
     ($t:ident) => {
         impl $t {
-            /// No length at all.
+            /// The length zero.
             pub const ZERO: Self = Self(0);
             /// The largest representable length.
             pub const MAX: Self = Self(u64::MAX);
 
-            /// A length of `ns` nanoseconds.
+            /// Makes a length of `ns` nanoseconds.
             pub const fn from_nanos(ns: u64) -> Self {
                 Self(ns)
             }
 
-            /// A length of `us` microseconds.
+            /// Makes a length of `us` microseconds.
             pub const fn from_micros(us: u64) -> Self {
                 Self(us * 1_000)
             }
 
-            /// A length of `ms` milliseconds.
+            /// Makes a length of `ms` milliseconds.
             pub const fn from_millis(ms: u64) -> Self {
                 Self(ms * 1_000_000)
             }
 
-            /// A length of `s` seconds.
+            /// Makes a length of `s` seconds.
             pub const fn from_secs(s: u64) -> Self {
                 Self(s * 1_000_000_000)
             }
 
-            /// The length in nanoseconds.
+            /// Returns the length in nanoseconds.
             pub const fn as_nanos(self) -> u64 {
                 self.0
             }
 
-            /// The length in seconds, for printing and plotting only.
+            /// Returns the length in seconds, for printing and plotting only.
             pub fn as_secs_f64(self) -> f64 {
                 self.0 as f64 / 1e9
             }
 
-            /// Whether the length is zero.
+            /// Returns true if the length is zero.
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }
 
-            /// `self + other`, or `None` on overflow.
+            /// Returns `self + other`, or `None` on overflow.
             pub const fn checked_add(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
                     Some(ns) => Some(Self(ns)),
@@ -134,7 +134,7 @@ macro_rules! length {
                 }
             }
 
-            /// `self × n`, or `None` on overflow.
+            /// Returns `self × n`, or `None` on overflow.
             pub const fn checked_mul(self, n: u64) -> Option<Self> {
                 match self.0.checked_mul(n) {
                     Some(ns) => Some(Self(ns)),
@@ -142,12 +142,12 @@ macro_rules! length {
                 }
             }
 
-            /// `self − other`, or zero if `other` is longer.
+            /// Returns `self − other`, or zero if `other` is longer.
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
             }
 
-            /// `self + other`, or the largest length on overflow.
+            /// Returns `self + other`, or the largest length on overflow.
             pub const fn saturating_add(self, other: Self) -> Self {
                 Self(self.0.saturating_add(other.0))
             }
@@ -195,7 +195,7 @@ macro_rules! length {
 
         impl Div for $t {
             type Output = u64;
-            /// How many whole times `other` fits; panics if `other` is zero.
+            /// Returns how many whole times `other` fits; panics if `other` is zero.
             fn div(self, other: Self) -> u64 {
                 self.0 / other.0
             }
@@ -214,8 +214,8 @@ macro_rules! length {
             }
         }
 
-        /// Exact, in the largest unit that leaves no more than needed: `1.84ms`, `120us`, `2s`.
-        /// This is the grammar that contracts are written in, so it parses back to itself.
+        /// Writes the exact length in its largest unit: `1.84ms`, `120us`, `2s`. This is the
+        /// grammar of contracts, so it parses back to the same length.
         impl fmt::Display for $t {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 units::write_nanos(f, self.0)
@@ -234,14 +234,14 @@ length!(Duration);
 length!(Service);
 
 impl Duration {
-    /// The work that one CPU at full speed can do in this time.
+    /// Returns the work that one CPU at full speed can do in this time.
     pub const fn as_full_service(self) -> Service {
         Service(self.0)
     }
 }
 
 impl Service {
-    /// How long this work takes on one CPU that does nothing else.
+    /// Returns the time that this work takes on one CPU that does nothing else.
     pub const fn at_full_speed(self) -> Duration {
         Duration(self.0)
     }

@@ -1,6 +1,6 @@
-//! A static cyclic timetable of one CPU: who may run when.
+//! A static cyclic timetable of one CPU.
 //!
-//! The analysis builds one, a policy follows it; this is the only thing the two share.
+//! The analysis builds one and a policy executes it. They share no other type.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,66 +9,66 @@ use thiserror::Error;
 
 use crate::time::Duration;
 
-/// One owner has the CPU during `[start, start + length)` of every cycle.
+/// A slot: its owner has the CPU during `[start, start + length)` of every cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Offset from the start of the cycle.
+    /// The offset from the start of the cycle.
     pub start: Duration,
-    /// How long.
+    /// The length of the slot.
     pub length: Duration,
-    /// Position of the reservation in the list the timetable was made for.
+    /// The position of the owner's reservation in the list for which the timetable was made.
     pub owner: u32,
 }
 
 impl Slot {
-    /// Offset of the first instant after it.
+    /// Returns the offset of the first instant after the slot.
     pub fn end(&self) -> Duration {
         self.start + self.length
     }
 }
 
-/// Slots that repeat every `cycle`; what no slot covers is free.
+/// Slots that repeat every `cycle`. Time outside the slots is free.
 ///
-/// Guaranteed: `0 < cycle`; the slots stand in order, are not empty, do not overlap, and end by the
-/// end of the cycle.
+/// Guaranteed: `0 < cycle`; the slots are in order, not empty, do not overlap, and end by the end
+/// of the cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timetable {
     cycle: Duration,
     slots: Box<[Slot]>,
 }
 
-/// Which rule a timetable breaks, with the numbers.
+/// The rule that a timetable breaks, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TimetableError {
-    /// A cycle of zero never moves on.
+    /// The cycle is zero.
     #[error("the cycle is zero; it must be at least 1ns")]
     ZeroCycle,
-    /// A slot that gives nothing.
+    /// A slot has no length.
     #[error("slot {at} at {start} is empty; it must be at least 1ns long")]
     EmptySlot {
-        /// Position of the slot.
+        /// The position of the slot.
         at: usize,
-        /// Where it starts.
+        /// The start of the slot.
         start: Duration,
     },
-    /// Two owners at once, or slots out of order.
+    /// Two slots overlap or are out of order.
     #[error("slot {at} starts at {start}, before the end of the one before it at {end}")]
     Overlap {
-        /// Position of the later slot.
+        /// The position of the later slot.
         at: usize,
-        /// Where it starts.
+        /// The start of the later slot.
         start: Duration,
-        /// Where the one before it ends.
+        /// The end of the slot before it.
         end: Duration,
     },
     /// A slot ends after its cycle.
     #[error("slot {at} starts at {start} and is {length} long: beyond the cycle of {cycle}")]
     BeyondCycle {
-        /// Position of the slot.
+        /// The position of the slot.
         at: usize,
-        /// Where it starts.
+        /// The start of the slot.
         start: Duration,
-        /// Its length.
+        /// The length of the slot.
         length: Duration,
         /// The cycle given.
         cycle: Duration,
@@ -76,7 +76,7 @@ pub enum TimetableError {
 }
 
 impl Timetable {
-    /// Checks `slots`, which stand in order of their start.
+    /// Makes a timetable of `slots`, which must be in order of their start.
     pub fn new(cycle: Duration, slots: Vec<Slot>) -> Result<Self, TimetableError> {
         if cycle.is_zero() {
             return Err(TimetableError::ZeroCycle);
@@ -97,17 +97,17 @@ impl Timetable {
         Ok(Self { cycle, slots: slots.into_boxed_slice() })
     }
 
-    /// A timetable in which everything is free.
+    /// Makes a timetable without slots.
     pub fn free(cycle: Duration) -> Result<Self, TimetableError> {
         Self::new(cycle, Vec::new())
     }
 
-    /// After how long it repeats.
+    /// Returns the time after which it repeats.
     pub fn cycle(&self) -> Duration {
         self.cycle
     }
 
-    /// The slots of one cycle, in order.
+    /// Returns the slots of one cycle, in order.
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }

@@ -9,18 +9,18 @@ use crate::overrun::Overrun;
 use crate::time::{Duration, Service};
 use crate::units;
 
-/// An upcall as somebody wrote it down. [`Upcall::new`] makes it valid.
+/// An upcall as it was declared, unchecked. [`Upcall::new`] validates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpcallSpec {
-    /// What people call it.
+    /// The upcall's name.
     pub name: String,
     /// The time between two releases (`T` in the paper).
     pub period: Duration,
-    /// PDUs processed each period (`B_p`).
+    /// The number of PDUs processed each period (`B_p`).
     pub batch: u32,
-    /// PDUs processed between two yield points (`b_p`).
+    /// The number of PDUs processed between two yield points (`b_p`).
     pub quantum: u32,
-    /// The most processor time one PDU is assumed to need.
+    /// The most processor time that one PDU is assumed to need.
     pub time_per_pdu: Service,
 }
 
@@ -38,19 +38,19 @@ pub struct Upcall {
     overrun: Overrun,
 }
 
-/// Which rule an [`UpcallSpec`] breaks, with the numbers.
+/// The rule that an [`UpcallSpec`] breaks, with the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UpcallError {
-    /// A period of zero asks for infinitely many jobs.
+    /// The period is zero, which means infinitely many jobs.
     #[error("the period is zero; it must be at least 1ns")]
     ZeroPeriod,
-    /// An empty batch promises nothing.
+    /// The batch is empty.
     #[error("the batch is zero; it must be at least 1 PDU")]
     ZeroBatch,
-    /// An iteration must make progress.
+    /// The quantum is zero: an iteration must make progress.
     #[error("the quantum is zero; it must be at least 1 PDU")]
     ZeroQuantum,
-    /// The batch ends before the first yield point.
+    /// The quantum is larger than the batch.
     #[error("the quantum of {quantum} PDUs is larger than the batch of {batch}")]
     QuantumAboveBatch {
         /// The quantum given.
@@ -58,7 +58,7 @@ pub enum UpcallError {
         /// The batch given.
         batch: u32,
     },
-    /// A PDU that costs nothing cannot be admitted against anything.
+    /// The time per PDU is zero, which admission cannot account for.
     #[error("the time per PDU is zero; it must be at least 1ns")]
     ZeroTimePerPdu,
     /// The upcall alone needs more than a whole CPU.
@@ -74,7 +74,7 @@ pub enum UpcallError {
 }
 
 impl Upcall {
-    /// Checks `spec`.
+    /// Validates `spec`.
     pub fn new(spec: UpcallSpec) -> Result<Self, UpcallError> {
         let UpcallSpec { name, period, batch, quantum, time_per_pdu } = spec;
         if period.is_zero() {
@@ -96,8 +96,8 @@ impl Upcall {
         Ok(Self { name, period, batch: whole, quantum: step, time_per_pdu, overrun })
     }
 
-    /// The same upcall, whose late jobs are dealt with as `overrun` says; without this they are
-    /// caught up with.
+    /// Returns the same upcall with `overrun` as the policy for its late jobs. The default is to
+    /// catch up.
     ///
     /// ```
     /// use punctual_model::{Duration, Overrun, Service, Upcall, UpcallSpec};
@@ -118,47 +118,48 @@ impl Upcall {
         Self { overrun, ..self }
     }
 
-    /// What people call it.
+    /// Returns the upcall's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The time between two releases; also the relative deadline.
+    /// Returns the time between two releases, which is also the relative deadline.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// PDUs processed each period.
+    /// Returns the number of PDUs processed each period.
     pub fn batch(&self) -> NonZeroU32 {
         self.batch
     }
 
-    /// PDUs processed between two yield points.
+    /// Returns the number of PDUs processed between two yield points.
     pub fn quantum(&self) -> NonZeroU32 {
         self.quantum
     }
 
-    /// The most processor time one PDU is assumed to need.
+    /// Returns the most processor time that one PDU is assumed to need.
     pub fn time_per_pdu(&self) -> Service {
         self.time_per_pdu
     }
 
-    /// What becomes of its late jobs.
+    /// Returns the policy for its late jobs.
     pub fn overrun(&self) -> Overrun {
         self.overrun
     }
 
-    /// The processor time of a whole batch (`C_i`).
+    /// Returns the processor time of a whole batch (`C_i`).
     pub fn batch_service(&self) -> Service {
         self.time_per_pdu * u64::from(self.batch.get())
     }
 
-    /// What it needs of a CPU, in parts per million, rounded up: what to hold against a bound.
+    /// Returns the upcall's utilisation of a CPU in parts per million, rounded up, for comparison
+    /// with a bound.
     pub fn utilisation_ppm(&self) -> u64 {
         units::share_ppm(self.batch_service(), self.period)
     }
 
-    /// The processor time between two yield points (`c_i`).
+    /// Returns the processor time between two yield points (`c_i`).
     pub fn quantum_service(&self) -> Service {
         self.time_per_pdu * u64::from(self.quantum.get())
     }

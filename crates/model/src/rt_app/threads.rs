@@ -1,4 +1,4 @@
-//! A thread of a workload: its phases and what it does in them, checked for types as rt-app does.
+//! A thread of a workload: its phases and their events, type-checked as rt-app does.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -9,27 +9,27 @@ use super::problem::{Checked, Problem, printable, problem};
 use super::tree::{Member, Node, Value, find};
 use crate::units::MAX_NANOS;
 
-/// A stretch of events, done `times` in a row before the next one.
+/// A sequence of events, done `times` in a row before the next phase.
 pub(super) struct Phase {
     pub(super) name: String,
     pub(super) times: Times,
     pub(super) events: Vec<Event>,
 }
 
-/// How often something is done in a row.
+/// The number of repetitions in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Times {
     Finite(u64),
     Endless,
 }
 
-/// One thing that a thread does.
+/// One event of a thread.
 pub(super) struct Event {
     pub(super) offset: usize,
     pub(super) act: Act,
 }
 
-/// What matters of an event for the rate of jobs. Times are nanoseconds.
+/// The effect of an event on the rate of jobs. Times are nanoseconds.
 pub(super) enum Act {
     /// Uses the processor.
     Run(u64),
@@ -37,13 +37,13 @@ pub(super) enum Act {
     Sleep(u64),
     /// Sleeps until `period` after the last wake-up by the same timer.
     Timer { name: String, period: u64 },
-    /// Waits until another thread does something.
+    /// Waits for an action of another thread.
     Wait,
-    /// Does something that takes no time of its own.
+    /// Takes no time of its own.
     Other,
 }
 
-/// What `phases` says, or the events in the thread itself if there is none.
+/// Reads the phases of `thread`; without `phases`, its own events are the only phase.
 pub(super) fn phases(thread: &Member, notes: &mut Vec<Problem>) -> Checked<Vec<Phase>> {
     let members = object(thread)?;
     let Some(listed) = find(members, "phases") else {
@@ -67,11 +67,11 @@ pub(super) fn phases(thread: &Member, notes: &mut Vec<Problem>) -> Checked<Vec<P
     Ok(phases)
 }
 
-/// Whether the thread starts again after its last phase.
+/// Returns true if the thread starts again after its last phase.
 pub(super) fn starts_again(thread: &[Member]) -> Checked<bool> {
     Ok(match find(thread, "phases") {
         Some(_) => times(thread, Times::Endless)? != Times::Finite(1),
-        // The number is that of the only phase, which is not started again.
+        // The number belongs to the only phase, which does not start again.
         None => find(thread, "loop").is_none(),
     })
 }
@@ -83,8 +83,8 @@ fn times(members: &[Member], default: Times) -> Checked<Times> {
     })
 }
 
-/// The prefixes that make a key an event in rt-app, and what kind of event. `runtime` and `run`,
-/// `memrun` and `mem` differ in nothing that matters here.
+/// The prefixes that make a key an event in rt-app, and the kinds of event. `runtime` and `run`,
+/// `memrun` and `mem` do not differ here.
 const EVENTS: [(&str, Kind); 19] = [
     ("lock", Kind::Lock),
     ("unlock", Kind::Lock),
@@ -122,12 +122,12 @@ enum Kind {
 
 impl Kind {
     fn of(key: &str) -> Option<(&'static str, Self)> {
-        // A list in old files, and not a lock.
+        // `lock_order` is a list in old files, not a lock.
         let event = |(prefix, _): &(&str, Self)| key.starts_with(prefix) && key != "lock_order";
         EVENTS.into_iter().find(event)
     }
 
-    /// What a contract cannot say about such events.
+    /// Explains why a contract cannot express such events; `None` if it can.
     fn left_out(self) -> Option<&'static str> {
         Some(match self {
             Self::Run | Self::Sleep | Self::Timer => return None,
@@ -141,12 +141,13 @@ impl Kind {
     }
 }
 
-/// Whether rt-app takes `key` as an event.
+/// Returns true if rt-app reads `key` as an event.
 pub(super) fn is_event(key: &str) -> bool {
     Kind::of(key).is_some()
 }
 
-/// The events of `owner`, which must have one; a note for each kind that is not carried over.
+/// Reads the events of `owner`, which must have one, and adds a note for each kind that is not
+/// carried over.
 fn events(owner: &Member, members: &[Member], notes: &mut Vec<Problem>) -> Checked<Vec<Event>> {
     let mut events = Vec::new();
     let mut left_out: BTreeMap<Kind, (&Member, usize)> = BTreeMap::new();
@@ -184,7 +185,7 @@ fn act(prefix: &str, kind: Kind, member: &Member) -> Checked<Act> {
             object(member)?;
             if kind == Kind::Wait { Act::Wait } else { Act::Other }
         }
-        // rt-app ignores what stands here.
+        // rt-app ignores the value.
         Kind::Yield => Act::Other,
         _ if prefix == "suspend" => Act::Wait,
         Kind::Device => int(member).map(|_| Act::Other)?,
@@ -195,7 +196,7 @@ fn act(prefix: &str, kind: Kind, member: &Member) -> Checked<Act> {
     })
 }
 
-/// `{ "ref" : "tick", "period" : 6000 }`; the mode says only what happens after a late job.
+/// Reads `{ "ref" : "tick", "period" : 6000 }`. The mode only says what happens after a late job.
 fn timer(member: &Member) -> Checked<Act> {
     let members = object(member)?;
     let name = find(members, "ref").map(text).transpose()?.unwrap_or("unknown").into();
@@ -203,7 +204,7 @@ fn timer(member: &Member) -> Checked<Act> {
     Ok(Act::Timer { name, period })
 }
 
-/// The members of an object.
+/// Returns the members of an object.
 pub(super) fn object(member: &Member) -> Checked<&[Member]> {
     match &member.node.value {
         Value::Object(members) => Ok(members),
@@ -211,7 +212,7 @@ pub(super) fn object(member: &Member) -> Checked<&[Member]> {
     }
 }
 
-/// A text; a key that stands alone has an empty one, as in rt-app's own files.
+/// Returns a text; empty for a key without value, as in rt-app's own files.
 pub(super) fn text(member: &Member) -> Checked<&str> {
     match &member.node.value {
         Value::Text(text) => Ok(text),
@@ -220,7 +221,7 @@ pub(super) fn text(member: &Member) -> Checked<&str> {
     }
 }
 
-/// The entries of a list.
+/// Returns the entries of a list.
 pub(super) fn list(member: &Member) -> Checked<&[Node]> {
     match &member.node.value {
         Value::List(nodes) => Ok(nodes),
@@ -228,7 +229,7 @@ pub(super) fn list(member: &Member) -> Checked<&[Node]> {
     }
 }
 
-/// A whole number.
+/// Returns a whole number.
 pub(super) fn int(member: &Member) -> Checked<i64> {
     match member.node.value {
         Value::Int(number) => Ok(number),
@@ -236,7 +237,7 @@ pub(super) fn int(member: &Member) -> Checked<i64> {
     }
 }
 
-/// Microseconds as nanoseconds; a day at most, as everywhere in contracts.
+/// Reads microseconds as nanoseconds; at most a day, as everywhere in contracts.
 pub(super) fn nanos(member: &Member) -> Checked<u64> {
     let given = int(member)?;
     let nanos = u64::try_from(given).ok().and_then(|micros| micros.checked_mul(1000));

@@ -1,5 +1,5 @@
-//! A JSON document as it was written: keys in order and as often as they stand there, each key and
-//! value with its place.
+//! A JSON document as it was written: with the order and the repetitions of its keys, and with the
+//! place of each key and value.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,24 +11,24 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
-/// What JSON knows, and two things that it does not.
+/// A JSON value, with two extensions.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Null,
     Bool(bool),
-    /// A number without fraction or exponent that fits.
+    /// A whole number without exponent that fits.
     Int(i64),
-    /// Any other number. No key of the workloads takes one, so its value is never looked at.
+    /// Any other number. No key of a workload takes one, so its value is never read.
     OtherNumber,
     Text(String),
     List(Vec<Node>),
     Object(Vec<Member>),
-    /// A key that stands alone: `"suspend",`.
+    /// The value of a key that stands alone: `"suspend",`.
     Absent,
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// Describes the kind of value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -47,12 +47,12 @@ impl Value {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Member {
     pub(super) key: String,
-    /// Where the key begins.
+    /// The byte offset where the key begins.
     pub(super) offset: usize,
     pub(super) node: Node,
 }
 
-/// The first member called `key`.
+/// Returns the first member called `key`.
 pub(super) fn find<'a>(members: &'a [Member], key: &str) -> Option<&'a Member> {
     members.iter().find(|member| member.key == key)
 }

@@ -1,4 +1,4 @@
-//! From the tree of a workload to a contract.
+//! Makes a contract from the tree of a workload.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -16,10 +16,10 @@ use crate::contract::MAX_CPUS;
 
 const NO_INSTANCES: &str = "it has no instances of its own";
 
-/// How many threads are named when none can be carried over.
+/// The number of threads that the message names if none can be carried over.
 const NAMED: usize = 4;
 
-/// The contract in the document `root`.
+/// Makes the contract of the document `root`.
 pub(super) fn understand(root: &Node, notes: &mut Vec<Problem>) -> Checked<Contract> {
     let Value::Object(members) = &root.value else {
         let kind = root.value.kind();
@@ -76,7 +76,7 @@ pub(super) fn understand(root: &Node, notes: &mut Vec<Problem>) -> Checked<Contr
     entries::contract(carried, cpus, notes)
 }
 
-/// The default policy; one note for everything else in `global`.
+/// Returns the default policy, and adds one note for everything else in `global`.
 fn global(global: &Member, notes: &mut Vec<Problem>) -> Checked<Named> {
     let members = object(global)?;
     let others: Vec<String> = members
@@ -95,17 +95,17 @@ fn global(global: &Member, notes: &mut Vec<Problem>) -> Checked<Named> {
     Ok(policy.unwrap_or(Named::Ordinary(0)))
 }
 
-/// Whose settings they are.
+/// The owner of a group of settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// `has_period`: whether `period` and `deadline` mean something there, as in old files.
+    /// `has_period`: `period` and `deadline` have a meaning there, as in old files.
     Thread {
         has_period: bool,
     },
     Phase,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct Whole {
     default: Named,
     /// Every CPU that any thread names.
@@ -114,7 +114,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// An entry, or why there is none.
+    /// Returns an entry, or the reason that there is none.
     fn thread(
         &mut self,
         thread: &Member,
@@ -166,7 +166,7 @@ impl Whole {
         }))
     }
 
-    /// A note for every setting of a thread or phase that a contract has no word for.
+    /// Adds a note for every setting of a thread or phase that a contract cannot express.
     fn settings(
         &mut self,
         members: &[Member],
@@ -226,7 +226,7 @@ impl Whole {
     }
 }
 
-/// Threads as rt-app's old files have them: `exec` every `period`, by `deadline`.
+/// Reads a thread of rt-app's old files: `exec` every `period`, by `deadline`.
 fn old_style(members: &[Member]) -> Checked<Option<Jobs>> {
     let (Some(exec), Some(period)) = (find(members, "exec"), find(members, "period")) else {
         return Ok(None);
@@ -240,10 +240,10 @@ fn old_style(members: &[Member]) -> Checked<Option<Jobs>> {
     Ok(Some(Jobs { suffix, period, wcet, release_jitter: 0, relative_deadline }))
 }
 
-/// Gives a name that occurs again a number, as rt-app's own tool does.
+/// Appends a number to a repeated name, as rt-app's own tool does.
 struct Names {
     taken: BTreeSet<String>,
-    /// How often each name has come up, and the last number it was given.
+    /// The last number given to each name, 0 for its first occurrence.
     given: BTreeMap<String, u32>,
 }
 
@@ -260,7 +260,7 @@ impl Names {
             self.given.insert(name.into(), 0);
             return name.into();
         };
-        // Each turn meets a taken name that begins with this one, so there are few.
+        // Each round meets a taken name that begins with this one, so there are few.
         loop {
             *number += 1;
             let candidate = format!("{name}{number}");

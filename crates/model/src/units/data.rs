@@ -3,10 +3,11 @@
 use super::decimal::{self, Decimal};
 use super::{Fault, Quantity, UnitError};
 
-/// The most bytes a contract may name, 1024 TiB: sums of as many as it may have entries fit 64 bits.
+/// The most bytes that a contract may name, 1024 TiB. Sums over the most entries of a contract fit
+/// 64 bits.
 const MAX_BYTES: u64 = 1 << 50;
 
-/// The largest data rate, 1 Tbit/s, as `channel::BitRate` has it.
+/// The largest data rate, 1 Tbit/s, equal to the limit of `channel::BitRate`.
 const MAX_BITS: u64 = 1_000_000_000_000;
 
 const SIZES: [(&str, u64); 7] = [
@@ -21,7 +22,8 @@ const SIZES: [(&str, u64); 7] = [
 
 /// Parses an amount of data into bytes, exactly: `"4KiB"` is 4096, `"4kB"` is 4000.
 ///
-/// `"4KB"` is refused: some read 1000 and some 1024, and so are other spellings of these letters.
+/// `"4KB"` is refused, because it may mean 4000 or 4096, and so are other spellings of these
+/// letters.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let parsed = decimal::split(text)
         .and_then(|(number, unit)| Decimal::parse(number)?.times(bytes_of(unit)?, MAX_BYTES));
@@ -30,7 +32,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
 
 /// Parses a data rate into bits a second, exactly. `bit/s` takes the prefixes `k`, `m` and `g` in
 /// either case (a rate in thousandths of a bit makes no sense); bytes a second are as in
-/// [`parse_bytes`]. `"4Mb/s"` is refused: it may be bits or bytes.
+/// [`parse_bytes`]. `"4Mb/s"` is refused: it may mean bits or bytes.
 pub fn parse_bits_per_second(text: &str) -> Result<u64, UnitError> {
     let parsed = decimal::split(text)
         .and_then(|(number, unit)| Decimal::parse(number)?.times(bits_of(unit)?, MAX_BITS));

@@ -1,8 +1,8 @@
-//! A decimal number and its unit, exactly as they stand in a text.
+//! A decimal number and its unit, exactly as a text has them.
 
 use super::Fault;
 
-/// Digits after the point that are read; finer than that is nothing any quantity can hold.
+/// The most digits after the point. No quantity can hold finer values.
 const MAX_FRACTION_DIGITS: usize = 18;
 
 /// `whole + fraction / one`, with `one` a power of ten and `fraction < one`.
@@ -13,7 +13,7 @@ pub(super) struct Decimal {
     one: u64,
 }
 
-/// Splits `text` into its number and its unit, neither of them checked.
+/// Splits `text` into its number and its unit without checking them.
 pub(super) fn split(text: &str) -> Result<(&str, &str), Fault> {
     let text = text.trim();
     if text.is_empty() {
@@ -28,7 +28,7 @@ pub(super) fn split(text: &str) -> Result<(&str, &str), Fault> {
     if unit.is_empty() {
         return Err(Fault::MissingUnit);
     }
-    // What begins like a sign or a digit is a broken number, not a unit.
+    // If the rest begins like a sign or a digit, it is a broken number, not a unit.
     if !unit.starts_with(|c: char| c.is_alphabetic() || c == '/' || c == '%') {
         return Err(Fault::NotANumber);
     }
@@ -55,19 +55,19 @@ impl Decimal {
         Ok(Self { whole, fraction: digits(fraction)?, one })
     }
 
-    /// The number times `scale`, if that is a whole one of at most `most`.
+    /// Returns the number times `scale` if the product is whole and at most `most`.
     pub(super) fn times(self, scale: u64, most: u64) -> Result<u64, Fault> {
         let (scale, one) = (u128::from(scale), u128::from(self.one));
         let below = u128::from(self.fraction) * scale;
         if !below.is_multiple_of(one) {
             return Err(Fault::TooFine);
         }
-        // 64 bits by 64 bits, and less than 64 bits more.
+        // The product of two 64-bit numbers and less than 2⁶⁴ fit 128 bits.
         let whole = u128::from(self.whole) * scale + below / one;
         u64::try_from(whole).ok().filter(|&whole| whole <= most).ok_or(Fault::TooLarge)
     }
 
-    /// `of` divided by the number, rounded down; `None` if the number is zero.
+    /// Returns `of` divided by the number, rounded down; `None` if the number is zero.
     pub(super) fn divide(self, of: u64) -> Option<u128> {
         let number = u128::from(self.whole) * u128::from(self.one) + u128::from(self.fraction);
         (u128::from(of) * u128::from(self.one)).checked_div(number)

@@ -1,8 +1,8 @@
 //! Quantities with their unit: `"40ms"`, `"4KiB"`, `"160mbit/s"`, `"29.97/s"`, `"0.5%"`.
 //!
-//! Parsing is exact integer arithmetic: what cannot be said in whole nanoseconds, bytes, bits a
-//! second or parts per million is refused rather than rounded. The one exception is
-//! [`parse_period`], where the reciprocal is hardly ever whole; it says to which side it rounds.
+//! Parsing is exact integer arithmetic: a value that is not a whole number of nanoseconds, bytes,
+//! bits a second or parts per million is refused rather than rounded. The one exception is
+//! [`parse_period`], where the reciprocal is hardly ever whole; it documents its rounding.
 
 mod data;
 mod decimal;
@@ -17,7 +17,7 @@ pub use time::{MAX_NANOS, MAX_PICOS_PER_BYTE, parse_nanos, parse_picos_per_byte,
 
 pub(crate) use share::share_ppm;
 
-/// What a text is meant to be.
+/// The quantity that a text should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// A length of time or an amount of work, in nanoseconds.
@@ -28,39 +28,40 @@ pub enum Quantity {
     Size,
     /// A data rate, in bits a second.
     Rate,
-    /// How often something happens; becomes the time between two.
+    /// A frequency, parsed into the time between two events.
     Frequency,
     /// A part of a whole, in parts per million.
     Part,
 }
 
-/// What is wrong with a text.
+/// The error in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing there.
+    /// There is no text.
     Empty,
-    /// `"40"`: a number alone.
+    /// `"40"`: a number without unit.
     MissingUnit,
-    /// `"40min"`: not one of ours.
+    /// `"40min"`: a unit that is not supported.
     UnknownUnit,
-    /// `"4KB"`, `"4mb/s"`: people mean different things by it.
+    /// `"4KB"`, `"4mb/s"`: a unit with more than one common meaning.
     AmbiguousUnit,
-    /// `"x4ms"`, `"1.2.3ms"`, `"-1ms"`.
+    /// `"x4ms"`, `"1.2.3ms"`, `"-1ms"`: not a number.
     NotANumber,
-    /// `"0.5ns"`: finer than the whole units that are counted in.
+    /// `"0.5ns"`: finer than the smallest unit counted.
     TooFine,
     /// More than a contract may name.
     TooLarge,
-    /// `"0/s"`, the only zero that has no meaning by itself.
+    /// `"0/s"`: an event that never happens. No other zero is invalid by itself.
     Never,
 }
 
-/// Why a text is not the quantity that it should be. Reads on from the text: `"40" has no unit; …`.
+/// The reason that a text is not the quantity it should be. The message continues the text: `"40"
+/// has no unit; …`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitError {
-    /// What the text should be.
+    /// The quantity that the text should be.
     pub quantity: Quantity,
-    /// What is wrong with it.
+    /// The error in the text.
     pub fault: Fault,
 }
 
@@ -94,7 +95,7 @@ impl fmt::Display for UnitError {
 }
 
 impl Quantity {
-    /// The units as a sentence lists them.
+    /// Lists the units for a message.
     pub fn units(self) -> &'static str {
         match self {
             Self::Time => "ns, us, ms or s",
@@ -106,7 +107,7 @@ impl Quantity {
         }
     }
 
-    /// The unit that a number without one was most likely meant in.
+    /// Returns the unit that a number without one most likely had.
     pub fn likely_unit(self) -> &'static str {
         match self {
             Self::Time => "ms",
@@ -162,7 +163,7 @@ impl Quantity {
         }
     }
 
-    /// What to write instead of an ambiguous unit; only data has such.
+    /// Says what to write instead of an ambiguous unit. Only data has such units.
     fn unambiguous(self) -> &'static str {
         match self {
             Self::Rate => {
@@ -176,7 +177,7 @@ impl Quantity {
         Err(UnitError { quantity: self, fault })
     }
 
-    /// `parsed` with what it should have been.
+    /// Adds the expected quantity to the error of `parsed`.
     fn named<T>(self, parsed: Result<T, Fault>) -> Result<T, UnitError> {
         parsed.or_else(|fault| self.fault(fault))
     }

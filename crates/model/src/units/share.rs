@@ -1,4 +1,4 @@
-//! How often, and what part.
+//! Frequencies and shares.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,8 +8,8 @@ use super::time::MAX_NANOS;
 use super::{Fault, Quantity, UnitError};
 use crate::time::{Duration, Service};
 
-/// Parses how often something happens into the time between two in nanoseconds, rounded *down*:
-/// `"29.97/s"` is 33,366,700 ns. A shorter time asks for more, so nothing is promised too little.
+/// Parses a frequency into the time between two events in nanoseconds, rounded *down*: `"29.97/s"`
+/// is 33,366,700 ns. A shorter time asks for more, so no promise falls short.
 pub fn parse_period(text: &str) -> Result<u64, UnitError> {
     let parsed = decimal::split(text).and_then(|(number, unit)| {
         if unit != "/s" {
@@ -37,15 +37,15 @@ pub fn parse_ppm(text: &str) -> Result<u32, UnitError> {
     Quantity::Part.named(parsed)
 }
 
-/// `work` in every `period`, in parts per million of a CPU, rounded up. At most 1,000,000, because
-/// nothing that is valid needs more than its period.
+/// Returns `work` in every `period` in parts per million of a CPU, rounded up. It is at most
+/// 1,000,000, because valid work fits in its period.
 pub(crate) fn share_ppm(work: Service, period: Duration) -> u64 {
     let scaled = u128::from(work.as_nanos()) * 1_000_000;
     scaled.div_ceil(u128::from(period.as_nanos())) as u64
 }
 
-/// Says a share in percent, exactly and with at least one decimal: "12.5 %", "93.0001 %". So two that differ look
-/// different.
+/// Writes a share in percent, exactly and with at least one decimal: "12.5 %", "93.0001 %". Two
+/// shares that differ look different.
 pub fn percent(ppm: u64) -> String {
     let (whole, decimals) = (ppm / 10_000, format!("{:04}", ppm % 10_000));
     let (tenth, others) = decimals.split_at(1);

@@ -5,8 +5,8 @@ use core::fmt;
 use super::decimal::{self, Decimal};
 use super::{Fault, Quantity, UnitError};
 
-/// The longest time a contract may name: a day. It keeps every sum that the analysis forms over a
-/// bounded number of tasks inside 64 bits.
+/// The longest time that a contract may name: a day. It keeps every sum that the analysis forms
+/// over a bounded number of tasks inside 64 bits.
 pub const MAX_NANOS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// The longest time of a byte: 1 ms, in picoseconds.
@@ -25,7 +25,7 @@ const UNITS: [(&str, u64); 6] = [
 /// Parses a decimal number with a unit into nanoseconds, exactly.
 pub fn parse_nanos(text: &str) -> Result<u64, UnitError> {
     let parsed = decimal::split(text).and_then(|(number, unit)| match picos_of(unit)? {
-        // Nothing shorter than a nanosecond is counted here, so its unit is none either.
+        // Picoseconds are too fine for this quantity, so their unit is unknown here.
         1 => Err(Fault::UnknownUnit),
         picos => Decimal::parse(number)?.times(picos / 1_000, MAX_NANOS),
     });
