@@ -1,51 +1,54 @@
-//! How much to reserve, from how the work goes.
+//! Adapts the size of a reservation to the measured work.
 //!
-//! The soft modem study names two ways to choose an amount (§5.4): from what a pass really used, and
-//! from whether the passes before finished in time; "both techniques may also be employed in
-//! combination". This is the combination:
+//! The soft modem study names two ways to choose the amount (§5.4): from the time that a pass
+//! really used, and from whether earlier passes finished in time; "both techniques may also be
+//! employed in combination". This is the combination:
 //!
-//! - A pass that did not finish in time asks for more at once: a quarter more than now, or what the
-//!   largest pass seen needs with its margin, whichever is larger.
-//! - A run of passes that were all in time asks for what the largest of them needs with its margin,
+//! - After a pass that did not finish in time, it asks for more at once: a quarter more than now,
+//!   or the largest pass seen plus its margin, whichever is larger.
+//! - After a run of passes that were all in time, it asks for the largest of them plus its margin,
 //!   if that is less than now by more than the margin. So small changes of the load change nothing.
-//! - What a pass used is scaled from the passes' period to the reservation's: `used · Y / P`.
-//! - A refused wish is not repeated for a run, and what was offered instead is taken if it is more.
+//! - The time that a pass used is scaled from the passes' period to the reservation's: `used · Y /
+//!   P`.
+//! - After a refusal it does not repeat the request for a run. If the refusal offers more than now,
+//!   it accepts the offer.
 //!
-//! The period stays: it is the device's latency (the study's gap condition), not its load.
+//! The period stays: it follows from the device's latency (the study's gap condition), not from its
+//! load.
 
 use punctual_model::{Duration, Instant, Reservation, Service};
 
-/// Within what the amount may move.
+/// The limits of the amount and the parameters of the adaptation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Never less.
+    /// The smallest budget.
     pub least: Service,
-    /// Never more.
+    /// The largest budget.
     pub most: Service,
-    /// How often a pass is due.
+    /// The period of the passes.
     pub pass_every: Duration,
-    /// What is kept above the largest pass, in percent.
+    /// The margin above the largest pass, in percent.
     pub margin_percent: u32,
-    /// How many passes in a row make a run.
+    /// The number of passes in a run.
     pub run: u32,
 }
 
-/// What to do about the reservation.
+/// A decision about the reservation.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is right as it is.
+    /// Keep the reservation.
     Keep,
-    /// Ask for this one; then tell [`Adaptive::applied`] or [`Adaptive::refused`].
+    /// Request this reservation, then call [`Adaptive::applied`] or [`Adaptive::refused`].
     Change(Reservation),
 }
 
-/// Which rule the bounds break.
+/// The rule that the bounds break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadBounds {
-    /// The least is zero or above the most, or the most above the period.
+    /// The least is zero or above the most, or the most is above the period.
     Amounts,
-    /// Passes have no period, or a run no passes.
+    /// The passes have no period, or a run has no passes.
     Passes,
 }
 
@@ -71,15 +74,15 @@ pub struct Adaptive {
     bounds: Bounds,
     now: Reservation,
     wish: Option<Reservation>,
-    /// The largest pass of this run, and its length so far.
+    /// The largest pass of this run, and the number of its passes so far.
     largest: Service,
     passes: u32,
-    /// Passes for which nothing more is asked, after a refusal.
+    /// The number of passes until more is requested again, after a refusal.
     hold: u32,
 }
 
 impl Adaptive {
-    /// Starts with the most: what is too much shrinks after one run, what is too little loses data.
+    /// Starts with the most: an excess shrinks after one run, but a shortage loses data.
     pub fn new(bounds: Bounds, period: Duration) -> Result<Self, BadBounds> {
         if bounds.pass_every.is_zero() || bounds.run == 0 {
             return Err(BadBounds::Passes);
@@ -91,15 +94,14 @@ impl Adaptive {
         Ok(Self { bounds, now, wish: None, largest: Service::ZERO, passes: 0, hold: 0 })
     }
 
-    /// What is reserved now.
+    /// Returns the current reservation.
     pub fn reservation(&self) -> Reservation {
         self.now
     }
 
-    /// A pass ended at `now`: it used `used`, and was complete when it had to be or not.
+    /// Records a pass that ended at `now`, used `used`, and did or did not finish in time.
     ///
-    /// `now` only orders the calls; decisions count passes, so that a device which pauses loses
-    /// nothing.
+    /// `now` only orders the calls. Decisions count passes, so a device that pauses loses nothing.
     pub fn pass(&mut self, _now: Instant, used: Service, finished_in_time: bool) -> Decision {
         self.largest = self.largest.max(used);
         self.passes += 1;
@@ -108,7 +110,7 @@ impl Adaptive {
         let budget = self.now.budget();
         if !finished_in_time {
             let more = Service::from_nanos(budget.as_nanos().saturating_add(budget.as_nanos() / 4));
-            // A run begins anew, so that nothing shrinks on the heels of a late pass.
+            // A new run begins, so that the budget does not shrink right after a late pass.
             self.passes = 0;
             return if self.hold == 0 { self.ask(more.max(needed)) } else { Decision::Keep };
         }
@@ -119,7 +121,7 @@ impl Adaptive {
         if self.with_margin(needed) < budget { self.ask(needed) } else { Decision::Keep }
     }
 
-    /// The change that was asked for is in force.
+    /// Records that the requested change is in force.
     pub fn applied(&mut self) {
         if let Some(wish) = self.wish.take() {
             self.now = wish;
@@ -127,8 +129,8 @@ impl Adaptive {
         }
     }
 
-    /// The change was refused, and `offer` would fit. Asks for the offer if it is more than now;
-    /// else nothing is asked for during a run.
+    /// Records that the change was refused and that `offer` would fit. Requests the offer if it is
+    /// more than now; otherwise requests nothing for a run.
     pub fn refused(&mut self, offer: Option<Reservation>) -> Decision {
         self.wish = None;
         self.hold = self.bounds.run;
@@ -143,7 +145,7 @@ impl Adaptive {
         self.largest = Service::ZERO;
     }
 
-    /// What the largest pass of the run needs of each period, with its margin.
+    /// Returns the budget per period for the largest pass of the run, with its margin.
     fn needed(&self) -> Service {
         let scaled = u128::from(self.largest.as_nanos()) * u128::from(self.now.period().as_nanos());
         let scaled = scaled.div_ceil(u128::from(self.bounds.pass_every.as_nanos()));
@@ -176,7 +178,7 @@ mod tests {
         Service::from_micros(n)
     }
 
-    /// The soft modem's: a pass every 12.5 ms, reserved every 8 ms.
+    /// Makes the soft modem's: a pass every 12.5 ms, reserved every 8 ms.
     fn adaptive() -> Adaptive {
         let bounds = Bounds {
             least: us(200),
@@ -188,7 +190,7 @@ mod tests {
         Adaptive::new(bounds, Duration::from_millis(8)).expect("valid")
     }
 
-    /// What passes of `used` need of a whole processor every 8 ms decides whether they are in time.
+    /// Runs passes of `used` each; a pass is late if the budget every 8 ms does not suffice for it.
     fn passes(adaptive: &mut Adaptive, used: Service, count: u32) -> (u32, u32) {
         let (mut changes, mut late) = (0, 0);
         for n in 0..count {
@@ -209,7 +211,7 @@ mod tests {
     fn it_shrinks_to_what_is_used_and_stays_there() {
         let mut adaptive = adaptive();
         assert_eq!(passes(&mut adaptive, us(1_800), 200), (1, 0));
-        // 1.8 ms of 12.5 is 1.152 of 8; with 15 % above it.
+        // 1.8 ms of 12.5 ms is 1.152 ms of 8 ms; with a margin of 15 %.
         assert_eq!(adaptive.reservation().budget(), Service::from_nanos(1_324_800));
     }
 

@@ -1,9 +1,10 @@
 //! EDF with virtual deadlines: tasks of two criticalities.
 //!
-//! While no job has needed more than its wcet, jobs go by deadline, those of high criticality by a virtual one that is
-//! earlier. From the moment at which one of these has used its wcet and is not complete, until nobody is ready, they go
-//! first and by their real deadlines, and those of low criticality take what is left, by theirs (Baruah et al., ECRTS
-//! 2012; there the latter are dropped). What virtual deadlines keep all promises is what `analysis` finds.
+//! In low mode, jobs are ordered by deadline; those of high criticality have an earlier, virtual
+//! one. When a job of high criticality has used its wcet and is not complete, the mode changes
+//! until the CPU is idle: high-criticality jobs run first, by their real deadlines, and
+//! low-criticality jobs run in the remaining time, by theirs (Baruah et al., ECRTS 2012; there they
+//! are dropped). `analysis` finds the virtual deadlines that keep all promises.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -12,31 +13,31 @@ use core::cmp::Reverse;
 
 use punctual_model::{Duration, Instant, Service, Task};
 
-/// A task by what the order asks of it.
+/// The parameters of a task of high criticality.
 #[derive(Clone, Copy, Debug)]
 struct Criticality {
-    /// By how much the virtual deadline is before the real one.
+    /// The time by which the virtual deadline precedes the real one.
     earlier: Duration,
-    /// What a job is believed to need at most.
+    /// The estimated wcet of a job.
     wcet: Service,
 }
 
-/// The jobs that wait, the most urgent first.
+/// The waiting jobs, ordered by urgency.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
-    /// By task; `None`: of low criticality, and of entries that go before all tasks.
+    /// One entry per task; `None` for tasks of low criticality and for the entries above all tasks.
     high: Box<[Option<Criticality>]>,
-    /// Entries from here on go before all tasks.
+    /// Entries from this position on precede all tasks.
     first_above: u32,
-    /// With the real deadlines.
+    /// The jobs, with their real deadlines.
     jobs: BinaryHeap<Reverse<(u8, Instant, u32, Instant)>>,
-    /// Some job of high criticality has needed more than its wcet.
+    /// True after a job of high criticality exceeded its wcet.
     switched: bool,
 }
 
 impl Waiting {
-    /// Makes room for `tasks` and `above` more entries that go before them. A task of high criticality is scheduled by
-    /// its virtual deadline, where one is given, at first.
+    /// Makes room for `tasks` and `above` more entries that precede them. In low mode a task of
+    /// high criticality is scheduled by its virtual deadline, if it has one.
     pub(crate) fn new(tasks: &[Task], virtual_deadlines: &[Option<Duration>], above: u32) -> Self {
         let criticality = |(at, task): (usize, &Task)| {
             task.wcet_high()?;
@@ -53,7 +54,7 @@ impl Waiting {
         }
     }
 
-    /// Returns the place of a job in the order: the least first.
+    /// Returns the position of a job in the order; the smallest is first.
     pub(crate) fn key(&self, task: u32, deadline: Instant) -> (u8, Instant) {
         match self.high[task as usize] {
             _ if task >= self.first_above => (0, deadline),
@@ -73,7 +74,7 @@ impl Waiting {
         self.jobs.push(Reverse((class, instant, task, deadline)));
     }
 
-    /// Takes the most urgent job out. If there is none the CPU is idle, and all begins anew.
+    /// Removes the most urgent job. If there is none, the CPU is idle and the mode is low again.
     pub(crate) fn pop(&mut self) -> Option<(u32, Instant)> {
         let next = self.jobs.pop();
         if next.is_none() {
@@ -82,12 +83,12 @@ impl Waiting {
         next.map(|Reverse((_, _, task, deadline))| (task, deadline))
     }
 
-    /// Returns what a job may use before [`Self::switch`] is due; `None`: as much as it likes.
+    /// Returns the time that a job may use before [`Self::switch`] is due; `None`: unlimited.
     pub(crate) fn allowance(&self, task: u32) -> Option<Service> {
         self.high[task as usize].filter(|_| !self.switched).map(|high| high.wcet)
     }
 
-    /// Lets real deadlines count from now on. Returns whether somebody who waits is more urgent than `running` now.
+    /// Changes to real deadlines. Returns true if a waiting job is now more urgent than `running`.
     pub(crate) fn switch(&mut self, running: (u32, Instant)) -> bool {
         self.switched = true;
         let jobs: Vec<_> = core::mem::take(&mut self.jobs).into_vec();
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(jobs.allowance(1), None);
         jobs.complete();
         assert_eq!(all(&mut jobs), [2, 0], "those of high criticality first");
-        // Idle: all begins anew.
+        // The CPU is idle, so the mode is low again.
         ready(&mut jobs);
         assert_eq!(all(&mut jobs), [1, 0, 2]);
     }

@@ -1,8 +1,8 @@
-//! Delayed preemption for jobs whose releases come from outside: tasks of any arrival pattern, by
-//! fixed priority, by earliest deadline, or first in, first out.
+//! Delayed preemption for jobs with external releases: tasks of any arrival pattern, by fixed
+//! priority, by earliest deadline, or first in, first out.
 //!
-//! A running job gives way to a more urgent one at its next yield point, or at once if its task
-//! is preemptible anywhere. Jobs of one task run in the order of their release.
+//! A more urgent job preempts a running one at its next yield point, or at once if its task is
+//! preemptible anywhere. Jobs of one task run in the order of their release.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -14,29 +14,29 @@ use punctual_model::{Duration, Instant, Policy, Rank, Service, Task};
 use crate::edf_vd;
 use crate::ready::ReadySet;
 
-/// How urgent the waiting jobs are, relative to each other.
+/// The waiting jobs in order of urgency.
 #[derive(Clone, Debug)]
 enum Queue {
-    /// One rank a task.
+    /// By rank; each task has its own.
     Fixed { rank: Box<[Rank]>, task: Box<[u32]>, ready: ReadySet },
-    /// By absolute deadline of a task's oldest job; of equal deadlines the task listed first.
-    /// Tasks from `first_above` on go before all others.
+    /// By absolute deadline of a task's oldest job; of equal deadlines the task listed first. Tasks
+    /// from `first_above` on precede all others.
     Deadline { waiting: BinaryHeap<Reverse<(bool, Instant, u32)>>, first_above: u32 },
-    /// By the instant at which a task's oldest job became known; of equal instants the task listed
-    /// first. Tasks from `first_above` on go before all others, and only they preempt.
+    /// By the arrival of a task's oldest job; of equal instants the task listed first. Tasks from
+    /// `first_above` on precede all others, and only they preempt.
     Arrival { waiting: BinaryHeap<Reverse<(bool, Instant, u32)>>, first_above: u32, last: Instant },
     /// By virtual deadline, until a job needs more than its wcet.
     VirtualDeadline(edf_vd::Waiting),
 }
 
-/// The state machine. Tasks are known by their position.
+/// The state machine. Tasks are identified by their position.
 #[derive(Clone, Debug)]
 pub struct Jobs {
     queue: Queue,
     running: Option<(u32, Instant)>,
 }
 
-/// What a release means for whoever has the CPU.
+/// The effect of a release on the CPU.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRelease {
@@ -44,16 +44,16 @@ pub enum OnRelease {
     Dispatch,
     /// Nothing changes.
     Wait,
-    /// The running job must give way: at once if its task is preemptible anywhere, else at its
+    /// The running job must yield: at once if its task is preemptible anywhere, otherwise at its
     /// next yield point; then call [`Jobs::give_way`].
     AskToYield,
 }
 
 impl Jobs {
-    /// The order of `policy` among `tasks`, with `above` more entries after them that go before
-    /// all tasks: reservations, which Linux serves above every fixed priority. Those keep their
-    /// order among themselves under fixed priorities, go by deadline under `edf`, and first in, first
-    /// out under `fifo`.
+    /// Makes the order of `policy` among `tasks`, with `above` more entries after them that precede
+    /// all tasks: reservations, which Linux serves above every fixed priority. The entries keep
+    /// their order among themselves under fixed priorities, go by deadline under `edf`, and first
+    /// in, first out under `fifo`.
     ///
     /// `rmdp` and `rm`: the shorter period first, of equal periods the task listed first.
     pub fn of(policy: Policy, tasks: &[Task], above: u32) -> Self {
@@ -72,7 +72,7 @@ impl Jobs {
         Self::fixed_priority(&order)
     }
 
-    /// Fixed priorities: `order` lists the tasks, the most urgent first.
+    /// Makes a fixed-priority order: `order` lists the tasks, the most urgent first.
     ///
     /// # Panics
     /// If `order` is not a permutation of `0..order.len()`.
@@ -87,7 +87,7 @@ impl Jobs {
         Self { queue: Queue::Fixed { rank: rank.into(), task: task.into(), ready }, running: None }
     }
 
-    /// Earliest absolute deadline first, among at most `tasks` tasks.
+    /// Makes an order by earliest absolute deadline, for at most `tasks` tasks.
     pub fn earliest_deadline(tasks: usize) -> Self {
         Self::by_deadline(tasks, u32::MAX)
     }
@@ -97,7 +97,7 @@ impl Jobs {
         Self { queue: Queue::Deadline { waiting, first_above }, running: None }
     }
 
-    /// First in, first out, among at most `tasks` tasks.
+    /// Makes an order first in, first out, for at most `tasks` tasks.
     pub fn first_in_first_out(tasks: usize) -> Self {
         Self::by_arrival(tasks, u32::MAX)
     }
@@ -108,14 +108,15 @@ impl Jobs {
         Self { queue, running: None }
     }
 
-    /// EDF with virtual deadlines: with those of `tasks` that are given, and `above` more entries after them that go
-    /// before all tasks.
+    /// Makes an order by EDF with virtual deadlines: those of `tasks` that are given, with `above`
+    /// more entries after them that precede all tasks.
     pub fn edf_vd(tasks: &[Task], virtual_deadlines: &[Option<Duration>], above: u32) -> Self {
         let waiting = edf_vd::Waiting::new(tasks, virtual_deadlines, above);
         Self { queue: Queue::VirtualDeadline(waiting), running: None }
     }
 
-    /// Returns what a job of `task` may use before [`Self::overran`] is to be called; `None`: nobody asks.
+    /// Returns the time that a job of `task` may use before [`Self::overran`] must be called;
+    /// `None`: unlimited.
     #[inline]
     pub fn allowance(&self, task: u32) -> Option<Service> {
         match &self.queue {
@@ -124,7 +125,7 @@ impl Jobs {
         }
     }
 
-    /// The running job has used its allowance and is not complete.
+    /// Records that the running job has used its allowance and is not complete.
     pub fn overran(&mut self) -> OnRelease {
         let (Queue::VirtualDeadline(waiting), Some(running)) = (&mut self.queue, self.running)
         else {
@@ -133,11 +134,11 @@ impl Jobs {
         if waiting.switch(running) { OnRelease::AskToYield } else { OnRelease::Wait }
     }
 
-    /// The oldest incomplete job of `task`, due at `absolute_deadline`, is ready. A driver calls
+    /// Makes the oldest incomplete job of `task`, due at `absolute_deadline`, ready. A driver calls
     /// this for a task's next job only after the one before is complete.
     ///
-    /// First in, first out takes the order of these calls. Where a job may be known while the one
-    /// before it is incomplete, that is not the order in which jobs become known: a driver then uses
+    /// First in, first out uses the order of these calls. If a job may arrive while the one before
+    /// it is incomplete, that is not the order of arrivals; such a driver must use
     /// [`Self::ready_since`] throughout.
     pub fn ready(&mut self, task: u32, absolute_deadline: Instant) -> OnRelease {
         let known = match &self.queue {
@@ -149,8 +150,7 @@ impl Jobs {
         self.ready_since(task, known, absolute_deadline)
     }
 
-    /// The same of a job that became known at `known`, which may be before the one before it was
-    /// complete.
+    /// Makes a job ready that arrived at `known`, possibly before the one before it was complete.
     #[inline]
     pub fn ready_since(
         &mut self,
@@ -175,7 +175,7 @@ impl Jobs {
         }
     }
 
-    /// Gives the CPU to the most urgent ready job; none is running.
+    /// Gives the CPU to the most urgent ready job. No job may be running.
     #[inline]
     #[must_use]
     pub fn dispatch(&mut self) -> Option<u32> {
@@ -195,7 +195,7 @@ impl Jobs {
         Some(chosen.0)
     }
 
-    /// The running job gives way; it stays ready.
+    /// Takes the CPU from the running job, which stays ready.
     #[inline]
     pub fn give_way(&mut self) {
         if let Some((task, key)) = self.running.take() {
@@ -203,13 +203,13 @@ impl Jobs {
         }
     }
 
-    /// The running job is complete.
+    /// Records that the running job is complete.
     #[inline]
     pub fn complete(&mut self) {
         self.running = None;
     }
 
-    // Called at three places, where a call costs as much as what fixed priorities do.
+    // Called at three places, where a call would cost as much as the work under fixed priorities.
     #[inline(always)]
     fn insert(&mut self, task: u32, key: Instant) {
         match &mut self.queue {
@@ -222,7 +222,7 @@ impl Jobs {
         }
     }
 
-    /// Strictly more urgent: at equal deadlines the running job goes on.
+    /// Returns true if `one` is strictly more urgent: at equal deadlines the running job goes on.
     #[inline]
     fn outranks(&self, one: (u32, Instant), other: (u32, Instant)) -> bool {
         match &self.queue {
@@ -301,7 +301,8 @@ mod tests {
         assert_eq!(jobs.ready_since(2, at(1), at(9)), OnRelease::Dispatch);
         assert_eq!(jobs.dispatch(), Some(2));
         assert_eq!(jobs.ready_since(1, at(4), at(5)), OnRelease::Wait);
-        // Known while its task's job before ran, so it goes before the one known at 4.
+        // It arrived while its task's previous job ran, so it goes before the one that arrived at
+        // 4.
         jobs.complete();
         assert_eq!(jobs.ready_since(2, at(3), at(99)), OnRelease::Dispatch);
         assert_eq!(jobs.ready_since(0, at(4), at(99)), OnRelease::Dispatch);

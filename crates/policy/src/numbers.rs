@@ -1,14 +1,14 @@
-//! Where the upcall of a number is kept.
+//! A table of the places of upcalls by their numbers.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 /// A table from numbers to places below a fixed capacity: hashing with linear probing, at most half
-/// full. Each operation looks at a few neighbouring words on the average; nothing allocates after it was
-/// made, and the same numbers always lie in the same order.
+/// full. Each operation reads a few neighbouring words on average. Nothing allocates after
+/// construction, and the same numbers always have the same layout.
 ///
-/// A number is spread by a multiplication (Knuth, The Art of Computer Programming 3, §6.4). Whoever
-/// chooses numbers to collide is slow by himself.
+/// A number is spread by a multiplication (Knuth, The Art of Computer Programming 3, §6.4). A
+/// client that chooses colliding numbers slows only itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers {
     cells: Box<[Option<(u32, u32)>]>,
@@ -20,22 +20,22 @@ impl Numbers {
         Self { cells: vec![None; cells].into_boxed_slice() }
     }
 
-    /// The place of `number`.
+    /// Returns the place of `number`.
     pub(crate) fn get(&self, number: u32) -> Option<u32> {
         self.cells[self.seek(number)].map(|(_, place)| place)
     }
 
-    /// `number`, which has no place, is kept at `place`; there is room.
+    /// Stores `place` for `number`, which has none. The caller makes sure of room.
     pub(crate) fn insert(&mut self, number: u32, place: u32) {
         let cell = self.seek(number);
         self.cells[cell] = Some((number, place));
     }
 
-    /// `number` has no place any more; the one it had.
+    /// Removes `number` and returns its place.
     pub(crate) fn remove(&mut self, number: u32) -> Option<u32> {
         let mut hole = self.seek(number);
         let (_, place) = self.cells[hole].take()?;
-        // Whoever was pushed beyond the hole moves up, or would not be found.
+        // Later entries move up if the hole would hide them.
         let mut at = self.after(hole);
         while let Some((other, _)) = self.cells[at] {
             let (home, last) = (self.home(other), self.cells.len() - 1);
@@ -48,7 +48,7 @@ impl Numbers {
         Some(place)
     }
 
-    /// The cell of `number`, or the free one in which it would be.
+    /// Returns the cell of `number`, or the free one for it.
     fn seek(&self, number: u32) -> usize {
         let mut at = self.home(number);
         while self.cells[at].is_some_and(|(other, _)| other != number) {

@@ -1,60 +1,62 @@
-//! Interval credits at the entrance of a channel.
+//! Interval credits in a channel's regulator.
 //!
-//! They say which messages are early: those wait or are lost, as their channel chose. When a message leaves
-//! says the spacing in any case: the bounds of all channels hold for messages that are `I_min`
-//! apart, and credits let up to two intervals of them come at once. For a channel that waits nothing else
-//! follows from that: who waits for credit would wait as long for the spacing alone
-//! ([`crate::police::UncertainArrivals`], and its tests).
+//! They decide which messages are early; the channel's terms decide whether those wait or are lost.
+//! The spacing decides in any case when a message leaves: the bounds of all channels hold for
+//! messages that are `I_min` apart, and credits let up to two intervals of messages come at once.
+//! So a channel whose early messages wait behaves the same without credits: a message that waits
+//! for credit would wait as long for the spacing alone ([`crate::police::UncertainArrivals`], and
+//! its tests).
 
 use punctual_model::channel::{Sensitivity, TooEarly};
 use punctual_model::{Duration, Instant};
 
 use crate::police::{Breach, IntervalCredits, UncertainArrivals, UncertainVerdict};
 
-/// Those of one channel, in messages.
+/// The credits of one channel, counted in messages.
 #[derive(Clone, Debug)]
 pub struct Credits {
     sensitivity: Sensitivity,
     policer: UncertainArrivals<IntervalCredits>,
 }
 
-/// What they say of a message.
+/// The verdict of the credits on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Credited {
-    /// There was one for it.
+    /// The message had a credit.
     Conforming,
-    /// It is charged to a later interval.
+    /// The message is charged to a later interval.
     Waits,
-    /// There was none, and it is lost.
+    /// The message had no credit and is lost.
     TooEarly {
-        /// When there is one.
+        /// The time at which it would have one.
         conforms_at: Instant,
     },
 }
 
 impl Credits {
-    /// The first interval begins at `origin`.
+    /// Makes credits with the first interval beginning at `origin`.
     pub fn new(spacing: Duration, sensitivity: Sensitivity, origin: Instant) -> Self {
         let credits = IntervalCredits::of_messages(spacing, sensitivity, origin);
         Self { sensitivity, policer: UncertainArrivals::new(credits) }
     }
 
-    /// Another spacing. The first interval begins with the last message that was charged, so that nobody
-    /// gains more than that interval by a change; what that lets pass too early, the entrance holds back.
+    /// Changes the spacing. The first interval begins with the last charged message, so a change
+    /// gains the sender at most that interval. The regulator holds back messages that this lets
+    /// pass too early.
     pub(super) fn change(&mut self, spacing: Duration) {
         *self = Self::new(spacing, self.sensitivity, self.policer.last());
     }
 
-    /// A message came between `since` and `seen`.
+    /// Judges a message that came between `since` and `seen`.
     pub(super) fn judge(&mut self, since: Instant, seen: Instant, too_early: TooEarly) -> Credited {
-        // Each as a PDU of one byte: credits count messages.
+        // Each message is charged as a PDU of one byte, because credits count messages.
         match self.policer.judge(since, seen, 1, too_early) {
             UncertainVerdict::Conforming => Credited::Conforming,
             UncertainVerdict::Waits { .. } => Credited::Waits,
             UncertainVerdict::Lost(Breach::TooEarly { conforms_at }) => {
                 Credited::TooEarly { conforms_at }
             }
-            // It would be of more than a byte.
+            // Cannot happen: no PDU has more than one byte.
             UncertainVerdict::Lost(Breach::TooLarge { .. }) => {
                 Credited::TooEarly { conforms_at: Instant::MAX }
             }

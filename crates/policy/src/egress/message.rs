@@ -1,4 +1,4 @@
-//! A message on its way, block by block.
+//! A message during transmission, block by block.
 
 use punctual_model::channel::{Link, Packetisation};
 use punctual_model::{Duration, Instant};
@@ -14,32 +14,32 @@ pub(super) struct Message {
 /// Packets of one message that leave together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Of which channel.
+    /// The channel's number.
     pub channel: u32,
-    /// Where in its message it begins, in bytes.
+    /// The offset of the block in its message, in bytes.
     pub offset: u32,
-    /// How long it is; all packets but its last have the packet size.
+    /// The length of the block in bytes. All packets but the last have the packet size.
     pub bytes: u32,
-    /// Whether the message ends with it.
+    /// True if the message ends with this block.
     pub is_last: bool,
-    /// When its message counts as arrived.
+    /// The time at which its message counts as arrived.
     pub logical: Instant,
-    /// When its message must have left; `None` of best effort.
+    /// The time by which its message must have left; `None` for best effort.
     pub absolute_deadline: Option<Instant>,
 }
 
-/// What follows for the channel whose block was sent.
+/// The state of the channel after one of its blocks was sent.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Its message goes on when its turn comes.
+    /// The message has more blocks.
     MoreOfIt,
-    /// Its message is complete: the next one may be offered.
+    /// The message is complete: the next one may be offered.
     Complete {
-        /// When the last packet has left, as the link is reckoned.
+        /// The time at which the last packet leaves, by the computed link.
         leaves_by: Instant,
     },
-    /// It was closed meanwhile.
+    /// The channel was closed in the meantime.
     Closed,
 }
 
@@ -48,7 +48,7 @@ impl Message {
         Self { bytes, sent: 0, logical }
     }
 
-    /// The block that leaves next.
+    /// Returns the next block.
     pub(super) fn block(
         &self,
         channel: u32,
@@ -67,7 +67,7 @@ impl Message {
         }
     }
 
-    /// The block has been sent. Whether the message is complete.
+    /// Records that the block was sent. Returns true if the message is complete.
     pub(super) fn advance(&mut self, block: &Block) -> bool {
         self.sent += block.bytes;
         self.sent == self.bytes
@@ -75,7 +75,7 @@ impl Message {
 }
 
 impl Block {
-    /// For how long it keeps the link busy: each of its packets starts anew.
+    /// Returns the time that the block occupies the link. Each of its packets has its own start-up.
     pub fn time_on(&self, link: Link, cut: Packetisation) -> Duration {
         let (full, last) = (cut.packets_of(self.bytes) - 1, cut.last_packet_of(self.bytes));
         let of_full = link.transmission_time(cut.packet_bytes());

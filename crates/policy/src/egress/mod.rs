@@ -1,47 +1,51 @@
-//! The way out of a communication server: which block leaves next, and when.
+//! The egress scheduler of a communication server: it decides which block leaves next, and when.
 //!
-//! In the study of real-time channels, a host's processor makes packets while its link sends others. A
-//! server on a stock kernel does both in one go: it makes a packet by handing it to the kernel, at the
-//! instant at which the link is free for it. So here one thread and one link take turns, link
-//! scheduling is a function call (O1 of real-time channels, §3.1.2), and only the first message of each
-//! channel is known: what follows it waits in the channel's own queue, where it costs nobody anything.
+//! In the study of real-time channels, a host's processor makes packets while its link sends
+//! others. A server on a stock kernel does both at once: it makes a packet by handing it to the
+//! kernel at the instant at which the link is free for it. So here one thread and one link
+//! alternate, link scheduling is a function call (O1 of real-time channels, §3.1.2), and only the
+//! first message of each channel is known to the scheduler. Later messages wait in the channel's
+//! own queue, where they cost the other channels nothing.
 //!
-//! The link is *reckoned*, not asked: after a block of so many bytes it counts as busy for as long as
-//! a link of the stated rate needs for them. Stated a little slower than the wire, queues form here,
-//! where urgency counts, and never in the driver, where it does not.
+//! The link's state is *computed*, not queried: after a block the link counts as busy for the time
+//! that a link of the stated rate needs for its bytes. If the stated rate is a little below the
+//! wire's, queues form here, where they are ordered by urgency, and never in the driver, where they
+//! are not.
 //!
 //! # The pace
-//! A link that is faster than the server's processor would let the thread run without a pause for as
-//! long as messages wait, and whoever stands below it would not. So a block of n packets is due no sooner
-//! than n times the [pace](EgressScheduler::with_pace) after the one before it was due, and none is given out
-//! before it is due. One that is given out late counts as due then, less one pace: a thread that wakes up a
-//! little late after each rest loses nothing by it. With C of processor time for a packet, and a pace of
-//! p ≥ C, blocks of up to P packets take at most
+//! If the link is faster than the server's processor, the thread would run without a pause while
+//! messages wait, and threads of lower priority would not run. So after a block of n packets the
+//! next is due no sooner than n times the [pace](EgressScheduler::with_pace) after that block was
+//! due, and no block is given out before it is due. A block that is given out late counts as due
+//! then, less one pace at most: a thread that wakes up a little late after each pause loses nothing
+//! by it. With C of processor time for a packet, and a pace of p ≥ C, blocks of up to P packets
+//! take at most
 //!
 //! ```text
 //! (C/p)·t + 2·P·C·(1 − C/p) + C
 //! ```
 //!
-//! of any window of length t. Proof: let w₁ be what the window has of the first block in it, and w₂ of
-//! the last. The blocks between were given out after the first was done. From when the first of them was
-//! due to when the last block was, their packets take p each. It was due at most p before it was given out, and
-//! the last block was given out when it was due or later: so they take p each of `t − w₁ − w₂ + p`, and C each of
-//! the processor. Together that is `w₁ + w₂ + (C/p)·(t − w₁ − w₂ + p)`, and neither w is above P·C. It holds
-//! however long others keep the thread from running.
+//! of any window of length t. Proof: let w₁ be the part of the first block in the window, and w₂
+//! that of the last. The blocks between were given out after the first was done. Between the due
+//! times of the first of them and of the last block, their packets take p each. The first of them
+//! was due at most p before it was given out, and the last block was given out when it was due or
+//! later. So their packets take p each of `t − w₁ − w₂ + p`, and C each of the processor. Together
+//! that is `w₁ + w₂ + (C/p)·(t − w₁ − w₂ + p)`, and neither w is above P·C. It holds however long
+//! other threads keep this one from running.
 //!
-//! # What a driver does
+//! # The driver
 //! ```text
 //! open a channel ─▶ offer its first message ─▶ next ─▶ Send: hand over, then sent ─▶ next …
 //!                        ▲                      │ At(t): sleep until t       │
 //!                        └──────────────────────┴──── Complete: offer the next message
 //! ```
-//! A message that comes for a channel without one is [offered](EgressScheduler::offer) at once; one that comes
-//! for a channel that has one, when that is complete.
+//! If a channel has no message, the next one is [offered](EgressScheduler::offer) as soon as it
+//! comes; otherwise when the one before is complete.
 //!
-//! # What is promised
-//! Messages of channels leave within the bounds of `analysis::channel::egress`, for which thread and link are one
-//! resource: a block takes the processor's time and then the link's, and is not interrupted.
-//! `tests/tests/virtual_time/egress.rs` holds the one against the other.
+//! # The guarantee
+//! Messages of channels leave within the bounds of `analysis::channel::egress`, for which thread
+//! and link are one resource: a block takes the processor's time and then the link's, without
+//! interruption. `tests/tests/virtual_time/egress.rs` compares the two.
 
 mod credits;
 mod message;
@@ -60,88 +64,89 @@ use message::Message;
 pub use message::{Block, Sent};
 use regulator::Regulator;
 
-/// What is promised to a channel.
+/// The promise to a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Each message by its delay bound after its logical arrival.
+    /// Each message leaves within its delay bound after its logical arrival.
     RealTime {
-        /// As admission ranked it.
+        /// The rank that admission assigned.
         rank: Rank,
-        /// From logical arrival to the end of the transmission.
+        /// The time from logical arrival to the end of the transmission.
         delay_bound: Duration,
     },
-    /// Nothing: it goes when nothing else does.
+    /// None: messages leave when no other channel has one to send.
     BestEffort,
 }
 
-/// A channel as the outlet knows it.
+/// A channel as the egress scheduler knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Sizes, spacing and burst. Of best effort: its share.
+    /// The sizes, spacing and burst. For best effort, its share.
     pub arrivals: LinearBounded,
-    /// What is promised to it.
+    /// The promise to it.
     pub promise: Promise,
-    /// What becomes of messages beyond the burst.
+    /// The handling of messages beyond the burst.
     pub too_early: TooEarly,
 }
 
-/// What became of a message that was offered.
+/// The result of offering a message.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It is on its way.
+    /// The message was accepted.
     Taken {
-        /// When it counts as arrived; may lie in the future.
+        /// The time at which it counts as arrived; it may lie in the future.
         logical: Instant,
-        /// Whether its sender kept to its contract.
+        /// True if its sender kept to its contract.
         conforming: bool,
     },
-    /// It came too early and its channel loses such messages. It left no trace.
+    /// The message came too early, and its channel discards such messages. The state is unchanged.
     TooEarly {
-        /// When it would not have been.
+        /// The time at which it would have conformed.
         conforms_at: Instant,
     },
-    /// It is smaller or larger than declared. It left no trace.
+    /// The message is smaller or larger than declared. The state is unchanged.
     WrongSize,
 }
 
-/// What to do next.
+/// The next action of the driver.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// This block leaves now; [`EgressScheduler::sent`] is told when it was handed over.
+    /// Send this block now, then call [`EgressScheduler::sent`].
     Send(Block),
-    /// Nothing before then, unless something is offered.
+    /// Do nothing before this time, unless a message is offered.
     At(Instant),
-    /// Nothing, unless something is offered.
+    /// Do nothing until a message is offered.
     Idle,
 }
 
-/// There are as many channels as there is room for.
+/// All places for channels are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// The state machine. Channels are numbered from 0; the number of a closed one is used again.
-/// [`next`](Self::next), [`offer`](Self::offer) and [`sent`](Self::sent) cost O(log n) and allocate
-/// nothing.
+/// The egress scheduler's state machine. Channels are numbered from 0; the number of a closed one
+/// is reused. [`next`](Self::next), [`offer`](Self::offer) and [`sent`](Self::sent) cost O(log n)
+/// and allocate nothing.
 #[derive(Clone, Debug)]
 pub struct EgressScheduler {
     link: Link,
     cut: Packetisation,
-    /// What the longest block takes of the link.
+    /// The time of the longest block on the link.
     longest: Duration,
     order: ServiceOrder,
     channels: Box<[Option<Channel>]>,
-    /// Each channel that has a message which is not being sent.
+    /// The channels with a message that is not being sent.
     waiting: ThreeQueues<u32>,
-    /// When the link is free.
+    /// The time at which the link is free.
     free_at: Instant,
-    /// The least time from one packet to the next, and when the next is due by that.
+    /// The least time from one packet to the next, and the time at which the pace lets the next one
+    /// begin.
     pace: Duration,
     rests_until: Instant,
-    /// Handed out by [`next`](Self::next) and not yet sent.
+    /// The channel whose block [`next`](Self::next) returned and that is not yet sent.
     leaving: Option<u32>,
-    /// No number below it is free.
+    /// All numbers below it are in use.
     first_free: usize,
 }
 
@@ -150,13 +155,13 @@ struct Channel {
     regulator: Regulator,
     promise: Promise,
     message: Option<Message>,
-    /// Closed while its message was handed out.
+    /// True if the channel was closed while its block was being sent.
     closed: bool,
 }
 
 impl EgressScheduler {
-    /// An idle link, with room for so many channels. Messages are cut into packets of
-    /// `cut.packet_bytes`, and so many of them as `cut.packets_per_block` leave as one block.
+    /// Makes a scheduler for an idle link, with room for `room` channels. Messages are split into
+    /// packets of `cut.packet_bytes`, of which `cut.packets_per_block` leave as one block.
     pub fn new(link: Link, cut: Packetisation, order: ServiceOrder, room: u32) -> Self {
         let room = room as usize;
         let packet = link.transmission_time(cut.packet_bytes());
@@ -175,14 +180,14 @@ impl EgressScheduler {
         }
     }
 
-    /// Begins each packet no sooner than `pace` after the one before was due, however fast the link is. A block
-    /// counts as that many packets. What is late by up to `pace` is made up for.
+    /// Begins each packet no sooner than `pace` after the one before was due, however fast the link
+    /// is. A block counts as its number of packets. Lateness of up to `pace` is caught up.
     #[must_use]
     pub fn with_pace(self, pace: Duration) -> Self {
         Self { pace, ..self }
     }
 
-    /// Opens a channel and gives its number.
+    /// Opens a channel and returns its number.
     pub fn open(&mut self, terms: Terms) -> Result<u32, NoRoom> {
         let free = self.channels[self.first_free..].iter().position(Option::is_none);
         let at = self.first_free + free.ok_or(NoRoom)?;
@@ -196,9 +201,10 @@ impl EgressScheduler {
         Ok(at as u32)
     }
 
-    /// Polices an open channel by `credits` too: what they do not let pass is too early. Its burst must be what
-    /// [`Policing::covering`](punctual_model::channel::Policing::covering) says, or longer. False if there is no such
-    /// channel.
+    /// Polices an open channel by `credits` as well: messages without credit are too early. Its
+    /// burst must be at least that of
+    /// [`Policing::covering`](punctual_model::channel::Policing::covering). Returns false if there
+    /// is no such channel.
     #[must_use]
     pub fn police_by(&mut self, channel: u32, credits: Credits) -> bool {
         let Some(channel) = self.open_mut(channel) else { return false };
@@ -206,8 +212,8 @@ impl EgressScheduler {
         true
     }
 
-    /// Other terms for an open channel, from its next message on. The spacing from the last one counts
-    /// on. False if there is no such channel.
+    /// Changes the terms of an open channel from its next message on. The spacing still counts from
+    /// the last message. Returns false if there is no such channel.
     #[must_use]
     pub fn change(&mut self, channel: u32, terms: Terms) -> bool {
         let Some(channel) = self.open_mut(channel) else { return false };
@@ -216,14 +222,14 @@ impl EgressScheduler {
         true
     }
 
-    /// Closes a channel; what is left of its message is not sent. False if there is none. O(n) if it
-    /// has one, for n channels.
+    /// Closes a channel and discards the rest of its message. Returns false if there is no such
+    /// channel. O(n) if it has a message, for n channels.
     #[must_use]
     pub fn close(&mut self, channel: u32) -> bool {
         let is_leaving = self.leaving == Some(channel);
         let Some(state) = self.open_mut(channel) else { return false };
         if is_leaving {
-            // The number is free when that was reported.
+            // The number becomes free when the block is reported as sent.
             (state.closed, state.message) = (true, None);
             return true;
         }
@@ -234,8 +240,8 @@ impl EgressScheduler {
         true
     }
 
-    /// A message of so many bytes came for `channel`, or waited until the one before was complete.
-    /// `arrived` is when it came as far as anybody trusted has seen, at most `now`.
+    /// Offers a message of `bytes` on `channel`: it just came, or the one before it was just
+    /// completed. `arrived` is its arrival as a trusted thread saw it, at most `now`.
     ///
     /// # Panics
     /// If there is no such channel, or its last message is not complete.
@@ -243,12 +249,13 @@ impl EgressScheduler {
         self.offer_since(now, channel, arrived, arrived, bytes)
     }
 
-    /// The same where it may have come at any time from `since` on, and nobody looked because the
-    /// message before it was on its way. It counts as arrived as early as it can have, so that a sender
-    /// who kept to its contract does not fall behind; whether it kept to it is judged by `arrived`.
+    /// Offers a message that may have come at any time from `since` on, because nothing observed
+    /// the queue while the message before it was being sent. It counts as arrived at the earliest
+    /// possible time, so that a conforming sender does not fall behind; conformance is judged by
+    /// `arrived`.
     ///
-    /// Nobody else is delayed by that: until the message before was complete this one could not leave
-    /// whenever it came, and from then on it is in the queue as if it had come then.
+    /// This delays no other channel: before the previous message was complete this one could not
+    /// leave in any case, and from then on it is queued as if it had come then.
     ///
     /// # Panics
     /// As [`Self::offer`].
@@ -271,7 +278,7 @@ impl EgressScheduler {
         offered
     }
 
-    /// What to do at `now`; `now` never goes back.
+    /// Returns the next action at `now`, which must not decrease.
     ///
     /// # Panics
     /// If the last block was not reported as [`sent`](Self::sent).
@@ -288,7 +295,7 @@ impl EgressScheduler {
             let Some(channel) = self.waiting.pop(now) else {
                 return self.waiting.next_current().map_or(Next::Idle, Next::At);
             };
-            // Of a channel that is closed nothing waits.
+            // A closed channel has no waiting message.
             if let Some(state) = &self.channels[channel as usize]
                 && let Some(message) = &state.message
             {
@@ -300,7 +307,7 @@ impl EgressScheduler {
                 };
                 let block = message.block(channel, self.cut, deadline);
                 self.leaving = Some(channel);
-                // What rested has left the link idle.
+                // The pause of the pace left the link idle.
                 self.free_at = free_at;
                 self.rest(now, self.cut.packets_of(block.bytes));
                 return Next::Send(block);
@@ -308,8 +315,8 @@ impl EgressScheduler {
         }
     }
 
-    /// So many packets are given out: the next one is due by the pace, as if they had been when they were due, or one
-    /// pace ago.
+    /// Records that a block of `packets` is given out. The pace counts from its due time, or from
+    /// one pace ago if that is later.
     fn rest(&mut self, now: Instant, packets: u32) {
         if !self.pace.is_zero() {
             let late_at_most = now.as_nanos().saturating_sub(self.pace.as_nanos());
@@ -319,17 +326,17 @@ impl EgressScheduler {
         }
     }
 
-    /// The block that [`next`](Self::next) gave was handed over at `now`, which is when its first
-    /// packet may have begun to leave.
+    /// Records that the block of [`next`](Self::next) was handed over at `now`, the earliest time
+    /// at which its first packet began to leave.
     ///
     /// # Panics
-    /// If there was none.
+    /// If there was no block.
     pub fn sent(&mut self, now: Instant) -> Sent {
         self.sent_part(now, u32::MAX)
     }
 
-    /// The same if only its first `packets` were taken; the others are its channel's next block. At
-    /// least one: for none there is [`put_back`](Self::put_back).
+    /// Records that only the block's first `packets` were accepted; the rest is the channel's next
+    /// block. At least one: if none was, call [`put_back`](Self::put_back).
     ///
     /// # Panics
     /// If there was no block.
@@ -337,7 +344,7 @@ impl EgressScheduler {
         let channel = self.leaving.take().expect("a block was handed out");
         let state = self.channels[channel as usize].as_mut().expect("it had a block");
         let Some(message) = &mut state.message else {
-            // Closed meanwhile.
+            // The channel was closed in the meantime.
             self.free(channel);
             self.free_at = self.free_at.max(now);
             return Sent::Closed;
@@ -346,8 +353,9 @@ impl EgressScheduler {
         let most = packets.max(1).saturating_mul(self.cut.packet_bytes());
         let block = Block { bytes: block.bytes.min(most), ..block };
         let busy = block.time_on(self.link, self.cut);
-        // Due as soon as both it and the link were there. What is handed over late is made up for, by the time of the
-        // longest block and a pace at most, which then waits in the driver: else a busy link would lose each delay.
+        // The block was due as soon as both it and the link were ready. Late hand-over is caught up
+        // by at most the time of the longest block plus a pace, which then waits in the driver;
+        // otherwise a busy link would lose every delay.
         let due = self.free_at.max(message.logical);
         let made_up = self.longest.saturating_add(self.pace);
         let late_at_most = now.as_nanos().saturating_sub(made_up.as_nanos());
@@ -360,8 +368,8 @@ impl EgressScheduler {
         Sent::MoreOfIt
     }
 
-    /// Nothing of the block that [`next`](Self::next) gave was taken: it comes again, not before
-    /// `until`. It is as urgent as before then, and others may leave meanwhile.
+    /// Records that no packet of the block was accepted. The block comes again, not before `until`,
+    /// with the same urgency; other channels may send in the meantime.
     ///
     /// # Panics
     /// If there was no block.
@@ -373,8 +381,8 @@ impl EgressScheduler {
         self.wait(now, channel, until);
     }
 
-    /// The message of the block that [`next`](Self::next) gave cannot be sent: what is left of it is
-    /// given up, and the next message of its channel may be offered. It took no time on the link.
+    /// Records that the block's message cannot be sent. The rest of it is discarded, and the next
+    /// message of its channel may be offered. The block took no time on the link.
     ///
     /// # Panics
     /// If there was no block.
@@ -386,12 +394,13 @@ impl EgressScheduler {
         }
     }
 
-    /// When the next block may begin by the [pace](Self::with_pace), whatever the link does.
+    /// Returns the time at which the [pace](Self::with_pace) lets the next block begin, whatever
+    /// the link's state.
     pub fn rests_until(&self) -> Instant {
         self.rests_until
     }
 
-    /// When the link is free.
+    /// Returns the time at which the link is free.
     pub fn free_at(&self) -> Instant {
         self.free_at
     }
@@ -405,21 +414,22 @@ impl EgressScheduler {
         self.first_free = self.first_free.min(channel as usize);
     }
 
-    /// Its message goes into the queue where it belongs, and does not leave before `until`.
+    /// Queues the channel's message so that it does not leave before `until`.
     fn wait(&mut self, now: Instant, channel: u32, until: Instant) {
         let Some(Channel { promise, message: Some(message), .. }) =
             &self.channels[channel as usize]
         else {
             return;
         };
-        // Best effort waits for its share as the others for their contract, and then behind them.
+        // Best effort waits for its share as channels wait for their spacing, and then has the
+        // lowest rank.
         let (rank, delay_bound) = match *promise {
             Promise::RealTime { rank, delay_bound } => (rank, delay_bound),
             Promise::BestEffort => (Rank(u32::MAX), Duration::MAX),
         };
         let urgency = self.order.urgency(rank, delay_bound, message.logical);
         let class = Class::RealTime { logical: message.logical.max(until), urgency };
-        // One place for each channel, and no channel is in twice.
+        // There is one place for each channel, and no channel is queued twice.
         if self.waiting.push(now, class, channel).is_err() {
             unreachable!("a channel has a place of its own");
         }

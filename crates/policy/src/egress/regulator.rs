@@ -1,4 +1,4 @@
-//! The entrance of a channel: sizes, and when a message counts as arrived.
+//! The regulator of a channel: it checks sizes and assigns logical arrivals.
 
 use punctual_model::channel::TooEarly;
 use punctual_model::{Duration, Instant};
@@ -6,7 +6,7 @@ use punctual_model::{Duration, Instant};
 use super::credits::{Credited, Credits};
 use super::{Offered, Terms};
 
-/// Logical arrivals of one channel (real-time channels, §2.1): `I_min` apart, however they come.
+/// The logical arrivals of one channel (real-time channels, §2.1): at least `I_min` apart.
 #[derive(Clone, Debug)]
 pub(super) struct Regulator {
     terms: Terms,
@@ -14,7 +14,7 @@ pub(super) struct Regulator {
     most_early: Duration,
     /// The earliest logical arrival of the next message.
     next: Instant,
-    /// If it is policed by such.
+    /// The credits, if the channel is policed by them.
     pub(super) credits: Option<Credits>,
 }
 
@@ -55,7 +55,7 @@ impl Regulator {
     }
 }
 
-/// `(B_max − 1)·I_min`; never too early where that does not fit.
+/// Returns `(B_max − 1)·I_min`; if that does not fit, no message is ever too early.
 fn most_early(terms: Terms) -> Duration {
     terms.arrivals.jitter().unwrap_or(Duration::MAX)
 }

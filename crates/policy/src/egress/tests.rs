@@ -9,7 +9,7 @@ fn ns(n: u64) -> Instant {
     Instant::from_nanos(n)
 }
 
-/// A nanosecond a byte; packets of 100 bytes, two to a block.
+/// Makes a link of a nanosecond a byte, with packets of 100 bytes, two to a block.
 fn egress(order: ServiceOrder, room: u32) -> EgressScheduler {
     let link = Link::new(Duration::ZERO, 1).expect("valid");
     EgressScheduler::new(link, Packetisation::new(100, 2).expect("valid"), order, room)
@@ -124,15 +124,15 @@ fn a_closed_channel_sends_nothing_more_and_gives_its_number_back() {
     let second = egress.open(terms(10, 1, 10)).expect("room");
     let _ = egress.offer(ns(0), first, ns(0), 300);
     let _ = egress.offer(ns(0), second, ns(0), 300);
-    // Between hand-out and hand-over.
+    // Closed between hand-out and hand-over.
     let Next::Send(block) = egress.next(ns(0)) else { panic!("two wait") };
     assert!(egress.close(block.channel) && !egress.close(block.channel));
     assert_eq!(egress.sent(ns(0)), Sent::Closed);
-    // In the queue.
+    // Closed while it is queued.
     let other = if block.channel == first { second } else { first };
     assert!(egress.close(other));
     assert_eq!(egress.next(ns(0)), Next::Idle);
-    // Without a message; and one that is not there.
+    // Closed without a message; and a channel that does not exist.
     let third = egress.open(terms(10, 1, 10)).expect("room");
     assert!(egress.close(third) && !egress.close(third) && !egress.close(7));
     assert!((0..2).all(|_| egress.open(terms(10, 1, 10)).is_ok()));
@@ -150,11 +150,11 @@ fn what_was_not_taken_comes_again_and_what_cannot_be_sent_is_given_up() {
         Next::Send(block) => (block.channel, block.offset, block.bytes),
         other => panic!("{other:?}"),
     };
-    // One of two packets.
+    // One of two packets is accepted.
     assert_eq!(leaving(egress.next(ns(0))), (urgent, 0, 200));
     assert_eq!(egress.sent_part(ns(0), 1), Sent::MoreOfIt);
     assert_eq!(egress.free_at(), ns(100));
-    // Nothing: the other one goes before it.
+    // None is accepted: the other channel sends before it.
     assert_eq!(leaving(egress.next(ns(100))), (urgent, 100, 200));
     egress.put_back(ns(100), ns(170));
     assert_eq!(leaving(egress.next(ns(100))), (other, 0, 50));
@@ -163,7 +163,7 @@ fn what_was_not_taken_comes_again_and_what_cannot_be_sent_is_given_up() {
     assert_eq!(leaving(egress.next(ns(170))), (urgent, 100, 200));
     egress.give_up();
     assert_eq!((egress.next(ns(170)), egress.free_at()), (Next::Idle, ns(150)));
-    // Closed while it is handed out.
+    // Closed while its block is handed out.
     for close_by in [true, false] {
         let _ = egress.offer(ns(5_000), urgent, ns(5_000), 300);
         assert_eq!(leaving(egress.next(ns(9_000))), (urgent, 0, 200));
@@ -178,16 +178,16 @@ fn what_was_not_taken_comes_again_and_what_cannot_be_sent_is_given_up() {
     }
 }
 
-/// One channel of the slow outlet below.
+/// One channel of the slow oracle below.
 #[derive(Clone)]
 struct Slow {
     terms: Terms,
     next: u64,
-    /// Bytes left, logical arrival, when it last began to wait.
+    /// Bytes left, logical arrival, and the time at which it last began to wait.
     head: Option<(u32, u64, u64)>,
 }
 
-/// Against one that looks at all channels each time.
+/// Compares with a scheduler that searches all channels each time.
 #[test]
 fn blocks_leave_as_from_a_searched_list() {
     for seed in 0..400 {
@@ -279,7 +279,7 @@ fn packets_rest_as_long_as_the_pace_says_however_fast_the_link_is() {
         match egress.next(now) {
             Next::Send(block) => {
                 left.push((now.as_nanos(), block.bytes));
-                // Twenty nanoseconds of work: the rest is from one beginning to the next.
+                // Twenty nanoseconds of work: the pace counts from one beginning to the next.
                 now += Duration::from_nanos(20);
                 if let Sent::Complete { leaves_by } = egress.sent(now) {
                     assert_eq!(leaves_by, ns(1_050), "the link has no rest");
@@ -293,15 +293,15 @@ fn packets_rest_as_long_as_the_pace_says_however_fast_the_link_is() {
     assert_eq!((egress.free_at(), egress.rests_until()), (ns(1_050), ns(1_250)));
 }
 
-/// A thread that wakes up late after each rest, by up to the pace, keeps to the pace over time. One that is later
-/// loses what is beyond it.
+/// A thread that wakes up late after each pause, by up to the pace, keeps the pace over time.
+/// Greater lateness loses the excess.
 #[test]
 fn a_late_packet_is_made_up_for() {
     for (late, last) in [(0, 8_900), (40, 8_940), (99, 8_999), (150, 11_151)] {
         let mut egress = egress(ServiceOrder::Deadline, 1).with_pace(Duration::from_nanos(100));
         let channel = egress.open(terms(1, 1, 5_000)).expect("room");
         let mut now = ns(10_000);
-        // The second follows the first at once: rest and lateness look the same.
+        // The second packet follows the first at once: pause and lateness look the same.
         for _ in 0..91 {
             let _taken = egress.offer(now, channel, now, 1);
             while let Next::At(at) = egress.next(now) {
@@ -313,8 +313,8 @@ fn a_late_packet_is_made_up_for() {
     }
 }
 
-/// Stretches of work of a thread that others keep from running whenever they like, while its channels
-/// always have something.
+/// Returns the stretches of work of a thread that other threads delay at random, while its channels
+/// always have messages.
 fn work_at_a_pace(rng: &mut ChaCha8Rng, work: u64, pace: u64, per_block: u32) -> Vec<(u64, u64)> {
     let cut = Packetisation::new(100, per_block).expect("valid");
     let link = Link::new(Duration::ZERO, rng.random_range(0..3)).expect("valid");
@@ -356,7 +356,8 @@ fn work_at_a_pace(rng: &mut ChaCha8Rng, work: u64, pace: u64, per_block: u32) ->
     worked
 }
 
-/// Every window from the beginning of a stretch of work to the end of one: others hold least.
+/// Checks every window from the beginning of one stretch of work to the end of another; other
+/// windows hold less.
 #[test]
 fn no_window_holds_more_work_than_the_pace_allows() {
     let (mut windows, mut met) = (0, 0);
@@ -371,7 +372,7 @@ fn no_window_holds_more_work_than_the_pace_allows() {
             for &(start, end) in worked[first..].iter().take(200) {
                 sum += end - start;
                 let window = end - worked[first].0;
-                // Both sides times the pace.
+                // Both sides are multiplied by the pace.
                 let at_once = 2 * u64::from(per_block) * work * (pace - work) + work * pace;
                 let most = work * window + at_once;
                 assert!(sum * pace <= most, "seed {seed}: {sum} in {window}");

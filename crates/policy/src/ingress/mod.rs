@@ -1,12 +1,14 @@
-//! The way into a communication server: whose message is taken in next, and which ones keep their senders' word.
+//! The ingress of a communication server: it decides which channel is read next and which messages
+//! conform.
 //!
-//! A thread takes in what comes for many channels. [`Order`] says whose turn it is: channels that are promised a delay,
-//! by the deadlines of what waits for them, and then all others, within their share of the thread. [`Police`] says of
-//! each message whether its sender may have sent it then. A channel whose sender breaks its contract has no deadline
-//! until it conforms again, so that it takes no more than the others' share.
+//! One thread reads the messages of many channels. [`Order`] selects the next channel: channels
+//! with a delay bound first, by the deadlines of their waiting messages, then all others, within
+//! their share of the thread. [`Police`] judges whether a message conforms. A channel whose sender
+//! breaks its contract has no deadline until it conforms again, so that it gets no more than the
+//! best-effort share.
 //!
-//! The order, and the reserved share, are those of Druschel and Banga, "Lazy Receiver Processing", OSDI 1996, section 3,
-//! with one thread in place of one a process.
+//! The order and the reserved share are those of Druschel and Banga, "Lazy Receiver Processing",
+//! OSDI 1996, section 3, with one thread for all channels instead of one per process.
 
 mod order;
 mod police;
@@ -19,45 +21,46 @@ pub use order::{Next, Order};
 pub use police::Police;
 pub use share::BestEffort;
 
-/// Datagrams of one channel that are read in one go, at most.
+/// The most datagrams of one channel that are read in one turn.
 pub const QUANTUM: u32 = 16;
 
-/// By how much networks are taken to bunch messages where nothing else is known ([`Terms::unevenness`]).
+/// The assumed delay variation of a network, if no other is known ([`Terms::unevenness`]).
 pub const UNEVENNESS: Duration = Duration::from_millis(2);
 
-/// Datagrams that a socket keeps at least.
+/// The least number of datagrams that a socket buffers.
 const LEAST_KEPT: u64 = 64;
 
-/// Datagrams that a socket keeps at most, whatever its channel needs: of best effort few, for there what
-/// waits is what could not be served.
+/// The most datagrams that a socket buffers, for promised channels and for best effort. Best effort
+/// gets few, because its waiting datagrams are those that could not be served.
 const MOST_KEPT: (u64, u64) = (4_096, 256);
 
-/// How a channel waits for its turn.
+/// The urgency with which a channel waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// What is in it must be handed over by then.
+    /// Its message must be handed over by this time.
     By(Instant),
-    /// Nothing was promised, or its sender breaks its promise.
+    /// Nothing was promised, or its sender breaks its contract.
     Later,
 }
 
-/// What is known of a channel that receives.
+/// The terms of a receiving channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What its sender promised, best effort included.
+    /// The traffic that its sender declared, also for best effort.
     pub arrivals: LinearBounded,
-    /// How long after its logical arrival a message may be on its way; `None`: best effort.
+    /// The longest time from a message's logical arrival to the end of its transmission; `None`:
+    /// best effort.
     pub delay_bound: Option<Duration>,
-    /// By how much more than its sender the network may bunch messages: the longest time on the way
-    /// less the shortest. What comes earlier than that and the contract allow is discarded.
+    /// The delay variation of the network: the longest time from sender to receiver less the
+    /// shortest. Messages that come earlier than this and the contract allow are discarded.
     pub unevenness: Duration,
     /// The most datagrams of a message.
     pub datagrams: u32,
 }
 
 impl Terms {
-    /// Returns how many datagrams its socket is to keep: those of the messages that can be waiting while all are still in
-    /// time, of best effort those of one burst.
+    /// Returns the number of datagrams that its socket buffers: those of all messages that can wait
+    /// and still be in time; for best effort, those of one burst.
     pub fn kept(&self) -> u64 {
         let Self { arrivals, delay_bound, datagrams, .. } = self;
         let waiting = delay_bound.map_or(0, |bound| bound / arrivals.min_inter_arrival());

@@ -1,5 +1,5 @@
-//! Whose turn it is: of the guaranteed channels that have something, the one with the earliest deadline;
-//! the others one after the other, when no guaranteed one has anything.
+//! The order of reading: the promised channel with the earliest deadline first; the other channels
+//! in turn, when no promised one has a message.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
@@ -9,51 +9,51 @@ use punctual_model::{Duration, Instant};
 use super::share::{BestEffort, Share};
 use super::{QUANTUM, Urgency};
 
-/// The channels that have something to read; each is in it once at most, which its driver sees to. `S` is what a driver
-/// knows a channel by.
+/// The channels with messages to read. The driver makes sure that each is in it at most once. `S`
+/// identifies a channel.
 #[derive(Clone, Debug)]
 pub struct Order<S> {
-    /// At equal deadlines the one that came first.
+    /// By deadline; at equal deadlines, by order of insertion.
     urgent: BinaryHeap<Reverse<(Instant, u64, S)>>,
     later: VecDeque<S>,
     came: u64,
     share: Option<(BestEffort, Share)>,
 }
 
-/// What to do next.
+/// The next action of the driver.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<S> {
-    /// A channel has its turn.
+    /// Read a channel.
     Turn {
-        /// Which. It is not in the order any more.
+        /// The channel, which is no longer in the order.
         of: S,
-        /// Datagrams that it may read.
+        /// The most datagrams that it may read.
         most: u32,
-        /// What it reads is to be told by [`Order::used`].
+        /// True if the driver must report the number read by [`Order::used`].
         shared: bool,
     },
-    /// Nothing before then, unless something comes.
+    /// Do nothing before this time, unless a message comes.
     At(Instant),
-    /// Nothing, unless something comes.
+    /// Do nothing until a message comes.
     Idle,
 }
 
 impl<S: Ord> Order<S> {
-    /// Of no channels. `best_effort` is what those may take together that have no deadline; `None`: all that the others
-    /// leave.
+    /// Makes an empty order. `best_effort` limits all channels without a deadline together; `None`:
+    /// they get all remaining time.
     pub fn new(best_effort: Option<BestEffort>) -> Self {
         let share = best_effort.map(|share| (share, Share::new(share)));
         Self { urgent: BinaryHeap::new(), later: VecDeque::new(), came: 0, share }
     }
 
-    /// Makes room for so many channels, so that no turn allocates.
+    /// Makes room for `channels` channels, so that no turn allocates.
     pub fn reserve(&mut self, channels: usize) {
         self.urgent.reserve(channels.saturating_sub(self.urgent.len()));
         self.later.reserve(channels.saturating_sub(self.later.len()));
     }
 
-    /// A channel that was not in it waits for its turn.
+    /// Adds a channel that is not in the order.
     pub fn add(&mut self, channel: S, urgency: Urgency) {
         match urgency {
             Urgency::By(deadline) => {
@@ -64,7 +64,7 @@ impl<S: Ord> Order<S> {
         }
     }
 
-    /// Returns whose turn it is at `now`, which never goes back.
+    /// Returns the next action at `now`, which must not decrease.
     pub fn next(&mut self, now: Instant) -> Next<S> {
         if let Some(Reverse((_, _, of))) = self.urgent.pop() {
             return Next::Turn { of, most: QUANTUM, shared: false };
@@ -82,14 +82,14 @@ impl<S: Ord> Order<S> {
         self.later.pop_front().map_or(Next::Idle, |of| Next::Turn { of, most, shared: true })
     }
 
-    /// So many datagrams were read in a turn without a deadline.
+    /// Records that `datagrams` were read in a turn without a deadline.
     pub fn used(&mut self, datagrams: u32) {
         if let Some((_, share)) = &mut self.share {
             share.used(datagrams);
         }
     }
 
-    /// Returns the time between two datagrams without a deadline; none, if they have no share.
+    /// Returns the time between two datagrams without a deadline; zero if they are not limited.
     pub fn spacing(&self) -> Duration {
         self.share.as_ref().map_or(Duration::ZERO, |(share, _)| share.spacing())
     }
@@ -103,7 +103,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Against a list that is searched.
+    /// Compares with a list that is searched.
     #[test]
     fn the_earliest_deadline_is_first_and_the_others_take_turns() {
         for seed in 0..100 {
@@ -121,7 +121,7 @@ mod tests {
                     later.push(channel);
                 }
                 if rng.random_bool(0.7) {
-                    // The first of the earliest.
+                    // The first of those with the earliest deadline.
                     let wanted = urgent.iter().map(|(deadline, _)| *deadline).min();
                     let at = urgent.iter().position(|(deadline, _)| Some(*deadline) == wanted);
                     let shared = at.is_none();

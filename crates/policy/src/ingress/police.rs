@@ -1,10 +1,10 @@
-//! Whether what comes keeps to the contract.
+//! Polices incoming messages.
 //!
-//! A message counts when it came to this host, not when this thread read it: what waited for us is not
-//! the sender's fault. The generic cell rate algorithm with the spacing of the contract as `T` lets
-//! exactly the messages pass that the contract allows if `τ` is its jitter, `(B_max − 1)·I_min`. Here
-//! `τ` is more by what may have bunched them on their way: the delay bound, within which their sender
-//! chooses, and the unevenness of the network.
+//! A message counts at its arrival on this host, not when this thread reads it: the sender is not
+//! responsible for the wait here. The generic cell rate algorithm with the spacing of the contract
+//! as `T` lets exactly the messages pass that the contract allows if `τ` is its jitter, `(B_max −
+//! 1)·I_min`. Here `τ` is larger by the time that may have bunched messages on their path: the
+//! delay bound, within which the sender chooses, and the delay variation of the network.
 
 use punctual_model::channel::BitRate;
 use punctual_model::{Duration, Instant};
@@ -18,14 +18,14 @@ pub struct Police {
     messages: Gcra,
     datagrams: Gcra,
     delay_bound: Option<Duration>,
-    /// The time of a policer never goes back.
+    /// The latest time seen: a policer's time must not decrease.
     last: Instant,
-    /// While its sender breaks its contract, what is in it has no deadline.
+    /// Until then the channel has no deadline, because its sender broke its contract.
     demoted_until: Instant,
 }
 
 impl Police {
-    /// A policer that has seen nothing of a channel with these `terms` yet.
+    /// Makes a policer for a channel with these `terms`.
     pub fn new(terms: Terms) -> Self {
         let Terms { arrivals, delay_bound, unevenness, datagrams } = terms;
         let spacing = arrivals.min_inter_arrival();
@@ -36,14 +36,14 @@ impl Police {
             delay_bound,
             demoted_until: Instant::ZERO,
             messages: spaced(spacing, tolerance),
-            // All those of a message may come at once.
+            // All datagrams of a message may come at once.
             datagrams: spaced(each, tolerance.saturating_add(spacing)),
             last: Instant::ZERO,
         }
     }
 
-    /// Judges a message that came at `arrived` and is whole: whether it conforms. One that does not is not to be handed
-    /// on, and until another would conform the channel has no deadline.
+    /// Returns true if a whole message that came at `arrived` conforms. A nonconforming message
+    /// must not be handed on, and the channel has no deadline until another would conform.
     #[must_use]
     pub fn message(&mut self, arrived: Instant) -> bool {
         self.last = self.last.max(arrived);
@@ -51,7 +51,7 @@ impl Police {
         self.demote(judged)
     }
 
-    /// Judges a datagram of a message, which came at `arrived`, in the same way.
+    /// Judges a datagram of a message in the same way.
     #[must_use]
     pub fn datagram(&mut self, arrived: Instant) -> bool {
         self.last = self.last.max(arrived);
@@ -65,7 +65,7 @@ impl Police {
         false
     }
 
-    /// Returns how the channel is to wait at `now`, with something in it that came at `arrived`.
+    /// Returns the urgency of the channel at `now`, with a message that came at `arrived`.
     pub fn urgency(&self, now: Instant, arrived: Instant) -> Urgency {
         match self.delay_bound {
             Some(bound) if self.demoted_until <= now => Urgency::By(arrived.saturating_add(bound)),
@@ -74,20 +74,21 @@ impl Police {
     }
 }
 
-/// From when on another would conform, if this one does not.
+/// Judges a message; the error is the time from which another would conform.
 fn judge(policer: &mut Gcra, at: Instant) -> Result<(), Instant> {
     match policer.police(at, 1) {
         Verdict::Conforming => Ok(()),
         Verdict::NonConforming(Breach::TooEarly { conforms_at }) => Err(conforms_at),
-        // It would be of more than a byte.
+        // Cannot happen: no PDU has more than one byte.
         Verdict::NonConforming(Breach::TooLarge { .. }) => Err(Instant::MAX),
     }
 }
 
-/// One in each `spacing`. A policer knows rates, and a rate of whole bits is hardly ever this spacing
-/// exactly: it is at most a hundredth shorter, and a millionth below ten seconds.
+/// Makes a policer of one message in each `spacing`. A policer has a rate of whole bits, which
+/// hardly ever is this spacing exactly: it is at most a hundredth shorter, and a millionth below
+/// ten seconds.
 pub(super) fn spaced(spacing: Duration, tolerance: Duration) -> Gcra {
-    // As many bytes as make the rate fine, without leaving the range of rates.
+    // As many bytes as make the rate fine without leaving the range of rates.
     let bytes = spacing.as_nanos().saturating_mul(125).clamp(1, 1 << 20) as u32;
     let rate = BitRate::at_least(bytes, spacing).unwrap_or(BitRate::MAX);
     Gcra::new(rate, bytes, tolerance, Charge::PerPdu)
@@ -109,7 +110,8 @@ mod tests {
         }
     }
 
-    /// Any conforming pattern, delayed by anything up to the bound and the unevenness, passes.
+    /// Any conforming pattern passes, with any delay up to the bound plus the network's delay
+    /// variation.
     #[test]
     fn what_a_conforming_sender_and_a_fair_network_do_passes() {
         for seed in 0..200 {
@@ -121,7 +123,7 @@ mod tests {
             let mut police = Police::new(terms);
             let (mut logical, mut arrived) = (Instant::ZERO, Instant::ZERO);
             for _ in 0..500 {
-                // Early by at most the jitter of the contract, then bunched on the way.
+                // Early by at most the jitter of the contract, then bunched on the path.
                 let early = rng.random_range(0..=arrivals.jitter().expect("short").as_nanos());
                 let late = rng.random_range(0..=500_000);
                 let sent = Instant::from_nanos(logical.as_nanos().saturating_sub(early));
@@ -142,7 +144,7 @@ mod tests {
         let mut police = Police::new(terms);
         let at = |us: u64| Instant::from_nanos(us * 1_000);
         let passed = (0..100_000).filter(|us| police.message(at(*us))).count();
-        // 100 and the burst; another for half a millisecond of bunching.
+        // 100 messages and the burst; another for half a millisecond of bunching.
         assert!((101..=103).contains(&passed), "{passed}");
         let mut police = Police::new(terms);
         let passed = (0..100_000).filter(|us| police.datagram(at(*us))).count();

@@ -1,4 +1,4 @@
-//! How much of the thread best effort gets.
+//! The share of best effort in the receiving thread.
 
 use core::num::NonZeroU32;
 
@@ -8,54 +8,54 @@ use super::QUANTUM;
 use super::police::spaced;
 use crate::police::{Breach, Gcra, Policer as _, Verdict};
 
-/// What best effort may take of a receiver.
+/// The limits of best effort on a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BestEffort {
-    /// Datagrams a second, of all its channels together.
+    /// Datagrams a second, for all its channels together.
     pub datagrams_a_second: NonZeroU32,
-    /// How many of them at once.
+    /// The most datagrams at once.
     pub burst: NonZeroU32,
 }
 
-/// For so long the datagrams of a share may come at once, because the thread may wake up late.
+/// The length of a burst at the share's rate, because the thread may wake up late.
 const BURST: Duration = Duration::from_millis(4);
 
-/// At least so many of them.
+/// The least burst.
 const LEAST_BURST: u32 = 64;
 
 impl BestEffort {
-    /// Returns half of what `cpu` is good for, where a datagram takes `per_datagram`.
+    /// Returns half of the capacity of `cpu`, if a datagram takes `per_datagram`.
     pub fn half_of(cpu: Reservation, per_datagram: Service) -> Self {
         let share = u128::from(cpu.utilisation_ppm()) * 1_000;
         let a_second = share / u128::from(per_datagram.as_nanos().max(1)) / 2;
         let a_second = u32::try_from(a_second).unwrap_or(u32::MAX).max(1);
-        // A part of what 32 bits hold.
+        // A fraction of a 32-bit number, so it fits.
         let burst = (u64::from(a_second) * BURST.as_nanos() / 1_000_000_000) as u32;
         let some = |many| NonZeroU32::new(many).unwrap_or(NonZeroU32::MIN);
         Self { datagrams_a_second: some(a_second), burst: some(burst.max(LEAST_BURST)) }
     }
 
-    /// The time between two at that rate.
+    /// Returns the time between two datagrams at that rate.
     pub fn spacing(self) -> Duration {
         Duration::from_nanos(1_000_000_000 / u64::from(self.datagrams_a_second.get()))
     }
 }
 
-/// Reads are handed out several at a time, because a wake-up and a call cost as much for one as for many;
-/// but none is kept back for longer than this.
+/// The longest time for which reads are collected. Several are granted together, because a wake-up
+/// and a call cost as much for one as for many.
 const GATHERING: Duration = Duration::from_millis(1);
 
-/// Hands out reads of best-effort datagrams.
+/// Grants reads of best-effort datagrams.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     policer: Gcra,
     spacing: Duration,
-    /// How many are handed out at a time, after a refusal.
+    /// The number granted together after a refusal.
     portion: u32,
     burst: u32,
-    /// Nothing is handed out before.
+    /// Until then nothing is granted.
     refused_until: Instant,
-    /// Handed out and not used; negative if more was used.
+    /// Granted and not used; negative if more was used.
     spare: i64,
 }
 
@@ -70,7 +70,8 @@ impl Share {
         Self { policer, spacing, portion, burst, refused_until: Instant::ZERO, spare: 0 }
     }
 
-    /// Leave to read up to `most` datagrams; if for none, when to ask again.
+    /// Returns how many datagrams may be read, up to `most`; if none, the time at which to ask
+    /// again.
     pub(super) fn ask(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
         if now < self.refused_until {
             return Err(self.refused_until);
@@ -79,7 +80,7 @@ impl Share {
             match self.policer.police(now, 1) {
                 Verdict::Conforming => self.spare += 1,
                 Verdict::NonConforming(Breach::TooEarly { conforms_at }) if self.spare <= 0 => {
-                    // What a channel took too much must come in first; more than a burst is not kept.
+                    // An excess that a channel used must be earned first, but at most a burst.
                     let missing = i64::from(self.portion) - 1 - self.spare;
                     let missing = missing.clamp(0, i64::from(self.burst) - 1).unsigned_abs();
                     let wait = self.spacing.checked_mul(missing).unwrap_or(Duration::MAX);
@@ -92,7 +93,7 @@ impl Share {
         Ok(u32::try_from(self.spare).unwrap_or(0).min(most))
     }
 
-    /// So many of them were read.
+    /// Records that `datagrams` were read.
     pub(super) fn used(&mut self, datagrams: u32) {
         self.spare -= i64::from(datagrams);
     }
@@ -113,7 +114,7 @@ mod tests {
         let (mut read, mut waited) = (0, 0);
         for us in 0..100_000_u64 {
             match share.ask(Instant::from_nanos(us * 1_000), 8) {
-                // Half of what was allowed is there: the rest is not lost.
+                // Half of the grant is used: the rest is not lost.
                 Ok(most) => {
                     let used = most.div_ceil(2);
                     share.used(used);
