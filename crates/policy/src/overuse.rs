@@ -1,44 +1,44 @@
-//! Whether a thread uses more processor time than it was granted, whatever its rhythm.
+//! Detects that a thread uses more processor time than its grant, at any period of its work.
 //!
-//! [`Overuse`] is a leaky bucket. What is used flows in, what is granted flows out, and the level is
-//! what was used ahead of the grant. It is never below zero: who rests saves nothing up. So debt is
-//! paid back by using less, and by nothing else; in particular not by one quiet window.
+//! [`Overuse`] is a leaky bucket. Use flows in, the granted rate flows out, and the level is the
+//! use ahead of the grant. The level is never below zero: an idle thread saves nothing. So only
+//! lower use over time repays a debt; one quiet window does not.
 //!
-//! [`Nearness`] tells a holder once that its use comes close to what it was granted.
+//! [`Nearness`] reports once when a thread's use comes close to its grant.
 //!
-//! Both are told the time and the processor time that the thread has received since it began, at
-//! instants of the driver's choice. Instants and sums never go back.
+//! The driver calls both at instants of its choice, with the time and the total processor time that
+//! the thread has received. Neither may decrease.
 
 use punctual_model::{Duration, Instant, Service};
 
 /// Parts per million in a whole.
 const WHOLE: u128 = 1_000_000;
 
-/// Use beyond the share that is tolerated for ever: of the share, in parts per million.
+/// The use beyond the share that is tolerated forever, in parts per million of the share.
 pub const TOLERANCE_PPM: u64 = 50_000;
 
-/// The shortest time over which use is averaged; it holds at least four periods.
+/// The shortest time over which use is averaged. It is longer if four periods are.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// How much the kernel's account of a running thread may be behind: a scheduler tick at 100 Hz.
+/// The longest lag of the kernel's accounting of a running thread: a scheduler tick at 100 Hz.
 pub const ACCOUNT_LAG: Duration = Duration::from_millis(10);
 
-/// Debt is tolerated for as long as it can be paid back by resting for so long.
+/// The tolerated debt, as the idle time that repays it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// At least so much debt is tolerated: time to hear a warning and to act on it.
 const LEAST_PATIENCE: Service = Service::from_millis(100);
 
-/// What a grant may use.
+/// The terms of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Of a CPU, the tolerance included, at least 1.
+    /// The rate in parts per million of a CPU, including the tolerance; at least 1.
     rate_ppm: u64,
-    /// Use may run so far ahead of the rate without a word.
+    /// The use ahead of the rate that is allowed without a warning.
     depth: Service,
-    /// And so much further until the grant is taken back.
+    /// The further use until the grant is revoked.
     patience: Service,
-    /// Debt is paid back within that, or the grant is taken back.
+    /// The time within which a debt must be repaid, or the grant is revoked.
     within: Duration,
     window: Duration,
 }
@@ -47,9 +47,9 @@ impl Terms {
     /// Returns the terms of a grant of `share_ppm` of a CPU that may use up to `burst` at once, for
     /// work whose longest period is `longest` (zero if it has none).
     ///
-    /// The depth is a burst, what is granted in a second or in four periods, and what the account
-    /// may be behind. So work that keeps to its contract is within its terms also while it catches
-    /// up with what it missed, and however its jobs lie between two looks.
+    /// The depth is a burst, the amount granted in a second or in four periods, and the lag of the
+    /// accounting. So conforming work stays within its terms even while it catches up with missed
+    /// work, and however its jobs fall between two checks.
     pub fn new(share_ppm: u64, burst: Service, longest: Duration) -> Self {
         let tolerated = u128::from(share_ppm) * u128::from(TOLERANCE_PPM) / WHOLE;
         let rate_ppm = share_ppm.saturating_add(saturating(tolerated)).max(1);
@@ -64,36 +64,36 @@ impl Terms {
         Self { rate_ppm, depth, patience, within, window }
     }
 
-    /// Returns the level above which a grant is taken back.
+    /// Returns the level above which a grant is revoked.
     fn most(&self) -> Service {
         self.depth.saturating_add(self.patience)
     }
 
-    /// Returns how much processor time a grant can take at most in any window of length `window`
-    /// until its class has been taken back, if no more than `reaction` goes by from one look to the
-    /// end of the next, the taking of the class of a [`Broken`](Verdict::Broken) grant included. That
-    /// is `rate · window + D` with `D = depth + patience + reaction`.
+    /// Returns the most processor time that a grant can take in any window of length `window` until
+    /// its class is revoked, if at most `reaction` passes from one check to the end of the next,
+    /// including the revocation for a [`Broken`](Verdict::Broken) grant. That is `rate · window +
+    /// D` with `D = depth + patience + reaction`.
     ///
-    /// *Proof sketch.* Looks are at `t₀ < t₁ < …`, watching began at `t₀`, and `U(a, b)` is the use
-    /// in between. The level after look `k` is `L_k = max(0, L_{k−1} + U(t_{k−1}, t_k) − r·(t_k −
-    /// t_{k−1}))`, so by induction `L_k ≥ U(t_j, t_k) − r·(t_k − t_j)` for each `j ≤ k`. A look that
-    /// does not end the grant leaves `L_k ≤ B`, with `B = depth + patience`. Let a window `[s, e)`
-    /// have `t_j` as the last look not after `s`, and `t_k` as the last look not after `e` that did
-    /// not end the grant. A thread runs on one CPU at a time, so `U(t_k, e) ≤ e − t_k`, and
-    /// `e − t_k ≤ R` for the reaction `R`: the next look comes within `R`, and if it ends the grant
-    /// then `e` is not later. Therefore
+    /// *Proof sketch.* Checks are at `t₀ < t₁ < …`, watching began at `t₀`, and `U(a, b)` is the
+    /// use in between. The level after check `k` is `L_k = max(0, L_{k−1} + U(t_{k−1}, t_k) −
+    /// r·(t_k − t_{k−1}))`, so by induction `L_k ≥ U(t_j, t_k) − r·(t_k − t_j)` for each `j ≤ k`. A
+    /// check that does not end the grant leaves `L_k ≤ B`, with `B = depth + patience`. In a window
+    /// `[s, e)`, let `t_j` be the last check not after `s`, and `t_k` the last check not after `e`
+    /// that did not end the grant. A thread runs on one CPU at a time, so `U(t_k, e) ≤ e − t_k`,
+    /// and `e − t_k ≤ R` for the reaction `R`: the next check comes within `R`, and if it ends the
+    /// grant then `e` is not later. Therefore
     ///
-    /// `U(s, e) ≤ U(t_j, t_k) + U(t_k, e) ≤ r·(t_k − t_j) + B + (e − t_k)`
-    /// `= r·(e − s) + r·(s − t_j) + B + (1 − r)·(e − t_k) ≤ r·(e − s) + B + R`,
+    /// `U(s, e) ≤ U(t_j, t_k) + U(t_k, e) ≤ r·(t_k − t_j) + B + (e − t_k)` `= r·(e − s) + r·(s −
+    /// t_j) + B + (1 − r)·(e − t_k) ≤ r·(e − s) + B + R`,
     ///
-    /// because both `s − t_j` and `e − t_k` are at most `R`. If no look lies in the window then
+    /// because both `s − t_j` and `e − t_k` are at most `R`. If no check lies in the window then
     /// `U(s, e) ≤ e − s ≤ R`. ∎
     ///
-    /// It is tight: a thread that fills the bucket at full speed just before a look, and runs on
-    /// until the next, comes as close to it as the looks are regular.
+    /// The bound is tight: a thread that fills the bucket at full speed just before a check, and
+    /// runs on until the next, comes as close to it as the checks are regular.
     ///
-    /// Where the account of the kernel may be behind, `reaction` includes [`ACCOUNT_LAG`]; where
-    /// taking the class takes time, that too.
+    /// If the kernel's accounting may lag, `reaction` must include [`ACCOUNT_LAG`], and likewise
+    /// the time that revoking the class takes.
     #[must_use]
     pub fn bound(&self, window: Duration, reaction: Duration) -> Service {
         granted(self.rate_ppm, window).saturating_add(self.ahead(reaction))
@@ -102,43 +102,43 @@ impl Terms {
     /// Returns `D` of the [bound](Self::bound): depth, patience and reaction.
     #[must_use]
     pub fn ahead(&self, reaction: Duration) -> Service {
-        // One nanosecond for the part of one that was rounded off the rate.
+        // One nanosecond for the fraction that was rounded off the rate.
         self.most()
             .saturating_add(reaction.as_full_service())
             .saturating_add(Service::from_nanos(1))
     }
 }
 
-/// What a look found.
+/// The result of a check.
 #[must_use = "a grant that is broken must be taken back"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The grant is kept, or the holder was told already and may still pay back.
+    /// The use is within the grant, or the holder was warned and may still repay.
     Within,
-    /// More was used than granted: the holder is to be warned. Said once, until half of the depth is
-    /// free again.
+    /// The use exceeds the grant: warn the holder. Reported once, until half of the depth is free
+    /// again.
     Over(Debt),
-    /// The debt is too large or too old: the grant is to be taken back.
+    /// The debt is too large or too old: revoke the grant.
     Broken(Debt),
 }
 
-/// Processor time that was used ahead of what was granted.
+/// Processor time that was used ahead of the grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Debt {
-    /// What it is, beyond what may be used ahead.
+    /// The debt beyond the depth.
     pub owed: Service,
-    /// The grant is taken back when it is more than this,
+    /// The grant is revoked when the debt exceeds this amount,
     pub most: Service,
-    /// or if it has not been paid back by then.
+    /// or when it is not repaid by this time.
     pub until: Instant,
 }
 
 /// The leaky bucket of one thread. All arithmetic is exact: the level is counted in millionths of a
-/// nanosecond, of which both a nanosecond of use and a nanosecond at the rate are a whole number.
+/// nanosecond, so both a nanosecond of use and a nanosecond at the rate are whole numbers.
 #[derive(Clone, Debug)]
 pub struct Overuse {
     terms: Terms,
-    /// In 128 bits there is room for 2⁶⁴ nanoseconds of use beside any debt at any real rate.
+    /// 128 bits hold 2⁶⁴ nanoseconds of use in addition to any debt at any real rate.
     level: u128,
     last: Instant,
     used: Service,
@@ -146,15 +146,15 @@ pub struct Overuse {
 }
 
 impl Overuse {
-    /// Begins to watch a thread that has received `used` so far. `owed` is the rest that a grant
-    /// before this one was due ([`rest_owed`](Self::rest_owed)): to give a grant back and to ask for
-    /// it again clears no debt.
+    /// Begins to watch a thread that has received `used` so far. `owed` is the idle time owed by an
+    /// earlier grant ([`rest_owed`](Self::rest_owed)): returning a grant and requesting it again
+    /// clears no debt.
     pub fn new(terms: Terms, now: Instant, used: Service, owed: Duration) -> Self {
         let level = u128::from(owed.as_nanos()) * u128::from(terms.rate_ppm);
         Self { terms, level, last: now, used, over_since: None }
     }
 
-    /// Looks: the thread has received `used` in all by `now`.
+    /// Checks the thread, which has received `used` in total by `now`.
     pub fn look(&mut self, now: Instant, used: Service) -> Verdict {
         let elapsed = now.saturating_since(self.last);
         let more = used.saturating_sub(self.used);
@@ -184,13 +184,12 @@ impl Overuse {
         }
     }
 
-    /// Returns for how long the thread would have to rest until it owes nothing, rounded up.
+    /// Returns the idle time that would repay the thread's debt, rounded up.
     pub fn rest_owed(&self) -> Duration {
         rest(self.level, self.terms.rate_ppm)
     }
 
-    /// Holds the thread to other terms from here on. What it owes stays, as the rest that would pay
-    /// it back.
+    /// Changes the terms. The debt stays, as the idle time that would repay it.
     pub fn change(&mut self, terms: Terms) {
         let owed = self.rest_owed();
         self.level = u128::from(owed.as_nanos()) * u128::from(terms.rate_ppm);
@@ -203,7 +202,7 @@ impl Overuse {
     }
 }
 
-/// Averages use, and finds out when it comes near to what is granted.
+/// Averages use, and detects when it comes near the grant.
 #[derive(Clone, Debug)]
 pub struct Nearness {
     since: Instant,
@@ -211,24 +210,24 @@ pub struct Nearness {
     near: bool,
 }
 
-/// Use of a CPU in a window.
+/// The use of a CPU in a window.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Average {
-    /// In parts per million.
+    /// The use in parts per million.
     pub ppm: u64,
-    /// Whether it is the first at 90 % of the grant or more since one was below 80 %: the holder is
-    /// to be told.
+    /// True if it is the first at 90 % of the grant or more since one was below 80 %: inform the
+    /// holder.
     pub comes_near: bool,
 }
 
 impl Nearness {
-    /// Begins a first window: the thread has received `used` so far.
+    /// Begins the first window. The thread has received `used` so far.
     pub fn new(now: Instant, used: Service) -> Self {
         Self { since: now, used, near: false }
     }
 
-    /// Looks, and ends the window if it is as long as `terms` ask for.
+    /// Checks the thread, and ends the window if it has the length in `terms`.
     pub fn look(
         &mut self,
         now: Instant,
@@ -255,23 +254,23 @@ impl Nearness {
     }
 }
 
-/// A time in millionths of a nanosecond.
+/// Returns a time in millionths of a nanosecond.
 fn units(time: Service) -> u128 {
     u128::from(time.as_nanos()) * WHOLE
 }
 
-/// The same backwards, rounded up.
+/// Returns the time of so many millionths of a nanosecond, rounded up.
 fn whole(units: u128) -> Service {
     Service::from_nanos(saturating(units.div_ceil(WHOLE)))
 }
 
-/// What a rate grants in a time, rounded down.
+/// Returns the processor time that a rate grants in `length`, rounded down.
 fn granted(rate_ppm: u64, length: Duration) -> Service {
     let nanos = u128::from(length.as_nanos()) * u128::from(rate_ppm) / WHOLE;
     Service::from_nanos(saturating(nanos))
 }
 
-/// How long a level takes to run off, rounded up.
+/// Returns the time in which a level drains, rounded up.
 fn rest(level: u128, rate_ppm: u64) -> Duration {
     Duration::from_nanos(saturating(level.div_ceil(u128::from(rate_ppm))))
 }

@@ -1,4 +1,4 @@
-//! Who is ready: a set of ranks that gives its most urgent member.
+//! A set of ranks with fast access to its most urgent member.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -6,8 +6,8 @@ use core::num::NonZero;
 
 use punctual_model::Rank;
 
-/// A set of ranks below a fixed bound: a bit for each, and above them a bit for each word that has
-/// any. `insert` and `remove` are O(1); `first` looks at one summary word for 4,096 ranks.
+/// A set of ranks below a fixed bound: a bit for each, and above them a bit for each nonempty word.
+/// `insert` and `remove` are O(1); `first` reads one summary word for 4,096 ranks.
 #[derive(Clone, Debug)]
 pub struct ReadySet {
     words: Box<[u64]>,
@@ -15,14 +15,14 @@ pub struct ReadySet {
 }
 
 impl ReadySet {
-    /// An empty set that can hold ranks `0..ranks`.
+    /// Makes an empty set for ranks `0..ranks`.
     pub fn new(ranks: usize) -> Self {
         let words = vec![0; ranks.div_ceil(64)].into_boxed_slice();
         let summary = vec![0; words.len().div_ceil(64)].into_boxed_slice();
         Self { words, summary }
     }
 
-    /// Adds `rank`; nothing changes if it is there already.
+    /// Adds `rank`, if it is not in the set.
     #[inline]
     pub fn insert(&mut self, rank: Rank) {
         let (word, bit) = place(rank.0 as usize);
@@ -31,7 +31,7 @@ impl ReadySet {
         self.summary[above] |= bit;
     }
 
-    /// Takes `rank` out; nothing changes if it is not there.
+    /// Removes `rank`, if it is in the set.
     #[inline]
     pub fn remove(&mut self, rank: Rank) {
         let (word, bit) = place(rank.0 as usize);
@@ -42,26 +42,26 @@ impl ReadySet {
         }
     }
 
-    /// Adds `rank` or takes it out, as `is_in` says.
+    /// Adds `rank` if `is_in`, otherwise removes it.
     #[inline]
     pub fn put(&mut self, rank: Rank, is_in: bool) {
         if is_in { self.insert(rank) } else { self.remove(rank) }
     }
 
-    /// Takes all out.
+    /// Removes all ranks.
     pub fn clear(&mut self) {
         self.words.fill(0);
         self.summary.fill(0);
     }
 
-    /// The most urgent rank in the set.
+    /// Returns the most urgent rank in the set.
     #[inline]
     pub fn first(&self) -> Option<Rank> {
         let at = self.first_word()?;
         Some(Rank(at as u32 * 64 + NonZero::new(self.words[at])?.trailing_zeros()))
     }
 
-    /// Takes the most urgent rank out.
+    /// Removes and returns the most urgent rank.
     #[inline]
     pub fn take_first(&mut self) -> Option<Rank> {
         let at = self.first_word()?;
@@ -75,7 +75,7 @@ impl ReadySet {
         Some(Rank(at as u32 * 64 + bit))
     }
 
-    /// The first word that is not zero.
+    /// Returns the position of the first word that is not zero.
     #[inline]
     fn first_word(&self) -> Option<usize> {
         let bit = |(above, word): (usize, &u64)| {
@@ -85,7 +85,7 @@ impl ReadySet {
     }
 }
 
-/// The word and the bit of position `at`.
+/// Returns the word and the bit of position `at`.
 fn place(at: usize) -> (usize, u64) {
     (at / 64, 1 << (at % 64))
 }

@@ -1,4 +1,4 @@
-//! When the next releases are: one instant a rank, with the earliest among the more urgent.
+//! The next release of each rank, with the earliest among the more urgent ranks.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,30 +7,30 @@ use punctual_model::{Instant, Rank};
 
 /// A tournament tree over the next release of each rank. `set` and both queries take O(log n).
 ///
-/// The question that makes it a tree and not a heap is [`Releases::earliest_up_to`]: the yield
-/// point of a running handler must know when somebody *more urgent than it* (or its own deadline) comes next, which a
-/// heap over all releases cannot tell.
+/// It is a tree and not a heap because of [`Releases::earliest_up_to`]: the yield point of a
+/// running handler needs the next release of a *more urgent* handler (or its own deadline), which a
+/// heap over all releases cannot give.
 #[derive(Clone, Debug)]
 pub struct Releases {
-    /// Node 1 is the root, node `leaves + r` the leaf of rank `r`, each node the minimum of its
-    /// two children. Missing leaves are never released.
+    /// Node 1 is the root, node `leaves + r` the leaf of rank `r`, each node the minimum of its two
+    /// children. Missing leaves are never released.
     nodes: Box<[Instant]>,
     leaves: usize,
 }
 
 impl Releases {
-    /// A table for ranks `0..ranks`, none of which will ever be released.
+    /// Makes a table for ranks `0..ranks` without any release.
     pub fn new(ranks: usize) -> Self {
         let leaves = ranks.next_power_of_two();
         Self { nodes: vec![Instant::MAX; 2 * leaves].into_boxed_slice(), leaves }
     }
 
-    /// The next release of `rank`.
+    /// Returns the next release of `rank`.
     pub fn get(&self, rank: Rank) -> Instant {
         self.nodes[self.leaves + rank.0 as usize]
     }
 
-    /// The next release of `rank` is at `at`.
+    /// Sets the next release of `rank` to `at`.
     pub fn set(&mut self, rank: Rank, at: Instant) {
         let mut node = self.leaves + rank.0 as usize;
         self.nodes[node] = at;
@@ -40,12 +40,12 @@ impl Releases {
         }
     }
 
-    /// The earliest release of all: [`Instant::MAX`] if there is none.
+    /// Returns the earliest release of all; [`Instant::MAX`] if there is none.
     pub fn earliest(&self) -> Instant {
         self.nodes[1]
     }
 
-    /// The most urgent of the ranks whose release is the earliest of all.
+    /// Returns the most urgent of the ranks with the earliest release.
     pub fn earliest_rank(&self) -> Rank {
         let mut node = 1;
         while node < self.leaves {
@@ -57,11 +57,11 @@ impl Releases {
         Rank((node - self.leaves) as u32)
     }
 
-    /// The earliest release among `rank` and the ranks more urgent than it.
+    /// Returns the earliest release among `rank` and the ranks more urgent than it.
     pub fn earliest_up_to(&self, rank: Rank) -> Instant {
         let mut node = self.leaves + rank.0 as usize;
         let mut earliest = self.nodes[node];
-        // Walking up from the leaf, every left sibling covers only more urgent ranks.
+        // On the path up from the leaf, every left sibling covers only more urgent ranks.
         while node > 1 {
             if node % 2 == 1 {
                 earliest = earliest.min(self.nodes[node - 1]);

@@ -1,4 +1,4 @@
-//! Against a slow oracle, and against adversaries that search for a way around the bound.
+//! Tests against a slow oracle, and against adversaries that search for a way around the bound.
 
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ fn at(ns: u64) -> Instant {
     Instant::from_nanos(ns)
 }
 
-/// 7.5 % of a CPU in bursts of 3 ms every 40 ms.
+/// Returns the terms for 7.5 % of a CPU in bursts of 3 ms every 40 ms.
 fn terms() -> Terms {
     Terms::new(75_000, work(3), ms(40))
 }
@@ -31,11 +31,11 @@ fn the_numbers_of_a_grant_are_as_documented() {
     // 10 % of a CPU as 2 ms every 20 ms: 2 + 105 + 10 ms, and 420 ms.
     let terms = Terms::new(100_000, work(2), ms(20));
     assert_eq!((terms.rate_ppm, terms.depth, terms.patience), (105_000, work(117), work(420)));
-    // Looked at every 100 ms, with 10 ms until the account is right.
+    // Checked every 100 ms, with an accounting lag of 10 ms.
     let ahead = terms.ahead(ms(100) + ACCOUNT_LAG);
     assert_eq!(ahead, work(647) + Service::from_nanos(1));
     assert_eq!(terms.bound(Duration::from_secs(10), ms(110)), ahead + work(1_050));
-    // A small grant has time to hear a warning, and twice the rest that it takes to pay back.
+    // A small grant has time to react to a warning, and twice the idle time that repays its debt.
     let small = Terms::new(1_000, Service::ZERO, Duration::ZERO);
     assert_eq!((small.depth, small.patience), (Service::from_micros(11_050), work(100)));
     assert!(small.within > Duration::from_secs(200), "{}", small.within);
@@ -43,7 +43,7 @@ fn the_numbers_of_a_grant_are_as_documented() {
     assert_eq!(Terms::new(100_000, work(90), ms(900)).window, ms(3_600));
 }
 
-/// The level by its definition: the most that was used ahead of the rate since any look.
+/// Computes the level by its definition: the most that was used ahead of the rate since any check.
 fn oracle(looks: &[(u64, u64)], rate_ppm: u64) -> u128 {
     let (last, used) = looks[looks.len() - 1];
     let since = |&(then, before): &(u64, u64)| {
@@ -79,7 +79,7 @@ fn the_level_is_what_was_used_ahead_since_any_look() {
 
 #[test]
 fn what_is_overused_is_paid_back_in_any_rhythm() {
-    // Busy for most of two windows of a second, at rest in the third: 58 % of a CPU.
+    // Busy for most of two windows of a second, idle in the third: 58 % of a CPU.
     let mut bucket = Overuse::new(terms(), at(0), Service::ZERO, Duration::ZERO);
     let (mut used, mut warned) = (Service::ZERO, 0);
     for look in 1..=220u64 {
@@ -105,7 +105,7 @@ fn what_is_overused_is_paid_back_in_any_rhythm() {
 
 #[test]
 fn a_small_debt_that_is_not_paid_back_ends_the_grant_too() {
-    // A percent of a CPU more than tolerated, for ever.
+    // One percent of a CPU more than tolerated, forever.
     let mut bucket = Overuse::new(terms(), at(0), Service::ZERO, Duration::ZERO);
     let mut warned = None;
     for look in 1..=2_000u64 {
@@ -132,7 +132,8 @@ fn work_that_keeps_to_its_contract_is_never_warned() {
         let share = (burst * 1_000_000).div_ceil(period);
         let terms = Terms::new(share, Service::from_nanos(burst), Duration::from_nanos(period));
         let mut bucket = Overuse::new(terms, at(0), Service::ZERO, Duration::ZERO);
-        // Every job at once, anywhere between its release and its deadline; looks come when they may.
+        // Every job runs at once, anywhere between its release and its deadline; checks come at any
+        // time.
         let jobs: Vec<u64> =
             (0..400).map(|job| job * period + rng.random_range(0..=period - burst)).collect();
         let mut now = 0;
@@ -165,7 +166,7 @@ fn debt_survives_a_change_and_a_new_grant() {
     assert_eq!(bucket.rest_owed(), owed);
     bucket.change(terms());
     let mut next = Overuse::new(terms(), at(200 * MS), work(7), owed);
-    // At rest it owes nothing after that, and not a nanosecond sooner.
+    // When idle, it owes nothing after that time, and not a nanosecond sooner.
     let _ = next.look(at(200 * MS + owed.as_nanos() - 1), work(7));
     assert!(next.level > 0);
     let _ = next.look(at(200 * MS + owed.as_nanos()), work(7));
@@ -204,13 +205,13 @@ fn nearness_is_told_once_until_use_has_been_well_below() {
     assert_eq!(told, [90, 91]);
 }
 
-/// An adversary: runs, rests, runs, … for so many nanoseconds each, then begins again.
+/// An adversary: the lengths in nanoseconds for which it runs, idles, runs, …, repeated.
 type Rhythm = Vec<u64>;
 
-/// The most that `rhythm` takes ahead of the rate in any window, until it is taken back.
+/// Returns the most that `rhythm` takes ahead of the rate in any window, until its grant is
+/// revoked.
 ///
-/// Looks are at the instants that `gap` says; each takes its sum at once, and a class that is to be
-/// taken is taken then.
+/// `gap` returns the time between checks. Each check reads the sum at once and revokes at once.
 fn most_ahead(terms: Terms, rhythm: &Rhythm, mut gap: impl FnMut() -> u64, end: u64) -> i128 {
     let rate = i128::from(terms.rate_ppm);
     let mut bucket = Overuse::new(terms, at(0), Service::ZERO, Duration::ZERO);
@@ -225,7 +226,8 @@ fn most_ahead(terms: Terms, rhythm: &Rhythm, mut gap: impl FnMut() -> u64, end: 
             now += step;
             left -= step;
             used += if runs { step } else { 0 };
-            // Use over rate falls at rest and rises at work: extremes are where segments end.
+            // Use over rate falls while idle and rises while running, so extremes are at the ends
+            // of segments.
             let ahead = i128::from(used) * 1_000_000 - i128::from(now) * rate;
             least = least.min(ahead);
             most = most.max(ahead - least);
@@ -243,7 +245,7 @@ fn most_ahead(terms: Terms, rhythm: &Rhythm, mut gap: impl FnMut() -> u64, end: 
     most
 }
 
-/// Changes one length, or two at once so that the sum stays.
+/// Changes one length, or two at once with a constant sum.
 fn mutate(rng: &mut ChaCha8Rng, rhythm: &mut Rhythm, gap: u64) {
     let which = rng.random_range(0..rhythm.len());
     let size = [1_000, MS, gap / 4, 20 * gap][rng.random_range(0..4)];
@@ -267,14 +269,14 @@ fn no_rhythm_takes_more_than_the_bound() {
             let bound = i128::from(terms.ahead(Duration::from_nanos(gap)).as_nanos()) * 1_000_000;
             let mut closest = 0;
             for restart in 0..6u64 {
-                // Synchronised to the looks at first: busy from just after one to just before one.
+                // Synchronised to the checks at first: busy from just after one to just before one.
                 let mut best: Rhythm = match restart {
                     0 => alloc::vec![gap, gap],
                     1 => alloc::vec![3 * gap - 1, 17 * gap + 1],
                     2 => alloc::vec![1, 10 * gap, terms.most().as_nanos() + gap, 40 * gap],
                     _ => (0..2 * restart).map(|_| rng.random_range(1..30 * gap)).collect(),
                 };
-                // Every gap is as long as it may be, or is drawn anew in each run.
+                // Every gap is as long as allowed, or drawn anew in each run.
                 let regular = restart % 2 == 0;
                 let mut draws = ChaCha8Rng::seed_from_u64(restart);
                 let mut score = |rhythm: &Rhythm| {
@@ -295,7 +297,7 @@ fn no_rhythm_takes_more_than_the_bound() {
                 }
                 closest = closest.max(height);
             }
-            // The search is worth something: it comes near.
+            // The search is effective: it comes close to the bound.
             assert!(closest * 100 >= bound * 95, "{closest} of {bound}");
         }
     }

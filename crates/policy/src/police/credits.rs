@@ -7,32 +7,33 @@ use super::scale::Scale;
 use super::{Breach, Policer, Verdict};
 
 /// Polices by credits (L4ATM, §2.5): at the beginning of each control interval a connection gets
-/// new credit, and a PDU conforms while enough is left for it. What was not used is lost.
+/// new credit, and a PDU conforms while enough is left for it. Unused credit is lost.
 ///
-/// An interval is as long as its PDUs take at the rate; where that is no whole number of
-/// nanoseconds, the k-th begins at the first instant not before `origin + k` times the exact length,
-/// so that the rate holds over any time. The intervals are fixed: a sender can neither move them nor
-/// save up.
+/// An interval is as long as its PDUs take at the rate. If that is not a whole number of
+/// nanoseconds, the k-th interval begins at the first instant not before `origin + k` times the
+/// exact length, so that the rate holds over any time. The intervals are fixed: a sender can
+/// neither move them nor save credit.
 ///
 /// At the border of two intervals the credits of both may be used at once: a burst has up to twice
-/// the PDUs of an interval. Admission knows bursts as the `B_max` of linear bounded arrivals, and
-/// `Policing::covering` of the model says with which it covers what passes here.
+/// the PDUs of an interval. Admission describes bursts by the `B_max` of linear bounded arrivals,
+/// and `Policing::covering` of the model returns the arrivals that cover all traffic that passes
+/// here.
 ///
-/// A PDU exactly as large as the credit left conforms, and an instant at which an interval begins is
-/// in it.
+/// A PDU exactly as large as the remaining credit conforms, and the instant at which an interval
+/// begins belongs to it.
 #[derive(Clone, Debug)]
 pub struct IntervalCredits {
     /// The bytes left in this interval.
     left: u64,
-    /// When the next one begins, at most [`Instant::MAX`].
+    /// The beginning of the next interval, at most [`Instant::MAX`].
     end: Instant,
-    /// Bytes in an interval.
+    /// The bytes of an interval.
     credit: u64,
     max_sdu: u32,
-    /// Which interval it is. At 1 Tbit/s one of two bytes lasts less than a nanosecond: 64 bits are not
-    /// enough for all time.
+    /// The number of the interval. At 1 Tbit/s an interval of two bytes lasts less than a
+    /// nanosecond, so 64 bits do not suffice for all time.
     index: u128,
-    /// By how many ticks `end` is after the exact border.
+    /// The number of ticks by which `end` is after the exact border.
     late: u64,
     length: Length,
     origin: Instant,
@@ -43,20 +44,21 @@ pub struct IntervalCredits {
 struct Length {
     scale: Scale,
     ticks: u128,
-    /// The same as whole nanoseconds (a length beyond all time as the longest) and ticks beyond them.
+    /// The same as whole nanoseconds (saturated at the longest time) and the remaining ticks.
     nanos: Duration,
     rest: u64,
 }
 
 impl IntervalCredits {
-    /// For PDUs of at most `max_sdu` bytes, 1 if it is zero, at `rate`; the first interval begins at
-    /// `origin`, and whatever comes before belongs to it.
+    /// Makes credits for PDUs of at most `max_sdu` bytes (1 if it is zero) at `rate`. The first
+    /// interval begins at `origin`; earlier PDUs belong to it.
     pub fn new(rate: BitRate, max_sdu: u32, sensitivity: Sensitivity, origin: Instant) -> Self {
         Self::with_scale(Scale::new(rate), max_sdu.max(1), sensitivity, origin)
     }
 
-    /// For messages that are `spacing` apart over time, 1 ns if it is zero, whatever their sizes: each is
-    /// to be told as a PDU of one byte. So credits bound the number of messages, which admission counts.
+    /// Makes credits for messages of any size with an average distance of `spacing` (1 ns if it is
+    /// zero). The caller passes each as a PDU of one byte, so that credits bound the number of
+    /// messages, as admission does.
     ///
     /// ```
     /// use punctual_model::channel::Sensitivity;
@@ -76,7 +78,7 @@ impl IntervalCredits {
     }
 
     fn with_scale(scale: Scale, max_sdu: u32, sensitivity: Sensitivity, origin: Instant) -> Self {
-        // Below 2³⁸ bytes, so below 2⁷¹ ticks; of messages, 50 spacings.
+        // Below 2³⁸ bytes, so below 2⁷¹ ticks; for messages, 50 spacings.
         let credit = u64::from(max_sdu) * u64::from(sensitivity.pdus());
         let ticks = u128::from(credit) * u128::from(scale.per_byte);
         let per_nano = u128::from(scale.per_nano);
@@ -98,27 +100,27 @@ impl IntervalCredits {
         credits
     }
 
-    /// The sustained rate of a contract.
+    /// Makes credits for the sustained rate of a contract.
     pub fn of(contract: AtmContract, sensitivity: Sensitivity, origin: Instant) -> Self {
         let spec = contract.spec();
         Self::new(spec.sustained_rate, spec.max_sdu, sensitivity, origin)
     }
 
-    /// The bytes of an interval.
+    /// Returns the bytes of an interval.
     pub fn credit(&self) -> u64 {
         self.credit
     }
 
-    /// How long an interval is, rounded down.
+    /// Returns the length of an interval, rounded down.
     pub fn interval(&self) -> Duration {
         self.length.nanos
     }
 
-    /// `now` is not before `end`: finds its interval.
+    /// Finds the interval of `now`, which is not before `end`.
     #[cold]
     fn refill(&mut self, now: Instant) {
         let Length { scale, ticks, nanos, rest } = self.length;
-        // The next interval, nearly always: without a division.
+        // Nearly always the next interval, found without a division.
         let per_nano = scale.per_nano;
         let (late, shorter) = if self.late >= rest {
             (self.late - rest, 0)
@@ -138,7 +140,7 @@ impl IntervalCredits {
         }
         let elapsed = scale.ticks(now.saturating_since(self.origin).as_nanos());
         let index = elapsed / ticks;
-        // At the end of time the border after `now` has no number: the interval is not new.
+        // At the end of time the border after `now` is not representable: the interval is not new.
         if index != self.index {
             self.begin(index);
         }
@@ -151,7 +153,7 @@ impl IntervalCredits {
         let border = (index + 1) * ticks;
         let after = scale.instant_at_or_after(border);
         self.end = self.origin.saturating_add(Duration::from_nanos(after.as_nanos()));
-        // Of no use once the border has no number.
+        // Unused once the border is not representable.
         let late = scale.ticks(after.as_nanos()).saturating_sub(border);
         self.late = u64::try_from(late).unwrap_or(0);
     }

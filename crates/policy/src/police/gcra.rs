@@ -7,13 +7,13 @@ use super::bucket::{Measures, Tat};
 use super::scale::Scale;
 use super::{Breach, Policer, Verdict};
 
-/// What a PDU counts for.
+/// The amount that a PDU is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
-    /// As one of `max_sdu` bytes, whatever its size: PDUs as the cells of ATM. Admission counts so,
-    /// for a short message costs the processor as much as a long one, nearly.
+    /// Each PDU counts as `max_sdu` bytes, like a cell of ATM. Admission counts this way, because a
+    /// short message costs the processor nearly as much as a long one.
     PerPdu,
-    /// By its bytes: what the link carries. An empty PDU is free.
+    /// Each PDU counts its bytes, the load on the link. An empty PDU is free.
     PerByte,
 }
 
@@ -23,18 +23,18 @@ pub enum Charge {
 /// It keeps the *theoretical arrival time* TAT, at which the next PDU is due. A PDU at `now`
 ///
 /// - does not conform if `now < TAT − τ`. At equality it conforms.
-/// - else conforms, and `TAT = max(TAT, now) + T`, with `T` its time at the rate.
+/// - otherwise conforms, and `TAT = max(TAT, now) + T`, with `T` its time at the rate.
 ///
 /// So a stream of equal PDUs conforms if and only if, from each PDU to the n-th after it, at least
-/// `n·T − τ` goes by.
+/// `n·T − τ` passes.
 ///
-/// `T = bytes · 8·10⁹ / rate` ns is not always whole. TAT is therefore kept in ticks of which a
-/// nanosecond and a byte are both a whole number: exact for ever, and without a division. It is cheapest
-/// where a byte takes whole nanoseconds (1, 10, 40, 100 Mbit/s, 1 Gbit/s: rates that divide 8·10⁹). With
-/// `τ = 0` a sender whose clock has whole nanoseconds comes up to one after TAT, and loses that much at
-/// each PDU; with `τ` of 1 ns it can use all of its rate.
+/// `T = bytes · 8·10⁹ / rate` ns is not always whole. TAT is therefore kept in ticks such that a
+/// nanosecond and a byte are both a whole number of them: exact forever, and without a division. It
+/// is cheapest if a byte takes whole nanoseconds (1, 10, 40, 100 Mbit/s, 1 Gbit/s: rates that
+/// divide 8·10⁹). With `τ = 0` a sender whose clock has whole nanoseconds sends up to 1 ns after
+/// TAT, and loses that much at each PDU; with `τ` of 1 ns it can use all of its rate.
 ///
-/// Time never goes back; if it does, the PDU is held against the same TAT.
+/// Time must not decrease; if it does, the PDU is compared with the same TAT.
 ///
 /// ```
 /// use punctual_model::channel::BitRate;
@@ -61,20 +61,20 @@ pub struct Gcra {
 }
 
 impl Gcra {
-    /// A sender that has sent nothing yet, of PDUs of at most `max_sdu` bytes, and `tolerance` as τ:
-    /// the delay variation tolerance of a peak rate (CDVT), the burst tolerance of a sustained one.
+    /// Makes a policer for a new sender of PDUs of at most `max_sdu` bytes. `tolerance` is τ: the
+    /// delay variation tolerance of a peak rate (CDVT), or the burst tolerance of a sustained one.
     pub fn new(rate: BitRate, max_sdu: u32, tolerance: Duration, charge: Charge) -> Self {
         Self { max_sdu, tat: Tat::new(measures(rate, max_sdu, tolerance, charge)) }
     }
 
-    /// The sustained rate of a contract with its delay variation tolerance: all there is to police of
-    /// CBR, and what admission rests on for every class.
+    /// Polices the sustained rate of a contract with its delay variation tolerance. CBR has no
+    /// other rate, and admission relies on this one for every class.
     pub fn of(contract: AtmContract, charge: Charge) -> Self {
         let spec = contract.spec();
         Self::new(spec.sustained_rate, spec.max_sdu, spec.delay_variation_tolerance, charge)
     }
 
-    /// The most bytes a PDU may have.
+    /// Returns the most bytes of a PDU.
     pub fn max_sdu(&self) -> u32 {
         self.max_sdu
     }

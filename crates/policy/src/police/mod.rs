@@ -1,15 +1,16 @@
-//! Whether a sender keeps its word: each PDU is policed when it comes (L4ATM, §2.5 and §3.2).
+//! Policing: each PDU of a sender is checked against its contract on arrival (L4ATM, §2.5 and
+//! §3.2).
 //!
-//! - [`Gcra`]: one rate and a tolerance, as ATM networks police it.
-//! - [`IntervalCredits`]: so many bytes in each interval, as L4ATM polices.
-//! - [`UncertainArrivals`]: any of them, where only is known between which instants a PDU came.
+//! - [`Gcra`]: one rate and a tolerance, as ATM networks police.
+//! - [`IntervalCredits`]: an amount of bytes in each interval, as L4ATM polices.
+//! - [`UncertainArrivals`]: either of them, if only an interval of a PDU's arrival is known.
 //!
-//! A policer is told the time and a PDU, in the order in which they come; the time never goes back.
-//! What does not conform leaves no trace: it is not charged, and the answer says from when on the
-//! same PDU would conform, if no other comes before.
+//! The caller passes the time and a PDU, in the order of arrivals; the time must not decrease. A
+//! nonconforming PDU does not change the state: it is not charged, and the verdict says from when
+//! on the same PDU would conform, if no other comes before.
 //!
-//! Rates are exact: a PDU's time at most rates is no whole number of nanoseconds, so policers count
-//! in fractions of one that make it whole ([`Gcra`] says how). Nothing drifts.
+//! Rates are exact: at most rates a PDU's time is not a whole number of nanoseconds, so policers
+//! count in fractions of one that make it whole ([`Gcra`] explains them). Nothing drifts.
 
 mod bucket;
 mod credits;
@@ -29,35 +30,35 @@ pub use uncertain::{UncertainArrivals, UncertainVerdict};
 
 /// Judges the PDUs of one sender.
 pub trait Policer {
-    /// A PDU of `bytes` came at `now`; charged if it conforms.
+    /// Judges a PDU of `bytes` that came at `now`, and charges it if it conforms.
     fn police(&mut self, now: Instant, bytes: u32) -> Verdict;
 }
 
-/// What a policer says of a PDU.
+/// A policer's verdict on a PDU.
 #[must_use = "a PDU that does not conform must not pass as if it did"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The sender kept its word; the PDU is charged.
+    /// The PDU conforms and is charged.
     Conforming,
-    /// It did not; nothing is charged.
+    /// The PDU does not conform; nothing is charged.
     NonConforming(Breach),
 }
 
-/// How a PDU breaks the sender's word.
+/// The way in which a PDU breaks its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Breach {
-    /// It came before its time.
+    /// The PDU came too early.
     #[error("the PDU came too early: it conforms at {conforms_at}; send it then, or declare more")]
     TooEarly {
         /// The first instant at which it conforms; [`Instant::MAX`]: beyond the end of time.
         conforms_at: Instant,
     },
-    /// It is larger than any that was declared: no time makes it conform.
+    /// The PDU is larger than declared, so no time makes it conform.
     #[error("the PDU has {bytes} bytes, and max_sdu is {max_sdu}; cut it, or declare a larger one")]
     TooLarge {
-        /// Its bytes.
+        /// The size of the PDU in bytes.
         bytes: u32,
-        /// The most bytes declared.
+        /// The largest size declared.
         max_sdu: u32,
     },
 }

@@ -6,13 +6,13 @@ use punctual_model::channel::BitRate;
 /// Bits in a byte times nanoseconds in a second.
 const BIT_NANOS_PER_BYTE: u64 = 8_000_000_000;
 
-/// At `rate` a byte takes `8·10⁹ / rate` ns: in lowest terms, `per_byte / per_nano`. A tick is
-/// `1 / per_nano` ns, so that bytes and nanoseconds are both whole ticks.
+/// The unit of time of a rate. At `rate` a byte takes `8·10⁹ / rate` ns: in lowest terms, `per_byte
+/// / per_nano`. A tick is `1 / per_nano` ns, so that bytes and nanoseconds are both whole ticks.
 ///
 /// Rates are at most 10¹² < 2⁴⁰ bit/s: any instant is below 2¹⁰⁴ ticks, and any PDU below 2⁶⁵.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scale {
-    /// Ticks in a nanosecond, at least 1.
+    /// Ticks of a nanosecond, at least 1.
     pub(super) per_nano: u64,
     /// Ticks of a byte, at least 1.
     pub(super) per_byte: u64,
@@ -25,13 +25,13 @@ impl Scale {
         Self { per_nano: rate / common, per_byte: BIT_NANOS_PER_BYTE / common }
     }
 
-    /// Nanoseconds as ticks.
+    /// Returns nanoseconds as ticks.
     #[inline]
     pub(super) fn ticks(self, nanos: u64) -> u128 {
         u128::from(nanos) * u128::from(self.per_nano)
     }
 
-    /// The first instant that is not before so many ticks; the last one if it is beyond.
+    /// Returns the first instant that is not before `ticks`, or the last instant if it is beyond.
     pub(super) fn instant_at_or_after(self, ticks: u128) -> Instant {
         let nanos = ticks.div_ceil(u128::from(self.per_nano));
         u64::try_from(nanos).map_or(Instant::MAX, Instant::from_nanos)

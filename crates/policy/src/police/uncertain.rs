@@ -1,47 +1,49 @@
-//! Policing what was not seen coming.
+//! Policing of messages whose arrival was not observed.
 
 use punctual_model::Instant;
 use punctual_model::channel::TooEarly;
 
 use super::{Breach, Policer, Verdict};
 
-/// A policer for a sender whose messages are looked at now and then: of each is known only since when and
-/// until when it may have come. It has the benefit of the doubt: it counts as having come at the first
-/// instant in between at which it conforms.
+/// A policer for a sender whose messages are observed only now and then, so that each has an
+/// earliest and a latest possible arrival. It gives the benefit of the doubt: a message counts as
+/// having come at the first instant in between at which it conforms.
 ///
-/// So no sender that kept to its contract is found in breach, whenever it is looked at. By induction a
-/// message counts as having come no later than it did, or in the same interval with no less credit left,
-/// so what conformed when it came conforms here. And what conforms here are instants at which a conforming
-/// sender could have sent: who breaks its contract gets what the contract allows, and no more.
+/// So a conforming sender is never found in breach, at whatever times it is observed. By induction
+/// a message counts as having come no later than it did, or in the same interval with no less
+/// credit left, so a message that conformed at its arrival conforms here. And the instants at which
+/// messages conform here are instants at which a conforming sender could have sent: a sender that
+/// breaks its contract gets no more than the contract allows.
 #[derive(Clone, Debug)]
 pub struct UncertainArrivals<P> {
     policer: P,
-    /// When the last one that was charged counts as having come.
+    /// The time at which the last charged message counts as having come.
     last: Instant,
 }
 
-/// What is to become of a message.
+/// The verdict on a message.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncertainVerdict {
-    /// It may have kept to the contract; it is charged.
+    /// The message may have kept to the contract; it is charged.
     Conforming,
-    /// It came before its time, and its sender waits: it is charged for then.
+    /// The message came early and waits; it is charged at a later time.
     Waits {
-        /// When it conforms.
+        /// The time at which it conforms.
         until: Instant,
     },
-    /// It breaks the contract, and its sender loses it. Nothing is charged.
+    /// The message breaks the contract and is discarded. Nothing is charged.
     Lost(Breach),
 }
 
 impl<P: Policer> UncertainArrivals<P> {
-    /// Around a policer that has seen nothing yet.
+    /// Wraps a policer that has judged no PDU yet.
     pub fn new(policer: P) -> Self {
         Self { policer, last: Instant::ZERO }
     }
 
-    /// A message of `bytes` came after `since`, or then, and was there at `seen`. Neither ever goes back.
+    /// Judges a message of `bytes` that came at or after `since` and was there at `seen`. Neither
+    /// may decrease.
     #[inline]
     pub fn judge(
         &mut self,
@@ -54,7 +56,7 @@ impl<P: Policer> UncertainArrivals<P> {
         let conforms_at = match self.policer.police(at, bytes) {
             Verdict::Conforming => {
                 self.last = at;
-                // Later than it was seen: behind one that waits.
+                // If it counts later than it was seen, it is behind a message that waits.
                 return if at <= seen {
                     UncertainVerdict::Conforming
                 } else {
@@ -78,8 +80,8 @@ impl<P: Policer> UncertainArrivals<P> {
         }
     }
 
-    /// When the last message that was charged counts as having come; the beginning of time before the
-    /// first.
+    /// Returns the time at which the last charged message counts as having come; time zero before
+    /// the first.
     pub fn last(&self) -> Instant {
         self.last
     }

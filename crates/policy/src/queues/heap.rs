@@ -3,13 +3,13 @@
 use alloc::vec::Vec;
 
 /// A heap with four children a node, of numbered places ordered by a 64-bit key, the least first.
-/// Which of two places with the same key goes first is asked of the caller, and only then.
+/// The caller decides the order of two places with the same key, and is asked only then.
 ///
 /// The four children of a node lie in one cache line, keys and numbers together, and the least of
-/// them is found without a branch that could be mispredicted. So a large heap costs about half the
-/// cache lines of a binary one whose items lie in it. What is taken out leaves a hole that sinks to
-/// the bottom; the last place rises from there, mostly not far (Wegener's bottom-up heapsort, 1993).
-/// The hole is left open until somebody asks for the next: one that is put in meanwhile sinks into it,
+/// them is found without a branch that could be mispredicted. So a large heap touches about half
+/// the cache lines of a binary one that holds its items. A removal leaves a hole that sinks to the
+/// bottom; the last place rises from there, usually not far (Wegener's bottom-up heapsort, 1993).
+/// The hole stays open until the next place is requested: an insertion before then sinks into it,
 /// which saves filling it from the end.
 ///
 /// The root is at position 3. The children of position `p` are the four of line `p − 2`, position
@@ -17,13 +17,13 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub(super) struct PlaceHeap {
     lines: Vec<Line>,
-    /// The position of the next to come.
+    /// The position of the next insertion.
     end: usize,
-    /// The root is a hole.
+    /// True if the root is a hole.
     is_open: bool,
 }
 
-/// Of four siblings; where none is, the greatest key and [`NOBODY`].
+/// Four siblings. Absent ones have the greatest key and the place `NO_PLACE`.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line {
@@ -31,7 +31,7 @@ struct Line {
     places: [u32; 4],
 }
 
-/// No place has this number.
+/// The number of no place.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 const ROOT: usize = 3;
@@ -39,7 +39,7 @@ const ROOT: usize = 3;
 const EMPTY: Line = Line { keys: [u64::MAX; 4], places: [NOBODY; 4] };
 
 impl PlaceHeap {
-    /// An empty one with room for so many places.
+    /// Makes an empty heap with room for `places` places.
     pub(super) fn with_capacity(places: usize) -> Self {
         Self { lines: Vec::with_capacity((places + ROOT).div_ceil(4)), end: ROOT, is_open: false }
     }
@@ -52,13 +52,14 @@ impl PlaceHeap {
         self.len() == 0
     }
 
-    /// The least key; the heap is closed.
+    /// Returns the least key. The heap must be closed.
     #[inline]
     pub(super) fn first_key(&self) -> Option<u64> {
         if self.is_empty() { None } else { self.lines.first().map(|line| line.keys[ROOT]) }
     }
 
-    /// Puts `place` in. `before(a, b)`, of places with the same key: whether `a` goes first.
+    /// Inserts `place`. `before(a, b)` returns true if `a` goes first, for places with the same
+    /// key.
     #[inline]
     pub(super) fn push(&mut self, key: u64, place: u32, before: impl Fn(u32, u32) -> bool) {
         if self.is_open {
@@ -73,21 +74,21 @@ impl PlaceHeap {
         self.rise(at, key, place, before);
     }
 
-    /// The place with the least key; the heap is closed.
+    /// Returns the place with the least key. The heap must be closed.
     #[inline]
     pub(super) fn first(&self) -> Option<u32> {
         debug_assert!(!self.is_open, "the first is not known");
         if self.is_empty() { None } else { self.lines.first().map(|line| line.places[ROOT]) }
     }
 
-    /// Takes the first out of a closed heap, if there is one, and leaves the heap open.
+    /// Removes the first of a closed heap, if there is one, and leaves the heap open.
     #[inline]
     pub(super) fn remove_first(&mut self) {
         debug_assert!(!self.is_open, "the first is not known");
         self.is_open = !self.is_empty();
     }
 
-    /// Closes the heap, if it is open: its first is known again.
+    /// Closes the heap if it is open, so that its first is known again.
     #[inline]
     pub(super) fn close(&mut self, before: impl Fn(u32, u32) -> bool) {
         if !self.is_open {
@@ -111,7 +112,7 @@ impl PlaceHeap {
         self.rise(hole, key, place, before);
     }
 
-    /// Takes `place` out, wherever it is: O(n). Whether it was there. The heap is closed after it.
+    /// Removes `place` anywhere: O(n). Returns false if it is not there. Closes the heap.
     pub(super) fn remove(&mut self, place: u32, before: impl Fn(u32, u32) -> bool) -> bool {
         self.close(&before);
         let is_it = |at: &usize| self.lines[at / 4].places[at % 4] == place;
@@ -129,7 +130,7 @@ impl PlaceHeap {
         true
     }
 
-    /// The last of a heap that is not empty, taken out.
+    /// Removes and returns the last of a heap that is not empty.
     #[inline]
     fn take_last(&mut self) -> (u64, u32) {
         self.end -= 1;
@@ -181,7 +182,7 @@ impl PlaceHeap {
 }
 
 impl Line {
-    /// Which of the four goes first.
+    /// Returns the position of the first of the four.
     #[inline]
     fn least(&self, before: impl Fn(u32, u32) -> bool) -> usize {
         let [a, b, c, d] = self.keys;
@@ -189,12 +190,13 @@ impl Line {
         let (ab, cd) = (a.min(b), c.min(d));
         let right = cd < ab;
         let least = if right { 2 + usize::from(d_less) } else { usize::from(b_less) };
-        // The least key is there twice: in its own half, or in both. Rare, so asked once for all.
+        // The least key occurs twice: in its own half, or in both. Rare, so one test covers all
+        // cases.
         let apart = if right { c ^ d } else { a ^ b };
         if apart == 0 || ab == cd {
             return self.least_of_equals(before);
         }
-        // Says that it is below four.
+        // Lets the compiler see that it is below four.
         least % 4
     }
 

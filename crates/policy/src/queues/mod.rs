@@ -11,21 +11,21 @@ use punctual_model::{Duration, Instant, Rank};
 
 use heap::{NOBODY, PlaceHeap};
 
-/// In which order real-time work is served.
+/// The order in which real-time work is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceOrder {
-    /// By the rank of the channel, as admission ranked them.
+    /// By the rank of the channel that admission assigned.
     Rank,
     /// By absolute deadline (real-time channels, §2.2), of equal ones by rank.
     Deadline,
 }
 
-/// A place in the order: less goes first, equal ones as they came.
+/// A position in the order: the least goes first, equal ones in the order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Urgency(u64, u64);
 
 impl ServiceOrder {
-    /// Of a message of a channel with this `rank` and `delay_bound`.
+    /// Returns the urgency of a message of a channel with this `rank` and `delay_bound`.
     pub fn urgency(self, rank: Rank, delay_bound: Duration, logical: Instant) -> Urgency {
         let rank = u64::from(rank.0);
         match self {
@@ -35,31 +35,31 @@ impl ServiceOrder {
     }
 }
 
-/// What is known of an item that is queued.
+/// The class of an item that is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Of a channel.
+    /// A message of a channel with a delay bound.
     RealTime {
-        /// Before that it is early.
+        /// The message is early before this time.
         logical: Instant,
-        /// Its place among the current ones.
+        /// Its position among the current ones.
         urgency: Urgency,
     },
-    /// Without a promise.
+    /// A message without a promise.
     BestEffort,
 }
 
-/// There is no room; the item comes back.
+/// The queue is full; holds the rejected item.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 
 /// The three queues of real-time channels, §2.2: 1, current, the most urgent first; 2, best effort,
-/// first come first served; 3, early, which only waits for its logical arrival. The paper lets
-/// early packets go when nothing else waits; here they are held, as its own delay bounds assume
-/// (`docs/channel-bounds.md`, A1).
+/// first come first served; 3, early, which only wait for their logical arrival. The paper lets
+/// early packets go when nothing else waits; here they are held, as the paper's own delay bounds
+/// assume (`docs/channel-bounds.md`, A1).
 ///
-/// An operation costs O(log n), but for [`remove`](Self::remove); each item moves from 3 to 1 once.
+/// An operation costs O(log n), except [`remove`](Self::remove); each item moves from 3 to 1 once.
 #[derive(Clone, Debug)]
 pub struct ThreeQueues<T> {
     /// By the first part of the urgency; the rest decides between equal ones.
@@ -67,18 +67,18 @@ pub struct ThreeQueues<T> {
     best_effort: VecDeque<T>,
     /// By logical arrival. The order of equal ones does not matter: they become current together.
     early: PlaceHeap,
-    /// What the heaps have the numbers of, and where each stands in the order.
+    /// The items to which the heaps' numbers refer, and their positions in the order.
     items: Vec<Option<T>>,
     orders: Vec<Order>,
-    /// The last one freed goes first: it is in the cache.
+    /// The last freed place is reused first, because it is in the cache.
     free: Vec<u32>,
     real_time_room: usize,
     best_effort_room: usize,
-    /// Makes equal ones leave as they came.
+    /// Makes equal items leave in the order of insertion.
     pushed: u64,
 }
 
-/// Where an item of a channel stands, current or early.
+/// The position of a channel's item, current or early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Order {
     urgency: Urgency,
@@ -86,8 +86,8 @@ struct Order {
 }
 
 impl<T> ThreeQueues<T> {
-    /// Empty queues with room for so many items of channels (1 and 3 together) and of best effort;
-    /// for channels never more than 2³² − 1.
+    /// Makes empty queues with room for so many items of channels (1 and 3 together) and of best
+    /// effort; for channels at most 2³² − 1.
     pub fn new(real_time_room: usize, best_effort_room: usize) -> Self {
         let real_time_room = real_time_room.min(NOBODY as usize);
         Self {
@@ -138,12 +138,13 @@ impl<T> ThreeQueues<T> {
         Ok(())
     }
 
-    /// Takes the item that goes first at `now`; what arrives at this very instant is current.
+    /// Removes and returns the first item at `now`. An item that arrives at this very instant is
+    /// current.
     #[must_use]
     pub fn pop(&mut self, now: Instant) -> Option<T> {
         while self.next_current().is_some_and(|at| at <= now) {
             let Some(due) = self.early.first() else { break };
-            // Looked up first: a cache miss goes on while the heap is put in order.
+            // Read first, so that the cache miss overlaps with the reordering of the heap.
             let order = self.orders[due as usize];
             self.early.remove_first();
             self.early.close(|_, _| false);
@@ -159,7 +160,8 @@ impl<T> ThreeQueues<T> {
         item
     }
 
-    /// Takes out the item of a channel that `is` the one, wherever it stands: O(n). Of several, any.
+    /// Removes a channel's item for which `is` returns true, in either queue: O(n). If there are
+    /// several, any of them.
     pub fn remove(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
         let place = self.items.iter().position(|item| item.as_ref().is_some_and(&is))?;
         // Below the room.
@@ -171,12 +173,12 @@ impl<T> ThreeQueues<T> {
         self.items[place].take()
     }
 
-    /// When the next early item becomes current.
+    /// Returns the time at which the next early item becomes current.
     pub fn next_current(&self) -> Option<Instant> {
         self.early.first_key().map(Instant::from_nanos)
     }
 
-    /// Whether [`pop`](Self::pop) at `now` would give an item.
+    /// Returns true if [`pop`](Self::pop) at `now` would return an item.
     pub fn is_waiting(&self, now: Instant) -> bool {
         !self.current.is_empty()
             || !self.best_effort.is_empty()
@@ -184,7 +186,7 @@ impl<T> ThreeQueues<T> {
     }
 }
 
-/// Of two items whose urgency begins alike.
+/// Compares two items with the same first part of the urgency.
 #[cold]
 fn goes_first(orders: &[Order], a: u32, b: u32) -> bool {
     orders[a as usize] < orders[b as usize]

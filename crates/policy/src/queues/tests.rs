@@ -1,4 +1,4 @@
-//! The queues against a list that is searched, and against two binary heaps.
+//! Compares the queues with a list that is searched, and with two binary heaps.
 
 use super::*;
 use alloc::collections::BinaryHeap;
@@ -30,7 +30,7 @@ fn early_items_wait_even_if_nothing_else_does() {
     assert_eq!((queues.pop(ns(5)), queues.next_current()), (Some('e'), None));
 }
 
-/// How keys lie to each other.
+/// The distribution of keys.
 #[derive(Clone, Copy, Debug)]
 enum Keys {
     Near,
@@ -89,7 +89,7 @@ fn any_order(rng: &mut ChaCha8Rng) -> ServiceOrder {
     if rng.random_bool(0.5) { ServiceOrder::Rank } else { ServiceOrder::Deadline }
 }
 
-/// All that waits, in the order in which it came; searched from its beginning each time.
+/// All waiting items in the order of insertion, searched from the beginning each time.
 #[derive(Default)]
 struct SearchedList(Vec<(Class, u32)>);
 
@@ -98,7 +98,7 @@ impl SearchedList {
         self.0.iter().filter(|(class, _)| (*class == Class::BestEffort) == best_effort).count()
     }
 
-    /// Where the first one is: the least place; of equal ones the first pushed.
+    /// Returns the position of the first item: the least urgency; of equal ones the first inserted.
     fn first(&self, now: Instant) -> Option<usize> {
         let place = |class: &Class| match class {
             Class::RealTime { logical, .. } if *logical > now => None,
@@ -133,7 +133,7 @@ fn the_queues_serve_as_a_searched_list_does() {
         for item in 0..100 {
             now = now.saturating_add(keys.step(&mut rng));
             if rng.random_bool(0.1) {
-                // Any of channels, or one that is not there.
+                // Any item of a channel, or one that is not there.
                 let of_channels = |(class, _): &&(Class, u32)| *class != Class::BestEffort;
                 let count = list.0.iter().filter(of_channels).count();
                 let which = list.0.iter().filter(of_channels).nth(rng.random_range(0..=count));
@@ -163,7 +163,7 @@ fn the_queues_serve_as_a_searched_list_does() {
     assert!(served > 200_000, "{served}");
 }
 
-/// Current ones, and early ones before their logical arrivals, in two binary heaps.
+/// Current items, and early items before their logical arrivals, in two binary heaps.
 #[derive(Default)]
 struct TwoHeaps {
     current: BinaryHeap<Reverse<(Urgency, u64, u32)>>,
@@ -185,7 +185,7 @@ fn thousands_of_channels_are_served_as_two_binary_heaps_do() {
     for seed in 0..20 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let order = any_order(&mut rng);
-        // With few different keys there are equal ones everywhere.
+        // With few different keys there are many equal ones.
         let spread = [5, 1_000, 1 << 40][seed as usize % 3];
         let (mut queues, mut heaps) = (ThreeQueues::new(3_000, 0), TwoHeaps::default());
         let mut now = 0;

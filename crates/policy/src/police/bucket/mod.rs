@@ -16,48 +16,48 @@ use wide::Wide;
 /// What fits 64 bits with room for a sign and for one sum.
 const MOST: u64 = 1 << 62;
 
-/// TAT, and what is asked of it.
+/// A form of TAT, the theoretical arrival time.
 trait Bucket {
-    /// Whether `TAT − τ ≤ now`.
+    /// Returns true if `TAT − τ ≤ now`.
     fn may_come(&self, now: Instant) -> bool;
-    /// One that may come did: `TAT = max(TAT, now) + T`.
+    /// Charges a conforming PDU: `TAT = max(TAT, now) + T`.
     fn charge(&mut self, now: Instant, bytes: u32);
-    /// TAT in ticks since the beginning of time.
+    /// Returns TAT in ticks since time zero.
     fn tat(&self) -> u128;
 }
 
-/// What a bucket is made for.
+/// The parameters of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measures {
     pub(super) scale: Scale,
-    /// τ.
+    /// The tolerance τ.
     pub(super) tolerance: u128,
-    /// What a PDU costs: so much for each byte, and so much in all.
+    /// The cost of a PDU: `per_byte` for each byte plus `per_pdu`.
     pub(super) per_byte: u64,
     pub(super) per_pdu: u128,
     pub(super) max_sdu: u32,
 }
 
 impl Measures {
-    /// How far ahead TAT can be: a conforming PDU finds at most the tolerance.
+    /// Returns how far ahead of the time TAT can be: a conforming PDU finds at most the tolerance.
     fn most(&self) -> u128 {
         self.tolerance + u128::from(self.max_sdu) * u128::from(self.per_byte) + self.per_pdu
     }
 
-    /// The first instant at which one may come.
+    /// Returns the first instant at which a PDU conforms.
     fn conforms_at(&self, tat: u128) -> Instant {
         self.scale.instant_at_or_after(tat.saturating_sub(self.tolerance))
     }
 }
 
-/// A TAT that begins at the beginning of time, at any rate.
+/// A TAT from time zero on, at any rate.
 ///
-/// The cheaper form is laid into the caller's code, and one comparison tells whether it judges; what
-/// remains is a call.
+/// The cheaper form is inlined into the caller, and one comparison decides whether it applies; the
+/// other form is a call.
 #[derive(Clone, Debug)]
 pub(super) struct Fractions {
     narrow: Narrow,
-    /// Asked where `narrow` is not in use.
+    /// Used where `narrow` does not apply.
     wide: Wide,
     measures: Measures,
 }
@@ -72,7 +72,8 @@ impl Fractions {
         Self { narrow, wide: Wide::new(measures, tat), measures }
     }
 
-    /// Whether `TAT − τ ≤ now`; then one of `bytes` is charged: `TAT = max(TAT, now) + T`.
+    /// Returns true if `TAT − τ ≤ now`, and then charges a PDU of `bytes`: `TAT = max(TAT, now) +
+    /// T`.
     #[inline]
     pub(super) fn takes(&mut self, now: Instant, bytes: u32) -> bool {
         if !self.narrow.reaches(now) {
@@ -94,7 +95,7 @@ impl Fractions {
         may
     }
 
-    /// A narrow form that does not reach `now` begins anew there, if it can.
+    /// Restarts a narrow form that does not reach `now` there, if possible.
     fn may_come(&mut self, now: Instant) -> bool {
         if self.narrow.in_use() && !self.narrow.reaches(now) {
             *self = Self::from(self.measures, self.tat(), now);
@@ -115,11 +116,11 @@ impl Fractions {
     }
 }
 
-/// A TAT that begins at the beginning of time: cheaper yet where a byte takes whole nanoseconds.
+/// A TAT from time zero on. It is cheaper still if a byte takes whole nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Tat {
     whole: Whole,
-    /// Asked about instants that `whole` does not reach.
+    /// Used for instants that `whole` does not reach.
     fractions: Fractions,
 }
 
@@ -128,7 +129,8 @@ impl Tat {
         Self { whole: Whole::new(measures), fractions: Fractions::new(measures) }
     }
 
-    /// Whether `TAT − τ ≤ now`; then one of `bytes` is charged: `TAT = max(TAT, now) + T`.
+    /// Returns true if `TAT − τ ≤ now`, and then charges a PDU of `bytes`: `TAT = max(TAT, now) +
+    /// T`.
     #[inline]
     pub(super) fn takes(&mut self, now: Instant, bytes: u32) -> bool {
         if self.whole.reaches(now) {
@@ -144,7 +146,7 @@ impl Tat {
         self.fractions.takes(now, bytes)
     }
 
-    /// The first instant at which one may come.
+    /// Returns the first instant at which a PDU conforms.
     #[cold]
     pub(super) fn conforms_at(&self) -> Instant {
         self.fractions.measures.conforms_at(self.tat())

@@ -1,4 +1,4 @@
-//! All rates, in ticks since an instant that follows the time.
+//! TAT at any rate, in ticks since an epoch that follows the time.
 
 use core::hint::select_unpredictable;
 
@@ -9,13 +9,13 @@ use crate::police::scale::Scale;
 
 /// TAT in ticks since `epoch`.
 ///
-/// It judges instants less than 2⁶² ticks after `epoch`; at a later one it begins anew from there. As with
-/// whole nanoseconds, TAT is below 2⁶³, and nothing wraps.
+/// It judges instants less than 2⁶² ticks after `epoch`; for a later one it restarts with a new
+/// epoch. As with whole nanoseconds, TAT is below 2⁶³, and nothing wraps.
 #[derive(Clone, Debug)]
 pub(super) struct Narrow {
     tat: u64,
     epoch: u64,
-    /// So many nanoseconds from `epoch` on it judges; 0: none.
+    /// The number of nanoseconds from `epoch` on that it judges; 0: none.
     span: u64,
     tolerance: i64,
     per_byte: u64,
@@ -24,22 +24,22 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// From `now` on. It reaches nothing if 64 bits are not enough.
+    /// Makes a form from `now` on. It reaches no instant if 64 bits do not suffice.
     pub(super) fn new(measures: Measures, tat: u128, now: Instant) -> Self {
         let most = measures.most();
         let Measures { scale, tolerance, per_byte, per_pdu, .. } = measures;
         let ahead = tat.saturating_sub(scale.ticks(now.as_nanos()));
         let fits = most <= u128::from(MOST) && ahead < 2 * u128::from(MOST);
         let span = if fits { MOST / scale.per_nano } else { 0 };
-        // Below 2⁶³, or never looked at.
+        // Below 2⁶³, or unused.
         let (tat, tolerance, per_pdu) = (ahead as u64, tolerance as i64, per_pdu as u64);
         Self { tat, epoch: now.as_nanos(), span, tolerance, per_byte, per_pdu, scale }
     }
 
-    /// Whether it can judge a PDU at `now`: else one has to begin anew there.
+    /// Returns true if it can judge a PDU at `now`; otherwise it must restart there.
     #[inline]
     pub(super) fn reaches(&self, now: Instant) -> bool {
-        // Before `epoch` it is a large number.
+        // Before `epoch` the difference is a large number.
         now.as_nanos().wrapping_sub(self.epoch) < self.span
     }
 

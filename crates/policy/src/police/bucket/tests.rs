@@ -9,7 +9,7 @@ fn measures(bits: u64, tolerance: u64, max_sdu: u32) -> Measures {
     Measures { scale, tolerance, per_byte: scale.per_byte, per_pdu: 7, max_sdu }
 }
 
-/// The wide form, asked as the others are.
+/// Makes a bucket that uses the wide form.
 fn wide(measures: Measures) -> Fractions {
     let narrow = Measures { tolerance: u128::from(u64::MAX), ..measures };
     let narrow = Narrow::new(narrow, 0, Instant::ZERO);
@@ -17,7 +17,7 @@ fn wide(measures: Measures) -> Fractions {
     Fractions { narrow, wide: Wide::new(measures, 0), measures }
 }
 
-/// How often each case came.
+/// The number of occurrences of each case.
 #[derive(Debug, Default)]
 struct Seen {
     whole: u32,
@@ -27,8 +27,8 @@ struct Seen {
     begun_anew: u32,
 }
 
-/// Rates at which a byte takes whole nanoseconds and others; instants over all of time, at first far
-/// apart, and now and then one before the last.
+/// Compares the forms at rates with whole nanoseconds per byte and at others, at instants over all
+/// of time: far apart at first, and sometimes before the last one.
 fn compare(seed: u64, seen: &mut Seen) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let fixed = [1_000_000, 8_000_000, 40_000_000, 1_000_000_000, 155_520_000, 999_999_999_989];
@@ -90,7 +90,7 @@ fn a_form_is_as_cheap_as_its_measures_allow() {
     assert_eq!(forms(1, 0, u32::MAX), (false, false));
 }
 
-/// A sender that was silent for longer than its form reaches, and instants where forms end.
+/// Tests a sender that was silent for longer than its form reaches, and instants where forms end.
 #[test]
 fn silences_of_any_length_end_exactly() {
     for bits in [8_000_000_000, 1_000_000_000, 12_000_000_000, 155_520_000, 999_999_999_989] {

@@ -1,4 +1,4 @@
-//! Rates at which a byte takes whole nanoseconds: there is nothing to multiply but the bytes.
+//! Rates at which a byte takes whole nanoseconds: only the bytes are multiplied.
 
 use core::hint::select_unpredictable;
 
@@ -6,9 +6,9 @@ use punctual_model::Instant;
 
 use super::{Bucket, MOST, Measures};
 
-/// TAT in nanoseconds, where `per_nano` is 1.
+/// TAT in nanoseconds, for `per_nano` = 1.
 ///
-/// It judges instants before 2⁶² ns, 146 years; what TAT is ahead of one of them is at most 2⁶² too. So TAT
+/// It judges instants before 2⁶² ns, 146 years, and TAT is at most 2⁶² ahead of one of them. So TAT
 /// is below 2⁶³, the difference of the two has a sign, and nothing wraps.
 #[derive(Clone, Debug)]
 pub(super) struct Whole {
@@ -21,22 +21,23 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// From the beginning of time on. It reaches nothing if the measures are not for it.
+    /// Makes a form from time zero on. It reaches no instant if the measures do not fit.
     pub(super) fn new(measures: Measures) -> Self {
         let fits = measures.scale.per_nano == 1 && measures.most() <= u128::from(MOST);
         let reach = if fits { MOST } else { 0 };
         let Measures { tolerance, per_byte, per_pdu, .. } = measures;
-        // Below 2⁶³, or never looked at.
+        // Below 2⁶³, or unused.
         let (tolerance, per_pdu) = (tolerance as i64, per_pdu as u64);
         Self { tat: 0, reach, tolerance, per_byte, per_pdu }
     }
 
-    /// From here on it reaches nothing.
+    /// Puts the form out of use: it reaches no instant from here on.
     pub(super) fn put_aside(&mut self) {
         self.reach = 0;
     }
 
-    /// Whether it can judge a PDU at `now`: else another form has to go on from its TAT.
+    /// Returns true if it can judge a PDU at `now`; otherwise another form must continue from its
+    /// TAT.
     #[inline]
     pub(super) fn reaches(&self, now: Instant) -> bool {
         now.as_nanos() < self.reach
@@ -51,13 +52,13 @@ impl Whole {
 impl Bucket for Whole {
     #[inline]
     fn may_come(&self, now: Instant) -> bool {
-        // Negative when TAT is past.
+        // Negative if TAT is past.
         let ahead = self.tat.wrapping_sub(now.as_nanos()) as i64;
         ahead <= self.tolerance
     }
 
-    // Whether TAT is past is a coin's toss for a sender near its rate: a misprediction each other time
-    // would cost more than all the rest.
+    // Without a branch: for a sender near its rate it is a coin toss whether TAT is past, and the
+    // mispredictions would cost more than the rest.
     #[inline]
     fn charge(&mut self, now: Instant, bytes: u32) {
         let now = now.as_nanos();

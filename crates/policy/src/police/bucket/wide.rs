@@ -1,10 +1,10 @@
-//! What 64 bits do not hold, as the definition says it.
+//! The definition in 128 bits, for numbers that 64 bits do not hold.
 
 use punctual_model::Instant;
 
 use super::{Bucket, Measures};
 
-/// TAT in ticks since the beginning of time: below 2¹⁰⁶, as any instant and any tolerance are below 2¹⁰⁴.
+/// TAT in ticks since time zero: below 2¹⁰⁶, because instants and tolerances are below 2¹⁰⁴.
 #[derive(Clone, Debug)]
 pub(super) struct Wide {
     tat: u128,

@@ -1,4 +1,4 @@
-//! Random streams: the verdict is the log's, and so is the instant named.
+//! Random streams: the verdict and the instant in it must agree with the log.
 
 use super::logs::{CreditLog, RateLog};
 use super::*;
@@ -19,7 +19,7 @@ fn any_tolerance(rng: &mut ChaCha8Rng, spacing: u64) -> Duration {
     })
 }
 
-/// How often each came out, so that no test passes for want of cases.
+/// The number of occurrences of each verdict, so that no test passes without cases.
 #[derive(Default)]
 struct Seen {
     conforming: u32,
@@ -159,7 +159,7 @@ fn what_waits_until_it_conforms_does_so_then_and_not_earlier() {
     assert!(delayed > 2_000, "{delayed}");
 }
 
-/// Admission counts PDUs as linear bounded arrivals: what passes must be within them.
+/// Admission counts PDUs as linear bounded arrivals, so conforming PDUs must be within them.
 #[test]
 fn what_passes_a_policer_is_what_admission_counted() {
     for seed in 0..STREAMS {

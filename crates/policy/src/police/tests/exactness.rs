@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// A cell of ATM.
+/// The size of an ATM cell.
 const CELL: u32 = 53;
 
-/// A thousand million cells, sent as early as they conform, a thousand at a time: each goes at the
-/// instant that one multiplication and one division give. A nanosecond of tolerance is enough.
+/// Sends a thousand million cells as early as they conform, a thousand at a time: each leaves at
+/// the instant that one multiplication and one division give. A nanosecond of tolerance is enough.
 #[test]
 fn a_thousand_million_cells_do_not_drift() {
     const CELLS: u32 = 1_000;
@@ -30,7 +30,7 @@ fn a_thousand_million_cells_do_not_drift() {
     }
 }
 
-/// The same of intervals: the k-th begins where one division says.
+/// The same for intervals: the k-th begins at the instant that one division gives.
 #[test]
 fn a_million_intervals_do_not_drift() {
     for bits in [149_760_000, 155_519_999, 999_999_999_989] {
@@ -64,7 +64,7 @@ fn the_ends_of_time() {
         let mut credits = IntervalCredits::new(rate(bits), max_sdu, Sensitivity::Sensitive, ns(0));
         let passed = [0, 0, 0, u64::MAX - 1, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX]
             .map(|now| credits.police(ns(now), max_sdu) == Verdict::Conforming);
-        // Not for ever at the last instant: its interval is refilled once.
+        // The last instant has one interval, which is refilled once.
         assert!(!passed[8], "{bits} {max_sdu}");
         assert_eq!(passed[..2], [true, true]);
     }

@@ -1,7 +1,6 @@
-//! Oracles: everything that passed is kept, and every window that ends at `now` is looked at.
+//! Oracles: they keep everything that passed, and examine every window that ends at `now`.
 //!
-//! Times and bytes are compared across the fraction, without a common divisor: `bytes · 8·10⁹` against
-//! `nanoseconds · rate`.
+//! Times and bytes are compared without division: `bytes · 8·10⁹` against `nanoseconds · rate`.
 
 use alloc::vec::Vec;
 use punctual_model::channel::BitRate;
@@ -11,7 +10,8 @@ use crate::police::Charge;
 
 const BIT_NANOS: u128 = 8_000_000_000;
 
-/// From each PDU on, what came takes at the rate at most `τ` longer than the time that went by.
+/// Conforming: from each PDU on, the PDUs take at the rate at most `τ` longer than the time that
+/// passed.
 pub(super) struct RateLog {
     pub(super) rate: BitRate,
     pub(super) max_sdu: u32,
@@ -43,7 +43,7 @@ impl RateLog {
     }
 }
 
-/// In each interval at most the credit.
+/// Conforming: at most the credit in each interval.
 pub(super) struct CreditLog {
     pub(super) rate: BitRate,
     pub(super) credit: u64,
@@ -56,7 +56,7 @@ impl CreditLog {
         Self { rate, credit, origin, passed: Vec::new() }
     }
 
-    /// The number of the interval that `now` is in.
+    /// Returns the number of the interval of `now`.
     pub(super) fn interval(&self, now: Instant) -> u128 {
         let elapsed = u128::from(now.saturating_since(self.origin).as_nanos());
         elapsed * u128::from(self.rate.bits_per_second()) / (u128::from(self.credit) * BIT_NANOS)

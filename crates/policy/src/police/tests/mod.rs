@@ -1,4 +1,5 @@
-//! Each policer against a log of all that it let pass, which is searched for a broken window.
+//! Compares each policer with a log of all that it let pass, which is searched for a violated
+//! window.
 
 mod against_logs;
 mod exactness;
@@ -25,7 +26,7 @@ fn early(at: u64) -> Verdict {
     Verdict::NonConforming(Breach::TooEarly { conforms_at: ns(at) })
 }
 
-/// Rates that divide a second and rates that do not, slow and fast.
+/// Draws rates that divide a second and rates that do not, slow and fast.
 fn any_rate(rng: &mut ChaCha8Rng) -> BitRate {
     let fixed =
         [1_000_000, 8_000_000, 149_760_000, 155_519_999, 999_999_999_989, 1_000_000_000_000];
@@ -36,8 +37,8 @@ fn any_rate(rng: &mut ChaCha8Rng) -> BitRate {
     }
 }
 
-/// PDUs at random gaps around what the rate allows: bursts, pauses, long pauses; now and then a PDU
-/// at the very instant that the policer named. `police` is asked, and `check` told what it said.
+/// Offers PDUs at random gaps around the rate: bursts, pauses, long pauses, and sometimes a PDU at
+/// the very instant that the policer named. `police` judges each, and `check` gets the verdict.
 fn offer(
     rng: &mut ChaCha8Rng,
     (rate, max_sdu): (BitRate, u32),
@@ -89,7 +90,7 @@ fn equality_conforms_and_a_nanosecond_earlier_does_not() {
     let mut gcra = Gcra::new(rate(8_000_000), 1_000, Duration::from_nanos(400), Charge::PerPdu);
     assert_eq!(gcra.police(ns(0), 1_000), Verdict::Conforming);
     assert_eq!(gcra.police(ns(999_599), 1), early(999_600));
-    // Refused ones left no trace, and a small PDU counts as a large one.
+    // Refused PDUs changed nothing, and a small PDU counts as a large one.
     assert_eq!(gcra.police(ns(999_600), 1), Verdict::Conforming);
     assert_eq!(gcra.police(ns(999_600), 1), early(1_999_600));
     let too_large = Breach::TooLarge { bytes: 1_001, max_sdu: 1_000 };

@@ -1,4 +1,4 @@
-//! Messages of which only is known between which instants they came.
+//! Tests of messages for which only an interval of their arrival is known.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ fn drawn_sensitivity(rng: &mut ChaCha8Rng) -> Sensitivity {
     Sensitivity::NAMES[rng.random_range(0..3)].1
 }
 
-/// What conforms when it comes conforms however it is looked at, in either mode.
+/// A message that conforms at its arrival conforms at any time of observation, in either mode.
 #[test]
 fn a_sender_that_keeps_to_its_credits_is_never_found_in_breach() {
     for seed in 0..600 {
@@ -25,7 +25,7 @@ fn a_sender_that_keeps_to_its_credits_is_never_found_in_breach() {
         let mut came = origin;
         let (mut since, mut unseen) = (origin, 0);
         for _ in 0..600 {
-            // In clumps, in step, or after a rest.
+            // In clumps, in step, or after a pause.
             let pause = match rng.random_range(0..6) {
                 0 => rng.random_range(0..=spacing.as_nanos() * 20),
                 1 | 2 => rng.random_range(0..=spacing.as_nanos()),
@@ -53,8 +53,8 @@ fn a_sender_that_keeps_to_its_credits_is_never_found_in_breach() {
     }
 }
 
-/// Whatever is sent, and whenever it is looked at, what passes keeps to the covering arrivals: counted in
-/// every window that ends with a message.
+/// For any traffic and any times of observation, messages that pass keep to the covering arrivals:
+/// checked in every window that ends with a message.
 #[test]
 fn what_passes_keeps_to_the_covering_arrivals() {
     let (mut lost, mut waited) = (0, 0);
@@ -110,8 +110,8 @@ fn what_passes_keeps_to_the_covering_arrivals() {
     assert!(lost > 1_000 && waited > 1_000, "{lost} lost, {waited} waited");
 }
 
-/// Who waits for credit would not have left earlier without: shaped to the spacing, the message after
-/// those of an interval leaves when the next interval has begun, or later.
+/// A message that waits for credit would not have left earlier without: shaped to the spacing, the
+/// message after those of an interval leaves when the next interval has begun, or later.
 #[test]
 fn a_wait_for_credit_is_no_longer_than_one_for_the_spacing() {
     for seed in 0..300 {
