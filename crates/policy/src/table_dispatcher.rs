@@ -1,12 +1,12 @@
-//! Following a timetable that is exchanged under way, with one-shot work in its free time.
+//! Executes a timetable that is replaced at run time, with one-shot work in its free time.
 //!
-//! [`Turns`] says whose slot it is. A [`TableDispatcher`] follows one table until an instant and another from
-//! then on, and gives the time that no slot covers to the time constraints that were accepted, the
-//! earliest deadline first (the soft modem study, §2: Rialto/NT's time constraints). What it needs to
-//! keep them is what `analysis` tests: EDF is optimal in the free time (docs/reservations.md,
-//! Theorem 3).
+//! [`Turns`] finds the owner of the current slot. A [`TableDispatcher`] follows one table until an
+//! instant and another from then on. It gives the time outside the slots to the accepted time
+//! constraints, the earliest deadline first (the soft modem study, §2: Rialto/NT's time
+//! constraints). `analysis` tests whether the free time suffices for them: EDF is optimal there
+//! (docs/reservations.md, Theorem 3).
 //!
-//! One switch is lost at the start of each stretch of one-shot work, and not charged to it.
+//! One switch is lost at the start of each stretch of one-shot work, and is not charged to it.
 
 use alloc::vec::Vec;
 
@@ -14,71 +14,72 @@ use punctual_model::{Duration, Instant, Service};
 
 use crate::timetable::Turns;
 
-/// Who may run.
+/// The holder of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The time is free.
     Nobody,
     /// The owner of a slot.
     Owner(u32),
-    /// A time constraint, by the name it was added with.
+    /// A time constraint, by its name.
     Once(u32),
 }
 
-/// Who may run, and until when.
+/// The holder of the CPU, and the end of its time.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Who.
+    /// The holder.
     pub who: Who,
-    /// When to ask again, later than now; the end of time if nothing will change by itself.
+    /// The time of the next call, later than now; the end of time if nothing will change by itself.
     pub until: Instant,
 }
 
-/// There are as many time constraints, or tables to come, as there may be.
+/// The error that the time constraints, or the tables to come, have reached their limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// Work to be done once, as far as it is not done.
+/// A time constraint: work to be done once, with its remaining part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// Its name.
     pub name: u32,
-    /// Not before this.
+    /// It may not run before this time.
     pub start: Instant,
-    /// By then.
+    /// It must be done by this time.
     pub deadline: Instant,
-    /// What of its estimate it has not been given.
+    /// The part of its estimate that it has not received yet.
     pub left: Service,
 }
 
-/// A timetable, the next one, and the one-shot work between the slots.
+/// A timetable, the next ones, and the one-shot work between the slots.
 ///
-/// Call order: [`at`](Self::at) with the current instant, again at the `until` it named, and after
-/// any other call. Time never goes back. Allocates only when it is made, and frees nothing: tables
-/// that it has left are to be fetched with [`retired`](Self::retired).
+/// Call order: [`at`](Self::at) with the current instant, again at the `until` that it returned,
+/// and after any other call. Time must not decrease. It allocates only when it is made, and frees
+/// nothing: the caller must collect replaced tables with [`retired`](Self::retired).
 #[derive(Clone, Debug)]
 pub struct TableDispatcher {
     turns: Option<Turns>,
-    /// In the order in which they take over.
+    /// The tables to come, in order.
     next: Vec<(Instant, Option<Turns>)>,
-    /// Left, and not yet fetched.
+    /// Replaced tables that were not collected yet.
     retired: Vec<Turns>,
     /// In deadline order.
     pending: Vec<Pending>,
     context_switch: Duration,
-    /// Who of them runs, and since when it is of use to it.
+    /// The time constraint that runs, and the time from which it progresses, after the switch.
     running: Option<(u32, Instant)>,
 }
 
 impl TableDispatcher {
-    /// The most time constraints that stand at a time.
+    /// The most time constraints at a time.
     pub const MOST: usize = 256;
 
-    /// The most tables that wait to take over.
+    /// The most tables to come.
     pub const MOST_NEXT: usize = 16;
 
-    /// Everything is free. `context_switch` is lost at the start of each stretch of one-shot work.
+    /// Makes a dispatcher without a table. `context_switch` is lost at the start of each stretch of
+    /// one-shot work.
     pub fn new(context_switch: Service) -> Self {
         Self {
             turns: None,
@@ -90,8 +91,9 @@ impl TableDispatcher {
         }
     }
 
-    /// Follows `turns` from `from` on (`None`: all time is free then), after what was handed over
-    /// before, whose instants are not later. Tables that were left and not fetched count as to come.
+    /// Follows `turns` from `from` on (`None`: all time is free then), after the tables handed over
+    /// before, whose instants must not be later. Replaced tables that were not collected count as
+    /// tables to come.
     pub fn hand_over(&mut self, from: Instant, turns: Option<Turns>) -> Result<(), Full> {
         if self.next.len() + self.retired.len() >= Self::MOST_NEXT {
             return Err(Full);
@@ -100,7 +102,7 @@ impl TableDispatcher {
         Ok(())
     }
 
-    /// A table that is no longer followed, to be freed where freeing does no harm.
+    /// Returns a table that is no longer followed, for the caller to free where that does no harm.
     pub fn retired(&mut self) -> Option<Turns> {
         self.retired.pop()
     }
@@ -115,26 +117,28 @@ impl TableDispatcher {
         Ok(())
     }
 
-    /// Takes a time constraint out: it is done, or given up. What it had left.
+    /// Removes a time constraint, which is done or abandoned, and returns its remaining work.
     pub fn end(&mut self, name: u32, now: Instant) -> Option<Service> {
         self.charge(now);
         let at = self.pending.iter().position(|one| one.name == name)?;
         Some(self.pending.remove(at).left)
     }
 
-    /// What stands, the earliest deadline first.
+    /// Returns the time constraints, the earliest deadline first.
     pub fn pending(&self) -> &[Pending] {
         &self.pending
     }
 
-    /// Who may run at `now`. Also hands over, if it is time. Linear in the time constraints.
+    /// Returns the holder of the CPU at `now`, and changes the table if it is time. Linear in the
+    /// time constraints.
     pub fn at(&mut self, now: Instant) -> Step {
         let before = self.charge(now);
-        // Whoever is late or done keeps no place: its deadline has passed, its time is used up.
+        // Constraints that are late or done are removed: their deadline has passed, or their time
+        // is used up.
         self.pending.retain(|one| one.deadline > now && !one.left.is_zero());
         while self.next.first().is_some_and(|(from, _)| *from <= now) {
             let (_, turns) = self.next.remove(0);
-            // Room for it was kept: neither list grows beyond what it was made with.
+            // There is room: neither list grows beyond its initial capacity.
             self.retired.extend(core::mem::replace(&mut self.turns, turns));
         }
         let change = self.next.first().map_or(Instant::MAX, |(from, _)| *from);
@@ -151,9 +155,9 @@ impl TableDispatcher {
         }
     }
 
-    /// In a free stretch from `now` to `until`.
+    /// Selects one-shot work in a free stretch from `now` to `until`.
     fn free(&mut self, now: Instant, until: Instant, before: Option<(u32, Instant)>) -> Step {
-        // The next that starts may be more urgent.
+        // The next to start may be more urgent.
         let starts = self.pending.iter().map(|one| one.start).filter(|start| *start > now);
         let until = starts.fold(until, Instant::min);
         let Some(one) = self.pending.iter().find(|one| one.start <= now) else {
@@ -165,11 +169,11 @@ impl TableDispatcher {
         };
         self.running = Some((one.name, useful));
         let done = useful.saturating_add(one.left.at_full_speed());
-        // A deadline ends it too: what is late is no longer promised anything.
+        // A deadline ends it too: late work has no promise.
         Step { who: Who::Once(one.name), until: until.min(done).min(one.deadline) }
     }
 
-    /// Charges whoever ran until now; who that was.
+    /// Charges the one-shot work that ran until now, and returns it.
     fn charge(&mut self, now: Instant) -> Option<(u32, Instant)> {
         let (name, useful) = self.running.take()?;
         if let Some(one) = self.pending.iter_mut().find(|one| one.name == name) {
@@ -253,7 +257,7 @@ mod tests {
         let mut table_dispatcher = TableDispatcher::new(Service::from_nanos(2));
         table_dispatcher.add(once(1, 0, 5, 100)).expect("room");
         assert_eq!(table_dispatcher.at(ns(0)), Step { who: Who::Once(1), until: ns(7) });
-        // Asked in between, it is the same stretch.
+        // A call in between does not begin another stretch.
         assert_eq!(table_dispatcher.at(ns(4)), Step { who: Who::Once(1), until: ns(7) });
         assert_eq!(table_dispatcher.end(1, ns(5)), Some(Service::from_nanos(2)));
         assert_eq!(table_dispatcher.end(1, ns(5)), None);

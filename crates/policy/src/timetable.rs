@@ -1,27 +1,27 @@
-//! Following a static cyclic timetable: whose turn is it, and until when?
+//! Executes a static cyclic timetable: finds the owner of the current slot, and its end.
 //!
-//! Made for a [`Timetable`] that the analysis built: then every reservation in it gets its budget
-//! in every window of its period, as the soft modem study's §5.4 asks ("continuously guaranteed").
-//! An owner that has nothing to run gives its turn back: the driver runs what it likes until the
-//! instant named, as with a free stretch.
+//! The [`Timetable`] comes from the analysis: every reservation in it gets its budget in every
+//! window of its period, as the soft modem study's §5.4 asks ("continuously guaranteed"). If the
+//! owner has nothing to run, the driver may run other work until the returned instant, as in a free
+//! stretch.
 
 use punctual_model::{Duration, Instant, Timetable};
 
-/// Who may run, and until when.
+/// The holder of the CPU, and the end of its time.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The owner of the slot; `None`: the time is free.
     pub owner: Option<u32>,
-    /// When to ask again, always later than now.
+    /// The time of the next call, always later than now.
     pub until: Instant,
 }
 
-/// A timetable that started at some instant.
+/// A timetable with its origin.
 ///
-/// Call order: [`at`](Self::at) with the current instant, again at the `until` that it named or
-/// whenever the driver lost its place; instants may be skipped but asking costs the same.
-/// Nothing is allocated.
+/// Call order: [`at`](Self::at) with the current instant, again at the `until` that it returned or
+/// whenever the driver lost its place. Instants may be skipped at no extra cost. Nothing is
+/// allocated.
 #[derive(Clone, Debug)]
 pub struct Turns {
     table: Timetable,
@@ -34,12 +34,12 @@ impl Turns {
         Self { table, origin }
     }
 
-    /// The timetable followed.
+    /// Returns the timetable.
     pub fn table(&self) -> &Timetable {
         &self.table
     }
 
-    /// Whose turn it is at `now`. Before the origin the time is free.
+    /// Returns the owner of the slot at `now`. Before the origin the time is free.
     ///
     /// Cost: O(log slots).
     pub fn at(&self, now: Instant) -> Decision {

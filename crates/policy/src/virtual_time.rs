@@ -1,10 +1,11 @@
-//! Best-effort upcalls share what real-time ones leave over, by weight, in virtual time.
+//! Best-effort upcalls share the time that real-time ones leave, by weight, in virtual time.
 //!
 //! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996, §2) with quanta for packets: each
-//! upcall has a start tag; the one with the least runs a quantum, and its tag moves on by the
-//! processor time it took over its weight. Virtual time is the start tag of whoever runs. An upcall
-//! that had nothing to do comes back with a tag of at least the virtual time: it has saved nothing.
-//! Between two quanta lies a yield point, where real-time upcalls go first: that is the driver's.
+//! upcall has a start tag; the one with the least runs a quantum, and its tag advances by the
+//! processor time that it took over its weight. Virtual time is the start tag of the running
+//! upcall. An upcall that had nothing to do returns with a tag of at least the virtual time, so it
+//! has saved nothing. Between two quanta lies a yield point, where the driver runs real-time
+//! upcalls first.
 
 use alloc::vec::Vec;
 
@@ -14,7 +15,7 @@ use crate::numbers::Numbers;
 use crate::releases::Releases;
 use crate::rmdp::{CreateError, NoSuchUpcall};
 
-/// The state machine. Nothing allocates after it was made; turns and orders take O(log n) of its
+/// The state machine. Nothing allocates after construction; turns and requests take O(log n) of its
 /// capacity.
 ///
 /// ```
@@ -44,18 +45,18 @@ use crate::rmdp::{CreateError, NoSuchUpcall};
 /// ```
 #[derive(Clone, Debug)]
 pub struct VirtualTime {
-    /// By position; those at a position that is free have gone.
+    /// By position; a free position holds a closed upcall.
     clients: Vec<Client>,
-    /// Positions of those that have gone or have yet to come.
+    /// The free positions.
     free: Vec<u32>,
     /// The position of each number.
     numbers: Numbers,
     capacity: usize,
-    /// By position: the start tag of those that want to run, as an instant of virtual time.
+    /// By position: the start tag of active upcalls, as an instant of virtual time.
     tags: Releases,
-    /// By position: when those that had nothing to do are asked again.
+    /// By position: the time of the next call of idle upcalls.
     polls: Releases,
-    /// The start tag of whoever ran last.
+    /// The start tag of the upcall that ran last.
     virtual_time: u64,
 }
 
@@ -63,9 +64,9 @@ pub struct VirtualTime {
 struct Client {
     task: u32,
     upcall: Terms,
-    /// Which of its activities: from being asked until it has nothing to do.
+    /// The number of its current activity: the time from a call until it has nothing to do.
     index: u64,
-    /// When that began or will begin.
+    /// The time at which the activity began or will begin.
     since: Instant,
     begun: bool,
     active: bool,
@@ -80,30 +81,29 @@ struct Terms {
     poll: punctual_model::Duration,
 }
 
-/// What the driver must do now.
+/// The next action of the driver.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Run a quantum of this upcall, and say how it [`ended`](VirtualTime::ended).
+    /// Run a quantum of this upcall, then call [`VirtualTime::ended`].
     Run(Turn),
-    /// Nobody has anything to do; ask again at this instant ([`Instant::MAX`]: never).
+    /// No upcall has work; call `next` again at this instant ([`Instant::MAX`]: never).
     Idle {
-        /// When the next is to be asked.
+        /// The time at which the next upcall is called.
         until: Instant,
     },
 }
 
-/// A quantum's turn on the CPU.
+/// The turn of a quantum on the CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Which upcall, and which of its activities: the time from being asked until it has nothing to
-    /// do.
+    /// The upcall, and the number of its activity: the time from a call until it has nothing to do.
     pub job: JobId,
-    /// When the activity began.
+    /// The time at which the activity began.
     pub release: Instant,
     /// PDUs to process.
     pub pdus: u32,
-    /// Whether it is not the first turn of the activity.
+    /// True if it is not the first turn of the activity.
     pub resumed: bool,
     rank: Rank,
 }
@@ -112,7 +112,7 @@ pub struct Turn {
 const SCALE: u64 = BestEffort::MAX_WEIGHT as u64;
 
 impl VirtualTime {
-    /// No upcalls, and room for so many.
+    /// Makes a policy without upcalls, with room for `capacity` of them.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             clients: Vec::with_capacity(capacity),
@@ -125,7 +125,7 @@ impl VirtualTime {
         }
     }
 
-    /// Takes on `upcall`, known as `task`, which is asked from `first` on.
+    /// Creates `upcall` with the number `task`. It is called from `first` on.
     pub fn create(
         &mut self,
         task: u32,
@@ -155,21 +155,21 @@ impl VirtualTime {
         };
         match self.clients.get_mut(at as usize) {
             Some(gone) => *gone = client,
-            // Positions are given out from the first on.
+            // Positions are assigned from the first on.
             None => self.clients.push(client),
         }
         self.file(at as usize);
         Ok(())
     }
 
-    /// Lets an upcall go.
+    /// Closes an upcall.
     pub fn close(&mut self, task: u32) -> Result<(), NoSuchUpcall> {
         self.suspend(task)?;
         self.free.extend(self.numbers.remove(task));
         Ok(())
     }
 
-    /// It is not asked any more; what it was doing it may go on with after [`Self::resume`].
+    /// Suspends an upcall. It may continue its activity after [`Self::resume`].
     pub fn suspend(&mut self, task: u32) -> Result<(), NoSuchUpcall> {
         let at = self.find(task)?;
         self.clients[at].suspended = true;
@@ -177,8 +177,8 @@ impl VirtualTime {
         Ok(())
     }
 
-    /// Its handler did not come back from the turn it had, which is over without an end. It is out
-    /// until [`Self::resume`], and then begins anew.
+    /// Suspends an upcall because its handler did not return from its turn, which never ends. After
+    /// [`Self::resume`] it begins a new activity.
     pub fn contain(&mut self, task: u32) -> Result<(), NoSuchUpcall> {
         let at = self.find(task)?;
         let client = &mut self.clients[at];
@@ -190,7 +190,8 @@ impl VirtualTime {
         Ok(())
     }
 
-    /// It is asked again: from `from` on, or if it was suspended amid an activity, at once.
+    /// Resumes an upcall: it is called from `from` on, or at once if it was suspended during an
+    /// activity.
     pub fn resume(&mut self, task: u32, from: Instant) -> Result<(), NoSuchUpcall> {
         let at = self.find(task)?;
         let client = &mut self.clients[at];
@@ -205,7 +206,8 @@ impl VirtualTime {
         Ok(())
     }
 
-    /// Who is to run a quantum at `now`, when nothing real-time wants to.
+    /// Returns the upcall that runs a quantum at `now`, for a driver without ready real-time
+    /// upcalls.
     pub fn next(&mut self, now: Instant) -> Next {
         while self.polls.earliest() <= now && now < Instant::MAX {
             let at = self.polls.earliest_rank().0 as usize;
@@ -226,7 +228,8 @@ impl VirtualTime {
         Next::Run(Turn { job, release, pdus, resumed, rank })
     }
 
-    /// The turn ended at `now`, having taken `service` for `pdus` PDUs; zero: it has nothing to do.
+    /// Records that the turn ended at `now` and took `service` for `pdus` PDUs; zero: the upcall
+    /// has nothing to do.
     pub fn ended(&mut self, turn: &Turn, now: Instant, pdus: u32, service: Service) {
         let at = turn.rank.0 as usize;
         let client = &mut self.clients[at];
@@ -246,7 +249,7 @@ impl VirtualTime {
         self.numbers.get(task).map(|at| at as usize).ok_or(NoSuchUpcall { task })
     }
 
-    /// Puts a client where it belongs.
+    /// Updates the tables to the state of a client.
     fn file(&mut self, at: usize) {
         let (client, rank) = (&self.clients[at], Rank(at as u32));
         let (tag, poll) = match (client.suspended, client.active) {
@@ -304,7 +307,7 @@ mod tests {
             let service = rng.random_range(1..=LONGEST);
             got[turn.job.task as usize] += service;
             fair.ended(&turn, at(0), 2, Service::from_nanos(service));
-            // Theorem 1 of the paper: any two that always want to run differ by at most a quantum
+            // Theorem 1 of the paper: any two that are always active differ by at most a quantum
             // each, over the weight.
             for (a, b) in [(0, 1), (1, 2), (2, 3), (0, 3)] {
                 let share = |i: usize| got[i] as f64 / f64::from(weights[i]);
@@ -330,7 +333,7 @@ mod tests {
             assert_eq!((other.job.task, other.resumed), (5, ms > 0));
             fair.ended(&other, at(ms + 1), 2, Service::from_millis(1));
         }
-        // From 10 ms on they take turns: the one that slept is not served ten times in a row.
+        // From 10 ms on they alternate: the one that slept is not served ten times in a row.
         let tasks: Vec<u32> = (10..16)
             .map(|ms| {
                 let turn = turn(fair.next(at(ms)));
@@ -372,7 +375,7 @@ mod tests {
         fair.close(0).expect("there");
         assert_eq!(fair.next(at(20)), Next::Idle { until: Instant::MAX });
         assert_eq!(fair.close(0), Err(NoSuchUpcall { task: 0 }));
-        // Whoever comes in the place of one that has gone has nothing of it.
+        // A new upcall inherits nothing from the closed one at its position.
         fair.create(7, &upcall(1), at(30)).expect("room");
         fair.create(8, &upcall(1), at(31)).expect("room");
         assert_eq!(fair.create(9, &upcall(1), at(0)), Err(CreateError::Full { capacity: 2 }));

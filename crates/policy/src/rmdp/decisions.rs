@@ -1,19 +1,19 @@
-//! What the policy tells its driver.
+//! The policy's decisions, for its driver.
 
 use punctual_model::{Duration, Instant, JobId, Rank};
 
-/// What the driver must do now.
+/// The next action of the driver.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Run an iteration of this job.
     Run(Turn),
-    /// Nothing to run yet: these jobs are late. Make it known and ask again.
+    /// These jobs are late: report them and call `next` again.
     Missed(Missed),
-    /// Nothing is released; the next release is at `until` ([`Instant::MAX`]: never), and it is a
-    /// release of an upcall with this period.
+    /// No job is released. The next release is at `until` ([`Instant::MAX`]: never), of an upcall
+    /// with this period.
     Idle {
-        /// When to ask again.
+        /// The time at which to call `next` again.
         until: Instant,
         /// The period of the upcall that will be released then.
         period: Duration,
@@ -22,44 +22,45 @@ pub enum Next {
 
 /// A job's turn on the CPU.
 ///
-/// It holds all that a yield point needs which does not end it: [`Self::iterated`] touches nothing
-/// else.
+/// It holds all data that a yield point needs unless the turn ends there: [`Self::iterated`] reads
+/// nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Which upcall, and which of its jobs.
+    /// The upcall, and the number of its job.
     pub job: JobId,
-    /// When the job was released.
+    /// The release of the job.
     pub release: Instant,
-    /// Whether the job has run before and gave way.
+    /// True if the job has run before and was preempted.
     pub resumed: bool,
-    /// Whether the upcall was demoted: it runs because nothing else real-time wants to.
+    /// True if the upcall is demoted: it runs because no other real-time upcall is ready.
     pub demoted: bool,
     /// PDUs to process until the next yield point.
     pub pdus: u32,
     pub(super) rank: Rank,
     pub(super) quantum: u32,
-    /// PDUs of the job that are left.
+    /// The PDUs of the job that are left.
     pub(super) left: u32,
-    /// When somebody more urgent, or the job's own deadline, comes next; before that a yield point
-    /// has nothing to do.
+    /// The next release of a more urgent upcall, or the job's own deadline if that is earlier.
+    /// Before this time a yield point has nothing to do.
     pub(super) give_way_at: Instant,
 }
 
-/// What a yield point means for the handler that reached it.
+/// The result of a yield point for the handler that reached it.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum YieldPoint {
-    /// Process [`Turn::pdus`] PDUs more.
+    /// Process [`Turn::pdus`] more PDUs.
     Continue,
-    /// Something may have happened: ask [`super::Rmdp::look`].
+    /// There may be a release or a deadline: call [`super::Rmdp::look`].
     Look,
-    /// The batch is processed: tell [`super::Rmdp::complete`].
+    /// The batch is processed: call [`super::Rmdp::complete`].
     Complete,
 }
 
 impl Turn {
-    /// The handler finished an iteration at `now`, having processed `pdus` PDUs; zero means that it
-    /// has nothing left to do in this period. A compare or two, no memory beside the turn's.
+    /// Records that the handler finished an iteration at `now` and processed `pdus` PDUs; zero
+    /// means that it has no more work in this period. It takes one or two comparisons and reads
+    /// only the turn.
     #[inline]
     pub fn iterated(&mut self, now: Instant, pdus: u32) -> YieldPoint {
         if pdus == 0 || pdus >= self.left {
@@ -72,51 +73,53 @@ impl Turn {
     }
 }
 
-/// The answer of [`super::Rmdp::look`].
+/// The result of [`super::Rmdp::look`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// The running job has become late: make it known.
+    /// The running job has become late: report it.
     pub missed: Option<Missed>,
-    /// What becomes of the turn.
+    /// The state of the turn.
     pub then: Then,
 }
 
-/// What becomes of a turn after a look.
+/// The state of a turn after [`super::Rmdp::look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It goes on.
+    /// The turn continues.
     Continue,
-    /// It is over: somebody more urgent waits; the rest of the batch stays in the run queue.
+    /// The turn is over: a more urgent upcall is ready. The rest of the batch stays in the run
+    /// queue.
     Yield,
-    /// It is over: the job was aborted.
+    /// The turn is over: the job was aborted.
     Abort,
 }
 
-/// Jobs of one upcall that were not complete at their absolute deadlines. Each is told of once, but
-/// one that went on late and then is one too many (see [`super::most_pending`]) again as skipped.
+/// Jobs of one upcall that were not complete at their absolute deadlines. Each is reported once,
+/// except that a job that was late and is then one too many (see [`super::most_pending`]) is
+/// reported again as skipped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// The oldest of them.
     pub oldest: JobId,
-    /// Its release; those of the others follow one period apart.
+    /// The release of the oldest; the others follow one period apart.
     pub release: Instant,
-    /// How many they are, at least one.
+    /// The number of jobs, at least one.
     pub jobs: u64,
-    /// What becomes of them.
+    /// The fate of these jobs.
     pub fate: Fate,
-    /// Whether their upcall wants its owner told at once.
+    /// True if the upcall's owner must be notified at once.
     pub urgent: bool,
 }
 
-/// What becomes of late jobs.
+/// The fate of late jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// They go on or still run.
+    /// They continue or still run.
     Late,
     /// They will never begin.
     Skipped,
-    /// It had begun, and is over.
+    /// The job had begun, and is over.
     Aborted,
 }

@@ -1,7 +1,7 @@
-//! Upcalls come, go, pause and change, between turns.
+//! Creation, closing, suspension and change of upcalls, between turns.
 //!
-//! An upcall that comes, or changes its period, gets a rank among the others (`order`), of whom a few
-//! may have to move. Nothing else moves anybody, and nothing allocates.
+//! A new upcall, or one that changes its period, gets a rank among the others (`order`), a few of
+//! which may have to move. No other operation moves upcalls, and none allocates.
 
 use punctual_model::{Backlog, Duration, Instant, Rank, Upcall};
 use thiserror::Error;
@@ -9,16 +9,16 @@ use thiserror::Error;
 use super::Rmdp;
 use super::state::State;
 
-/// Why an upcall was not taken on.
+/// The reason that an upcall was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CreateError {
-    /// The policy allocates only when it is made.
+    /// All places are taken; the policy allocates only when it is made.
     #[error("there is room for {capacity} upcalls and all of it is taken; close one first")]
     Full {
-        /// How many there is room for.
+        /// The number of places.
         capacity: usize,
     },
-    /// Two upcalls of one name cannot be told apart.
+    /// The number is taken.
     #[error("there is an upcall {task} already; close it first or take another number")]
     Taken {
         /// The number given.
@@ -26,7 +26,7 @@ pub enum CreateError {
     },
 }
 
-/// There is no upcall of this number.
+/// The error that no upcall has this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("there is no upcall {task}: it was closed or never created")]
 pub struct NoSuchUpcall {
@@ -34,8 +34,8 @@ pub struct NoSuchUpcall {
     pub task: u32,
 }
 
-/// Of releases at `first` and each `period` after it, the first at or after `from`: where an upcall
-/// goes on, in the phase that it was given.
+/// Returns the first release at or after `from`, of releases at `first` and each `period` after it.
+/// An upcall resumes there, in its original phase.
 ///
 /// ```
 /// use punctual_model::{Duration, Instant};
@@ -51,12 +51,13 @@ pub fn first_from(first: Instant, period: Duration, from: Instant) -> Instant {
     first.saturating_add(period.checked_mul(periods).unwrap_or(Duration::MAX))
 }
 
-/// When an upcall that is created at `now` is first released, if `asked` was wished for: then, if that
-/// is ahead or less than a period ago; else at the next instant of the grid it has given.
+/// Returns the first release of an upcall that is created at `now` with a requested release at
+/// `asked`: `asked`, if that is ahead or less than a period ago; otherwise the next instant in its
+/// phase.
 ///
-/// So "from now on" means at once, however long the order took, and whoever names an instant long past
-/// gets its phase and no jobs that were over before it came. A job whose release has passed has less
-/// than its period left, which is no part of admission.
+/// So "from now on" means at once, however long the request took, and a request for an instant long
+/// past sets the phase without jobs that were over before the creation. A job whose release has
+/// passed has less than its period left, which admission does not cover.
 ///
 /// ```
 /// use punctual_model::{Duration, Instant};
@@ -74,8 +75,8 @@ pub fn first_release(asked: Instant, period: Duration, now: Instant) -> Instant 
 }
 
 impl Rmdp {
-    /// Takes on `upcall` at `now`, known as `task`, wished to be first released at `asked`: see
-    /// [`first_release`]. Less urgent than all others of its period.
+    /// Creates `upcall` at `now` with the number `task` and a requested first release at `asked`
+    /// (see [`first_release`]). It is less urgent than all others of its period.
     pub fn create(
         &mut self,
         task: u32,
@@ -93,14 +94,15 @@ impl Rmdp {
         let state = State::new(task, upcall, first_release(asked, upcall.period(), now));
         match self.upcalls.get_mut(place as usize) {
             Some(gone) => *gone = state,
-            // Places are given out from the first on.
+            // Places are assigned from the first on.
             None => self.upcalls.push(state),
         }
         self.rank(place as usize);
         Ok(())
     }
 
-    /// Lets an upcall go; what of it was released by `now` and not complete, if anything was.
+    /// Closes an upcall. Returns its jobs that were released by `now` and not complete, if there
+    /// are any.
     pub fn close(&mut self, task: u32, now: Instant) -> Result<Option<Backlog>, NoSuchUpcall> {
         let left = self.suspend(task, now)?;
         let at = self.find(task)?;
@@ -110,8 +112,8 @@ impl Rmdp {
         Ok(left)
     }
 
-    /// From `now` on the upcall is not released, and what was released by then and is not complete
-    /// (which is returned) is dropped. Does nothing to a suspended one.
+    /// Suspends the upcall from `now` on: it is not released, and its incomplete jobs are dropped
+    /// and returned. Does nothing to a suspended one.
     pub fn suspend(&mut self, task: u32, now: Instant) -> Result<Option<Backlog>, NoSuchUpcall> {
         self.note_releases(now);
         let at = self.find(task)?;
@@ -123,9 +125,8 @@ impl Rmdp {
         Ok(left)
     }
 
-    /// A suspended upcall is released again, at the instants it would have been had it never been
-    /// suspended, the first at or after `from`; that instant. Of one that is not suspended: its
-    /// next release, unchanged.
+    /// Resumes a suspended upcall and returns its next release: the first at or after `from` in its
+    /// original phase. If the upcall is not suspended, its next release stays.
     pub fn resume(&mut self, task: u32, from: Instant) -> Result<Instant, NoSuchUpcall> {
         let at = self.find(task)?;
         let state = &mut self.upcalls[at];
@@ -138,15 +139,15 @@ impl Rmdp {
         Ok(next)
     }
 
-    /// Each upcall with its period and its next release; none of one that is suspended. The most
-    /// urgent first. O(n) in all.
+    /// Returns each upcall with its period and its next release, the most urgent first. A suspended
+    /// one has no next release. O(n) in all.
     pub fn schedule(&self) -> impl Iterator<Item = (u32, Duration, Option<Instant>)> + '_ {
         let states = self.order.places().map(|place| &self.upcalls[place]);
         states.map(|state| (state.task, state.period, state.next_if_any()))
     }
 
-    /// The running job does not come back from its iteration: its upcall is suspended, and what was
-    /// released of it is dropped (and returned, the running job first, as begun). [`Self::resume`]
+    /// Suspends the running upcall because its handler does not return from its iteration. Its
+    /// incomplete jobs are dropped and returned, the running job first, as begun. [`Self::resume`]
     /// takes it back.
     ///
     /// # Panics
@@ -158,15 +159,15 @@ impl Rmdp {
         Backlog { begun: true, ..left.expect("it was running") }
     }
 
-    /// The upcall's numbers become those of `upcall`.
+    /// Changes the upcall's parameters to those of `upcall`.
     ///
-    /// With the same period the phase stays, and a job that has begun ends by the new batch (with
-    /// one PDU more at least). With another, the first release of the new period is at the end of
-    /// the current one; of several jobs released and not complete only one remains, the one that
-    /// has begun or else the newest, and the others are dropped. Returns those.
+    /// With the same period the phase stays, and a job that has begun ends by the new batch (after
+    /// at least one more PDU). With another, the first release of the new period is at the end of
+    /// the current one. Of several incomplete jobs only one remains, the one that has begun or else
+    /// the newest; the others are dropped and returned.
     ///
-    /// Its deadlines are proven before and after, if both are admitted; not those of jobs whose
-    /// busy window holds the change.
+    /// If both are admitted, its deadlines are guaranteed before and after, but not for jobs whose
+    /// busy window contains the change.
     pub fn change(
         &mut self,
         task: u32,
@@ -203,7 +204,7 @@ impl Rmdp {
         Ok(dropped)
     }
 
-    /// The upcall at `at` becomes less urgent than all others of its period.
+    /// Gives the upcall at `at` a rank below all others of its period.
     fn rank(&mut self, at: usize) {
         self.orders += 1;
         self.running = None;
@@ -219,7 +220,7 @@ impl Rmdp {
         }
     }
 
-    /// The upcall at `at` has no rank any more.
+    /// Removes the upcall at `at` from the order.
     fn unrank(&mut self, at: usize) {
         self.running = None;
         let rank = self.upcalls[at].rank;
@@ -231,7 +232,7 @@ impl Rmdp {
         self.numbers.get(task).map(|place| place as usize).ok_or(NoSuchUpcall { task })
     }
 
-    /// The upcall at `at` wants something else than before.
+    /// Updates the tables after a change of the upcall at `at`.
     fn refile(&mut self, at: usize) {
         let (rank, next) = (self.upcalls[at].rank, self.upcalls[at].next());
         self.running = None;

@@ -1,26 +1,26 @@
 //! Real-time upcalls, rate monotonic with delayed preemption (RMDP).
 //!
-//! Real-time upcalls, §5.1: a released handler processes a batch of PDUs; after each quantum it
-//! looks whether a handler of a higher rate was released meanwhile, and only then gives way. What
-//! is left of its batch waits in the run queue. Late jobs meet the fate that their upcall's
-//! [`Overrun`](punctual_model::Overrun) names.
+//! Real-time upcalls, §5.1: a released handler processes a batch of PDUs. After each quantum it
+//! checks whether a handler of a higher rate was released in the meantime, and yields only then.
+//! The rest of its batch waits in the run queue. Late jobs are handled by their upcall's
+//! [`Overrun`](punctual_model::Overrun) policy.
 //!
 //! Deliberate departures from the paper:
 //! - There a clock interrupt sets a flag in the handler's shared memory. Here the yield point
-//!   compares the time with the next release of any more urgent upcall, which was computed when
-//!   the turn began: no interrupt, no shared flag, and the answer is exact to the clock's
-//!   resolution instead of a tick.
+//!   compares the time with the next release of any more urgent upcall, which was computed when the
+//!   turn began: no interrupt, no shared flag, and the answer is exact to the clock's resolution
+//!   instead of a tick.
 //! - There periods are multiples of a tick; here they are any whole nanoseconds.
-//! - There a handler that is still running at its next release is a cheat. Here it may also have
-//!   been kept from running, so its owner says what becomes of the job.
+//! - There a handler that is still running at its next release is at fault. Here other threads may
+//!   also have kept it from running, so its owner chooses the policy.
 //!
-//! Whatever the owner says, no more than [`most_pending`] jobs of an upcall wait: of one whose
-//! driver was stopped or slept for long the older ones are skipped, and its phase stays.
+//! Under every policy at most [`most_pending`] jobs of an upcall wait. If its driver was stopped or
+//! slept for long, the older ones are skipped, and the phase stays.
 //!
-//! - `decisions`: what the driver is told.
+//! - `decisions`: the decisions for the driver.
 //! - `state`: one upcall.
-//! - `membership`: upcalls come, go, pause and change.
-//! - `order`: who is more urgent than whom.
+//! - `membership`: creation, closing, suspension and change of upcalls.
+//! - `order`: the order of urgency.
 
 mod decisions;
 mod membership;
@@ -44,16 +44,16 @@ pub use membership::{CreateError, NoSuchUpcall, first_from, first_release};
 use order::Order;
 use state::State;
 
-/// So long an absence is caught up with, whatever the period.
+/// An absence of this length is caught up, at any period.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// So many periods are caught up with, however long they are.
+/// This number of periods is caught up, at any length.
 const CATCH_UP_PERIODS: u64 = 4;
 
-/// How many jobs of an upcall with this period may wait, with the one that runs: those of four
-/// periods or of 100 ms, whichever are more. When there are more the oldest are
-/// [`Fate::Skipped`], but for one that has begun, and after it. So an upcall that comes back from
-/// a long absence keeps the CPU from others for no more than these.
+/// Returns the most jobs of an upcall with this period that may wait, including the running one:
+/// those of four periods or of 100 ms, whichever are more. If there are more, the oldest are
+/// [`Fate::Skipped`], but not one that has begun, and only after it ends. So an upcall that returns
+/// from a long absence keeps the CPU from other upcalls for no more than these.
 ///
 /// ```
 /// use punctual_model::Duration;
@@ -68,11 +68,11 @@ pub fn most_pending(period: Duration) -> u64 {
 
 /// The state machine.
 ///
-/// The driver's loop is: [`next`](Self::next); for a [`Turn`], run an iteration and ask
-/// [`Turn::iterated`], until the turn is over by [`look`](Self::look), [`complete`](Self::complete)
-/// or [`give_way`](Self::give_way); again `next`. Upcalls come and go between turns. Nothing
-/// allocates after it was made. Turns take O(log n) of its capacity, and so does the roster but for an
-/// upcall that comes or changes its period: O(log³ n), amortised.
+/// The driver's loop is: [`next`](Self::next); for a [`Turn`], run an iteration and call
+/// [`Turn::iterated`], until the turn ends by [`look`](Self::look), [`complete`](Self::complete) or
+/// [`give_way`](Self::give_way); `next` again. Upcalls are created and closed between turns.
+/// Nothing allocates after construction. Turns and requests take O(log n) of its capacity, except
+/// creation and a change of the period: O(log³ n), amortised.
 ///
 /// ```
 /// use punctual_model::{Duration, Instant, Service, Upcall, UpcallSpec};
@@ -96,36 +96,38 @@ pub fn most_pending(period: Duration) -> u64 {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rmdp {
-    /// By place; those at a place that is free have gone. Its length never exceeds `capacity`.
+    /// By place; a free place holds a closed upcall. Its length never exceeds `capacity`.
     upcalls: Vec<State>,
-    /// Places of those that have gone or have yet to come.
+    /// The free places.
     free: Vec<u32>,
     /// The place of each number.
     numbers: Numbers,
-    /// The rank of each place, by which the tables below go.
+    /// The rank of each place. The tables below are indexed by rank.
     order: Order,
-    /// Orders given to upcalls.
+    /// The number of ranks assigned so far, for ties.
     orders: u64,
     capacity: usize,
     releases: Releases,
-    /// Those with something to run that were not demoted.
+    /// The upcalls with pending jobs that are not demoted.
     ready: ReadySet,
-    /// Those with something to run that were.
+    /// The demoted upcalls with pending jobs.
     demoted: ReadySet,
-    /// Those with late jobs to tell of.
+    /// The upcalls with late jobs to report.
     missed: ReadySet,
     running: Option<Rank>,
 }
 
 impl Rmdp {
-    /// The policy over `upcalls`, first released at `start`, ranked by period; of equal periods
-    /// the one listed first is the more urgent. Known by their position as `JobId::task`.
+    /// Makes a policy over `upcalls`, first released at `start` and ranked by period; of equal
+    /// periods the one listed first is more urgent. Their positions are their numbers
+    /// (`JobId::task`).
     pub fn new(upcalls: &[Upcall], start: Instant) -> Self {
         let phases = alloc::vec![Duration::ZERO; upcalls.len()];
         Self::with_phases(upcalls, &phases, start)
     }
 
-    /// As [`new`](Self::new), upcall `i` first released at `start + phases[i]`.
+    /// Makes a policy like [`new`](Self::new), but upcall `i` is first released at `start +
+    /// phases[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -140,7 +142,7 @@ impl Rmdp {
         rmdp
     }
 
-    /// No upcalls, and room for so many.
+    /// Makes a policy without upcalls, with room for `capacity` of them.
     pub fn with_capacity(capacity: usize) -> Self {
         let order = Order::new(capacity);
         let ranks = order.ranks();
@@ -159,10 +161,10 @@ impl Rmdp {
         }
     }
 
-    /// What to do at `now`. Ends the turn of whoever was running, who must have given way or be
-    /// complete.
+    /// Returns the next action at `now`. Ends the turn of the running job, which must have yielded
+    /// or be complete.
     ///
-    /// Late jobs are told of before anything runs, at most twice an upcall and release.
+    /// Late jobs are reported before anything runs, at most twice an upcall and release.
     pub fn next(&mut self, now: Instant) -> Next {
         self.running = None;
         self.note_releases(now);
@@ -196,13 +198,14 @@ impl Rmdp {
         })
     }
 
-    /// At a yield point of the running job that is to be looked at: whether it goes on.
+    /// Checks the running job at a yield point that returned [`YieldPoint::Look`]: decides whether
+    /// it continues.
     pub fn look(&mut self, turn: &mut Turn, now: Instant) -> Look {
         self.note_releases(now);
         let rank = turn.rank;
         let state = self.at_mut(rank);
         state.done = state.batch - turn.left;
-        // Only the running job: those of others, and those behind it, are told of by `next`.
+        // Only the running job is reported here; `next` reports the others.
         let missed = (state.overdue() > 0 && state.told == 0).then(|| state.tell(1));
         self.file(rank);
         let state = self.at(rank);
@@ -222,8 +225,8 @@ impl Rmdp {
         Look { missed, then }
     }
 
-    /// The running job gives way although the policy did not ask for it: the driver knows somebody
-    /// more urgent elsewhere. What is left of its batch waits in the run queue.
+    /// Ends the turn at the driver's request, for example because a more urgent upcall runs
+    /// elsewhere. The rest of the batch waits in the run queue.
     pub fn give_way(&mut self, turn: &Turn) {
         let state = self.at_mut(turn.rank);
         state.done = state.batch - turn.left;
@@ -231,8 +234,9 @@ impl Rmdp {
         self.running = None;
     }
 
-    /// The running job is complete at `now`; the next released one, if any, follows. If it is late
-    /// and that was not known yet, it is told of here. Complete exactly at the deadline is in time.
+    /// Completes the running job at `now`; its upcall's next released job, if any, follows. Returns
+    /// the job if it is late and was not reported yet. A job that completes exactly at its deadline
+    /// is in time.
     pub fn complete(&mut self, turn: &Turn, now: Instant) -> Option<Missed> {
         let state = self.at_mut(turn.rank);
         let missed = state.is_late_untold(now).then(|| Missed {
@@ -252,15 +256,15 @@ impl Rmdp {
         missed
     }
 
-    /// The jobs released at or before `now` that are not complete, by upcall: what a driver that
-    /// stops here leaves undone.
+    /// Returns the jobs released at or before `now` that are not complete, by upcall: the work that
+    /// is left if the driver stops here.
     pub fn unfinished(&mut self, now: Instant) -> impl Iterator<Item = Backlog> + '_ {
         self.note_releases(now);
         self.order.places().filter_map(|place| self.upcalls[place].backlog())
     }
 
-    /// When a running job of this rank must look: at a more urgent release, or at its own deadline,
-    /// which is its next release.
+    /// Returns the time at which a running job of this rank must be checked: the next more urgent
+    /// release, or its own deadline, which is its next release.
     fn give_way_at(&self, rank: Rank) -> Instant {
         if self.at(rank).demoted {
             self.releases.earliest()
@@ -282,7 +286,7 @@ impl Rmdp {
         }
     }
 
-    /// Who has `rank`.
+    /// Returns the upcall of `rank`.
     fn at(&self, rank: Rank) -> &State {
         &self.upcalls[self.order.at(rank)]
     }
@@ -291,7 +295,7 @@ impl Rmdp {
         &mut self.upcalls[self.order.at(rank)]
     }
 
-    /// Puts an upcall into the sets it belongs to.
+    /// Updates the sets to the state of the upcall of `rank`.
     fn file(&mut self, rank: Rank) {
         let state = self.at(rank);
         let (wants, demoted, tells) = (state.pending > 0, state.demoted, state.has_to_tell());
@@ -300,7 +304,7 @@ impl Rmdp {
         self.missed.put(rank, tells);
     }
 
-    /// Nobody has `rank`.
+    /// Removes `rank` from all tables.
     fn unfile(&mut self, rank: Rank) {
         self.releases.set(rank, Instant::MAX);
         for set in [&mut self.ready, &mut self.demoted, &mut self.missed] {

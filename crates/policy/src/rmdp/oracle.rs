@@ -1,4 +1,4 @@
-//! The same rules said slowly: every job a record, every question a scan.
+//! The same rules in their slow form: a record for every job, a scan for every question.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ struct Job {
 struct Naive {
     task: u32,
     upcall: Upcall,
-    /// Ties between equal periods.
+    /// Orders equal periods.
     order: u64,
     grid: Instant,
     index: u64,
@@ -35,7 +35,7 @@ struct Model {
     orders: u64,
 }
 
-/// What both must agree on.
+/// The results on which both must agree.
 #[derive(Debug, PartialEq)]
 enum Said {
     Run { job: JobId, release: Instant, pdus: u32, resumed: bool, demoted: bool },
@@ -58,7 +58,7 @@ impl Naive {
         }
     }
 
-    /// Late jobs by the definition alone.
+    /// Finds late jobs by the definition alone.
     fn missed(&mut self, now: Instant) -> Option<Said> {
         let late = |job: &Job| job.deadline <= now;
         let overrun = self.upcall.overrun();
@@ -85,7 +85,8 @@ impl Naive {
             self.demoted |= overrun == Overrun::Demote;
             return Some(Said::Missed { oldest, release, jobs, fate: Fate::Skipped });
         }
-        // Of too many behind one that has begun nobody knows yet which are dropped.
+        // If too many jobs wait behind one that has begun, it is not yet known which will be
+        // dropped.
         let untold: Vec<usize> = (0..if too_many { 1 } else { self.jobs.len() })
             .filter(|at| late(&self.jobs[*at]) && !self.jobs[*at].told)
             .collect();
@@ -108,7 +109,7 @@ impl Model {
         self.upcalls.iter_mut().for_each(|one| one.release(now));
     }
 
-    /// Position of who runs.
+    /// Returns the position of the upcall that runs.
     fn first(&self) -> Option<usize> {
         let wants = |demoted| {
             self.upcalls.iter().position(|one| !one.jobs.is_empty() && one.demoted == demoted)
@@ -149,8 +150,8 @@ impl Model {
         late
     }
 
-    /// Whether the running job goes on after having processed `pdus`, whether it has become late,
-    /// and whether it was aborted.
+    /// Returns whether the running job continues after `pdus` PDUs, and whether it has become late;
+    /// `Then::Abort` if it was aborted.
     fn look(&mut self, task: u32, pdus: u32, now: Instant) -> (Then, bool) {
         self.release(now);
         let one = self.of(task);
@@ -183,7 +184,7 @@ fn draw(rng: &mut ChaCha8Rng) -> Upcall {
     .with_overrun(overrun)
 }
 
-/// The policy and the model, given the same orders.
+/// The policy and the model, given the same requests.
 struct Both {
     rng: ChaCha8Rng,
     fast: Rmdp,
@@ -201,7 +202,7 @@ impl Both {
         let behind = Duration::from_millis(self.rng.random_range(0..100));
         let past = Instant::from_nanos(self.now.as_nanos().saturating_sub(behind.as_nanos()));
         let asked = if self.rng.random() { self.now + ahead } else { past };
-        // Its first release is as wished, unless its deadline has passed by now.
+        // The first release is as requested, unless its deadline has passed.
         let mut first = asked;
         if asked + upcall.period() <= self.now {
             while first < self.now {
@@ -228,7 +229,7 @@ impl Both {
         }
     }
 
-    /// Something happens to the roster between turns.
+    /// Creates, closes, suspends, resumes or changes an upcall between turns.
     fn order(&mut self) {
         let what = self.rng.random_range(0..5);
         if what == 0 || self.slow.upcalls.is_empty() {
@@ -282,7 +283,7 @@ impl Both {
                 }
                 one.demoted = false;
                 one.jobs[0].told = false;
-                // What it missed while it was kept is seen against the new grid.
+                // Deadlines that the kept job has missed are measured against the new phase.
                 one.jobs[0].deadline = one.grid;
             }
             self.slow.orders += 1;
@@ -375,7 +376,7 @@ fn random_orders_have_the_outcome_of_the_slow_model() {
                 both.order();
             }
             if both.rng.random_range(0..40) == 0 {
-                // Nobody turns for long.
+                // The driver is absent for a long time.
                 both.now += Duration::from_millis(both.rng.random_range(0..400));
             }
             both.step();

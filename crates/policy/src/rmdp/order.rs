@@ -1,36 +1,36 @@
-//! Who is more urgent than whom, as positions that seldom move.
+//! The order of urgency, as positions that seldom move.
 //!
-//! The tables of releases and of those that are ready go by rank, a number that is smaller for the
-//! more urgent. If ranks were consecutive, each upcall that comes would move all below it. So there are
-//! about twice as many ranks as upcalls, and free ones lie between: whoever comes takes a free rank in
-//! his place, or if there is none, room is made by spreading a neighbourhood evenly, the smallest that
-//! is sparse enough (a packed-memory array: Itai, Konheim and Rodeh, ICALP 1981). That moves
-//! O(log² n) ranks an insertion, amortised; whoever goes moves nobody.
+//! The tables of releases and of ready upcalls are indexed by rank, a number that is smaller for
+//! the more urgent. If ranks were consecutive, each new upcall would move all below it. So there
+//! are about twice as many ranks as upcalls, and free ones lie between: a new upcall takes a free
+//! rank at its position, or if there is none, the ranks of a neighbourhood are spread evenly, the
+//! smallest one that is sparse enough (a packed-memory array: Itai, Konheim and Rodeh, ICALP 1981).
+//! An insertion moves O(log² n) ranks, amortised; a removal moves none.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use punctual_model::{Duration, Rank};
 
-/// The shorter period first; of equal ones who came first.
+/// The period, then the order of creation.
 pub(super) type Key = (Duration, u64);
 
-/// No upcall has this place.
+/// The mark of a free rank.
 const NOBODY: u32 = u32::MAX;
 
-/// Which upcall, by its place in the pool, has which rank.
+/// The table from ranks to upcalls, which are identified by their places in the pool.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    /// By rank: the key of who is there, or for a free rank one that is in order between its neighbours'.
+    /// By rank: the key of its upcall; a free rank has a key between its neighbours'.
     keys: Box<[Key]>,
-    /// By rank: who is there.
+    /// By rank: the place of its upcall.
     places: Box<[u32]>,
-    /// For spreading.
+    /// Scratch space for spreading.
     spare: Box<[(Key, u32)]>,
 }
 
 impl Order {
-    /// So many ranks that `capacity` upcalls leave half of them free.
+    /// Makes a table with enough ranks that `capacity` upcalls leave half of them free.
     pub(super) fn new(capacity: usize) -> Self {
         let ranks = (2 * capacity).next_power_of_two().max(2);
         Self {
@@ -44,32 +44,32 @@ impl Order {
         self.keys.len()
     }
 
-    /// Who has `rank`, which somebody has.
+    /// Returns the upcall of `rank`, which must be taken.
     pub(super) fn at(&self, rank: Rank) -> usize {
         self.places[rank.0 as usize] as usize
     }
 
-    /// Who has `rank`, if anybody has.
+    /// Returns the upcall of `rank`; `None` if it is free.
     pub(super) fn get(&self, rank: Rank) -> Option<usize> {
         let place = self.places[rank.0 as usize];
         (place != NOBODY).then_some(place as usize)
     }
 
-    /// Who they are, the most urgent first.
+    /// Returns the upcalls, the most urgent first.
     pub(super) fn places(&self) -> impl Iterator<Item = usize> + '_ {
         self.places.iter().filter(|place| **place != NOBODY).map(|place| *place as usize)
     }
 
-    /// Nobody has `rank` any more.
+    /// Frees `rank`.
     pub(super) fn remove(&mut self, rank: Rank) {
         self.places[rank.0 as usize] = NOBODY;
     }
 
-    /// Gives a rank to `place`, whose `key` nobody else has. Others may have to move: those in the
-    /// window that is returned have their ranks anew. There is room.
+    /// Gives a rank to `place`, with a `key` that no other upcall has. Other upcalls may have to
+    /// move: all in the returned window have new ranks. There must be room.
     pub(super) fn insert(&mut self, key: Key, place: u32) -> core::ops::Range<usize> {
         let before = self.keys.partition_point(|other| *other < key);
-        // Its neighbours' keys stay on their sides of it.
+        // The keys of the neighbours stay on their sides of it.
         for at in [before, before.wrapping_sub(1)] {
             if self.places.get(at) == Some(&NOBODY) {
                 (self.keys[at], self.places[at]) = (key, place);
@@ -79,7 +79,7 @@ impl Order {
         self.spread(before.min(self.keys.len() - 1), key, place)
     }
 
-    /// Spreads the smallest window around `at` that is sparse enough, with `place` among them.
+    /// Spreads the smallest window around `at` that is sparse enough, with `place` in it.
     fn spread(&mut self, at: usize, key: Key, place: u32) -> core::ops::Range<usize> {
         let all = self.keys.len();
         let height = all.trailing_zeros();
@@ -87,8 +87,8 @@ impl Order {
             let size = 1 << level;
             let window = at / size * size..at / size * size + size;
             let members = self.places[window.clone()].iter().filter(|one| **one != NOBODY).count();
-            // From full at the bottom to half full at the top: what is spread at one level leaves room
-            // at all below it.
+            // The limit falls from full at the bottom to half full at the top: spreading at one
+            // level leaves room at all levels below.
             let most = size - size * level as usize / (2 * height as usize);
             if members < most || level == height {
                 self.refill(window.clone(), key, place);
@@ -133,7 +133,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Whoever comes and goes, in whatever order: the order is that of a sorted list, and few move.
+    /// Creates and closes upcalls in random order: the order must be that of a sorted list. Returns
+    /// the number of moves.
     fn comes_and_goes(
         capacity: usize,
         rounds: usize,

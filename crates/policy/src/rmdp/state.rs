@@ -1,4 +1,4 @@
-//! One upcall as the policy sees it.
+//! The state of one upcall in the policy.
 
 use punctual_model::{Backlog, Duration, Instant, JobId, Overrun, Rank, Upcall};
 
@@ -12,23 +12,23 @@ pub(super) struct State {
     pub(super) batch: u32,
     pub(super) quantum: u32,
     pub(super) overrun: Overrun,
-    /// Released and not complete; the oldest of them is `index`.
+    /// Jobs released and not complete; the oldest of them is `index`.
     pub(super) pending: u64,
     pub(super) index: u64,
-    /// When job `index` was released, if any is pending.
+    /// The release of job `index`, if any is pending.
     pub(super) release: Instant,
     /// PDUs of job `index` already processed.
     pub(super) done: u32,
-    /// Of the pending jobs so many, the oldest, are known to be late.
+    /// The number of pending jobs, from the oldest on, that were reported as late.
     pub(super) told: u64,
     pub(super) demoted: bool,
-    /// The next release on an absolute time line, so the phase survives whatever happens to single
-    /// jobs. Of a suspended upcall: the one it would have had.
+    /// The next release on an absolute time line, so that the phase is independent of single jobs.
+    /// For a suspended upcall, the release that it would have had.
     pub(super) grid: Instant,
     pub(super) suspended: bool,
     /// Indices dropped between the oldest job, which had begun, and the next.
     pub(super) gap: u64,
-    /// Of equal periods the lower goes first.
+    /// Orders equal periods; the lower goes first.
     pub(super) order: u64,
     pub(super) rank: Rank,
 }
@@ -59,18 +59,18 @@ impl State {
         JobId { task: self.task, index: self.index }
     }
 
-    /// The next release as the run queue must know it.
+    /// Returns the next release for the run queue.
     pub(super) fn next(&self) -> Instant {
         if self.suspended { Instant::MAX } else { self.grid }
     }
 
-    /// The next release; none of one that is suspended.
+    /// Returns the next release; `None` if the upcall is suspended.
     pub(super) fn next_if_any(&self) -> Option<Instant> {
         (!self.suspended).then_some(self.grid)
     }
 
-    /// Its releases at or before `now`, the next of which is due by then. A long absence is one
-    /// division, not a loop over the periods missed.
+    /// Records all releases at or before `now`; the next one must be due by then. A long absence
+    /// takes one division, not a loop over the missed periods.
     pub(super) fn release_until(&mut self, now: Instant) {
         if self.pending == 0 {
             self.release = self.grid;
@@ -81,20 +81,20 @@ impl State {
         self.grid = self.grid.saturating_add(passed);
     }
 
-    /// Jobs whose absolute deadline, the release after theirs, has passed.
+    /// Returns the number of jobs whose absolute deadline, the release after theirs, has passed.
     pub(super) fn overdue(&self) -> u64 {
         self.pending.saturating_sub(1)
     }
 
-    /// Jobs that are more than [`most_pending`]. They are dropped once the oldest is not one that
-    /// has begun.
+    /// Returns the number of jobs beyond [`most_pending`]. They are dropped once the oldest is not
+    /// one that has begun.
     fn surplus(&self) -> u64 {
         self.pending.saturating_sub(most_pending(self.period))
     }
 
-    /// Whether there are late jobs that the driver has not been told of and should be. Behind a job
-    /// that has begun those that will be dropped (under `Skip` and `Abort` all) wait until it is
-    /// over, so that indices are dropped from the oldest on.
+    /// Returns true if the driver must be told of late jobs now. Behind a job that has begun, jobs
+    /// that will be dropped (all under `Skip` and `Abort`) are reported only after it ends, so that
+    /// indices are dropped from the oldest on.
     pub(super) fn has_to_tell(&self) -> bool {
         match self.overrun {
             _ if self.surplus() > 0 => self.done == 0 || self.told == 0,
@@ -104,22 +104,24 @@ impl State {
         }
     }
 
-    /// Whether the oldest job, over at `now`, was late and nobody was told.
+    /// Returns true if the oldest job, which ends at `now`, was late and not yet reported.
     pub(super) fn is_late_untold(&self, now: Instant) -> bool {
-        // With more than one pending its deadline was met by a release; else the grid is it.
+        // If more than one is pending, a release has reached its deadline; otherwise the grid is
+        // its deadline.
         self.told == 0 && (self.overdue() > 0 || now > self.grid)
     }
 
-    /// The release of the `nth` pending job, from 0.
+    /// Returns the release of the `nth` pending job, from 0.
     fn release_of(&self, nth: u64) -> Instant {
         match nth {
             0 => self.release,
-            // The period may have changed behind the oldest, and jobs been dropped there.
+            // The period may have changed after the oldest job, and jobs may have been dropped
+            // there.
             _ => self.grid - self.period * (self.pending - nth),
         }
     }
 
-    /// The `jobs` oldest are over, however they ended.
+    /// Removes the `jobs` oldest, however they ended.
     pub(super) fn drop_oldest(&mut self, jobs: u64) {
         if jobs == 0 {
             return;
@@ -131,8 +133,8 @@ impl State {
         self.told = self.told.saturating_sub(jobs);
     }
 
-    /// Of the `limit` oldest jobs the late ones to tell of, and what becomes of them; some are to
-    /// tell of.
+    /// Reports the late jobs among the `limit` oldest, with their fate. There must be some to
+    /// report.
     pub(super) fn tell(&mut self, limit: u64) -> Missed {
         let (surplus, begun) = (self.surplus(), self.done > 0);
         let limit = if surplus > 0 { limit.min(1) } else { limit };
@@ -162,8 +164,7 @@ impl State {
         missed
     }
 
-    /// Drops all but one of the jobs released: the one that has begun, or else the newest. What was
-    /// dropped.
+    /// Drops and returns all pending jobs but one: the one that has begun, or else the newest.
     pub(super) fn forgive(&mut self) -> Option<Backlog> {
         let backlog = self.backlog()?;
         let jobs = Some(backlog.jobs - 1).filter(|jobs| *jobs > 0)?;
@@ -180,7 +181,7 @@ impl State {
         Some(Backlog { oldest, release, jobs, begun: false, ..backlog })
     }
 
-    /// What is released and not complete, if anything is.
+    /// Returns the jobs that are released and not complete, if there are any.
     pub(super) fn backlog(&self) -> Option<Backlog> {
         (self.pending > 0).then_some(Backlog {
             oldest: self.job(),
@@ -191,7 +192,7 @@ impl State {
         })
     }
 
-    /// Nothing is released any more.
+    /// Drops all pending jobs.
     pub(super) fn forget(&mut self) {
         self.drop_oldest(self.pending);
         self.told = 0;

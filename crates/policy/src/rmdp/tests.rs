@@ -1,4 +1,4 @@
-//! The policy turned by hand.
+//! The policy driven step by step.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -39,7 +39,7 @@ fn idle_until(until: Instant, period: u64) -> Next {
     Next::Idle { until, period: Duration::from_millis(period) }
 }
 
-/// Runs the whole job that is next at `from` until `to`.
+/// Runs the next job from `from` until `to` to its end.
 fn complete(rmdp: &mut Rmdp, from: Instant, to: Instant) -> (JobId, Option<Missed>) {
     let mut turn = turn(rmdp.next(from));
     assert_eq!(turn.iterated(to, 0), YieldPoint::Complete);
@@ -139,7 +139,7 @@ fn skip_drops_what_is_late_before_it_began_and_keeps_the_phase() {
     assert_eq!(missed(rmdp.next(ms(34))), (0, 3, Fate::Skipped));
     let mut turn = turn(rmdp.next(ms(34)));
     assert_eq!((turn.job.index, turn.release), (3, ms(30)));
-    // It has begun, so it goes on past its deadline; the two behind it do not begin.
+    // It has begun, so it continues past its deadline; the two behind it do not begin.
     assert_eq!(turn.iterated(ms(61), 1), YieldPoint::Look);
     let look = rmdp.look(&mut turn, ms(61));
     assert_eq!(
@@ -174,7 +174,7 @@ fn a_demoted_upcall_runs_when_nobody_else_wants_to_until_it_has_caught_up() {
     assert_eq!(job.iterated(ms(12), 1), YieldPoint::Look);
     let look = rmdp.look(&mut job, ms(12));
     assert_eq!((look.missed.map(|m| m.fate), look.then), (Some(Fate::Late), Then::Yield));
-    // The slower one goes first, and is not asked to give way for the demoted one's release at 20.
+    // The slower one goes first, and need not yield for the demoted one's release at 20.
     let mut slow = turn(rmdp.next(ms(12)));
     assert_eq!(slow.job.task, 1);
     assert_eq!(slow.iterated(ms(21), 1), YieldPoint::Look);
@@ -240,7 +240,7 @@ fn a_change_keeps_the_phase_or_begins_the_new_period_at_the_end_of_the_current_o
 #[test]
 fn after_a_long_absence_the_newest_jobs_run_and_the_phase_survives() {
     let mut rmdp = Rmdp::new(&[upcall(10, 1, 1), upcall(90, 1, 1)], ms(3));
-    // An hour later 360,000 of the one were released, and 40,000 of the other.
+    // An hour later 360,000 jobs of the first were released, and 40,000 of the second.
     let now = ms(3_600_000);
     assert_eq!(missed(rmdp.next(now)), (0, 359_990, Fate::Skipped));
     assert_eq!(missed(rmdp.next(now)), (359_990, 9, Fate::Late));
@@ -276,10 +276,10 @@ fn the_jobs_that_a_change_drops_are_those_of_the_change_before() {
     assert_eq!(begun.iterated(ms(1), 1), YieldPoint::Continue);
     rmdp.give_way(&begun);
     assert_eq!(rmdp.change(0, &upcall(25, 4, 1), ms(4)), Ok(None));
-    // Released at 0, and of the new period at 10 and 35.
+    // Released at 0, and with the new period at 10 and 35.
     let dropped = rmdp.change(0, &upcall(5, 4, 1), ms(40)).expect("there").expect("two");
     assert_eq!((dropped.oldest.index, dropped.release, dropped.jobs), (1, ms(10), 2));
-    // And again, behind the gap that they left: at 60 and 65.
+    // And again, after the gap that they left: at 60 and 65.
     let dropped = rmdp.change(0, &upcall(10, 4, 1), ms(66)).expect("there").expect("two");
     assert_eq!((dropped.oldest.index, dropped.release, dropped.jobs), (3, ms(60), 2));
 }

@@ -13,7 +13,7 @@ use narrow::Narrow;
 use whole::Whole;
 use wide::Wide;
 
-/// What fits 64 bits with room for a sign and for one sum.
+/// The largest number in 64 bits that leaves room for a sign and for one sum.
 const MOST: u64 = 1 << 62;
 
 /// A form of TAT, the theoretical arrival time.
