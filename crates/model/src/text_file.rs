@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_short_and_drives_no_terminal() {
+    fn printable_text_is_short_and_has_no_control_characters() {
         assert_eq!(printable("a\u{1b}[2J"), "a\u{fffd}[2J");
         assert_eq!(printable(&"ä".repeat(41)), "ä".repeat(40) + "…");
     }

@@ -73,7 +73,7 @@ impl core::error::Error for BadBounds {}
 pub struct Adaptive {
     bounds: Bounds,
     now: Reservation,
-    wish: Option<Reservation>,
+    request: Option<Reservation>,
     /// The largest pass of this run, and the number of its passes so far.
     largest: Service,
     passes: u32,
@@ -91,7 +91,7 @@ impl Adaptive {
             return Err(BadBounds::Amounts);
         }
         let now = Reservation::new(bounds.most, period).map_err(|_| BadBounds::Amounts)?;
-        Ok(Self { bounds, now, wish: None, largest: Service::ZERO, passes: 0, hold: 0 })
+        Ok(Self { bounds, now, request: None, largest: Service::ZERO, passes: 0, hold: 0 })
     }
 
     /// Returns the current reservation.
@@ -112,19 +112,23 @@ impl Adaptive {
             let more = Service::from_nanos(budget.as_nanos().saturating_add(budget.as_nanos() / 4));
             // A new run begins, so that the budget does not shrink right after a late pass.
             self.passes = 0;
-            return if self.hold == 0 { self.ask(more.max(needed)) } else { Decision::Keep };
+            return if self.hold == 0 {
+                self.request_budget(more.max(needed))
+            } else {
+                Decision::Keep
+            };
         }
         if self.passes < self.bounds.run {
             return Decision::Keep;
         }
         self.begin_run();
-        if self.with_margin(needed) < budget { self.ask(needed) } else { Decision::Keep }
+        if self.with_margin(needed) < budget { self.request_budget(needed) } else { Decision::Keep }
     }
 
     /// Records that the requested change is in force.
     pub fn applied(&mut self) {
-        if let Some(wish) = self.wish.take() {
-            self.now = wish;
+        if let Some(request) = self.request.take() {
+            self.now = request;
             self.begin_run();
         }
     }
@@ -132,10 +136,12 @@ impl Adaptive {
     /// Records that the change was refused and that `offer` would fit. Requests the offer if it is
     /// more than now; otherwise requests nothing for a run.
     pub fn refused(&mut self, offer: Option<Reservation>) -> Decision {
-        self.wish = None;
+        self.request = None;
         self.hold = self.bounds.run;
         match offer {
-            Some(offer) if offer.budget() > self.now.budget() => self.ask(offer.budget()),
+            Some(offer) if offer.budget() > self.now.budget() => {
+                self.request_budget(offer.budget())
+            }
             _ => Decision::Keep,
         }
     }
@@ -158,12 +164,12 @@ impl Adaptive {
         Service::from_nanos(u64::try_from(more).unwrap_or(u64::MAX))
     }
 
-    fn ask(&mut self, budget: Service) -> Decision {
+    fn request_budget(&mut self, budget: Service) -> Decision {
         let budget = budget.clamp(self.bounds.least, self.bounds.most);
         match Reservation::new(budget, self.now.period()) {
-            Ok(wish) if wish != self.now => {
-                self.wish = Some(wish);
-                Decision::Change(wish)
+            Ok(request) if request != self.now => {
+                self.request = Some(request);
+                Decision::Change(request)
             }
             _ => Decision::Keep,
         }
@@ -208,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn it_shrinks_to_what_is_used_and_stays_there() {
+    fn it_shrinks_to_the_measured_use_and_stays_there() {
         let mut adaptive = adaptive();
         assert_eq!(passes(&mut adaptive, us(1_800), 200), (1, 0));
         // 1.8 ms of 12.5 ms is 1.152 ms of 8 ms; with a margin of 15 %.
@@ -243,10 +249,10 @@ mod tests {
         let mut adaptive = adaptive();
         let _ = passes(&mut adaptive, us(500), 100);
         let before = adaptive.reservation().budget().as_nanos();
-        let Decision::Change(wish) = adaptive.pass(Instant::ZERO, us(100), false) else {
+        let Decision::Change(request) = adaptive.pass(Instant::ZERO, us(100), false) else {
             panic!("it was late")
         };
-        assert_eq!(wish.budget().as_nanos(), before + before / 4);
+        assert_eq!(request.budget().as_nanos(), before + before / 4);
     }
 
     #[test]

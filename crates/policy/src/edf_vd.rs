@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_may_take_the_cpu_from_who_caused_it() {
+    fn a_mode_change_may_preempt_the_job_that_caused_it() {
         let tasks = [task(50, 5, Some(20)), task(30, 5, Some(12))];
         let first = [Some(Duration::from_nanos(10)), Some(Duration::from_nanos(25))];
         let mut jobs = Jobs::edf_vd(&tasks, &first, 0);

@@ -26,7 +26,7 @@ pub const ACCOUNT_LAG: Duration = Duration::from_millis(10);
 /// The tolerated debt, as the idle time that repays it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// At least so much debt is tolerated: time to hear a warning and to act on it.
+/// The least debt that is tolerated: time to react to a warning.
 const LEAST_PATIENCE: Service = Service::from_millis(100);
 
 /// The terms of a grant.

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn switching_is_not_charged_and_ending_early_tells_what_was_left() {
+    fn switching_is_not_charged_and_an_early_end_returns_the_rest() {
         let mut table_dispatcher = TableDispatcher::new(Service::from_nanos(2));
         table_dispatcher.add(once(1, 0, 5, 100)).expect("room");
         assert_eq!(table_dispatcher.at(ns(0)), Step { who: Who::Once(1), until: ns(7) });
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_dropped_and_the_places_are_counted() {
+    fn late_work_is_dropped_and_the_places_are_counted() {
         let mut table_dispatcher = TableDispatcher::new(Service::ZERO);
         table_dispatcher.add(once(1, 0, 5, 3)).expect("room");
         assert_eq!(steps(&mut table_dispatcher, 4), [(0, Who::Once(1)), (3, Who::Nobody)]);

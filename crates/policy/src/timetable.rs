@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_follow_each_other_for_ever() {
+    fn turns_repeat_forever() {
         let turns = turns(10, &[(1, 2, 7), (3, 1, 8), (6, 4, 7)]);
         let mut now = ns(0);
         let mut seen = vec![];

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_had_nothing_to_do_is_asked_a_poll_later_and_has_saved_nothing() {
+    fn an_idle_upcall_is_called_a_poll_later_and_has_saved_nothing() {
         let mut fair = VirtualTime::with_capacity(2);
         fair.create(4, &upcall(1), at(0)).expect("room");
         fair.create(5, &upcall(1), at(0)).expect("room");

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_why() {
+    fn a_bad_address_is_refused_with_the_reason() {
         for (text, why) in [
             ("", HostPortError::NoPort),
             ("host", HostPortError::NoPort),

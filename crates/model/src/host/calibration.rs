@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_longer_by_what_its_dispatcher_is_late_within_bounds() {
+    fn a_slot_allowance_covers_the_dispatchers_lateness_within_bounds() {
         use Operation::{HandOffSameCpu, TimerBusy, TimerIdle};
         let fifo = Under::Fifo;
         let allowance = |p99s: &[_]| measured(p99s).slot_allowance();

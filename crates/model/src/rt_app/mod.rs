@@ -66,7 +66,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> Result<Imported, FileError> {
     };
     let mut notes = Vec::new();
     utf8.and_then(|()| reader::read(text))
-        .and_then(|root| workload::understand(&root, &mut notes))
+        .and_then(|root| workload::contract(&root, &mut notes))
         .map(|contract| Imported { contract, notes: placed(text, notes) })
         .map_err(|problem| {
             let mut placed = placed(text, vec![problem]);

@@ -20,7 +20,7 @@ const NO_INSTANCES: &str = "it has no instances of its own";
 const NAMED: usize = 4;
 
 /// Makes the contract of the document `root`.
-pub(super) fn understand(root: &Node, notes: &mut Vec<Problem>) -> Checked<Contract> {
+pub(super) fn contract(root: &Node, notes: &mut Vec<Problem>) -> Checked<Contract> {
     let Value::Object(members) = &root.value else {
         let kind = root.value.kind();
         return problem(root.offset, format!("a workload is an object in {{ }}, not {kind}"));
@@ -43,11 +43,11 @@ pub(super) fn understand(root: &Node, notes: &mut Vec<Problem>) -> Checked<Contr
     if threads.is_empty() {
         return problem(tasks.offset, "there is no thread in \"tasks\": nothing to promise");
     }
-    let mut whole = Whole { default, cpus: BTreeSet::new(), names: Names::of(threads) };
+    let mut shared = Shared { default, cpus: BTreeSet::new(), names: Names::of(threads) };
     let mut carried = Vec::new();
     let mut reasons = Vec::new();
     for thread in threads {
-        match whole.thread(thread, notes)? {
+        match shared.thread(thread, notes)? {
             Ok(entry) => carried.push(entry),
             Err(why) => {
                 let name = printable(&thread.key);
@@ -67,12 +67,12 @@ pub(super) fn understand(root: &Node, notes: &mut Vec<Problem>) -> Checked<Contr
             format!("no thread here has a rate, so there is nothing to promise: {reasons}{more}"),
         );
     }
-    if whole.cpus.is_empty() {
+    if shared.cpus.is_empty() {
         let text = "no thread says on which \"cpus\" it may run: the contract asks for one CPU";
         notes.push(Problem { offset: tasks.offset, text: text.into() });
     }
     // At most one for each number below MAX_CPUS.
-    let cpus = whole.cpus.len().max(1) as u16;
+    let cpus = shared.cpus.len().max(1) as u16;
     entries::contract(carried, cpus, notes)
 }
 
@@ -106,14 +106,14 @@ enum Level {
 }
 
 /// The state that all threads share.
-struct Whole {
+struct Shared {
     default: Named,
     /// Every CPU that any thread names.
     cpus: BTreeSet<i64>,
     names: Names,
 }
 
-impl Whole {
+impl Shared {
     /// Returns an entry, or the reason that there is none.
     fn thread(
         &mut self,

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_their_cause() {
         for (text, why) in [
             ("", Fault::Empty),
             ("40", Fault::MissingUnit),

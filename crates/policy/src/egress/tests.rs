@@ -55,7 +55,7 @@ fn a_message_leaves_block_by_block_as_fast_as_the_link() {
 }
 
 #[test]
-fn what_is_too_early_waits_or_is_lost_and_leaves_no_trace() {
+fn an_early_message_waits_or_is_lost_without_a_trace() {
     let mut egress = egress(ServiceOrder::Deadline, 2);
     let waits = egress.open(terms(100, 1, 50)).expect("room");
     let loses =
@@ -140,7 +140,7 @@ fn a_closed_channel_sends_nothing_more_and_gives_its_number_back() {
 }
 
 #[test]
-fn what_was_not_taken_comes_again_and_what_cannot_be_sent_is_given_up() {
+fn a_block_not_accepted_comes_again_and_an_unsendable_one_is_given_up() {
     let mut egress = egress(ServiceOrder::Deadline, 2);
     let urgent = egress.open(terms(1_000, 1, 10)).expect("room");
     let other = egress.open(terms(1_000, 1, 900)).expect("room");

@@ -74,7 +74,7 @@ impl<S: Ord> Order<S> {
         }
         let most = match &mut self.share {
             None => QUANTUM,
-            Some((_, share)) => match share.ask(now, QUANTUM) {
+            Some((_, share)) => match share.request(now, QUANTUM) {
                 Ok(most) => most,
                 Err(again) => return Next::At(again),
             },
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_no_deadline_waits_for_the_share() {
+    fn only_channels_without_a_deadline_wait_for_the_share() {
         let some = |n| NonZeroU32::new(n).expect("not zero");
         let share = BestEffort { datagrams_a_second: some(1_000), burst: some(1) };
         let mut order = Order::new(Some(share));

@@ -113,7 +113,7 @@ mod tests {
     /// Any conforming pattern passes, with any delay up to the bound plus the network's delay
     /// variation.
     #[test]
-    fn what_a_conforming_sender_and_a_fair_network_do_passes() {
+    fn a_conforming_sender_passes_over_a_network_within_its_variation() {
         for seed in 0..200 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let spacing = Duration::from_nanos(rng.random_range(1_000..3_000_000));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_breaks_its_contract_has_no_deadline_until_it_conforms() {
+    fn a_channel_in_breach_has_no_deadline_until_it_conforms() {
         let mut police = Police::new(terms(Duration::from_millis(1), 1));
         let at = |us: u64| Instant::from_nanos(us * 1_000);
         let in_time = Urgency::By(at(300));

@@ -70,9 +70,9 @@ impl Share {
         Self { policer, spacing, portion, burst, refused_until: Instant::ZERO, spare: 0 }
     }
 
-    /// Returns how many datagrams may be read, up to `most`; if none, the time at which to ask
+    /// Returns how many datagrams may be read, up to `most`; if none, the time at which to request
     /// again.
-    pub(super) fn ask(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
+    pub(super) fn request(&mut self, now: Instant, most: u32) -> Result<u32, Instant> {
         if now < self.refused_until {
             return Err(self.refused_until);
         }
@@ -113,7 +113,7 @@ mod tests {
         let mut share = Share::new(of(10_000, 5));
         let (mut read, mut waited) = (0, 0);
         for us in 0..100_000_u64 {
-            match share.ask(Instant::from_nanos(us * 1_000), 8) {
+            match share.request(Instant::from_nanos(us * 1_000), 8) {
                 // Half of the grant is used: the rest is not lost.
                 Ok(most) => {
                     let used = most.div_ceil(2);
@@ -131,24 +131,24 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_too_much_is_waited_for() {
+    fn excess_reads_are_waited_for() {
         let mut share = Share::new(of(1_000, 1));
-        assert_eq!(share.ask(Instant::ZERO, 16), Ok(1));
+        assert_eq!(share.request(Instant::ZERO, 16), Ok(1));
         share.used(16);
         let ms = |n: u64| Instant::from_nanos(n * 1_000_000);
-        let first = (1..100).find(|n| share.ask(ms(*n), 16).is_ok());
+        let first = (1..100).find(|n| share.request(ms(*n), 16).is_ok());
         assert_eq!(first, Some(16));
     }
 
     #[test]
-    fn nobody_who_waits_as_told_gets_less_than_a_portion_or_comes_in_vain() {
+    fn a_caller_that_waits_until_the_named_instant_gets_a_portion() {
         for (rate, burst, portion) in
             [(100_000, 64, 16), (4_000, 64, 4), (500, 64, 1), (100_000, 3, 3)]
         {
             let mut share = Share::new(of(rate, burst));
             let (mut now, mut read) = (Instant::ZERO, 0);
             while now < Instant::from_nanos(1_000_000_000) {
-                match share.ask(now, QUANTUM) {
+                match share.request(now, QUANTUM) {
                     Ok(most) => {
                         assert!(most >= portion.min(QUANTUM), "{rate}: {most}");
                         share.used(most);

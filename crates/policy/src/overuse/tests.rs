@@ -54,7 +54,7 @@ fn oracle(looks: &[(u64, u64)], rate_ppm: u64) -> u128 {
 }
 
 #[test]
-fn the_level_is_what_was_used_ahead_since_any_look() {
+fn the_level_is_the_most_used_ahead_since_any_check() {
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     for _ in 0..200 {
         let terms = Terms::new(rng.random_range(1..1_000_000), work(1), ms(20));
@@ -78,7 +78,7 @@ fn the_level_is_what_was_used_ahead_since_any_look() {
 }
 
 #[test]
-fn what_is_overused_is_paid_back_in_any_rhythm() {
+fn overuse_is_repaid_at_any_period() {
     // Busy for most of two windows of a second, idle in the third: 58 % of a CPU.
     let mut bucket = Overuse::new(terms(), at(0), Service::ZERO, Duration::ZERO);
     let (mut used, mut warned) = (Service::ZERO, 0);
@@ -186,7 +186,7 @@ fn clocks_that_stand_or_go_back_forgive_nothing() {
 }
 
 #[test]
-fn nearness_is_told_once_until_use_has_been_well_below() {
+fn nearness_is_reported_once_until_use_has_been_well_below() {
     let terms = Terms::new(100_000, work(2), ms(20));
     let mut near = Nearness::new(at(0), Service::ZERO);
     let (mut now, mut used) = (Instant::ZERO, Service::ZERO);

@@ -32,11 +32,11 @@ struct Line {
 }
 
 /// The number of no place.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_PLACE: u32 = u32::MAX;
 
 const ROOT: usize = 3;
 
-const EMPTY: Line = Line { keys: [u64::MAX; 4], places: [NOBODY; 4] };
+const EMPTY: Line = Line { keys: [u64::MAX; 4], places: [NO_PLACE; 4] };
 
 impl PlaceHeap {
     /// Makes an empty heap with room for `places` places.
@@ -136,7 +136,7 @@ impl PlaceHeap {
         self.end -= 1;
         let (line, at) = (&mut self.lines[self.end / 4], self.end % 4);
         let last = (line.keys[at], line.places[at]);
-        (line.keys[at], line.places[at]) = (u64::MAX, NOBODY);
+        (line.keys[at], line.places[at]) = (u64::MAX, NO_PLACE);
         last
     }
 
@@ -147,11 +147,11 @@ impl PlaceHeap {
             let children = hole - 2;
             let line = &self.lines[children];
             let least = line.least(&before);
-            let (below, whose) = (line.keys[least], line.places[least]);
-            if key < below || (key == below && !before(whose, place)) {
+            let (below, child) = (line.keys[least], line.places[least]);
+            if key < below || (key == below && !before(child, place)) {
                 break;
             }
-            self.put(hole, below, whose);
+            self.put(hole, below, child);
             hole = children * 4 + least;
         }
         self.put(hole, key, place);
@@ -163,11 +163,11 @@ impl PlaceHeap {
         while at > ROOT {
             let parent = at / 4 + 2;
             let line = &self.lines[parent / 4];
-            let (above, whose) = (line.keys[parent % 4], line.places[parent % 4]);
-            if key > above || (key == above && !before(place, whose)) {
+            let (above, above_place) = (line.keys[parent % 4], line.places[parent % 4]);
+            if key > above || (key == above && !before(place, above_place)) {
                 break;
             }
-            self.put(at, above, whose);
+            self.put(at, above, above_place);
             at = parent;
         }
         self.put(at, key, place);
@@ -205,11 +205,11 @@ impl Line {
         let mut least = 0;
         for other in 1..4 {
             let (key, place) = (self.keys[other], self.places[other]);
-            let (least_key, whose) = (self.keys[least], self.places[least]);
-            let goes_first = || match (place, whose) {
-                (NOBODY, _) => false,
-                (_, NOBODY) => true,
-                _ => before(place, whose),
+            let (least_key, least_place) = (self.keys[least], self.places[least]);
+            let goes_first = || match (place, least_place) {
+                (NO_PLACE, _) => false,
+                (_, NO_PLACE) => true,
+                _ => before(place, least_place),
             };
             if key < least_key || (key == least_key && goes_first()) {
                 least = other;

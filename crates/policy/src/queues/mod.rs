@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use punctual_model::{Duration, Instant, Rank};
 
-use heap::{NOBODY, PlaceHeap};
+use heap::{NO_PLACE, PlaceHeap};
 
 /// The order in which real-time work is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl<T> ThreeQueues<T> {
     /// Makes empty queues with room for so many items of channels (1 and 3 together) and of best
     /// effort; for channels at most 2³² − 1.
     pub fn new(real_time_room: usize, best_effort_room: usize) -> Self {
-        let real_time_room = real_time_room.min(NOBODY as usize);
+        let real_time_room = real_time_room.min(NO_PLACE as usize);
         Self {
             current: PlaceHeap::with_capacity(real_time_room),
             best_effort: VecDeque::with_capacity(best_effort_room),

@@ -51,9 +51,8 @@ pub fn first_from(first: Instant, period: Duration, from: Instant) -> Instant {
     first.saturating_add(period.checked_mul(periods).unwrap_or(Duration::MAX))
 }
 
-/// Returns the first release of an upcall that is created at `now` with a requested release at
-/// `asked`: `asked`, if that is ahead or less than a period ago; otherwise the next instant in its
-/// phase.
+/// Returns the first release of an upcall that is created at `now`: the `requested` one, if that is
+/// ahead or less than a period ago; otherwise the next instant in its phase.
 ///
 /// So "from now on" means at once, however long the request took, and a request for an instant long
 /// past sets the phase without jobs that were over before the creation. A job whose release has
@@ -69,19 +68,19 @@ pub fn first_from(first: Instant, period: Duration, from: Instant) -> Instant {
 /// assert_eq!(first_release(ms(3), period, ms(12)), ms(3), "late, and its deadline is ahead");
 /// assert_eq!(first_release(ms(3), period, ms(40)), ms(43));
 /// ```
-pub fn first_release(asked: Instant, period: Duration, now: Instant) -> Instant {
-    let passed = now.saturating_since(asked);
-    if passed < period { asked } else { first_from(asked, period, now) }
+pub fn first_release(requested: Instant, period: Duration, now: Instant) -> Instant {
+    let passed = now.saturating_since(requested);
+    if passed < period { requested } else { first_from(requested, period, now) }
 }
 
 impl Rmdp {
-    /// Creates `upcall` at `now` with the number `task` and a requested first release at `asked`
-    /// (see [`first_release`]). It is less urgent than all others of its period.
+    /// Creates `upcall` at `now` with the number `task` and a `requested` first release (see
+    /// [`first_release`]). It is less urgent than all others of its period.
     pub fn create(
         &mut self,
         task: u32,
         upcall: &Upcall,
-        asked: Instant,
+        requested: Instant,
         now: Instant,
     ) -> Result<(), CreateError> {
         if self.numbers.get(task).is_some() {
@@ -91,7 +90,7 @@ impl Rmdp {
             return Err(CreateError::Full { capacity: self.capacity });
         };
         self.numbers.insert(task, place);
-        let state = State::new(task, upcall, first_release(asked, upcall.period(), now));
+        let state = State::new(task, upcall, first_release(requested, upcall.period(), now));
         match self.upcalls.get_mut(place as usize) {
             Some(gone) => *gone = state,
             // Places are assigned from the first on.
@@ -178,14 +177,14 @@ impl Rmdp {
         let at = self.find(task)?;
         let state = &mut self.upcalls[at];
         let same_period = upcall.period() == state.period;
-        let dropped = if same_period { None } else { state.forgive() };
+        let dropped = if same_period { None } else { state.drop_all_but_one() };
         let fresh = State::new(task, upcall, state.grid);
         let state = State {
             pending: state.pending,
             index: state.index,
             release: state.release,
             done: state.done.min(fresh.batch - 1),
-            told: state.told,
+            reported: state.reported,
             demoted: state.demoted && state.overrun == upcall.overrun(),
             suspended: state.suspended,
             gap: state.gap,

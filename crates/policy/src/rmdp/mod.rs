@@ -169,7 +169,7 @@ impl Rmdp {
         self.running = None;
         self.note_releases(now);
         if let Some(rank) = self.missed.first() {
-            let missed = self.at_mut(rank).tell(u64::MAX);
+            let missed = self.at_mut(rank).report(u64::MAX);
             self.file(rank);
             return Next::Missed(missed);
         }
@@ -206,7 +206,7 @@ impl Rmdp {
         let state = self.at_mut(rank);
         state.done = state.batch - turn.left;
         // Only the running job is reported here; `next` reports the others.
-        let missed = (state.overdue() > 0 && state.told == 0).then(|| state.tell(1));
+        let missed = (state.overdue() > 0 && state.reported == 0).then(|| state.report(1));
         self.file(rank);
         let state = self.at(rank);
         let first = if state.demoted { self.demoted.first() } else { None };
@@ -239,7 +239,7 @@ impl Rmdp {
     /// is in time.
     pub fn complete(&mut self, turn: &Turn, now: Instant) -> Option<Missed> {
         let state = self.at_mut(turn.rank);
-        let missed = state.is_late_untold(now).then(|| Missed {
+        let missed = state.is_late_unreported(now).then(|| Missed {
             oldest: state.job(),
             release: state.release,
             jobs: 1,
@@ -298,10 +298,11 @@ impl Rmdp {
     /// Updates the sets to the state of the upcall of `rank`.
     fn file(&mut self, rank: Rank) {
         let state = self.at(rank);
-        let (wants, demoted, tells) = (state.pending > 0, state.demoted, state.has_to_tell());
+        let (wants, demoted, unreported) =
+            (state.pending > 0, state.demoted, state.has_unreported());
         self.ready.put(rank, wants && !demoted);
         self.demoted.put(rank, wants && demoted);
-        self.missed.put(rank, tells);
+        self.missed.put(rank, unreported);
     }
 
     /// Removes `rank` from all tables.

@@ -14,7 +14,7 @@ struct Job {
     release: Instant,
     deadline: Instant,
     done: u32,
-    told: bool,
+    reported: bool,
 }
 
 struct Naive {
@@ -37,7 +37,7 @@ struct Model {
 
 /// The results on which both must agree.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum Outcome {
     Run { job: JobId, release: Instant, pdus: u32, resumed: bool, demoted: bool },
     Missed { oldest: JobId, release: Instant, jobs: u64, fate: Fate },
     Idle { until: Instant },
@@ -51,7 +51,8 @@ impl Naive {
     fn release(&mut self, now: Instant) {
         while !self.suspended && self.grid <= now {
             let deadline = self.grid + self.upcall.period();
-            let job = Job { index: self.index, release: self.grid, deadline, done: 0, told: false };
+            let job =
+                Job { index: self.index, release: self.grid, deadline, done: 0, reported: false };
             self.jobs.push(job);
             self.index += 1;
             self.grid = deadline;
@@ -59,23 +60,23 @@ impl Naive {
     }
 
     /// Finds late jobs by the definition alone.
-    fn missed(&mut self, now: Instant) -> Option<Said> {
+    fn missed(&mut self, now: Instant) -> Option<Outcome> {
         let late = |job: &Job| job.deadline <= now;
         let overrun = self.upcall.overrun();
         if matches!(overrun, Overrun::Skip | Overrun::Abort) {
             let first = self.jobs.first().filter(|job| late(job))?;
             let (id, release) = (self.id(0), first.release);
             let (jobs, fate) = match (first.done > 0, overrun) {
-                (true, _) if first.told => return None,
+                (true, _) if first.reported => return None,
                 (true, Overrun::Skip) => (1, Fate::Late),
                 (true, _) => (1, Fate::Aborted),
                 (false, _) => (self.jobs.iter().filter(|job| late(job)).count(), Fate::Skipped),
             };
             match fate {
-                Fate::Late => self.jobs[0].told = true,
+                Fate::Late => self.jobs[0].reported = true,
                 _ => drop(self.jobs.drain(..jobs)),
             }
-            return Some(Said::Missed { oldest: id, release, jobs: jobs as u64, fate });
+            return Some(Outcome::Missed { oldest: id, release, jobs: jobs as u64, fate });
         }
         let most = (100_000_000 / self.upcall.period().as_nanos()).max(4) as usize;
         let too_many = self.jobs.len() > most;
@@ -83,20 +84,20 @@ impl Naive {
             let (oldest, release) = (self.id(0), self.jobs[0].release);
             let jobs = self.jobs.drain(..self.jobs.len() - most).count() as u64;
             self.demoted |= overrun == Overrun::Demote;
-            return Some(Said::Missed { oldest, release, jobs, fate: Fate::Skipped });
+            return Some(Outcome::Missed { oldest, release, jobs, fate: Fate::Skipped });
         }
         // If too many jobs wait behind one that has begun, it is not yet known which will be
         // dropped.
-        let untold: Vec<usize> = (0..if too_many { 1 } else { self.jobs.len() })
-            .filter(|at| late(&self.jobs[*at]) && !self.jobs[*at].told)
+        let unreported: Vec<usize> = (0..if too_many { 1 } else { self.jobs.len() })
+            .filter(|at| late(&self.jobs[*at]) && !self.jobs[*at].reported)
             .collect();
-        let at = *untold.first()?;
-        for job in &untold {
-            self.jobs[*job].told = true;
+        let at = *unreported.first()?;
+        for job in &unreported {
+            self.jobs[*job].reported = true;
         }
         self.demoted |= overrun == Overrun::Demote;
         let (oldest, release) = (self.id(at), self.jobs[at].release);
-        Some(Said::Missed { oldest, release, jobs: untold.len() as u64, fate: Fate::Late })
+        Some(Outcome::Missed { oldest, release, jobs: unreported.len() as u64, fate: Fate::Late })
     }
 }
 
@@ -117,18 +118,18 @@ impl Model {
         wants(false).or_else(|| wants(true))
     }
 
-    fn next(&mut self, now: Instant) -> Said {
+    fn next(&mut self, now: Instant) -> Outcome {
         self.release(now);
         if let Some(missed) = self.upcalls.iter_mut().find_map(|one| one.missed(now)) {
             return missed;
         }
         let Some(at) = self.first() else {
             let grids = self.upcalls.iter().filter(|one| !one.suspended).map(|one| one.grid);
-            return Said::Idle { until: grids.min().unwrap_or(Instant::MAX) };
+            return Outcome::Idle { until: grids.min().unwrap_or(Instant::MAX) };
         };
         let (one, job) = (&self.upcalls[at], &self.upcalls[at].jobs[0]);
         let left = one.upcall.batch().get() - job.done;
-        Said::Run {
+        Outcome::Run {
             job: one.id(0),
             release: job.release,
             pdus: one.upcall.quantum().get().min(left),
@@ -144,7 +145,7 @@ impl Model {
     fn complete(&mut self, task: u32, now: Instant) -> bool {
         let one = self.of(task);
         let job = one.jobs.remove(0);
-        let late = now > job.deadline && !job.told;
+        let late = now > job.deadline && !job.reported;
         one.release(now);
         one.demoted &= one.jobs.first().is_some_and(|job| job.deadline <= now);
         late
@@ -156,9 +157,9 @@ impl Model {
         self.release(now);
         let one = self.of(task);
         one.jobs[0].done += pdus;
-        let late = one.jobs[0].deadline <= now && !one.jobs[0].told;
+        let late = one.jobs[0].deadline <= now && !one.jobs[0].reported;
         if late {
-            one.jobs[0].told = true;
+            one.jobs[0].reported = true;
             one.demoted |= one.upcall.overrun() == Overrun::Demote;
             if one.upcall.overrun() == Overrun::Abort {
                 one.jobs.remove(0);
@@ -201,16 +202,16 @@ impl Both {
         let ahead = Duration::from_millis(self.rng.random_range(0..9));
         let behind = Duration::from_millis(self.rng.random_range(0..100));
         let past = Instant::from_nanos(self.now.as_nanos().saturating_sub(behind.as_nanos()));
-        let asked = if self.rng.random() { self.now + ahead } else { past };
+        let requested = if self.rng.random() { self.now + ahead } else { past };
         // The first release is as requested, unless its deadline has passed.
-        let mut first = asked;
-        if asked + upcall.period() <= self.now {
+        let mut first = requested;
+        if requested + upcall.period() <= self.now {
             while first < self.now {
                 first += upcall.period();
             }
         }
         let room = self.slow.upcalls.len() < 6;
-        assert_eq!(self.fast.create(task, &upcall, asked, self.now).is_ok(), room);
+        assert_eq!(self.fast.create(task, &upcall, requested, self.now).is_ok(), room);
         if room {
             self.slow.orders += 1;
             let order = self.slow.orders;
@@ -279,10 +280,10 @@ impl Both {
                 forgiven = Some((one.jobs[0].index, one.jobs[0].release, number));
                 one.jobs = alloc::vec![kept];
                 if keep > 0 {
-                    one.jobs[0].told = false;
+                    one.jobs[0].reported = false;
                 }
                 one.demoted = false;
-                one.jobs[0].told = false;
+                one.jobs[0].reported = false;
                 // Deadlines that the kept job has missed are measured against the new phase.
                 one.jobs[0].deadline = one.grid;
             }
@@ -305,26 +306,26 @@ impl Both {
                 let Turn { job, release, pdus, resumed, demoted, .. } = turn;
                 assert_eq!(
                     self.slow.next(self.now),
-                    Said::Run { job, release, pdus, resumed, demoted }
+                    Outcome::Run { job, release, pdus, resumed, demoted }
                 );
                 self.seen[0] += 1;
                 return self.run(&mut turn);
             }
             Next::Missed(Missed { oldest, release, jobs, fate, .. }) => {
                 self.seen[1] += 1;
-                Said::Missed { oldest, release, jobs, fate }
+                Outcome::Missed { oldest, release, jobs, fate }
             }
             Next::Idle { until, .. } => {
                 self.seen[2] += 1;
-                Said::Idle { until }
+                Outcome::Idle { until }
             }
         };
         assert_eq!(said, self.slow.next(self.now));
-        if let Said::Idle { until } = said
+        if let Outcome::Idle { until } = said
             && until < Instant::MAX
         {
             self.now = until + Duration::from_micros(self.rng.random_range(0..3) * 700);
-        } else if matches!(said, Said::Idle { .. }) {
+        } else if matches!(said, Outcome::Idle { .. }) {
             self.order();
         }
     }
@@ -353,8 +354,8 @@ impl Both {
                 }
                 YieldPoint::Look => {
                     let look = self.fast.look(turn, self.now);
-                    let told = look.missed.is_some();
-                    assert_eq!((look.then, told), self.slow.look(task, pdus, self.now));
+                    let reported = look.missed.is_some();
+                    assert_eq!((look.then, reported), self.slow.look(task, pdus, self.now));
                     if look.then != Then::Continue {
                         return;
                     }

@@ -16,7 +16,7 @@ use punctual_model::{Duration, Rank};
 pub(super) type Key = (Duration, u64);
 
 /// The mark of a free rank.
-const NOBODY: u32 = u32::MAX;
+const FREE: u32 = u32::MAX;
 
 /// The table from ranks to upcalls, which are identified by their places in the pool.
 #[derive(Clone, Debug)]
@@ -35,8 +35,8 @@ impl Order {
         let ranks = (2 * capacity).next_power_of_two().max(2);
         Self {
             keys: vec![(Duration::MAX, u64::MAX); ranks].into_boxed_slice(),
-            places: vec![NOBODY; ranks].into_boxed_slice(),
-            spare: vec![((Duration::MAX, u64::MAX), NOBODY); ranks].into_boxed_slice(),
+            places: vec![FREE; ranks].into_boxed_slice(),
+            spare: vec![((Duration::MAX, u64::MAX), FREE); ranks].into_boxed_slice(),
         }
     }
 
@@ -52,17 +52,17 @@ impl Order {
     /// Returns the upcall of `rank`; `None` if it is free.
     pub(super) fn get(&self, rank: Rank) -> Option<usize> {
         let place = self.places[rank.0 as usize];
-        (place != NOBODY).then_some(place as usize)
+        (place != FREE).then_some(place as usize)
     }
 
     /// Returns the upcalls, the most urgent first.
     pub(super) fn places(&self) -> impl Iterator<Item = usize> + '_ {
-        self.places.iter().filter(|place| **place != NOBODY).map(|place| *place as usize)
+        self.places.iter().filter(|place| **place != FREE).map(|place| *place as usize)
     }
 
     /// Frees `rank`.
     pub(super) fn remove(&mut self, rank: Rank) {
-        self.places[rank.0 as usize] = NOBODY;
+        self.places[rank.0 as usize] = FREE;
     }
 
     /// Gives a rank to `place`, with a `key` that no other upcall has. Other upcalls may have to
@@ -71,7 +71,7 @@ impl Order {
         let before = self.keys.partition_point(|other| *other < key);
         // The keys of the neighbours stay on their sides of it.
         for at in [before, before.wrapping_sub(1)] {
-            if self.places.get(at) == Some(&NOBODY) {
+            if self.places.get(at) == Some(&FREE) {
                 (self.keys[at], self.places[at]) = (key, place);
                 return at..at + 1;
             }
@@ -86,7 +86,7 @@ impl Order {
         for level in 1..=height {
             let size = 1 << level;
             let window = at / size * size..at / size * size + size;
-            let members = self.places[window.clone()].iter().filter(|one| **one != NOBODY).count();
+            let members = self.places[window.clone()].iter().filter(|one| **one != FREE).count();
             // The limit falls from full at the bottom to half full at the top: spreading at one
             // level leaves room at all levels below.
             let most = size - size * level as usize / (2 * height as usize);
@@ -102,7 +102,7 @@ impl Order {
         let mut count = 0;
         let mut waits = Some((key, place));
         for at in window.clone() {
-            if self.places[at] == NOBODY {
+            if self.places[at] == FREE {
                 continue;
             }
             if let Some(it) = waits.take_if(|it| it.0 < self.keys[at]) {
@@ -120,7 +120,7 @@ impl Order {
         for nth in 0..count {
             let (from, to) = (first + nth * size / count, first + (nth + 1) * size / count);
             self.keys[from..to].fill(self.spare[nth].0);
-            self.places[from..to].fill(NOBODY);
+            self.places[from..to].fill(FREE);
             self.places[from] = self.spare[nth].1;
         }
     }
@@ -135,7 +135,7 @@ mod tests {
 
     /// Creates and closes upcalls in random order: the order must be that of a sorted list. Returns
     /// the number of moves.
-    fn comes_and_goes(
+    fn create_and_close(
         capacity: usize,
         rounds: usize,
         mut period: impl FnMut(usize) -> u64,
@@ -167,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_and_goes_the_order_is_that_of_a_sorted_list() {
+    fn the_order_is_that_of_a_sorted_list() {
         let mut rng = ChaCha8Rng::seed_from_u64(9);
         for capacity in [1, 2, 3, 5, 64] {
-            comes_and_goes(capacity, 2_000, |_| rng.random_range(1..9));
-            comes_and_goes(capacity, 2_000, |_| 7);
+            create_and_close(capacity, 2_000, |_| rng.random_range(1..9));
+            create_and_close(capacity, 2_000, |_| 7);
         }
     }
 
@@ -179,9 +179,9 @@ mod tests {
     fn an_insertion_moves_few_on_the_average() {
         let mut rng = ChaCha8Rng::seed_from_u64(10);
         let rounds = 3_000;
-        let of_one_period = comes_and_goes(1_000, rounds, |_| 40);
-        let falling = comes_and_goes(1_000, rounds, |round| (rounds - round) as u64);
-        let drawn = comes_and_goes(1_000, rounds, |_| rng.random_range(1..1_000));
+        let of_one_period = create_and_close(1_000, rounds, |_| 40);
+        let falling = create_and_close(1_000, rounds, |round| (rounds - round) as u64);
+        let drawn = create_and_close(1_000, rounds, |_| rng.random_range(1..1_000));
         // The square of the logarithm of 2,048 ranks is 121.
         let most = 121 * rounds;
         assert!([of_one_period, falling, drawn].iter().all(|moved| *moved < most));

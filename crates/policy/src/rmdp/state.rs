@@ -20,7 +20,7 @@ pub(super) struct State {
     /// PDUs of job `index` already processed.
     pub(super) done: u32,
     /// The number of pending jobs, from the oldest on, that were reported as late.
-    pub(super) told: u64,
+    pub(super) reported: u64,
     pub(super) demoted: bool,
     /// The next release on an absolute time line, so that the phase is independent of single jobs.
     /// For a suspended upcall, the release that it would have had.
@@ -45,7 +45,7 @@ impl State {
             index: 0,
             release: first_release,
             done: 0,
-            told: 0,
+            reported: 0,
             demoted: false,
             grid: first_release,
             suspended: false,
@@ -92,23 +92,25 @@ impl State {
         self.pending.saturating_sub(most_pending(self.period))
     }
 
-    /// Returns true if the driver must be told of late jobs now. Behind a job that has begun, jobs
-    /// that will be dropped (all under `Skip` and `Abort`) are reported only after it ends, so that
+    /// Returns true if there are late jobs to report now. Behind a job that has begun, jobs that
+    /// will be dropped (all under `Skip` and `Abort`) are reported only after it ends, so that
     /// indices are dropped from the oldest on.
-    pub(super) fn has_to_tell(&self) -> bool {
+    pub(super) fn has_unreported(&self) -> bool {
         match self.overrun {
-            _ if self.surplus() > 0 => self.done == 0 || self.told == 0,
-            Overrun::Skip | Overrun::Abort if self.done > 0 => self.overdue() > 0 && self.told == 0,
+            _ if self.surplus() > 0 => self.done == 0 || self.reported == 0,
+            Overrun::Skip | Overrun::Abort if self.done > 0 => {
+                self.overdue() > 0 && self.reported == 0
+            }
             Overrun::Skip | Overrun::Abort => self.overdue() > 0,
-            _ => self.overdue() > self.told,
+            _ => self.overdue() > self.reported,
         }
     }
 
     /// Returns true if the oldest job, which ends at `now`, was late and not yet reported.
-    pub(super) fn is_late_untold(&self, now: Instant) -> bool {
+    pub(super) fn is_late_unreported(&self, now: Instant) -> bool {
         // If more than one is pending, a release has reached its deadline; otherwise the grid is
         // its deadline.
-        self.told == 0 && (self.overdue() > 0 || now > self.grid)
+        self.reported == 0 && (self.overdue() > 0 || now > self.grid)
     }
 
     /// Returns the release of the `nth` pending job, from 0.
@@ -130,12 +132,12 @@ impl State {
         self.done = 0;
         self.index += jobs + core::mem::take(&mut self.gap);
         self.pending -= jobs;
-        self.told = self.told.saturating_sub(jobs);
+        self.reported = self.reported.saturating_sub(jobs);
     }
 
     /// Reports the late jobs among the `limit` oldest, with their fate. There must be some to
     /// report.
-    pub(super) fn tell(&mut self, limit: u64) -> Missed {
+    pub(super) fn report(&mut self, limit: u64) -> Missed {
         let (surplus, begun) = (self.surplus(), self.done > 0);
         let limit = if surplus > 0 { limit.min(1) } else { limit };
         let overdue = self.overdue().min(limit);
@@ -145,7 +147,7 @@ impl State {
             Overrun::Skip | Overrun::Abort => (0, self.overdue(), Fate::Skipped),
             _ if surplus > 0 && !begun => (0, surplus, Fate::Skipped),
             Overrun::CatchUp | Overrun::Notify | Overrun::Demote => {
-                (self.told, overdue - self.told, Fate::Late)
+                (self.reported, overdue - self.reported, Fate::Late)
             }
         };
         let gap = if first > 0 { self.gap } else { 0 };
@@ -157,7 +159,7 @@ impl State {
             urgent: self.overrun == Overrun::Notify,
         };
         match fate {
-            Fate::Late => self.told = first + jobs,
+            Fate::Late => self.reported = first + jobs,
             Fate::Skipped | Fate::Aborted => self.drop_oldest(jobs),
         }
         self.demoted |= self.overrun == Overrun::Demote;
@@ -165,10 +167,10 @@ impl State {
     }
 
     /// Drops and returns all pending jobs but one: the one that has begun, or else the newest.
-    pub(super) fn forgive(&mut self) -> Option<Backlog> {
+    pub(super) fn drop_all_but_one(&mut self) -> Option<Backlog> {
         let backlog = self.backlog()?;
         let jobs = Some(backlog.jobs - 1).filter(|jobs| *jobs > 0)?;
-        self.told = 0;
+        self.reported = 0;
         self.demoted = false;
         if self.done == 0 {
             self.drop_oldest(jobs);
@@ -195,7 +197,7 @@ impl State {
     /// Drops all pending jobs.
     pub(super) fn forget(&mut self) {
         self.drop_oldest(self.pending);
-        self.told = 0;
+        self.reported = 0;
         self.demoted = false;
     }
 }

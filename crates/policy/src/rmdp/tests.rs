@@ -55,7 +55,7 @@ fn the_higher_rate_goes_first_whatever_the_order_of_creation() {
 }
 
 #[test]
-fn section_5_1_what_is_left_of_a_batch_waits_in_the_run_queue() {
+fn section_5_1_the_rest_of_a_batch_waits_in_the_run_queue() {
     let mut rmdp = Rmdp::with_phases(
         &[upcall(10, 1, 1), upcall(40, 6, 2)],
         &[Duration::from_millis(3), Duration::ZERO],
@@ -76,7 +76,7 @@ fn section_5_1_what_is_left_of_a_batch_waits_in_the_run_queue() {
 }
 
 #[test]
-fn a_release_exactly_at_the_yield_point_is_given_way_to() {
+fn a_release_exactly_at_the_yield_point_ends_the_turn() {
     let phases = [Duration::from_millis(2), Duration::ZERO];
     let mut rmdp = Rmdp::with_phases(&[upcall(10, 1, 1), upcall(40, 6, 2)], &phases, ms(0));
     let mut slow = turn(rmdp.next(ms(0)));
@@ -85,7 +85,7 @@ fn a_release_exactly_at_the_yield_point_is_given_way_to() {
 }
 
 #[test]
-fn of_equal_periods_the_one_listed_first_is_the_more_urgent() {
+fn equal_periods_are_ranked_in_list_order() {
     let upcalls = [upcall(20, 4, 1), upcall(20, 4, 1)];
     let (early, late) = (Duration::ZERO, Duration::from_millis(1));
     let mut rmdp = Rmdp::with_phases(&upcalls, &[early, late], ms(0));
@@ -98,7 +98,7 @@ fn of_equal_periods_the_one_listed_first_is_the_more_urgent() {
 }
 
 #[test]
-fn what_is_released_and_not_complete_is_counted() {
+fn incomplete_jobs_are_counted() {
     let mut rmdp = Rmdp::new(&[upcall(10, 2, 1), upcall(40, 1, 1)], ms(0));
     let mut fast = turn(rmdp.next(ms(0)));
     assert_eq!(fast.iterated(ms(5), 1), YieldPoint::Continue);
@@ -134,7 +134,7 @@ fn complete_at_the_deadline_is_in_time_and_a_nanosecond_later_is_not() {
 }
 
 #[test]
-fn skip_drops_what_is_late_before_it_began_and_keeps_the_phase() {
+fn skip_drops_jobs_that_are_late_before_they_begin_and_keeps_the_phase() {
     let mut rmdp = Rmdp::new(&[upcall(10, 2, 1).with_overrun(Overrun::Skip)], ms(0));
     assert_eq!(missed(rmdp.next(ms(34))), (0, 3, Fate::Skipped));
     let mut turn = turn(rmdp.next(ms(34)));
@@ -167,7 +167,7 @@ fn abort_ends_the_job_at_the_first_yield_point_past_its_deadline() {
 }
 
 #[test]
-fn a_demoted_upcall_runs_when_nobody_else_wants_to_until_it_has_caught_up() {
+fn a_demoted_upcall_runs_in_idle_time_until_it_has_caught_up() {
     let fast = upcall(10, 4, 1).with_overrun(Overrun::Demote);
     let mut rmdp = Rmdp::new(&[fast, upcall(40, 4, 1)], ms(0));
     let mut job = turn(rmdp.next(ms(0)));
@@ -296,7 +296,7 @@ fn a_contained_upcall_is_out_until_it_is_taken_back() {
 }
 
 #[test]
-fn without_upcalls_it_is_idle_for_ever() {
+fn without_upcalls_it_is_idle_forever() {
     let mut rmdp = Rmdp::new(&[], ms(0));
     for now in [ms(9), Instant::MAX] {
         assert_eq!(rmdp.next(now), Next::Idle { until: Instant::MAX, period: Duration::MAX });

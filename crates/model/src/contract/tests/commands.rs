@@ -40,7 +40,7 @@ fn a_command_may_be_an_ordinary_program_and_a_reservation_is_soft_unless_said() 
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_in_commands_have_their_place() {
     for (command, place, said) in [
         ("run = []\n", "c.toml:7:7", "there is no program"),
         ("run = [\"a\"]\nreservation = \"x\"\n", "c.toml:8:15", "no reservation \"x\""),

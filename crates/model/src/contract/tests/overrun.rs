@@ -4,7 +4,7 @@ use super::*;
 use crate::Overrun;
 
 #[test]
-fn an_upcall_says_what_becomes_of_its_late_jobs() {
+fn an_upcall_names_its_overrun_policy() {
     let upcall = |line: &str| {
         let head = "[[upcall]]\nname = \"u\"\nperiod = \"40ms\"\nbatch = 2\n";
         parse(&format!("{head}time_per_pdu = \"1ms\"\n{line}"))

@@ -56,7 +56,7 @@ fn a_channel_sends_unless_it_says_otherwise() {
 }
 
 #[test]
-fn who_only_receives_needs_no_link() {
+fn a_contract_that_only_receives_needs_no_link() {
     let receives = channel("r", "direction = \"receive\"\nframing = \"datagram\"");
     let contract = parse(&receives).expect("good");
     assert!(contract.sender.is_none() && contract.channels.is_empty());

@@ -14,7 +14,7 @@ fn bits(bits: u64) -> BitRate {
 }
 
 #[test]
-fn what_is_sent_becomes_types() {
+fn sending_becomes_types() {
     let contract = parse(GOOD).expect("good");
     let sender = contract.sender.expect("declared");
     assert_eq!(Link::with_picos(Duration::from_micros(40), 50_000), Ok(sender.link));

@@ -108,7 +108,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_written_profile_is_read_back() {
     let full = full();
     let bare = Calibration {
         run: Run { quick: false, stolen: None, ..full.run.clone() },
@@ -165,7 +165,7 @@ fn admission_gets_the_sum_of_switch_and_refill() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_in_profiles_have_their_place() {
     let good = full().to_string();
     for (was, becomes, words) in [
         ("format = 1", "format = 2", "host.toml:3:10: this profile has format 2"),

@@ -41,11 +41,11 @@ fn calibration(raw: RawCalibration) -> Checked<Calibration> {
             ),
         );
     }
-    few(&raw.figure)?;
-    few(&raw.cache_refill)?;
-    few(&raw.message)?;
-    few(&raw.arrival)?;
-    few(&raw.absent)?;
+    check_count(&raw.figure)?;
+    check_count(&raw.cache_refill)?;
+    check_count(&raw.message)?;
+    check_count(&raw.arrival)?;
+    check_count(&raw.absent)?;
     let mut seen = BTreeSet::new();
     let figures = raw.figure.into_iter().map(|entry| figure(entry, &mut seen));
     let figures = figures.collect::<Checked<Vec<_>>>()?;
@@ -68,7 +68,7 @@ fn calibration(raw: RawCalibration) -> Checked<Calibration> {
     })
 }
 
-fn few<T>(entries: &[Spanned<T>]) -> Checked<()> {
+fn check_count<T>(entries: &[Spanned<T>]) -> Checked<()> {
     match entries.get(MAX_ENTRIES) {
         Some(beyond) => problem(
             beyond,

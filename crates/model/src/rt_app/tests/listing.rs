@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{good, has_note, refusal, workload};
 
 #[test]
-fn what_cannot_be_carried_over_is_listed_where_it_stands() {
+fn parts_that_cannot_be_carried_over_are_listed_with_their_place() {
     let text = r#"{
 "global" : { "duration" : 5, "default_policy" : "SCHED_OTHER", "ftrace" : "none" },
 "resources" : { "m" : { "type" : "mutex" } },
@@ -64,7 +64,7 @@ fn what_cannot_be_carried_over_is_listed_where_it_stands() {
 }
 
 #[test]
-fn what_rt_app_or_a_contract_refuses_is_refused_with_its_place() {
+fn errors_of_rt_app_and_of_contracts_are_refused_with_their_place() {
     for (text, wanted) in [
         ("{}".into(), "1:1: there are no \"tasks\""),
         ("[]".into(), "1:1: a workload is an object"),

@@ -77,7 +77,7 @@ impl Fractions {
     #[inline]
     pub(super) fn takes(&mut self, now: Instant, bytes: u32) -> bool {
         if !self.narrow.reaches(now) {
-            return self.takes_after_all(now, bytes);
+            return self.takes_out_of_line(now, bytes);
         }
         let may = self.narrow.may_come(now);
         if may {
@@ -87,7 +87,7 @@ impl Fractions {
     }
 
     #[inline(never)]
-    fn takes_after_all(&mut self, now: Instant, bytes: u32) -> bool {
+    fn takes_out_of_line(&mut self, now: Instant, bytes: u32) -> bool {
         let may = self.may_come(now);
         if may {
             self.charge(now, bytes);

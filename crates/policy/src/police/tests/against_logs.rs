@@ -115,7 +115,7 @@ fn interval_credits_are_the_log_of_each_interval() {
 }
 
 #[test]
-fn what_waits_until_it_conforms_does_so_then_and_not_earlier() {
+fn a_pdu_conforms_at_the_named_instant_and_not_earlier() {
     let mut delayed = 0;
     for seed in 0..STREAMS {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -161,7 +161,7 @@ fn what_waits_until_it_conforms_does_so_then_and_not_earlier() {
 
 /// Admission counts PDUs as linear bounded arrivals, so conforming PDUs must be within them.
 #[test]
-fn what_passes_a_policer_is_what_admission_counted() {
+fn conforming_pdus_are_within_the_arrivals_that_admission_counts() {
     for seed in 0..STREAMS {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let sustained = rng.random_range(10_000_000..20_000_000_000);

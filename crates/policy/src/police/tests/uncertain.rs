@@ -56,7 +56,7 @@ fn a_sender_that_keeps_to_its_credits_is_never_found_in_breach() {
 /// For any traffic and any times of observation, messages that pass keep to the covering arrivals:
 /// checked in every window that ends with a message.
 #[test]
-fn what_passes_keeps_to_the_covering_arrivals() {
+fn passed_messages_keep_to_the_covering_arrivals() {
     let (mut lost, mut waited) = (0, 0);
     for seed in 0..60 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
