@@ -3,7 +3,7 @@
 //! Real-time upcalls, §5.1: a released handler processes a batch of PDUs. After each quantum it
 //! checks whether a handler of a higher rate was released in the meantime, and yields only then.
 //! The rest of its batch waits in the run queue. Late jobs are handled by their upcall's
-//! [`Overrun`](punctual_model::Overrun) policy.
+//! [`Overrun`] policy.
 //!
 //! Deliberate departures from the paper:
 //! - There a clock interrupt sets a flag in the handler's shared memory. Here the yield point

@@ -24,14 +24,14 @@ pub(super) fn upcall(period: u64, batch: u32, quantum: u32) -> Upcall {
 fn turn(next: Next) -> Turn {
     match next {
         Next::Run(turn) => turn,
-        other => panic!("somebody is released, but {other:?}"),
+        other => panic!("an upcall is released, but {other:?}"),
     }
 }
 
 fn missed(next: Next) -> (u64, u64, Fate) {
     match next {
         Next::Missed(missed) => (missed.oldest.index, missed.jobs, missed.fate),
-        other => panic!("somebody is late, but {other:?}"),
+        other => panic!("a job is late, but {other:?}"),
     }
 }
 
@@ -115,7 +115,7 @@ fn missed_releases_are_caught_up_with_and_the_phase_survives() {
     assert_eq!(missed(rmdp.next(ms(25))), (0, 2, Fate::Late));
     for index in 0..3 {
         let (job, late) = complete(&mut rmdp, ms(25), ms(25));
-        assert_eq!((job.index, late), (index, None), "told of before");
+        assert_eq!((job.index, late), (index, None), "reported before");
     }
     assert_eq!(rmdp.next(ms(25)), idle_until(ms(30), 10));
 }
@@ -129,7 +129,7 @@ fn complete_at_the_deadline_is_in_time_and_a_nanosecond_later_is_not() {
             told.map(|missed| (missed.fate, missed.urgent)),
             late.then_some((Fate::Late, true))
         );
-        assert_eq!(turn(rmdp.next(end)).job.index, 1, "nobody is told twice");
+        assert_eq!(turn(rmdp.next(end)).job.index, 1, "no job is reported twice");
     }
 }
 
@@ -263,7 +263,7 @@ fn a_job_that_had_begun_before_a_long_absence_ends_and_then_those_behind_it_are_
     assert_eq!(look.then, Then::Continue);
     rmdp.give_way(&begun);
     let (job, late) = complete(&mut rmdp, ms(5_005), ms(5_006));
-    assert_eq!((job.index, late), (0, None), "told of before");
+    assert_eq!((job.index, late), (0, None), "reported before");
     assert_eq!(missed(rmdp.next(ms(5_006))), (1, 490, Fate::Skipped));
     assert_eq!(missed(rmdp.next(ms(5_006))), (491, 9, Fate::Late));
     assert_eq!(turn(rmdp.next(ms(5_006))).release, ms(4_910));
