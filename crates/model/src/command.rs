@@ -55,7 +55,7 @@ pub struct CommandSpec {
 pub struct Holding {
     /// The position of the reservation in its contract.
     pub reservation: usize,
-    /// The use of CPU time outside its budget.
+    /// The right to CPU time outside its budget.
     pub enforcement: Enforcement,
     /// The back end to use; `None`: the one that suits it best on this host.
     pub backend: Option<Backend>,

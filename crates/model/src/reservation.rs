@@ -17,7 +17,7 @@ pub struct Reservation {
     period: Duration,
 }
 
-/// The use of CPU time outside a reservation's budget.
+/// The right to CPU time outside a reservation's budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Enforcement {
     /// The budget is guaranteed. The holder also competes for unreserved time as an ordinary

@@ -8,8 +8,8 @@
 //!   or the largest pass seen plus its margin, whichever is larger.
 //! - After a run of passes that were all in time, it asks for the largest of them plus its margin,
 //!   if that is less than now by more than the margin. So small changes of the load change nothing.
-//! - The time that a pass used is scaled from the passes' period to the reservation's: `used · Y /
-//!   P`.
+//! - The time that a pass used is scaled from the passes' period to the reservation's:
+//!   `used · Y / P`.
 //! - After a refusal it does not repeat the request for a run. If the refusal offers more than now,
 //!   it accepts the offer.
 //!
@@ -77,7 +77,7 @@ pub struct Adaptive {
     /// The largest pass of this run, and the number of its passes so far.
     largest: Service,
     passes: u32,
-    /// The number of passes until more is requested again, after a refusal.
+    /// The number of passes until more may be requested, after a refusal.
     hold: u32,
 }
 
@@ -184,7 +184,7 @@ mod tests {
         Service::from_micros(n)
     }
 
-    /// Makes the soft modem's: a pass every 12.5 ms, reserved every 8 ms.
+    /// Makes the soft modem's reservation: a pass every 12.5 ms, a budget every 8 ms.
     fn adaptive() -> Adaptive {
         let bounds = Bounds {
             least: us(200),

@@ -17,7 +17,7 @@ const WHOLE: u128 = 1_000_000;
 /// The use beyond the share that is tolerated forever, in parts per million of the share.
 pub const TOLERANCE_PPM: u64 = 50_000;
 
-/// The shortest time over which use is averaged. It is longer if four periods are.
+/// The shortest averaging window. Four periods of the work are used instead if they are longer.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// The longest lag of the kernel's accounting of a running thread: a scheduler tick at 100 Hz.
@@ -71,20 +71,21 @@ impl Terms {
 
     /// Returns the most processor time that a grant can take in any window of length `window` until
     /// its class is revoked, if at most `reaction` passes from one check to the end of the next,
-    /// including the revocation for a [`Broken`](Verdict::Broken) grant. That is `rate · window +
-    /// D` with `D = depth + patience + reaction`.
+    /// including the revocation for a [`Broken`](Verdict::Broken) grant. That is
+    /// `rate · window + D` with `D = depth + patience + reaction`.
     ///
     /// *Proof sketch.* Checks are at `t₀ < t₁ < …`, watching began at `t₀`, and `U(a, b)` is the
-    /// use in between. The level after check `k` is `L_k = max(0, L_{k−1} + U(t_{k−1}, t_k) −
-    /// r·(t_k − t_{k−1}))`, so by induction `L_k ≥ U(t_j, t_k) − r·(t_k − t_j)` for each `j ≤ k`. A
-    /// check that does not end the grant leaves `L_k ≤ B`, with `B = depth + patience`. In a window
-    /// `[s, e)`, let `t_j` be the last check not after `s`, and `t_k` the last check not after `e`
-    /// that did not end the grant. A thread runs on one CPU at a time, so `U(t_k, e) ≤ e − t_k`,
-    /// and `e − t_k ≤ R` for the reaction `R`: the next check comes within `R`, and if it ends the
-    /// grant then `e` is not later. Therefore
+    /// use in between. The level after check `k` is
+    /// `L_k = max(0, L_{k−1} + U(t_{k−1}, t_k) − r·(t_k − t_{k−1}))`, so by induction
+    /// `L_k ≥ U(t_j, t_k) − r·(t_k − t_j)` for each `j ≤ k`. A check that does not end the grant
+    /// leaves `L_k ≤ B`, with `B = depth + patience`. In a window `[s, e)`, let `t_j` be the last
+    /// check not after `s`, and `t_k` the last check not after `e` that did not end the grant. A
+    /// thread runs on one CPU at a time, so `U(t_k, e) ≤ e − t_k`, and `e − t_k ≤ R` for the
+    /// reaction `R`: the next check comes within `R`, and if it ends the grant then `e` is not
+    /// later. Therefore
     ///
-    /// `U(s, e) ≤ U(t_j, t_k) + U(t_k, e) ≤ r·(t_k − t_j) + B + (e − t_k)` `= r·(e − s) + r·(s −
-    /// t_j) + B + (1 − r)·(e − t_k) ≤ r·(e − s) + B + R`,
+    /// `U(s, e) ≤ U(t_j, t_k) + U(t_k, e) ≤ r·(t_k − t_j) + B + (e − t_k)`
+    /// `= r·(e − s) + r·(s − t_j) + B + (1 − r)·(e − t_k) ≤ r·(e − s) + B + R`,
     ///
     /// because both `s − t_j` and `e − t_k` are at most `R`. If no check lies in the window then
     /// `U(s, e) ≤ e − s ≤ R`. ∎

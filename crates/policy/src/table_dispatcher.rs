@@ -35,7 +35,7 @@ pub struct Step {
     pub until: Instant,
 }
 
-/// The error that the time constraints, or the tables to come, have reached their limit.
+/// The error when the time constraints, or the tables to come, have reached their limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 

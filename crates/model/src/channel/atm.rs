@@ -73,8 +73,8 @@ impl AtmContract {
         self.0
     }
 
-    /// Converts units of `max_sdu` bytes to linear bounded arrivals: `I_min = T`, `B_max = 1 +
-    /// ⌈τ/T⌉`, with `T` the spacing at the sustained rate and `τ` the tolerance.
+    /// Converts units of `max_sdu` bytes to linear bounded arrivals: `I_min = T`,
+    /// `B_max = 1 + ⌈τ/T⌉`, with `T` the spacing at the sustained rate and `τ` the tolerance.
     ///
     /// Every conforming stream stays conforming: it has at most `1 + ⌊(δ + τ)/T⌋` units in a closed
     /// `δ`, and `⌊(δ + τ)/T⌋ ≤ ⌊δ/T⌋ + ⌈τ/T⌉`. The conversion loses the peak rate (a burst may now

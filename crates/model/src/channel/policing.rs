@@ -34,11 +34,11 @@ impl Policing {
     /// Returns linear bounded arrivals that cover all traffic that passes the policer, for messages
     /// declared as `arrivals`. Admission must reserve for these.
     ///
-    /// An interval of `k` messages lasts `k·I_min`. A window of length `δ` touches at most `⌈δ /
-    /// (k·I_min)⌉ + 1` intervals, each with `k` messages at most. Arrivals with spacing `I_min` and
-    /// a burst of `2k` allow as many: `⌈δ / I_min⌉ + 2k − 1 ≥ k·(⌈δ / (k·I_min)⌉ + 1)`, because
-    /// `k·⌈x / k⌉ ≤ ⌈x⌉ + k − 1`. No smaller burst suffices: `k` messages at the end of an interval
-    /// and `k` at the beginning of the next can come at the same time.
+    /// An interval of `k` messages lasts `k·I_min`. A window of length `δ` touches at most
+    /// `⌈δ / (k·I_min)⌉ + 1` intervals, each with `k` messages at most. Arrivals with spacing
+    /// `I_min` and a burst of `2k` allow as many: `⌈δ / I_min⌉ + 2k − 1 ≥ k·(⌈δ / (k·I_min)⌉ + 1)`,
+    /// because `k·⌈x / k⌉ ≤ ⌈x⌉ + k − 1`. No smaller burst suffices: `k` messages at the end of an
+    /// interval and `k` at the beginning of the next can come at the same time.
     ///
     /// # Errors
     /// Returns those of [`LinearBounded::new`]; valid declared arrivals cause none.

@@ -47,7 +47,7 @@ impl Framing {
 /// The handling of a message that comes earlier than its contract allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TooEarly {
-    /// The message waits until its logical arrival.
+    /// The message waits until its contract allows it.
     #[default]
     Waits,
     /// The message is discarded and counted.

@@ -8,8 +8,8 @@ use super::rate::BitRate;
 use crate::time::Duration;
 use crate::units::MAX_NANOS;
 
-/// A linear bounded arrival process (real-time channels, §2.1): in any `δ`, at most `max_burst + δ
-/// / min_inter_arrival` messages of at most `max_message` bytes.
+/// A linear bounded arrival process (real-time channels, §2.1): in any `δ`, at most
+/// `max_burst + δ / min_inter_arrival` messages of at most `max_message` bytes.
 ///
 /// Guaranteed: sizes `1 ≤ min_message ≤ max_message`, a burst of at least one message, and a
 /// spacing between 1 ns and a day.

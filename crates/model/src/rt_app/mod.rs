@@ -50,7 +50,7 @@ pub struct Imported {
 /// Reads an rt-app workload. `file` only appears in messages.
 ///
 /// # Errors
-/// Refuses with file, line and column: text that is not JSON even with rt-app's liberties; errors
+/// Refuses with file, line and column: text that is not JSON even with rt-app's liberties; input
 /// that rt-app itself refuses (a thread without events, a wrong type, an unknown policy); numbers
 /// that no contract can hold; and a workload of which nothing can be carried over. Time and memory
 /// are linear in the length of `bytes`, up to a logarithm.

@@ -55,8 +55,8 @@ pub enum Fault {
     Never,
 }
 
-/// The reason that a text is not the quantity it should be. The message continues the text: `"40"
-/// has no unit; …`.
+/// The reason that a text is not the quantity it should be. The message continues the text:
+/// `"40" has no unit; …`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitError {
     /// The quantity that the text should be.

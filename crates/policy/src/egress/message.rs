@@ -36,7 +36,7 @@ pub enum Sent {
     MoreOfIt,
     /// The message is complete: the next one may be offered.
     Complete {
-        /// The time at which the last packet leaves, by the computed link.
+        /// The time at which the last packet leaves, as computed for the link.
         leaves_by: Instant,
     },
     /// The channel was closed in the meantime.

@@ -121,7 +121,7 @@ pub enum Next {
     Idle,
 }
 
-/// All places for channels are taken.
+/// The error when all places for channels are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 

@@ -2,9 +2,9 @@
 //!
 //! A message counts at its arrival on this host, not when this thread reads it: the sender is not
 //! responsible for the wait here. The generic cell rate algorithm with the spacing of the contract
-//! as `T` lets exactly the messages pass that the contract allows if `τ` is its jitter, `(B_max −
-//! 1)·I_min`. Here `τ` is larger by the time that may have bunched messages on their path: the
-//! delay bound, within which the sender chooses, and the delay variation of the network.
+//! as `T` lets exactly the messages pass that the contract allows if `τ` is its jitter,
+//! `(B_max − 1)·I_min`. Here `τ` is larger by the time that may have bunched messages on their
+//! path: the delay bound, within which the sender chooses, and the delay variation of the network.
 
 use punctual_model::channel::BitRate;
 use punctual_model::{Duration, Instant};

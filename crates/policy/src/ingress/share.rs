@@ -80,7 +80,7 @@ impl Share {
             match self.policer.police(now, 1) {
                 Verdict::Conforming => self.spare += 1,
                 Verdict::NonConforming(Breach::TooEarly { conforms_at }) if self.spare <= 0 => {
-                    // An excess that a channel used must be earned first, but at most a burst.
+                    // An excess must accrue first. The policer holds at most a burst.
                     let missing = i64::from(self.portion) - 1 - self.spare;
                     let missing = missing.clamp(0, i64::from(self.burst) - 1).unsigned_abs();
                     let wait = self.spacing.checked_mul(missing).unwrap_or(Duration::MAX);

@@ -6,8 +6,9 @@ use punctual_model::channel::BitRate;
 /// Bits in a byte times nanoseconds in a second.
 const BIT_NANOS_PER_BYTE: u64 = 8_000_000_000;
 
-/// The unit of time of a rate. At `rate` a byte takes `8·10⁹ / rate` ns: in lowest terms, `per_byte
-/// / per_nano`. A tick is `1 / per_nano` ns, so that bytes and nanoseconds are both whole ticks.
+/// The unit of time of a rate. At `rate` a byte takes `8·10⁹ / rate` ns: in lowest terms,
+/// `per_byte / per_nano`. A tick is `1 / per_nano` ns, so that bytes and nanoseconds are both whole
+/// ticks.
 ///
 /// Rates are at most 10¹² < 2⁴⁰ bit/s: any instant is below 2¹⁰⁴ ticks, and any PDU below 2⁶⁵.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

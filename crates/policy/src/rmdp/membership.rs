@@ -26,7 +26,7 @@ pub enum CreateError {
     },
 }
 
-/// The error that no upcall has this number.
+/// The error for a number that no upcall has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("there is no upcall {task}: it was closed or never created")]
 pub struct NoSuchUpcall {

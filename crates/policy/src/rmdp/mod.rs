@@ -52,8 +52,9 @@ const CATCH_UP_PERIODS: u64 = 4;
 
 /// Returns the most jobs of an upcall with this period that may wait, including the running one:
 /// those of four periods or of 100 ms, whichever are more. If there are more, the oldest are
-/// [`Fate::Skipped`], but not one that has begun, and only after it ends. So an upcall that returns
-/// from a long absence keeps the CPU from other upcalls for no more than these.
+/// [`Fate::Skipped`]; if one has begun, it continues, and those behind it are skipped when it ends.
+/// So an upcall that returns from a long absence keeps the CPU from other upcalls for no more than
+/// these.
 ///
 /// ```
 /// use punctual_model::Duration;
@@ -126,8 +127,8 @@ impl Rmdp {
         Self::with_phases(upcalls, &phases, start)
     }
 
-    /// Makes a policy like [`new`](Self::new), but upcall `i` is first released at `start +
-    /// phases[i]`.
+    /// Makes a policy like [`new`](Self::new), but upcall `i` is first released at
+    /// `start + phases[i]`.
     ///
     /// # Panics
     /// If the two slices differ in length.

@@ -252,7 +252,7 @@ fn the_reference_has_every_key() {
     assert_eq!(keys, 2 + 10 + 6 + 3 + 11 + 5 + 19 + 9, "as many as `raw` has");
 }
 
-/// Stands in cheaply for the fuzzer on every test run: any change to a good contract yields a
+/// A cheap substitute for the fuzzer on every test run: any change to a good contract yields a
 /// contract or an error with a place in the file, never a panic.
 #[test]
 fn mutilated_contracts_never_panic() {

@@ -118,7 +118,7 @@ fn bytes_that_are_not_text_are_refused_with_their_place() {
     assert_eq!((error.line, error.column), (2, 3));
 }
 
-/// Stands in cheaply for the fuzzer: any change to a good workload yields a contract or an error
+/// A cheap substitute for the fuzzer: any change to a good workload yields a contract or an error
 /// with a place in the file, and every note has a place too.
 #[test]
 fn mutilated_workloads_never_panic() {

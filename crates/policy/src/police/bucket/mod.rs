@@ -72,8 +72,8 @@ impl Fractions {
         Self { narrow, wide: Wide::new(measures, tat), measures }
     }
 
-    /// Returns true if `TAT − τ ≤ now`, and then charges a PDU of `bytes`: `TAT = max(TAT, now) +
-    /// T`.
+    /// Returns true if `TAT − τ ≤ now`, and then charges a PDU of `bytes`:
+    /// `TAT = max(TAT, now) + T`.
     #[inline]
     pub(super) fn takes(&mut self, now: Instant, bytes: u32) -> bool {
         if !self.narrow.reaches(now) {
@@ -129,8 +129,8 @@ impl Tat {
         Self { whole: Whole::new(measures), fractions: Fractions::new(measures) }
     }
 
-    /// Returns true if `TAT − τ ≤ now`, and then charges a PDU of `bytes`: `TAT = max(TAT, now) +
-    /// T`.
+    /// Returns true if `TAT − τ ≤ now`, and then charges a PDU of `bytes`:
+    /// `TAT = max(TAT, now) + T`.
     #[inline]
     pub(super) fn takes(&mut self, now: Instant, bytes: u32) -> bool {
         if self.whole.reaches(now) {
