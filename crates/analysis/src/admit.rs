@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use punctual_model::{Contract, Duration, HostProfile};
 
 use crate::counter_offer;
+use crate::entry::Entry;
 use crate::examination::{
     BOUNDS, Examination, Failure, cpus_of_reservations, examine, rank_of_each,
 };
 use crate::offer::Offers;
-use crate::parameters::Entry;
 use crate::policies;
 use crate::steps::Steps;
-use crate::supply::together::Table;
+use crate::supply::timetable::Table;
 use crate::system::{Slots, System};
 use crate::verdict::{EntryBound, Grant, GrantedChannel, GrantedReservation, GrantedTask, Refusal};
 

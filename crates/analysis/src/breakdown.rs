@@ -23,16 +23,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use punctual_model::{Contract, Duration, HostProfile, Policy, Service, Task, TaskSpec};
+use punctual_model::{Contract, Duration, HostProfile, Service, Task, TaskSpec};
 use thiserror::Error;
 
-use crate::edf;
 use crate::examination::{examine, fits, load_of_first_cpu};
 use crate::load::CpuLoad;
-use crate::policies;
 use crate::ratio::Ratio;
+pub use crate::schedulability::Test;
 use crate::steps::Steps;
-use crate::utilisation::{self, Finding};
 
 /// A positive factor in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,53 +71,6 @@ impl fmt::Display for Factor {
             (rest, digits) = (rest / 10, digits - 1);
         }
         f.pad(&alloc::format!("{whole}.{rest:0digits$}"))
-    }
-}
-
-/// A test that admits or refuses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Test {
-    /// [`utilisation::liu_layland`].
-    LiuLayland,
-    /// [`utilisation::hyperbolic`].
-    Hyperbolic,
-    /// [`utilisation::rmdp`].
-    Rmdp,
-    /// [`utilisation::sha`].
-    Sha,
-    /// [`edf::density`].
-    Density,
-    /// The deciding test of the policy, as in [`crate::admit()`].
-    Exact,
-}
-
-impl Test {
-    /// Returns the tests that admission reports under `policy`; the last one decides.
-    pub fn of(policy: Policy) -> &'static [Self] {
-        policies::of(policy).tests()
-    }
-
-    /// Returns the test's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::LiuLayland => "liu-layland",
-            Self::Hyperbolic => "hyperbolic",
-            Self::Rmdp => "rmdp",
-            Self::Sha => "sha",
-            Self::Density => "density",
-            Self::Exact => "exact",
-        }
-    }
-
-    pub(crate) fn sufficient(self) -> Option<fn(&CpuLoad) -> Finding> {
-        match self {
-            Self::LiuLayland => Some(utilisation::liu_layland),
-            Self::Hyperbolic => Some(utilisation::hyperbolic),
-            Self::Rmdp => Some(utilisation::rmdp),
-            Self::Sha => Some(utilisation::sha),
-            Self::Density => Some(edf::density),
-            Self::Exact => None,
-        }
     }
 }
 

@@ -12,9 +12,11 @@ use core::cmp::Reverse;
 
 use punctual_model::{Contract, HostProfile};
 
+use crate::entry::Entry;
+use crate::entry::EntryKind;
 use crate::examination::examine;
-use crate::offer::{Axis, EntryKind, Offer, Offers};
-use crate::parameters::{Entry, Search};
+use crate::offer::{Axis, Offer, Offers};
+use crate::parameters::Search;
 use crate::ratio;
 use crate::steps::Steps;
 

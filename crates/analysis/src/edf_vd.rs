@@ -48,13 +48,11 @@ use alloc::vec::Vec;
 
 use punctual_model::Duration;
 
-use crate::breakdown::Test;
 use crate::edf::demand::{DemandVerdict, processor_demand};
 use crate::judge::{self, Judgement, Miss};
 use crate::load::{CpuLoad, TaskLoad};
-use crate::order::Order;
-use crate::policies::Schedulability;
 use crate::ratio::{self, Ratio, Utilisation};
+use crate::schedulability::{Order, Schedulability, Test};
 use crate::steps::{OutOfSteps, Steps};
 
 /// 1.0 in the units of x.

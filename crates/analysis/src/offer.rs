@@ -8,41 +8,7 @@ use core::fmt;
 use punctual_model::units::write_nanos;
 use punctual_model::{Contract, Reservation, Service};
 
-use crate::parameters::Entry;
-
-/// The kind of a contract's entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    /// `[[task]]`
-    Task,
-    /// `[[upcall]]`
-    Upcall,
-    /// `[[reservation]]`
-    Reservation,
-    /// `[[channel]]`
-    Channel,
-    /// `[[stream]]`
-    Stream,
-    /// `[sending]`
-    Sending,
-    /// `[system]`
-    System,
-}
-
-impl EntryKind {
-    /// Returns the name as written in a contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Task => "task",
-            Self::Upcall => "upcall",
-            Self::Reservation => "reservation",
-            Self::Channel => "channel",
-            Self::Stream => "stream",
-            Self::Sending => "sending",
-            Self::System => "system",
-        }
-    }
-}
+use crate::entry::{Entry, EntryKind};
 
 /// A parameter of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

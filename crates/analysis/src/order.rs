@@ -5,18 +5,7 @@ use alloc::vec::Vec;
 use punctual_model::{Policy, Task};
 
 use crate::policies;
-
-/// The order of tasks in a load. Equal tasks stay in file order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The shorter period first (Liu & Layland, JACM 1973), as the more urgent one.
-    Period,
-    /// As in the file: the more urgent first, or under first in, first out the order of jobs that
-    /// become known together.
-    File,
-    /// The shorter relative deadline first, an order for reports only.
-    Deadline,
-}
+use crate::schedulability::Order;
 
 /// Returns the positions of `tasks` in the order of `policy`.
 pub fn by_priority(policy: Policy, tasks: &[Task]) -> Vec<usize> {

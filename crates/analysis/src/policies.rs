@@ -4,11 +4,8 @@
 //! Its order of dispatching is in `punctual-policy`, which neither imports nor is imported by this
 //! crate, so simulating a contract checks the proofs made here (docs/adding-a-policy.md).
 
-use alloc::vec::Vec;
+use punctual_model::Policy;
 
-use punctual_model::{Duration, Policy};
-
-use crate::breakdown::Test;
 use crate::edf;
 use crate::edf::demand::DemandVerdict;
 use crate::edf_vd::EdfVd;
@@ -16,64 +13,11 @@ use crate::fifo;
 use crate::fixed_priority::{self, ResponseTime};
 use crate::judge::{self, Judgement};
 use crate::load::{CpuLoad, Granularity};
-use crate::order::Order;
+use crate::schedulability::{Engine, Order, Schedulability, Test};
 use crate::steps::Steps;
 use crate::supply::earliest_deadline::supply_demand;
 use crate::supply::fixed_priority::all_in_time_inside;
 use crate::supply::{Inside, Supply};
-
-/// The proofs about the tasks of one CPU under one policy.
-pub(crate) trait Schedulability: Sync {
-    /// Returns the name of the deciding test.
-    fn deciding_test(&self) -> &'static str;
-
-    /// Returns the promise to the tasks of an admitted contract.
-    fn promise(&self) -> &'static str {
-        "every task meets its deadline"
-    }
-
-    /// Returns the order in which a load lists its tasks.
-    fn order(&self) -> Order;
-
-    /// Returns the tests that admission reports, the cheapest first and the deciding one last.
-    fn tests(&self) -> &'static [Test];
-
-    /// Returns whether everything on the CPU is certainly in time.
-    fn fits(&self, load: &CpuLoad, steps: &mut Steps) -> bool;
-
-    /// Judges one CPU and returns the proof for each task.
-    ///
-    /// If the deciding test gives no bounds, `for_bounds` is spent on finding them; the verdict
-    /// does not depend on it.
-    fn judge(&self, load: &CpuLoad, steps: &mut Steps, for_bounds: &mut Steps) -> Judgement;
-
-    /// Returns the engine that finds the same verdict one task at a time.
-    fn engine(&self) -> Engine {
-        Engine::FullTest
-    }
-
-    /// Judges a load inside a reservation; undecided if no such test is known.
-    fn inside(&self, _: &CpuLoad, _: &Supply, _: &mut Steps) -> Inside {
-        Inside::Undecided
-    }
-
-    /// Returns the deadline by which a job of each task is scheduled while no job needs more than
-    /// its wcet. An empty list means each task's own deadline.
-    fn virtual_deadlines(&self, _: &CpuLoad) -> Vec<Duration> {
-        Vec::new()
-    }
-}
-
-/// The way to admit tasks one at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
-    /// A certificate for each task.
-    FixedPriority,
-    /// A line above each task's demand.
-    EarliestDeadline,
-    /// The full test, each time.
-    FullTest,
-}
 
 /// A row for each policy.
 const TABLE: [(Policy, &dyn Schedulability); 6] = [
@@ -92,6 +36,13 @@ const TABLE: [(Policy, &dyn Schedulability); 6] = [
 pub(crate) fn of(policy: Policy) -> &'static dyn Schedulability {
     // A test checks that each policy has a row.
     TABLE.iter().find(|(other, _)| *other == policy).map_or(&EarliestDeadline, |(_, row)| *row)
+}
+
+impl Test {
+    /// Returns the tests that admission reports under `policy`; the last one decides.
+    pub fn of(policy: Policy) -> &'static [Self] {
+        of(policy).tests()
+    }
 }
 
 /// Fixed priorities in the given order, with the tests to report.

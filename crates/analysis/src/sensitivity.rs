@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use punctual_model::{Contract, HostProfile};
 
+use crate::entry::Entry;
 use crate::offer::Offer;
-use crate::parameters::{Entry, Search};
+use crate::parameters::Search;
 
 /// How far the numbers of an admitted contract can go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::mapping::Mapping;
 use crate::offer::Offers;
-use crate::supply::together::Table;
+use crate::supply::timetable::Table;
 
 /// An admission, with the proofs for every task and channel.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use punctual_model::{Contract, HostProfile};
 
+use crate::entry::Entry;
 use crate::offer::{Axis, Offer};
-use crate::parameters::{Entry, Parameter, Search};
+use crate::parameters::{Parameter, Search};
 
 /// Returns pairs of changes that each make the contract of `search` admissible: the work and the
 /// time of `first`, and the work of `first` and of `second`.

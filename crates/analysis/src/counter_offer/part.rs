@@ -8,8 +8,8 @@ use punctual_model::command::Holding;
 use punctual_model::{Contract, HostProfile};
 
 use super::share;
+use crate::entry::Entry;
 use crate::examination::{examine, fits};
-use crate::parameters::Entry;
 use crate::steps::Steps;
 
 /// The number of entries that are left out one by one, and that are tried again at the end.

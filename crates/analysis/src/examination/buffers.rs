@@ -20,7 +20,7 @@ use punctual_model::contract::ReceivingChannel;
 use super::Failure;
 use super::expanded::Expanded;
 use crate::channel::buffers::{Component, buffer_bytes, buffer_units, chain_buffers};
-use crate::parameters::Entry;
+use crate::entry::Entry;
 use crate::verdict::{Resource, Shortfall};
 
 pub(super) const TEST: &str = "buffers";

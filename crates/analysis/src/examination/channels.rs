@@ -21,7 +21,7 @@ use super::expanded::Expanded;
 use super::{Failure, Findings};
 use crate::channel::egress::Egress;
 use crate::channel::{DelayBound, deadline_monotonic};
-use crate::parameters::Entry;
+use crate::entry::Entry;
 use crate::ratio::Utilisation;
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;

@@ -10,8 +10,8 @@ use punctual_model::{Contract, HostProfile, Service};
 
 use super::Failure;
 use crate::channel::egress::Egress;
+use crate::entry::Entry;
 use crate::mapping::{self, ExpandError, Mapping, MappingError};
-use crate::parameters::Entry;
 use crate::verdict::Resource;
 
 pub(super) struct Expanded<'a> {

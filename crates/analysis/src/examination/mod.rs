@@ -20,9 +20,9 @@ use punctual_model::{Contract, Duration, HostProfile};
 
 use self::expanded::Expanded;
 use crate::channel::DelayBound;
+use crate::entry::Entry;
 use crate::load::CpuLoad;
 use crate::mapping::Mapping;
-use crate::parameters::Entry;
 use crate::steps::Steps;
 use crate::system::System;
 use crate::verdict::{Resource, Shortfall, TestReport};

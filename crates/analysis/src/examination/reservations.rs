@@ -10,7 +10,7 @@ use punctual_model::units::percent;
 use punctual_model::{Contract, Duration, HostProfile};
 
 use super::{Failure, Findings};
-use crate::parameters::Entry;
+use crate::entry::Entry;
 use crate::sched_deadline::{self, LEAST_RUNTIME};
 use crate::steps::Steps;
 use crate::supply::followed;

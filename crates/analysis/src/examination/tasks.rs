@@ -11,10 +11,10 @@ use punctual_model::{Contract, Duration, HostProfile, Policy, Task};
 
 use super::expanded::Expanded;
 use super::{Failure, Findings};
+use crate::entry::Entry;
 use crate::judge::Miss;
 use crate::load::{CpuLoad, TaskLoad};
 use crate::order::by_priority;
-use crate::parameters::Entry;
 use crate::policies;
 use crate::steps::Steps;
 use crate::system::{Fit, How, Spread, System};

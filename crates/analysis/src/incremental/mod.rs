@@ -85,9 +85,9 @@ use self::fixed_priority::FixedPriority;
 use self::full_test::FullTest;
 use crate::fixed_priority::ResponseTime;
 use crate::load::{CpuLoad, TaskLoad};
-use crate::order::Order;
-use crate::policies::{self, Engine};
+use crate::policies;
 use crate::reservation::ReservedLoad;
+use crate::schedulability::{Engine, Order};
 use crate::steps::Steps;
 
 /// The name of an admitted task. The same [`Admission`] never gives it twice.

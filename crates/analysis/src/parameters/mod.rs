@@ -9,28 +9,14 @@ mod sending;
 mod stream;
 mod task;
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use punctual_model::{Contract, HostProfile};
 
-use crate::offer::{Axis, EntryKind};
+use crate::entry::Entry;
+use crate::offer::Axis;
 
 pub(crate) use search::Search;
-
-/// An entry, by its position in its own list of the contract as declared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Entry {
-    /// A task, or an upcall by its position among the tasks.
-    Task(usize),
-    Reservation(usize),
-    Channel(usize),
-    /// A receiving channel, by its position among those.
-    Receiving(usize),
-    Stream(usize),
-    Sending,
-    System,
-}
 
 /// The direction that makes room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,39 +43,6 @@ pub(crate) struct Parameter {
 }
 
 impl Entry {
-    /// Returns all entries of `contract` except receiving channels, because their numbers matter
-    /// for buffers alone.
-    pub(crate) fn all(contract: &Contract) -> impl Iterator<Item = Self> {
-        (0..contract.tasks.len())
-            .map(Self::Task)
-            .chain((0..contract.reservations.len()).map(Self::Reservation))
-            .chain((0..contract.channels.len()).map(Self::Channel))
-            .chain((0..contract.streams.len()).map(Self::Stream))
-    }
-
-    pub(crate) fn name(self, contract: &Contract) -> String {
-        match self {
-            Self::Task(at) => contract.tasks[at].name().into(),
-            Self::Reservation(at) => contract.reservations[at].name.clone(),
-            Self::Channel(at) => contract.channels[at].name().into(),
-            Self::Receiving(at) => contract.receiving[at].name.clone(),
-            Self::Stream(at) => contract.streams[at].name().into(),
-            Self::Sending | Self::System => String::new(),
-        }
-    }
-
-    pub(crate) fn kind(self, contract: &Contract) -> EntryKind {
-        match self {
-            Self::Task(at) if task::upcall_of(contract, at).is_some() => EntryKind::Upcall,
-            Self::Task(_) => EntryKind::Task,
-            Self::Reservation(_) => EntryKind::Reservation,
-            Self::Channel(_) | Self::Receiving(_) => EntryKind::Channel,
-            Self::Stream(_) => EntryKind::Stream,
-            Self::Sending => EntryKind::Sending,
-            Self::System => EntryKind::System,
-        }
-    }
-
     /// Sets a parameter: see [`Parameter::set`].
     pub(crate) fn set(
         self,

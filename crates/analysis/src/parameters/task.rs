@@ -8,14 +8,9 @@ use punctual_model::{
 };
 
 use super::{Numbers, Relief};
+use crate::entry::upcall_of;
 use crate::offer::Axis;
 use crate::sched_deadline::LEAST_RUNTIME;
-
-/// Returns the position among the upcalls of the task at `at`, if it is one.
-pub(super) fn upcall_of(contract: &Contract, at: usize) -> Option<usize> {
-    let name = contract.tasks[at].name();
-    contract.upcalls.iter().position(|upcall| upcall.name() == name)
-}
 
 pub(super) fn parameters(contract: &Contract, at: usize) -> Vec<Numbers> {
     if let Some(upcall) = upcall_of(contract, at) {

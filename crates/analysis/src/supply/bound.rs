@@ -25,6 +25,8 @@
 
 use punctual_model::{Duration, Reservation, Service};
 
+use crate::ratio::Utilisation;
+
 /// The promise of a reservation of X every Y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guarantee {
@@ -120,4 +122,25 @@ impl Supply {
             Guarantee::EveryWindow => 0,
         }
     }
+}
+
+/// The result for a task set inside a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// Every deadline is proven to be met.
+    Fits,
+    /// A deadline is proven to be missed for some arrivals and some supply that the reservation
+    /// allows. (With quanta, jitter or deadlines beyond the period under fixed priorities: not
+    /// proven in time.)
+    Late,
+    /// Not decided within the steps.
+    Undecided,
+}
+
+/// Returns the time outside the reservation as if it were a task: `(Y − X) / Y`. With it, "the
+/// tasks need more than X/Y" is "the sum is above one", and the hyperperiod includes Y.
+pub(super) fn absence(supply: &Supply) -> Utilisation {
+    let mut sum = Utilisation::ZERO;
+    sum.add(supply.unserved(), supply.numbers().1);
+    sum
 }

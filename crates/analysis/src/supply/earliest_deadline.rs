@@ -32,7 +32,7 @@ use crate::ratio::Ratio;
 use crate::steps::{OutOfSteps, Steps};
 
 use super::bound::Supply;
-use super::inside::absence;
+use super::bound::absence;
 
 /// Judges `load` inside `supply` under earliest deadline first. In [`DemandVerdict::Exceeds`], `by`
 /// is the amount that `sbf` lacks in that window. A load with reservations of its own is undecided.

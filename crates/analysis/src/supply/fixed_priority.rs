@@ -37,7 +37,7 @@ use crate::ratio::Utilisation;
 use crate::steps::{OutOfSteps, Steps};
 
 use super::bound::Supply;
-use super::inside::{Inside, absence};
+use super::bound::{Inside, absence};
 
 /// Returns the response time of each task of `load`, in its order, inside `supply`. A load with
 /// reservations of its own is undecided.

@@ -8,23 +8,9 @@ use punctual_model::{Duration, Policy, Reservation, Service};
 
 use crate::load::CpuLoad;
 use crate::policies;
-use crate::ratio::Utilisation;
 use crate::steps::Steps;
 
-use super::bound::{Guarantee, Supply};
-
-/// The result for a task set inside a reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inside {
-    /// Every deadline is proven to be met.
-    Fits,
-    /// A deadline is proven to be missed for some arrivals and some supply that the reservation
-    /// allows. (With quanta, jitter or deadlines beyond the period under fixed priorities: not
-    /// proven in time.)
-    Late,
-    /// Not decided within the steps.
-    Undecided,
-}
+use super::bound::{Guarantee, Inside, Supply};
 
 /// Judges `load`, in priority order, inside `supply` under `policy`.
 ///
@@ -83,12 +69,4 @@ pub fn least_budget(
     // is not a reservation at all.
     best.is_least |= low == 0;
     Some(best)
-}
-
-/// Returns the time outside the reservation as if it were a task: `(Y − X) / Y`. With it, "the
-/// tasks need more than X/Y" is "the sum is above one", and the hyperperiod includes Y.
-pub(super) fn absence(supply: &Supply) -> Utilisation {
-    let mut sum = Utilisation::ZERO;
-    sum.add(supply.unserved(), supply.numbers().1);
-    sum
 }

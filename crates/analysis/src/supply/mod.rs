@@ -28,10 +28,10 @@ pub mod region;
 pub mod timetable;
 pub mod together;
 
-pub use bound::{Guarantee, Supply};
+pub use bound::{Guarantee, Inside, Supply};
 pub use constraint::{Commitments, NoRoom, TimeConstraint};
 pub use followed::{Failed, Handover, MOST_OWNERS, Rules};
-pub use inside::{Inside, LeastBudget, fits_inside, least_budget};
+pub use inside::{LeastBudget, fits_inside, least_budget};
 pub use mode_change::{Anchored, Continuing};
 pub use region::{Insufficient, PeriodicDemand};
 pub use timetable::{Built, Limits, Share, TimetableRefusal, build, counter_offer};

@@ -50,6 +50,17 @@ impl Limits {
     }
 }
 
+/// The timetable of one CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table<Id = usize> {
+    /// The CPU, by the kernel's number.
+    pub cpu: u16,
+    /// The reservations in the table. The table's owners are positions in this list.
+    pub holds: Vec<Id>,
+    /// Its slots.
+    pub table: Timetable,
+}
+
 /// The service of one reservation in a timetable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {

@@ -8,22 +8,12 @@ use thiserror::Error;
 
 use super::extend::without;
 use super::followed::{Failed, Rules, refusal};
+use super::timetable::Table;
 use crate::offer::Axis;
 use crate::verdict::Refusal;
 
 /// A reservation, and the CPU that it is bound to, by the kernel's number; `None` for any.
 pub type Wanted = (Reservation, Option<u16>);
-
-/// The timetable of one CPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table<Id = usize> {
-    /// The CPU, by the kernel's number.
-    pub cpu: u16,
-    /// The reservations in the table. The table's owners are positions in this list.
-    pub holds: Vec<Id>,
-    /// Its slots.
-    pub table: Timetable,
-}
 
 /// The error if no CPU's table holds a reservation beside the others.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

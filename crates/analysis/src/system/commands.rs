@@ -17,7 +17,8 @@ use super::{Entry, System, late};
 use crate::reservation::ReservedLoad;
 use crate::steps::Steps;
 use crate::supply::followed::{self, Followed};
-use crate::supply::together::{NotPlaced, Table, Tables};
+use crate::supply::timetable::Table;
+use crate::supply::together::{NotPlaced, Tables};
 use crate::supply::{Limits, Rules};
 use crate::verdict::{Refusal, Resource, Shortfall};
 

@@ -17,10 +17,10 @@ use punctual_model::{HostProfile, Policy};
 use super::UpcallOrder;
 use crate::incremental::{Admission, Bands, Denial, TaskId};
 use crate::load::{CpuLoad, TaskLoad};
-use crate::order::Order;
-use crate::policies::{self, Engine};
+use crate::policies;
 use crate::ratio::Utilisation;
 use crate::reservation::ReservedLoad;
+use crate::schedulability::{Engine, Order};
 use crate::steps::Steps;
 
 /// The number of tasks of a CPU up to which they are proven exactly at once. That costs about as

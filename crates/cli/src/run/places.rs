@@ -2,7 +2,8 @@
 
 use std::process::{Child, Command};
 
-use punctual_analysis::supply::together::{NotPlaced, Table, Wanted, place};
+use punctual_analysis::supply::timetable::Table;
+use punctual_analysis::supply::together::{NotPlaced, Wanted, place};
 use punctual_linux::memory::{self, Locked};
 use punctual_model::Reservation;
 use punctual_model::reservation::Enforcement;

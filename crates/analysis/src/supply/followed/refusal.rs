@@ -9,7 +9,8 @@ use thiserror::Error;
 
 use super::super::timetable::TimetableRefusal;
 use super::MOST_OWNERS;
-use crate::offer::{Axis, EntryKind, Offer, Offers};
+use crate::entry::EntryKind;
+use crate::offer::{Axis, Offer, Offers};
 use crate::ratio::Ratio;
 use crate::verdict::{Refusal, Resource, Shortfall};
 
