@@ -26,7 +26,7 @@ KERNEL ?= 6.12
 # How many of the 41 seeds `make machines-soak` takes that together cut at every call.
 CUT_SEEDS ?= 41
 
-.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-level_order model-frames install install-punctual install-modem deps modem-deps build build-modem
+.PHONY: demo test machines machines-smoke machines-soak machine kernels-table machine-deps soak soak-systems soak-writers soak-hostile soak-kills bench fuzz lint models model-level_order model-frames install install-punctual install-modem deps modem-deps build build-modem msrv publish-check
 
 demo: build-modem
 	$(MODEM) demo $(ARGS)
@@ -114,6 +114,16 @@ install-punctual: build
 # The modem alone.
 install-modem: build-modem
 	install -D -m 755 $(MODEM) $(DESTDIR)$(PREFIX)/bin/punctual-modem
+
+# The oldest Rust that Cargo.toml states (rust-version) compiles everything.
+msrv: modem-deps
+	version=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) && \
+	rustup toolchain install --profile minimal $$version && \
+	CARGO_TARGET_DIR=target/msrv cargo +$$version check --workspace --locked
+
+# Every crate can be packed for a registry from what is in its own folder.
+publish-check:
+	cargo publish --workspace --dry-run --no-verify --locked
 
 build: deps
 	cargo build --release --locked --package punctual-cli

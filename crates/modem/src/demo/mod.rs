@@ -28,7 +28,7 @@ use crate::{BankError, PERIOD};
 pub use report::{Report, Row};
 
 /// The file that is sent when nobody names another: the picture of the README.
-pub const PICTURE: &[u8] = include_bytes!("../../../../docs/punctual.svg");
+pub const PICTURE: &[u8] = include_bytes!("punctual.svg");
 
 /// The part of a CPU that the driver is to need: the paper's modem took 14.7 % (soft modem study,
 /// §6.2.2).
