@@ -1,19 +1,20 @@
-//! CPUs that never halt.
+//! Threads that keep CPUs from halting.
 //!
-//! A virtual CPU that has nothing to do is given back to its host, which may take milliseconds to let it
-//! run again: what this machine then owes to a timer or a packet is late, at any priority
-//! (`/proc/stat` calls some of it steal). A thread under SCHED_IDLE keeps the CPU: real-time threads, and
-//! ordinary ones, come before it (sched(7)), and the host sees a CPU that is never idle.
-//! [`crate::measure::halting`] tells whether a host needs it.
+//! An idle virtual CPU is given back to its host, which may take milliseconds to run it again.
+//! Every timer and packet that this machine has to serve in that time is late, at any priority
+//! (`/proc/stat` counts some of the delay as steal). A thread under SCHED_IDLE keeps the CPU busy:
+//! real-time and ordinary threads preempt it (sched(7)), and the host sees a CPU that is never
+//! idle. [`crate::measure::halting`] measures whether a host needs this.
 //!
-//! SCHED_IDLE is a low weight among the threads of one control group, or of one session where the kernel
-//! groups threads by session (autogroup): between groups the fair class shares by the weights of groups, so
-//! such a thread would take as much from the ordinary threads of another session as any. Therefore the
-//! spinners go to a group of their own that is idle as a whole (`cpu.idle`, Linux 5.15), at the top of the
-//! hierarchy. That takes the right to make one, and version 1 of control groups: in version 2 a thread
-//! cannot leave the group of its process (cgroups(7), thread mode). [`Awake::gives_way_to_all`] tells.
+//! SCHED_IDLE is only a low weight among the threads of one control group, or of one session where
+//! the kernel groups threads by session (autogroup). Between groups the fair class shares the CPU
+//! by the weights of groups, so a SCHED_IDLE thread would take as much from the ordinary threads of
+//! another session as any thread does. Therefore the spinners go to a group of their own, which is
+//! idle as a whole (`cpu.idle`, Linux 5.15), at the top of the hierarchy. That needs the right to
+//! make such a group, and version 1 of control groups: in version 2 a thread cannot leave the group
+//! of its process (cgroups(7), thread mode). [`Awake::gives_way_to_all`] returns whether it worked.
 //!
-//! It costs what the CPU costs: power, and processor time that somebody may charge for.
+//! The price is a busy CPU: power, and processor time for which the host may charge.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -28,10 +29,11 @@ use crate::cgroup::{Group, Hierarchy, sweep};
 use crate::sched::{self, Class, SchedAttr, set_current};
 use crate::thread::{self, Tid};
 
-/// A spinner's stack, in bytes: small, as who locks the memory of the process locks it too.
+/// The size of a spinner's stack in bytes. It is small because locking the memory of the process
+/// locks it, too.
 const STACK: usize = 128 << 10;
 
-/// Keeps CPUs from halting until it is dropped: a thread for each, which spins under SCHED_IDLE.
+/// Keeps CPUs from halting until it is dropped. Each CPU gets a thread that spins under SCHED_IDLE.
 ///
 /// ```
 /// use punctual_linux::awake::Awake;
@@ -48,16 +50,18 @@ const STACK: usize = 128 << 10;
 #[derive(Debug)]
 pub struct Awake {
     spinners: Vec<Spinner>,
-    /// Below all other groups; none where that cannot be.
+    /// The group below all others, or `None` if it could not be made.
     below: Option<Below>,
 }
 
-/// A control group below all others, for spinners: made before the right to make it is given up.
+/// A control group for spinners, below all others. It is made before the process gives up the right
+/// to make it.
 #[derive(Debug)]
 pub struct Below {
-    /// Removed at the end, if the right is still there; else by the next that makes one.
+    /// Removed on drop if the process still has the right to; otherwise the next `Below::make`
+    /// removes it.
     group: Group,
-    /// Open since then: whoever opened them could write to them (cgroups(7)).
+    /// Opened when the group was made: the kernel checks the right to write at open (cgroups(7)).
     members: File,
     others: File,
 }
@@ -71,16 +75,16 @@ struct Spinner {
 }
 
 impl Awake {
-    /// One thread on each of these CPUs; all are at it when this returns.
+    /// Starts one spinner on each of these CPUs. All of them spin when this returns.
     ///
     /// # Errors
-    /// If there is no CPU among them, or a thread cannot be made, bound to its CPU, or put under
-    /// SCHED_IDLE. None stays then.
+    /// If `cpus` is empty, or a thread cannot be made, bound to its CPU, or put under SCHED_IDLE.
+    /// No spinner remains then.
     pub fn start(cpus: &[usize]) -> io::Result<Self> {
         Self::start_in(cpus, Below::make())
     }
 
-    /// The same, in a group that was made before.
+    /// Starts one spinner on each of these CPUs, in a group that was made before.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -95,18 +99,19 @@ impl Awake {
         Ok(Self { spinners, below })
     }
 
-    /// Those that are kept from halting, in the order in which they were given.
+    /// Returns the CPUs that are kept from halting, in the order in which they were given.
     pub fn cpus(&self) -> Vec<usize> {
         self.spinners.iter().map(|spinner| spinner.cpu).collect()
     }
 
-    /// Whether the ordinary threads of all sessions and control groups come before it; else only those of
-    /// its own, and others share the CPU with it. Real-time threads come before it in any case.
+    /// Returns true if the ordinary threads of all sessions and control groups preempt the
+    /// spinners. Otherwise only those of the spinners' own group do, and threads of other groups
+    /// share the CPU with them. Real-time threads preempt them in either case.
     pub fn gives_way_to_all(&self) -> bool {
         self.below.is_some()
     }
 
-    /// Lets all others halt again.
+    /// Lets all other CPUs halt again.
     pub fn keep_only(&mut self, cpus: &[usize]) {
         let (keep, rest) = std::mem::take(&mut self.spinners)
             .into_iter()
@@ -119,7 +124,8 @@ impl Awake {
         for spinner in &spinners {
             spinner.stop.store(true, Ordering::Relaxed);
             if let Some(below) = &self.below {
-                // In there it would see the order only after a while, on a CPU that others keep busy.
+                // In the idle group, on a busy CPU, the spinner would run, and see the flag, only
+                // much later.
                 let _ = (&below.others).write_all(spinner.tid.to_string().as_bytes());
             }
         }
@@ -134,9 +140,9 @@ impl Drop for Awake {
 }
 
 impl Below {
-    /// A group that is idle as a whole; none where there is no right to make one, or no such group, or where
-    /// it would only be below the groups of a container. What a process left that ended without that right
-    /// is removed.
+    /// Makes a group that is idle as a whole. Returns `None` without the right to make one, without
+    /// `cpu.idle`, or where the group would only be below the groups of a container. Also removes
+    /// groups left by processes that ended without the right to remove them.
     pub fn make() -> Option<Self> {
         let root = Hierarchy::v1("cpu").filter(Hierarchy::is_whole)?.root();
         let group = Group::make_threaded(&root, true).ok()?;
@@ -151,7 +157,7 @@ impl Below {
         Some(Self { group, members, others })
     }
 
-    /// The folder of the group.
+    /// Returns the directory of the group.
     pub fn path(&self) -> &std::path::Path {
         self.group.path()
     }
@@ -180,7 +186,7 @@ impl Spinner {
         match told.recv().map_err(io::Error::other).and_then(|ready| ready) {
             Ok(tid) => Ok(Self { cpu, tid, stop, thread: Some(thread) }),
             Err(why) => {
-                // It ends by itself.
+                // The thread ends by itself.
                 let _ = thread.join();
                 Err(why)
             }
@@ -198,7 +204,7 @@ fn prepare(cpu: usize) -> io::Result<()> {
 impl Drop for Spinner {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // On a busy CPU it would see the order only after a while.
+        // On a busy CPU, under SCHED_IDLE, the spinner would see the flag only much later.
         let _ = sched::set(self.tid, Class::Other { nice: 0 });
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -213,7 +219,7 @@ mod tests {
     use super::*;
     use crate::clock;
 
-    /// A thread that was joined is in /proc for a moment more.
+    /// Waits until /proc no longer shows `tid`: a thread that was joined stays there for a moment.
     fn ends(tid: Tid) -> bool {
         let is_there = || std::path::Path::new(&format!("/proc/self/task/{tid}")).exists();
         (0..2_000).any(|_| {

@@ -8,10 +8,11 @@ use rustix::thread::futex;
 
 use crate::clock;
 
-/// Counts its rings. [`crate::park::Park`] is for one who is woken once and for ever.
+/// A counter of rings on which threads sleep. A thread that is woken only once, for good, uses
+/// [`crate::park::Park`].
 ///
-/// FUTEX_WAIT_BITSET (futex(2)): its time-out is absolute CLOCK_MONOTONIC and runs off the same
-/// high-resolution timer as clock_nanosleep(2). Ringing takes no lock, so that a thread of any
+/// It uses FUTEX_WAIT_BITSET (futex(2)): the time-out is absolute on CLOCK_MONOTONIC and runs off
+/// the same high-resolution timer as clock_nanosleep(2). Ringing takes no lock, so a thread of any
 /// priority may ring for one of any other.
 #[derive(Debug, Default)]
 pub struct Bell {
@@ -19,34 +20,34 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Nobody has rung.
+    /// Returns a bell that has not been rung.
     pub const fn new() -> Self {
         Self { rings: AtomicU32::new(0) }
     }
 
-    /// How often it was rung, modulo 2³². What was written before a ring that this counts can be
-    /// read after.
+    /// Returns the number of rings so far, modulo 2³². Memory written before a ring that this
+    /// counts is visible after the call.
     pub fn rings(&self) -> u32 {
         self.rings.load(Ordering::Acquire)
     }
 
-    /// Rings, and wakes who sleeps.
+    /// Rings, and wakes every sleeper.
     pub fn ring(&self) {
         self.rings.fetch_add(1, Ordering::Release);
         let _ = futex::wake(&self.rings, futex::Flags::PRIVATE, u32::MAX >> 1);
     }
 
-    /// Sleeps until [`clock::now`] is at least `until`, or until it was rung more than `seen` times.
-    /// Whether the time came.
+    /// Sleeps until [`clock::now`] is at least `until`, or until the count of rings differs from
+    /// `seen`. Returns true if the time came.
     pub fn sleep_until(&self, seen: u32, until: Instant) -> bool {
         let timeout = clock::timespec(until.as_nanos());
-        // The end of time is beyond what the kernel takes as a time-out on some hosts.
+        // Some hosts' kernels refuse the end of time as a time-out.
         let timeout = (until < Instant::MAX).then_some(&timeout);
         while self.rings() == seen {
             if clock::now() >= until {
                 return true;
             }
-            // Every outcome (time-out, wake, signal, changed value) is decided by looking again.
+            // The loop condition decides every outcome: time-out, wake, signal, changed value.
             let _ = futex::wait_bitset(
                 &self.rings,
                 futex::Flags::PRIVATE,

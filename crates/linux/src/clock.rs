@@ -1,4 +1,4 @@
-//! The one clock: CLOCK_MONOTONIC, and the processor time of a thread.
+//! The one clock, CLOCK_MONOTONIC, and the processor time of a thread.
 
 use punctual_model::time::{Duration, Instant, Service};
 use rustix::io::Errno;
@@ -7,27 +7,29 @@ use rustix::time::{ClockId, DynamicClockId, Timespec};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Now, in nanoseconds of CLOCK_MONOTONIC (clock_gettime(2)): since some time before boot ended,
-/// the same for every process of the host, never set back, standing still while suspended.
+/// Returns the current time in nanoseconds of CLOCK_MONOTONIC (clock_gettime(2)). Its origin is
+/// before the end of boot and is the same for every process of the host. The clock is never set
+/// back and stands still while the host is suspended.
 pub fn now() -> Instant {
     Instant::from_nanos(nanos(rustix::time::clock_gettime(ClockId::Monotonic)))
 }
 
-/// The same moment on CLOCK_TAI, which is CLOCK_REALTIME where nobody has told the kernel of leap seconds.
+/// Returns the current time on CLOCK_TAI, which equals CLOCK_REALTIME unless the kernel has been
+/// given the leap seconds.
 pub(crate) fn tai() -> Instant {
     let tai = rustix::time::clock_gettime_dynamic(DynamicClockId::Tai);
-    // Refused by kernels before Linux 3.10 alone.
+    // Only kernels before Linux 3.10 refuse this.
     tai.map_or(Instant::ZERO, |tai| Instant::from_nanos(nanos(tai)))
 }
 
 /// Sleeps until [`now`] is at least `until`; returns at once if it already is.
 ///
-/// An absolute sleep (clock_nanosleep(2), TIMER_ABSTIME): a signal handler that interrupts it
-/// does not make it drift. It wakes late by the thread's wake-up latency and, for an ordinary
+/// The sleep is absolute (clock_nanosleep(2), TIMER_ABSTIME), so a signal handler that interrupts
+/// it does not make it drift. It ends late by the thread's wake-up latency and, for an ordinary
 /// thread, by its timer slack ([`crate::thread::set_timer_slack`]).
 pub fn sleep_until(until: Instant) {
     let at = timespec(until.as_nanos());
-    // The only error left besides EINTR is a malformed time, and `timespec` makes none.
+    // The only other error besides EINTR is a malformed time, and `timespec` makes none.
     while rustix::thread::clock_nanosleep_absolute(SleepClock::Monotonic, &at) == Err(Errno::INTR) {
     }
 }
@@ -37,25 +39,25 @@ pub fn sleep(length: Duration) {
     sleep_until(now().saturating_add(length));
 }
 
-/// Processor time that the calling thread has received since it began
-/// (CLOCK_THREAD_CPUTIME_ID). Costs a system call, some 0.5 µs.
+/// Returns the processor time that the calling thread has received since it began
+/// (CLOCK_THREAD_CPUTIME_ID). This costs a system call, some 0.5 µs.
 pub fn thread_cpu_time() -> Service {
     Service::from_nanos(nanos(rustix::time::clock_gettime(ClockId::ThreadCPUTime)))
 }
 
-/// The finest step of CLOCK_MONOTONIC timers (clock_getres(2)): 1 ns with high-resolution timers,
-/// a scheduler tick (1–10 ms) without them.
+/// Returns the finest step of CLOCK_MONOTONIC timers (clock_getres(2)): 1 ns with high-resolution
+/// timers, a scheduler tick (1–10 ms) without them.
 pub fn resolution() -> Duration {
     Duration::from_nanos(nanos(rustix::time::clock_getres(ClockId::Monotonic)))
 }
 
-/// Clocks that start at zero and run forward have no negative times.
+/// Converts to nanoseconds. Clocks that start at zero and run forward have no negative times.
 fn nanos(time: Timespec) -> u64 {
     let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     seconds.saturating_mul(NANOS_PER_SEC).saturating_add(nanos)
 }
 
-/// For system calls. Every `u64` of nanoseconds fits: at most 2^64 / 10^9 < 2^35 seconds.
+/// Converts nanoseconds for system calls. Every `u64` fits: at most 2^64 / 10^9 < 2^35 seconds.
 pub fn timespec(nanos: u64) -> Timespec {
     Timespec {
         tv_sec: (nanos / NANOS_PER_SEC).cast_signed(),

@@ -1,12 +1,14 @@
-//! What Punctual asks of Linux: clocks, threads, scheduling classes, memory locks, child
-//! processes, and probes that tell what this host can promise.
+//! Linux as Punctual uses it: clocks, threads, scheduling classes, memory locks, child processes,
+//! and probes that measure what this host can promise.
 //!
-//! Everything here takes and gives the model's units ([`Instant`], [`Duration`], [`Service`] in
-//! nanoseconds) and its `Reservation`, which is what SCHED_DEADLINE is told; it explains a refusal by the kernel as a sentence that says what would help, and
-//! undoes what it did: guards restore on drop, probes work on scratch threads of their own.
+//! The functions here take and return the model's units ([`Instant`], [`Duration`], [`Service`] in
+//! nanoseconds) and its `Reservation`, which becomes the parameters of SCHED_DEADLINE. They explain
+//! a refusal by the kernel as a sentence that says what would help. They undo what they did: guards
+//! restore on drop, and probes work on scratch threads of their own.
 //!
-//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`], [`measure`], [`net`])
-//! or share memory ([`shm`], [`memfd`]); wherever `rustix` has the call, it makes it.
+//! `unsafe` is allowed only in the modules that make raw system calls ([`sched`], [`process`],
+//! [`measure`], [`net`]) or share memory ([`shm`], [`memfd`]). Where `rustix` has the call,
+//! `rustix` makes it.
 //!
 //! [`Instant`]: punctual_model::time::Instant
 //! [`Duration`]: punctual_model::time::Duration

@@ -7,10 +7,10 @@ use thiserror::Error;
 
 use crate::host::privileges;
 
-/// Why memory cannot be locked.
+/// The reason memory cannot be locked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
-    /// EPERM or ENOMEM of mlockall(2): the limit on locked memory.
+    /// EPERM, ENOMEM or EAGAIN of mlockall(2): the limit on locked memory is too low.
     #[error(
         "memory cannot be locked: RLIMIT_MEMLOCK is {limit_bytes} bytes and this process has no \
          CAP_IPC_LOCK; add \"<user> - memlock unlimited\" to /etc/security/limits.conf and log in \
@@ -20,22 +20,22 @@ pub enum LockError {
         /// The soft limit in bytes.
         limit_bytes: u64,
     },
-    /// Any other error of mlockall(2).
+    /// Another error of mlockall(2).
     #[error("mlockall(2) failed: {0}")]
     Failed(Errno),
 }
 
-/// All memory of this process stays in RAM until this is dropped.
+/// Keeps all memory of this process in RAM until dropped.
 #[derive(Debug)]
 #[must_use = "dropping it unlocks the memory"]
 pub struct Locked(());
 
 /// Locks all pages of this process, present and future (mlockall(2), MCL_CURRENT | MCL_FUTURE).
 ///
-/// The lock belongs to the process, not to the guard: dropping one of two guards unlocks all. A
-/// child does not inherit it. Refused under a finite RLIMIT_MEMLOCK without CAP_IPC_LOCK even where
-/// the kernel would allow it now: a later allocation beyond the limit would fail and end the
-/// process.
+/// The lock belongs to the process, not to the guard: dropping one of two guards unlocks
+/// everything. A child does not inherit it. Without CAP_IPC_LOCK, a finite RLIMIT_MEMLOCK is
+/// refused even where the kernel would allow the lock now, because a later allocation beyond the
+/// limit would fail and end the process.
 pub fn lock_all() -> Result<Locked, LockError> {
     let privileges = privileges();
     if let (Some(limit_bytes), false) = (privileges.memlock_bytes, privileges.capabilities.ipc_lock)
@@ -53,13 +53,13 @@ pub fn lock_all() -> Result<Locked, LockError> {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // Has no error that a living process can meet.
+        // munlockall(2) has no error that a living process can meet.
         let _ = rustix::mm::munlockall();
     }
 }
 
-/// Held for writing by the test that locks the memory of the whole process, and for reading by tests that
-/// tell pages that are there from pages that are not.
+/// Held for writing by the test that locks the memory of the whole process, and for reading by
+/// tests that distinguish resident pages from absent ones.
 #[cfg(test)]
 pub(crate) static LOCKED_BY_A_TEST: std::sync::RwLock<()> = std::sync::RwLock::new(());
 

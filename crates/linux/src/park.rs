@@ -9,35 +9,36 @@ use rustix::time::Timespec;
 
 use crate::clock;
 
-/// A place where one thread sleeps until an absolute instant or until somebody [`wake`](Self::wake)s
-/// it, whichever comes first; once woken it never sleeps again.
+/// A place where one thread sleeps until an absolute instant or until another thread
+/// [`wake`](Self::wake)s it, whichever comes first. Once woken, it never sleeps again.
 ///
-/// FUTEX_WAIT_BITSET (futex(2)): its time-out is absolute CLOCK_MONOTONIC and runs off the same
-/// high-resolution timer as clock_nanosleep(2).
+/// It uses FUTEX_WAIT_BITSET (futex(2)): the time-out is absolute on CLOCK_MONOTONIC and runs off
+/// the same high-resolution timer as clock_nanosleep(2).
 #[derive(Debug, Default)]
 pub struct Park {
     woken: AtomicU32,
 }
 
 impl Park {
-    /// Nobody has woken it.
+    /// Returns a place that has not been woken.
     pub const fn new() -> Self {
         Self { woken: AtomicU32::new(0) }
     }
 
-    /// Whether [`wake`](Self::wake) was called.
+    /// Returns true once [`wake`](Self::wake) has been called.
     pub fn is_woken(&self) -> bool {
         self.woken.load(Ordering::Acquire) != 0
     }
 
-    /// Sleeps until [`clock::now`] is at least `until`, or until woken. Whether the time came.
+    /// Sleeps until [`clock::now`] is at least `until`, or until woken. Returns true if the time
+    /// came.
     pub fn sleep_until(&self, until: Instant) -> bool {
         let timeout: Timespec = clock::timespec(until.as_nanos());
         while !self.is_woken() {
             if clock::now() >= until {
                 return true;
             }
-            // Every outcome (time-out, wake, signal, changed value) is decided by looking again.
+            // The loop condition decides every outcome: time-out, wake, signal, changed value.
             let _ = futex::wait_bitset(
                 &self.woken,
                 futex::Flags::PRIVATE,
@@ -49,7 +50,7 @@ impl Park {
         false
     }
 
-    /// Ends the sleep, now and for ever.
+    /// Ends the sleep, for good.
     pub fn wake(&self) {
         self.woken.store(1, Ordering::Release);
         let _ = futex::wake(&self.woken, futex::Flags::PRIVATE, u32::MAX >> 1);

@@ -1,4 +1,4 @@
-//! Files of /proc, read with few system calls.
+//! Reading files of /proc with few system calls.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 /// Reads a file of /proc as text.
 ///
-/// These files say that they are empty, so [`std::fs::read_to_string`] begins with 32 bytes and doubles: eleven
-/// system calls for /proc/PID/status, of which this makes four.
+/// These files claim to be empty, so [`std::fs::read_to_string`] begins with 32 bytes and doubles:
+/// eleven system calls for /proc/PID/status. This makes four.
 ///
 /// # Errors
-/// If the file cannot be opened or read, or is no text.
+/// If the file cannot be opened or read, or is not text.
 ///
 /// # Examples
 /// ```

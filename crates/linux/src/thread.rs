@@ -1,4 +1,4 @@
-//! Threads: who they are, which CPUs they may use, how exactly their timers fire.
+//! Threads: their ids, the CPUs they may use, and how precisely their timers fire.
 
 use std::num::NonZeroU64;
 
@@ -10,17 +10,17 @@ use thiserror::Error;
 
 /// A thread of this host by its kernel id (gettid(2)).
 ///
-/// The kernel reuses the id of a dead thread: hold one only of a thread that lives.
+/// The kernel reuses the id of a dead thread, so keep a `Tid` only while its thread lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tid(Pid);
 
 impl Tid {
-    /// The thread with this kernel id; none if it is not positive.
+    /// Returns the thread with this kernel id, or `None` if the id is not positive.
     pub fn from_raw(id: i32) -> Option<Self> {
         if id < 0 { None } else { Pid::from_raw(id).map(Self) }
     }
 
-    /// The kernel id, positive.
+    /// Returns the kernel id, which is positive.
     pub fn as_raw(self) -> i32 {
         self.0.as_raw_nonzero().get()
     }
@@ -32,64 +32,66 @@ impl std::fmt::Display for Tid {
     }
 }
 
-/// The calling thread. A system call, some 160 ns: ask once and keep it.
+/// Returns the calling thread. This is a system call of some 160 ns: call it once and keep the
+/// result.
 pub fn current() -> Tid {
     Tid(rustix::thread::gettid())
 }
 
-/// The CPU on which the calling thread is, numbered from 0 (getcpu(2)). It may be on another by the
-/// time this returns, unless it is pinned. No system call: some 20 ns.
+/// Returns the CPU that the calling thread runs on, numbered from 0 (getcpu(2)). Unless the thread
+/// is pinned, it may have moved by the time this returns. This makes no system call and takes some
+/// 20 ns.
 pub fn current_cpu() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// Whether `thread` has our effective user id, by /proc/TID/status (proc_pid_status(5)): the owner of
-/// the directory itself is another for a program with capabilities of its own. Also no if there is no
-/// such thread, or /proc does not show it.
+/// Returns true if `thread` has our effective user id, by /proc/TID/status (proc_pid_status(5)).
+/// The owner of the /proc directory itself would not do: it differs if the program has capabilities
+/// of its own. Returns false if there is no such thread, or /proc does not show it.
 pub fn is_of_this_user(thread: Tid) -> bool {
     let status = crate::procfs::text(format!("/proc/{thread}/status")).unwrap_or_default();
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    // Real, effective, saved, file system.
+    // The fields are the real, effective, saved and file system ids.
     let effective = ids.and_then(|ids| ids.split_whitespace().nth(1));
     effective.and_then(|id| id.parse().ok()) == Some(rustix::process::geteuid().as_raw())
 }
 
-/// Why a thread cannot use the CPUs asked for.
+/// The reason a thread cannot use the requested CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AffinityError {
-    /// None of them is online and in the thread's cpuset.
+    /// None of the CPUs is both online and in the thread's cpuset.
     #[error("CPU {cpus:?} is not one this thread may use; it may use {allowed:?}")]
     NotAllowed {
-        /// The CPUs asked for.
+        /// The requested CPUs.
         cpus: Vec<usize>,
-        /// Those the thread has now.
+        /// The CPUs that the thread may use now.
         allowed: Vec<usize>,
     },
-    /// A SCHED_DEADLINE thread is admitted for its whole root domain (sched(7)).
+    /// The thread is under SCHED_DEADLINE, which admits it for its whole root domain (sched(7)).
     #[error(
         "a thread under SCHED_DEADLINE may not be pinned: the kernel admits it for all CPUs of \
          its cpuset; pin it inside an exclusive cpuset, or before it enters the class with \
          kernel.sched_rt_runtime_us = -1"
     )]
     Reserved,
-    /// Any other error of sched_setaffinity(2).
+    /// Another error of sched_setaffinity(2).
     #[error("sched_setaffinity(2) failed: {0}")]
     Failed(Errno),
 }
 
-/// Lets the calling thread run on `cpu` only (sched_setaffinity(2)).
+/// Restricts the calling thread to `cpu` (sched_setaffinity(2)).
 ///
-/// CPUs are numbered as the kernel does, from 0. What the thread could use before is not kept:
+/// CPUs are numbered as the kernel does, from 0. The previous affinity is not saved:
 /// [`crate::sched::Restore`] does that.
 pub fn pin_to(cpu: usize) -> Result<(), AffinityError> {
     set_affinity(&[cpu])
 }
 
-/// Lets the calling thread run on these CPUs only.
+/// Restricts the calling thread to these CPUs.
 pub fn set_affinity(cpus: &[usize]) -> Result<(), AffinityError> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
-        // `CpuSet::set` panics beyond its size; the kernel would say EINVAL.
+        // `CpuSet::set` panics beyond its size; the kernel would return EINVAL.
         if cpu >= CpuSet::MAX_CPU {
             return Err(not_allowed(cpus));
         }
@@ -106,14 +108,14 @@ fn not_allowed(cpus: &[usize]) -> AffinityError {
     AffinityError::NotAllowed { cpus: cpus.to_vec(), allowed: affinity() }
 }
 
-/// The CPUs that the calling thread may use, ascending.
+/// Returns the CPUs that the calling thread may use, ascending.
 ///
 /// Empty if the kernel has more CPUs than a `CpuSet` counts (1,024).
 pub fn affinity() -> Vec<usize> {
     affinity_of_raw(None)
 }
 
-/// The CPUs that `thread` may use, ascending; empty if there is no such thread.
+/// Returns the CPUs that `thread` may use, ascending; empty if there is no such thread.
 pub fn affinity_of(thread: Tid) -> Vec<usize> {
     affinity_of_raw(Some(thread.0))
 }
@@ -125,18 +127,18 @@ fn affinity_of_raw(thread: Option<Pid>) -> Vec<usize> {
     }
 }
 
-/// How late the kernel may wake the calling thread so as to wake several at once
-/// (PR_GET_TIMERSLACK, prctl(2)): 50 µs by default, nothing for real-time threads.
+/// Returns how late the kernel may wake the calling thread in order to wake several threads at once
+/// (PR_GET_TIMERSLACK, prctl(2)): 50 µs by default, zero for real-time threads.
 pub fn timer_slack() -> Duration {
     Duration::from_nanos(rustix::thread::current_timer_slack().unwrap_or(0))
 }
 
 /// Sets the calling thread's timer slack (PR_SET_TIMERSLACK).
 ///
-/// Zero becomes 1 ns, the least there is: to the kernel zero means the default. A thread under
+/// Zero becomes 1 ns, the minimum, because zero means the default to the kernel. A thread under
 /// SCHED_FIFO, SCHED_RR or SCHED_DEADLINE has no slack and ignores this.
 pub fn set_timer_slack(slack: Duration) {
-    // Cannot fail: PR_SET_TIMERSLACK takes any value for oneself.
+    // This cannot fail: PR_SET_TIMERSLACK takes any value for the calling thread.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(slack.as_nanos().max(1)));
 }
 

@@ -1,4 +1,5 @@
-//! A timer that a thread waits for and any thread sets, and sets anew, without waking anybody.
+//! A timer for which one thread waits. Any thread can set it, and set it again, without waking the
+//! waiter.
 
 use std::os::fd::OwnedFd;
 
@@ -12,12 +13,12 @@ use thiserror::Error;
 
 use crate::clock;
 
-/// The kernel gave no timer (timerfd_create(2)).
+/// The kernel's refusal to create a timer (timerfd_create(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("no timer: timerfd_create(2) failed: {0}; raise the limit on open files (ulimit -n)")]
 pub struct TimerError(Errno);
 
-/// A timer cannot be waited for (read(2)).
+/// The reason a timer cannot be waited for (read(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "a timer cannot be waited for: read(2) of it failed: {0}; look for who closes or replaces \
@@ -27,9 +28,9 @@ pub struct WaitError(Errno);
 
 /// A timerfd(2) on CLOCK_MONOTONIC: one expiry at an absolute instant.
 ///
-/// Its waiter sleeps in read(2): no signal, so nobody else's system call is interrupted. Setting it
-/// is one system call, some 0.4 µs, and does not wake the waiter: that makes it cheaper to set and
-/// clear than a sleep to change.
+/// Its waiter sleeps in read(2). It uses no signal, so it interrupts no other thread's system call.
+/// Setting it is one system call of some 0.4 µs and does not wake the waiter, so setting and
+/// clearing a timer costs less than changing another thread's sleep.
 ///
 /// ```
 /// use punctual_linux::{clock, timer::Timer};
@@ -48,19 +49,21 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A timer that is not set.
+    /// Returns a timer that is not set.
     pub fn new() -> Result<Self, TimerError> {
         let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
         fd.map(|fd| Self { fd }).map_err(TimerError)
     }
 
-    /// It expires at `at`, once, and not when it was to before; at once if that has passed.
+    /// Sets the timer to expire once, at `at`, in place of any earlier setting. It expires at once
+    /// if `at` has passed.
     pub fn set(&self, at: Instant) {
-        // Zero would clear it.
+        // Zero would clear the timer.
         self.set_to(clock::timespec(at.as_nanos().max(1)));
     }
 
-    /// It does not expire until it is set again; also not for an expiry nobody waited for yet.
+    /// Clears the timer, including an expiry that has not been waited for yet. It does not expire
+    /// until it is set again.
     pub fn clear(&self) {
         self.set_to(clock::timespec(0));
     }
@@ -71,9 +74,9 @@ impl Timer {
         let _ = timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &once);
     }
 
-    /// Sleeps until it expires. Perhaps an expiry that was due when it was set anew ends the sleep:
-    /// whoever waits decides by the clock. An error returns at once: who goes on waiting must sleep
-    /// in another way.
+    /// Sleeps until the timer expires. An expiry that was due just when the timer was set again may
+    /// end the sleep, so the caller must check the clock. On an error this returns at once: a
+    /// caller that still has to wait must sleep in another way.
     pub fn wait(&self) -> Result<(), WaitError> {
         let mut expiries = [0; 8];
         loop {

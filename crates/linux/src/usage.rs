@@ -1,13 +1,12 @@
-//! What another thread of this process does: how much processor time it has had, and whether it
-//! wants more.
+//! Another thread of this process: its processor time, and whether it wants more.
 #![allow(unsafe_code)]
 
 use punctual_model::time::Service;
 
 use crate::thread::Tid;
 
-/// Processor time that `thread`, one of this process, has received since it began; none if there is
-/// no such thread. Exact to the clock also while it runs.
+/// Returns the processor time that `thread`, one of this process, has received since it began, or
+/// `None` if there is no such thread. It is exact to the clock even while the thread runs.
 ///
 /// ```
 /// use punctual_linux::{thread, usage};
@@ -16,19 +15,21 @@ use crate::thread::Tid;
 /// ```
 pub fn cpu_time_of(thread: Tid) -> Option<Service> {
     // clock_getcpuclockid(3): the clock of a thread is its id, inverted, above three bits that say
-    // "of a thread" (4) and "as scheduled" (2). Part of the kernel's interface (posix-timers.h).
+    // "of a thread" (4) and "as scheduled" (2). This is part of the kernel's interface
+    // (posix-timers.h).
     let clock = (!thread.as_raw() << 3) | 6;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for a timespec for the length of the call, and the kernel
-    // checks the clock.
+    // SAFETY: `time` is valid for writes of a timespec during the call because it is a local
+    // variable; the kernel checks the clock id and returns an error if it is not one.
     let refused = unsafe { libc::clock_gettime(clock, &raw mut time) };
     let nanos = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
     (refused == 0).then_some(Service::from_nanos(nanos))
 }
 
-/// Whether `thread`, one of this process, runs or waits for a CPU, so that what it has not had is
-/// not its own doing (proc(5), state R). False of one that sleeps, waits for a device or is stopped.
-/// None if that cannot be learnt: it is not there, /proc is not mounted, or no file can be opened.
+/// Returns true if `thread`, one of this process, runs or waits for a CPU (proc(5), state R): any
+/// processor time it lacks was withheld from it. Returns false if it sleeps, waits for a device or
+/// is stopped. Returns `None` if the state cannot be read: the thread does not exist, /proc is not
+/// mounted, or no file can be opened.
 ///
 /// ```
 /// use punctual_linux::{thread, usage};

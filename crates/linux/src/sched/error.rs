@@ -1,4 +1,4 @@
-//! What the kernel's errors mean, and what would help.
+//! The meanings of the kernel's errors, and what would help.
 
 use punctual_model::reservation::Reservation;
 use punctual_model::time::{Duration, Service};
@@ -10,7 +10,7 @@ use super::{Class, KernelLimits, LEAST_BUDGET, bandwidth_cap};
 use crate::host;
 use crate::thread::{self, Tid};
 
-/// Why a thread cannot be scheduled as asked, as a sentence that says what would help.
+/// The reason a thread cannot be scheduled as requested, as a sentence that says what would help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SchedError {
     /// EPERM for SCHED_FIFO.
@@ -20,12 +20,12 @@ pub enum SchedError {
          in again, or give the program the capability: setcap cap_sys_nice+ep PROGRAM"
     )]
     NoFifoPrivilege {
-        /// The priority asked for.
+        /// The requested priority.
         priority: u8,
         /// The soft limit.
         rtprio_limit: u64,
     },
-    /// EPERM for SCHED_DEADLINE without the capability. No resource limit stands in for it.
+    /// EPERM for SCHED_DEADLINE without the capability. No resource limit can replace it.
     #[error(
         "no privilege for SCHED_DEADLINE: CAP_SYS_NICE is missing; run as root, or give the \
          program the capability: setcap cap_sys_nice+ep PROGRAM"
@@ -37,127 +37,128 @@ pub enum SchedError {
          less; add \"<user> - nice -20\" to /etc/security/limits.conf and log in again"
     )]
     NoNicePrivilege {
-        /// The value asked for.
+        /// The requested value.
         nice: i32,
     },
-    /// EPERM for a real-time class with the privilege, under RT_GROUP_SCHED.
+    /// EPERM for a real-time class although the privilege is there, under RT_GROUP_SCHED.
     #[error(
         "the control group {cgroup} has no real-time budget (CONFIG_RT_GROUP_SCHED): write one, \
          such as 950000, to its cpu.rt_runtime_us (its parents first), or move to the root group"
     )]
     CgroupWithoutRealTime {
-        /// Where its files are.
+        /// The directory of the group.
         cgroup: String,
     },
-    /// EPERM for SCHED_DEADLINE with the privilege.
+    /// EPERM for SCHED_DEADLINE although the privilege is there.
     #[error(
         "SCHED_DEADLINE needs every CPU of the root domain, and this thread may use only {allowed:?} \
          of {online} online: lift the pinning (taskset, cpuset), or make an exclusive cpuset of \
          its CPUs"
     )]
     AffinityTooNarrow {
-        /// The CPUs the thread may use.
+        /// The CPUs that the thread may use.
         allowed: Vec<usize>,
-        /// How many CPUs are online.
+        /// The number of CPUs online.
         online: usize,
     },
-    /// EPERM with no reason that we can see.
+    /// EPERM for a reason that we cannot find.
     #[error(
         "the kernel forbids it although CAP_SYS_NICE is there: the thread may belong to another \
          user, or a security module or container may refuse sched_setattr(2)"
     )]
     Forbidden,
-    /// EBUSY for SCHED_DEADLINE, also after asking again for [`super::LINGER`].
+    /// EBUSY for SCHED_DEADLINE, still after [`super::LINGER`] of retries.
     #[error(
         "no processor bandwidth is left for {reservation} ({:.1} % of a CPU): {}; end other \
          SCHED_DEADLINE threads or ask for less (that of a thread which ended is free some \
          milliseconds later)", 100.0 * reservation.utilisation(), cap_text(*.cap_ppm)
     )]
     NoBandwidth {
-        /// What was asked for.
+        /// The requested reservation.
         reservation: Reservation,
-        /// Of each CPU, for all real-time classes together; none if unlimited.
+        /// The cap per CPU for all real-time classes together, in parts per million; `None` if
+        /// unlimited.
         cap_ppm: Option<u32>,
     },
-    /// Below the kernel's grain.
+    /// The budget is below the kernel's granularity.
     #[error("the budget {budget} is below the {LEAST_BUDGET} that SCHED_DEADLINE can enforce")]
     BudgetTooShort {
-        /// The budget asked for.
+        /// The requested budget.
         budget: Service,
     },
-    /// Below kernel.sched_deadline_period_min_us.
+    /// The period is below kernel.sched_deadline_period_min_us.
     #[error(
         "the period {period} is below this kernel's least, {shortest} \
          (kernel.sched_deadline_period_min_us)"
     )]
     PeriodTooShort {
-        /// The period asked for.
+        /// The requested period.
         period: Duration,
         /// The kernel's bound.
         shortest: Duration,
     },
-    /// Above kernel.sched_deadline_period_max_us.
+    /// The period is above kernel.sched_deadline_period_max_us.
     #[error(
         "the period {period} is above this kernel's longest, {longest} \
          (kernel.sched_deadline_period_max_us)"
     )]
     PeriodTooLong {
-        /// The period asked for.
+        /// The requested period.
         period: Duration,
         /// The kernel's bound.
         longest: Duration,
     },
-    /// Not a SCHED_FIFO priority.
+    /// The priority is not one of SCHED_FIFO's.
     #[error("SCHED_FIFO has the priorities 1 to 99, and {priority} is none of them")]
     PriorityOutOfRange {
-        /// The priority asked for.
+        /// The requested priority.
         priority: u8,
     },
-    /// Not a nice value.
+    /// The value is not a nice value.
     #[error("nice values are -20 to 19, and {nice} is none of them")]
     NiceOutOfRange {
-        /// The value asked for.
+        /// The requested value.
         nice: i32,
     },
     /// EINVAL of [`super::set_fifo_priority`].
     #[error("thread {thread} is not under SCHED_FIFO, so it has no priority {priority} to take")]
     NotFifo {
-        /// Whom it was to be set for.
+        /// The thread to be changed.
         thread: Tid,
-        /// The priority asked for.
+        /// The requested priority.
         priority: u8,
     },
-    /// Ours, not the kernel's. A thread moved out of SCHED_DEADLINE by another while it sleeps
-    /// keeps its bandwidth on the kernel's account for ever, beyond its own death (seen on Linux
-    /// 6.18: `switched_from_dl()` gives it back only for a runnable thread); a few of those and
-    /// the host admits nobody until its root domains are rebuilt.
+    /// A refusal of our own, not the kernel's. If another thread moves a sleeping thread out of
+    /// SCHED_DEADLINE, the kernel never gives the bandwidth back, not even when the thread ends
+    /// (seen on Linux 6.18: `switched_from_dl()` returns it only for a runnable thread). After a
+    /// few of those the host admits no reservation until its root domains are rebuilt.
     #[error(
         "thread {thread} is under SCHED_DEADLINE and must leave that class itself: moved out by \
          another while it sleeps, the kernel would never give its bandwidth back"
     )]
     MustLeaveItself {
-        /// Whom it was to be set for.
+        /// The thread to be changed.
         thread: Tid,
     },
     /// ESRCH.
     #[error("there is no thread {thread}; it has ended")]
     NoSuchThread {
-        /// Whom it was to be set for.
+        /// The thread to be changed.
         thread: Tid,
     },
-    /// EAGAIN: a thread could not be made, because its maker is under SCHED_DEADLINE.
+    /// EAGAIN: a thread could not be made, because its creator is under SCHED_DEADLINE.
     #[error(
         "a thread under SCHED_DEADLINE cannot make threads or processes unless it has \
          reset_on_fork (sched(7)), or the limit on threads is reached (RLIMIT_NPROC)"
     )]
     CannotFork,
-    /// Anything else.
+    /// Any other error.
     #[error("sched_setattr(2) failed: {0}")]
     Failed(Errno),
 }
 
 impl SchedError {
-    /// Whether the host or the user's rights must change, rather than what was asked for.
+    /// Returns true if the host or the user's rights must change, rather than the request.
     pub fn is_privilege(&self) -> bool {
         matches!(
             self,
@@ -193,7 +194,7 @@ pub(super) fn of_set(thread: Tid, class: Class, errno: Errno) -> SchedError {
     }
 }
 
-/// Explains an error of a reservation made by and for a child that is gone since.
+/// Explains an error of a reservation that a child requested for itself; the child has ended since.
 pub(crate) fn of_child(reservation: Reservation, errno: Errno) -> SchedError {
     match errno {
         Errno::PERM | Errno::ACCESS => {
@@ -215,7 +216,7 @@ fn of_deadline(reservation: Reservation, errno: Errno) -> SchedError {
     }
 }
 
-/// EPERM: whether privilege is missing, or something else stands in the way. `None` is the
+/// Explains EPERM: either privilege is missing, or something else forbids the class. `None` is the
 /// calling thread.
 fn of_denied(thread: Option<Tid>, class: Class) -> SchedError {
     if let (Class::Other { nice }, false) = (class, host::has_cap_sys_nice()) {

@@ -1,4 +1,4 @@
-//! What the kernel asks of every reservation, before it looks at what others have.
+//! The kernel's limits on every single reservation, apart from the bandwidth that others hold.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use punctual_model::time::{Duration, Service};
 
 use super::SchedError;
 
-/// The least budget of SCHED_DEADLINE: 2^10 ns, the grain of the kernel's bandwidth arithmetic
-/// (sched_setattr(2), EINVAL).
+/// The smallest budget of SCHED_DEADLINE: 2^10 ns, the granularity of the kernel's bandwidth
+/// arithmetic (sched_setattr(2), EINVAL).
 pub const LEAST_BUDGET: Service = Service::from_nanos(1024);
 
 /// The bounds on periods (kernel.sched_deadline_period_{min,max}_us, since Linux 5.5).
@@ -21,13 +21,13 @@ pub struct KernelLimits {
 }
 
 impl KernelLimits {
-    /// What a kernel has that nobody has changed: 100 µs and 2^22 µs.
+    /// The kernel's defaults: 100 µs and 2^22 µs.
     pub const DEFAULT: Self = Self {
         shortest_period: Duration::from_micros(100),
         longest_period: Duration::from_micros(1 << 22),
     };
 
-    /// This host's; the defaults where it does not say.
+    /// Reads this host's limits; uses the default for one that cannot be read.
     pub fn read() -> Self {
         let micros = |name: &str, default| {
             let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
@@ -40,7 +40,7 @@ impl KernelLimits {
         }
     }
 
-    /// Whether the kernel would consider `reservation` at all.
+    /// Checks `reservation` against these limits and the smallest budget.
     pub fn check(&self, reservation: Reservation) -> Result<(), SchedError> {
         let (budget, period) = (reservation.budget(), reservation.period());
         if budget < LEAST_BUDGET {
@@ -55,10 +55,11 @@ impl KernelLimits {
     }
 }
 
-/// The part of each CPU that real-time classes may have together, in parts per million
-/// (kernel.sched_rt_runtime_us of sched_rt_period_us, sched(7)); none if unlimited or unreadable.
+/// Returns the part of each CPU that real-time classes may have together, in parts per million
+/// (kernel.sched_rt_runtime_us of sched_rt_period_us, sched(7)), or `None` if it is unlimited or
+/// unreadable.
 ///
-/// The kernel admits less to SCHED_DEADLINE where a fair server keeps 5 % for ordinary work.
+/// The kernel admits less to SCHED_DEADLINE if a fair server keeps 5 % for ordinary work.
 pub fn bandwidth_cap() -> Option<u32> {
     let read = |path| fs::read_to_string(path).ok()?.trim().parse::<i64>().ok();
     let budget = u64::try_from(read("/proc/sys/kernel/sched_rt_runtime_us")?).ok()?;

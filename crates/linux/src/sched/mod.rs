@@ -20,21 +20,22 @@ pub use limits::{KernelLimits, LEAST_BUDGET, bandwidth_cap};
 pub(crate) use raw::{SchedAttr, set_current};
 pub use restore::Restore;
 
-/// For how long [`set`] asks again when the kernel has no bandwidth: that of a thread that left
-/// SCHED_DEADLINE or was killed stays on the account until the deadline it had, so for up to its
+/// How long [`set`] retries while the kernel reports no bandwidth. The bandwidth of a thread that
+/// left SCHED_DEADLINE or was killed stays allocated until its last deadline, so for up to its
 /// period. This covers all but reservations with periods of a second and more.
 pub const LINGER: Duration = Duration::from_millis(300);
 
-/// The pause between two such tries.
+/// The pause between two retries.
 pub(crate) const LINGER_PAUSE: Duration = Duration::from_micros(500);
 
 /// A scheduling class with its parameters.
 ///
 /// The priority of `Fifo` is the kernel's: 99 is the most urgent. It is the one place where a
-/// larger number wins, because it is Linux's own; `model` says the direction for everything else.
+/// larger number wins, because the number is Linux's own; `model` defines the direction for
+/// everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// SCHED_OTHER: a fair share, with the nice value, −20 (most) to 19 (least).
+    /// SCHED_OTHER: a fair share, weighted by the nice value, −20 (most) to 19 (least).
     Other {
         /// The nice value.
         nice: i32,
@@ -48,42 +49,42 @@ pub enum Class {
     Deadline {
         /// Budget and period.
         reservation: Reservation,
-        /// Threads and processes it makes start as ordinary ones. Without it, it can make none:
-        /// clone(2) fails with EAGAIN.
+        /// Threads and processes that it makes start under SCHED_OTHER. Without this flag it can
+        /// make none: clone(2) fails with EAGAIN.
         reset_on_fork: bool,
     },
 }
 
-/// How a thread is scheduled, with everything needed to schedule it so again.
+/// A record of how a thread is scheduled, sufficient to restore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduling(SchedAttr);
 
 impl Scheduling {
-    /// The class, if it is one of [`Class`]; none for SCHED_RR, SCHED_BATCH, SCHED_IDLE,
-    /// SCHED_EXT, and for a SCHED_DEADLINE thread whose deadline is not its period.
+    /// Returns the class, or `None` for SCHED_RR, SCHED_BATCH, SCHED_IDLE, SCHED_EXT and a
+    /// SCHED_DEADLINE thread whose deadline is not its period.
     pub fn class(&self) -> Option<Class> {
         self.0.class()
     }
 
-    /// The policy as the manual page calls it.
+    /// Returns the policy's name in the manual page.
     pub fn policy_name(&self) -> &'static str {
         self.0.policy_name()
     }
 }
 
-/// How `thread` is scheduled now (sched_getattr(2)). Needs no privilege.
+/// Returns how `thread` is scheduled now (sched_getattr(2)). Needs no privilege.
 pub fn get(thread: Tid) -> Result<Scheduling, SchedError> {
     raw::get(thread).map(Scheduling).map_err(|errno| error::of_get(thread, errno))
 }
 
 /// Puts `thread` into `class` (sched_setattr(2)).
 ///
-/// A reservation is first held against the kernel's own limits, so that the refusal can name the
-/// one it breaks, and is asked for again for up to [`LINGER`] while the kernel says EBUSY: so
-/// this may block that long, and is not for the hot path.
+/// A reservation is first checked against the kernel's own limits, so that the refusal can name the
+/// one it breaks. While the kernel returns EBUSY, the call is repeated for up to [`LINGER`]: this
+/// may block that long, and is not for the hot path.
 ///
-/// A thread leaves SCHED_DEADLINE only by itself ([`SchedError::MustLeaveItself`] says why).
-/// What [`reset_on_fork`] said stays said.
+/// A thread can leave SCHED_DEADLINE only by its own call ([`SchedError::MustLeaveItself`] says
+/// why). The flag that [`reset_on_fork`] set stays set.
 pub fn set(thread: Tid, class: Class) -> Result<(), SchedError> {
     let attr = SchedAttr::of(class)?;
     let Class::Deadline { reservation, .. } = class else {
@@ -105,19 +106,20 @@ pub fn set(thread: Tid, class: Class) -> Result<(), SchedError> {
     }
 }
 
-/// What the calling thread makes from here on, threads and processes, starts as an ordinary one
-/// (SCHED_RESET_ON_FORK, sched(7)), also after it was given another class by [`set`] or another
-/// priority.
+/// Makes all threads and processes that the calling thread makes from now on start under
+/// SCHED_OTHER (SCHED_RESET_ON_FORK, sched(7)), even if [`set`] or a priority change alters its
+/// class later.
 ///
-/// For threads that run code of others: what that starts would otherwise keep the priority.
+/// This is for threads that run foreign code: threads started by that code would otherwise inherit
+/// the priority.
 pub fn reset_on_fork() -> Result<(), SchedError> {
     let this = thread::current();
     let now = raw::get(this).map_err(|errno| error::of_get(this, errno))?;
     raw::set(this, &now.with_reset()).map_err(SchedError::Failed)
 }
 
-/// Whether this process may use `class`, found by trying: a scratch thread with the caller's CPUs
-/// enters and leaves it.
+/// Finds out by trying whether this process may use `class`: a scratch thread with the caller's
+/// CPUs enters and leaves it.
 pub fn try_out(class: Class) -> Result<(), SchedError> {
     let body = move || {
         let restore = Restore::current()?;
@@ -129,21 +131,21 @@ pub fn try_out(class: Class) -> Result<(), SchedError> {
     joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// [`set`] that takes the first EBUSY for an answer: it never sleeps.
+/// Does what [`set`] does, but never sleeps: it returns on the first EBUSY.
 ///
-/// Exactly what `class` says is put in force: what [`reset_on_fork`] or [`set_resetting`] said is
-/// forgotten, which takes CAP_SYS_NICE. A reservation is not held against the kernel's limits first
-/// ([`KernelLimits::check`]), and another thread is moved out of SCHED_DEADLINE, which [`set`] would
-/// refuse: look first.
+/// `class` is applied exactly: a flag set by [`reset_on_fork`] or [`set_resetting`] is cleared,
+/// which takes CAP_SYS_NICE. A reservation is not checked against the kernel's limits first
+/// ([`KernelLimits::check`]), and another thread is moved out of SCHED_DEADLINE, which [`set`]
+/// would refuse. The caller has to check both.
 pub fn set_without_retry(thread: Tid, class: Class) -> Result<(), SchedError> {
     let attr = SchedAttr::of(class)?;
     raw::set(thread, &attr).map_err(|errno| error::of_set(thread, class, errno))
 }
 
-/// [`set_without_retry`] with SCHED_RESET_ON_FORK (sched(7)): what `thread` makes from here on,
-/// threads and processes, starts as an ordinary one. A thread without CAP_SYS_NICE cannot take the
-/// flag away, so a class that was given this way is not passed on. As with [`set`], a thread leaves
-/// SCHED_DEADLINE only by itself.
+/// Does what [`set_without_retry`] does, with SCHED_RESET_ON_FORK (sched(7)): threads and processes
+/// that `thread` makes from now on start under SCHED_OTHER. A thread without CAP_SYS_NICE cannot
+/// clear the flag, so it cannot pass the class on. As with [`set`], a thread can leave
+/// SCHED_DEADLINE only by its own call.
 ///
 /// ```no_run
 /// use punctual_linux::sched::{Class, set_resetting};
@@ -163,17 +165,18 @@ pub fn set_resetting(thread: Tid, class: Class) -> Result<(), SchedError> {
     raw::set(thread, &attr).map_err(failed)
 }
 
-/// The nice value of `thread`, which it keeps while it stands under a real-time class (getpriority(2)).
+/// Returns the nice value of `thread`, which it keeps while it is under a real-time class
+/// (getpriority(2)).
 pub fn nice_of(thread: Tid) -> Result<i32, SchedError> {
     let id = rustix::process::Pid::from_raw(thread.as_raw());
     rustix::process::getpriority_process(id).map_err(|errno| error::of_get(thread, errno))
 }
 
-/// Changes the priority of a thread that is under SCHED_FIFO already: one system call, some
-/// 1.2 µs, nothing else on the way of success.
+/// Changes the priority of a thread that is under SCHED_FIFO already. If it succeeds, it has made
+/// one system call, some 1.2 µs, and nothing else.
 ///
-/// By sched_setparam(2), which leaves the policy alone: an id that meanwhile belongs to an
-/// ordinary thread gives an error instead of a real-time thread nobody asked for.
+/// It uses sched_setparam(2), which leaves the policy alone: if the id meanwhile belongs to an
+/// ordinary thread, the result is an error and not an unwanted real-time thread.
 pub fn set_fifo_priority(thread: Tid, priority: u8) -> Result<(), SchedError> {
     raw::set_priority(thread, priority)
         .map_err(|errno| error::of_set(thread, Class::Fifo { priority }, errno))

@@ -1,4 +1,4 @@
-//! The system calls themselves, and the structure they share.
+//! The raw system calls, and the structure they share.
 #![allow(unsafe_code)]
 
 use punctual_model::reservation::Reservation;
@@ -17,8 +17,8 @@ const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
 const RESET_ON_FORK: u64 = libc::SCHED_FLAG_RESET_ON_FORK as u64;
 
-/// `struct sched_attr` of sched_setattr(2), first version: 48 bytes. Later versions append
-/// fields; `size` tells the kernel which one it gets, so this one stays valid.
+/// `struct sched_attr` of sched_setattr(2), first version: 48 bytes. Later versions append fields;
+/// `size` says which version this is, so it stays valid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SchedAttr {
@@ -36,12 +36,13 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 const _: () = assert!(SIZE == 48);
 
 impl SchedAttr {
-    /// SCHED_IDLE: what runs when nothing else wants to.
+    /// Returns SCHED_IDLE, for a thread that runs only when no other wants the CPU.
     pub(crate) fn idle() -> Self {
         Self { size: SIZE, policy: IDLE, ..Self::default() }
     }
 
-    /// Checks what the model's types do not: the kernel's ranges of priority and nice.
+    /// Converts `class`, and checks the kernel's ranges of priority and nice, which the model's
+    /// types do not.
     pub(crate) fn of(class: Class) -> Result<Self, SchedError> {
         let mut attr = Self { size: SIZE, ..Self::default() };
         match class {
@@ -96,7 +97,7 @@ impl SchedAttr {
         }
     }
 
-    /// Whether this is a fair class, for which `runtime` is its slice (Linux 6.12 and later).
+    /// Returns true for a fair class, for which `runtime` is its slice (Linux 6.12 and later).
     pub(super) fn is_fair(&self) -> bool {
         matches!(self.policy, OTHER | BATCH | IDLE)
     }
@@ -105,28 +106,29 @@ impl SchedAttr {
         self.policy == DEADLINE
     }
 
-    /// The same with reset_on_fork.
+    /// Returns the same with reset_on_fork.
     pub(super) fn with_reset(self) -> Self {
         Self { flags: self.flags | RESET_ON_FORK, ..self }
     }
 
-    /// The same, with reset_on_fork if `now` has it. Of SCHED_DEADLINE it was the class's own.
+    /// Returns the same, with reset_on_fork if `now` has it, unless `now` is SCHED_DEADLINE: there
+    /// the flag was part of the class.
     pub(super) fn with_reset_of(self, now: Self) -> Self {
         let kept = if now.is_deadline() { 0 } else { now.flags & RESET_ON_FORK };
         Self { flags: self.flags | kept, ..self }
     }
 
-    /// The same with the kernel's default slice.
+    /// Returns the same with the kernel's default slice.
     pub(super) fn with_default_slice(self) -> Self {
         Self { runtime: 0, ..self }
     }
 }
 
-/// sched_getattr(2).
+/// Calls sched_getattr(2).
 pub(super) fn get(thread: Tid) -> Result<SchedAttr, Errno> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most `SIZE` bytes to `attr`, which is that large, lives over
-    // the call, is not aliased, and for which any bytes are a valid value.
+    // SAFETY: the kernel writes at most `SIZE` bytes to `attr`, which is that large, outlives the
+    // call and is not aliased; any bytes are a valid `SchedAttr`.
     let result = unsafe {
         libc::syscall(libc::SYS_sched_getattr, thread.as_raw(), &raw mut attr, SIZE, 0u32)
     };
@@ -135,23 +137,24 @@ pub(super) fn get(thread: Tid) -> Result<SchedAttr, Errno> {
     Ok(attr)
 }
 
-/// sched_setattr(2). Makes no other call and allocates nothing: fit for a child after fork(2).
+/// Calls sched_setattr(2). It makes no other call and allocates nothing, so a child may call it
+/// after fork(2).
 pub(super) fn set(thread: Tid, attr: &SchedAttr) -> Result<(), Errno> {
     set_raw(thread.as_raw(), attr)
 }
 
-/// The same for the calling thread (id 0).
+/// Does the same for the calling thread (id 0).
 pub(crate) fn set_current(attr: &SchedAttr) -> Result<(), Errno> {
     set_raw(0, attr)
 }
 
 fn set_raw(thread: i32, attr: &SchedAttr) -> Result<(), Errno> {
-    // SAFETY: the kernel reads `attr.size` = 48 bytes, which `attr` has; it is not written.
+    // SAFETY: the kernel only reads `attr.size` = 48 bytes, which `attr` has.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const *attr, 0u32) };
     check(result)
 }
 
-/// sched_setparam(2), as a system call: musl's wrapper only says ENOSYS.
+/// Calls sched_setparam(2) directly: musl's wrapper only returns ENOSYS.
 pub(super) fn set_priority(thread: Tid, priority: u8) -> Result<(), Errno> {
     let param = libc::c_int::from(priority);
     // SAFETY: the kernel reads a `struct sched_param`, which is this one int, and writes nothing.
@@ -160,12 +163,12 @@ pub(super) fn set_priority(thread: Tid, priority: u8) -> Result<(), Errno> {
     check(result)
 }
 
-/// Cold: the error of the system call just made.
+/// Converts the result of the last system call; the error branch is cold.
 fn check(result: libc::c_long) -> Result<(), Errno> {
     if result >= 0 {
         return Ok(());
     }
     let errno = std::io::Error::last_os_error();
-    // A raw os error is always there after `last_os_error`; EIO stands for "no reason given".
+    // `last_os_error` always carries a raw error; EIO stands for "no reason given".
     Err(Errno::from_io_error(&errno).unwrap_or(Errno::IO))
 }

@@ -1,4 +1,4 @@
-//! Leaving a thread as it was found.
+//! Restoring a thread's scheduling.
 
 use std::marker::PhantomData;
 
@@ -7,11 +7,9 @@ use punctual_model::time::Duration;
 use super::{Class, SchedAttr, SchedError, error, raw};
 use crate::thread::{self, Tid};
 
-/// Records how the calling thread is scheduled (class, CPUs, timer slack) and restores it on
-/// drop.
+/// Records how the calling thread is scheduled (class, CPUs, timer slack) and restores it on drop.
 ///
-/// It cannot leave its thread: so the thread surely lives when it is restored, and its id is
-/// still its own.
+/// It is not `Send`, so its thread still lives, with the same id, when it is restored.
 #[derive(Debug)]
 #[must_use = "dropping it restores at once"]
 pub struct Restore {
@@ -24,7 +22,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    /// Records the calling thread.
+    /// Records the calling thread's scheduling.
     pub fn current() -> Result<Self, SchedError> {
         let thread = thread::current();
         Ok(Self {
@@ -37,9 +35,9 @@ impl Restore {
         })
     }
 
-    /// Restores now, and says whether it worked. Dropping does the same without a word; giving up
-    /// a real-time class needs no privilege, so only a thread that has lost the right to a class
-    /// or nice value it came with meets an error.
+    /// Restores now, and returns an error if that failed; dropping ignores it. Giving up a
+    /// real-time class needs no privilege, so this fails only if the thread has lost the right to
+    /// its original class or nice value.
     pub fn restore(mut self) -> Result<(), SchedError> {
         let outcome = self.apply();
         self.done = true;
@@ -65,14 +63,15 @@ impl Restore {
         if now != self.scheduling {
             set_again(self.thread, &self.scheduling).map_err(failed)?;
         }
-        // Setting a real-time class and back may reset it.
+        // Entering and leaving a real-time class may reset it.
         thread::set_timer_slack(self.timer_slack);
         Ok(())
     }
 }
 
-/// Since Linux 6.12 a fair thread shows its slice in `runtime`, and setting one makes it a slice
-/// of the thread's own: so first the default, and the recorded one only if that is another.
+/// Sets a recorded class again. Since Linux 6.12 a fair thread shows its slice in `runtime`, and
+/// setting that makes it a slice of the thread's own. So this sets the default first, and the
+/// recorded slice only if it differs.
 fn set_again(thread: Tid, recorded: &SchedAttr) -> Result<(), rustix::io::Errno> {
     if !recorded.is_fair() {
         return raw::set(thread, recorded);

@@ -1,16 +1,16 @@
-//! On live threads. Where this process lacks the privilege, a test says so and stops.
+//! Tests on live threads. Without the privilege, a test says so and stops.
 
 use std::thread as std_thread;
 
 use super::*;
 use crate::{host, thread};
 
-/// Runs `body` on a thread of its own, so that a failure leaves no other test's thread real-time.
+/// Runs `body` on its own thread, so that a failure leaves no other test's thread real-time.
 fn on_a_thread(body: impl FnOnce() + Send + 'static) {
     std_thread::spawn(body).join().expect("no panic");
 }
 
-/// Whether this process may use `class`; prints why not.
+/// Returns true if this process may use `class`; otherwise prints the reason.
 fn may(class: Class) -> bool {
     match try_out(class) {
         Err(refused) if refused.is_privilege() => {
@@ -129,7 +129,7 @@ fn bad_parameters_are_refused_before_the_kernel_sees_them() {
 #[test]
 fn a_thread_that_is_gone_is_named() {
     let gone = std_thread::spawn(thread::current).join().expect("no panic");
-    // Joining waits for the thread's memory, and the kernel's record may go a moment later.
+    // Joining waits for the thread's memory; the kernel's record may go a moment later.
     let until = clock::now() + Duration::from_secs(5);
     while get(gone).is_ok() && clock::now() < until {
         clock::sleep(Duration::from_millis(1));

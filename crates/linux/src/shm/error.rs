@@ -1,11 +1,11 @@
-//! Why memory cannot be shared, and what would help.
+//! The reasons memory cannot be shared, and what would help.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why memory cannot be shared.
+/// The reason memory cannot be shared.
 #[derive(Debug, Error)]
 pub enum ShmError {
     /// The file or the directory cannot be used.
@@ -16,10 +16,10 @@ pub enum ShmError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Of the system call.
+        /// The system call's error.
         error: io::Error,
     },
-    /// It is another user's, no plain file, or others may write to it.
+    /// The file belongs to another user, is not a plain file, or other users may write to it.
     #[error(
         "{} is not a file of this user alone (mode 0600): have its owner remove it",
         .path.display()
@@ -28,7 +28,7 @@ pub enum ShmError {
         /// The file.
         path: PathBuf,
     },
-    /// Left by another version, or by something else.
+    /// The file has another size: another version, or another program, made it.
     #[error(
         "{0} has {size} bytes instead of {expected}, so another version made it: end what uses it \
          (fuser {0}), then remove it", .path.display()
@@ -36,17 +36,17 @@ pub enum ShmError {
     OtherSize {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// Its size in bytes.
         size: u64,
-        /// What it should have.
+        /// The expected size in bytes.
         expected: u64,
     },
-    /// Each place is taken by a live process.
+    /// Live processes have all places.
     #[error("all {places} places in {} are taken by processes that run", .path.display())]
     Full {
         /// The file.
         path: PathBuf,
-        /// How many.
+        /// The number of places.
         places: usize,
     },
 }

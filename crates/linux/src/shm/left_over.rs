@@ -1,4 +1,4 @@
-//! Files of shared memory whose users are all gone.
+//! Files of shared memory that no process uses any more.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use super::lock::{is_taken, lock};
 use super::{DIRECTORY, ShmError, is_at, unusable};
 
-/// The file's own range of places: to its end, however many there are.
+/// Returns the range of all places: it reaches to the end of the file and so covers any number.
 fn all_places(file: &File) -> io::Result<std::ops::Range<usize>> {
     let size = file.metadata()?.len();
     Ok(0..usize::try_from(size).unwrap_or(usize::MAX))
 }
 
-/// The files of shared memory of this user that nobody uses: left by processes that were killed.
+/// Returns this user's files of shared memory that no process uses: killed processes left them.
 /// They do no harm, and hold a few kilobytes each.
 ///
-/// Empty where /dev/shm cannot be read.
+/// Empty if /dev/shm cannot be read.
 ///
 /// ```
 /// for path in punctual_linux::shm::left_over() {
@@ -41,8 +41,8 @@ fn is_left_over(path: &Path) -> io::Result<bool> {
     Ok(!is_taken(&file, all_places(&file)?)?)
 }
 
-/// Removes the file at `path` if nobody uses it; whether it did. Nobody can join it meanwhile: who
-/// tries waits a moment, and makes it anew.
+/// Removes the file at `path` if no process uses it, and returns true if it did. No process can
+/// join it meanwhile: one that tries waits a moment and makes the file again.
 pub fn remove_left_over(path: &Path) -> Result<bool, ShmError> {
     let failed = |error| unusable(path, error);
     let file = match open(path) {
@@ -61,7 +61,7 @@ pub fn remove_left_over(path: &Path) -> Result<bool, ShmError> {
     Ok(true)
 }
 
-/// A plain file, and not what a symbolic link points to.
+/// Opens a plain file; does not follow a symbolic link.
 fn open(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;

@@ -1,18 +1,19 @@
 //! Memory that processes share by the name of a file, with a place in it for each of them.
 //!
-//! A place belongs to whoever holds the lock on its byte of the file (an open file description
-//! lock, fcntl(2)). The kernel drops the lock when the holder ends, however it ends, so nobody has
-//! to find out whether an owner still lives, and a recycled process id confuses nobody. The last
-//! one to leave removes the file. Only processes that were killed while no other had a place leave
-//! it there: the next one uses and removes it, and [`left_over`] finds and [`remove_left_over`]
-//! removes it meanwhile.
+//! A place belongs to the process that holds the lock on its byte of the file (an open file
+//! description lock, fcntl(2)). The kernel drops the lock when the holder ends, however it ends. So
+//! no process has to find out whether an owner still lives, and a recycled process id does no harm.
+//! The last process to leave removes the file. The file stays only if its last users were killed:
+//! the next process to join uses and later removes it, and meanwhile [`left_over`] finds it and
+//! [`remove_left_over`] removes it.
 //!
 //! A child made by fork(2) shares its parent's file description, and so keeps the parent's place
-//! after it, until the child ends or executes a program. It never gives the place back itself.
+//! after the parent ends, until the child ends or executes a program. The child never gives the
+//! place back itself.
 //!
-//! What is in the memory is written by others and can be anything; it is only ever seen as atomics,
-//! which have no invalid value. A file that another process of the same user cuts short while we
-//! use it would kill us (SIGBUS, mmap(2)): nobody else may write to it.
+//! Other processes write to the memory, so it can hold anything. It is accessed only as atomics,
+//! which have no invalid value. If another process of the same user truncated the file while we use
+//! it, the kernel would kill us (SIGBUS, mmap(2)); no other user may write to it.
 #![allow(unsafe_code)]
 
 mod error;
@@ -40,40 +41,40 @@ pub use error::ShmError;
 pub use left_over::{left_over, remove_left_over};
 use lock::{is_taken, lock, unlock};
 
-/// Where named shared memory lives (shm_overview(7)).
+/// The directory of named shared memory (shm_overview(7)).
 const DIRECTORY: &str = "/dev/shm";
 
-/// For how long the last one to leave may hold all places before they count as taken.
+/// How long the last process to leave may hold all places before they count as taken.
 const LEAVING: Duration = Duration::from_millis(50);
 
-/// The file of this user with this name: `/dev/shm/punctual-<uid>.<name>`.
+/// Returns the path of this user's file with this name: `/dev/shm/punctual-<uid>.<name>`.
 pub fn path(name: &str) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     Path::new(DIRECTORY).join(format!("punctual-{user}.{name}"))
 }
 
-/// A place in shared memory, until it is dropped.
+/// A place in shared memory, held until it is dropped.
 #[derive(Debug)]
 pub struct Shared {
     path: PathBuf,
     file: File,
     map: NonNull<u8>,
-    /// Of 8 bytes, at the beginning of the map.
+    /// The number of 8-byte words at the beginning of the map.
     words: usize,
     places: usize,
     place: usize,
-    /// Who joined. Not a child of its that has a copy of this.
+    /// The process that joined. A child with a copy of this value has another id.
     process: Pid,
 }
 
-// SAFETY: the map is only seen as atomics, and is unmapped only by drop.
+// SAFETY: the map is accessed only as atomics, and only drop unmaps it.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Takes the first free of `places` in the file at `path`, which is made if it is not there,
-    /// with `words` words of zero.
+    /// Takes the first free one of `places` in the file at `path`. Makes the file, with `words`
+    /// words of zero, if it does not exist.
     pub fn join(path: &Path, words: usize, places: usize) -> Result<Self, ShmError> {
         let until = clock::now() + LEAVING;
         loop {
@@ -88,13 +89,13 @@ impl Shared {
                 None if clock::now() > until => {
                     return Err(ShmError::Full { path: path.to_owned(), places });
                 }
-                // Perhaps the last one to leave holds them all, on its way to remove the file.
+                // The last process to leave may hold all places while it removes the file.
                 None => {
                     clock::sleep(LEAVING / 100);
                     continue;
                 }
             };
-            // The last one to leave may have removed it between our two steps.
+            // The last process to leave may have removed the file between our open and our lock.
             if is_at(&file, path) {
                 let map = map(&file, size(words)).map_err(|error| unusable(path, error))?;
                 let process = rustix::process::getpid();
@@ -104,37 +105,38 @@ impl Shared {
         }
     }
 
-    /// Which place is ours: no other live process has the same.
+    /// Returns our place. No other live process has the same.
     pub fn place(&self) -> usize {
         self.place
     }
 
-    /// The words, shared with all.
+    /// Returns the words, which all processes share.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the map is page-aligned, `words * 8` bytes of it or more are mapped readable and
-        // writable until drop, any bytes are a valid `AtomicU64`, and nobody in this process sees
-        // them as anything else.
+        // SAFETY: the map is page-aligned, at least `words * 8` bytes of it are mapped readable and
+        // writable until drop, any bytes are a valid `AtomicU64`, and this process accesses them as
+        // nothing else.
         unsafe { slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.words) }
     }
 
-    /// If nobody has `place`, calls `vacate`, and nobody can take it meanwhile. Whether that was so;
-    /// our own place is never vacant. Two or three system calls.
+    /// Calls `vacate` if no process has `place`, and lets no process take the place meanwhile.
+    /// Returns true if it called `vacate`; our own place is never vacant. Two or three system
+    /// calls.
     ///
     /// # Panics
     /// If there is no such place.
     pub fn if_vacant(&self, place: usize, vacate: impl FnOnce()) -> bool {
         assert!(place < self.places, "one of the places");
-        // The kernel would grant us a second lock on what we have.
+        // The kernel would grant us a second lock on our own place.
         if place == self.place || lock(&self.file, place..place + 1).is_err() {
             return false;
         }
         vacate();
-        // Fails only if the file is no file; then nobody else can lock it either.
+        // Fails only if the file is not a file, and then no other process can lock it either.
         let _ = unlock(&self.file, place);
         true
     }
 
-    /// Whether somebody else has `place`. One system call.
+    /// Returns true if another process has `place`. One system call.
     pub fn is_taken(&self, place: usize) -> bool {
         place != self.place && is_taken(&self.file, place..place + 1).unwrap_or(false)
     }
@@ -142,16 +144,17 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: what `map` gave, with the same size; `self` is not used again.
+        // SAFETY: `map` returned this address for the same size, and `self` is not used again.
         let _ = unsafe { rustix::mm::munmap(self.map.as_ptr().cast(), size(self.words)) };
-        // In a child made by fork(2) the place is still its parent's.
+        // In a child made by fork(2) the place still belongs to the parent.
         if self.process != rustix::process::getpid() {
             return;
         }
-        // First our own: of two that leave at once, the later one finds no lock but its own.
+        // Our own place first: if two processes leave at once, the later one then finds no lock but
+        // its own.
         let _ = unlock(&self.file, self.place);
         if lock(&self.file, 0..self.places).is_ok() && is_at(&self.file, &self.path) {
-            // Whoever opened it meanwhile and waits for a place sees that it is gone.
+            // A process that opened the file meanwhile and waits for a place sees that it is gone.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -165,12 +168,12 @@ fn unusable(path: &Path, error: io::Error) -> ShmError {
     ShmError::Unusable { path: path.to_owned(), error }
 }
 
-/// Opens or makes the file and looks whether it is what we want.
+/// Opens or makes the file, and checks its owner, mode, type and size.
 fn open(path: &Path, size: usize) -> Result<File, ShmError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::RUSR | Mode::WUSR) {
         Ok(file) => File::from(file),
-        // A symbolic link; another user's file (also fs.protected_regular); a directory.
+        // A symbolic link, another user's file (also fs.protected_regular), or a directory.
         Err(rustix::io::Errno::LOOP | rustix::io::Errno::ISDIR) => {
             return Err(ShmError::NotOurs { path: path.to_owned() });
         }
@@ -186,7 +189,7 @@ fn open(path: &Path, size: usize) -> Result<File, ShmError> {
     }
     let expected = size as u64;
     match status.len() {
-        // Whoever makes it at the same time makes it the same size.
+        // A process that makes the file at the same time gives it the same size.
         0 => file.set_len(expected).map_err(|error| unusable(path, error))?,
         size if size == expected => {}
         size => return Err(ShmError::OtherSize { path: path.to_owned(), size, expected }),
@@ -194,7 +197,7 @@ fn open(path: &Path, size: usize) -> Result<File, ShmError> {
     Ok(file)
 }
 
-/// Whether `path` names `file`.
+/// Returns true if `path` names `file`.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
@@ -204,7 +207,8 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 fn map(file: &File, size: usize) -> io::Result<NonNull<u8>> {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-    // SAFETY: a new mapping where the kernel likes, of a file that is `size` long.
+    // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use; the file is
+    // `size` bytes long.
     let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), size, protection, flags, file, 0)? };
     NonNull::new(map.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))
 }

@@ -99,29 +99,29 @@ fn what_nobody_uses_is_found_and_removed_and_nothing_else() {
     assert!(path.exists());
     drop(shared);
     assert!(!remove_left_over(&path).expect("not there"));
-    // As a process leaves it that was killed.
+    // As a killed process leaves it.
     fs::write(&path, [0; 16]).expect("ours");
     assert!(left_over().contains(&path));
     assert!(remove_left_over(&path).expect("ours"));
     assert!(!path.exists());
 }
 
-/// Runs `child` in a child made by fork(2), waits until `meanwhile` is over, ends it.
+/// Runs `child` in a child made by fork(2) and `meanwhile` in the parent, then ends the child.
 fn with_forked(child: impl FnOnce(), meanwhile: impl FnOnce()) {
-    // SAFETY: the child makes system calls only (`child` must not allocate nor lock), and ends
-    // by a signal without running anything of the parent's.
+    // SAFETY: the child makes only system calls (`child` must neither allocate nor lock), and a
+    // signal ends it before it runs any of the parent's code.
     match unsafe { libc::fork() } {
         -1 => panic!("no child: {}", io::Error::last_os_error()),
         0 => {
             child();
             loop {
-                // SAFETY: waits for the signal that ends it.
+                // SAFETY: pause(2) takes no memory; it waits for the signal that ends the child.
                 unsafe { libc::pause() };
             }
         }
         pid => {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(meanwhile));
-            // SAFETY: our own child, which nobody else waits for.
+            // SAFETY: `pid` is our own child, and no other thread waits for it.
             unsafe {
                 libc::kill(pid, libc::SIGKILL);
                 libc::waitpid(pid, std::ptr::null_mut(), 0);
@@ -139,8 +139,8 @@ fn a_forked_child_keeps_the_place_and_never_gives_it_back_itself() {
     let word = &ours.words()[0];
     with_forked(
         || {
-            // What an unwinding copy of the owner does.
-            // SAFETY: the child has its own copy, and never comes back to this one.
+            // Drops a copy of the owner, as unwinding would.
+            // SAFETY: the child has its own copy of the memory and never uses this value again.
             drop(unsafe { std::ptr::read(&raw const other) });
             word.store(1, Ordering::Release);
         },
