@@ -1,13 +1,14 @@
-//! Stopping and continuing everything in a group with one write each.
+//! Stopping and continuing all members of a group with one write each.
 //!
 //! Version 2 (`cgroup.freeze`): a frozen process can be killed. The write marks each thread, and a
-//! marked thread stops on its way back to user mode: so a thread that shares the writer's CPU and has
-//! a lower priority does not execute another instruction of its own. One that is inside a long
+//! marked thread stops on its way back to user mode. So a thread that shares the writer's CPU and
+//! has a lower priority does not execute another instruction of its own; a thread inside a long
 //! system call stops when that returns. The write takes the kernel's one lock for control groups:
-//! while somebody else moves processes between groups, it waits for him.
+//! it waits while another process moves processes between groups.
 //!
-//! Version 1 (`freezer.state`): the same, but a frozen process cannot even be killed, and a write
-//! costs some ten times as much. Used where version 2 is not mounted, or cannot hold single threads.
+//! Version 1 (`freezer.state`): the same, but a frozen process cannot be killed, and a write costs
+//! some ten times as much. It is used where version 2 is not mounted, or cannot hold single
+//! threads.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -22,10 +23,10 @@ use crate::{clock, process};
 /// How long a group may take to report that it is frozen or thawed.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// A group whose members can be frozen. Thawed when it is dropped.
+/// A group whose members can be frozen. Dropping it thaws them.
 #[derive(Debug)]
 pub struct Freezer {
-    /// Dropped after the drop of the freezer itself has thawed it.
+    /// Dropped after the freezer's own drop has thawed it.
     group: Group,
     state: File,
     threads: IdList,
@@ -33,22 +34,22 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// A group for `pid` with all it has and makes, inside the group that it is in, so that its
-    /// limits and accounts stay. Moves it there.
+    /// Makes a group inside the group of `pid`, so that its limits and accounting still apply, and
+    /// moves `pid` there with all its threads. What they start later is in it, too.
     pub fn of_process(pid: i32) -> Result<Self, CgroupError> {
         let freezer = Self::inside(pid, false)?;
         freezer.group.add(pid)?;
         Ok(freezer)
     }
 
-    /// The same for one thread of the process `pid`.
+    /// Makes a group inside the group of `pid` for one of its threads, and moves the thread there.
     pub fn of_thread(pid: i32, tid: i32) -> Result<Self, CgroupError> {
         let freezer = Self::inside(pid, true)?;
         freezer.group.add(tid)?;
         Ok(freezer)
     }
 
-    /// An empty one for what `pid` will start: inside its group.
+    /// Makes an empty group, for processes that `pid` will start, inside the group of `pid`.
     pub fn for_children_of(pid: i32) -> Result<Self, CgroupError> {
         Self::inside(pid, false)
     }
@@ -85,33 +86,33 @@ impl Freezer {
         Ok(Self { group, state, threads, v1 })
     }
 
-    /// The group.
+    /// Returns the group.
     pub fn group(&self) -> &Group {
         &self.group
     }
 
-    /// The threads in it now, for the hot path.
+    /// Returns the list of the threads in the group now, for the hot path.
     pub fn threads(&self) -> &IdList {
         &self.threads
     }
 
-    /// Whether it is of version 1.
+    /// Returns true for version 1.
     pub fn is_v1(&self) -> bool {
         self.v1
     }
 
-    /// Freezes all: ten to twenty microseconds, more with many threads in it. Allocates nothing.
+    /// Freezes all members: ten to twenty microseconds, more with many threads. Allocates nothing.
     ///
     /// # Errors
-    /// What write(2) says: ENODEV if somebody removed the group.
+    /// The error of write(2): ENODEV if the group has been removed.
     pub fn freeze(&self) -> Result<(), Errno> {
         self.write(if self.v1 { b"FROZEN" } else { b"1" })
     }
 
-    /// Lets all go on. As [`freeze`](Self::freeze).
+    /// Thaws all members, at the same cost as [`freeze`](Self::freeze).
     ///
     /// # Errors
-    /// As there.
+    /// As [`freeze`](Self::freeze).
     pub fn thaw(&self) -> Result<(), Errno> {
         self.write(if self.v1 { b"THAWED" } else { b"0" })
     }
@@ -124,8 +125,8 @@ impl Freezer {
         self.group.path().join(name(self.v1))
     }
 
-    /// Freezes and waits until the kernel says that everything in it is still; so for a probe, not
-    /// for the hot path.
+    /// Freezes, and waits until the kernel reports that all members are frozen. This is for a
+    /// probe, not for the hot path.
     pub fn freeze_and_see(&self) -> Result<(), CgroupError> {
         let failed = CgroupError::file("writing", self.state_path());
         self.freeze().map_err(|errno| failed(errno.into()))?;
@@ -148,7 +149,7 @@ impl Freezer {
 
 impl Drop for Freezer {
     fn drop(&mut self) {
-        // Its members must go on, whatever becomes of the group.
+        // The members must go on, whatever happens to the group.
         let _ = self.thaw();
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of ids, as the kernel writes them: one a line.
+//! Lists of ids as the kernel writes them: one a line.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -13,21 +13,21 @@ pub(super) fn ids(path: &Path) -> Vec<i32> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// A list of ids that is read again and again, without allocation once its buffer is large enough.
+/// A list of ids that can be read repeatedly without allocation.
 #[derive(Debug)]
 pub struct IdList {
     file: File,
 }
 
 impl IdList {
-    /// Of such a file as [`Group::threads_file`].
+    /// Opens a file such as [`Group::threads_file`].
     pub fn open(path: &Path) -> Result<Self, CgroupError> {
         let file = File::open(path).map_err(CgroupError::file("opening", path))?;
         Ok(Self { file })
     }
 
-    /// Reads it into `buffer` and gives the ids one by one. Those for which `buffer` has no room are
-    /// read in further calls of read(2); no id is lost.
+    /// Reads the list into `buffer` and passes the ids one by one. If `buffer` is too small for
+    /// all, further calls of read(2) follow; no id is lost.
     pub fn each(&self, buffer: &mut [u8], mut with: impl FnMut(Tid)) -> io::Result<()> {
         rustix::fs::seek(self.file.as_fd(), rustix::fs::SeekFrom::Start(0))?;
         let mut file = &self.file;
@@ -42,16 +42,17 @@ impl IdList {
     }
 }
 
-/// Reads such a list in pieces of any length.
+/// A parser of such a list in pieces of any length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ids {
-    /// The digits of the present line so far; `None` if that is no id.
+    /// The number that the digits of the current line give so far; `None` if it is too large or
+    /// there is none yet.
     id: Option<i32>,
     is_other: bool,
 }
 
 impl Ids {
-    /// Gives the ids of the lines that end in `piece`. What is no id is passed over.
+    /// Passes the ids of the lines that end in `piece`. Skips lines that are not an id.
     pub fn take(&mut self, piece: &[u8], mut with: impl FnMut(Tid)) {
         for byte in piece {
             match byte {

@@ -1,9 +1,10 @@
-//! Control groups (cgroups(7)): where the hierarchies are, and groups of our own in them.
+//! Control groups (cgroups(7)): the mounted hierarchies, and groups of our own in them.
 //!
-//! - [`Group`]: a group that is removed when it is dropped, its members back in its parent.
+//! - [`Group`]: a group that moves its members back to its parent and is removed when it is
+//!   dropped.
 //! - [`freezer`]: stops and continues all members of a group.
 //! - [`partition`]: CPUs set apart.
-//! - `mounts`: where the kernel shows the hierarchies.
+//! - `mounts`: the mount points of the hierarchies.
 
 pub mod freezer;
 mod ids;
@@ -28,7 +29,7 @@ use crate::clock;
 use crate::host::has_cap_sys_nice;
 use crate::thread::Tid;
 
-/// Why a group cannot be used, as a sentence that says what would help.
+/// The reason a group cannot be used, as a sentence that says what would help.
 #[derive(Debug, Error)]
 pub enum CgroupError {
     /// No hierarchy with the feature is mounted.
@@ -37,29 +38,29 @@ pub enum CgroupError {
          one (mount -t cgroup2 none /sys/fs/cgroup) or use a kernel built with CONFIG_CGROUPS"
     )]
     NotMounted {
-        /// What was wanted.
+        /// The missing feature.
         feature: &'static str,
-        /// Where it was looked for.
+        /// The controllers or files that were looked for.
         tried: &'static str,
     },
     /// A file of the group could not be used.
     #[error("{doing} {}: {error}{}", path.display(), hint(error))]
     File {
-        /// What was attempted.
+        /// The operation that failed.
         doing: &'static str,
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// Of the system call.
+        /// The system call's error.
         error: io::Error,
     },
-    /// The kernel took it and it has no effect.
+    /// The kernel accepted the request, and it had no effect.
     #[error("{feature} was asked for and did not happen: {} said {found:?}", path.display())]
     NoEffect {
-        /// What was wanted.
+        /// The requested feature.
         feature: &'static str,
-        /// The file looked at.
+        /// The file that shows the state.
         path: PathBuf,
-        /// What it said.
+        /// Its content.
         found: String,
     },
 }
@@ -86,12 +87,12 @@ impl CgroupError {
     }
 }
 
-/// How long the kernel may take to let go of members that have ended or moved.
+/// How long the kernel may take to release members that have ended or moved.
 const LETTING_GO: Duration = Duration::from_secs(2);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// What all names of our groups begin with.
+/// The prefix of the names of all our groups.
 const PREFIX: &str = "punctual-";
 
 /// A control group of our own. Dropping it moves its members to its parent and removes it.
@@ -99,15 +100,15 @@ const PREFIX: &str = "punctual-";
 pub struct Group {
     path: PathBuf,
     parent: PathBuf,
-    /// Members are threads, not processes.
+    /// The members are threads, not processes.
     threaded: bool,
-    /// `tasks` instead of `cgroup.threads`.
+    /// The group is of version 1: its threads are in `tasks` instead of `cgroup.threads`.
     v1: bool,
 }
 
 impl Group {
-    /// Makes one inside `parent`. Its name tells whose it is: [`sweep`] removes it once that process
-    /// has ended.
+    /// Makes a group inside `parent`. Its name identifies the calling process, so that [`sweep`]
+    /// removes it once that process has ended.
     pub fn make(parent: &Path, v1: bool) -> Result<Self, CgroupError> {
         let me = std::process::id();
         let began = began(me).unwrap_or(0);
@@ -117,7 +118,7 @@ impl Group {
         Ok(Self { path, parent: parent.to_owned(), threaded: false, v1 })
     }
 
-    /// The same for single threads of a process (cgroups(7), thread mode, in version 2).
+    /// Makes a group for single threads of a process (in version 2: cgroups(7), thread mode).
     pub fn make_threaded(parent: &Path, v1: bool) -> Result<Self, CgroupError> {
         let mut group = Self::make(parent, v1)?;
         if !v1 {
@@ -127,17 +128,17 @@ impl Group {
         Ok(group)
     }
 
-    /// Its folder.
+    /// Returns the group's directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whose member its members were.
+    /// Returns the directory of the parent, to which the members return.
     pub fn parent(&self) -> &Path {
         &self.parent
     }
 
-    /// The file that lists the threads in it.
+    /// Returns the path of the file that lists the group's threads.
     pub fn threads_file(&self) -> PathBuf {
         self.path.join(if self.v1 { "tasks" } else { "cgroup.threads" })
     }
@@ -150,63 +151,65 @@ impl Group {
         }
     }
 
-    /// Whether its members are single threads.
+    /// Returns true if the members are single threads.
     pub fn is_threaded(&self) -> bool {
         self.threaded
     }
 
-    /// Moves a process with all its threads in; what they make later is in it too. For a threaded
-    /// group: one thread.
+    /// Moves a process with all its threads into the group; what they start later is in it, too. In
+    /// a threaded group, moves one thread.
     pub fn add(&self, id: i32) -> Result<(), CgroupError> {
         self.write(self.members_name(), &id.to_string())
     }
 
-    /// The ids of its members: processes, or threads of a threaded one.
+    /// Returns the ids of the members: processes, or threads in a threaded group.
     pub fn members(&self) -> Vec<i32> {
         ids(&self.path.join(self.members_name()))
     }
 
-    /// The threads in it.
+    /// Returns the threads in the group.
     pub fn threads(&self) -> Vec<Tid> {
         ids(&self.threads_file()).into_iter().filter_map(Tid::from_raw).collect()
     }
 
-    /// Processor time of its members, also those that have ended; none in version 1.
+    /// Returns the processor time of the members, including those that have ended; `None` in
+    /// version 1.
     pub fn used(&self) -> Option<punctual_model::time::Service> {
         parse_usage(&fs::read(self.path.join("cpu.stat")).ok()?)
     }
 
-    /// The same read again and again, for the hot path; none in version 1.
+    /// Returns a meter that reads the same repeatedly, for the hot path; `None` in version 1.
     pub fn meter(&self) -> Option<Meter> {
         Meter::open(&self.path)
     }
 
-    /// Writes one of its files.
+    /// Writes `text` to the group's file `name`.
     pub fn write(&self, name: &str, text: &str) -> Result<(), CgroupError> {
         let path = self.path.join(name);
         write(&path, text).map_err(CgroupError::file("writing", path))
     }
 
-    /// Moves all members to the parent and removes the group. Members that are made meanwhile are
-    /// moved too.
+    /// Moves all members to the parent, including those that start meanwhile, and removes the
+    /// group.
     pub fn remove(self) -> Result<(), CgroupError> {
         let outcome = self.dissolve();
         std::mem::forget(self);
         outcome
     }
 
-    /// As [`remove`](Self::remove), for one that others still refer to: they will find it gone.
+    /// Does what [`remove`](Self::remove) does for a group that is still borrowed elsewhere: later
+    /// uses find it gone.
     pub fn dissolve(&self) -> Result<(), CgroupError> {
         let until = clock::now() + LETTING_GO;
         loop {
             for id in self.members() {
-                // One that has ended since is gone from the group as well.
+                // A member that has ended has left the group as well.
                 let _ = write(&self.parent.join(self.members_name()), &id.to_string());
             }
             match fs::remove_dir(&self.path) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                // No wait gives a right.
+                // Waiting does not grant a missing right.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -226,13 +229,13 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Whatever is left is found by name at the next start.
+        // `sweep` finds the rest by name at the next start.
         let _ = self.dissolve();
     }
 }
 
-/// Removes groups in `parent` that processes left which are gone. `release` is told of each before
-/// its members move to `parent`. How many there were.
+/// Removes groups in `parent` whose processes have ended. Calls `release` with each before its
+/// members move to `parent`. Returns how many it removed.
 pub fn sweep(parent: &Path, v1: bool, mut release: impl FnMut(&Group)) -> usize {
     let Ok(entries) = fs::read_dir(parent) else { return 0 };
     let stale = |entry: fs::DirEntry| {
@@ -253,8 +256,8 @@ pub fn sweep(parent: &Path, v1: bool, mut release: impl FnMut(&Group)) -> usize 
     swept
 }
 
-/// When a process began, in ticks since boot: with its id that names it for good
-/// (proc_pid_stat(5), field 22).
+/// Returns the start time of a process in ticks since boot (proc_pid_stat(5), field 22). Together
+/// with the id it identifies the process for good.
 fn began(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()

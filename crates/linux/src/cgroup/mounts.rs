@@ -1,4 +1,4 @@
-//! Where the hierarchies of control groups are mounted.
+//! The mount points of the hierarchies of control groups.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,25 +7,26 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
     mount: PathBuf,
-    /// The group that the mount shows as its root: not "/" in a container.
+    /// The group that the mount shows as its root; in a container it is not "/".
     root: String,
-    /// The controller of version 1; none for version 2.
+    /// The controller in version 1; `None` in version 2.
     controller: Option<String>,
 }
 
 impl Hierarchy {
-    /// Version 2, wherever it is mounted.
+    /// Finds version 2, at any mount point.
     pub fn v2() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, None)
     }
 
-    /// The one of version 1 with this controller.
+    /// Finds the hierarchy of version 1 with this controller.
     pub fn v1(controller: &str) -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/self/mountinfo").ok()?, Some(controller))
     }
 
-    /// Finds version 2's hierarchy, or that of a controller of version 1, among the lines of mountinfo:
-    /// `… root mountpoint options … - fstype source superoptions` (proc_pid_mountinfo(5)).
+    /// Finds version 2's hierarchy, or that of a controller of version 1, among the lines of
+    /// mountinfo: `… root mountpoint options … - fstype source superoptions`
+    /// (proc_pid_mountinfo(5)).
     pub fn parse(text: &str, controller: Option<&str>) -> Option<Self> {
         text.lines().find_map(|line| {
             let (mount, filesystem) = line.split_once(" - ")?;
@@ -46,22 +47,24 @@ impl Hierarchy {
         })
     }
 
-    /// Whether it is version 1.
+    /// Returns true for version 1.
     pub fn is_v1(&self) -> bool {
         self.controller.is_some()
     }
 
-    /// The root, as far as it is shown here.
+    /// Returns the directory of the root that the mount shows.
     pub fn root(&self) -> PathBuf {
         self.mount.clone()
     }
 
-    /// Whether that is the root of all, as far as this process's namespace goes (cgroup_namespaces(7)).
+    /// Returns true if that is the root of the whole hierarchy, as far as this process's namespace
+    /// shows it (cgroup_namespaces(7)).
     pub fn is_whole(&self) -> bool {
         self.root == "/"
     }
 
-    /// The folder of the group that a process is in; none if it has ended or its group is not shown.
+    /// Returns the directory of a process's group; `None` if the process has ended or the mount
+    /// does not show the group.
     pub fn group_of(&self, pid: i32) -> Option<PathBuf> {
         let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
         let group = parse_group(&text, self.controller.as_deref())?;

@@ -1,13 +1,13 @@
 //! CPUs set apart, so that threads pinned to them can hold reservations of the kernel's.
 //!
-//! SCHED_DEADLINE takes only threads that may use every CPU of their root domain (sched(7)). An
-//! exclusive cpuset makes a root domain of its own: version 1 by `cpu_exclusive` and with load
-//! balancing off in its parent (cpuset(7)), version 2 by `cpuset.cpus.partition = root`.
+//! SCHED_DEADLINE accepts only threads that may use every CPU of their root domain (sched(7)). An
+//! exclusive cpuset makes a root domain of its own: in version 1 by `cpu_exclusive` with load
+//! balancing off in its parent (cpuset(7)), in version 2 by `cpuset.cpus.partition = root`.
 //!
-//! Taking one down carelessly leaves the kernel's account of reserved bandwidth wrong until the root
-//! domains are built anew. So [`Partition::remove`] goes in order (members out, group gone, balancing
-//! as before), then holds what can be admitted against what could be before, and rebuilds the domains
-//! if that is less.
+//! Careless removal leaves the kernel's account of reserved bandwidth wrong until the root domains
+//! are rebuilt. So [`Partition::remove`] keeps an order: it moves the members out, removes the
+//! group and restores load balancing. Then it compares the bandwidth that can be admitted with the
+//! bandwidth before, and rebuilds the domains if there is less.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,62 +20,63 @@ use crate::process::process_of;
 use crate::sched::SchedError;
 use crate::thread::Tid;
 
-/// Why CPUs cannot be set apart, or not be given back.
+/// The reason CPUs cannot be set apart, or not be given back.
 #[derive(Debug, Error)]
 pub enum PartitionError {
     /// A group could not be made or written.
     #[error("CPUs cannot be set apart: {0}")]
     Group(#[from] CgroupError),
-    /// The kernel does not say what is left.
+    /// The kernel does not report the bandwidth left.
     #[error("CPUs cannot be set apart, because nothing could be checked afterwards: {0}")]
     Unchecked(#[from] SchedError),
-    /// Somebody is still under SCHED_DEADLINE in it.
+    /// A thread in the partition is still under SCHED_DEADLINE.
     #[error(
         "thread {thread} in the partition is still under SCHED_DEADLINE; it must leave that class \
          itself before the partition is removed"
     )]
     StillReserved {
-        /// Who.
+        /// The thread.
         thread: crate::thread::Tid,
     },
-    /// It was removed before.
+    /// The partition was removed before.
     #[error("the partition is removed already; make another")]
     Removed,
-    /// The account is wrong afterwards, and building the domains anew did not help.
+    /// The account is wrong after removal, and rebuilding the domains did not help.
     #[error(
         "after the partition was removed the kernel admits only {after_ppm} parts per million of a \
          CPU, and {before_ppm} before: write 0 and then 1 to {} once no SCHED_DEADLINE thread runs",
         toggle.display()
     )]
     AccountWrong {
-        /// Could be admitted before it was made.
+        /// The bandwidth that could be admitted before the partition was made.
         before_ppm: u64,
-        /// Can be now.
+        /// The bandwidth that can be admitted now.
         after_ppm: u64,
-        /// What rebuilds the domains.
+        /// The file that rebuilds the domains.
         toggle: PathBuf,
     },
 }
 
-/// How far two measurements of the same account may lie apart: other programs' reservations come and
-/// go, and what the kernel has to give sways by some percent of a CPU.
+/// The tolerated difference between two measurements of the same account: other programs'
+/// reservations come and go, and the kernel's free bandwidth varies by some percent of a CPU.
 const SWAY_PPM: u64 = 60_000;
 
-/// CPUs set apart. Dropping it gives them back without a word about what went wrong.
+/// CPUs set apart. Dropping it gives them back and ignores errors.
 #[derive(Debug)]
 pub struct Partition {
-    /// Taken by [`remove`](Self::remove).
+    /// `None` after [`remove`](Self::remove).
     group: Option<Group>,
     v1: bool,
-    /// The parent's load balancing before; version 1 only.
+    /// True if the parent balanced load before; version 1 only.
     balanced: bool,
     before_ppm: u64,
-    /// Where each process was before it was moved in; version 2 only.
+    /// The former group of each process that was moved in; version 2 only.
     homes: Vec<(i32, PathBuf)>,
 }
 
 impl Partition {
-    /// Sets `cpus` apart. Whoever is pinned to them keeps running there; nobody else is put there.
+    /// Sets `cpus` apart. Threads pinned to them keep running there; the kernel puts no other
+    /// thread there.
     pub fn make(cpus: &[usize]) -> Result<Self, PartitionError> {
         let hierarchy = match Hierarchy::v1("cpuset") {
             Some(v1) => v1,
@@ -88,7 +89,7 @@ impl Partition {
         };
         let (root, v1) = (hierarchy.root(), hierarchy.is_v1());
         if sweep(&root, v1, |_| {}) > 0 && v1 {
-            // Its owner died before it could: the domains of all CPUs are one again.
+            // The owner died before it could restore this: all CPUs are one domain again.
             let _ = write(&root, "cpuset.sched_load_balance", "1");
         }
         let before_ppm = host::bandwidth_left()?.left_ppm;
@@ -110,7 +111,7 @@ impl Partition {
             group.write("cpuset.cpus.partition", "root")?;
             let path = group.path().join("cpuset.cpus.partition");
             let found = fs::read_to_string(&path).unwrap_or_default();
-            // The kernel takes the write and then says "root invalid (why)".
+            // The kernel accepts the write and then reports "root invalid (why)".
             if found.trim() != "root" {
                 let feature = "a partition of CPUs";
                 return Err(CgroupError::NoEffect { feature, path, found }.into());
@@ -126,18 +127,18 @@ impl Partition {
         Ok(())
     }
 
-    /// Moves a process or (version 1) a single thread in. Version 2 takes whole processes, and has one
-    /// hierarchy for everything: meanwhile the limits and accounts of the group that the process was in
-    /// do not hold for it. It is put back there when the partition is removed.
+    /// Moves a process or (version 1) a single thread in. Version 2 moves whole processes and has
+    /// one hierarchy for everything. So the limits and accounting of the process's former group do
+    /// not apply to it until the partition is removed and the process is moved back.
     ///
     /// # Errors
-    /// [`PartitionError::Removed`], or what the kernel said.
+    /// [`PartitionError::Removed`], or the kernel's error.
     pub fn add(&mut self, id: i32) -> Result<(), PartitionError> {
         let group = self.group.as_ref().ok_or(PartitionError::Removed)?;
         if self.v1 {
             group.write("tasks", &id.to_string())?
         } else {
-            // The kernel moves the whole process of a thread.
+            // The kernel moves a thread's whole process.
             let process = Tid::from_raw(id).and_then(process_of).unwrap_or(id);
             let home = Hierarchy::v2().and_then(|v2| v2.group_of(process));
             group.add(process)?;
@@ -149,8 +150,8 @@ impl Partition {
     /// Gives the CPUs back, and checks that the kernel admits as much as before.
     ///
     /// # Errors
-    /// [`PartitionError::StillReserved`] leaves it standing; [`PartitionError::AccountWrong`], or what
-    /// the kernel said.
+    /// [`PartitionError::StillReserved`] leaves the partition as it is;
+    /// [`PartitionError::AccountWrong`], or the kernel's error.
     pub fn remove(&mut self) -> Result<(), PartitionError> {
         let still = |thread: &crate::thread::Tid| {
             let class = crate::sched::get(*thread);
@@ -176,7 +177,8 @@ impl Partition {
             let members = group.members();
             for (id, home) in self.homes.drain(..).filter(|(id, _)| members.contains(id)) {
                 let outcome = write(&home, "cgroup.procs", &id.to_string());
-                // A group that is gone, or a process that has ended since: the root takes what is left.
+                // If the former group is gone or the process has ended, the root takes what is
+                // left.
                 if home.is_dir() && group.members().contains(&id) {
                     put_back = outcome;
                 }
@@ -186,12 +188,13 @@ impl Partition {
         let removed = group.remove();
         let toggle = root.join("cpuset.sched_load_balance");
         if self.v1 && self.balanced {
-            // Also where the group would not go: all CPUs of the host are worse off without.
+            // Even if the group could not be removed: without balancing all CPUs of the host are
+            // worse off.
             write(&root, "cpuset.sched_load_balance", "1")?;
         }
         removed?;
         put_back?;
-        // What a thread had lingers until its deadline, so look more than once.
+        // A thread's bandwidth lingers until its deadline, so look more than once.
         let mut after_ppm = 0;
         for attempt in 0..20 {
             after_ppm = host::bandwidth_left()?.left_ppm;

@@ -4,7 +4,7 @@ use crate::process;
 use punctual_model::time::Instant;
 use std::process::{Child, Command};
 
-/// A child that is killed and reaped however the test ends.
+/// A child that is killed and reaped, however the test ends.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -14,8 +14,8 @@ impl Drop for Killed {
     }
 }
 
-/// One at a time: below a group other than the root version 2 has groups of threads or of processes, not
-/// both.
+/// Runs tests one at a time: below a group other than the root, version 2 has groups of threads or
+/// of processes, not both.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -120,7 +120,7 @@ fn the_guard_puts_back_what_its_process_left() {
     let tid = Tid::from_raw(pid).expect("positive");
     let raised = process::raise(tid, 1).is_ok();
     process::pin(tid, &[crate::thread::affinity()[0]]).expect("our own child");
-    // As if this process ended without a word.
+    // As if this process ended without cleaning up.
     std::mem::forget(freezer);
     drop(guard);
     assert!(eventually(|| !path.exists()), "the group is gone");

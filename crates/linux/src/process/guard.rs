@@ -1,18 +1,18 @@
-//! A small process that puts back what we did to others, should we die or be stopped.
+//! A small process that undoes our changes to other processes if we die or are stopped.
 //!
-//! A dispatcher that is killed leaves the threads it last raised at a real-time priority, and the
-//! groups it froze frozen: for ever. The guard is forked at the start, belongs to nobody, and waits
-//! at the end of a pipe whose other end only we hold. When that closes it thaws, lowers, lets the
-//! members use all CPUs (it does not know which they had), moves them to where they came from and removes the groups. If we
-//! are merely stopped (SIGSTOP) it sees that a dispatcher is overdue, thaws and lowers everybody, and
-//! counts that, so that every dispatcher knows that it has to take back ([`Guard::acted`]).
+//! A dispatcher that is killed leaves the threads that it last raised at a real-time priority, and
+//! the groups that it froze frozen, for good. The guard is forked at the start, is no process's
+//! child, and waits at the end of a pipe whose other end only we hold. When that end closes, the
+//! guard thaws all groups, lowers their members, lets them use all CPUs (it does not know which
+//! they had), moves them to their parent group and removes the groups. If we are merely stopped
+//! (SIGSTOP), it sees that a dispatcher is overdue, thaws and lowers all members, and counts that,
+//! so that every dispatcher knows that it has to freeze and raise again ([`Guard::acted`]).
 //!
-//! It is a child without exec of a program that may have threads, so it makes nothing but system
-//! calls: no allocation, no lock, no formatted text (fork(2)). What it has to know lies in memory that
+//! The guard is forked, without exec, from a program that may have threads. So it makes nothing but
+//! system calls: no allocation, no lock, no formatted text (fork(2)). Its input lies in memory that
 //! it shares with us.
 //!
-//! Two deaths at once are not covered: then the next start finds the groups by name
-//! ([`crate::cgroup::sweep`]).
+//! If the guard dies, too, the next start finds the groups by name ([`crate::cgroup::sweep`]).
 #![allow(unsafe_code)]
 
 mod putting_back;
@@ -27,24 +27,24 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use punctual_model::time::{Duration, Instant};
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// The most groups that one guard looks after.
+/// The most groups that one guard watches.
 const MOST: usize = 64;
 
-/// The longest path of a group, with a name of one of its files.
+/// The longest path of a group, with the name of one of its files.
 const LONGEST: usize = 480;
 
-/// The most CPUs: as many as a `cpu_set_t` has.
+/// The most CPUs: the size of a `cpu_set_t`.
 const CPUS: usize = 1024;
 
 const FREE: u32 = 0;
 const FILLING: u32 = 1;
 const SET: u32 = 2;
 
-/// How long the dispatcher may be overdue. Beyond any hypervisor's pauses that still make sense, and
-/// short for a person who waits for a frozen program.
+/// How long the dispatcher may be overdue. It is longer than any pause that a usable hypervisor
+/// makes, and short for a person waiting for a frozen program.
 const OVERDUE: Duration = Duration::from_secs(1);
 
-/// One group, as both see it.
+/// One group, as shared by both processes.
 #[repr(C)]
 struct Entry {
     state: AtomicU32,
@@ -54,27 +54,27 @@ struct Entry {
     path: [AtomicU8; LONGEST],
 }
 
-/// What both see. All zeroes is empty.
+/// The memory that both processes share. All zeroes means empty.
 #[repr(C)]
 struct Table {
-    /// How often the guard let go of everybody because a dispatcher was overdue.
+    /// The number of times that the guard released all groups because a dispatcher was overdue.
     acted: AtomicU32,
-    /// By CPU: its dispatcher is back by then, in nanoseconds; zero: none is at work.
+    /// By CPU: the time by which its dispatcher will be back, in nanoseconds; zero if none works.
     due: [AtomicU64; CPUS],
     entries: [Entry; MOST],
 }
 
-/// Memory that the guard shares with us.
+/// The mapping of the memory that the guard shares with us.
 struct Mapping(NonNull<Table>);
 
-// SAFETY: a `Table` is made of atomics only, and the mapping lives as long as this value.
+// SAFETY: a `Table` consists of atomics only, and the mapping lives as long as this value.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn new() -> io::Result<Self> {
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses.
+        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use.
         let address = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -87,39 +87,43 @@ impl Mapping {
     }
 
     fn table(&self) -> &Table {
-        // SAFETY: mapped for as long as `self`, aligned to a page, zeroed by the kernel, which is a
-        // valid `Table`; only atomics in it, so that others may write to it at any time.
+        // SAFETY: the table is mapped for as long as `self`, page-aligned, and zeroed by the
+        // kernel, which is a valid `Table`. It holds only atomics, so the guard may write to it at
+        // any time.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: ours, of this size, and no reference into it outlives `self`.
+        // SAFETY: `mmap` returned this address for this size, and no reference into the mapping
+        // outlives `self`.
         let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), size_of::<Table>()) };
     }
 }
 
-/// The guard, as its process sees it. Dropping it lets the guard put back what is left, and end.
+/// The guard, as seen by the guarded process. Dropping it makes the guard undo what is left, and
+/// end.
 pub struct Guard {
     mapping: Mapping,
-    /// Only ever closed.
+    /// Held only so that its closing wakes the guard.
     _alive: OwnedFd,
 }
 
 impl Guard {
-    /// Forks it (twice, so that it is nobody's child: it is never waited for, and its end signals
-    /// nobody).
+    /// Forks the guard, twice, so that it is not our child: it need not be waited for, and its end
+    /// sends no signal.
     pub fn start() -> io::Result<Self> {
         let mapping = Mapping::new()?;
         let (end, alive) = pipe()?;
-        // SAFETY: the child calls nothing but `settle`, which makes only system calls.
+        // SAFETY: the child calls only `settle`, which makes only system calls.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => putting_back::settle(end.as_raw_fd(), mapping.table()),
             child => {
                 let mut status = 0;
-                // SAFETY: our child, which ends at once; `status` is valid for writes.
+                // SAFETY: `child` is our own child, which ends at once; `status` is valid for
+                // writes.
                 while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1
                     && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
                 {
@@ -132,14 +136,14 @@ impl Guard {
         }
     }
 
-    /// Puts a group under guard, before anything is done to its members. Its place, for
+    /// Puts a group under guard, before anything is done to its members. Returns its place, for
     /// [`forget`](Self::forget).
     ///
     /// # Errors
-    /// If there are 64 already, or the path is too long.
+    /// If there are 64 groups already, or the path is too long.
     pub fn watch(&self, group: &Path, v1: bool, threaded: bool) -> io::Result<usize> {
         let bytes = group.as_os_str().as_bytes();
-        // Room for the longest file name in it, and for the zero.
+        // Leaves room for the longest file name and the terminating zero.
         if bytes.len() + 32 > LONGEST {
             return Err(io::Error::other("the path of the group is too long for the guard"));
         }
@@ -161,24 +165,24 @@ impl Guard {
         Ok(at)
     }
 
-    /// The group at this place is gone, or as it was before.
+    /// Ends the guard of the group at this place, which has been removed or restored.
     pub fn forget(&self, place: usize) {
         if let Some(entry) = self.mapping.table().entries.get(place) {
             entry.state.store(FREE, Ordering::Release);
         }
     }
 
-    /// The dispatcher of `cpu` will be back by `due`; one store. [`Instant::MAX`] if nothing is raised
-    /// or frozen until somebody asks for it.
+    /// Records that the dispatcher of `cpu` will be back by `due`; one store. [`Instant::MAX`]
+    /// means that nothing is raised or frozen until a request comes.
     pub fn due(&self, cpu: usize, due: Instant) {
         if let Some(of_cpu) = self.mapping.table().due.get(cpu) {
             of_cpu.store(due.as_nanos(), Ordering::Release);
         }
     }
 
-    /// How often the guard has let go of all groups because some dispatcher was overdue, modulo 2³²;
-    /// one load. Who holds groups and sees it change must freeze and raise them once more, also if
-    /// not itself was late: all groups are let go of together.
+    /// Returns the number of times, modulo 2³², that the guard has released all groups because some
+    /// dispatcher was overdue; one load. A dispatcher that sees it change must freeze and raise its
+    /// groups again, even if it was not late itself: the guard releases all groups together.
     ///
     /// ```
     /// # fn example(guard: &punctual_linux::process::Guard) {
@@ -202,10 +206,10 @@ impl std::fmt::Debug for Guard {
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: `ends` has room for the two descriptors.
+    // SAFETY: `ends` is valid for writes of the two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both are open and nobody else's.
+    // SAFETY: pipe2(2) has just opened both, and nothing else owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }

@@ -1,9 +1,9 @@
-//! A child that connects a socket itself before it is the program: so whoever listens takes the
-//! child, and not us, for the one who asks (SO_PEERCRED, unix(7)).
+//! A child that connects a socket before it executes the program, so that the listener takes the
+//! child, and not us, for its client (SO_PEERCRED, unix(7)).
 //!
-//! The socket is one that we keep: the child inherits it, and connecting it anywhere connects it
-//! everywhere. So we can speak on the child's behalf, and hear what it is told, while it runs a
-//! program that knows nothing of this.
+//! We keep the socket and the child inherits it; when the child connects it, our descriptor is
+//! connected, too. So we can send requests on the child's behalf, and read the answers, while it
+//! runs a program that knows nothing of this.
 #![allow(unsafe_code)]
 
 use std::io::{self, Read as _, Write as _};
@@ -18,10 +18,10 @@ use rustix::net::{SocketAddrUnix, connect};
 
 use crate::thread::Tid;
 
-/// What the child is told: it may become the program.
+/// The message that lets the child execute the program.
 const GO: u8 = 1;
 
-/// The parent's end of a child that waits between fork and exec. Dropped without
+/// The parent's end of a child that waits between fork and exec. If it is dropped without
 /// [`Self::let_go`], the child ends, and `spawn` fails with ECANCELED.
 #[derive(Debug)]
 pub struct Introduced {
@@ -30,14 +30,14 @@ pub struct Introduced {
 }
 
 impl Introduced {
-    /// Waits until the child has connected: its first and only thread. None if there is no child, and
-    /// will be none: it was not made, and the command was dropped.
+    /// Waits until the child has connected, and returns its first and only thread. Returns `None`
+    /// if there will be no child: it was not made, and the command was dropped.
     ///
-    /// `spawn` returns only after [`Self::let_go`], so this is for another thread than the one that
-    /// spawns.
+    /// `spawn` returns only after [`Self::let_go`], so another thread than the one that spawns must
+    /// call this.
     ///
     /// # Errors
-    /// What connect(2) said in the child.
+    /// The error of connect(2) in the child.
     pub fn connected(&mut self) -> io::Result<Option<Tid>> {
         let mut word = [0; 8];
         match self.child.read_exact(&mut word) {
@@ -51,10 +51,10 @@ impl Introduced {
         }
     }
 
-    /// The child becomes the program.
+    /// Lets the child execute the program.
     ///
     /// # Errors
-    /// The child has ended.
+    /// If the child has ended.
     pub fn let_go(mut self) -> io::Result<()> {
         self.answered = true;
         self.child.write_all(&[GO])
@@ -64,27 +64,29 @@ impl Introduced {
 impl Drop for Introduced {
     fn drop(&mut self) {
         if !self.answered {
-            // Closing our end would not do: the child holds a copy of it until it is the program.
+            // Closing our end would not do: the child holds a copy of it until it executes the
+            // program.
             let _ = self.child.write_all(&[0]);
         }
     }
 }
 
-/// The child connects `socket` to `path`, says so, and becomes the program when it is let go.
+/// Makes the child connect `socket` to `path`, report that, and execute the program when it is let
+/// go.
 ///
 /// `command` is good for one `spawn`, and must be dropped after it: until then
-/// [`Introduced::connected`] cannot know that there is no child. Give `socket` a time-out for sending
-/// (SO_SNDTIMEO), or a listener that accepts nobody keeps the child waiting for ever.
+/// [`Introduced::connected`] cannot know that there is no child. Give `socket` a time-out for
+/// sending (SO_SNDTIMEO); otherwise a listener that never accepts keeps the child waiting for ever.
 ///
 /// # Errors
-/// A path that is too long for a socket, or no descriptors.
+/// If the path is too long for a socket, or there are no descriptors.
 pub fn introduce_on_exec(
     command: &mut Command,
     socket: impl AsFd,
     path: &Path,
 ) -> io::Result<Introduced> {
     let address = SocketAddrUnix::new(path)?;
-    // Close-on-exec, as `try_clone_to_owned` and `pair` make them: the program never sees them.
+    // `try_clone_to_owned` and `pair` set close-on-exec: the program never sees these descriptors.
     let socket = socket.as_fd().try_clone_to_owned()?;
     let (child, parent) = UnixStream::pair()?;
     let in_child = move || {
@@ -99,8 +101,8 @@ pub fn introduce_on_exec(
         (&parent).read_exact(&mut answer)?;
         if answer == [GO] { Ok(()) } else { Err(Errno::CANCELED.into()) }
     };
-    // SAFETY: `in_child` makes four system calls (connect, gettid, write, read) and allocates nothing:
-    // an error made from an errno, or that of an end too early, does not either.
+    // SAFETY: `in_child` makes four system calls (connect, gettid, write, read) and allocates
+    // nothing; neither does an error made from an errno or from an early end of file.
     unsafe { command.pre_exec(in_child) };
     Ok(Introduced { child, answered: false })
 }
@@ -153,7 +155,7 @@ mod tests {
         let mut command = Command::new("touch");
         let mut introduced =
             introduce_on_exec(command.arg(&ran), socket(), &path).expect("prepared");
-        // Dropped before there is a child, its word would find nobody: an error too, and another.
+        // If it were dropped before there is a child, the write would fail, with another error.
         let asking = std::thread::spawn(move || introduced.connected().map(|_| drop(introduced)));
         let refused = command.spawn().map(|_| ()).expect_err("it was not let go");
         assert_eq!(refused.raw_os_error(), Some(Errno::CANCELED.raw_os_error()));

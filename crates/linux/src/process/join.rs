@@ -1,4 +1,4 @@
-//! A child that is in its group before it is the program.
+//! A child that enters its group before it executes the program.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -10,12 +10,13 @@ use rustix::thread::CpuSet;
 
 use crate::cgroup::Group;
 
-/// The child takes SCHED_FIFO at `priority` if there is one, may use only `cpu`, and moves itself into
-/// `group`, before it executes the program: so no instruction of the program, and nothing that it
-/// makes, is ever outside. In a frozen group it stops there, and `spawn` waits.
+/// Makes the child restrict itself to `cpu`, move itself into `group`, and take SCHED_FIFO at
+/// `priority` if there is one, before it executes the program. So no instruction of the program,
+/// and nothing that it starts, is ever outside. In a frozen group the child stops there, and
+/// `spawn` waits.
 ///
 /// # Errors
-/// If the group's file cannot be opened. What the child meets comes back as the error of `spawn`.
+/// If the group's file cannot be opened. An error in the child is returned by `spawn`.
 pub fn join_on_exec(
     command: &mut Command,
     group: &Group,
@@ -31,7 +32,7 @@ pub fn join_on_exec(
     cpus.set(cpu);
     let in_child = move || {
         rustix::thread::sched_setaffinity(None, &cpus)?;
-        // "0" is the writer (cgroups(7)).
+        // "0" means the writer (cgroups(7)).
         rustix::io::write(&members, b"0")?;
         if let Some(priority) = priority {
             super::raise(crate::thread::current(), priority)?;
@@ -39,7 +40,7 @@ pub fn join_on_exec(
         Ok(())
     };
     // SAFETY: `in_child` makes four system calls (sched_setaffinity, write, gettid,
-    // sched_setscheduler) and allocates nothing: an error made from an errno does not either.
+    // sched_setscheduler) and allocates nothing; neither does an error made from an errno.
     unsafe { command.pre_exec(in_child) };
     Ok(())
 }

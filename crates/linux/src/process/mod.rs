@@ -1,5 +1,5 @@
-//! Processes: children that run under a reservation, die with us, and tell what they used; the
-//! threads of others; and a guard that puts them back should we die.
+//! Processes: children that run under a reservation, die with us and report their usage; the
+//! threads of other processes; and a guard that restores them if we die.
 
 mod guard;
 mod introduce;
@@ -12,7 +12,7 @@ mod wait;
 pub use guard::Guard;
 pub use introduce::{Introduced, introduce_on_exec};
 pub use join::join_on_exec;
-/// What the kernel refused with.
+/// The kernel's reason for a refusal.
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;
 pub use signals::{Blocked, Caught, SignalError, send, send_to};

@@ -1,4 +1,4 @@
-//! Signals taken one at a time by a thread that waits for them, instead of by handlers.
+//! Signals that a thread waits for and takes one at a time, instead of by handlers.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -12,8 +12,8 @@ use thiserror::Error;
 
 use crate::clock;
 
-/// The signals that somebody who runs programs for others passes on: those that ask a program to end,
-/// by person, terminal or service manager, those with which programs are told things, and SIGCONT,
+/// The signals that a program passes on to the programs it runs: those by which a person, the
+/// terminal or a service manager asks a program to end, those that notify programs, and SIGCONT,
 /// which continues us whether it is blocked or not.
 const PASSED_ON: [libc::c_int; 8] = [
     libc::SIGHUP,
@@ -26,14 +26,14 @@ const PASSED_ON: [libc::c_int; 8] = [
     libc::SIGCONT,
 ];
 
-/// Why signals cannot be waited for.
+/// The reason signals cannot be waited for.
 #[derive(Debug, Error)]
 #[error("the signals cannot be blocked or waited for: {0}")]
 pub struct SignalError(io::Error);
 
-/// While this lives, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCHLD
-/// do not interrupt the calling thread but wait until it asks for them. SIGCONT continues us at once,
-/// and waits as well.
+/// Blocks SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP and SIGCHLD while
+/// this lives: they do not interrupt the calling thread but wait until it takes them. SIGCONT
+/// continues us at once, and waits as well.
 ///
 /// Make it before other threads exist: they would still be interrupted.
 #[must_use = "dropping it unblocks the signals"]
@@ -42,20 +42,20 @@ pub struct Blocked {
     blocked: libc::sigset_t,
 }
 
-/// A signal that came.
+/// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caught {
-    /// A child has ended, stopped or gone on.
+    /// A child has ended, stopped or continued.
     Child,
-    /// Someone asks us to end, or tells us something.
+    /// A request to end, or a notification.
     Sent {
-        /// With which signal.
+        /// The signal.
         signal: Signal,
-        /// It came from the terminal, which sends it to our whole process group: so our child
-        /// has it too.
+        /// The signal came from the terminal, which sends it to our whole process group, so our
+        /// child got it, too.
         from_terminal: bool,
     },
-    /// Someone asks us to stop until SIGCONT (SIGTSTP): see [`Blocked::stop`].
+    /// A request to stop until SIGCONT (SIGTSTP): see [`Blocked::stop`].
     Stop {
         /// As above.
         from_terminal: bool,
@@ -63,11 +63,11 @@ pub enum Caught {
 }
 
 impl Blocked {
-    /// Blocks them (pthread_sigmask(3)).
+    /// Blocks the signals (pthread_sigmask(3)).
     pub fn new() -> Result<Self, SignalError> {
         let mut set = MaybeUninit::uninit();
         let mut before = MaybeUninit::uninit();
-        // SAFETY: sigemptyset initialises `set`, sigaddset is given that and valid numbers, and
+        // SAFETY: sigemptyset initialises `set`, sigaddset gets that and valid numbers, and
         // pthread_sigmask reads it and initialises `before`, as its result confirms.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
@@ -81,7 +81,7 @@ impl Blocked {
         }
     }
 
-    /// A child gets the mask that we had: it is inherited over exec.
+    /// Restores in the child the mask that this thread had before: a mask is inherited over exec.
     pub fn unblock_on_exec(&self, command: &mut Command) {
         let before = self.before;
         // SAFETY: the closure makes one async-signal-safe call, with an initialised set.
@@ -99,7 +99,7 @@ impl Blocked {
         }
     }
 
-    /// Waits for the next one (sigwaitinfo(2)).
+    /// Waits for the next signal (sigwaitinfo(2)).
     pub fn wait(&self) -> Result<Caught, SignalError> {
         loop {
             if let Some(caught) = self.next(None)? {
@@ -108,12 +108,12 @@ impl Blocked {
         }
     }
 
-    /// Waits for the next one; none if none has come by `until` (CLOCK_MONOTONIC).
+    /// Waits for the next signal; returns `None` if none has come by `until` (CLOCK_MONOTONIC).
     pub fn wait_until(&self, until: Instant) -> Result<Option<Caught>, SignalError> {
         loop {
             let left = until.saturating_since(clock::now()).as_nanos();
             let caught = self.next(Some(libc::timespec {
-                // A time_t has the 34 bits that 584 years take.
+                // 584 years take 34 bits, which a time_t has.
                 tv_sec: (left / 1_000_000_000) as libc::time_t,
                 tv_nsec: (left % 1_000_000_000) as libc::c_long,
             }))?;
@@ -123,12 +123,12 @@ impl Blocked {
         }
     }
 
-    /// None if interrupted, or if the time is over (sigtimedwait(2)).
+    /// Waits once (sigtimedwait(2)); returns `None` if interrupted, or if the time is over.
     fn next(&self, timeout: Option<libc::timespec>) -> Result<Option<Caught>, SignalError> {
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: `blocked` is initialised, `info` is valid for writes, and `timeout` is null or valid
-        // for reads: then the kernel waits without end.
+        // SAFETY: `blocked` is initialised, `info` is valid for writes, and `timeout` is valid for
+        // reads or null, which makes the kernel wait without end.
         let signal =
             unsafe { libc::sigtimedwait(&raw const self.blocked, info.as_mut_ptr(), timeout) };
         if signal == -1 {
@@ -140,7 +140,7 @@ impl Blocked {
         }
         // SAFETY: a positive result means that the kernel has filled `info`.
         let code = unsafe { info.assume_init() }.si_code;
-        // SI_KERNEL: the terminal driver; kill(2) and its kin have codes ≤ 0.
+        // SI_KERNEL comes from the terminal driver; kill(2) and similar calls have codes ≤ 0.
         let from_terminal = code > 0;
         Ok(match (signal, Signal::from_named_raw(signal)) {
             (libc::SIGCHLD, _) => Some(Caught::Child),
@@ -149,14 +149,14 @@ impl Blocked {
         })
     }
 
-    /// Stops the whole process as SIGTSTP does, until SIGCONT comes, for which one can wait
-    /// afterwards. Where nobody could continue us (an orphaned process group) the kernel does nothing
+    /// Stops the whole process as SIGTSTP does until SIGCONT comes, which the caller can then wait
+    /// for. In an orphaned process group, which no shell could continue, the kernel does nothing
     /// (setpgid(2)).
     pub fn stop(&self) -> Result<(), SignalError> {
         let mut only = MaybeUninit::uninit();
-        // SAFETY: sigemptyset initialises `only`, and sigaddset is given that and a valid number. The
-        // signal is raised for this thread, which blocks it; unblocking it is what stops us, and by
-        // the time that returns we were continued. Nothing is written back.
+        // SAFETY: sigemptyset initialises `only`, and sigaddset gets that and a valid number. The
+        // signal is raised for this thread, which blocks it. Unblocking it stops us, and when that
+        // call returns we have been continued. Nothing is written back.
         let failed = unsafe {
             libc::sigemptyset(only.as_mut_ptr());
             libc::sigaddset(only.as_mut_ptr(), libc::SIGTSTP);
@@ -175,20 +175,20 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: `before` is the initialised mask that this thread had.
+        // SAFETY: `before` is this thread's former mask, initialised by pthread_sigmask.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut())
         };
     }
 }
 
-/// Sends `signal` to a child that has not been reaped: so its id is still its own.
+/// Sends `signal` to a child that has not been reaped, so that its id is still its own.
 pub fn send(child: &Child, signal: Signal) -> io::Result<()> {
     send_to(i32::try_from(child.id()).map_err(io::Error::other)?, signal)
 }
 
-/// Sends `signal` to the process `pid`. Unless it is our own child, it may have ended meanwhile and
-/// its id be another's: only for ids that were read a moment ago.
+/// Sends `signal` to the process `pid`. Unless it is our own child, it may have ended and another
+/// process may have its id, so pass only an id that was read a moment ago.
 pub fn send_to(pid: i32, signal: Signal) -> io::Result<()> {
     // Zero and below would mean groups of processes (kill(2)).
     let pid = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
@@ -204,7 +204,7 @@ mod tests {
     fn signals_wait_to_be_asked_for_and_children_do_not_inherit_the_mask() {
         std::thread::spawn(|| {
             let blocked = Blocked::new().expect("blocks");
-            // To this thread alone: the test's other threads do not block it.
+            // Raised for this thread alone: the test's other threads do not block it.
             // SAFETY: raises a signal that this thread blocks.
             unsafe { libc::raise(libc::SIGTERM) };
             let caught = blocked.wait().expect("waits");

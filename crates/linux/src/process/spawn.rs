@@ -1,8 +1,8 @@
-//! What a child does between fork and exec.
+//! The steps of a child between fork and exec.
 //!
-//! Only async-signal-safe calls may be made there (fork(2)): no allocation, no lock. Everything
-//! is prepared before, and what failed goes back as a number through a socket of our own: the
-//! error of `spawn` alone would not tell a refused reservation from a refused program.
+//! Only async-signal-safe calls may be made there (fork(2)): no allocation, no lock. Everything is
+//! prepared before the fork. An errno goes back through a socket of our own, because the error of
+//! `spawn` alone would not distinguish a refused reservation from a refused program.
 #![allow(unsafe_code)]
 
 use std::io::{self, Read as _, Write as _};
@@ -18,26 +18,26 @@ use thiserror::Error;
 use crate::clock;
 use crate::sched::{self, Class, KernelLimits, LINGER, LINGER_PAUSE, SchedAttr, SchedError};
 
-/// The child is killed as soon as the thread that spawns it ends (PR_SET_PDEATHSIG with SIGKILL,
-/// prctl(2)), however that ends.
+/// Makes the kernel kill the child as soon as the thread that spawns it ends, however that ends
+/// (PR_SET_PDEATHSIG with SIGKILL, prctl(2)).
 ///
-/// Spawn from a thread that outlives the child, such as the main thread. Not inherited by the
-/// child's own children, and cleared when it executes a set-user-id program.
+/// Spawn from a thread that outlives the child, such as the main thread. The child's own children
+/// do not inherit the setting, and it is cleared when the child executes a set-user-id program.
 pub fn die_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
     let in_child = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // A parent that died before the call sends no signal: look after having asked.
+        // A parent that died before the call sends no signal, so check after the call.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
     };
-    // SAFETY: `in_child` makes two system calls (prctl, getppid) and touches nothing else.
+    // SAFETY: `in_child` makes two system calls (prctl, getppid) and accesses nothing else.
     unsafe { command.pre_exec(in_child) };
 }
 
-/// Why a program could not be started under a reservation.
+/// The reason a program could not be started under a reservation.
 #[derive(Debug, Error)]
 pub enum SpawnError {
-    /// The reservation was not given.
+    /// The reservation was refused.
     #[error(transparent)]
     Reservation(#[from] SchedError),
     /// The program could not be executed, or no process could be made.
@@ -45,7 +45,7 @@ pub enum SpawnError {
     Program(io::Error),
 }
 
-/// The parent's end: tells what an error of `spawn` means.
+/// The parent's end, which explains an error of `spawn`.
 #[derive(Debug)]
 pub struct ReserveOnExec {
     reservation: Reservation,
@@ -53,7 +53,7 @@ pub struct ReserveOnExec {
 }
 
 impl ReserveOnExec {
-    /// Explains the error that `spawn` gave.
+    /// Explains the error that `spawn` returned.
     pub fn explain(mut self, error: io::Error) -> SpawnError {
         let mut errno = [0; 4];
         // Non-blocking: empty unless the child wrote why it has no reservation.
@@ -67,12 +67,12 @@ impl ReserveOnExec {
     }
 }
 
-/// The child puts itself under SCHED_DEADLINE before it becomes the program, with reset_on_fork:
-/// the program may make threads and processes, and those start as ordinary ones.
+/// Makes the child put itself under SCHED_DEADLINE before it executes the program, with
+/// reset_on_fork: the program may make threads and processes, and they start under SCHED_OTHER.
 ///
-/// While the kernel says EBUSY the child asks again for up to [`LINGER`]; `spawn` waits for it.
-/// A reservation that breaks the kernel's limits is refused here. `command` is good for one
-/// `spawn`; give its error to [`ReserveOnExec::explain`].
+/// While the kernel returns EBUSY the child retries for up to [`LINGER`]; `spawn` waits for it. A
+/// reservation that breaks the kernel's limits is refused here. `command` is good for one `spawn`;
+/// pass its error to [`ReserveOnExec::explain`].
 pub fn reserve_on_exec(
     command: &mut Command,
     reservation: Reservation,
@@ -89,7 +89,7 @@ pub fn reserve_on_exec(
                 Ok(()) => return Ok(()),
                 Err(Errno::BUSY) if clock::now() < until => clock::sleep(LINGER_PAUSE),
                 Err(errno) => {
-                    // If even this fails, `spawn` still gives the errno, only less clearly.
+                    // If this write fails, too, `spawn` still returns the errno, only less clearly.
                     let _ = to_parent.write_all(&errno.raw_os_error().to_ne_bytes());
                     return Err(errno.into());
                 }
@@ -103,7 +103,7 @@ pub fn reserve_on_exec(
     Ok(ReserveOnExec { reservation, from_child })
 }
 
-/// [`reserve_on_exec`] and `spawn` in one, with the error explained.
+/// Calls [`reserve_on_exec`] and `spawn`, and explains the error.
 pub fn spawn_reserved(
     command: &mut Command,
     reservation: Reservation,

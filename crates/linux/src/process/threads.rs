@@ -1,7 +1,7 @@
-//! What the threads of other processes are given and what is taken from them.
+//! Priorities and CPUs of threads, including those of other processes.
 //!
-//! By sched_setscheduler(2), which leaves the nice value alone: a thread that is raised and lowered
-//! again is as nice as before. (sched_setattr(2) would set one.)
+//! These functions use sched_setscheduler(2), which leaves the nice value alone: a thread that is
+//! raised and lowered again is as nice as before. (sched_setattr(2) would set one.)
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -20,8 +20,8 @@ pub fn raise(thread: Tid, priority: u8) -> Result<(), Errno> {
     set(thread, libc::SCHED_FIFO, priority)
 }
 
-/// The same for this thread alone: what it makes meanwhile, threads and processes, starts as an
-/// ordinary one (SCHED_RESET_ON_FORK, sched(7)).
+/// Does what [`raise`] does for this thread alone: threads and processes that it makes meanwhile
+/// start under SCHED_OTHER (SCHED_RESET_ON_FORK, sched(7)).
 ///
 /// # Errors
 /// As [`raise`].
@@ -29,8 +29,8 @@ pub fn raise_alone(thread: Tid, priority: u8) -> Result<(), Errno> {
     set(thread, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
 }
 
-/// Between two times of [`raise_alone`]: SCHED_OTHER with the flag kept, because to clear it takes
-/// CAP_SYS_NICE and to keep it takes nothing.
+/// Lowers `thread` to SCHED_OTHER between two calls of [`raise_alone`]. The flag is kept, because
+/// clearing it takes CAP_SYS_NICE and keeping it takes no privilege.
 ///
 /// # Errors
 /// As [`lower`].
@@ -38,7 +38,7 @@ pub fn lower_alone(thread: Tid) -> Result<(), Errno> {
     set(thread, libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
 }
 
-/// Puts `thread` back under SCHED_OTHER, with the nice value it has.
+/// Puts `thread` back under SCHED_OTHER, with its own nice value.
 ///
 /// # Errors
 /// ESRCH if it has ended, EPERM if it belongs to another user.
@@ -59,10 +59,10 @@ fn set(thread: Tid, policy: libc::c_int, priority: u8) -> Result<(), Errno> {
     Err(Errno::from_io_error(&errno).unwrap_or(Errno::IO))
 }
 
-/// Lets `thread` run on these CPUs only (sched_setaffinity(2)); what it makes later too.
+/// Restricts `thread`, and what it makes later, to these CPUs (sched_setaffinity(2)).
 ///
 /// # Errors
-/// ESRCH if it has ended, EINVAL if none of them is there for it, EBUSY under SCHED_DEADLINE.
+/// ESRCH if it has ended, EINVAL if it may use none of them, EBUSY under SCHED_DEADLINE.
 pub fn pin(thread: Tid, cpus: &[usize]) -> Result<(), Errno> {
     let mut set = CpuSet::new();
     for &cpu in cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU) {
@@ -71,14 +71,14 @@ pub fn pin(thread: Tid, cpus: &[usize]) -> Result<(), Errno> {
     rustix::thread::sched_setaffinity(Pid::from_raw(thread.as_raw()), &set)
 }
 
-/// The threads of a process, from /proc/PID/task; empty if it has ended.
+/// Returns the threads of a process, from /proc/PID/task; empty if it has ended.
 pub fn of(pid: i32) -> Vec<Tid> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     entries.flatten().filter_map(id).filter_map(Tid::from_raw).collect()
 }
 
-/// The process that a thread belongs to (`Tgid` of proc_pid_status(5)); none if it has ended.
+/// Returns the process of a thread (`Tgid` of proc_pid_status(5)), or `None` if it has ended.
 pub fn process_of(thread: Tid) -> Option<i32> {
     let text = crate::procfs::text(format!("/proc/{thread}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()

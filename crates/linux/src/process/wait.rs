@@ -1,4 +1,4 @@
-//! How a child ended and what it used.
+//! The end of a child, and its usage.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -9,34 +9,35 @@ use std::process::{Child, ExitStatus};
 use punctual_model::time::Service;
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
-/// What a process used (getrusage(2)): all its threads, and the children it waited for.
+/// A process's usage (getrusage(2)): of all its threads, and of the children it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Processor time of its first thread, which is the one that holds a reservation; from the
-    /// scheduler's own books, to the nanosecond. None if /proc does not say.
+    /// The processor time of its first thread, which is the one that holds a reservation; from the
+    /// scheduler's own account, to the nanosecond. `None` if /proc does not show it.
     pub first_thread: Option<Service>,
-    /// Processor time in its own code and in the kernel for it, to a microsecond.
+    /// The processor time in its own code and in the kernel on its behalf, to a microsecond.
     pub processor: Service,
-    /// How often it gave the CPU up: it slept or waited.
+    /// The number of times that it gave up the CPU: it slept or waited.
     pub voluntary_switches: u64,
-    /// How often the CPU was taken from it: preempted, or throttled at its budget's end.
+    /// The number of times that it lost the CPU: it was preempted, or throttled when its budget
+    /// ended.
     pub involuntary_switches: u64,
 }
 
 /// A child that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// How.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What it used.
+    /// The resources it used.
     pub usage: Usage,
 }
 
-/// Whether `child` has ended: then it is reaped, and must not be waited for again. Never blocks
-/// (wait4(2), WNOHANG).
+/// Returns the end of `child` if it has ended: then it is reaped, and must not be waited for again.
+/// Never blocks (wait4(2), WNOHANG).
 pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
-    // While it is a zombie its books can still be read, and its id is nobody else's.
+    // While the child is a zombie, its accounts can still be read, and its id is not reused.
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let id = Pid::from_child(child);
     let first_thread = match rustix::process::waitid(WaitId::Pid(id), ended)? {
@@ -45,7 +46,7 @@ pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
     };
     let first_thread = first_thread.and_then(|text| exec_time(&text));
     let mut status = 0;
-    // SAFETY: `rusage` is a structure of integers, for which all zeroes is a value.
+    // SAFETY: `rusage` is a structure of integers, for which all zeroes is a valid value.
     let mut rusage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `status` and `rusage` are valid for writes, distinct, and outlive the call.
     let result = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut rusage) };
@@ -59,15 +60,15 @@ pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
     }
 }
 
-/// Whether `child`, which has not been reaped, is stopped (SIGSTOP, SIGTSTP) or has ended. Never
-/// blocks.
+/// Returns true if `child`, which has not been reaped, is stopped (SIGSTOP, SIGTSTP) or has ended.
+/// Never blocks.
 pub fn is_stopped(child: &Child) -> io::Result<bool> {
     let rests = WaitIdOptions::STOPPED | WaitIdOptions::EXITED;
     let options = rests | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(rustix::process::waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_some())
 }
 
-/// The first number of schedstat: nanoseconds on a CPU.
+/// Parses the first number of schedstat: nanoseconds on a CPU.
 fn exec_time(schedstat: &str) -> Option<Service> {
     schedstat.split_whitespace().next()?.parse().ok().map(Service::from_nanos)
 }

@@ -1,32 +1,35 @@
-//! The guard's own life. Nothing here allocates, locks or panics: it runs in a child after fork(2).
+//! The code of the guard's process. Nothing here allocates, locks or panics: it runs in a child
+//! after fork(2).
 
 use std::sync::atomic::Ordering;
 
 use super::{Entry, LONGEST, OVERDUE, SET, Table};
 
-/// Above the dispatcher: it must get the CPU although somebody is left at a high priority. It works
-/// for some hundred microseconds when somebody died, and else looks at the clock twice a second.
+/// The guard's priority, above the dispatcher's: the guard must get the CPU even if a thread is
+/// left at a high priority. It works for some hundred microseconds after a death, and otherwise
+/// looks at the clock twice a second.
 static PRIORITY: libc::c_int = 91;
 
-/// How often it looks whether the dispatcher is overdue, in ms.
+/// The interval at which the guard checks whether a dispatcher is overdue, in ms.
 const LOOK: libc::c_int = 500;
 
-/// After how many looks at a group that will not go away it is left to the next start.
+/// The number of attempts at a group that cannot be removed before it is left to the next start.
 const TRIES: u32 = 400;
 
-/// The first child: makes the guard and ends.
+/// Runs in the first child: forks the guard and ends.
 pub(super) fn settle(end: libc::c_int, table: &Table) -> ! {
-    // SAFETY: system calls, of which one takes a zero-terminated string; `_exit` runs nothing of the
-    // parent's.
+    // SAFETY: all are system calls, one of which takes a zero-terminated string; `_exit` runs none
+    // of the parent's code.
     unsafe {
         match libc::fork() {
             -1 => libc::_exit(1),
             0 => {}
             _ => libc::_exit(0),
         }
-        // Signals of the terminal or to our group are not for it.
+        // A session of its own, so that signals of the terminal or to our group do not reach it.
         libc::setsid();
-        // Nor may it keep a file system from being unmounted; all its paths are absolute.
+        // The working directory must not keep a file system mounted; all the guard's paths are
+        // absolute.
         libc::chdir(c"/".as_ptr());
     }
     ignore_signals();
@@ -35,21 +38,23 @@ pub(super) fn settle(end: libc::c_int, table: &Table) -> ! {
     // SAFETY: the name is a zero-terminated string, of which the kernel copies 15 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"punctual-guard".as_ptr()) };
     watch(end, table);
-    // SAFETY: ends this process, and runs nothing of the parent's.
+    // SAFETY: `_exit` ends this process and runs none of the parent's code.
     unsafe { libc::_exit(0) }
 }
 
 fn ignore_signals() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
-        // SAFETY: SIG_IGN is a valid disposition for these.
+        // SAFETY: SIG_IGN is a valid disposition for these signals.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 
-/// The parent's files are not its business, and to keep its own end of the pipe would make it immortal.
+/// Closes the parent's files. If the guard kept a copy of the parent's end of the pipe, it would
+/// never end.
 fn close_all_but(end: libc::c_int) {
     let last = libc::c_uint::MAX;
-    // SAFETY: close_range(2) takes numbers; nobody here uses a descriptor other than `end`.
+    // SAFETY: close_range(2) takes only numbers, and this process uses no descriptor other than
+    // `end`.
     unsafe {
         if end > 0 {
             libc::syscall(libc::SYS_close_range, 0, end - 1, 0);
@@ -64,7 +69,7 @@ fn close_all_but(end: libc::c_int) {
 }
 
 fn raise() {
-    // SAFETY: the kernel reads one int. Without the right it stays an ordinary process.
+    // SAFETY: the kernel reads one int. Without the right the guard stays an ordinary process.
     unsafe {
         libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const PRIORITY)
     };
@@ -72,7 +77,7 @@ fn raise() {
 
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writes.
+    // SAFETY: `time` is valid for writes of a timespec because it is a local variable.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec.unsigned_abs().wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec.unsigned_abs())
 }
@@ -81,10 +86,10 @@ fn watch(end: libc::c_int, table: &Table) {
     let set = || table.entries.iter().filter(|entry| entry.state.load(Ordering::Acquire) == SET);
     loop {
         let mut poll = libc::pollfd { fd: end, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid structure.
+        // SAFETY: `poll` is one valid structure, which outlives the call.
         let ready = unsafe { libc::poll(&raw mut poll, 1, LOOK) };
         if ready > 0 {
-            // Nobody ever writes: the other end is closed.
+            // Nothing is ever written to the pipe: the other end is closed.
             for entry in set() {
                 put_back(entry);
             }
@@ -96,13 +101,13 @@ fn watch(end: libc::c_int, table: &Table) {
             for entry in set() {
                 release(entry);
             }
-            // Last, so that whoever sees it undoes all of it.
+            // Last, so that a dispatcher that sees it finds all groups released.
             table.acted.fetch_add(1, Ordering::Release);
         }
     }
 }
 
-/// Everything, the group itself included.
+/// Undoes everything, and removes the group itself.
 fn put_back(entry: &Entry) {
     for _ in 0..TRIES {
         release(entry);
@@ -119,20 +124,21 @@ fn put_back(entry: &Entry) {
             write_id(entry, parents, id);
         });
         let path = path(entry, b"");
-        // SAFETY: a zero-terminated string.
+        // SAFETY: `path` is a zero-terminated string.
         if unsafe { libc::rmdir(path.as_ptr().cast()) } == 0 {
             return;
         }
         let pause = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-        // SAFETY: one valid structure; nothing is written back.
+        // SAFETY: `pause` is one valid structure; a null pointer means that nothing is written
+        // back.
         unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
     }
 }
 
 const PROCESSES: (&[u8], &[u8]) = (b"/cgroup.procs", b"/../cgroup.procs");
 
-/// Thawed, and nobody at a real-time priority. Twice: a thread that was being made while its maker
-/// was lowered has the maker's old priority.
+/// Thaws the group and lowers its members to SCHED_OTHER. Lowers them twice: a thread whose creator
+/// was lowered during its creation still has the old priority.
 fn release(entry: &Entry) {
     let v1 = entry.v1.load(Ordering::Relaxed) == 1;
     if v1 {
@@ -147,7 +153,7 @@ fn release(entry: &Entry) {
 
 fn lower(id: libc::c_int) {
     let none: libc::c_int = 0;
-    // SAFETY: the kernel reads one int; only threads under SCHED_FIFO are ours to lower.
+    // SAFETY: the kernel reads one int; only threads under SCHED_FIFO are lowered.
     unsafe {
         if libc::syscall(libc::SYS_sched_getscheduler, id) == libc::c_long::from(libc::SCHED_FIFO) {
             libc::syscall(libc::SYS_sched_setscheduler, id, libc::SCHED_OTHER, &raw const none);
@@ -155,14 +161,14 @@ fn lower(id: libc::c_int) {
     }
 }
 
-/// All CPUs that its cpuset allows.
+/// Lets the thread use all CPUs that its cpuset allows.
 fn unpin(id: libc::c_int) {
     let all = [0xffu8; 128];
-    // SAFETY: the kernel reads 128 bytes.
+    // SAFETY: the kernel reads `all.len()` = 128 bytes, which `all` has.
     unsafe { libc::syscall(libc::SYS_sched_setaffinity, id, all.len(), all.as_ptr()) };
 }
 
-/// The group's path with the name of a file in it, terminated.
+/// Returns the group's path with the name of a file in it, zero-terminated.
 fn path(entry: &Entry, name: &[u8]) -> [u8; LONGEST] {
     let mut path = [0; LONGEST];
     let length = (entry.length.load(Ordering::Relaxed) as usize).min(LONGEST - 32);
@@ -177,14 +183,14 @@ fn path(entry: &Entry, name: &[u8]) -> [u8; LONGEST] {
 
 fn open(entry: &Entry, name: &[u8], flags: libc::c_int) -> Option<libc::c_int> {
     let path = path(entry, name);
-    // SAFETY: a zero-terminated string: names are shorter than the room kept for them.
+    // SAFETY: `path` is zero-terminated because every name is shorter than the room kept for it.
     let file = unsafe { libc::open(path.as_ptr().cast(), flags) };
     (file >= 0).then_some(file)
 }
 
 fn write(entry: &Entry, name: &[u8], text: &[u8]) {
     let Some(file) = open(entry, name, libc::O_WRONLY) else { return };
-    // SAFETY: `text` is valid for its length; `file` is ours.
+    // SAFETY: `text` is valid for reads of its length; `file` was just opened here.
     unsafe {
         libc::write(file, text.as_ptr().cast(), text.len());
         libc::close(file);
@@ -218,6 +224,6 @@ fn each_id(entry: &Entry, name: &[u8], with: impl Fn(libc::c_int)) {
             }
         }
     }
-    // SAFETY: ours.
+    // SAFETY: `file` was opened here and is not used again.
     unsafe { libc::close(file) };
 }
