@@ -1,5 +1,5 @@
-//! The bandwidth of SCHED_DEADLINE belongs to the whole host, so what takes all of it is tested
-//! alone: one test, in a binary of its own.
+//! The bandwidth of SCHED_DEADLINE belongs to the whole host, so a test that takes all of it runs
+//! alone, in a binary of its own.
 
 use std::sync::mpsc;
 use std::thread as std_thread;
@@ -11,8 +11,8 @@ use punctual_model::time::Duration;
 
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// What the kernel itself has to give sways by some percent of a CPU from one look to the next (180
-/// and 183 % were both seen on two idle CPUs). What was held here is twenty times as much.
+/// The kernel's free bandwidth varies by some percent of a CPU between measurements (180 and 183 %
+/// were both seen on two idle CPUs). The bandwidth held here is twenty times as much.
 const SWAY_PPM: u64 = 50_000;
 
 fn whole_cpu() -> Class {
@@ -20,7 +20,8 @@ fn whole_cpu() -> Class {
     Class::Deadline { reservation, reset_on_fork: true }
 }
 
-/// Bandwidth lingers after a thread has left, and other programs may hold some: give it time.
+/// Waits until `holds`: bandwidth lingers after a thread has left, and other programs may hold
+/// some.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let until = clock::now() + Duration::from_secs(10);
     while !holds() {
@@ -42,7 +43,7 @@ fn what_does_not_fit_is_refused_and_what_is_measured_fits() {
         return println!("skipped: kernel.sched_rt_runtime_us sets no limit to reach");
     }
 
-    // Threads ask for a whole CPU each: with a cap below 100 % one goes without.
+    // Threads request a whole CPU each: with a cap below 100 % one goes without.
     let mut holders = Vec::new();
     let mut refusal = None;
     for _ in 0..host::cpus_online() {

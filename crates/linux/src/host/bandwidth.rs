@@ -1,11 +1,11 @@
-//! How much SCHED_DEADLINE bandwidth is left: found by trying.
+//! The SCHED_DEADLINE bandwidth that is left, found by trying.
 //!
-//! The kernel tells its account only through debugfs, and the sysctls give the cap, not what
-//! others hold. So scratch threads take as much as they are given and leave again. While they
-//! hold it, and for the millisecond it lingers (well under 5 ms in all), another program's
-//! request may meet EBUSY: [`sched::set`] asks again for longer than that.
+//! The kernel shows its account only in debugfs, and the sysctls give the cap, not what is
+//! reserved. So scratch threads take as much as the kernel grants and leave again. While they hold
+//! it, and for the millisecond it lingers (well under 5 ms in all), another program's request may
+//! get EBUSY; [`sched::set`] retries for longer than that.
 //!
-//! The threads put *themselves* in and out: see [`SchedError::MustLeaveItself`].
+//! Each thread enters and leaves the class *itself*: see [`SchedError::MustLeaveItself`].
 
 use std::fs;
 use std::sync::mpsc;
@@ -18,40 +18,41 @@ use super::{cpus_online, read_trimmed};
 use crate::sched::{self, Class, LEAST_BUDGET, SchedError};
 use crate::{clock, thread};
 
-/// The kernel's bandwidth is a fraction of 2^20 (`to_ratio()` in kernel/sched/core.c, rounded
-/// down): of one CPU.
+/// One CPU in the kernel's units: bandwidth is a fraction of 2^20 (`to_ratio()` in
+/// kernel/sched/core.c, rounded down).
 const WHOLE_CPU: u64 = 1 << 20;
 
-/// With this period a budget of n ns is exactly n of the kernel's units; and short, because what
-/// the probe held lingers for up to a period.
+/// The period of the probe. With it a budget of n ns is exactly n of the kernel's units. It is
+/// short because the probe's bandwidth lingers for up to a period.
 const PROBE_PERIOD: Duration = Duration::from_nanos(WHOLE_CPU);
 
-/// What is left, and what the kernel's account says where it can be read; in parts per million of
-/// one CPU.
+/// The bandwidth left, and the kernel's own account if it can be read, in parts per million of one
+/// CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bandwidth {
-    /// Left for new reservations on all CPUs together, measured by trying.
+    /// The bandwidth left for new reservations on all CPUs together, measured by trying.
     pub left_ppm: u64,
     /// The largest single reservation that fits, measured by trying.
     pub largest_ppm: u64,
-    /// What the kernel has given away in the first CPU's root domain, by its own account; `None`
-    /// where debugfs is not readable, as for anyone but root.
+    /// The bandwidth allocated in the first CPU's root domain, by the kernel's own account; `None`
+    /// if debugfs is not readable, as for any user but root.
     pub account_ppm: Option<u64>,
 }
 
-/// Measures it. Fails as [`sched::set`] would if the caller may not use SCHED_DEADLINE.
+/// Measures the bandwidth left. Fails as [`sched::set`] would if the caller may not use
+/// SCHED_DEADLINE.
 pub fn bandwidth_left() -> Result<Bandwidth, SchedError> {
-    // Read before the scratch threads stand in it.
+    // Read before the scratch threads change it.
     let account_ppm = account();
-    // One thread can hold one CPU at most; no host has more to give than its CPUs.
+    // One thread can hold at most one CPU, so as many threads as CPUs take everything.
     let found = take_all(cpus_online())?;
     let ppm = |units: u64| units * 1_000_000 / WHOLE_CPU;
     let largest = found.iter().copied().max().unwrap_or(0);
     Ok(Bandwidth { left_ppm: ppm(found.iter().sum()), largest_ppm: ppm(largest), account_ppm })
 }
 
-/// The largest budget that one more thread could reserve in every `period` now, found by trying,
-/// in whole microseconds; zero if nothing fits that the kernel could enforce.
+/// Returns the largest budget that one more thread could reserve in every `period` now, found by
+/// trying, in whole microseconds. It is zero if nothing fits that the kernel could enforce.
 pub fn largest_budget(period: Duration) -> Result<Service, SchedError> {
     let units = take_all(1)?.first().copied().unwrap_or(0);
     let budget = budget_within(units, period);
@@ -59,16 +60,16 @@ pub fn largest_budget(period: Duration) -> Result<Service, SchedError> {
     Ok(if whole < LEAST_BUDGET { Service::ZERO } else { whole })
 }
 
-/// The largest budget whose bandwidth, as the kernel rounds it, is at most `units`.
+/// Returns the largest budget whose bandwidth, as the kernel rounds it, is at most `units`.
 fn budget_within(units: u64, period: Duration) -> Service {
     let below = u128::from(units + 1) * u128::from(period.as_nanos());
     let budget = below.div_ceil(u128::from(WHOLE_CPU)) - 1;
-    // No more than a whole CPU, so it fits in 64 bits.
+    // At most a whole CPU, so it fits in 64 bits.
     Service::from_nanos(budget.min(u128::from(period.as_nanos())) as u64)
 }
 
-/// Lets `count` scratch threads take, one after the other, as much as they are given, and hold it
-/// until the last has taken its part. What each got, in the kernel's units.
+/// Makes `count` scratch threads, one after the other, each take as much as the kernel grants, and
+/// hold it until the last has taken its part. Returns what each got, in the kernel's units.
 fn take_all(count: usize) -> Result<Vec<u64>, SchedError> {
     let mut holders = Vec::new();
     let mut found = Vec::new();
@@ -78,14 +79,14 @@ fn take_all(count: usize) -> Result<Vec<u64>, SchedError> {
         found.push(units?);
     }
     drop(holders);
-    // Whoever asks next, perhaps this probe again, should not meet what we held.
+    // The next request, perhaps by this probe again, should not find this bandwidth lingering.
     clock::sleep(PROBE_PERIOD * 2);
     Ok(found)
 }
 
-/// A scratch thread that holds what it was given until this is dropped.
+/// A scratch thread that holds its bandwidth until this is dropped.
 struct Holder {
-    /// Dropped to end it.
+    /// Dropped to end the thread.
     hold: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -95,16 +96,18 @@ impl Holder {
         let (tell, told) = mpsc::channel();
         let (hold, held) = mpsc::channel();
         let body = move || {
-            // The other end waits for it; if that is gone there is nothing to hold.
+            // The other end waits for this; if it is gone there is nothing to hold.
             let _ = tell.send(take_most());
             let _ = held.recv();
-            // While running: see `SchedError::MustLeaveItself`. Needs no privilege.
+            // The thread leaves while it runs: see `SchedError::MustLeaveItself`. Needs no
+            // privilege.
             let _ = sched::set(thread::current(), Class::Other { nice: 0 });
         };
         let thread = Builder::new().name("punctual-probe".to_owned()).spawn(body);
         let thread = Some(thread.map_err(|_| SchedError::CannotFork)?);
         let holder = Self { hold: Some(hold), thread };
-        // Without an answer the thread has panicked; it was started, so that is not the host's.
+        // Without a result the thread has panicked; it was started, so this is not the host's
+        // fault.
         let units = told.recv().map_err(|_| SchedError::CannotFork)?;
         Ok((holder, units))
     }
@@ -119,14 +122,14 @@ impl Drop for Holder {
     }
 }
 
-/// Puts the calling thread under the largest reservation it is given, by bisection between what
-/// it holds and what it was refused; it only ever grows. In the kernel's units; zero if not even
-/// [`LEAST_BUDGET`] was given, 0.1 % of a CPU: less than that counts as nothing.
+/// Puts the calling thread under the largest reservation that the kernel grants, by bisection
+/// between what it holds and what was refused; the reservation only ever grows. Returns it in the
+/// kernel's units, or zero if not even [`LEAST_BUDGET`], 0.1 % of a CPU, was granted.
 fn take_most() -> Result<u64, SchedError> {
     let (mut held, mut refused) = (LEAST_BUDGET.as_nanos() - 1, WHOLE_CPU + 1);
     while refused - held > 1 {
         let middle = held + (refused - held) / 2;
-        // Holds: 0 < budget ≤ 2^20 ns = period.
+        // Always holds: 0 < budget ≤ 2^20 ns = period.
         let Ok(reservation) = Reservation::new(Service::from_nanos(middle), PROBE_PERIOD) else {
             break;
         };
@@ -140,7 +143,7 @@ fn take_most() -> Result<u64, SchedError> {
     Ok(if held < LEAST_BUDGET.as_nanos() { 0 } else { held })
 }
 
-/// The account of the first CPU's root domain, from debugfs (or /proc before Linux 5.13).
+/// Reads the account of the first CPU's root domain from debugfs (or /proc before Linux 5.13).
 fn account() -> Option<u64> {
     let text = read_trimmed("/sys/kernel/debug/sched/debug")
         .or_else(|| fs::read_to_string("/proc/sched_debug").ok())?;

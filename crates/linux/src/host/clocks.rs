@@ -1,4 +1,4 @@
-//! The host's clocks: what they are made of and how finely they fire.
+//! The host's clocks: their source and their resolution.
 
 use punctual_model::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{clock, thread};
 pub struct Clocks {
     /// The clock source in use, such as `tsc` or `kvm-clock`.
     pub source: Option<String>,
-    /// All that could be used.
+    /// All sources that could be used.
     pub available: Vec<String>,
     /// The resolution of CLOCK_MONOTONIC (clock_getres(2)).
     pub resolution: Duration,
@@ -19,14 +19,14 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Whether timers fire at any nanosecond instead of at scheduler ticks: clock_getres(2) gives
-    /// 1 ns then, and otherwise the tick, at least 1 ms (time(7)).
+    /// Returns true if timers fire at any nanosecond instead of at scheduler ticks: clock_getres(2)
+    /// gives 1 ns then, and otherwise the tick, at least 1 ms (time(7)).
     pub fn has_high_resolution_timers(&self) -> bool {
         self.resolution < Duration::from_micros(100)
     }
 }
 
-/// This host's.
+/// Reads this host's clocks.
 pub fn clocks() -> Clocks {
     let read = |name| {
         read_trimmed(format!("/sys/devices/system/clocksource/clocksource0/{name}_clocksource"))

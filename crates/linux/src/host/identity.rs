@@ -1,4 +1,4 @@
-//! Which host this is, as far as its costs hang on it.
+//! The identity of this host, as far as its costs depend on it.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use punctual_model::host::HostIdentity;
 
 use super::cpus_online;
 
-/// The names by which kernels of different architectures tell the processor in /proc/cpuinfo.
+/// The keys of the processor's model in /proc/cpuinfo, which differ by architecture.
 const MODEL_KEYS: [&str; 5] = ["model name", "Model", "cpu model", "uarch", "CPU part"];
 
-/// This host.
+/// Returns the identity of this host.
 pub fn identity() -> HostIdentity {
     let uname = rustix::system::uname();
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -21,7 +21,7 @@ pub fn identity() -> HostIdentity {
     }
 }
 
-/// Returns the first processor's model in /proc/cpuinfo, without what is not text for a terminal.
+/// Returns the first processor's model in /proc/cpuinfo, without control characters.
 pub fn cpu_model(cpuinfo: &str) -> Option<String> {
     let value = |key| {
         cpuinfo.lines().find_map(|line| {

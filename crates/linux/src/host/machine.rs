@@ -4,38 +4,38 @@ use std::fs;
 
 use super::{read_number, read_trimmed};
 
-/// Facts about the machine. `None` is always "the kernel does not say".
+/// Facts about the machine. `None` always means that the kernel does not report it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// uname(2): the release, such as `6.18.44`.
     pub kernel_release: String,
-    /// uname(2): the build, which tells the preemption model's family.
+    /// uname(2): the build, which shows the family of the preemption model.
     pub kernel_version: String,
-    /// How eagerly the kernel preempts itself: `none`, `voluntary`, `full`, `lazy` or `rt`; with
-    /// `PREEMPT_DYNAMIC` only debugfs knows.
+    /// How eagerly the kernel preempts itself: `none`, `voluntary`, `full`, `lazy` or `rt`. With
+    /// `PREEMPT_DYNAMIC` only debugfs shows it.
     pub preemption: Option<String>,
-    /// CPUs online.
+    /// The number of CPUs online.
     pub cpus_online: usize,
-    /// Whether something runs below this kernel.
+    /// A hypervisor below this kernel, if any.
     pub virtualisation: Virtualisation,
     /// The frequency governor of each CPU that has one, as `(cpu, governor)`.
     pub governors: Vec<(usize, String)>,
-    /// Bytes of swap in use or free.
+    /// The size of all swap space in bytes, used or free.
     pub swap_bytes: Option<u64>,
-    /// Whether ordinary threads are grouped by session (sched_autogroup, sched(7)).
+    /// True if ordinary threads are grouped by session (sched_autogroup, sched(7)).
     pub autogroup: Option<bool>,
 }
 
-/// Whether something runs below this kernel.
+/// A hypervisor below this kernel, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Virtualisation {
     /// Neither the CPU nor the firmware names a hypervisor.
     NoneSeen,
-    /// A hypervisor, named as well as can be.
+    /// A hypervisor, with the best name available.
     Under(String),
 }
 
-/// This machine.
+/// Reads the facts about this machine.
 pub fn machine() -> Machine {
     let uname = rustix::system::uname();
     let version = uname.version().to_string_lossy().into_owned();
@@ -52,14 +52,15 @@ pub fn machine() -> Machine {
     }
 }
 
-/// CPUs online; if the kernel does not say, those this thread may use.
+/// Returns the number of CPUs online; if the kernel does not report it, of those this thread may
+/// use.
 pub fn cpus_online() -> usize {
     read_trimmed("/sys/devices/system/cpu/online")
         .and_then(|text| parse_cpu_list(&text))
         .map_or_else(|| crate::thread::affinity().len(), |cpus| cpus.len())
 }
 
-/// One more than the highest number that a CPU of this host may ever have.
+/// Returns one more than the highest number that a CPU of this host may ever have.
 pub fn possible_cpus() -> u32 {
     let highest = read_trimmed("/sys/devices/system/cpu/possible")
         .and_then(|text| parse_cpu_list(&text))
@@ -68,15 +69,15 @@ pub fn possible_cpus() -> u32 {
     u32::try_from(highest + 1).unwrap_or(1024)
 }
 
-/// Reads the kernel's list format, `0-3,8` (cpuset(7)), whose numbers ascend.
+/// Parses the kernel's list format, `0-3,8` (cpuset(7)), whose numbers ascend.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
-    /// More CPUs than Linux supports: a text that names more is no list of CPUs.
+    /// More CPUs than Linux supports: a text that names more is not a list of CPUs.
     const MOST: usize = 1 << 16;
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.parse().ok()?, last.parse::<usize>().ok()?);
-        // Ascending, so that no text is worth more memory than a list of all CPUs.
+        // Ascending, so that no text makes the list longer than one of all CPUs.
         if first > last || last >= MOST || cpus.last().is_some_and(|&before| before >= first) {
             return None;
         }
@@ -85,8 +86,8 @@ pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Returns the preemption model. debugfs shows `none voluntary (full) lazy`; `uname -v` of a kernel that cannot change says
-/// `PREEMPT_RT`, `PREEMPT` (full) or nothing (none or voluntary).
+/// Returns the preemption model. debugfs shows `none voluntary (full) lazy`. `uname -v` of a kernel
+/// whose model is fixed shows `PREEMPT_RT`, `PREEMPT` (full) or nothing (none or voluntary).
 pub fn preemption(uname_version: &str, debugfs: Option<&str>) -> Option<String> {
     let chosen = debugfs.and_then(|text| {
         text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'))
@@ -104,7 +105,7 @@ pub fn preemption(uname_version: &str, debugfs: Option<&str>) -> Option<String> 
     }
 }
 
-/// The processor's hypervisor bit (CPUID 1, ECX 31), then whoever gives a name.
+/// Looks for a name, then for the processor's hypervisor bit (CPUID 1, ECX 31).
 fn virtualisation() -> Virtualisation {
     let name = read_trimmed("/sys/hypervisor/type")
         .or_else(|| dmi_hypervisor(&read_trimmed("/sys/class/dmi/id/sys_vendor")?));
@@ -112,7 +113,7 @@ fn virtualisation() -> Virtualisation {
     match name {
         Some(name) => Virtualisation::Under(name),
         None if flagged => {
-            // The clock sources offered tell the family where firmware tells nothing.
+            // The available clock sources show the family if the firmware gives no name.
             let clocks = super::clocks().available.join(" ");
             let family = if clocks.contains("kvm") {
                 "KVM"
@@ -129,13 +130,13 @@ fn virtualisation() -> Virtualisation {
     }
 }
 
-/// Returns whether the first processor in /proc/cpuinfo has the flag of a virtual one.
+/// Returns true if the first processor in /proc/cpuinfo has the flag of a virtual one.
 pub fn has_hypervisor_flag(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// Firmware vendors that exist only inside a virtual machine.
+/// Returns `vendor` if it is a firmware vendor that exists only inside a virtual machine.
 fn dmi_hypervisor(vendor: &str) -> Option<String> {
     const VIRTUAL: [&str; 8] =
         ["QEMU", "KVM", "VMware", "Xen", "innotek", "Amazon EC2", "Google", "Parallels"];
@@ -153,7 +154,8 @@ fn governors() -> Vec<(usize, String)> {
     governors
 }
 
-/// Returns the bytes of swap in /proc/swaps: a heading, then `file type size used priority` with sizes in KiB (swapon(8)).
+/// Returns the bytes of swap in /proc/swaps: a heading, then `file type size used priority` with
+/// sizes in KiB (swapon(8)).
 pub fn parse_swaps(text: &str) -> Option<u64> {
     text.lines().skip(1).try_fold(0u64, |sum, line| {
         // The file's name may hold anything but a space, which is escaped.

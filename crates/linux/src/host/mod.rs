@@ -1,7 +1,7 @@
-//! What this host can promise: probes as plain data, with no opinion about it.
+//! Probes of what this host can promise, as plain data without judgement.
 //!
-//! Nothing here needs privilege to be asked; what cannot be read is `None`, what is measured says
-//! how. [`text`] has the parsers of the kernel's texts.
+//! No probe here needs privilege. What cannot be read is `None`, and measured values say how they
+//! were measured. [`text`] has the parsers of the kernel's texts.
 
 mod bandwidth;
 mod clocks;
@@ -36,12 +36,12 @@ pub use user::is_root;
 use std::fs;
 use std::path::Path;
 
-/// The text of a small file without the white space around it; none if it cannot be read.
+/// Returns the text of a small file without the white space around it; `None` if it cannot be read.
 fn read_trimmed(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// A number that is all there is in a file.
+/// Returns the number in a file that contains nothing else.
 fn read_number<N: std::str::FromStr>(path: impl AsRef<Path>) -> Option<N> {
     read_trimmed(path)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What this process may do: resource limits and capabilities.
+//! The rights of this process: resource limits and capabilities.
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CapabilitySet;
@@ -14,16 +14,16 @@ pub struct Capabilities {
     pub sys_resource: bool,
     /// CAP_SYS_ADMIN: control groups, and much else.
     pub sys_admin: bool,
-    /// CAP_BPF: loads tracing programs.
+    /// CAP_BPF: may load tracing programs.
     pub bpf: bool,
-    /// CAP_PERFMON: attaches them to the kernel's events.
+    /// CAP_PERFMON: may attach them to the kernel's events.
     pub perfmon: bool,
 }
 
-/// Soft limits (getrlimit(2)) and capabilities. A limit of `None` is "unlimited".
+/// Soft limits (getrlimit(2)) and capabilities. A limit of `None` means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privileges {
-    /// RLIMIT_RTPRIO: the highest SCHED_FIFO priority without CAP_SYS_NICE; 0 is none at all.
+    /// RLIMIT_RTPRIO: the highest SCHED_FIFO priority without CAP_SYS_NICE; 0 allows none.
     pub rtprio: Option<u64>,
     /// RLIMIT_RTTIME: microseconds that a real-time thread may run without a blocking call.
     pub rttime_us: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Privileges {
     pub capabilities: Capabilities,
 }
 
-/// Those of the calling thread.
+/// Returns the privileges of the calling thread.
 pub fn privileges() -> Privileges {
     let limit = |resource| getrlimit(resource).current;
     let effective = effective();
@@ -52,12 +52,13 @@ pub fn privileges() -> Privileges {
     }
 }
 
-/// Whether the calling thread has CAP_SYS_NICE.
+/// Returns true if the calling thread has CAP_SYS_NICE.
 pub fn has_cap_sys_nice() -> bool {
     effective().contains(CapabilitySet::SYS_NICE)
 }
 
-/// None at all if the kernel does not say: then nothing is promised that may not hold.
+/// Returns the effective capabilities; none if the kernel does not report them, so that nothing
+/// uncertain is promised.
 fn effective() -> CapabilitySet {
     rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
 }

@@ -1,4 +1,4 @@
-//! What the kernel keeps back from real-time threads: throttling, group budgets, fair servers.
+//! The kernel's limits on real-time threads: throttling, group budgets, fair servers.
 
 use std::fs;
 
@@ -13,18 +13,18 @@ use crate::sched::KernelLimits;
 /// The host-wide cap on real-time classes (kernel.sched_rt_{runtime,period}_us, sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttling {
-    /// `sched_rt_runtime_us = -1`: real-time threads may take all.
+    /// `sched_rt_runtime_us = -1`: real-time threads may take everything.
     Off,
-    /// At most `budget` in every `period` of each CPU; zero budget means no real-time at all.
+    /// At most `budget` in every `period` of each CPU; a zero budget means no real-time at all.
     Capped {
-        /// Of each CPU.
+        /// The budget, of each CPU.
         budget: Service,
-        /// In each of these.
+        /// The period.
         period: Duration,
     },
 }
 
-/// The host's cap; none if the kernel does not say, or says something else than two numbers.
+/// Returns the host's cap; `None` if the kernel does not report it as two numbers.
 pub fn throttling() -> Option<Throttling> {
     parse_throttling(
         &read_trimmed("/proc/sys/kernel/sched_rt_runtime_us")?,
@@ -32,7 +32,7 @@ pub fn throttling() -> Option<Throttling> {
     )
 }
 
-/// Reads the two sysctls of the cap, each a number of microseconds; a budget of -1 is none.
+/// Parses the two sysctls of the cap, each a number of microseconds; a budget of -1 means no cap.
 pub fn parse_throttling(runtime_us: &str, period_us: &str) -> Option<Throttling> {
     let period = micros(period_us)?;
     match runtime_us.trim().parse::<i64>().ok()? {
@@ -44,14 +44,15 @@ pub fn parse_throttling(runtime_us: &str, period_us: &str) -> Option<Throttling>
     }
 }
 
-/// Whether the kernel ends the budgets of SCHED_DEADLINE threads with a timer of their own (HRTICK_DL
-/// among the scheduler's features), not at its next tick. `None` if it does not say: debugfs is not
-/// mounted, this user may not read it, or the kernel was built without CONFIG_SCHED_HRTICK.
+/// Returns true if the kernel ends the budgets of SCHED_DEADLINE threads with a timer of their own
+/// (HRTICK_DL among the scheduler's features) instead of at its next tick. Returns `None` if it
+/// cannot be read: debugfs is not mounted, this user may not read it, or the kernel was built
+/// without CONFIG_SCHED_HRTICK.
 pub fn ends_budgets_on_time() -> Option<bool> {
     parse_hrtick(&read_trimmed("/sys/kernel/debug/sched/features")?)
 }
 
-/// Finds HRTICK_DL among the scheduler's features, each a word, with NO_ before it if it is off.
+/// Finds HRTICK_DL among the scheduler's features. Each is a word, prefixed with NO_ if it is off.
 pub fn parse_hrtick(features: &str) -> Option<bool> {
     features.split_whitespace().find_map(|word| match word {
         "HRTICK_DL" => Some(true),
@@ -60,7 +61,7 @@ pub fn parse_hrtick(features: &str) -> Option<bool> {
     })
 }
 
-/// Nanoseconds from a text of microseconds.
+/// Parses a number of microseconds into nanoseconds.
 fn micros(text: &str) -> Option<u64> {
     text.trim().parse::<u64>().ok()?.checked_mul(1_000)
 }
@@ -68,7 +69,7 @@ fn micros(text: &str) -> Option<u64> {
 /// The real-time budget of this process's control group, under CONFIG_RT_GROUP_SCHED.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtGroup {
-    /// The folder of the group's files.
+    /// The directory of the group's files.
     pub path: String,
     /// Its cpu.rt_runtime_us: zero, the default of a new group, forbids SCHED_FIFO and SCHED_RR.
     pub budget: Service,
@@ -76,9 +77,9 @@ pub struct RtGroup {
     pub period: Duration,
 }
 
-/// Returns this process's group in the v1 hierarchy of the `cpu` controller. None if that is not
-/// mounted, or its groups have no real-time budget: then CONFIG_RT_GROUP_SCHED is off, disabled at boot,
-/// or without effect.
+/// Returns this process's group in the v1 hierarchy of the `cpu` controller. Returns `None` if that
+/// is not mounted, or its groups have no real-time budget: then CONFIG_RT_GROUP_SCHED is off,
+/// disabled at boot, or without effect.
 pub fn rt_group() -> Option<RtGroup> {
     let path = Hierarchy::v1("cpu")?.group_of(std::process::id().cast_signed())?;
     let micros_in = |name| micros(&read_trimmed(path.join(name))?);
@@ -89,18 +90,18 @@ pub fn rt_group() -> Option<RtGroup> {
     })
 }
 
-/// What one CPU keeps for ordinary threads when real-time ones would take it all (Linux 6.12 and
-/// later).
+/// The reservation that one CPU keeps for ordinary threads when real-time threads would take
+/// everything (Linux 6.12 and later).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairServer {
     /// The CPU's number.
     pub cpu: usize,
-    /// None if it is switched off (a budget of zero).
+    /// The reservation; `None` if it is switched off (a budget of zero).
     pub reservation: Option<Reservation>,
 }
 
-/// The fair server of each CPU, from /sys/kernel/debug/sched/fair_server; empty without debugfs,
-/// without the right to read it, or before Linux 6.12.
+/// Returns the fair server of each CPU, from /sys/kernel/debug/sched/fair_server; empty without
+/// debugfs, without the right to read it, or before Linux 6.12.
 pub fn fair_servers() -> Vec<FairServer> {
     let Ok(entries) = fs::read_dir("/sys/kernel/debug/sched/fair_server") else {
         return Vec::new();
@@ -116,8 +117,8 @@ pub fn fair_servers() -> Vec<FairServer> {
     servers
 }
 
-/// What the kernel asks of reservations; its defaults where it does not say. Of the fair servers the
-/// largest: where they differ by CPU, a reservation may come to any.
+/// Returns the kernel's limits on reservations, with defaults for those it does not report. If the
+/// fair servers differ by CPU, the largest counts, because a reservation may run on any CPU.
 pub fn deadline_limits() -> DeadlineLimits {
     let default = DeadlineLimits::DEFAULT;
     let (rt_runtime, rt_period) = match throttling() {

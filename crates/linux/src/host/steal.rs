@@ -1,4 +1,4 @@
-//! Processor time that the hypervisor gave to others while a CPU of ours wanted it.
+//! Stolen time: the hypervisor ran other guests while a CPU of ours wanted to run.
 
 use std::fs;
 
@@ -6,23 +6,23 @@ use punctual_model::time::Duration;
 
 use crate::clock;
 
-/// What happened while we looked.
+/// Two samples' difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steal {
-    /// For how long we looked.
+    /// The time between the samples.
     pub over: Duration,
-    /// Ticks of all CPUs together (1/100 s each) in that time.
+    /// The ticks of all CPUs together (1/100 s each) in that time.
     pub ticks: u64,
-    /// Those of them that were stolen.
+    /// The stolen ones among them.
     pub stolen: u64,
-    /// Stolen since boot, of all ticks since boot, in parts per million.
+    /// Stolen ticks of all ticks since boot, in parts per million.
     pub since_boot_ppm: u64,
 }
 
-/// Samples /proc/stat twice, `over` apart. None if it cannot be read.
+/// Samples /proc/stat twice, `over` apart. Returns `None` if it cannot be read.
 ///
-/// The kernel counts in hundredths of a second, so a short look on an idle host sees nothing:
-/// a zero is no proof.
+/// The kernel counts in hundredths of a second, so a short sample on an idle host shows nothing: a
+/// zero proves nothing.
 pub fn steal_over(over: Duration) -> Option<Steal> {
     let sample = || parse_stat(&fs::read_to_string("/proc/stat").ok()?);
     let before = sample()?;
@@ -41,8 +41,9 @@ pub fn steal_over(over: Duration) -> Option<Steal> {
     })
 }
 
-/// Processor time stolen since boot, of all CPUs together, to 10 ms. None if /proc/stat cannot be
-/// read. Two of these, before and after, are a witness of what a run could not help.
+/// Returns the processor time stolen since boot, of all CPUs together, to 10 ms, or `None` if
+/// /proc/stat cannot be read. The difference between before and after a run shows how much of its
+/// lateness it could not avoid.
 pub fn stolen() -> Option<Duration> {
     let ticks = parse_stat(&fs::read_to_string("/proc/stat").ok()?)?;
     Some(Duration::from_nanos(ticks.stolen.saturating_mul(10_000_000)))
@@ -53,12 +54,12 @@ pub fn stolen() -> Option<Duration> {
 pub struct Ticks {
     /// All of them.
     pub total: u64,
-    /// Those that the hypervisor gave to others.
+    /// The stolen ones: the hypervisor ran other guests.
     pub stolen: u64,
 }
 
-/// Reads the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest …`
-/// (proc_stat(5)). Guest time is contained in user time already.
+/// Parses the first line of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest
+/// …` (proc_stat(5)). User time already contains guest time.
 pub fn parse_stat(text: &str) -> Option<Ticks> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> =

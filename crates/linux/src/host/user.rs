@@ -1,6 +1,6 @@
-//! Who runs this process.
+//! The user of this process.
 
-/// Whether it is root, to the file system.
+/// Returns true if the effective user, which the file system checks, is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

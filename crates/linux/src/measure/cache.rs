@@ -1,4 +1,4 @@
-//! What a cold cache costs: the same work warm, and after another thread had the CPU.
+//! The cost of a cold cache: the same work warm, and after another thread had the CPU.
 
 use punctual_model::time::Duration;
 
@@ -7,7 +7,7 @@ use super::turns::Turns;
 use super::{MOST_SAMPLES, MeasureError};
 use crate::clock;
 
-/// A cache line of most processors; where lines are longer each is touched more than once.
+/// A cache line of most processors; if lines are longer, each is touched more than once.
 #[repr(align(64))]
 #[derive(Clone, Default)]
 struct Line {
@@ -17,26 +17,27 @@ struct Line {
 
 /// The working sets of two threads, of one size.
 ///
-/// A set is one random cycle through all its lines, and touching it reads and writes each: every
-/// access waits for the one before, no prefetcher knows what comes, and the lines are written back. So
-/// the refill is near the most that a set of its size can cost.
+/// A set is one random cycle through all its lines, and a touch reads and writes each line. Every
+/// access waits for the one before, no prefetcher can predict the next, and the lines are written
+/// back. So the refill is near the most that a set of its size can cost.
 pub struct WorkingSets {
     own: Vec<Line>,
     other: Vec<Line>,
-    /// The shortest time of touching a warm set so far.
+    /// The shortest time so far to touch a warm set.
     warm: Duration,
 }
 
 impl WorkingSets {
-    /// Two sets of `bytes` each, in whole lines, at least one.
+    /// Makes two sets of `bytes` each, in whole lines, at least one.
     pub fn new(bytes: usize) -> Self {
         let lines = (bytes / size_of::<Line>()).clamp(1, u32::MAX as usize);
         Self { own: cycle(lines, 1), other: cycle(lines, 2), warm: Duration::MAX }
     }
 
-    /// For `length` and at least once: the time of touching the one set after a thread touched the
-    /// other, less the shortest time of touching it warm, in this call or an earlier one. Both threads are in `seat`, and hand over
-    /// by futex, as on any switch; the switch itself is not in the time.
+    /// Measures the time to touch one set after another thread touched the other, less the shortest
+    /// time to touch it warm in this call or an earlier one. Repeats for `length`, at least once.
+    /// Both threads are in `seat` and hand over by futex, so the caches see a real switch; its own
+    /// time is not in the samples.
     pub fn refill(&mut self, seat: Seat, length: Duration) -> Result<Vec<Duration>, MeasureError> {
         let Self { own, other, warm } = self;
         let turns = &Turns::default();
@@ -45,7 +46,7 @@ impl WorkingSets {
         let patience = until.saturating_add(Duration::from_secs(2));
         let measure = move || {
             let mut cold = Vec::with_capacity(MOST_SAMPLES);
-            // From memory into the caches, and once from there.
+            // Once from memory into the caches, then once from there.
             touch(own);
             *warm = timed(own).min(*warm);
             loop {
@@ -81,7 +82,7 @@ fn timed(set: &mut [Line]) -> Duration {
     clock::now() - before
 }
 
-/// Each line once.
+/// Touches each line once.
 fn touch(set: &mut [Line]) {
     let mut at = 0;
     for _ in 0..set.len() {
@@ -92,12 +93,13 @@ fn touch(set: &mut [Line]) {
     std::hint::black_box(at);
 }
 
-/// One cycle through all lines in drawn order (Sattolo 1986). The same seed gives the same order.
+/// Makes one cycle through all lines in random order (Sattolo 1986). The same seed gives the same
+/// order.
 fn cycle(lines: usize, seed: u64) -> Vec<Line> {
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut state = seed;
     for at in (1..lines).rev() {
-        // The generator of Knuth's MMIX; its upper half is good enough to confuse a prefetcher.
+        // The generator of Knuth's MMIX; its upper half is good enough to defeat a prefetcher.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         order.swap(at, (state >> 33) as usize % at);

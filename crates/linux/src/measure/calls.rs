@@ -1,4 +1,4 @@
-//! What one thread can measure by itself.
+//! Measurements that need only one thread.
 
 use std::sync::atomic::Ordering;
 
@@ -10,20 +10,20 @@ use super::{MOST_SAMPLES, MeasureError, PRIORITY};
 use crate::sched;
 use crate::{clock, thread};
 
-/// Reads of the clock in one sample, so that reading it is not most of what is read.
+/// Reads of the clock in one sample, so that the sample is not mostly its own clock reads.
 const READS: u64 = 64;
 
 /// System calls in one sample.
 const CALLS: u64 = 16;
 
-/// Words in the smallest page of any architecture that we run on; where pages are larger, most touches
-/// find their page there, and the spread shows it.
+/// Words in the smallest page of any architecture that we run on. If pages are larger, most touches
+/// find their page in place, and the spread shows it.
 const WORDS: usize = 4096 / 8;
 
-/// Pages touched before they are given back.
+/// Pages touched before they are unmapped.
 const PAGES: usize = 512;
 
-/// A read of CLOCK_MONOTONIC: each sample is the mean of 64 in a row.
+/// Measures a read of CLOCK_MONOTONIC: each sample is the mean of 64 in a row.
 pub fn clock_read(seat: Seat, length: Duration) -> Result<Vec<Duration>, MeasureError> {
     repeated(seat, length, READS, || {
         std::hint::black_box(clock::now());
@@ -31,7 +31,7 @@ pub fn clock_read(seat: Seat, length: Duration) -> Result<Vec<Duration>, Measure
     })
 }
 
-/// gettid(2), which does next to nothing: each sample is the mean of 16 in a row.
+/// Measures gettid(2), which does next to nothing: each sample is the mean of 16 in a row.
 pub fn system_call(seat: Seat, length: Duration) -> Result<Vec<Duration>, MeasureError> {
     repeated(seat, length, CALLS, || {
         std::hint::black_box(thread::current());
@@ -39,8 +39,8 @@ pub fn system_call(seat: Seat, length: Duration) -> Result<Vec<Duration>, Measur
     })
 }
 
-/// A thread raises its own SCHED_FIFO priority by one and lowers it again: both calls together, the
-/// least that a job pays for running at a ceiling. With a read of the clock.
+/// Measures raising the thread's own SCHED_FIFO priority by one and lowering it again, both calls
+/// together: the least that a job pays for running at a ceiling. Includes a read of the clock.
 pub fn priority_change(cpu: usize, length: Duration) -> Result<Vec<Duration>, MeasureError> {
     repeated(Seat::fifo(cpu), length, 1, || {
         let me = thread::current();
@@ -49,7 +49,7 @@ pub fn priority_change(cpu: usize, length: Duration) -> Result<Vec<Duration>, Me
     })
 }
 
-/// The first touch of a small page of anonymous memory, with a read of the clock.
+/// Measures the first touch of a small page of anonymous memory. Includes a read of the clock.
 pub fn page_fault(seat: Seat, length: Duration) -> Result<Vec<Duration>, MeasureError> {
     alone(seat, move || {
         let until = clock::now().saturating_add(length);
@@ -66,7 +66,7 @@ pub fn page_fault(seat: Seat, length: Duration) -> Result<Vec<Duration>, Measure
     })
 }
 
-/// Samples of `operation`, each the mean of `times` in a row.
+/// Measures `operation`; each sample is the mean of `times` in a row.
 fn repeated(
     seat: Seat,
     length: Duration,

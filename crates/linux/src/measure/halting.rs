@@ -1,4 +1,4 @@
-//! Whether a CPU that had nothing to do is back in time for its next timer.
+//! The lateness of timers on CPUs that may halt, and on CPUs that may not.
 
 use std::thread::scope;
 
@@ -10,43 +10,44 @@ use crate::awake::Awake;
 use crate::sched::Class;
 use crate::{clock, host};
 
-/// For how long the CPUs may halt, and may not, in turn: what else happens on the host meets both.
+/// The length of the alternating turns in which the CPUs may halt, or may not, so that both see the
+/// same load of the host.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Between two timers: long enough for a host to give the CPU to somebody else.
+/// The shortest time between two timers: long enough for a host to give the CPU to another guest.
 const SHORTEST: u64 = 2_000_000;
 const SPREAD: u64 = 2_000_000;
 
-/// Steps through the spread by its golden section: evenly, whatever the number of samples.
+/// The step through the spread, its golden section: covers it evenly for any number of samples.
 const STEP: u64 = 1_236_068;
 
-/// How late timers were, on CPUs that do nothing else.
+/// The lateness of timers on CPUs that do nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timers {
-    /// From the instant for which each was set until its thread ran, of all CPUs together.
+    /// The time from the instant for which each was set until its thread ran, of all CPUs together.
     pub late: Vec<Duration>,
-    /// Processor time that the hypervisor took meanwhile, of all CPUs together, to 10 ms; none where
-    /// /proc/stat cannot be read.
+    /// The processor time that the hypervisor stole meanwhile, of all CPUs together, to 10 ms;
+    /// `None` if /proc/stat cannot be read.
     pub stolen: Option<Duration>,
 }
 
-/// The same timers on CPUs that halt when they idle, and on CPUs that are kept from it.
+/// The same timers on CPUs that halt when idle, and on CPUs that are kept from halting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Halting {
-    /// As the host is.
+    /// With the host as it is.
     pub free: Timers,
     /// With an [`Awake`] on each CPU.
     pub awake: Timers,
 }
 
-/// How late absolute sleeps (clock_nanosleep(2)) of 2 to 4 ms end, one thread of `class` on each of
-/// `cpus` at once. CPUs that may halt and CPUs that may not take turns of 100 ms, for `length` in all, and
-/// one turn of each at least.
+/// Measures how late absolute sleeps (clock_nanosleep(2)) of 2 to 4 ms end, with one thread of
+/// `class` on each of `cpus` at once. Turns of 100 ms alternate between CPUs that may halt and CPUs
+/// that may not, for `length` in all and at least one turn of each.
 ///
-/// A thread of SCHED_OTHER has its timer slack (prctl(2), 50 µs by default) in it.
+/// The lateness of a SCHED_OTHER thread includes its timer slack (prctl(2), 50 µs by default).
 ///
 /// # Errors
-/// A thread cannot be made, or not be put where it belongs; or there is no CPU.
+/// If a thread cannot be made, or not be put on its CPU or into its class, or there is no CPU.
 ///
 /// ```
 /// use punctual_linux::measure::halting;
@@ -80,7 +81,7 @@ fn turn(
     let until = clock::now().saturating_add(TURN);
     let late = scope(|scope| {
         let start = |(at, &cpu): (usize, &usize)| {
-            // No two CPUs wake at one instant, and no two turns are alike.
+            // No two CPUs wake at the same instant, and no two turns are alike.
             let phase = (at as u64 * 7 + number * 3) * STEP % SPREAD;
             let seat = Seat { cpu: Some(cpu), class };
             spawn(scope, move || seat.take().map(|()| sleeps(until, phase)))
@@ -90,7 +91,7 @@ fn turn(
     })?;
     timers.late.extend(late.into_iter().flatten());
     let taken = before.zip(host::stolen()).map(|(before, after)| after.saturating_sub(before));
-    // Unknown once is unknown for good.
+    // One failed reading makes the sum unknown for good.
     let so_far = if number == 0 { Some(Duration::ZERO) } else { timers.stolen };
     timers.stolen = so_far.zip(taken).map(|(sum, more)| sum.saturating_add(more));
     Ok(())
@@ -98,7 +99,7 @@ fn turn(
 
 fn sleeps(until: Instant, mut phase: u64) -> Vec<Duration> {
     let mut late = Vec::with_capacity((TURN.as_nanos() / SHORTEST) as usize + 1);
-    // One in any case: on a busy CPU a turn may be over before it begins.
+    // At least one sample: on a busy CPU a turn may be over before it begins.
     while late.is_empty() || clock::now() < until {
         let at = clock::now() + Duration::from_nanos(SHORTEST + phase);
         phase = (phase + STEP) % SPREAD;

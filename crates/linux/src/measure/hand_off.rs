@@ -9,9 +9,9 @@ use super::turns::Turns;
 use super::{MOST_SAMPLES, MeasureError};
 use crate::clock;
 
-/// From just before one thread wakes the other (futex(2)) until that runs, back and forth between
-/// two seats for `length`. On one CPU the waker must go to sleep before the other can run, so both
-/// system calls and the switch are in it.
+/// Measures the time from just before one thread wakes the other (futex(2)) until that runs, back
+/// and forth between two seats for `length`. On one CPU the waker must go to sleep before the other
+/// can run, so the time includes both system calls and the switch.
 pub fn hand_off(seats: [Seat; 2], length: Duration) -> Result<Vec<Duration>, MeasureError> {
     let (turns, stamp) = (&Turns::default(), &AtomicU64::new(0));
     let until = clock::now().saturating_add(length);

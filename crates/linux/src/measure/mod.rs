@@ -1,10 +1,10 @@
-//! What operations of this host cost: each function takes samples for a given length of time, on
-//! threads of its own, and gives them back unsorted. Opinions about them are the caller's.
+//! The costs of operations on this host. Each function takes samples for a given length of time, on
+//! threads of its own, and returns them unsorted; the caller judges them.
 //!
-//! Where two threads take turns they are bound to one CPU and, where they may be, of one SCHED_FIFO
-//! priority, so that nothing ordinary comes between. They keep that CPU busy: measure in bursts of
-//! some tens of milliseconds, with pauses in which others can run. Every loop ends by the clock, so
-//! nobody spins on if a partner is gone.
+//! Two threads that take turns are bound to one CPU and, if they may, run at one SCHED_FIFO
+//! priority, so that no ordinary thread comes between. They keep that CPU busy: measure in bursts
+//! of some tens of milliseconds, with pauses in which other threads can run. Every loop ends by the
+//! clock, so no thread spins on if its partner is gone.
 
 mod cache;
 mod calls;
@@ -34,13 +34,14 @@ pub use seat::Seat;
 pub use thread_switch::thread_switch;
 pub use wakeup::wakeup;
 
-/// Above ordinary real-time work, below whatever an administrator keeps at the top.
+/// The SCHED_FIFO priority of measuring threads: above ordinary real-time work, below anything that
+/// an administrator keeps at the top.
 pub const PRIORITY: u8 = 90;
 
-/// The most samples that one call gives: room for them is made before anything is timed.
+/// The most samples that one call returns; they are allocated before anything is timed.
 const MOST_SAMPLES: usize = 1 << 16;
 
-/// Why something could not be measured.
+/// The reason something could not be measured.
 #[derive(Debug, Error)]
 pub enum MeasureError {
     /// A thread may not run under the class that the measurement needs.
@@ -49,7 +50,7 @@ pub enum MeasureError {
     /// A thread may not run on the CPU that the measurement needs.
     #[error(transparent)]
     Cpu(#[from] AffinityError),
-    /// One of two threads could not start, or did not in time.
+    /// One of two threads could not start, or did not start in time.
     #[error(
         "the thread to take turns with did not get its CPU within seconds: the host is overloaded"
     )]
@@ -60,7 +61,7 @@ pub enum MeasureError {
     /// fork(2) failed.
     #[error("no process could be made: {0}; raise the limit on processes (ulimit -u)")]
     NoProcess(io::Error),
-    /// CPUs that were to be compared with those that halt halt too.
+    /// The CPUs could not be kept from halting, so there is nothing to compare with.
     #[error("the CPUs could not be kept from halting: {0}")]
     Awake(io::Error),
     /// mmap(2) failed.

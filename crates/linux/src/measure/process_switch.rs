@@ -1,4 +1,4 @@
-//! A switch between two processes: the address space changes too.
+//! A switch between two processes, which includes the address space.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,26 +13,29 @@ use super::thread_switch::Table;
 use super::{MOST_SAMPLES, MeasureError};
 use crate::clock;
 
-/// From just before one process yields (sched_yield(2)) until the other runs, both SCHED_FIFO on
-/// `cpu`, for `length`. The other is a child of the calling process, which ends with it.
+/// Measures the time from just before one process yields (sched_yield(2)) until the other runs,
+/// both SCHED_FIFO on `cpu`, for `length`. The other process is a child of the calling process,
+/// which ends with it.
 pub fn process_switch(cpu: usize, length: Duration) -> Result<Vec<Duration>, MeasureError> {
     let shared = Mapping::shared(2)?;
-    // Cannot miss: as many words as were asked for.
+    // Always succeeds: the mapping has two words.
     let Some(words) = shared.words().first_chunk() else { return Ok(Vec::new()) };
     let table = Table::new(words);
     alone(Seat::fifo(cpu), move || {
         let mut samples = Vec::with_capacity(MOST_SAMPLES);
         let until = clock::now().saturating_add(length);
-        // SAFETY: this process has other threads, so the child may only make async-signal-safe calls
-        // (fork(2)): it makes prctl, clock_gettime, sched_yield and _exit, allocates nothing, takes
-        // no lock and cannot panic. Its memory is a copy, but for `shared`, which is all atomics.
+        // SAFETY: this process has other threads, so the child may make only async-signal-safe
+        // calls (fork(2)). It makes prctl, clock_gettime, sched_yield and _exit, allocates nothing,
+        // takes no lock and cannot panic. Its memory is a copy except for `shared`, which consists
+        // of atomics.
         let child = unsafe { libc::fork() };
         match child {
             0 => {
-                // Should this not work, the clock ends it all the same.
+                // If this fails, the clock still ends the child.
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
                 table.take_turns(1, until, |_| ());
-                // SAFETY: ends the process without running anything of the parent's (_exit(2)).
+                // SAFETY: `_exit` ends the process without running any of the parent's code
+                // (_exit(2)).
                 unsafe { libc::_exit(0) }
             }
             child => {
@@ -44,7 +47,8 @@ pub fn process_switch(cpu: usize, length: Duration) -> Result<Vec<Duration>, Mea
                         samples.push(sample);
                     }
                 });
-                // It ends by the clock as we did. ECHILD: somebody ignores SIGCHLD, so it is reaped.
+                // The child ends by the clock as we did. ECHILD: SIGCHLD is ignored, so it is
+                // reaped already.
                 let wait = || rustix::process::waitpid(Some(child), WaitOptions::empty());
                 while matches!(wait(), Err(Errno::INTR)) {}
                 Ok(samples)

@@ -1,4 +1,4 @@
-//! Threads that measure: where they run, and under which class.
+//! Threads that measure, their CPUs and their classes.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,37 +11,37 @@ use crate::clock;
 use crate::sched::{self, Class};
 use crate::thread;
 
-/// For how long one of two waits for the other to be seated: on a loaded host an ordinary thread may
-/// have to wait for its turn.
+/// How long one of two threads waits for the other to be seated: on a loaded host an ordinary
+/// thread may have to wait for its turn.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often it looks.
+/// The interval at which it checks.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Where a thread runs.
+/// The CPU and the class of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Its CPU; `None`: any. A SCHED_DEADLINE thread may not be bound to one (sched(7)).
+    /// Its CPU; `None` means any. A SCHED_DEADLINE thread may not be bound to one (sched(7)).
     pub cpu: Option<usize>,
     /// Its class.
     pub class: Class,
 }
 
 impl Seat {
-    /// SCHED_FIFO at [`super::PRIORITY`] on `cpu`.
+    /// Returns the seat at SCHED_FIFO, [`super::PRIORITY`], on `cpu`.
     pub fn fifo(cpu: usize) -> Self {
         Self { cpu: Some(cpu), class: Class::Fifo { priority: super::PRIORITY } }
     }
 
-    /// Takes it with the calling thread.
+    /// Puts the calling thread on this CPU and into this class.
     pub(super) fn take(self) -> Result<(), MeasureError> {
-        // The class first: an ordinary thread would have to wait for the CPU that it goes to.
+        // The class first: an ordinary thread would have to wait for its new CPU.
         sched::set(thread::current(), self.class)?;
         Ok(self.cpu.map_or(Ok(()), thread::pin_to)?)
     }
 }
 
-/// Runs `body` on a thread of its own.
+/// Runs `body` on a thread of its own in `seat`.
 pub(super) fn alone<T: Send>(
     seat: Seat,
     body: impl FnOnce() -> Result<T, MeasureError> + Send,
@@ -49,8 +49,8 @@ pub(super) fn alone<T: Send>(
     scope(|scope| joined(spawn(scope, move || seat.take().and_then(|()| body()))?))
 }
 
-/// Runs two bodies at once, each on a thread of its own. They begin when both are seated: before that,
-/// one that never sleeps could keep the other from its seat.
+/// Runs two bodies at once, each on a thread of its own. They begin when both threads are seated:
+/// before that, a body that never sleeps could keep the other thread from its seat.
 pub(super) fn together<A: Send, B: Send>(
     [first_seat, second_seat]: [Seat; 2],
     first: impl FnOnce() -> A + Send,
@@ -65,13 +65,13 @@ pub(super) fn together<A: Send, B: Send>(
         }
         match (joined(first), second.and_then(joined)) {
             (Ok(first), Ok(second)) => Ok((first, second)),
-            // That the other failed explains nothing; why it did, does.
+            // Report the reason, not that the partner is missing.
             (Err(MeasureError::NoPartner), Err(why)) | (Err(why), _) | (_, Err(why)) => Err(why),
         }
     })
 }
 
-/// Where two meet.
+/// A barrier for two threads.
 #[derive(Default)]
 struct Gate {
     seated: AtomicU32,
@@ -104,7 +104,7 @@ pub(super) fn spawn<'scope, 'env, T: Send + 'scope>(
     thread.spawn_scoped(scope, body).map_err(MeasureError::NoThread)
 }
 
-/// What a thread came to; its panic is ours.
+/// Returns the thread's result, and resumes its panic.
 pub(super) fn joined<T>(
     thread: ScopedJoinHandle<'_, Result<T, MeasureError>>,
 ) -> Result<T, MeasureError> {

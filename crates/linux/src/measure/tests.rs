@@ -1,4 +1,4 @@
-//! That samples come, each from where it should; how long they are is the host's business.
+//! These tests check that samples come from where they should; their length depends on the host.
 
 use punctual_model::time::Duration;
 
@@ -14,11 +14,12 @@ fn cpu() -> usize {
     *thread::affinity().last().expect("at least one")
 }
 
-/// The longest that anything is measured until a sample comes: on a host with other load threads may not
-/// get their turns in [`LENGTH`].
+/// The longest measurement until a sample comes: on a loaded host threads may not get their turns
+/// in [`LENGTH`].
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// What came, or nothing with the reason printed where this host does not allow it.
+/// Returns the samples; if this host does not allow the measurement, prints the reason and returns
+/// none.
 fn samples(
     mut measure: impl FnMut(Duration) -> Result<Vec<Duration>, MeasureError>,
 ) -> Vec<Duration> {
@@ -76,7 +77,7 @@ fn timers_are_never_early_and_spinners_stop() {
         samples(|length| wakeup(ORDINARY, spinning, length));
     }
     samples(|length| wakeup(Seat::fifo(cpu()), &[cpu()], length));
-    // The scope in `wakeup` ends only with its spinners: that we are here is the proof.
+    // The scope in `wakeup` ends only with its spinners: reaching this line is the proof.
     let reservation = "100us/1ms".parse().expect("valid");
     let class = Class::Deadline { reservation, reset_on_fork: true };
     samples(|length| match wakeup(Seat { cpu: None, class }, &[], length) {
@@ -97,14 +98,14 @@ fn a_seat_that_is_not_there_is_said_by_both_of_two() {
     }
 }
 
-/// Every CPU has its timers, with and without.
+/// Every CPU has timers in both kinds of turns.
 #[test]
 fn timers_are_set_on_every_cpu_whether_it_may_halt_or_not() {
     let cpus = thread::affinity();
     let class = Class::Other { nice: 0 };
     let measured = halting(&cpus, class, Duration::ZERO).expect("needs no privilege");
     for timers in [&measured.free, &measured.awake] {
-        // A turn is long enough for one on each, however busy the host is.
+        // A turn is long enough for one sample on each CPU, however busy the host is.
         assert!(timers.late.len() >= cpus.len(), "{timers:?}");
         assert!(timers.stolen.is_some());
     }

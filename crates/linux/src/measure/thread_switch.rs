@@ -1,4 +1,4 @@
-//! A switch and nothing else: sched_yield(2) between two threads of one priority on one CPU.
+//! A switch alone: sched_yield(2) between two threads of one priority on one CPU.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +8,8 @@ use super::seat::{Seat, together};
 use super::{MOST_SAMPLES, MeasureError};
 use crate::clock;
 
-/// From just before one thread yields until the other runs, both SCHED_FIFO on `cpu`, for `length`.
-/// The two have one address space, so what is switched is the least there is.
+/// Measures the time from just before one thread yields until the other runs, both SCHED_FIFO on
+/// `cpu`, for `length`. The two share one address space, so this is the cheapest switch.
 pub fn thread_switch(cpu: usize, length: Duration) -> Result<Vec<Duration>, MeasureError> {
     let words = [AtomicU64::new(0), AtomicU64::new(0)];
     let table = Table::new(&words);
@@ -30,7 +30,7 @@ pub fn thread_switch(cpu: usize, length: Duration) -> Result<Vec<Duration>, Meas
     Ok(samples)
 }
 
-/// What the two that yield to each other write: who last did, and when.
+/// The words that two threads yielding to each other write: the last to yield, and the time.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     who: &'a AtomicU64,
@@ -42,9 +42,10 @@ impl<'a> Table<'a> {
         Self { who, when }
     }
 
-    /// Yields until `until`; `sample` gets the time of each switch to `me`, 0 or 1.
+    /// Yields until `until`, and passes to `sample` the time of each switch to `me`, 0 or 1.
     ///
-    /// Allocates nothing and cannot panic if `sample` does neither: fit for a child after fork(2).
+    /// Allocates nothing and cannot panic if `sample` does neither, so a child may call it after
+    /// fork(2).
     pub(super) fn take_turns(self, me: u64, until: Instant, mut sample: impl FnMut(Duration)) {
         loop {
             let now = clock::now();
@@ -56,7 +57,7 @@ impl<'a> Table<'a> {
             rustix::thread::sched_yield();
             let after = clock::now();
             let when = Instant::from_nanos(self.when.load(Ordering::Acquire));
-            // Nobody else yielded if it is still ours: the call came back without a switch.
+            // If the last to yield is still `me`, the call returned without a switch.
             if self.who.load(Ordering::Relaxed) != me {
                 sample(after.saturating_since(when));
             }

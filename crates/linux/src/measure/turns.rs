@@ -8,15 +8,16 @@ use rustix::thread::futex;
 
 use crate::clock;
 
-/// Nobody's turn, for ever.
+/// The turns are over, for good.
 const OVER: u32 = 2;
 
-/// Whose turn it is: 0 or 1, until it is over.
+/// The thread whose turn it is: 0 or 1, or [`OVER`].
 #[derive(Default)]
 pub(super) struct Turns(AtomicU32);
 
 impl Turns {
-    /// Sleeps until it is the turn of `me`. Whether it came, before the end and before `until`.
+    /// Sleeps until it is the turn of `me`. Returns true if it came before the end and before
+    /// `until`.
     pub(super) fn wait(&self, me: u32, until: Instant) -> bool {
         let timeout = clock::timespec(until.as_nanos());
         loop {
@@ -27,19 +28,19 @@ impl Turns {
             if turn == OVER || clock::now() >= until {
                 return false;
             }
-            // Every outcome (time-out, wake, signal, changed value) is decided by looking again.
+            // The loop decides every outcome: time-out, wake, signal, changed value.
             let flags = futex::Flags::PRIVATE;
             let _ = futex::wait_bitset(&self.0, flags, turn, Some(&timeout), NonZeroU32::MAX);
         }
     }
 
-    /// Makes it the turn of `other`, who is woken.
+    /// Gives the turn to `other` and wakes it.
     pub(super) fn pass(&self, other: u32) {
         self.0.store(other, Ordering::Release);
         let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
     }
 
-    /// No more turns: who waits for one learns it at once.
+    /// Ends the turns, and wakes a waiting thread.
     pub(super) fn end(&self) {
         self.pass(OVER);
     }

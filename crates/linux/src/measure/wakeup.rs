@@ -1,4 +1,4 @@
-//! From the time of a timer until its thread runs.
+//! The time from the expiry of a timer until its thread runs.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::scope;
@@ -9,21 +9,22 @@ use super::seat::{Seat, alone, spawn};
 use super::{MOST_SAMPLES, MeasureError};
 use crate::{clock, thread};
 
-/// Between two timers: from the one to the other, spread evenly, so that no phase of the scheduler
-/// tick is met more often than another.
+/// The shortest time between two timers. The times spread evenly above it, so that no phase of the
+/// scheduler tick is sampled more often than another.
 const SHORTEST: u64 = 300_000;
 const SPREAD: u64 = 1_000_000;
 
-/// Steps through the spread by its golden section: evenly, whatever the number of samples.
+/// The step through the spread, its golden section: covers it evenly for any number of samples.
 const STEP: u64 = 618_034;
 
-/// The most that a spinning thread waits for its CPU before measuring goes on without it.
+/// The longest wait for spinning threads to get their CPUs before measuring starts without them.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How late an absolute sleep (clock_nanosleep(2)) of a thread in `seat` ends, for `length`, some 1.2
-/// samples a millisecond; meanwhile an ordinary thread spins on each of the `spinning` CPUs.
+/// Measures how late an absolute sleep (clock_nanosleep(2)) of a thread in `seat` ends, for
+/// `length`, with some 1.2 samples a millisecond. Meanwhile an ordinary thread spins on each of the
+/// `spinning` CPUs.
 ///
-/// A thread of SCHED_OTHER has its timer slack (prctl(2), 50 µs by default) in it.
+/// The lateness of a SCHED_OTHER thread includes its timer slack (prctl(2), 50 µs by default).
 pub fn wakeup(
     seat: Seat,
     spinning: &[usize],
@@ -31,7 +32,7 @@ pub fn wakeup(
 ) -> Result<Vec<Duration>, MeasureError> {
     let spinners = &Spinners::default();
     scope(|scope| {
-        // Whatever happens below, they stop: first by this guard, else by the clock.
+        // This guard stops the spinners on every path; otherwise the clock does.
         let _stop = StopOnDrop(&spinners.stop);
         let end = clock::now().saturating_add(length).saturating_add(Duration::from_secs(1));
         for &cpu in spinning {

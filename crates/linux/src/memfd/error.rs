@@ -1,10 +1,10 @@
-//! Why memory cannot be shared by descriptor, and what would help.
+//! The reasons memory cannot be shared by descriptor, and what would help.
 
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why memory cannot be made, or one that was received cannot be used.
+/// The reason memory cannot be made, or received memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MemfdError {
     /// A system call failed.
@@ -13,54 +13,56 @@ pub enum MemfdError {
          on memory and on open files (ulimit -n), and at whether the kernel has memfd_create(2)"
     )]
     Failed {
-        /// Which one.
+        /// The system call.
         call: &'static str,
-        /// How many bytes it was about.
+        /// The number of bytes involved.
         bytes: usize,
         /// Its error.
         errno: Errno,
     },
-    /// None, or not whole pages.
+    /// The size is zero, or not a multiple of the page size.
     #[error("{bytes} bytes cannot be shared: ask for a positive multiple of the page size, {page}")]
     NotPages {
-        /// What was asked for.
+        /// The requested size.
         bytes: usize,
         /// The size of a page.
         page: usize,
     },
-    /// Not a file of memfd_create(2) with ordinary pages: reading it might block or kill.
+    /// The descriptor is not a file of memfd_create(2) with ordinary pages: reading it might block
+    /// or kill.
     #[error(
         "the descriptor is not of ordinary memory (memfd_create(2) without MFD_HUGETLB): have the \
          other side pass such memory"
     )]
     NotMemory,
-    /// It might be cut short while it is mapped, which would kill whoever touches it (SIGBUS).
+    /// The memory might be truncated while it is mapped, which would kill a process that touches it
+    /// (SIGBUS).
     #[error(
         "the memory is sealed with {seals:?} and must be sealed against shrinking and growing: have \
          the other side seal it with F_SEAL_SHRINK and F_SEAL_GROW"
     )]
     NotSealed {
-        /// What it is sealed with.
+        /// The seals that it has.
         seals: SealFlags,
     },
-    /// Whoever writes it could take its pages away while it is read.
+    /// Its writer could remove its pages while they are read.
     #[error(
         "the memory is sealed with {seals:?} and must be sealed against all but writing through the \
          mappings that there are: seal it once the other side has mapped it"
     )]
     NotFrozen {
-        /// What it is sealed with.
+        /// The seals that it has.
         seals: SealFlags,
     },
-    /// Of another size than agreed upon.
+    /// Its size is not the agreed one.
     #[error("the memory has {bytes} bytes instead of {expected}: agree on one size")]
     OtherSize {
-        /// What it has.
+        /// Its size.
         bytes: u64,
-        /// What it should have.
+        /// The agreed size.
         expected: usize,
     },
-    /// Nobody would say when it is gone.
+    /// The kernel cannot report when the memory is gone.
     #[error(
         "it cannot be seen when shared memory is gone: {errno}; raise fs.inotify.max_user_watches or \
          fs.inotify.max_user_instances (sysctl(8))"
@@ -69,7 +71,7 @@ pub enum MemfdError {
         /// The error of inotify_init1(2) or inotify_add_watch(2).
         errno: Errno,
     },
-    /// Its maker keeps it to himself.
+    /// Its maker keeps other processes from writing to it.
     #[error("the memory is sealed against being written by anybody but its maker")]
     ReadOnly,
 }

@@ -1,21 +1,22 @@
-//! Memory that processes share by passing a descriptor (memfd_create(2)), sealed so that neither can
-//! hurt the other with it (fcntl(2), "File Sealing").
+//! Memory that processes share by passing a descriptor (memfd_create(2)), sealed so that neither
+//! side can hurt the other with it (fcntl(2), "File Sealing").
 //!
-//! - Nobody can change its size, so nobody is killed by touching what is not there any more.
-//! - Its maker may keep it from being written by others, whatever descriptor they hold; nobody can
-//!   punch holes into it then either.
+//! - Its size is final, so no process is killed by touching pages that have been cut off.
+//! - Its maker may keep other processes from writing to it, whatever descriptor they hold; then
+//!   they cannot punch holes into it either.
 //! - The set of seals is final before the other side's memory is used, so that a peer can add none.
-//! - Memory that its maker lends to another process to write ([`lend`]) is sealed once that has mapped it
-//!   ([`seal`]); from then on nobody punches holes into it, and only then it is read.
-//! - All pages are there before it is used: no page fault later. A maker who [holds](Writable::hold) them
-//!   keeps others from having them replaced by huge ones. What the kernel swaps out is not held back by
-//!   this; `memory::lock_all` does that.
+//! - Memory that its maker lends to another process to write ([`lend`]) is sealed once that process
+//!   has mapped it ([`seal`]). From then on no process can punch holes into it, and only then it is
+//!   read.
+//! - All pages are in place before it is used, so there is no page fault later. A maker that
+//!   [holds](Writable::hold) them prevents other processes from having them replaced by huge ones.
+//!   This does not prevent swapping; `memory::lock_all` does.
 //!
-//! A mapping keeps the memory, and the size is sealed, so a descriptor is needed only to pass the memory
-//! on: whoever makes it is given that, and what is mapped holds none.
+//! A mapping keeps the memory alive, and the size is sealed, so a descriptor is needed only to pass
+//! the memory on. Creation returns that descriptor, and a mapping holds none.
 //!
-//! What is in it may be written by others at any time, so it is only to be had word by word, as
-//! atomics. Memory that is not ours to write is to be had by reading alone.
+//! Another process may write to the memory at any time, so it is accessible only word by word, as
+//! atomics. Memory that we may not write is only read.
 #![allow(unsafe_code)]
 
 mod error;
@@ -39,20 +40,20 @@ pub use pins::{can_be_collapsed, collapses};
 pub use presence::{Presence, Watched};
 pub use seals::{Lent, lend, seal};
 
-/// The magic number of the file system behind memfd_create(2) (statfs(2), TMPFS_MAGIC). That of huge
-/// pages is another: touching one kills where none is left.
+/// The magic number of the file system behind memfd_create(2) (statfs(2), TMPFS_MAGIC). Huge pages
+/// have another; touching one kills if none is left.
 const TMPFS: i64 = 0x0102_1994;
 
-/// What all of this memory is sealed with.
+/// The seals that all of this memory has.
 const SEALED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
-/// What whoever else gets the descriptor may do.
+/// The access of other processes that get the descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// Read only (F_SEAL_FUTURE_WRITE). Nobody can map it for writing again, its maker included: so
-    /// it cannot be handed to the maker's successor.
+    /// Read only (F_SEAL_FUTURE_WRITE). No process can map it for writing again, not even its
+    /// maker, so it cannot be handed to the maker's successor.
     Read,
-    /// Write as well, so that one who comes in place of its first writer can go on.
+    /// Read and write, so that a process that replaces the first writer can go on.
     Write,
 }
 
@@ -70,8 +71,8 @@ pub struct Readable {
 }
 
 impl Writable {
-    /// Makes `bytes` bytes of zero, a multiple of the page size, and what to pass them on by. `name` is
-    /// what /proc shows.
+    /// Makes `bytes` bytes of zero, a multiple of the page size. Returns them with a descriptor to
+    /// pass on. `name` is shown in /proc.
     ///
     /// ```
     /// use punctual_linux::memfd::{Others, Readable, Writable};
@@ -87,15 +88,15 @@ impl Writable {
     /// ```
     ///
     /// # Errors
-    /// If the size is none, or the kernel refuses.
+    /// If the size is zero or not a multiple of the page size, or the kernel refuses.
     pub fn create(name: &str, bytes: usize, others: Others) -> Result<(Self, OwnedFd), MemfdError> {
         let (made, file) = Self::create_sparse(name, bytes, others)?;
         made.populate()?;
         Ok((made, file))
     }
 
-    /// The same, with pages that come when they are touched, at the expense of the process that touches
-    /// them first: [`Self::populate`] has the others come.
+    /// Does the same, but allocates each page when it is first touched, at the expense of the
+    /// process that touches it. [`Self::populate`] allocates the rest.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -118,18 +119,18 @@ impl Writable {
         Ok((Self { mapping, pins: Pins::default() }, file))
     }
 
-    /// Puts every page in place, so that none is missing later.
+    /// Allocates every page, so that none is missing later.
     ///
     /// # Errors
-    /// If not all can be had.
+    /// If not all pages can be allocated.
     pub fn populate(&self) -> Result<(), MemfdError> {
         let bytes = self.mapping.count() * size_of::<AtomicU64>();
         let populated = self.mapping.populate(true);
         populated.map_err(|errno| MemfdError::Failed { call: "madvise(2)", bytes, errno })
     }
 
-    /// Keeps the pages of this memory and of `other`, which are all in place, from being replaced by huge
-    /// ones for as long as this lives, whoever asks for that: so that no page is missing meanwhile. Takes a
+    /// Keeps the pages of this memory and of `other`, which must all be in place, from being
+    /// replaced by huge ones as long as this lives, so that no page is missing meanwhile. Takes a
     /// descriptor.
     ///
     /// # Errors
@@ -142,11 +143,11 @@ impl Writable {
         Ok(())
     }
 
-    /// Memory that somebody else made, of `bytes` bytes, to be written.
+    /// Maps memory of `bytes` bytes that another process made, for writing.
     ///
     /// # Errors
-    /// If it is not such memory, of that size, sealed against changes of its size; or its maker keeps
-    /// others from writing to it.
+    /// If it is not such memory, of that size, sealed against changes of its size; or its maker
+    /// keeps other processes from writing to it.
     pub fn of(file: OwnedFd, bytes: usize) -> Result<Self, MemfdError> {
         let seals = check(&file, bytes)?;
         if seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) {
@@ -154,17 +155,17 @@ impl Writable {
         }
         let mapping = Mapping::new(&file, bytes, true);
         let mapping = mapping.map_err(|errno| match errno {
-            // A descriptor that was opened for reading.
+            // The descriptor was opened for reading.
             Errno::ACCESS | Errno::PERM => MemfdError::ReadOnly,
             errno => MemfdError::Failed { call: "mmap(2)", bytes, errno },
         })?;
         Ok(Self { mapping, pins: Pins::default() })
     }
 
-    /// Its words, which others may change too.
+    /// Returns the words, which other processes may change, too.
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: this mapping was made for writing too.
+        // SAFETY: this mapping was made for writing, so any atomic operation is allowed.
         unsafe { self.mapping.words() }
     }
 }
@@ -177,7 +178,7 @@ impl AsRef<[AtomicU64]> for Writable {
 }
 
 impl Readable {
-    /// Memory that somebody else made, of `bytes` bytes, to be read.
+    /// Maps memory of `bytes` bytes that another process made, for reading.
     ///
     /// # Errors
     /// If it is not such memory, of that size, sealed against changes of its size.
@@ -189,32 +190,32 @@ impl Readable {
         Ok(Self { mapping })
     }
 
-    /// How many words of 8 bytes it has.
+    /// Returns the number of 8-byte words.
     #[inline]
     pub fn count(&self) -> usize {
         self.mapping.count()
     }
 
-    /// Reads the word `at`, relaxed: the one way in which memory that cannot be written may be read
-    /// as an atomic (`std::sync::atomic`, "Atomic accesses to read-only memory"). An acquire fence
-    /// after it makes it as good as an acquiring load.
+    /// Reads the word `at`, relaxed: read-only memory may be accessed as an atomic in no other way
+    /// (`std::sync::atomic`, "Atomic accesses to read-only memory"). An acquire fence after it
+    /// makes it equivalent to an acquiring load.
     ///
     /// # Panics
     /// If there is no such word.
     #[inline]
     pub fn load(&self, at: usize) -> u64 {
-        // SAFETY: it is only read, relaxed.
+        // SAFETY: the words are only loaded, relaxed.
         let words = unsafe { self.mapping.words() };
         words[at].load(Ordering::Relaxed)
     }
 
-    /// Reads as many words as `into` has, from the word `at` on.
+    /// Reads words from `at` on, until `into` is full.
     ///
     /// # Panics
     /// If there are not as many.
     #[inline]
     pub fn load_all(&self, at: usize, into: &mut [u64]) {
-        // SAFETY: it is only read, relaxed.
+        // SAFETY: the words are only loaded, relaxed.
         let words = unsafe { self.mapping.words() };
         let words = &words[at..][..into.len()];
         for (to, from) in into.iter_mut().zip(words) {
@@ -222,12 +223,13 @@ impl Readable {
         }
     }
 
-    /// Where the word `at` lies, for the kernel to read from: others may change it at any time.
+    /// Returns the address of the word `at`, for the kernel to read from. Other processes may
+    /// change the word at any time.
     ///
     /// # Panics
     /// If there is no such word.
     pub fn address(&self, at: usize) -> *const u8 {
-        // SAFETY: none of it is read.
+        // SAFETY: none of the words is accessed here.
         let words = unsafe { self.mapping.words() };
         words[at..].as_ptr().cast()
     }
@@ -251,7 +253,8 @@ fn make(name: &str) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Whether what somebody else made can hurt whoever maps it; its seals.
+/// Checks that memory made by another process cannot hurt a process that maps it, and returns its
+/// seals.
 fn check(file: &OwnedFd, bytes: usize) -> Result<SealFlags, MemfdError> {
     are_pages(bytes)?;
     // Only memory can be sealed.
@@ -262,7 +265,7 @@ fn check(file: &OwnedFd, bytes: usize) -> Result<SealFlags, MemfdError> {
     if !seals.contains(SEALED) {
         return Err(MemfdError::NotSealed { seals });
     }
-    // After the seals: before, it could still change.
+    // After the seals: before that the size could still change.
     let status = rustix::fs::fstat(file).map_err(|_| MemfdError::NotMemory)?;
     match u64::try_from(status.st_size) {
         Ok(size) if size == bytes as u64 => Ok(seals),

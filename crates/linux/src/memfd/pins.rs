@@ -1,9 +1,10 @@
 //! References to pages, so that the kernel does not replace them.
 //!
-//! Whoever maps shared memory can have its pages replaced by a huge one (MADV_COLLAPSE, madvise(2), Linux 6.1),
-//! and so can the kernel by itself (khugepaged). No seal forbids it, and everybody else who has it mapped
-//! faults then. But a page that somebody refers to otherwise than by mapping it is not moved, and then none of
-//! its run is; so one in each run is enough.
+//! A process that maps shared memory can have its pages replaced by a huge one (MADV_COLLAPSE,
+//! madvise(2), Linux 6.1), and so can the kernel by itself (khugepaged). No seal forbids it, and
+//! every other process that has the memory mapped faults then. But the kernel does not move a page
+//! that has a reference other than a mapping, and then leaves its whole run in place. So one
+//! reference in each run is enough.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -15,18 +16,19 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use super::mapping::Mapping;
 use super::{Others, Readable, Writable};
 
-/// A huge page takes the place of so many bytes, or of a multiple, that begin at a multiple of it.
+/// The size of a huge page in bytes, or a divisor of it. A huge page replaces a run of pages that
+/// begins at a multiple of its size.
 const RUN: usize = 2 << 20;
 
-/// References to the first page of each run of some mappings, in the buffers of pipes (vmsplice(2)). Pages in
-/// pipes are let go of when these are closed.
+/// References to the first page of each run of some mappings, held in the buffers of pipes
+/// (vmsplice(2)). Closing the pipes releases the pages.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     _pipes: Vec<OwnedFd>,
 }
 
 impl Pins {
-    /// Refers to pages that are all in place.
+    /// Takes references to pages that are all in place.
     pub(super) fn of(mappings: [&Mapping; 2]) -> Result<Self, Errno> {
         let firsts = mappings.into_iter().flat_map(|mapping| mapping.pages_at(RUN));
         let firsts: Vec<*const u8> = firsts.collect();
@@ -35,8 +37,8 @@ impl Pins {
         while !left.is_empty() {
             let before = left.len();
             let (from, to) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-            // A page of the size is a buffer, and holds one reference. If the kernel gives no more, there are
-            // more pipes.
+            // Each page of the pipe's size is a buffer, which holds one reference. If the kernel
+            // does not grant the size, more pipes follow.
             let _ = fcntl_setpipe_size(&to, before.saturating_mul(rustix::param::page_size()));
             while let Some((first, rest)) = left.split_first() {
                 match refer(&to, *first) {
@@ -65,8 +67,8 @@ fn refer(pipe: &OwnedFd, byte: *const u8) -> Result<(), Errno> {
     Err(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// Returns whether somebody who has memory of ours mapped can have its pages replaced by a huge one although
-/// they are [held](Writable::hold): tried. `None` if that cannot be tried.
+/// Finds out by trying whether a process that has mapped our memory can have its pages replaced by
+/// a huge one although they are [held](Writable::hold). Returns `None` if that cannot be tried.
 pub fn can_be_collapsed() -> Option<bool> {
     let page = rustix::param::page_size();
     let (mut own, file) = Writable::create("punctual probe", page, Others::Read).ok()?;
@@ -75,31 +77,32 @@ pub fn can_be_collapsed() -> Option<bool> {
     collapses(&file, 0)
 }
 
-/// Has the run of a file that begins at `from` replaced by a huge page, as anybody can who may map it. Returns
-/// whether that was done; `None` if it cannot be tried here.
+/// Asks the kernel to replace the run of a file that begins at `from` by a huge page, as any
+/// process can that may map it. Returns true if it did, and `None` if that cannot be tried here.
 pub fn collapses(file: &OwnedFd, from: u64) -> Option<bool> {
-    // Twice as much as needed, so that a run lies within.
+    // Twice the size of a run, so that an aligned run lies within.
     let (whole, inaccessible) = (2 * RUN, ProtFlags::empty());
-    // SAFETY: a new mapping where the kernel likes.
+    // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use.
     let area = unsafe {
         rustix::mm::mmap_anonymous(ptr::null_mut(), whole, inaccessible, MapFlags::PRIVATE)
     };
     let area = NonNull::new(area.ok()?)?;
     let to_border = area.as_ptr().addr().next_multiple_of(RUN) - area.as_ptr().addr();
-    // SAFETY: within the area, which is twice as long.
+    // SAFETY: `to_border` is less than `RUN`, and the area is twice as long.
     let at = unsafe { area.as_ptr().byte_add(to_border) };
     let flags = MapFlags::SHARED | MapFlags::FIXED;
-    // SAFETY: over a part of the area that was just mapped, in which nothing is.
+    // SAFETY: this replaces a part of the area that was just mapped and holds nothing.
     let mapped = unsafe { rustix::mm::mmap(at, RUN, ProtFlags::READ, flags, file, from) };
     let collapsed = mapped.ok().and_then(|at| {
-        // SAFETY: nothing that is in the pages changes, and nobody else knows this mapping.
+        // SAFETY: the contents of the pages do not change, and only this function uses this
+        // mapping.
         if unsafe { libc::madvise(at, RUN, libc::MADV_COLLAPSE) } == 0 {
             return Some(true);
         }
-        // Unless no huge page was to be had.
+        // ENOMEM means that no huge page was available.
         (std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM)).then_some(false)
     });
-    // SAFETY: all that was mapped above, and nothing of it is used any more.
+    // SAFETY: this is the area that was mapped above, and none of it is used any more.
     let _ = unsafe { rustix::mm::munmap(area.as_ptr(), whole) };
     collapsed
 }

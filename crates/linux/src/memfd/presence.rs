@@ -1,8 +1,9 @@
-//! How the maker of memory learns that nobody has it any more.
+//! Notifying the maker of memory that no process has it any more.
 //!
-//! It is gone when no process has it mapped or holds a descriptor of it, also one of O_PATH or one that lies
-//! in a socket: then the kernel removes what has no name, and says so (inotify(7), IN_DELETE_SELF). A lease
-//! (F_SETLEASE) would not do: it does not count descriptors of O_PATH, which keep all pages.
+//! Memory is gone when no process has it mapped or holds a descriptor of it, including one of
+//! O_PATH or one that lies in a socket. Then the kernel removes the unnamed file and reports that
+//! (inotify(7), IN_DELETE_SELF). A lease (F_SETLEASE) would not do: it does not count descriptors
+//! of O_PATH, which keep all pages.
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -12,11 +13,11 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use super::MemfdError;
 
-/// Memory that is watched.
+/// The id of watched memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Watched(i32);
 
-/// Tells which memory is gone.
+/// Reports which memory is gone.
 ///
 /// ```
 /// use punctual_linux::memfd::{Others, Presence, Writable};
@@ -37,7 +38,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Watches nothing yet.
+    /// Makes one that watches nothing yet.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -47,7 +48,7 @@ impl Presence {
         Ok(Self { inotify, there: BTreeSet::new() })
     }
 
-    /// Watches memory of this process's own, which is gone at the earliest when `file` is closed.
+    /// Watches memory that this process has made, which is not gone before `file` is closed.
     ///
     /// # Errors
     /// If there are too many watches, or there is no /proc.
@@ -59,7 +60,7 @@ impl Presence {
         Ok(watched)
     }
 
-    /// Returns what is gone since the last time. Waits for nobody.
+    /// Returns the memory that has gone since the last call. Does not wait.
     pub fn gone(&mut self) -> Vec<Watched> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
@@ -67,7 +68,7 @@ impl Presence {
         while let Ok(event) = reader.next() {
             all_told &= !event.events().contains(ReadFlags::QUEUE_OVERFLOW);
             let watched = Watched(event.wd());
-            // Told twice: IN_IGNORED follows.
+            // The kernel reports it twice: IN_IGNORED follows.
             if self.there.remove(&watched) {
                 gone.push(watched);
             }
@@ -79,7 +80,7 @@ impl Presence {
         gone
     }
 
-    /// Returns what the kernel still watches (proc_pid_fdinfo(5)).
+    /// Returns the memory that the kernel still watches (proc_pid_fdinfo(5)).
     fn listed(&self) -> Option<BTreeSet<Watched>> {
         let path = format!("/proc/self/fdinfo/{}", self.inotify.as_raw_fd());
         let text = std::fs::read_to_string(path).ok()?;

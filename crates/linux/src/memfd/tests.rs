@@ -12,7 +12,7 @@ fn copy(memory: &OwnedFd) -> OwnedFd {
     memory.try_clone().expect("a descriptor")
 }
 
-/// As a peer might make it.
+/// Makes memory as a peer might.
 fn raw(flags: MemfdFlags, bytes: u64, seals: SealFlags) -> OwnedFd {
     let file = rustix::fs::memfd_create("peer", flags).expect("memfd_create");
     rustix::fs::ftruncate(&file, bytes).expect("ftruncate");
@@ -55,7 +55,7 @@ fn what_is_for_others_to_read_they_cannot_write() {
     let (ours, theirs) = Writable::create("test", BYTES, Others::Read).expect("memory");
     assert_eq!(Writable::of(copy(&theirs), BYTES).err(), Some(MemfdError::ReadOnly));
     assert!(Mapping::new(&theirs, BYTES, true).is_err(), "the kernel refuses too");
-    // Opened anew it can be written no more than before.
+    // Opening it again gives no right to write.
     use std::os::fd::AsRawFd as _;
     let path = format!("/proc/self/fd/{}", theirs.as_raw_fd());
     let again = File::options().read(true).write(true).open(path).expect("ours");
@@ -63,7 +63,7 @@ fn what_is_for_others_to_read_they_cannot_write() {
     assert_eq!(rustix::io::write(&theirs, b"x"), Err(Errno::PERM));
     let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     assert_eq!(rustix::fs::fallocate(&theirs, hole, 0, 4096), Err(Errno::PERM));
-    // Its maker still writes.
+    // Its maker can still write.
     ours.words()[0].store(1, Ordering::Relaxed);
     assert_eq!(Readable::of(theirs, BYTES).expect("to read").load(0), 1);
 }
@@ -91,7 +91,7 @@ fn what_could_hurt_us_is_refused() {
     }
     let file = tempfile::tempfile().expect("a file");
     file.set_len(bytes).expect("longer");
-    // Where /tmp is in memory a file has seals, and can get no others.
+    // If /tmp is in memory, its files have seals and can get no more.
     let in_memory = rustix::fs::fcntl_get_seals(&file).is_ok();
     let expected = if in_memory {
         MemfdError::NotSealed { seals: SealFlags::SEAL }
@@ -103,7 +103,7 @@ fn what_could_hurt_us_is_refused() {
         refused(File::open("/dev/zero").expect("always there").into()),
         MemfdError::NotMemory
     );
-    // Huge pages: a file of no length needs none of them.
+    // A file of huge pages; at length zero it needs none.
     match rustix::fs::memfd_create("huge", sealing | MemfdFlags::HUGETLB) {
         Ok(file) => assert_eq!(refused(file), MemfdError::NotMemory),
         Err(errno) => println!("skipped: no huge pages here: {errno}"),
@@ -127,13 +127,13 @@ fn a_descriptor_for_reading_does_not_do_for_writing() {
 const HOLE: rustix::fs::FallocateFlags =
     rustix::fs::FallocateFlags::PUNCH_HOLE.union(rustix::fs::FallocateFlags::KEEP_SIZE);
 
-/// Pages of the file that are there.
+/// Returns the number of pages of the file that are in place.
 fn pages(file: &OwnedFd) -> i64 {
     // In units of 512 bytes (stat(3type)).
     rustix::fs::fstat(file).expect("ours").st_blocks / 8
 }
 
-/// After it is sealed its writer can do nothing but write.
+/// After sealing, the writer can only write.
 #[test]
 fn who_was_lent_memory_cannot_take_it_back() {
     let _pages_come_when_touched = LOCKED_BY_A_TEST.read().unwrap_or_else(PoisonError::into_inner);
@@ -147,9 +147,9 @@ fn who_was_lent_memory_cannot_take_it_back() {
     assert_eq!(rustix::io::pwrite(&file, b"x", 0), Err(Errno::PERM));
     assert_eq!(rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE), Err(Errno::PERM));
     assert!(Mapping::new(&file, BYTES, true).is_err(), "a new mapping for writing");
-    // By the mapping that they have (madvise(2), MADV_REMOVE).
+    // Through the writer's own mapping (madvise(2), MADV_REMOVE).
     let at = theirs.words().as_ptr().cast_mut().cast();
-    // SAFETY: the kernel refuses; if it did not, zeroes would be read below, and the test fail.
+    // SAFETY: the kernel refuses; if it did not, the zeroes read below would fail the test.
     let removed = unsafe { rustix::mm::madvise(at, 4096, rustix::mm::Advice::LinuxRemove) };
     assert_eq!(removed, Err(Errno::PERM));
     theirs.words()[3].store(7, Ordering::Relaxed);
@@ -162,14 +162,15 @@ fn memory_that_is_not_sealed_is_not_read() {
     let (lent, file) = lend("test", BYTES).expect("memory");
     let refused = lent.freeze(&file).expect_err("it is not sealed");
     assert!(matches!(refused, MemfdError::NotFrozen { .. }), "{refused}");
-    // A writer that is first with a seal of its own keeps the right ones from being set.
+    // A writer that sets a seal of its own first prevents the right ones.
     let (lent, file) = lend("test", BYTES).expect("memory");
     rustix::fs::fcntl_add_seals(&file, SealFlags::SEAL).expect("nothing forbids it");
     seal(&file).expect("found out below");
     assert!(matches!(lent.freeze(&file), Err(MemfdError::NotFrozen { .. })));
 }
 
-/// What was punched between mapping and sealing is there again before it is read, and is of zeroes.
+/// A page punched out between mapping and sealing is in place again, with zeroes, before it is
+/// read.
 #[test]
 fn holes_are_filled_before_memory_is_read() {
     let _pages_come_when_touched = LOCKED_BY_A_TEST.read().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +189,7 @@ fn holes_are_filled_before_memory_is_read() {
     assert_eq!((seen.load(0), seen.load(512), seen.load(4 * 512)), (u64::MAX, 0, u64::MAX));
 }
 
-/// No seal forbids it: whoever has the memory mapped may, for reading too (Linux 6.1).
+/// No seal forbids it to a process that has the memory mapped, even only for reading (Linux 6.1).
 #[test]
 fn pages_that_are_held_are_not_replaced() {
     let memory = |bytes| {
@@ -216,7 +217,7 @@ fn pages_that_are_held_are_not_replaced() {
     assert_ne!(can_be_collapsed(), Some(true));
 }
 
-/// Of this thread.
+/// Returns the minor faults of this thread.
 fn minor_faults() -> i64 {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("always there");
     // The tenth field; the second may have spaces (proc_pid_stat(5)).
@@ -251,7 +252,7 @@ fn memory_is_there_as_long_as_anybody_has_it_in_any_way() {
     assert_eq!(presence.gone(), []);
 }
 
-/// More than the kernel has room for between two looks are found all the same.
+/// If the kernel's queue overflows between two calls, what is gone is found all the same.
 #[test]
 fn what_is_gone_is_found_when_too_much_was_gone_at_once() {
     let most = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events");
@@ -259,7 +260,7 @@ fn what_is_gone_is_found_when_too_much_was_gone_at_once() {
     let mut presence = Presence::new().expect("inotify");
     let (_mapped, kept) = Writable::create("test", 4_096, Others::Read).expect("memory");
     let kept = presence.watch(&kept).expect("watched");
-    // Each tells twice.
+    // Each causes two events.
     let count = most / 2 + 10;
     for done in 0..count {
         let file = rustix::fs::memfd_create("test", MemfdFlags::CLOEXEC).expect("memory");

@@ -1,4 +1,4 @@
-//! What a process rings to wake another.
+//! A bell with which one process wakes another.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,40 +10,40 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use super::PassError;
 use crate::clock;
 
-/// Rings that are silenced by one call.
+/// The number of rings that one call silences.
 const SILENCED: usize = 64;
 
-/// One end of a pair of bells: to ring is to be heard at the other end.
+/// One end of a pair of bells: a ring at one end is heard at the other.
 ///
-/// A pair of connected Unix sockets, and a byte for each ring. Each end has its own flags and is told of
-/// the death of the other, also if that dies between publishing something and ringing for it; and no call
-/// here waits by itself, whatever the flags, but [`Self::wait`].
+/// It is a pair of connected Unix sockets, with a byte for each ring. Each end has its own flags
+/// and detects that the other process has ended, even if that ends between publishing something and
+/// ringing for it. No call here waits, whatever the flags, except [`Self::wait`].
 ///
-/// Between processes that do not trust each other the one that is depended on makes the pair, and rings
-/// its end from a thread on which nobody else depends: the other side can make a ring take long, by what
-/// waits for it (epoll(7)) and by signals that it has asked for (fcntl(2), F_SETOWN). It never receives
-/// from its end, because a byte may come with an open file, and to close that may take as long as whoever
-/// sent it likes. In the other direction there is the [`Doorbell`](super::Doorbell).
+/// If the processes do not trust each other, the server makes the pair and rings its end from a
+/// thread on which no other client depends. The other side can slow a ring down by what waits for
+/// it (epoll(7)) and by signals that it has requested (fcntl(2), F_SETOWN). The server never
+/// receives from its end: a byte may come with an open file, and closing that may take as long as
+/// its sender likes. For the other direction there is the [`Doorbell`](super::Doorbell).
 ///
-/// A peer can ring as often as it likes: each time costs one wake-up, silenced 64 at a time.
+/// A peer can ring as often as it likes: each time costs one wake-up, and one call silences 64.
 #[derive(Debug)]
 pub struct Bell {
     socket: OwnedFd,
 }
 
-/// How a wait ended.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// It was rung, and is silent again.
     Ring,
     /// The time came first.
     Nothing,
-    /// Nobody is left at the other end, and what was rung before is heard.
+    /// The other end is closed, and all earlier rings have been heard.
     Gone,
 }
 
 impl Bell {
-    /// Two ends, of which one is to be passed on.
+    /// Makes two ends, one of which is to be passed on.
     ///
     /// ```
     /// use punctual_linux::pass::{Bell, Heard};
@@ -66,8 +66,8 @@ impl Bell {
         Ok((Self { socket: a }, Self { socket: b }))
     }
 
-    /// Makes this end ring only. What the other end sends from here on is refused (EPIPE, shutdown(2)), so
-    /// that no file of a stranger waits in here to be closed.
+    /// Makes this end ring only. Sends by the other end are refused from now on (EPIPE,
+    /// shutdown(2)), so that no foreign file waits in here to be closed.
     ///
     /// ```
     /// use punctual_linux::pass::{Bell, Heard, PassError};
@@ -87,11 +87,11 @@ impl Bell {
         Ok(rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read)?)
     }
 
-    /// An end that was received. If it is something else than the end of a bell, its calls fail, or
-    /// ring something else; they wait no longer for it.
+    /// Takes an end that was received. If it is not the end of a bell, its calls fail or ring
+    /// something else, but they wait no longer for it.
     ///
     /// # Errors
-    /// If it is no stream socket of the Unix domain.
+    /// If it is not a stream socket of the Unix domain.
     pub fn of(socket: OwnedFd) -> Result<Self, PassError> {
         let is_unix = rustix::net::sockopt::socket_domain(&socket)? == AddressFamily::UNIX;
         if is_unix && rustix::net::sockopt::socket_type(&socket)? == SocketType::STREAM {
@@ -101,10 +101,11 @@ impl Bell {
         }
     }
 
-    /// Wakes the other end. Does not wait: if it has not heard many rings, it will hear them.
+    /// Wakes the other end. Does not wait: if the socket is full, the other end has rings to hear
+    /// already.
     ///
     /// # Errors
-    /// If nobody is there.
+    /// If the other end is closed.
     pub fn ring(&self) -> Result<(), PassError> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
@@ -116,17 +117,17 @@ impl Bell {
         }
     }
 
-    /// Takes back rings that were not waited for. To be called before looking for what they were
-    /// rung for, never after saying that one sleeps. Does not wait.
+    /// Takes back rings that were not waited for. Call it before checking for work, never after
+    /// announcing sleep. Does not wait.
     ///
     /// # Errors
-    /// If nobody is at the other end, and nothing was rung.
+    /// If the other end is closed, and there was no ring.
     pub fn silence(&self) -> Result<(), PassError> {
         self.take().map(|_| ())
     }
 
-    /// Waits until it is rung, until [`clock::now`] is at least `until`, or until nobody is left who
-    /// could ring it; then silences it.
+    /// Waits until it is rung, until [`clock::now`] is at least `until`, or until the other end is
+    /// closed; then silences it.
     ///
     /// # Errors
     /// Those of poll(2).
@@ -143,17 +144,17 @@ impl Bell {
                 return Ok(Heard::Nothing);
             }
             let left = clock::timespec((until - now).as_nanos());
-            // The end of time is beyond what the kernel takes as a time-out on some hosts.
+            // Some hosts' kernels refuse the end of time as a time-out.
             let left = (until < Instant::MAX).then_some(&left);
             match rustix::event::poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], left) {
-                // Whatever ended it is found by looking again.
+                // The next turn of the loop finds out what ended it.
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
     }
 
-    /// How many rings it took back.
+    /// Takes back rings and returns their number.
     fn take(&self) -> Result<usize, PassError> {
         let mut rings = [0; SILENCED];
         loop {
@@ -168,7 +169,7 @@ impl Bell {
     }
 }
 
-/// To poll, beside others: readable when it was rung.
+/// For polling together with other descriptors: readable once rung.
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()

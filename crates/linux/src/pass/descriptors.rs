@@ -13,12 +13,12 @@ use rustix::net::{
 
 use super::PassError;
 
-/// The most descriptors of one message, for both sides. The kernel would take more (unix(7),
-/// SCM_MAX_FD), and none of what is built on this needs them.
+/// The most descriptors in one message, for both sides. The kernel would take more (unix(7),
+/// SCM_MAX_FD), but no user of this needs them.
 pub const MOST: usize = 16;
 
 /// Sends `bytes` with `descriptors` over a connected Unix socket; the sender keeps its own. Waits
-/// if the socket does; never a SIGPIPE.
+/// if the socket does; never raises SIGPIPE.
 ///
 /// # Errors
 /// If there are no bytes, no descriptors or more than [`MOST`], or the socket does not take them.
@@ -42,15 +42,15 @@ pub fn send(
     if sent == bytes.len() { Ok(()) } else { Err(PassError::Partly { sent, bytes: bytes.len() }) }
 }
 
-/// Receives a message into `bytes`: how many, and the up to `most` descriptors that came with it,
-/// which are closed when they are dropped and when a program is executed. Waits if the socket does.
+/// Receives a message into `bytes`. Returns its length and up to `most` descriptors that came with
+/// it, which are closed on drop and when a program is executed. Waits if the socket does.
 ///
-/// Nothing is known about the descriptors. Closing one can take as long as its file system likes, so
-/// none should be received by a thread that is waited for.
+/// Nothing is known about the descriptors. Closing one can take as long as its file system likes,
+/// so a thread on which clients depend should receive none.
 ///
 /// # Errors
-/// If the message was cut short (what was received of it is closed), the other side is gone, or the
-/// socket has nothing and does not wait.
+/// If the message was truncated (the received descriptors are closed), the other side is gone, or
+/// the socket has nothing and does not wait.
 pub fn receive(
     socket: impl AsFd,
     bytes: &mut [u8],
@@ -79,14 +79,14 @@ pub fn receive(
     Ok((received.bytes, descriptors))
 }
 
-/// Makes `socket`, and all connections that are accepted from it, refuse files: who sends one is told
-/// EPERM. What waits in it already stays. Returns whether the kernel can (SO_PASSRIGHTS, unix(7), from
-/// Linux 6.16 on).
+/// Makes `socket`, and all connections accepted from it, refuse files: the sender gets EPERM. Files
+/// that already wait in it stay. Returns true if the kernel supports this (SO_PASSRIGHTS, unix(7),
+/// from Linux 6.16 on).
 pub fn refuse_files(socket: impl AsFd) -> bool {
     /// Not in libc yet (asm-generic/socket.h).
     const SO_PASSRIGHTS: i32 = 83;
     let off: i32 = 0;
-    // SAFETY: the option's value is an `int`, which is read and not kept.
+    // SAFETY: the option's value is an `int`, which the kernel reads and does not keep.
     let outcome = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,4 +1,4 @@
-//! What processes that are not trusted ring to wake one that serves many.
+//! A bell with which untrusted processes wake one that serves many.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -8,12 +8,13 @@ use rustix::io::Errno;
 
 use super::PassError;
 
-/// A bell that its maker only watches, and anybody else rings.
+/// A bell that its maker only watches and other processes ring.
 ///
-/// An eventfd(2). Its maker neither reads nor writes it: it is told of each ring by epoll(7), because
-/// every write is an edge of its own, whether or not anybody reads in between. So whoever else holds it
-/// can change its flags, read it, fill it or wait for it in any number of places, and delays nobody who
-/// watches it: the call that rings does all the work, and rings that are lost so are its own.
+/// It is an eventfd(2). Its maker neither reads nor writes it, but gets an event of epoll(7) for
+/// each ring: every write is an edge of its own, whether or not it is read in between. So another
+/// holder can change its flags, read it, fill it or wait for it in any number of places, and delays
+/// no watcher: the call that rings does all the work, and only the misbehaving holder's rings are
+/// lost.
 ///
 /// A peer can ring as often as it likes: each time costs one wake-up.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Makes one.
+    /// Makes a doorbell.
     ///
     /// # Errors
     /// Those of eventfd(2): too many open files.
@@ -31,7 +32,7 @@ impl Doorbell {
         Ok(Self { event: rustix::event::eventfd(0, flags)? })
     }
 
-    /// Takes one that was received from its maker, to ring it.
+    /// Takes a doorbell that was received from its maker, to ring it.
     pub fn of(event: OwnedFd) -> Self {
         Self { event }
     }
@@ -44,14 +45,14 @@ impl Doorbell {
         Ok(rustix::io::fcntl_dupfd_cloexec(&self.event, 0)?)
     }
 
-    /// Wakes whoever watches it. Does not wait, unless somebody else has made it wait.
+    /// Wakes its watcher. Does not wait, unless another holder has cleared O_NONBLOCK.
     ///
     /// # Errors
-    /// If it is no eventfd.
+    /// If it is not an eventfd.
     pub fn ring(&self) -> Result<(), PassError> {
         loop {
             return match rustix::io::write(&self.event, &1_u64.to_ne_bytes()) {
-                // Full: after 2⁶⁴ rings, or because another holder wrote so much.
+                // Full: after 2⁶⁴ rings, or because another holder wrote that much.
                 Ok(_) | Err(Errno::AGAIN) => Ok(()),
                 Err(Errno::INTR) => continue,
                 Err(errno) => Err(errno.into()),
@@ -59,7 +60,7 @@ impl Doorbell {
         }
     }
 
-    /// Has `epoll` tell each ring from here on, and one for rings before.
+    /// Makes `epoll` report each ring from now on, and once any earlier rings.
     ///
     /// # Errors
     /// Those of epoll_ctl(2), EPOLL_CTL_ADD.
@@ -67,7 +68,7 @@ impl Doorbell {
         Ok(epoll::add(epoll, &self.event, data, EventFlags::IN | EventFlags::ET)?)
     }
 
-    /// Has `epoll` tell nothing of it any more.
+    /// Makes `epoll` stop reporting it.
     ///
     /// # Errors
     /// Those of epoll_ctl(2), EPOLL_CTL_DEL.

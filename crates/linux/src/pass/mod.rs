@@ -1,5 +1,5 @@
-//! What processes hand each other over a Unix socket, trusting each other or not: open files
-//! ([`send`], [`receive`]), and a [`Bell`] to wake each other.
+//! Passing open files over a Unix socket ([`send`], [`receive`]), and bells with which processes
+//! wake each other ([`Bell`], [`Doorbell`]), with or without mutual trust.
 
 mod bell;
 mod descriptors;

@@ -26,7 +26,7 @@ fn memory_is_passed() {
     assert_eq!((&bytes[..count], descriptors.len()), (&b"hello"[..], 2));
     let seen = Readable::of(descriptors.remove(0), 4096).expect("the memory");
     assert_eq!(seen.load(1), 9);
-    // What was received is closed when a program is executed.
+    // A received descriptor is closed when a program is executed.
     let flags = rustix::io::fcntl_getfd(&descriptors[0]).expect("open");
     assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
     // The second is the sender's end of the socket.
@@ -50,7 +50,7 @@ fn too_many_descriptors_are_refused_and_closed() {
         assert_eq!(refused, PassError::Count { count, most: MOST });
     }
     assert_eq!(send(&ours, b"", &[end.as_fd()]), Err(PassError::NoBytes));
-    // Nobody else holds the pipe's end.
+    // No other copy of the pipe's end is open.
     end.write_all(b"y").expect("open");
     drop(end);
     let mut rest = Vec::new();
@@ -106,7 +106,7 @@ fn the_end_of_the_other_side_is_heard_after_its_last_ring() {
 #[test]
 fn a_peer_who_never_listens_and_changes_its_flags_makes_no_call_wait() {
     let (ours, theirs) = Bell::pair().expect("sockets");
-    // Its own end, and ours as if it had got a copy.
+    // The peer's own end, and ours as if it had got a copy.
     for end in [&ours, &theirs] {
         rustix::fs::fcntl_setfl(end, OFlags::empty()).expect("open");
     }
@@ -115,7 +115,7 @@ fn a_peer_who_never_listens_and_changes_its_flags_makes_no_call_wait() {
     }
     ours.silence().expect("it is there");
     assert_eq!(ours.wait(clock::now()), Ok(Heard::Nothing));
-    // What it rings is silenced in few calls.
+    // Its many rings are silenced in few calls.
     assert_eq!(theirs.wait(Instant::MAX), Ok(Heard::Ring));
 }
 
@@ -132,7 +132,7 @@ fn what_is_no_bell_is_refused() {
     assert_eq!(ours.wait(Instant::MAX), Ok(Heard::Ring));
 }
 
-/// How many events wait in the set at this moment.
+/// Returns the number of events in the set right now.
 fn told(epoll: &OwnedFd) -> usize {
     let mut events = Vec::with_capacity(8);
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -148,7 +148,7 @@ fn watched() -> (OwnedFd, Doorbell, Doorbell) {
     (epoll, bell, theirs)
 }
 
-/// Nobody reads in between: this is what lets the watcher leave the eventfd alone.
+/// The eventfd is never read in between: this lets the watcher leave it alone.
 #[test]
 fn each_ring_of_a_doorbell_is_told_once() {
     let (epoll, bell, theirs) = watched();
@@ -157,7 +157,7 @@ fn each_ring_of_a_doorbell_is_told_once() {
         theirs.ring().expect("room");
         assert_eq!(told(&epoll), 1);
     }
-    // Those between two looks are told together.
+    // Rings between two waits cause one event.
     for _ in 0..3 {
         theirs.ring().expect("room");
     }
@@ -167,28 +167,28 @@ fn each_ring_of_a_doorbell_is_told_once() {
     assert_eq!(told(&epoll), 0);
 }
 
-/// Whatever another holder does with a doorbell, it delays nobody who watches it.
+/// No action of another holder of a doorbell delays its watcher.
 #[test]
 fn a_hostile_holder_of_a_doorbell_harms_only_its_own_rings() {
     let (epoll, _bell, theirs) = watched();
     let event = OwnedFd::from(theirs);
-    // It waits, in its own calls: the flags are of the open file, and so of every holder.
+    // It waits in its own calls: the flags belong to the open file, and so to every holder.
     rustix::fs::fcntl_setfl(&event, OFlags::empty()).expect("open");
     rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
     assert_eq!(told(&epoll), 1);
     rustix::fs::fcntl_setfl(&event, OFlags::NONBLOCK).expect("open");
-    // It is full: nothing more is told, and to look takes no time.
+    // It is full: no more events come, and waiting for them takes no time.
     let all = u64::MAX - 2;
     rustix::io::write(&event, &all.to_ne_bytes()).expect("room");
     assert_eq!(told(&epoll), 1);
     Doorbell::of(event.try_clone().expect("a descriptor")).ring().expect("does not wait");
     assert_eq!(told(&epoll), 0);
-    // It takes its own ring back before anybody has looked: then there was none.
+    // The holder takes its own ring back before the watcher looks: then there was none.
     rustix::io::read(&event, &mut [0; 8]).expect("full");
     rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
     rustix::io::read(&event, &mut [0; 8]).expect("rung");
     assert_eq!(told(&epoll), 0);
-    // It waits for it in many places, and keeps copies.
+    // The holder waits for it in many places, and keeps copies.
     let sets: Vec<OwnedFd> = (0..200)
         .map(|_| {
             let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a descriptor");
