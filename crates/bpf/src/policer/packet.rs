@@ -1,8 +1,9 @@
-//! Packets to try the program on.
+//! Packets for testing the program.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// An Ethernet frame with an empty UDP datagram to `flow`, with so many words of options in IPv4.
+/// Returns an Ethernet frame with an empty UDP datagram to `flow`, with this many words of IPv4
+/// options.
 pub(super) fn to(flow: SocketAddr, options: u8) -> Vec<u8> {
     let mut packet = vec![0; 12];
     match flow.ip() {

@@ -1,8 +1,8 @@
-//! The program on packets, where this user may load it.
+//! These tests run the program on packets, if this user may load it.
 
 use super::*;
 
-/// Where a packet's fields are.
+/// The offsets of a packet's fields.
 const ETHER_TYPE: usize = 12;
 const PROTOCOL_V4: usize = 23;
 const FRAGMENT_V4: usize = 20;
@@ -12,7 +12,7 @@ fn policer(flows: u32) -> Option<Policer> {
     Policer::load(flows).map_err(|why| println!("skipped: {why}")).ok()
 }
 
-/// One of these, and then none for a day.
+/// Lets one packet pass, and then none for a day.
 fn once() -> Rate {
     Rate { spacing: Duration::from_secs(86_400), tolerance: Duration::ZERO }
 }
@@ -58,7 +58,7 @@ fn who_listens_at_any_address_is_policed_in_its_family_alone() {
         assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(true));
         assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(false), "{flow}");
         assert_eq!(policer.passes(&packet::to(at(others), 0)), Ok(true), "{flow}");
-        // An address of its own goes before.
+        // A flow with its own address takes precedence.
         policer.set(at(its), once()).expect("room");
         assert_eq!(policer.passes(&packet::to(at(its), 0)), Ok(true));
         policer.remove(at(its)).expect("there");
@@ -81,7 +81,8 @@ fn what_is_no_whole_udp_datagram_passes() {
         };
         assert_eq!(with(protocol, 6), Ok(true));
         assert_eq!(with(ETHER_TYPE, 0x81), Ok(true));
-        // Too short for the header of UDP; the kernel takes none shorter than Ethernet's.
+        // Too short for the header of UDP; the kernel takes no packet shorter than an Ethernet
+        // header.
         for bytes in 14..packet.len() {
             assert_eq!(policer.passes(&packet[..bytes]), Ok(true), "{bytes}");
         }
@@ -114,7 +115,7 @@ fn a_rate_set_anew_goes_on_counting() {
     assert_eq!(policer.set(at("192.0.2.2:9"), four), Err(PolicerError::Full { flows: 1 }));
 }
 
-/// A packet of a flow at its rate, measured by the kernel's own clock, passes for ever.
+/// Packets of a flow at its rate, measured by the kernel's own clock, keep passing.
 #[test]
 fn credit_comes_back_with_time() {
     let Some(policer) = policer(1) else { return };

@@ -15,7 +15,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// To be written by the kernel.
+    /// An address for the kernel to write.
     pub(super) const EMPTY: Self = Self { bytes: [0; LONGEST], len: 0 };
 
     pub(super) fn of(address: SocketAddr) -> Self {
@@ -30,7 +30,7 @@ impl Name {
             }
             SocketAddr::V6(v6) => {
                 put(0, &(libc::AF_INET6 as u16).to_ne_bytes());
-                // glibc and the kernel take the flow label as it is on the wire; std keeps it so.
+                // glibc and the kernel take the flow label in wire order; std keeps it so.
                 put(4, &v6.flowinfo().to_ne_bytes());
                 put(8, &v6.ip().octets());
                 put(24, &v6.scope_id().to_ne_bytes());
@@ -40,7 +40,7 @@ impl Name {
         Self { bytes, len }
     }
 
-    /// `None` if `bytes` are of another family or too few.
+    /// Parses an address; `None` if it is of another family or too short.
     pub(super) fn parse(bytes: &[u8]) -> Option<SocketAddr> {
         let family = i32::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
         let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
@@ -59,7 +59,7 @@ impl Name {
         }
     }
 
-    /// After the kernel wrote `len` bytes of it.
+    /// Returns the address after the kernel wrote `len` bytes of it.
     pub(super) fn written(&self, len: u32) -> Option<SocketAddr> {
         Self::parse(self.bytes.get(..(len as usize).min(LONGEST))?)
     }
@@ -68,7 +68,7 @@ impl Name {
         self.bytes.as_mut_ptr().cast()
     }
 
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     pub(super) fn len(&self) -> u32 {
         self.len
     }

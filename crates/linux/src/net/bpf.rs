@@ -14,7 +14,7 @@ const LINK: i32 = 28;
 const TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
 
-/// What a program says of a packet.
+/// A program's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// XDP_DROP.
@@ -61,7 +61,7 @@ struct Link {
     flags: u32,
 }
 
-/// Loads a program that says the same of every packet.
+/// Loads a program that decides the same for every packet.
 pub(super) fn always(action: Action) -> Result<OwnedFd, Errno> {
     // r0 = action; exit.
     load(&[
@@ -80,12 +80,12 @@ fn load(program: &[Instruction]) -> Result<OwnedFd, Errno> {
         attach: ATTACH_XDP,
         ..Load::default()
     };
-    // SAFETY: `load` is laid out as `bpf_attr` for this command; the program and the licence, both
-    // alive until the call returns, are only read.
+    // SAFETY: `load` is laid out as `bpf_attr` for this command; the kernel only reads the program
+    // and the licence, and both outlive the call.
     unsafe { descriptor(LOAD, &mut load) }
 }
 
-/// Attaches a program to an interface until the descriptor is closed. `flags`: XDP_FLAGS_SKB_MODE
+/// Attaches a program to an interface until the descriptor is closed. `flags` is XDP_FLAGS_SKB_MODE
 /// (2) or XDP_FLAGS_DRV_MODE (4).
 pub(super) fn attach(
     program: BorrowedFd<'_>,
@@ -98,20 +98,24 @@ pub(super) fn attach(
     unsafe { descriptor(LINK, &mut link) }
 }
 
+/// Calls bpf(2) with a command that returns a descriptor.
+///
 /// # Safety
-/// As [`call`], for a command that gives a descriptor.
+/// As [`call`].
 unsafe fn descriptor<T>(command: i32, attr: &mut T) -> Result<OwnedFd, Errno> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller fulfils the obligation of `call`.
     let fd = unsafe { call(command, attr) }?;
     // SAFETY: the kernel made this descriptor for us alone; it is close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Calls bpf(2).
+///
 /// # Safety
-/// `attr` is laid out as `bpf_attr` for `command`; addresses in it are good for what the kernel does
-/// with them until the call returns.
+/// `attr` is laid out as `bpf_attr` for `command`. Addresses in it are valid, until the call
+/// returns, for the reads and writes that the kernel makes for the command.
 unsafe fn call<T>(command: i32, attr: &mut T) -> Result<i32, Errno> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller fulfils the obligation above; `attr` has `size_of::<T>()` bytes.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attr, size_of::<T>()) };
     match i32::try_from(done) {
         Ok(done) if done >= 0 => Ok(done),

@@ -1,4 +1,4 @@
-//! Control messages (cmsg(3)): written and read byte by byte, checked against the buffer's end.
+//! Control messages (cmsg(3)), written and read byte by byte and checked against the buffer's end.
 
 use std::mem::size_of;
 
@@ -6,7 +6,7 @@ use std::mem::size_of;
 const HEADER: usize = size_of::<libc::cmsghdr>();
 /// CMSG_ALIGN rounds up to a `long`.
 const ALIGN: usize = size_of::<usize>();
-/// Three 64-bit stamps, an extended error with an IPv6 address, and four small ones.
+/// Room for three 64-bit stamps, an extended error with an IPv6 address, and four small messages.
 pub(super) const ROOM: usize = 256;
 
 const fn aligned(len: usize) -> usize {
@@ -27,7 +27,7 @@ impl<const N: usize> Control<N> {
     /// Appends one message.
     ///
     /// # Panics
-    /// If there is no room: callers push a fixed few, and choose `N` for them.
+    /// If there is no room: callers push a small fixed number, and choose `N` for it.
     pub(super) fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let start = self.len;
         let mut put = |at: usize, what: &[u8]| {
@@ -48,7 +48,7 @@ impl<const N: usize> Control<N> {
         self.len
     }
 
-    /// The first `len` bytes, after the kernel wrote them.
+    /// Returns the first `len` bytes, after the kernel wrote them.
     pub(super) fn written(&self, len: usize) -> &[u8] {
         &self.bytes[..len.min(N)]
     }
@@ -63,25 +63,25 @@ pub(super) struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// The `at`-th 32-bit word.
+    /// Returns the `at`-th 32-bit word.
     pub(super) fn word(&self, at: usize) -> Option<u32> {
         Some(u32::from_ne_bytes(self.data.get(4 * at..4 * at + 4)?.try_into().ok()?))
     }
 
-    /// The `at`-th 64-bit word.
+    /// Returns the `at`-th 64-bit word.
     pub(super) fn long(&self, at: usize) -> Option<i64> {
         Some(i64::from_ne_bytes(self.data.get(8 * at..8 * at + 8)?.try_into().ok()?))
     }
 }
 
-/// Ends at the first message that does not fit.
+/// An iterator over messages, which ends at the first that does not fit.
 #[derive(Clone, Debug)]
 pub(super) struct Messages<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Messages<'a> {
-    /// Of what the kernel wrote.
+    /// Iterates over messages that the kernel wrote.
     pub(super) fn of(control: &'a [u8]) -> Self {
         Self { rest: control }
     }

@@ -1,11 +1,11 @@
-//! What can go wrong with a socket, as sentences that say what to do.
+//! The errors of sockets, as sentences that say what to do.
 
 use std::net::SocketAddr;
 
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a socket was not opened.
+/// The reason a socket was not opened.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// EADDRINUSE.
@@ -14,13 +14,13 @@ pub enum OpenError {
          share_port on every socket of it"
     )]
     Taken {
-        /// The address asked for.
+        /// The requested address.
         local: SocketAddr,
     },
     /// EADDRNOTAVAIL.
     #[error("{local} is no address of this host: `ip address` shows those that are")]
     NotOurs {
-        /// The address asked for.
+        /// The requested address.
         local: SocketAddr,
     },
     /// ENODEV.
@@ -28,13 +28,13 @@ pub enum OpenError {
         "there is no interface {device} in this network namespace: `ip link` shows those there are"
     )]
     NoDevice {
-        /// The interface asked for.
+        /// The requested interface.
         device: String,
     },
     /// ENETUNREACH and EHOSTUNREACH of connect(2).
     #[error("no route leads to {remote}: is the link up, and is there a route (`ip route get`)?")]
     NoRoute {
-        /// The peer asked for.
+        /// The requested peer.
         remote: SocketAddr,
     },
     /// EAFNOSUPPORT.
@@ -43,7 +43,7 @@ pub enum OpenError {
         /// "IPv4" or "IPv6".
         family: &'static str,
     },
-    /// Ours: a socket has one family.
+    /// A check of ours: a socket has one family.
     #[error("{local} and {remote} are of different families: a socket has one")]
     MixedFamilies {
         /// The local address.
@@ -60,7 +60,7 @@ pub enum OpenError {
         /// The system call.
         call: &'static str,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{call} failed: {errno}")]
     Failed {
         /// The system call.
@@ -70,7 +70,7 @@ pub enum OpenError {
     },
 }
 
-/// Why a socket's option was not set or read.
+/// The reason a socket's option was not set or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OptionError {
     /// ENOPROTOOPT or EOPNOTSUPP.
@@ -78,7 +78,7 @@ pub enum OptionError {
     Unsupported {
         /// The option's name in C.
         option: &'static str,
-        /// Since when, or with what, there is one.
+        /// The kernel version, or the feature, that it needs.
         needs: &'static str,
     },
     /// EPERM or EACCES.
@@ -89,12 +89,12 @@ pub enum OptionError {
         /// The capability.
         needs: &'static str,
     },
-    /// Ours or EINVAL.
+    /// A check of ours, or EINVAL.
     #[error("{option} does not take {value}")]
     OutOfRange {
         /// The option's name in C.
         option: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
     },
     /// ENOTCONN.
@@ -103,7 +103,7 @@ pub enum OptionError {
         /// The option's name in C.
         option: &'static str,
     },
-    /// Ours: the kernel would accept it.
+    /// A check of ours: the kernel would accept the option.
     #[error(
         "{option} was not seen at work on the interface to which this socket is bound: bind it to the \
          one on which a probe saw it"
@@ -112,7 +112,7 @@ pub enum OptionError {
         /// The option's name in C.
         option: &'static str,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{option} failed: {errno}")]
     Failed {
         /// The option's name in C.
@@ -137,8 +137,8 @@ pub(super) fn of_option(
     }
 }
 
-/// Why nothing was sent. What an earlier datagram met is told here once, too: the kernel keeps it as
-/// the socket's pending error and gives it to the next call (ip(7), IP_RECVERR).
+/// The reason nothing was sent. It may be the error of an earlier datagram, once: the kernel keeps
+/// that as the socket's pending error and returns it from the next call (ip(7), IP_RECVERR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
     /// EAGAIN: the send buffer is full.
@@ -153,7 +153,7 @@ pub enum SendError {
         mtu_text(*.mtu)
     )]
     TooLong {
-        /// Payload of the datagram, or of one segment of a train.
+        /// The payload of the datagram, or of one segment of a train.
         bytes: usize,
         /// The path's MTU with all headers, if the socket is connected.
         mtu: Option<u32>,
@@ -168,19 +168,19 @@ pub enum SendError {
         "the peer cannot be reached ({errno}): is the link up, and is there a route? `take_notice` tells who said so"
     )]
     Unreachable {
-        /// Which of the two.
+        /// The errno.
         errno: Errno,
     },
     /// ENETDOWN, ENODEV, ENXIO.
     #[error("the interface is down or gone ({errno}): wait until it is up (`net::watch`)")]
     LinkDown {
-        /// Which of these.
+        /// The errno.
         errno: Errno,
     },
-    /// EADDRNOTAVAIL, EINVAL for a source that was removed.
+    /// EADDRNOTAVAIL, or EINVAL for a source address that was removed.
     #[error("the socket's own address is no longer one of this host: open another socket")]
     AddressGone,
-    /// Ours: the kernel's UDP_MAX_SEGMENTS and the datagram's length.
+    /// A check of ours, by the kernel's UDP_MAX_SEGMENTS and the datagram's length.
     #[error(
         "{segments} segments of {bytes} bytes in all are more than one train holds (64, and 65,507 bytes): send several"
     )]
@@ -201,7 +201,7 @@ pub enum SendError {
     /// EDESTADDRREQ, ENOTCONN.
     #[error("no destination: connect the socket, or name one in each datagram")]
     NoDestination,
-    /// Anything else.
+    /// Any other error.
     #[error("sendmsg(2) failed: {0}")]
     Failed(Errno),
 }
@@ -211,25 +211,24 @@ fn mtu_text(mtu: Option<u32>) -> String {
 }
 
 impl SendError {
-    /// Whether waiting until the socket is writable is all that it takes.
+    /// Returns true if the caller only has to wait until the socket is writable.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full)
     }
 }
 
-/// Why nothing was received.
+/// The reason nothing was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ReceiveError {
-    /// A pending error of something sent before: `take_notice` has it in full. Receive again.
+    /// The pending error of a datagram sent before: `take_notice` has it in full. Receive again.
     #[error("something sent earlier met {0}: read the notices, and receive again")]
     Pending(Errno),
-    /// Anything else.
+    /// Any other error.
     #[error("recvmsg(2) failed: {0}")]
     Failed(Errno),
 }
 
-/// Returns the error of a number that the kernel wrote into a message; EPROTO if there is none of that
-/// number.
+/// Converts an error number that the kernel wrote into a message; an invalid number becomes EPROTO.
 pub(super) fn errno_of(raw: i64) -> Errno {
     match i32::try_from(raw) {
         Ok(raw @ 1..=4095) => Errno::from_raw_os_error(raw),

@@ -11,7 +11,7 @@ use thiserror::Error;
 /// IFNAMSIZ with its final zero (netdevice(7)).
 const NAME: usize = 16;
 
-/// Why nothing is known of an interface.
+/// The reason an interface's state is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InterfaceError {
     /// ENODEV.
@@ -22,7 +22,7 @@ pub enum InterfaceError {
         /// Its name.
         name: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{call} failed: {errno}")]
     Failed {
         /// The system call.
@@ -32,26 +32,26 @@ pub enum InterfaceError {
     },
 }
 
-/// An interface as it was when it was looked at; [`super::watch`] tells of changes.
+/// The state of an interface when it was read; [`super::watch`] reports changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Its name.
     pub name: String,
     /// Its number.
     pub index: u32,
-    /// The longest packet, IP's header included.
+    /// The longest packet in bytes, IP's header included.
     pub mtu: u32,
-    /// Whether it is meant to be up (IFF_UP).
+    /// True if it is administratively up (IFF_UP).
     pub up: bool,
-    /// Whether there is somebody at the other end of the cable (IFF_RUNNING).
+    /// True if the link is there, such as a peer at the other end of the cable (IFF_RUNNING).
     pub carrier: bool,
 }
 
 impl Interface {
-    /// Looks at it.
+    /// Reads the state of an interface.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// If there is none of that name.
     ///
     /// ```
     /// use punctual_linux::net::interface::Interface;
@@ -75,7 +75,7 @@ impl Interface {
         Ok(Self { name: name.to_owned(), index, mtu, up, carrier })
     }
 
-    /// Takes it up, or down.
+    /// Brings it up, or down.
     ///
     /// # Errors
     /// Without CAP_NET_ADMIN, or if it is gone.
@@ -92,10 +92,11 @@ impl Interface {
         request.ioctl(&socket, libc::SIOCSIFFLAGS)
     }
 
-    /// The name of its driver, as of `ethtool -i`; none where the driver does not say.
+    /// Returns the name of its driver, as `ethtool -i` shows it; `None` if the driver does not
+    /// report one.
     ///
     /// # Errors
-    /// It is gone.
+    /// If it is gone.
     pub fn driver(&self) -> Result<Option<String>, InterfaceError> {
         let socket = ask()?;
         let none = || InterfaceError::None { name: self.name.clone() };
@@ -115,10 +116,11 @@ impl Interface {
     }
 }
 
-/// Which driver it is (linux/ethtool.h).
+/// The command that reads the driver's name (linux/ethtool.h).
 const ETHTOOL_GDRVINFO: u32 = 3;
 
-/// Words of `ethtool_drvinfo` (linux/ethtool.h): what is asked, then the driver's name in 32 bytes.
+/// The length of `ethtool_drvinfo` in words (linux/ethtool.h): the command, then the driver's name
+/// in 32 bytes.
 const DRIVER_INFO: usize = 49;
 
 #[repr(C)]
@@ -126,13 +128,14 @@ struct DriverInfo {
     words: [u32; DRIVER_INFO],
 }
 
-/// Any socket will do to ask.
+/// Opens a socket for requests about interfaces; any socket would do.
 fn ask() -> Result<OwnedFd, InterfaceError> {
     rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| InterfaceError::Failed { call: "socket(2)", errno })
 }
 
-/// `ifreq` (netdevice(7)): a name, and what is asked; 40 bytes on 64-bit hosts, fewer elsewhere.
+/// `ifreq` (netdevice(7)): a name and the request's data; 40 bytes on 64-bit hosts, fewer
+/// elsewhere.
 #[repr(C, align(8))]
 struct Request {
     bytes: [u8; 40],
@@ -145,7 +148,7 @@ impl Request {
         Some(Self { bytes })
     }
 
-    /// The beginning of the answer.
+    /// Returns the first four bytes of the data.
     fn first(&self) -> [u8; 4] {
         let [a, b, c, d, ..] = self.bytes[NAME..] else { return [0; 4] };
         [a, b, c, d]
@@ -153,9 +156,9 @@ impl Request {
 
     fn ioctl(&mut self, socket: &impl AsFd, what: libc::c_ulong) -> Result<(), InterfaceError> {
         let fd = socket.as_fd().as_raw_fd();
-        // SAFETY: these requests read and write one `ifreq`, which is at most as long as `bytes` and
-        // aligned no more strictly; that of `driver` also what it points to, a whole `ethtool_drvinfo`
-        // that outlives the call and whose address was exposed.
+        // SAFETY: these requests read and write one `ifreq`, which is at most as long as `bytes`
+        // and aligned no more strictly. The request of `driver` also writes to the address in it: a
+        // whole `ethtool_drvinfo` that outlives the call and whose address was exposed.
         if unsafe { libc::ioctl(fd, what as _, self.bytes.as_mut_ptr()) } == 0 {
             return Ok(());
         }

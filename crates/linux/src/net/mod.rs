@@ -5,15 +5,15 @@
 //! UdpSocket ── send, send_batch ──> Outgoing (Places: slices or shared memory; trains)
 //!     │ ├───── receive ───────────> Inbox / Rooms, one Arrival each (stamp, drops, train)
 //!     │ ├───── take_notice ───────> Fault (MTU, unreachable, …) or SentStamp
-//!     │ └───── attach ────────────> filter::Filter: what is discarded before it costs
+//!     │ └───── attach ────────────> filter::Filter: discards before a datagram costs much
 //!     │                             early::EarlyPolicer: the same before the kernel's stack
-//!     └ interface, watch: links, addresses, their changes;  namespace: networks to try things in
-//! probe: which of the kernel's features do what they say, here
+//!     └ interface, watch: links, addresses, their changes;  namespace: networks for experiments
+//! probe: features of the kernel that work on this host
 //! ```
 //!
-//! A socket has one family, never waits but where it says so, and never lets the kernel fragment.
-//! An option that the kernel accepts and does not honour (departure times without a queueing
-//! discipline that knows them) can be set only with the evidence of a [`probe`].
+//! A socket has one family, waits only in the calls that say so, and never lets the kernel
+//! fragment. An option that the kernel accepts and may ignore (departure times without a queueing
+//! discipline that supports them) can be set only with the evidence of a [`probe`].
 
 mod address;
 mod af_xdp;

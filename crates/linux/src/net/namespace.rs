@@ -1,6 +1,6 @@
-//! Network namespaces without names (network_namespaces(7)): a network of one's own in which to try
-//! what would disturb the host's. It ends, with its interfaces, when its last descriptor, thread and
-//! socket do, however they end; so nothing can be left behind.
+//! Network namespaces without names (network_namespaces(7)): private networks for experiments that
+//! would disturb the host's. A namespace ends, with its interfaces, when its last descriptor,
+//! thread and socket do, however they end, so nothing is left behind.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::interface::{Interface, InterfaceError};
 use super::raw;
 
-/// Why there is no namespace, or no way into it.
+/// The reason a namespace cannot be made or entered.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NamespaceError {
     /// EPERM.
@@ -28,7 +28,7 @@ pub enum NamespaceError {
     /// No thread could be made, or /proc is not mounted.
     #[error("no thread could be moved into a network namespace: {0}")]
     Thread(Errno),
-    /// Its loopback could not be taken up.
+    /// Its loopback could not be brought up.
     #[error(transparent)]
     Loopback(#[from] InterfaceError),
 }
@@ -49,12 +49,12 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one with nothing but a loopback, which is up. Takes some milliseconds.
+    /// Makes a namespace with only a loopback, which is up. Takes some milliseconds.
     ///
     /// # Errors
-    /// Mostly for want of privilege.
+    /// Mostly for lack of privilege.
     pub fn make() -> Result<Self, NamespaceError> {
-        // The thread that makes it is in it, and no other thread of this process is.
+        // The thread that makes it is in it; no other thread of this process is.
         let made = spawned(|| {
             raw::unshare_network().map_err(NamespaceError::of)?;
             let fd = open_current()?;
@@ -64,7 +64,7 @@ impl Namespace {
         made.unwrap_or_else(|errno| Err(NamespaceError::Thread(errno)))
     }
 
-    /// That of the calling thread.
+    /// Returns the namespace of the calling thread.
     ///
     /// # Errors
     /// If /proc is not mounted.
@@ -72,8 +72,8 @@ impl Namespace {
         Ok(Self { fd: open_current()? })
     }
 
-    /// Moves the calling thread into it, and the processes that it starts from here on. Sockets stay
-    /// where they were opened.
+    /// Moves the calling thread into it, with the processes that it starts from now on. Sockets
+    /// stay where they were opened.
     ///
     /// # Errors
     /// Without CAP_SYS_ADMIN.
@@ -82,10 +82,10 @@ impl Namespace {
             .map_err(NamespaceError::of)
     }
 
-    /// Runs `work` inside, on a thread of its own that ends with it; a panic is passed on.
+    /// Runs `work` inside, on a thread of its own that ends with it; passes a panic on.
     ///
     /// # Errors
-    /// `work` did not run: no thread, or no privilege.
+    /// If `work` did not run: no thread, or no privilege.
     ///
     /// ```
     /// use punctual_linux::net::interface::Interface;
@@ -116,7 +116,7 @@ fn open_current() -> Result<OwnedFd, NamespaceError> {
         .map_err(|error| NamespaceError::Thread(Errno::from_io_error(&error).unwrap_or(Errno::IO)))
 }
 
-/// On a thread of its own: the caller's namespace does not change.
+/// Runs `work` on a thread of its own, so that the caller's namespace does not change.
 fn spawned<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Errno> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("network".to_owned()).spawn_scoped(scope, work);

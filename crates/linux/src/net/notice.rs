@@ -1,4 +1,5 @@
-//! What the kernel, routers and peers say of datagrams sent: the error queue (ip(7), IP_RECVERR).
+//! Reports by the kernel, routers and peers about sent datagrams: the error queue (ip(7),
+//! IP_RECVERR).
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
@@ -12,9 +13,9 @@ use super::raw;
 use super::socket::UdpSocket;
 use super::stamps::WallStamp;
 
-/// `sock_extended_err` (linux/errqueue.h); the address of who said it follows.
+/// The length of `sock_extended_err` (linux/errqueue.h); the reporter's address follows.
 const EXTENDED: usize = 16;
-/// SO_EE_ORIGIN_TXTIME: a departure time could not be kept.
+/// SO_EE_ORIGIN_TXTIME: a departure time could not be met.
 const ORIGIN_DEPARTURE: u8 = 6;
 
 /// One entry of the error queue.
@@ -29,34 +30,35 @@ pub enum Notice {
 /// A datagram that did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Why.
+    /// The reason.
     pub kind: FaultKind,
-    /// To whom it was sent.
+    /// The destination.
     pub to: Option<SocketAddr>,
-    /// Who said so: a router or the peer; `None` is this host itself.
+    /// The reporter: a router or the peer; `None` is this host itself.
     pub by: Option<IpAddr>,
 }
 
-/// Why a datagram did not arrive.
+/// The reason a datagram did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The path's MTU, headers included, is this, and the datagram was longer. From IPv6's own and
-    /// IPv4's "fragmentation needed" (RFC 1191, RFC 8201), or from this host's interface.
+    /// The datagram was longer than the path's MTU, which is this, headers included. From ICMPv6's
+    /// "packet too big" or ICMP's "fragmentation needed" (RFC 1191, RFC 8201), or from this host's
+    /// interface.
     MtuChanged {
         /// Bytes.
         mtu: u32,
     },
-    /// Nobody listens at the port.
+    /// The port has no listener.
     PortUnreachable,
-    /// No route, or the host does not answer to ARP or neighbour discovery.
+    /// There is no route, or the host does not answer ARP or neighbour discovery.
     HostUnreachable,
-    /// A firewall on the way forbids it.
+    /// A firewall on the path forbids it.
     Prohibited,
     /// It went through too many routers.
     TimeExceeded,
     /// Its departure time had passed, or was not understood.
     DepartureMissed,
-    /// Anything else: ICMP's type and code, and the error that the kernel makes of it.
+    /// Any other reason: ICMP's type and code, and the error to which the kernel maps it.
     Other {
         /// errno(3).
         errno: Errno,
@@ -67,18 +69,18 @@ pub enum FaultKind {
     },
 }
 
-/// When a datagram passed a place.
+/// The time at which a datagram passed a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentStamp {
-    /// Counted from 0 since stamps were asked for, modulo 2³².
+    /// The datagram's number, counted from 0 since stamps were requested, modulo 2³².
     pub number: u32,
-    /// Where.
+    /// The place.
     pub place: StampPlace,
-    /// When.
+    /// The time.
     pub at: WallStamp,
 }
 
-/// Where a sent datagram was stamped.
+/// The place at which a sent datagram was stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampPlace {
     /// On entering the queueing discipline.
@@ -88,14 +90,14 @@ pub enum StampPlace {
 }
 
 impl UdpSocket {
-    /// Takes the oldest notice. `None` if there is none, or none that is understood.
+    /// Takes the oldest notice. `None` if there is none that is understood.
     ///
     /// A socket with notices is readable and writable to poll(2), with POLLERR.
     ///
     /// # Errors
     /// If the queue cannot be read.
     pub fn take_notice(&self) -> Result<Option<Notice>, ReceiveError> {
-        // The datagram's beginning comes back too; nobody needs it.
+        // The datagram's beginning comes back, too, and is not needed.
         let mut payload = [0; 1];
         while let Some((envelope, outcome)) =
             raw::receive_error(self.as_fd(), &mut payload).map_err(ReceiveError::Failed)?
@@ -110,7 +112,7 @@ impl UdpSocket {
 }
 
 impl Notice {
-    /// Reads the control messages (cmsg(3)) of an entry about a datagram that was sent to `to`.
+    /// Parses the control messages (cmsg(3)) of an entry about a datagram that was sent to `to`.
     pub fn parse(control: &[u8], to: Option<SocketAddr>) -> Option<Self> {
         let is = |level, kind| move |m: &Message<'_>| m.level == level && m.kind == kind;
         let messages = || Messages::of(control);
@@ -139,7 +141,7 @@ impl Notice {
     }
 }
 
-/// The types and codes of RFC 792 and RFC 4443.
+/// Maps the types and codes of RFC 792 and RFC 4443.
 fn fault_kind(origin: u8, kind: u8, code: u8, info: u32, errno: Errno) -> FaultKind {
     match (origin, kind, code) {
         (libc::SO_EE_ORIGIN_LOCAL, ..) if errno == Errno::MSGSIZE => {

@@ -1,4 +1,4 @@
-//! Options of a socket, each with what the kernel really gave.
+//! Options of a socket, each returning what the kernel really granted.
 
 use std::os::fd::AsFd as _;
 
@@ -8,27 +8,28 @@ use super::error::{OptionError, of_option};
 use super::raw;
 use super::socket::UdpSocket;
 
-/// Where the drops are in SO_MEMINFO (`SK_MEMINFO_DROPS` of linux/sock_diag.h).
+/// The index of the drops in SO_MEMINFO (`SK_MEMINFO_DROPS` of linux/sock_diag.h).
 const DROPS: usize = 8;
 
-/// What to do with datagrams that are longer than the path's MTU (ip(7), IP_MTU_DISCOVER).
+/// The treatment of datagrams longer than the path's MTU (ip(7), IP_MTU_DISCOVER).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathMtu {
-    /// Refuse them, believing what routers say: the default of a [`UdpSocket`].
+    /// Refuse them, trusting the routers' reports: the default of a [`UdpSocket`].
     Respect,
-    /// Send up to the interface's MTU whatever routers said; for finding out (IP_PMTUDISC_PROBE).
+    /// Send up to the interface's MTU whatever routers reported; for finding the MTU
+    /// (IP_PMTUDISC_PROBE).
     Probe,
-    /// Let the kernel fragment them, at a third of the speed and with the loss of all by one.
+    /// Let the kernel fragment them, at a third of the speed; one lost fragment loses the datagram.
     Fragment,
 }
 
 impl UdpSocket {
-    /// Asks for room for `bytes` of received datagrams that nobody has read; gives what there is,
-    /// in the same unit. The kernel's overhead of each datagram counts too (some 800 bytes for a
-    /// short one), for which it doubles what is asked (socket(7), SO_RCVBUF).
+    /// Requests room for `bytes` of received datagrams that have not been read; returns the room
+    /// granted, in the same unit. The kernel's overhead of each datagram counts, too (some 800
+    /// bytes for a short one); the kernel doubles the request for that (socket(7), SO_RCVBUF).
     ///
-    /// Above net.core.rmem_max it takes CAP_NET_ADMIN: without, the rest is silently not given, and
-    /// missing from the result.
+    /// More than net.core.rmem_max takes CAP_NET_ADMIN: without it, the kernel silently grants
+    /// less, as the result shows.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -40,8 +41,8 @@ impl UdpSocket {
         sockopt::socket_recv_buffer_size(self).map(|given| given / 2).map_err(&failed)
     }
 
-    /// As [`set_receive_buffer`](Self::set_receive_buffer), for datagrams that no driver has taken
-    /// yet (SO_SNDBUF, net.core.wmem_max).
+    /// Does as [`set_receive_buffer`](Self::set_receive_buffer) for datagrams that no driver has
+    /// taken yet (SO_SNDBUF, net.core.wmem_max).
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -53,8 +54,8 @@ impl UdpSocket {
         sockopt::socket_send_buffer_size(self).map(|given| given / 2).map_err(&failed)
     }
 
-    /// The priority by which queueing disciplines choose (SO_PRIORITY, socket(7)): 0 to 6, or with
-    /// CAP_NET_ADMIN any, such as the number of an htb class (tc-htb(8)).
+    /// Sets the priority by which queueing disciplines choose (SO_PRIORITY, socket(7)): 0 to 6, or
+    /// with CAP_NET_ADMIN any, such as the number of an htb class (tc-htb(8)).
     ///
     /// # Errors
     /// Above 6 without the capability.
@@ -63,8 +64,8 @@ impl UdpSocket {
             .map_err(of_option("SO_PRIORITY", "CAP_NET_ADMIN above 6", priority.into()))
     }
 
-    /// The traffic class of each datagram, DSCP and ECN: IP_TOS (ip(7)) or IPV6_TCLASS (ipv6(7)).
-    /// Set the priority after it: IP_TOS sets that too.
+    /// Sets the traffic class of each datagram, DSCP and ECN: IP_TOS (ip(7)) or IPV6_TCLASS
+    /// (ipv6(7)). Set the priority after it: IP_TOS changes that, too.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -77,7 +78,7 @@ impl UdpSocket {
         done.map_err(of_option("IP_TOS", "IPv4 or IPv6", class.into()))
     }
 
-    /// Whether the traffic class of received datagrams is told.
+    /// Turns reporting of the traffic class of received datagrams on or off.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -90,12 +91,12 @@ impl UdpSocket {
         done.map_err(of_option("IP_RECVTOS", "IPv4 or IPv6", on.into()))
     }
 
-    /// What happens to datagrams longer than the path's MTU.
+    /// Sets the treatment of datagrams longer than the path's MTU.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn set_path_mtu(&self, how: PathMtu) -> Result<(), OptionError> {
-        // Both families number these alike (linux/in.h, linux/in6.h).
+        // Both families use the same numbers (linux/in.h, linux/in6.h).
         let how = match how {
             PathMtu::Respect => libc::IP_PMTUDISC_DO,
             PathMtu::Probe => libc::IP_PMTUDISC_PROBE,
@@ -109,8 +110,8 @@ impl UdpSocket {
         raw::set_int(self.as_fd(), level, name, how).map_err(of_option("IP_MTU_DISCOVER", "", 0))
     }
 
-    /// The MTU of the path to the connected peer, as far as it is known, headers of IP and UDP
-    /// included (IP_MTU, IPV6_MTU). A shorter one far away becomes known by sending.
+    /// Returns the known MTU of the path to the connected peer, headers of IP and UDP included
+    /// (IP_MTU, IPV6_MTU). A smaller MTU far away becomes known by sending.
     ///
     /// # Errors
     /// [`OptionError::NotConnected`].
@@ -119,7 +120,7 @@ impl UdpSocket {
         mtu.map_err(of_option("IP_MTU", "a connected socket", 0))
     }
 
-    /// The longest payload of one datagram to the connected peer.
+    /// Returns the longest payload of one datagram to the connected peer.
     ///
     /// # Errors
     /// As [`path_mtu`](Self::path_mtu).
@@ -127,11 +128,11 @@ impl UdpSocket {
         Ok(self.path_mtu()?.saturating_sub(self.header_bytes()))
     }
 
-    /// Whether several datagrams of one flow that come together are received as one, with the
-    /// length of each (UDP_GRO, udp(7); Linux 5.0). A filter sees them as one too.
+    /// Turns on or off that several datagrams of one flow that arrive together are received as one,
+    /// with the length of each (UDP_GRO, udp(7); Linux 5.0). A filter sees them as one, too.
     ///
     /// # Errors
-    /// If the kernel has none.
+    /// If the kernel does not support it.
     pub fn set_receive_trains(&self, on: bool) -> Result<(), OptionError> {
         raw::set_int(self.as_fd(), libc::SOL_UDP, libc::UDP_GRO, on.into()).map_err(of_option(
             "UDP_GRO",
@@ -140,7 +141,8 @@ impl UdpSocket {
         ))
     }
 
-    /// Whether each received datagram tells how many were dropped before it (SO_RXQ_OVFL).
+    /// Turns on or off that each received datagram reports how many were dropped before it
+    /// (SO_RXQ_OVFL).
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -149,8 +151,9 @@ impl UdpSocket {
             .map_err(of_option("SO_RXQ_OVFL", "Linux 2.6.33", on.into()))
     }
 
-    /// Datagrams that arrived and were not kept since the socket was opened, modulo 2³²: for want of
-    /// room, by its filter, or with a wrong checksum (SO_MEMINFO). Known without another arrival.
+    /// Returns the number of datagrams that arrived and were dropped since the socket was opened,
+    /// modulo 2³²: for lack of room, by its filter, or with a wrong checksum (SO_MEMINFO). It is
+    /// known without another arrival.
     ///
     /// # Errors
     /// If the kernel is older than 4.12.

@@ -1,4 +1,4 @@
-//! The system calls that rustix does not have, or not with the control messages needed here.
+//! The system calls that rustix lacks, or offers without the control messages needed here.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,14 +11,14 @@ use super::address::Name;
 use super::control::{Control, ROOM};
 use super::memory::{Place, Room};
 
-/// The most datagrams that one call takes; `UIO_MAXIOV` would allow 1,024, on a larger stack.
+/// The most datagrams in one call; `UIO_MAXIOV` would allow 1,024, on a larger stack.
 pub(super) const BATCH: usize = 64;
-/// A segment's length (24 bytes) and a departure time (24).
+/// Room for a segment's length (24 bytes) and a departure time (24).
 pub(super) const SEND_ROOM: usize = 48;
-/// Stamps (64), drops (24), a segment's length (24), the traffic class (24).
+/// Room for stamps (64 bytes), drops (24), a segment's length (24) and the traffic class (24).
 pub(super) const RECEIVE_ROOM: usize = 144;
 
-/// What goes with one datagram besides its payload.
+/// The address and control messages of one datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope<const N: usize> {
     pub(super) name: Name,
@@ -29,7 +29,7 @@ impl<const N: usize> Envelope<N> {
     pub(super) const EMPTY: Self = Self { name: Name::EMPTY, control: Control::EMPTY };
 }
 
-/// What the kernel wrote about one received message.
+/// The kernel's results for one received message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) bytes: usize,
@@ -42,13 +42,13 @@ fn last() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// A header of zeros: no name, no parts, no control messages.
+/// Returns a header of zeroes: no name, no parts, no control messages.
 fn blank() -> libc::msghdr {
-    // SAFETY: `msghdr` is integers and pointers, for which zero is a value.
+    // SAFETY: `msghdr` consists of integers and pointers, for which all zeroes is a valid value.
     unsafe { std::mem::zeroed() }
 }
 
-/// A header that points into what it is given. It must not be used longer than that lives.
+/// Returns a header that points into its arguments. It must not be used after they end.
 fn outgoing(envelope: &mut Envelope<SEND_ROOM>, parts: &[Place<'_>]) -> libc::msghdr {
     let mut header = blank();
     if envelope.name.len() > 0 {
@@ -65,7 +65,7 @@ fn outgoing(envelope: &mut Envelope<SEND_ROOM>, parts: &[Place<'_>]) -> libc::ms
     header
 }
 
-/// sendmsg(2), without waiting.
+/// Calls sendmsg(2), without waiting.
 pub(super) fn send(
     fd: BorrowedFd<'_>,
     mut envelope: Envelope<SEND_ROOM>,
@@ -73,13 +73,14 @@ pub(super) fn send(
 ) -> Result<usize, Errno> {
     let header = outgoing(&mut envelope, parts);
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: `header` points into `envelope` and `parts`, which live until the call returns, and
-    // each `Place` is readable by its contract.
+    // SAFETY: `header` points into `envelope` and `parts`, which outlive the call, and each `Place`
+    // is readable by its contract.
     let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const header, flags) };
     usize::try_from(sent).map_err(|_| last())
 }
 
-/// sendmmsg(2) of the first [`BATCH`], without waiting. How many were sent.
+/// Calls sendmmsg(2) for the first [`BATCH`] datagrams, without waiting. Returns how many were
+/// sent.
 pub(super) fn send_many<'a, 'b: 'a>(
     fd: BorrowedFd<'_>,
     datagrams: impl Iterator<Item = (Envelope<SEND_ROOM>, &'a [Place<'b>])>,
@@ -94,14 +95,14 @@ pub(super) fn send_many<'a, 'b: 'a>(
         count += 1;
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the first `count` headers are written; each points into its envelope, which is not
-    // touched until the call returns, and into `parts`, which outlive it (`'a`).
+    // SAFETY: the first `count` headers are written. Each points into its envelope, which is not
+    // accessed until the call returns, and into `parts`, which outlive the call (`'a`).
     let sent = unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr().cast(), count, flags) };
     usize::try_from(sent).map_err(|_| last())
 }
 
-/// recvmmsg(2) of up to [`BATCH`] messages, one room each, without waiting. `each` is told of every
-/// message in order; how many there were.
+/// Calls recvmmsg(2) for up to [`BATCH`] messages, one room each, without waiting. Calls `each`
+/// with every message in order, and returns their number.
 pub(super) fn receive_many<'a>(
     fd: BorrowedFd<'_>,
     rooms: impl Iterator<Item = Room<'a>>,
@@ -117,9 +118,9 @@ pub(super) fn receive_many<'a>(
         header.write(libc::mmsghdr { msg_hdr, msg_len: 0 });
         count += 1;
     }
-    // SAFETY: the first `count` headers are written; each points to an envelope and a vector of
-    // its own, which live until the call returns; each `Room` is writable by its contract for `'a`,
-    // which outlives the call.
+    // SAFETY: the first `count` headers are written. Each points to an envelope and a vector of its
+    // own, which outlive the call. Each `Room` is writable by its contract for `'a`, which outlives
+    // the call.
     let got = unsafe {
         libc::recvmmsg(
             fd.as_raw_fd(),
@@ -138,7 +139,7 @@ pub(super) fn receive_many<'a>(
     Ok(got)
 }
 
-/// A header for one message to be received into one `iovec`.
+/// Returns a header to receive one message into one `iovec`.
 fn incoming<const N: usize>(envelope: &mut Envelope<N>, room: &mut libc::iovec) -> libc::msghdr {
     let mut header = blank();
     header.msg_name = envelope.name.as_mut_ptr();
@@ -159,7 +160,7 @@ fn outcome(header: &libc::msghdr, bytes: usize) -> Outcome {
     }
 }
 
-/// recvmsg(2) from the error queue. `None` if it is empty.
+/// Calls recvmsg(2) on the error queue. Returns `None` if it is empty.
 pub(super) fn receive_error(
     fd: BorrowedFd<'_>,
     payload: &mut [u8],
@@ -168,7 +169,7 @@ pub(super) fn receive_error(
     let mut vector = Room::of(payload).into_iovec();
     let mut header = incoming(&mut envelope, &mut vector);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: `header` points into `envelope` and `payload`, which live until the call returns.
+    // SAFETY: `header` points into `envelope` and `payload`, which outlive the call.
     let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut header, flags) };
     match usize::try_from(got) {
         Ok(bytes) => Ok(Some((envelope, outcome(&header, bytes)))),
@@ -179,20 +180,20 @@ pub(super) fn receive_error(
     }
 }
 
-/// setsockopt(2) of plain bytes.
+/// Calls setsockopt(2) with plain bytes.
 pub(super) fn set(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
     let len = value.len() as u32;
-    // SAFETY: `value` is readable for its length, and the kernel copies it.
+    // SAFETY: `value` is valid for reads of `len` bytes, and the kernel copies it.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.as_ptr().cast(), len) };
     if done == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// setsockopt(2) of an `int`.
+/// Calls setsockopt(2) with an `int`.
 pub(super) fn set_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> Result<(), Errno> {
     set(fd, level, name, &value.to_ne_bytes())
 }
 
-/// getsockopt(2) of 32-bit words; how many the kernel wrote.
+/// Calls getsockopt(2) for 32-bit words; returns how many the kernel wrote.
 pub(super) fn get(
     fd: BorrowedFd<'_>,
     level: i32,
@@ -200,22 +201,22 @@ pub(super) fn get(
     words: &mut [u32],
 ) -> Result<usize, Errno> {
     let mut len = size_of_val(words) as u32;
-    // SAFETY: `words` is writable for `len` bytes, and any bits are a `u32`.
+    // SAFETY: `words` is valid for writes of `len` bytes, and any bits are a valid `u32`.
     let done = unsafe {
         libc::getsockopt(fd.as_raw_fd(), level, name, words.as_mut_ptr().cast(), &raw mut len)
     };
     if done == 0 { Ok(len as usize / size_of::<u32>()) } else { Err(last()) }
 }
 
-/// SO_ATTACH_FILTER (socket(7)).
+/// Attaches a filter (SO_ATTACH_FILTER, socket(7)).
 pub(super) fn attach_filter(
     fd: BorrowedFd<'_>,
     program: &[libc::sock_filter],
 ) -> Result<(), Errno> {
     let len = u16::try_from(program.len()).map_err(|_| Errno::INVAL)?;
     let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: the kernel reads `len` instructions through the pointer during the call and keeps a
-    // copy; it does not write.
+    // SAFETY: `filter` is valid for reads of `len` instructions during the call; the kernel keeps a
+    // copy and does not write.
     let done = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
@@ -228,8 +229,8 @@ pub(super) fn attach_filter(
     if done == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// unshare(2) of the network namespace alone.
+/// Calls unshare(2) for the network namespace alone.
 pub(super) fn unshare_network() -> Result<(), Errno> {
-    // SAFETY: only CLONE_FILES can break other threads' use of descriptors; it is not given.
+    // SAFETY: only CLONE_FILES can break other threads' use of descriptors, and it is not passed.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
 }

@@ -1,4 +1,4 @@
-//! Receiving: many datagrams a call, each with what the kernel tells about it.
+//! Receiving: many datagrams a call, each with its metadata from the kernel.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -12,23 +12,24 @@ use super::raw::{self, Envelope, Outcome, RECEIVE_ROOM};
 use super::socket::UdpSocket;
 use super::stamps::WallStamp;
 
-/// One arrival: a datagram, or with [`UdpSocket::set_receive_trains`] several of one flow in a row.
+/// One arrival: a datagram, or with [`UdpSocket::set_receive_trains`] several consecutive ones of
+/// one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Payload bytes in its room.
+    /// The payload bytes in its room.
     pub bytes: usize,
-    /// Whether it was longer than its room, and cut.
+    /// True if it was longer than its room, and cut.
     pub cut: bool,
-    /// From whom.
+    /// The sender.
     pub from: Option<SocketAddr>,
-    /// It is a train of datagrams of this many bytes each, the last being what is left.
+    /// For a train: the length of each of its datagrams in bytes; the last one may be shorter.
     pub segment: Option<u16>,
-    /// When it came from the driver, if [stamps](UdpSocket::set_stamps) are on.
+    /// The time at which it came from the driver, if [stamps](UdpSocket::set_stamps) are on.
     pub stamp: Option<WallStamp>,
-    /// Datagrams that this socket did not keep until this came, modulo 2³², if it
-    /// [tells](UdpSocket::tell_drops). `None` also while there were none.
+    /// The number of datagrams that this socket had dropped until this one came, modulo 2³², if
+    /// [reported](UdpSocket::tell_drops). `None` also while there were none.
     pub drops: Option<u32>,
-    /// Its traffic class, if it [tells](UdpSocket::tell_traffic_class).
+    /// Its traffic class, if [reported](UdpSocket::tell_traffic_class).
     pub traffic_class: Option<u8>,
 }
 
@@ -49,7 +50,7 @@ impl Arrival {
                     arrival.stamp = WallStamp::of(&message)
                 }
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => arrival.drops = message.word(0),
-                // IP_TOS is told as one byte, IPV6_TCLASS as an int.
+                // IP_TOS comes as one byte, IPV6_TCLASS as an int.
                 (libc::SOL_IP, libc::IP_TOS) => {
                     arrival.traffic_class = message.data.first().copied()
                 }
@@ -63,7 +64,7 @@ impl Arrival {
         arrival
     }
 
-    /// How many datagrams it is.
+    /// Returns the number of datagrams in it.
     pub fn datagrams(&self) -> usize {
         match self.segment {
             Some(segment) if segment > 0 => self.bytes.div_ceil(segment.into()),
@@ -77,7 +78,7 @@ impl Arrival {
 pub struct Datagram<'a> {
     /// Its payload.
     pub bytes: &'a [u8],
-    /// What came with it; of a train, the same for each of its datagrams.
+    /// Its metadata; all datagrams of a train share one arrival.
     pub arrival: &'a Arrival,
 }
 
@@ -91,7 +92,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// `rooms` rooms of `bytes` each, at least one of each, at most
+    /// Makes `rooms` rooms of `bytes` each, at least one of each, at most
     /// [`LARGEST_BATCH`](super::LARGEST_BATCH) rooms. Trains need rooms of 65,535 bytes.
     pub fn new(rooms: usize, bytes: usize) -> Self {
         let (rooms, room) = (rooms.clamp(1, raw::BATCH), bytes.max(1));
@@ -99,43 +100,43 @@ impl Inbox {
         Self { memory: vec![0; rooms.saturating_mul(room)], room, arrivals, filled: 0 }
     }
 
-    /// How many arrivals one [`UdpSocket::receive`] brings at most.
+    /// Returns the largest number of arrivals in one [`UdpSocket::receive`].
     pub fn rooms(&self) -> usize {
         self.arrivals.len()
     }
 
-    /// What the last [`UdpSocket::receive`] brought, in order; trains are taken apart.
+    /// Returns the datagrams of the last [`UdpSocket::receive`], in order; trains are split.
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         let filled = self.arrivals[..self.filled].iter().zip(self.memory.chunks(self.room));
         filled.flat_map(|(arrival, room)| {
             let payload = &room[..arrival.bytes.min(room.len())];
             let whole = payload.len().max(1);
             let segment = arrival.segment.map_or(whole, usize::from).clamp(1, whole);
-            // No chunk is an empty slice, but a datagram may be.
+            // `chunks` of an empty payload yields nothing, but a datagram may be empty.
             let empty = payload.is_empty().then_some(payload);
             let datagrams = payload.chunks(segment).chain(empty);
             datagrams.map(move |bytes| Datagram { bytes, arrival })
         })
     }
 
-    /// The arrivals themselves.
+    /// Returns the arrivals of the last [`UdpSocket::receive`].
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals[..self.filled]
     }
 }
 
 impl UdpSocket {
-    /// Receives what is there, as much as `inbox` has rooms for (recvmmsg(2)). How many arrivals;
-    /// 0 if there was nothing.
+    /// Receives the waiting datagrams, up to the rooms of `inbox` (recvmmsg(2)). Returns the number
+    /// of arrivals; 0 if there was nothing.
     ///
     /// # Errors
-    /// [`ReceiveError::Pending`] once for each error that something sent met. The inbox is empty.
+    /// [`ReceiveError::Pending`] once for each error of a sent datagram. The inbox is empty then.
     pub fn receive(&self, inbox: &mut Inbox) -> Result<usize, ReceiveError> {
         let rooms = inbox.rooms();
         self.receive_up_to(inbox, rooms)
     }
 
-    /// As [`receive`](Self::receive), but no more than `most` arrivals.
+    /// Does as [`receive`](Self::receive), for at most `most` arrivals.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -146,8 +147,9 @@ impl UdpSocket {
         Ok(inbox.filled)
     }
 
-    /// As [`receive`](Self::receive), into rooms anywhere, one arrival each: for payload that goes
-    /// straight to shared memory. As many as there are rooms, places in `arrivals`, and 64.
+    /// Does as [`receive`](Self::receive) into rooms anywhere, one arrival each, for payload that
+    /// goes straight to shared memory. Receives at most as many as there are rooms, places in
+    /// `arrivals`, and 64.
     ///
     /// # Errors
     /// As [`receive`](Self::receive); nothing is written then.

@@ -17,52 +17,53 @@ use super::socket::UdpSocket;
 pub const LARGEST_BATCH: usize = raw::BATCH;
 /// The most segments in one train: UDP_MAX_SEGMENTS of the oldest kernels that know trains.
 pub const LONGEST_TRAIN: usize = 64;
-/// Payload of the longest UDP datagram over IPv4, and so of the longest train (udp(7)).
+/// The payload of the longest UDP datagram over IPv4, and so of the longest train (udp(7)).
 pub const LARGEST_PAYLOAD: usize = 65_507;
 
-/// What to send: the bytes of all parts in order.
+/// A datagram or train to send: the bytes of all parts in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outgoing<'a> {
-    /// The payload, gathered from several places: a header of ours and a payload in shared memory.
+    /// The payload, gathered from several places, such as a header of ours and a payload in shared
+    /// memory.
     pub parts: &'a [Place<'a>],
-    /// To whom; `None` is the connected peer.
+    /// The destination; `None` is the connected peer.
     pub to: Option<SocketAddr>,
-    /// The payload is cut into datagrams of this many bytes, the last being what is left
-    /// (UDP_SEGMENT, udp(7)): one walk through the stack for all of them, one after the other on the
-    /// link. At most [`LONGEST_TRAIN`].
+    /// Splits the payload into datagrams of this many bytes; the last may be shorter (UDP_SEGMENT,
+    /// udp(7)). They pass the stack together and follow each other on the link. At most
+    /// [`LONGEST_TRAIN`].
     pub segment: Option<NonZeroU16>,
-    /// Not before this instant. Takes effect only on a socket with
-    /// [departure times](UdpSocket::set_departure_times).
+    /// The earliest departure. Takes effect only on a socket with [departure
+    /// times](UdpSocket::set_departure_times).
     pub not_before: Option<Instant>,
 }
 
 impl<'a> Outgoing<'a> {
-    /// To the connected peer, as one datagram.
+    /// Makes one datagram to the connected peer.
     pub fn new(parts: &'a [Place<'a>]) -> Self {
         Self { parts, ..Self::default() }
     }
 
-    /// The same as a train of segments.
+    /// Returns the same as a train of segments of this many bytes.
     pub fn in_segments(self, bytes: NonZeroU16) -> Self {
         Self { segment: Some(bytes), ..self }
     }
 
-    /// The same to this address.
+    /// Returns the same, to this address.
     pub fn to(self, to: SocketAddr) -> Self {
         Self { to: Some(to), ..self }
     }
 
-    /// The same, not before this instant.
+    /// Returns the same, not before this instant.
     pub fn not_before(self, at: Instant) -> Self {
         Self { not_before: Some(at), ..self }
     }
 
-    /// Payload in all.
+    /// Returns the length of the whole payload.
     pub fn len(&self) -> usize {
         self.parts.iter().map(Place::len).sum()
     }
 
-    /// Whether the datagram is empty.
+    /// Returns true if the datagram is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -83,7 +84,7 @@ impl<'a> Outgoing<'a> {
         envelope
     }
 
-    /// What the kernel would refuse without a word that helps.
+    /// Refuses what the kernel would refuse without a helpful error.
     fn check(&self) -> Result<(), SendError> {
         let bytes = self.len();
         let segment = self.segment.map_or(usize::MAX, |segment| segment.get().into());
@@ -99,7 +100,7 @@ impl UdpSocket {
     /// Sends a datagram or a train, now or not at all.
     ///
     /// # Errors
-    /// Nothing was sent. The error may be an earlier datagram's: see [`SendError`].
+    /// Nothing was sent. The error may belong to an earlier datagram: see [`SendError`].
     ///
     /// ```
     /// use punctual_linux::net::{Inbox, Outgoing, Place, Setup, UdpSocket};
@@ -123,9 +124,10 @@ impl UdpSocket {
     }
 
     /// Sends the first of `datagrams`, as many as go now and at most [`LARGEST_BATCH`], in one
-    /// system call (sendmmsg(2)). How many were sent, at least one; 0 of none.
+    /// system call (sendmmsg(2)). Returns how many were sent: at least one, or 0 if `datagrams` is
+    /// empty.
     ///
-    /// What stopped it after the first is not told: sending the rest tells.
+    /// An error after the first datagram is not returned; sending the rest returns it.
     ///
     /// # Errors
     /// The first could not be sent.
@@ -151,7 +153,8 @@ impl UdpSocket {
             Errno::HOSTUNREACH | Errno::NETUNREACH => SendError::Unreachable { errno },
             Errno::NETDOWN | Errno::NODEV | Errno::NXIO => SendError::LinkDown { errno },
             Errno::ADDRNOTAVAIL => SendError::AddressGone,
-            // A connected socket keeps its source; the routing of one that is gone fails so.
+            // A connected socket keeps its source address; once that is removed, routing fails like
+            // this.
             Errno::INVAL if datagram.segment.is_none() => SendError::AddressGone,
             Errno::IO if datagram.segment.is_some() => SendError::NoTrains,
             Errno::PERM => SendError::Filtered,

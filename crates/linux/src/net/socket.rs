@@ -1,4 +1,4 @@
-//! A UDP socket: one family, never waiting, with its error queue open.
+//! A UDP socket: one family, non-blocking, with its error queue open.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use super::error::OpenError;
 use super::raw;
 use crate::clock;
 
-/// What a socket is to be.
+/// The parameters of a socket.
 ///
 /// ```
 /// use punctual_linux::net::{Setup, UdpSocket};
@@ -25,23 +25,23 @@ use crate::clock;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Where it receives; port 0 is any free one.
+    /// The address at which it receives; port 0 means any free one.
     pub local: SocketAddr,
-    /// With whom alone it speaks, if with one only.
+    /// The only peer, if the socket is connected.
     pub remote: Option<SocketAddr>,
-    /// The one interface that it uses (SO_BINDTODEVICE); `None` is any.
+    /// The one interface that it uses (SO_BINDTODEVICE); `None` means any.
     pub device: Option<String>,
-    /// Several sockets at one address (SO_REUSEPORT): the kernel spreads flows over them.
+    /// Lets several sockets share one address (SO_REUSEPORT): the kernel spreads flows over them.
     pub share_port: bool,
 }
 
 impl Setup {
-    /// Receives at `local`, from anybody.
+    /// Returns the setup of a socket that receives at `local`, from any peer.
     pub fn at(local: SocketAddr) -> Self {
         Self { local, remote: None, device: None, share_port: false }
     }
 
-    /// Speaks with `remote` alone, from any port.
+    /// Returns the setup of a socket connected to `remote`, from any port.
     pub fn to(remote: SocketAddr) -> Self {
         let local = match remote {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -50,13 +50,13 @@ impl Setup {
         Self { remote: Some(remote), ..Self::at(local) }
     }
 
-    /// The same, on this interface only.
+    /// Returns the same, on this interface only.
     pub fn on(self, device: &str) -> Self {
         Self { device: Some(device.to_owned()), ..self }
     }
 }
 
-/// What to wait for.
+/// The event to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// A datagram, or a notice.
@@ -65,12 +65,11 @@ pub enum Readiness {
     Writable,
 }
 
-/// A UDP socket (udp(7)). It never waits but in [`wait`](Self::wait); it can be polled through
-/// [`AsFd`].
+/// A UDP socket (udp(7)). It waits only in [`wait`](Self::wait); it can be polled through [`AsFd`].
 ///
 /// It never lets the kernel fragment (IP_PMTUDISC_DO): a datagram too long for the path is refused
-/// with the path's MTU. Its error queue is open (IP_RECVERR), so that what routers and peers say of
-/// datagrams sent arrives as [`Notice`](super::Notice)s.
+/// with the path's MTU. Its error queue is open (IP_RECVERR), so that reports by routers and peers
+/// about sent datagrams arrive as [`Notice`](super::Notice)s.
 #[derive(Debug)]
 pub struct UdpSocket {
     fd: OwnedFd,
@@ -83,7 +82,7 @@ impl UdpSocket {
     /// Opens it in the calling thread's network namespace.
     ///
     /// # Errors
-    /// What the kernel says, with what to do.
+    /// The kernel's error, with what to do.
     pub fn open(setup: &Setup) -> Result<Self, OpenError> {
         let v6 = setup.local.is_ipv6();
         if let Some(remote) = setup.remote.filter(|remote| remote.is_ipv6() != v6) {
@@ -123,39 +122,40 @@ impl UdpSocket {
         Ok(Self { fd, v6, remote: setup.remote, device: setup.device.clone() })
     }
 
-    /// Where it receives.
+    /// Returns the address at which it receives.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// If the kernel does not report it.
     pub fn local_address(&self) -> Result<SocketAddr, OpenError> {
         let failed = |errno| OpenError::Failed { call: "getsockname(2)", errno };
         let address = rustix::net::getsockname(&self.fd).map_err(failed)?;
         SocketAddr::try_from(address).map_err(failed)
     }
 
-    /// With whom alone it speaks.
+    /// Returns the peer, if it is connected.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.remote
     }
 
-    /// The one interface that it uses, if it is bound to one.
+    /// Returns the one interface that it uses, if it is bound to one.
     pub fn device(&self) -> Option<&str> {
         self.device.as_deref()
     }
 
-    /// Whether its family is IPv6.
+    /// Returns true if its family is IPv6.
     pub fn is_v6(&self) -> bool {
         self.v6
     }
 
-    /// Headers of IP and UDP before each payload: 28 bytes, or 48.
+    /// Returns the length of the headers of IP and UDP before each payload: 28 bytes, or 48.
     pub fn header_bytes(&self) -> u32 {
         if self.v6 { 48 } else { 28 }
     }
 
-    /// Waits until it is ready, a notice has come, or it is `until`. Whether one of the first two.
+    /// Waits until it is ready, a notice has come, or it is `until`. Returns true for the first
+    /// two.
     ///
-    /// poll(2) has no absolute time-out: the rest is computed anew after each signal.
+    /// poll(2) has no absolute time-out, so the rest is computed again after each signal.
     ///
     /// # Errors
     /// If the kernel is out of memory.

@@ -1,10 +1,10 @@
-//! Stamps that the kernel puts on datagrams, and how they become instants of CLOCK_MONOTONIC.
+//! Stamps that the kernel puts on datagrams, and their conversion to instants of CLOCK_MONOTONIC.
 //!
-//! The kernel stamps sockets' datagrams with CLOCK_REALTIME and nothing else (timestamping.rst of
-//! its documentation). Both clocks run at one rate, slewed together; what lies between them changes
-//! only when somebody sets the time, at a leap second, or over a suspend. So a stamp becomes an
-//! instant by one subtraction, wrong by no more than the difference was measured wrongly, some tens
-//! of nanoseconds; and a set clock is seen as a difference that changed.
+//! The kernel stamps sockets' datagrams only with CLOCK_REALTIME (timestamping.rst of its
+//! documentation). Both clocks run at one rate, slewed together; their difference changes only when
+//! the time is set, at a leap second, or over a suspend. So one subtraction converts a stamp to an
+//! instant. Its error is that of the measured difference, some tens of nanoseconds; and a changed
+//! difference shows that the clock was set.
 
 use std::os::fd::AsFd as _;
 
@@ -22,12 +22,13 @@ use crate::clock;
 pub struct WallStamp(i64);
 
 impl WallStamp {
-    /// Nanoseconds since 1970.
+    /// Returns nanoseconds since 1970.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// Of SCM_TIMESTAMPING: three `timespec`s, the first of them made by software. All zero: none.
+    /// Parses SCM_TIMESTAMPING: three `timespec`s, the first of them made by software. All zero
+    /// means no stamp.
     pub(super) fn of(message: &Message<'_>) -> Option<Self> {
         let seconds = message.long(0)?;
         let nanos = message.long(1)?;
@@ -36,13 +37,13 @@ impl WallStamp {
     }
 }
 
-/// How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC.
+/// The measured difference by which CLOCK_REALTIME is ahead of CLOCK_MONOTONIC.
 ///
 /// ```
 /// use punctual_linux::net::WallOffset;
 ///
 /// let offset = WallOffset::measure();
-/// // Clocks of one host that nobody sets keep their distance.
+/// // Clocks of one host keep their distance unless the time is set.
 /// assert!(offset.holds(&WallOffset::measure()));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub struct WallOffset {
 
 impl WallOffset {
     /// Reads CLOCK_REALTIME between two readings of CLOCK_MONOTONIC, three times, and keeps the
-    /// narrowest. Some 200 ns.
+    /// narrowest. Takes some 200 ns.
     pub fn measure() -> Self {
         let one = || {
             let before = clock::now();
@@ -62,7 +63,7 @@ impl WallOffset {
             let wall = wall.tv_sec.saturating_mul(1_000_000_000).saturating_add(wall.tv_nsec);
             let half = after.saturating_since(before).as_nanos().div_ceil(2);
             let middle = before.as_nanos().saturating_add(half).cast_signed();
-            // One more: each of the three readings is cut to whole nanoseconds.
+            // One more: each of the three readings is truncated to whole nanoseconds.
             Self { nanos: wall.saturating_sub(middle), error: Duration::from_nanos(half + 1) }
         };
         let first = one();
@@ -74,44 +75,44 @@ impl WallOffset {
         )
     }
 
-    /// The most by which [`monotonic`](Self::monotonic) is wrong while nobody sets the time.
+    /// Returns the largest error of [`monotonic`](Self::monotonic) while the time is not set.
     pub fn error(&self) -> Duration {
         self.error
     }
 
-    /// Whether `later` says the same within the errors of both. If not, the time was set between
+    /// Returns true if `later` agrees within the errors of both. If not, the time was set between
     /// them, and stamps made meanwhile mean nothing.
     pub fn holds(&self, later: &Self) -> bool {
         let error = self.error.saturating_add(later.error).as_nanos();
         self.nanos.abs_diff(later.nanos) <= error
     }
 
-    /// The same instant on CLOCK_MONOTONIC. `None` before its beginning.
+    /// Converts to CLOCK_MONOTONIC. Returns `None` for a stamp before its beginning.
     pub fn monotonic(&self, stamp: WallStamp) -> Option<Instant> {
         let nanos = stamp.0.checked_sub(self.nanos)?;
         Some(Instant::from_nanos(u64::try_from(nanos).ok()?))
     }
 }
 
-/// Which stamps a socket asks for. All are made by the kernel's software.
+/// The stamps that a socket requests. The kernel's software makes all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
-    /// When a datagram came from the driver.
+    /// The time at which a datagram came from the driver.
     pub receive: bool,
-    /// When a datagram entered the queueing discipline.
+    /// The time at which a datagram entered the queueing discipline.
     pub queued: bool,
-    /// When a datagram was handed to the driver, after all queues.
+    /// The time at which a datagram was handed to the driver, after all queues.
     pub sent: bool,
 }
 
 impl UdpSocket {
     /// Sets which stamps are made (SO_TIMESTAMPING). Those of sent datagrams come as
     /// [`Notice::Sent`](super::Notice::Sent), numbered from 0 in the order of sending since they
-    /// were last asked for; a train has one. Receive stamps begin a moment later: the kernel
-    /// switches them on in the background.
+    /// were last requested; a train has one. Receive stamps begin a moment later: the kernel turns
+    /// them on in the background.
     ///
     /// # Errors
-    /// If the kernel has none.
+    /// If the kernel does not support them.
     pub fn set_stamps(&self, which: Stamps) -> Result<(), OptionError> {
         let of = |on: bool, flags: u32| if on { flags } else { 0 };
         let sent = which.queued || which.sent;
@@ -124,7 +125,7 @@ impl UdpSocket {
             raw::set_int(self.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags.cast_signed())
                 .map_err(of_option("SO_TIMESTAMPING", "Linux 4.0", flags.into()))
         };
-        // Numbers start anew only when OPT_ID is set where it was not.
+        // Numbers restart only when OPT_ID is set where it was not.
         set(0)?;
         set(flags)
     }

@@ -1,4 +1,4 @@
-//! Links and addresses as they change (rtnetlink(7)).
+//! Changes of links and addresses (rtnetlink(7)).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::route::message::{self, Attributes, Messages, int};
 
-/// Longer than any one message of these groups; the kernel cuts none at page size.
+/// Longer than any message of these groups; the kernel does not limit them to a page.
 const LONGEST: usize = 32 * 1024;
 /// IFLA_IFNAME, IFLA_MTU (linux/if_link.h), IFA_ADDRESS, IFA_LOCAL (linux/if_addr.h).
 const IFLA_IFNAME: u16 = 3;
@@ -18,10 +18,10 @@ const IFLA_MTU: u16 = 4;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// Something that changed.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// An interface came, or is otherwise than it was.
+    /// An interface was added or changed.
     Link {
         /// Its number.
         index: u32,
@@ -29,39 +29,39 @@ pub enum Change {
         name: String,
         /// Its MTU.
         mtu: u32,
-        /// Whether it is meant to be up.
+        /// True if it is administratively up.
         up: bool,
-        /// Whether there is somebody at the other end of the cable.
+        /// True if the link is there, such as a peer at the other end of the cable.
         carrier: bool,
     },
-    /// An interface is gone.
+    /// An interface was removed.
     LinkGone {
         /// Its number.
         index: u32,
     },
-    /// An address came, or its lifetime was renewed.
+    /// An address was added, or its lifetime was renewed.
     Address {
-        /// Of which interface.
+        /// The interface's number.
         index: u32,
-        /// Which.
+        /// The address.
         address: IpAddr,
     },
-    /// An address is gone.
+    /// An address was removed.
     AddressGone {
-        /// Of which interface.
+        /// The interface's number.
         index: u32,
-        /// Which.
+        /// The address.
         address: IpAddr,
     },
 }
 
-/// Why changes are not told.
+/// The reason changes cannot be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WatchError {
-    /// ENOBUFS: more came than was read.
+    /// ENOBUFS: more changes came than were read.
     #[error("changes were lost because they were not read in time: look at the interfaces anew")]
     Lost,
-    /// Anything else.
+    /// Any other error.
     #[error("{call} failed: {errno}")]
     Failed {
         /// The system call.
@@ -71,14 +71,14 @@ pub enum WatchError {
     },
 }
 
-/// Tells of changes in the namespace in which it was opened. Readable to poll(2) when there are any.
+/// Reports changes in the namespace in which it was opened. Readable to poll(2) when there are any.
 #[derive(Debug)]
 pub struct Watch {
     fd: OwnedFd,
 }
 
 impl Watch {
-    /// From here on. Needs no privilege.
+    /// Starts watching. Needs no privilege.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -91,7 +91,7 @@ impl Watch {
         Ok(Self { fd })
     }
 
-    /// What changed since the last call, in order. Empty if nothing did.
+    /// Returns the changes since the last call, in order. Empty if there were none.
     ///
     /// # Errors
     /// [`WatchError::Lost`] once for each gap.
@@ -118,8 +118,8 @@ impl AsFd for Watch {
     }
 }
 
-/// Returns what the messages of a buffer say that changed. Ends at the first that does not fit, and
-/// passes over those that are about something else.
+/// Parses the messages of a buffer into changes. Ends at the first message that does not fit, and
+/// skips those about something else.
 pub fn changes_in(buffer: &[u8]) -> impl Iterator<Item = Change> {
     Messages::of(buffer).filter_map(|(kind, body)| parse(kind, body))
 }

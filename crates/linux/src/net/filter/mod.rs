@@ -1,12 +1,13 @@
-//! What a socket discards before it costs anybody more than the interrupt: classic BPF (socket(7),
-//! SO_ATTACH_FILTER; filter.rst of the kernel's documentation).
+//! Filters by which a socket discards datagrams before they cost more than the interrupt: classic
+//! BPF (socket(7), SO_ATTACH_FILTER; filter.rst of the kernel's documentation).
 //!
-//! A filter is a list of rules, the first that matches decides. It is compiled to a program without
-//! loops whose jumps only go forward; the kernel checks it again. What is discarded counts among the
-//! socket's [drops](super::UdpSocket::drops).
+//! A filter is a list of rules, of which the first that matches decides. It is compiled to a
+//! program without loops, whose jumps only go forward; the kernel checks it again. Discarded
+//! datagrams count among the socket's [drops](super::UdpSocket::drops).
 //!
-//! The filter sees each datagram from its UDP header on. Trains are taken apart before, unless the
-//! socket [receives trains](super::UdpSocket::set_receive_trains): then one decision is for all.
+//! The filter sees each datagram from its UDP header on. Trains are split before, unless the socket
+//! [receives trains](super::UdpSocket::set_receive_trains): then one decision covers the whole
+//! train.
 
 mod program;
 #[cfg(test)]
@@ -22,42 +23,42 @@ use super::raw;
 use super::socket::UdpSocket;
 pub use program::Program;
 
-/// What happens to a datagram.
+/// The decision about a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is received.
     Keep,
     /// It is discarded.
     Drop,
-    /// It is received with a probability of this many in 2³², each for itself: classic BPF has no memory
-    /// that it could count in.
+    /// It is received with a probability of this many in 2³², independently of others: classic BPF
+    /// has no memory for counting.
     KeepPart(u32),
 }
 
 /// One byte of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadByte {
-    /// Which, counted from 0.
+    /// Its position, counted from 0.
     pub at: u16,
-    /// The bits that matter.
+    /// The bits to compare.
     pub mask: u8,
-    /// What they must be.
+    /// The required value of these bits.
     pub value: u8,
 }
 
-/// What a rule asks of a datagram: all that is given. A datagram that is too short for a byte does
-/// not match.
+/// The conditions of a rule, all of which must hold. A datagram too short for the byte does not
+/// match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// It comes from this address.
+    /// The source address.
     pub address: Option<IpAddr>,
-    /// It comes from this port.
+    /// The source port.
     pub port: Option<u16>,
-    /// Its payload has this byte.
+    /// A byte of the payload.
     pub byte: Option<PayloadByte>,
 }
 
-/// Rules in order, and what happens to what no rule matches.
+/// Rules in order, and the verdict on datagrams that no rule matches.
 ///
 /// ```
 /// use punctual_linux::net::filter::{Filter, Flow, Verdict};
@@ -86,28 +87,28 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// No rule yet.
+    /// Returns a filter without rules.
     pub fn new(otherwise: Verdict) -> Self {
         Self { rules: Vec::new(), otherwise }
     }
 
-    /// One rule more, after those there are.
+    /// Appends a rule.
     #[must_use]
     pub fn rule(mut self, flow: Flow, verdict: Verdict) -> Self {
         self.rules.push((flow, verdict));
         self
     }
 
-    /// The program for a socket of this family.
+    /// Compiles the program for a socket of this family.
     ///
     /// # Errors
-    /// A rule can never match, or there are too many.
+    /// If a rule can never match, or there are too many.
     pub fn compile(&self, v6: bool) -> Result<Program, FilterError> {
         program::compile(&self.rules, self.otherwise, v6)
     }
 }
 
-/// Why rules do not make a program.
+/// The reason rules cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
     /// The address is of the other family.
@@ -115,7 +116,7 @@ pub enum FilterError {
         "rule {rule} can never match: {address} is not of the socket's family; leave the rule out"
     )]
     OtherFamily {
-        /// Counted from 0.
+        /// The rule's number, counted from 0.
         rule: usize,
         /// Its address.
         address: IpAddr,
@@ -125,19 +126,20 @@ pub enum FilterError {
         "rule {rule} can never match: its value has bits that its mask takes away; mask the value"
     )]
     OutsideMask {
-        /// Counted from 0.
+        /// The rule's number, counted from 0.
         rule: usize,
     },
-    /// BPF_MAXINSNS.
+    /// The program is longer than BPF_MAXINSNS.
     #[error("{instructions} instructions are more than a filter may have (4,096): use fewer rules")]
     TooLong {
-        /// How many there would be.
+        /// The number of instructions needed.
         instructions: usize,
     },
 }
 
 impl UdpSocket {
-    /// Discards by `program` from here on, in place of any other. What has already arrived stays.
+    /// Discards by `program` from now on, in place of any other. Datagrams that have already
+    /// arrived stay.
     ///
     /// # Errors
     /// If the kernel refuses; the old filter stays.
@@ -150,13 +152,13 @@ impl UdpSocket {
         ))
     }
 
-    /// Discards nothing from here on.
+    /// Discards nothing from now on.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn detach(&self) -> Result<(), OptionError> {
         match raw::set_int(self.as_fd(), libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
-            // There was none.
+            // There was no filter.
             Err(rustix::io::Errno::NOENT) => Ok(()),
             done => done.map_err(of_option("SO_DETACH_FILTER", "socket filters", 0)),
         }

@@ -1,4 +1,4 @@
-//! Rules to instructions.
+//! Compilation of rules to instructions.
 
 use std::net::IpAddr;
 
@@ -8,11 +8,11 @@ use super::{FilterError, Flow, PayloadByte, Verdict};
 
 /// BPF_MAXINSNS (linux/bpf_common.h).
 const LONGEST: usize = 4096;
-/// A UDP header: the payload begins after it.
+/// The length of a UDP header: the payload begins after it.
 const UDP_HEADER: u32 = 8;
-/// Where the network header is, for loads (SKF_NET_OFF).
+/// The offset of the network header, for loads (SKF_NET_OFF).
 const NETWORK: u32 = libc::SKF_NET_OFF.cast_unsigned();
-/// A random number as if it were a load (SKF_AD_OFF + SKF_AD_RANDOM).
+/// The offset from which a load returns a random number (SKF_AD_OFF + SKF_AD_RANDOM).
 const RANDOM: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM).cast_unsigned();
 
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
@@ -25,7 +25,7 @@ const IF_GREATER: u32 = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
 const IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-/// What the kernel is told: how many bytes to keep.
+/// The program's result: the number of bytes to keep.
 const ALL: u32 = u32::MAX;
 const NONE: u32 = 0;
 
@@ -38,12 +38,12 @@ impl Program {
         &self.0
     }
 
-    /// Instructions.
+    /// Returns the number of instructions.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Never: the last instruction returns.
+    /// Returns false: every program has at least one instruction, the return.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -66,7 +66,7 @@ pub(super) fn compile(
         conditions(&mut program, rule, flow, v6)?;
         let end = program.len();
         decide(&mut program, *verdict);
-        // A condition that fails goes on behind the verdict: at most 21 instructions away.
+        // A failed condition jumps behind the verdict, at most 21 instructions away.
         let behind = program.len();
         for (at, instruction) in program.iter_mut().enumerate().take(end).skip(start) {
             let code = u32::from(instruction.code);
@@ -82,7 +82,7 @@ pub(super) fn compile(
     Ok(Program(program))
 }
 
-/// The jumps are taken by whoever fails; where to is not known yet.
+/// Appends the conditions. They jump if they fail; the caller fills in the target.
 fn conditions(
     program: &mut Vec<sock_filter>,
     rule: usize,
@@ -114,7 +114,7 @@ fn conditions(
         if value & !mask != 0 {
             return Err(FilterError::OutsideMask { rule });
         }
-        // A load behind the end would discard the datagram whatever the rules say.
+        // A load beyond the end would discard the datagram whatever the rules say.
         let at = UDP_HEADER + u32::from(at);
         add(LOAD_LENGTH, 0);
         add(IF_GREATER, at);

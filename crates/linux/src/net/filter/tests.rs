@@ -1,10 +1,10 @@
-//! The compiled program against the rules read aloud.
+//! These tests compare the compiled program with a direct evaluation of the rules.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::*;
 
-/// A datagram as the kernel shows it: headers apart.
+/// A datagram as the kernel shows it, with its headers apart.
 struct Packet {
     address: IpAddr,
     port: u16,
@@ -13,7 +13,7 @@ struct Packet {
 }
 
 impl Packet {
-    /// What a load of `size` bytes at `k` gives, by filter.rst.
+    /// Returns the result of a load of `size` bytes at `k`, by filter.rst.
     fn load(&self, k: u32, size: usize) -> Option<u32> {
         if k == (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM).cast_unsigned() {
             return Some(self.random);
@@ -36,7 +36,7 @@ impl Packet {
         Some(word.iter().fold(0, |word, &byte| word << 8 | u32::from(byte)))
     }
 
-    /// Whether the program keeps it.
+    /// Returns true if the program keeps it.
     fn kept_by(&self, program: &Program) -> bool {
         let (mut a, mut pc) = (0_u32, 0);
         loop {
@@ -102,7 +102,7 @@ impl Draw {
     fn address(&mut self, v6: bool) -> IpAddr {
         let last = self.below(3) as u8;
         if v6 {
-            // They differ in one of the four words only.
+            // The addresses differ in only one of the four words.
             let mut octets = [0x20; 16];
             octets[self.below(4) as usize * 4] = last;
             Ipv6Addr::from(octets).into()

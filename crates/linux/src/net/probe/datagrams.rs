@@ -1,4 +1,4 @@
-//! What sockets do with datagrams.
+//! Probes of datagram sockets.
 
 use std::num::NonZeroU16;
 
@@ -17,7 +17,7 @@ fn train() -> Vec<u8> {
     (0..TRAIN).map(|at| (at / 100) as u8).collect()
 }
 
-/// A train arrives as separate datagrams, whole and in order.
+/// Checks that a train arrives as separate datagrams, complete and in order.
 pub(super) fn trains() -> Attempt {
     let mut wire = Loop::open()?;
     wire.send_train(&train(), SEGMENT)?;
@@ -29,7 +29,7 @@ pub(super) fn trains() -> Attempt {
     })
 }
 
-/// A train is received as one.
+/// Checks that a train is received as one.
 pub(super) fn received_trains() -> Attempt {
     let mut wire = Loop::open()?;
     wire.receiver.set_receive_trains(true)?;
@@ -44,8 +44,8 @@ pub(super) fn received_trains() -> Attempt {
     })
 }
 
-/// A stamp lies between sending and having received. The kernel switches stamps on in the background:
-/// the first datagrams may have none.
+/// Checks that a stamp lies between sending and having received. The kernel turns stamps on in the
+/// background, so the first datagrams may have none.
 pub(super) fn receive_stamps() -> Attempt {
     let mut wire = Loop::open()?;
     wire.receiver.set_stamps(Stamps { receive: true, ..Stamps::default() })?;
@@ -73,7 +73,7 @@ pub(super) fn receive_stamps() -> Attempt {
     Ok(Seen::Ignored("datagrams came without stamps".to_owned()))
 }
 
-/// A stamp comes back for what was sent, and lies after sending began.
+/// Checks that a stamp comes back for a sent datagram, and lies after sending began.
 pub(super) fn sent_stamps() -> Attempt {
     let mut wire = Loop::open()?;
     wire.sender.set_stamps(Stamps { sent: true, ..Stamps::default() })?;
@@ -95,7 +95,7 @@ pub(super) fn sent_stamps() -> Attempt {
     Ok(Seen::Ignored("no stamp came back for a datagram sent".to_owned()))
 }
 
-/// What is received and what is dropped add up to what was sent.
+/// Checks that received and dropped datagrams add up to those sent.
 pub(super) fn drops() -> Attempt {
     const SENT: usize = 60;
     let mut wire = Loop::open()?;
@@ -104,7 +104,7 @@ pub(super) fn drops() -> Attempt {
         wire.send(&[0; 1_000])?;
     }
     let mut got = 0;
-    // What is still on its way is neither.
+    // Datagrams still on their way are neither.
     let until = clock::now().saturating_add(PATIENCE);
     loop {
         got += wire.receiver.receive(&mut wire.inbox)?;
@@ -121,7 +121,7 @@ pub(super) fn drops() -> Attempt {
     }
 }
 
-/// What is to be discarded is, and what is not is not.
+/// Checks that a filter discards one datagram and keeps another.
 pub(super) fn filter() -> Attempt {
     let mut wire = Loop::open()?;
     let marked = Some(PayloadByte { at: 0, mask: 0xff, value: 7 });

@@ -1,5 +1,5 @@
-//! Departure times and pacing: accepted by every socket, honoured by few queueing disciplines. What
-//! a probe has seen is the evidence without which the options cannot be set.
+//! Departure times and pacing: every socket accepts them, and few queueing disciplines honour them.
+//! The options can be set only with the evidence of a successful probe.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -18,38 +18,38 @@ use crate::net::{
     Notice, Outgoing, Place, Readiness, SendError, Setup, Stamps, UdpSocket, WallOffset, raw,
 };
 
-/// How far ahead a departure is asked for.
+/// How far ahead a departure is requested.
 const AHEAD: Duration = Duration::from_millis(30);
 /// fq(8) rounds departures to its timer slack of 10 µs; stamps and conversion add less.
 const EARLY: Duration = Duration::from_micros(50);
-/// How long before its departure etf(8) hands a packet to the driver. One for which it is woken later than
-/// that it drops.
+/// How long before its departure etf(8) hands a packet to the driver. etf drops a packet if it
+/// wakes later than the departure.
 const ETF_DELTA: Duration = Duration::from_millis(10);
-/// Ten datagrams of 500 bytes with headers at this many bytes a second take 100 ms. Below fq's
-/// `low_rate_threshold`, from which on each packet waits for its own time.
+/// The rate in bytes a second: ten datagrams of 500 bytes with headers take 100 ms. It is below fq's
+/// `low_rate_threshold`, so that each packet waits for its own time.
 const PACE: u32 = 50_000;
 const PACED: usize = 10;
 const PACED_PAYLOAD: usize = 458;
-/// Nine gaps of 10 ms, less a third for what fq allows at the start.
+/// Nine gaps of 10 ms, less a third for the burst that fq allows at the start.
 const PACED_LEAST: Duration = Duration::from_millis(60);
 
-/// Departure times were seen to be kept on an interface.
+/// Evidence that an interface honours departure times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DepartureTimes {
     device: String,
 }
 
-/// A pacing rate was seen to be kept on an interface.
+/// Evidence that an interface honours a pacing rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pacing {
     device: String,
 }
 
-/// Sends one empty datagram to `to` through interface `device`, to leave in 30 ms, and looks at the
-/// driver's stamp. Use an address on that link at which a datagram harms nobody.
+/// Sends one empty datagram to `to` through interface `device`, to leave in 30 ms, and checks the
+/// driver's stamp. Use an address on that link at which a datagram does no harm.
 ///
 /// # Errors
-/// What was seen instead.
+/// The result seen instead.
 pub fn departure_times(device: &str, to: SocketAddr) -> Result<DepartureTimes, Seen> {
     match super::attempt(|| kept(&UdpSocket::open(&Setup::to(to).on(device))?, By::Fq)) {
         Seen::Works(_) => Ok(DepartureTimes { device: device.to_owned() }),
@@ -57,11 +57,11 @@ pub fn departure_times(device: &str, to: SocketAddr) -> Result<DepartureTimes, S
     }
 }
 
-/// Sends ten datagrams of 458 bytes to `to` through interface `device`, paced over 90 ms, and looks
-/// at the driver's stamps.
+/// Sends ten datagrams of 458 bytes to `to` through interface `device`, paced over 90 ms, and
+/// checks the driver's stamps.
 ///
 /// # Errors
-/// What was seen instead.
+/// The result seen instead.
 pub fn pacing(device: &str, to: SocketAddr) -> Result<Pacing, Seen> {
     match super::attempt(|| paced(&UdpSocket::open(&Setup::to(to).on(device))?)) {
         Seen::Works(_) => Ok(Pacing { device: device.to_owned() }),
@@ -70,23 +70,22 @@ pub fn pacing(device: &str, to: SocketAddr) -> Result<Pacing, Seen> {
 }
 
 impl UdpSocket {
-    /// Whether [`Outgoing::not_before`] is honoured (SO_TXTIME on CLOCK_MONOTONIC), on a socket that
-    /// is bound to the interface on which that was seen. A departure that is missed comes back as a
+    /// Makes the kernel honour [`Outgoing::not_before`] (SO_TXTIME on CLOCK_MONOTONIC), on a socket
+    /// that is bound to the probed interface. A missed departure comes back as a
     /// [notice](crate::net::FaultKind::DepartureMissed).
     ///
     /// # Errors
-    /// [`OptionError::NotSeen`] on a socket of another interface or of none.
+    /// [`OptionError::NotSeen`] on a socket bound to another interface or to none.
     pub fn set_departure_times(&self, seen: &DepartureTimes) -> Result<(), OptionError> {
         self.on_seen("SO_TXTIME", &seen.device)?;
         set_departures(self)
     }
 
-    /// Lets the interface's discipline space datagrams so that they come to at most this many bytes
-    /// a second (SO_MAX_PACING_RATE), on a socket that is bound to the interface on which that was
-    /// seen.
+    /// Makes the interface's discipline space datagrams to at most this many bytes a second
+    /// (SO_MAX_PACING_RATE), on a socket that is bound to the probed interface.
     ///
     /// # Errors
-    /// [`OptionError::NotSeen`] on a socket of another interface or of none.
+    /// [`OptionError::NotSeen`] on a socket bound to another interface or to none.
     pub fn set_pacing_rate(&self, seen: &Pacing, bytes_per_s: u32) -> Result<(), OptionError> {
         self.on_seen("SO_MAX_PACING_RATE", &seen.device)?;
         set_pace(self, bytes_per_s)
@@ -114,22 +113,21 @@ fn set_pace(socket: &UdpSocket, bytes_per_s: u32) -> Result<(), OptionError> {
     ))
 }
 
-/// Departure times on the loopback with fq, or without it if there is none: what a host has by
-/// default.
+/// Probes departure times on the loopback with fq, or with the host's default if there is no fq.
 pub(super) fn with_fq() -> Attempt {
     let fq = Set::on_loopback(Discipline::Fq);
     let seen = kept(&Loop::open()?.sender, By::Fq)?;
     Ok(without(&fq, seen))
 }
 
-/// Departure times on the loopback with etf, which takes those of CLOCK_TAI only.
+/// Probes departure times on the loopback with etf, which accepts only those of CLOCK_TAI.
 pub(super) fn with_etf() -> Attempt {
     let delta = u32::try_from(ETF_DELTA.as_nanos())?;
     let _set = Set::on_loopback(Discipline::Etf { delta })?;
     kept(&Loop::open()?.sender, By::Etf)
 }
 
-/// As [`with_fq`], of a pacing rate.
+/// Does as [`with_fq`] for a pacing rate.
 pub(super) fn paced_with_fq() -> Attempt {
     let fq = Set::on_loopback(Discipline::Fq);
     let wire = Loop::open()?;
@@ -144,7 +142,7 @@ fn without<E: std::fmt::Display>(fq: &Result<Set, E>, seen: Seen) -> Seen {
     }
 }
 
-/// Which discipline is to keep a departure.
+/// The discipline that is to honour a departure.
 #[derive(Clone, Copy)]
 enum By {
     Fq,
@@ -200,7 +198,7 @@ fn paced(socket: &UdpSocket) -> Attempt {
     })
 }
 
-/// When each of `count` datagrams was handed to the driver.
+/// Returns the time at which each of `count` datagrams was handed to the driver.
 fn stamps<'a>(
     socket: &UdpSocket,
     count: usize,
@@ -210,7 +208,7 @@ fn stamps<'a>(
     let offset = WallOffset::measure();
     let until = clock::now().saturating_add(PATIENCE);
     for number in 0..count {
-        // That nobody listens there is told in place of sending, and does not matter.
+        // The error that the port has no listener comes in place of sending, and does not matter.
         while let Err(error) = socket.send(&datagram(number)) {
             if error != SendError::Refused || clock::now() > until {
                 return Err(error.into());

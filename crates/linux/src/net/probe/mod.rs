@@ -1,9 +1,9 @@
-//! Which of the kernel's features do here what they say. Some are accepted and ignored (SO_TXTIME
-//! without a queueing discipline that knows departure times): so each is used, and its effect looked
-//! for.
+//! Probes of which kernel features work on this host. The kernel accepts and ignores some
+//! (SO_TXTIME without a queueing discipline that supports departure times), so a probe uses each
+//! feature and checks its effect.
 //!
-//! A probe takes less than 300 ms and leaves nothing behind: what it sets is in a network namespace
-//! of its own, or ends with a descriptor.
+//! A probe takes less than 300 ms and leaves nothing behind: its settings are in a network
+//! namespace of its own, or end with a descriptor.
 
 mod datagrams;
 mod departures;
@@ -21,10 +21,10 @@ use crate::clock;
 pub use departures::{DepartureTimes, Pacing, departure_times, pacing};
 pub use xdp::xdp_on;
 
-/// The longest that a probe waits for what should come at once.
+/// The longest that a probe waits for a result that should come at once.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// What is probed.
+/// A probed feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     /// UDP_SEGMENT: many datagrams with one walk through the stack.
@@ -35,7 +35,7 @@ pub enum Feature {
     ReceiveStamps,
     /// SO_TIMESTAMPING of sent datagrams.
     SentStamps,
-    /// SO_RXQ_OVFL and SO_MEMINFO: how many datagrams were not kept.
+    /// SO_RXQ_OVFL and SO_MEMINFO: the number of dropped datagrams.
     Drops,
     /// SO_ATTACH_FILTER: discards before the socket.
     Filter,
@@ -60,7 +60,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// As the kernel's documentation names it.
+    /// Returns its name in the kernel's documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Trains => "UDP_SEGMENT",
@@ -88,25 +88,25 @@ impl fmt::Display for Feature {
     }
 }
 
-/// What came of it.
+/// The outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It did what it says: what was seen.
+    /// The feature works; with the observation.
     Works(String),
-    /// The kernel accepted it, and nothing came of it: what was seen.
+    /// The kernel accepted it without effect; with the observation.
     Ignored(String),
-    /// The kernel does not have it, or refused it: why.
+    /// The kernel does not have it, or refused it; with the reason.
     Missing(String),
-    /// It was not tried: why.
+    /// It was not tried; with the reason.
     Untried(String),
 }
 
-/// One feature, and what came of it.
+/// One feature, and the outcome of its probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which.
+    /// The feature.
     pub feature: Feature,
-    /// What came of it.
+    /// The outcome.
     pub seen: Seen,
 }
 
@@ -115,27 +115,28 @@ impl Finding {
         Self { feature, seen }
     }
 
-    /// Whether it was seen at work.
+    /// Returns true if the feature was seen to work.
     pub fn works(&self) -> bool {
         matches!(self.seen, Seen::Works(_))
     }
 }
 
-/// Everything that can be seen without touching the host's interfaces: on the loopback of this
-/// namespace what takes no privilege, the rest on that of a namespace of its own. Takes less than a second, mostly waiting.
+/// Probes everything that leaves the host's interfaces alone. Probes without privilege use the
+/// loopback of this namespace, the others that of a namespace of their own. Takes less than a
+/// second, mostly waiting.
 pub fn all() -> Vec<Finding> {
     let mut findings = sockets();
     findings.extend(disciplines());
     findings
 }
 
-/// Whether a train of datagrams arrives whole (UDP_SEGMENT), on the loopback of the calling thread's
-/// namespace. Takes no privilege.
+/// Probes that a train of datagrams arrives whole (UDP_SEGMENT), on the loopback of the calling
+/// thread's namespace. Needs no privilege.
 pub fn trains() -> Finding {
     Finding::new(Feature::Trains, attempt(datagrams::trains))
 }
 
-/// What sockets do, on the loopback of the calling thread's namespace. Takes no privilege.
+/// Probes sockets, on the loopback of the calling thread's namespace. Needs no privilege.
 pub fn sockets() -> Vec<Finding> {
     vec![
         trains(),
@@ -147,7 +148,7 @@ pub fn sockets() -> Vec<Finding> {
     ]
 }
 
-/// What is below sockets, on the loopback of a namespace made for it. As root.
+/// Probes the layers below sockets, on the loopback of a namespace made for it. Needs root.
 pub fn disciplines() -> Vec<Finding> {
     type Probe = fn() -> Seen;
     let probes: [(Feature, Probe); 6] = [
@@ -173,7 +174,7 @@ pub fn disciplines() -> Vec<Finding> {
     }
 }
 
-/// What a probe that was refused something comes to: the refusal says what is missing.
+/// The outcome of a probe, or the error of a refused call, which says what is missing.
 type Attempt = Result<Seen, Box<dyn std::error::Error>>;
 
 fn attempt(probe: impl FnOnce() -> Attempt) -> Seen {
@@ -191,7 +192,8 @@ impl Loop {
     fn open() -> Result<Self, Box<dyn std::error::Error>> {
         let receiver = UdpSocket::open(&Setup::at(([127, 0, 0, 1], 0).into()))?;
         let sender = UdpSocket::open(&Setup::to(receiver.local_address()?).on("lo"))
-            // Binding to an interface takes CAP_NET_RAW on old kernels; the loopback is it anyway.
+            // Binding to an interface takes CAP_NET_RAW on old kernels; the address leads to the
+            // loopback anyway.
             .or_else(|_| UdpSocket::open(&Setup::to(receiver.local_address()?)))?;
         Ok(Self { sender, receiver, inbox: Inbox::new(64, 65_536) })
     }
@@ -204,7 +206,7 @@ impl Loop {
         self.sender.send(&Outgoing::new(&[Place::of(payload)]).in_segments(segment))
     }
 
-    /// Waits for `count` datagrams, but not for longer than `patience`; their payloads.
+    /// Waits for `count` datagrams, but not for longer than `patience`; returns their payloads.
     fn receive(
         &mut self,
         count: usize,

@@ -1,4 +1,4 @@
-//! Queueing disciplines, on the loopback of a namespace of the probe's own.
+//! Probes of queueing disciplines, on the loopback of a namespace of their own.
 
 use punctual_model::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::clock;
 use crate::net::interface::Interface;
 use crate::net::route::{self, Discipline, DisciplineError};
 
-/// Bytes a second: a datagram of 1,000 bytes with headers takes a millisecond.
+/// The rate in bytes a second: a datagram of 1,000 bytes with headers takes a millisecond.
 const RATE: u64 = 1_000_000;
 const BURST: u32 = 2_000;
 const DATAGRAMS: usize = 30;
-/// Less the headers of UDP, IP and Ethernet.
+/// 1,000 bytes less the headers of UDP, IP and Ethernet.
 const PAYLOAD: usize = 958;
-/// Below this nothing can have been shaped to [`RATE`]: the burst, one more, and a tenth for rounding
-/// may go early.
+/// The least time that shaping to [`RATE`] takes: the burst, one more datagram, and a tenth for
+/// rounding may go early.
 const LEAST: Duration = Duration::from_millis(24);
 
 pub(super) fn tbf() -> Attempt {
@@ -25,7 +25,7 @@ pub(super) fn htb() -> Attempt {
     shapes(Discipline::Htb { rate: RATE, burst_bytes: BURST })
 }
 
-/// Sends more than the burst, and looks how long it takes to come.
+/// Sends more than the burst, and measures how long it takes to arrive.
 fn shapes(discipline: Discipline) -> Attempt {
     let _set = Set::on_loopback(discipline)?;
     let mut wire = Loop::open()?;
@@ -54,7 +54,7 @@ impl Set {
 
 impl Drop for Set {
     fn drop(&mut self) {
-        // The namespace is about to end: nobody is left to tell.
+        // The namespace is about to end, so an error does not matter.
         let _ = route::remove_discipline(self.index);
     }
 }

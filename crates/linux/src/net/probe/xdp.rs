@@ -1,4 +1,4 @@
-//! XDP and AF_XDP.
+//! Probes of XDP and AF_XDP.
 
 use std::os::fd::AsFd as _;
 
@@ -12,17 +12,19 @@ use crate::net::bpf::{self, Action};
 use crate::net::early::{XdpMode, attach_xdp};
 use crate::net::interface::Interface;
 
-/// Nothing comes while a program discards everything, and everything before and after.
+/// Checks that nothing arrives while a program discards everything, and that datagrams arrive
+/// after.
 pub(super) fn generic_drops() -> Attempt {
     let lo = Interface::named("lo")?;
     let program = bpf::always(Action::Drop).map_err(explained)?;
     let mut wire = Loop::open()?;
     let link = attach_xdp(program.as_fd(), &lo, XdpMode::Generic).map_err(explained)?;
     wire.send(&[1])?;
-    // What has not come over the loopback when `send` returns has come a few milliseconds later.
+    // A datagram that has not arrived over the loopback when `send` returns arrives within
+    // milliseconds.
     let during = wire.receive(1, Duration::from_millis(20))?.len();
     drop(link);
-    // Detaching takes effect when all CPUs have seen it.
+    // Detaching takes effect once all CPUs have seen it.
     let until = clock::now().saturating_add(PATIENCE);
     let mut after = 0;
     while after == 0 && clock::now() < until {
@@ -36,11 +38,11 @@ pub(super) fn generic_drops() -> Attempt {
     })
 }
 
-/// On an interface of this namespace: attaches a program that lets everything pass, in each mode, and
-/// sends one frame (to an address that nobody has) through AF_XDP, copying and not. As root.
+/// Attaches a program that lets everything pass to an interface of this namespace, in each mode,
+/// and sends one frame (to an unused address) through AF_XDP, with and without copying. Needs root.
 ///
-/// In [`XdpMode::Native`] some drivers reset the interface: not for a link that is in use. What is
-/// seen is that the driver accepts the program, not what it does with packets.
+/// In [`XdpMode::Native`] some drivers reset the interface, so do not probe a link that is in use.
+/// The probe shows that the driver accepts the program, not what it does with packets.
 pub fn xdp_on(interface: &Interface) -> Vec<Finding> {
     let attach = |mode| super::attempt(|| attaches(interface, mode));
     let send = |zero_copy| super::attempt(|| sends(interface, zero_copy));

@@ -1,4 +1,4 @@
-//! Netlink messages (netlink(7)): written and read byte by byte, checked against their end.
+//! Netlink messages (netlink(7)), written and read byte by byte and checked against their end.
 
 use std::os::fd::OwnedFd;
 
@@ -7,11 +7,11 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::net::error::errno_of;
 
-/// `nlmsghdr`: length, type, flags, number, port.
+/// The length of `nlmsghdr`: length, type, flags, number, port.
 const HEADER: usize = 16;
-/// `nlattr`: length, type.
+/// The length of `nlattr`: length, type.
 const ATTRIBUTE: usize = 4;
-/// Everything begins at a multiple of this.
+/// Every message and attribute begins at a multiple of this.
 const ALIGN: usize = 4;
 
 pub(in crate::net) fn short(bytes: &[u8], at: usize) -> Option<u16> {
@@ -22,7 +22,8 @@ pub(in crate::net) fn int(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Messages in a buffer, as type and body. Ends at the first that does not fit.
+/// An iterator over the messages in a buffer, as type and body. Ends at the first that does not
+/// fit.
 #[derive(Clone, Debug)]
 pub(in crate::net) struct Messages<'a>(&'a [u8]);
 
@@ -44,7 +45,8 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Attributes in a message, as type and value. Ends at the first that does not fit.
+/// An iterator over the attributes of a message, as type and value. Ends at the first that does not
+/// fit.
 #[derive(Clone, Debug)]
 pub(in crate::net) struct Attributes<'a>(&'a [u8]);
 
@@ -71,7 +73,7 @@ impl<'a> Iterator for Attributes<'a> {
 pub(in crate::net) struct Request(Vec<u8>);
 
 impl Request {
-    /// It will be answered with an acknowledgement.
+    /// Makes a request that the kernel acknowledges.
     pub(in crate::net) fn new(kind: u16, flags: i32, body: &[u8]) -> Self {
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
         let mut bytes = vec![0; HEADER];
@@ -86,7 +88,7 @@ impl Request {
         self
     }
 
-    /// Sends it, and waits for what the kernel says.
+    /// Sends it, waits for the kernel's answer and returns that.
     pub(in crate::net) fn send(mut self) -> Result<(), Errno> {
         let len = u32::try_from(self.0.len()).map_err(|_| Errno::MSGSIZE)?;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
@@ -100,10 +102,10 @@ impl Request {
     }
 }
 
-/// Returns what the kernel answers to a request.
+/// Parses the kernel's answer to a request.
 ///
 /// # Errors
-/// Its error, or EPROTO if there is no acknowledgement.
+/// The kernel's error, or EPROTO if there is no acknowledgement.
 pub fn answered(answer: &[u8]) -> Result<(), Errno> {
     // `nlmsgerr` begins with a negative errno, 0 for none.
     let errors = |(kind, body): (u16, &[u8])| {
@@ -116,7 +118,7 @@ pub fn answered(answer: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// A list of attributes for one that holds others.
+/// Encodes attributes as the value of an attribute that nests them.
 pub(in crate::net) fn nested(attributes: &[(u16, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (kind, value) in attributes {
@@ -126,7 +128,7 @@ pub(in crate::net) fn nested(attributes: &[(u16, &[u8])]) -> Vec<u8> {
 }
 
 fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    // Nothing sent from here is longer than a page.
+    // No attribute sent from here is longer than a page.
     let len = (ATTRIBUTE + value.len()) as u16;
     bytes.extend(len.to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
@@ -134,7 +136,7 @@ fn push(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
 }
 
-/// A socket to rtnetlink(7), which is netlink's protocol 0.
+/// Opens a socket to rtnetlink(7), which is netlink's protocol 0.
 pub(in crate::net) fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)

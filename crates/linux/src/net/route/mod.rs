@@ -1,4 +1,4 @@
-//! Queueing disciplines of an interface (tc(8)), set by rtnetlink(7) without the program `tc`.
+//! Queueing disciplines of an interface (tc(8)), set through rtnetlink(7) without the program `tc`.
 
 pub(super) mod message;
 
@@ -12,29 +12,29 @@ use message::{Request, nested};
 const ROOT: u32 = u32::MAX;
 /// The root discipline's number, "1:".
 const HANDLE: u32 = 0x0001_0000;
-/// TC_LINKLAYER_ETHERNET: spares the kernel a rate table.
+/// TC_LINKLAYER_ETHERNET: the kernel then needs no rate table.
 const ETHERNET: u8 = 1;
 /// The kernel's tick of packet schedulers (PSCHED_SHIFT).
 const TICK_NS: u64 = 64;
 
-/// How packets wait for an interface.
+/// A queueing discipline of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// Token bucket filter (tc-tbf(8)).
     Tbf {
-        /// Bytes a second, link headers included.
+        /// The rate in bytes a second, link headers included.
         rate: u64,
-        /// What may leave at once: at least one packet.
+        /// The bytes that may leave at once: at least one packet.
         burst_bytes: u32,
-        /// What may wait; more is dropped.
+        /// The bytes that may wait; more are dropped.
         limit_bytes: u32,
     },
-    /// Hierarchical token bucket (tc-htb(8)) with one class, 1:1, that everything goes through.
-    /// More classes are added with [`add_htb_class`].
+    /// Hierarchical token bucket (tc-htb(8)) with one class, 1:1, that all packets go through. More
+    /// classes are added with [`add_htb_class`].
     Htb {
-        /// Bytes a second, link headers included.
+        /// The rate in bytes a second, link headers included.
         rate: u64,
-        /// What may leave at once: at least one packet.
+        /// The bytes that may leave at once: at least one packet.
         burst_bytes: u32,
     },
     /// Fair queue with pacing (tc-fq(8)): honours departure times on CLOCK_MONOTONIC, and
@@ -48,7 +48,7 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// As tc(8) names it.
+    /// Returns its name in tc(8).
     pub fn name(&self) -> &'static str {
         match self {
             Self::Tbf { .. } => "tbf",
@@ -59,13 +59,13 @@ impl Discipline {
     }
 }
 
-/// Why a discipline was not set.
+/// The reason a discipline was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DisciplineError {
     /// ENOENT.
     #[error("this kernel has no {name}: it needs the module sch_{name}")]
     Unknown {
-        /// As tc(8) names it.
+        /// The discipline's name in tc(8).
         name: &'static str,
     },
     /// EPERM.
@@ -74,24 +74,24 @@ pub enum DisciplineError {
     /// ENODEV.
     #[error("there is no interface {index} in this network namespace")]
     NoInterface {
-        /// Its number.
+        /// The interface's number.
         index: u32,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("the kernel does not set {name}: {errno}")]
     Failed {
-        /// As tc(8) names it.
+        /// The discipline's name in tc(8).
         name: &'static str,
-        /// Its error.
+        /// The kernel's error.
         errno: Errno,
     },
 }
 
-/// Sets the root discipline of interface `index` of this namespace, in place of any other. What
-/// waited there is lost.
+/// Sets the root discipline of interface `index` of this namespace, in place of any other. Packets
+/// waiting in the old one are lost.
 ///
 /// # Errors
-/// The old one stays.
+/// If the kernel refuses; the old discipline stays.
 pub fn set_discipline(index: u32, discipline: Discipline) -> Result<(), DisciplineError> {
     let failed = of(discipline.name(), index);
     let (flags, body) = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE, tcmsg(index, HANDLE, ROOT));
@@ -109,7 +109,7 @@ pub fn set_discipline(index: u32, discipline: Discipline) -> Result<(), Discipli
             nested(&[(1, &parameters), (4, &wide), (6, &burst)])
         }
         Discipline::Htb { .. } => {
-            // `tc_htb_glob`: version, rate to quantum, default class, two of no concern.
+            // `tc_htb_glob`: version, rate to quantum, default class, and two unused fields.
             nested(&[(2, &words([3, 10, 1, 0, 0]))])
         }
         Discipline::Fq => Vec::new(),
@@ -127,14 +127,14 @@ pub fn set_discipline(index: u32, discipline: Discipline) -> Result<(), Discipli
     }
 }
 
-/// Adds or changes class 1:`minor` of an htb at the root of interface `index`. Datagrams of a socket
-/// whose priority is `0x10000 | minor` go through it.
+/// Adds or changes class 1:`minor` of an htb at the root of interface `index`. Datagrams of a
+/// socket whose priority is `0x10000 | minor` go through it.
 ///
-/// `rate` and `ceiling` in bytes a second; classes of a lower `order` (0–7) are served first above
-/// their rates.
+/// `rate` and `ceiling` are in bytes a second; above their rates, classes of a lower `order` (0–7)
+/// are served first.
 ///
 /// # Errors
-/// If the root is no htb, or without privilege.
+/// If the root is not an htb, or without privilege.
 pub fn add_htb_class(
     index: u32,
     minor: u16,
@@ -169,13 +169,13 @@ pub fn remove_discipline(index: u32) -> Result<(), DisciplineError> {
     Request::new(libc::RTM_DELQDISC, 0, &tcmsg(index, 0, ROOT)).send().map_err(of("root", index))
 }
 
-/// `tcmsg`: family, interface, handle, parent, info.
+/// Encodes `tcmsg`: family, interface, handle, parent, info.
 fn tcmsg(index: u32, handle: u32, parent: u32) -> Vec<u8> {
     words([0, index, handle, parent, 0])
 }
 
-/// `tc_ratespec`: cell log, link layer, overhead, cell alignment, least packet, rate. A rate beyond
-/// 32 bits is told beside it.
+/// Encodes `tc_ratespec`: cell log, link layer, overhead, cell alignment, least packet, rate. A
+/// rate beyond 32 bits goes into an attribute of its own.
 fn ratespec(rate: u64) -> [u8; 12] {
     let mut spec = [0; 12];
     spec[1] = ETHERNET;
