@@ -13,8 +13,8 @@ use super::MapError;
 
 /// The entries of an array map, one after the other, each at a multiple of eight bytes.
 ///
-/// The programs write it while we look: so it is seen as atomic words only. A copy of several words is
-/// one moment's only if the programs are at rest.
+/// The programs write to it concurrently, so it is accessed only as atomic words. A copy of several
+/// words is consistent only if the programs are at rest.
 #[derive(Debug)]
 pub struct Array {
     at: NonNull<AtomicU64>,
@@ -23,7 +23,7 @@ pub struct Array {
     entries: usize,
 }
 
-// SAFETY: it is only seen as atomics, and is unmapped only by drop.
+// SAFETY: the mapping is accessed only as atomics, and only drop unmaps it.
 unsafe impl Send for Array {}
 // SAFETY: as above.
 unsafe impl Sync for Array {}
@@ -38,7 +38,7 @@ impl Array {
         }
         let (value, entries) = (map.value_size() as usize, map.max_entries() as usize);
         let bytes = value.next_multiple_of(8) * entries;
-        // SAFETY: a new mapping where the kernel likes; nothing of ours lies there.
+        // SAFETY: the kernel chooses the address, so the mapping overlaps nothing in use.
         let at = unsafe {
             rustix::mm::mmap(
                 ptr::null_mut(),
@@ -51,39 +51,40 @@ impl Array {
         };
         let refuse = |why: String| MapError::Refused { map: name.to_owned(), why };
         let at = at.map_err(|errno| refuse(errno.to_string()))?;
-        // The kernel puts nothing at address zero unless told to (MAP_FIXED).
+        // The kernel maps nothing at address zero without MAP_FIXED.
         let at = NonNull::new(at.cast()).ok_or_else(|| refuse("no address".to_owned()))?;
         Ok(Self { at, bytes, value, entries })
     }
 
-    /// How many entries.
+    /// Returns the number of entries.
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Bytes of an entry.
+    /// Returns the length of an entry in bytes.
     pub fn value_bytes(&self) -> usize {
         self.value
     }
 
-    /// The 64 bits at byte `at` of an entry.
+    /// Returns the 64 bits at byte `at` of an entry.
     ///
     /// # Panics
-    /// If the entry has no such 64 bits, or `at` is no multiple of eight.
+    /// If the entry has no such 64 bits, or `at` is not a multiple of eight.
     pub fn word(&self, entry: usize, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.value, "no 64 bits at {at}");
         &self.words(entry)[at / 8]
     }
 
-    /// The 32 bits at byte `at` of an entry.
+    /// Returns the 32 bits at byte `at` of an entry.
     ///
     /// # Panics
-    /// If the entry has no such 32 bits, or `at` is no multiple of four.
+    /// If the entry has no such 32 bits, or `at` is not a multiple of four.
     pub fn half_word(&self, entry: usize, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4) && at + 4 <= self.value, "no 32 bits at {at}");
         let word = &raw const self.words(entry)[at / 8];
-        // SAFETY: half of a word of ours, aligned for it; the kernel and we see it as atomic only,
-        // and who uses both sizes for one place mixes them at his own risk of tearing, not of memory.
+        // SAFETY: this is half of a word of ours, aligned for it, and both we and the kernel access
+        // it only atomically. A caller that mixes both sizes at one place risks tearing, but not
+        // memory safety.
         unsafe { &*word.cast::<AtomicU32>().add(at % 8 / 4) }
     }
 
@@ -99,7 +100,7 @@ impl Array {
         bytes
     }
 
-    /// Overwrites an entry. What the entry is longer than `bytes` keeps.
+    /// Overwrites the beginning of an entry with `bytes`; the rest stays.
     ///
     /// # Panics
     /// If there is no such entry, or it is shorter than `bytes`.
@@ -115,15 +116,16 @@ impl Array {
     fn words(&self, entry: usize) -> &[AtomicU64] {
         assert!(entry < self.entries, "no entry {entry} of {}", self.entries);
         let words = self.value.div_ceil(8);
-        // SAFETY: a mapping begins at a page; `entries` times `words` words are mapped until drop,
-        // which borrows rule out; any bytes are valid words; and we see them as nothing else.
+        // SAFETY: a mapping begins at a page boundary; `entries` times `words` words stay mapped as
+        // long as `self` is borrowed; any bytes are valid words; and this process accesses them as
+        // nothing else.
         unsafe { slice::from_raw_parts(self.at.as_ptr().add(entry * words), words) }
     }
 }
 
 impl Drop for Array {
     fn drop(&mut self) {
-        // SAFETY: what `of` mapped, with the same size; `self` is not used again.
+        // SAFETY: `of` mapped this address with the same size, and `self` is not used again.
         let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
     }
 }

@@ -13,7 +13,7 @@ use super::{AttachError, event};
 const CPU_CLOCK: u64 = 0;
 const SET_PERIOD: libc::Ioctl = 0x4008_2404;
 
-/// A program that runs on one CPU at every tick of this clock. Dropping it ends that.
+/// A program that runs on one CPU at every tick of this clock, until this is dropped.
 #[derive(Debug)]
 pub struct CpuClock {
     event: OwnedFd,
@@ -29,7 +29,7 @@ impl CpuClock {
     ) -> Result<Self, AttachError> {
         let clock = |why: io::Error| AttachError::Clock { cpu, why: why.to_string() };
         let event = event::on_cpu(CPU_CLOCK, cpu, nanos(period)?).map_err(clock)?;
-        // The link closes the descriptor it is given, and only if there is a link.
+        // The link closes the descriptor that it is given, but only if it is made.
         let given = event.try_clone().map_err(clock)?;
         let link = program.attach_perf_event(given.as_raw_fd()).map_err(|why| {
             let program = program.name().to_string_lossy().into_owned();
@@ -39,19 +39,19 @@ impl CpuClock {
         Ok(Self { event, link })
     }
 
-    /// Ticks with another period from now on.
+    /// Changes the period from now on.
     ///
     /// # Errors
-    /// An [`AttachError`]; then the period is the old one.
+    /// An [`AttachError`]; then the old period stays.
     pub fn set_period(&self, period: Duration) -> Result<(), AttachError> {
         let mut nanos = nanos(period)?;
-        // SAFETY: the request reads 64 bits at the address, which are ours until the call returns.
+        // SAFETY: the request reads 64 bits at the address of `nanos`, which outlives the call.
         let done = unsafe { libc::ioctl(self.event.as_raw_fd(), SET_PERIOD, &raw mut nanos) };
         if done == 0 { Ok(()) } else { Err(AttachError::Period { nanos }) }
     }
 }
 
-/// What the kernel takes: it keeps the highest bit for itself.
+/// Converts a period to nanoseconds; the kernel reserves the highest bit.
 fn nanos(period: Duration) -> Result<u64, AttachError> {
     match period.as_nanos() {
         nanos @ 1..=0x7fff_ffff_ffff_ffff => Ok(nanos),

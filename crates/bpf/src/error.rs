@@ -1,8 +1,8 @@
-//! What can go wrong, as sentences that say what to do.
+//! The errors of this crate, as sentences that say what to do.
 
 use thiserror::Error;
 
-/// Why an object was not loaded.
+/// The reason an object was not loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
     /// EPERM.
@@ -14,7 +14,7 @@ pub enum LoadError {
         /// The object.
         object: &'static str,
     },
-    /// The kernel has no type information of itself.
+    /// The kernel has no type information about itself.
     #[error(
         "this kernel has no BTF (/sys/kernel/btf/vmlinux is missing), which {object} needs: it takes \
          a kernel built with CONFIG_DEBUG_INFO_BTF"
@@ -23,26 +23,26 @@ pub enum LoadError {
         /// The object.
         object: &'static str,
     },
-    /// Not what clang makes, or not what this libbpf reads.
+    /// The file was not made by clang, or this libbpf cannot read it.
     #[error(
         "{object} is no BPF object that can be read: {why}; build it again with tools/build-bpf"
     )]
     NotAnObject {
         /// The object.
         object: &'static str,
-        /// What libbpf says.
+        /// The message of libbpf.
         why: String,
     },
-    /// A size was asked for that the object's memory cannot have.
+    /// The object's map cannot have the requested size.
     #[error("{object}: {map} cannot have {entries} entries: {why}")]
     Size {
         /// The object.
         object: &'static str,
         /// The map.
         map: String,
-        /// Entries asked for.
+        /// The requested number of entries.
         entries: u32,
-        /// What libbpf says.
+        /// The message of libbpf.
         why: String,
     },
     /// The kernel refused it.
@@ -55,23 +55,23 @@ pub enum LoadError {
         object: &'static str,
         /// The error.
         why: String,
-        /// The last lines of what the kernel's check said.
+        /// The last lines of the kernel verifier's log.
         log: String,
     },
 }
 
-/// Why a program was not attached.
+/// The reason a program was not attached.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AttachError {
-    /// No such program.
+    /// The object has no such program.
     #[error("the object has no program {program}; it has {there}")]
     NoProgram {
         /// The name.
         program: String,
-        /// Those there are.
+        /// The programs that it has.
         there: String,
     },
-    /// perf_event_open(2) refused.
+    /// perf_event_open(2) failed for a CPU's clock.
     #[error(
         "no software clock on CPU {cpu} (perf_event_open: {why}): it takes CAP_PERFMON, and a CPU \
          that is online"
@@ -79,21 +79,21 @@ pub enum AttachError {
     Clock {
         /// The CPU.
         cpu: usize,
-        /// What the kernel says.
+        /// The kernel's error.
         why: String,
     },
-    /// perf_event_open(2) refused.
+    /// perf_event_open(2) failed for a thread's page faults.
     #[error("the page faults of thread {tid} cannot be watched (perf_event_open: {why})")]
     PageFaults {
         /// The thread.
         tid: u32,
-        /// What the kernel says.
+        /// The kernel's error.
         why: String,
     },
     /// A period of zero, or beyond 63 bits of nanoseconds.
     #[error("a clock of {nanos} ns: it must be from 1 to 9223372036854775807 ns")]
     Period {
-        /// The period asked for.
+        /// The requested period.
         nanos: u64,
     },
     /// The kernel refused.
@@ -101,28 +101,28 @@ pub enum AttachError {
     Refused {
         /// The name.
         program: String,
-        /// What libbpf says.
+        /// The message of libbpf.
         why: String,
     },
 }
 
-/// Why there is no view of a map.
+/// The reason a map cannot be viewed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MapError {
-    /// No such map.
+    /// The object has no such map.
     #[error("the object has no map {map}; it has {there}")]
     NoMap {
         /// The name.
         map: String,
-        /// Those there are.
+        /// The maps that it has.
         there: String,
     },
-    /// Of another kind.
+    /// The map is of another kind.
     #[error("{map} is no {wanted}")]
     Kind {
         /// The name.
         map: String,
-        /// What it should be.
+        /// The required kind.
         wanted: &'static str,
     },
     /// The kernel refused.
@@ -130,20 +130,20 @@ pub enum MapError {
     Refused {
         /// The name.
         map: String,
-        /// What the kernel says.
+        /// The kernel's error.
         why: String,
     },
 }
 
-/// Why a program was not run.
+/// The reason a program was not run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunError {
-    /// No such program.
+    /// The object has no such program.
     #[error("the object has no program {program}; it has {there}")]
     NoProgram {
         /// The name.
         program: String,
-        /// Those there are.
+        /// The programs that it has.
         there: String,
     },
     /// The kernel refused.
@@ -151,7 +151,7 @@ pub enum RunError {
     Refused {
         /// The name.
         program: String,
-        /// What libbpf says.
+        /// The message of libbpf.
         why: String,
     },
 }

@@ -9,7 +9,7 @@ const SOFTWARE: u32 = 1;
 const DISABLED: u64 = 1;
 const CLOSE_ON_EXEC: u64 = 8;
 
-/// The beginning of `perf_event_attr`, as its first version had it.
+/// The beginning of `perf_event_attr`, as in its first version.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -25,13 +25,13 @@ struct Attributes {
     address: u64,
 }
 
-/// A software event on one CPU, whoever runs there, every `period` counts.
+/// Opens a software event on one CPU, for any thread, every `period` counts.
 pub(super) fn on_cpu(event: u64, cpu: usize, period: u64) -> io::Result<OwnedFd> {
     let no_such = |_| io::Error::new(io::ErrorKind::InvalidInput, "no such CPU");
     open(event, period, -1, libc::c_int::try_from(cpu).map_err(no_such)?)
 }
 
-/// A software event of one thread, wherever it runs, at every count.
+/// Opens a software event of one thread, on any CPU, at every count.
 pub(super) fn of_thread(event: u64, tid: u32) -> io::Result<OwnedFd> {
     let no_such = |_| io::Error::new(io::ErrorKind::InvalidInput, "no such thread");
     open(event, 1, libc::pid_t::try_from(tid).map_err(no_such)?, -1)
@@ -47,7 +47,8 @@ fn open(event: u64, period: u64, thread: libc::pid_t, cpu: libc::c_int) -> io::R
         ..Attributes::default()
     };
     let no_group: libc::c_int = -1;
-    // SAFETY: `attributes` is laid out as `perf_event_attr` and says its size; the kernel reads it.
+    // SAFETY: `attributes` is laid out as `perf_event_attr` and contains its own size; the kernel
+    // only reads it.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

@@ -10,8 +10,8 @@ use super::{AttachError, event};
 const MINOR: u64 = 5;
 const MAJOR: u64 = 6;
 
-/// A program that runs in a thread at the end of each of its page faults, when the page is there.
-/// Dropping it ends that.
+/// A program that runs in a thread at the end of each of its page faults, when the page is in
+/// place, until this is dropped.
 #[derive(Debug)]
 pub struct PageFaults(#[expect(dead_code, reason = "held for their drop")] [Link; 2]);
 
@@ -24,7 +24,7 @@ impl PageFaults {
                 let program = program.name().to_string_lossy().into_owned();
                 AttachError::Refused { program, why: why.to_string() }
             })?;
-            // The link closes it from here on.
+            // From now on the link closes it.
             let _ = event.into_raw_fd();
             Ok(link)
         };

@@ -1,20 +1,21 @@
-//! What libbpf says goes to a list of the thread that asked, not to standard error.
+//! Capturing of libbpf's messages per thread, instead of printing them to standard error.
 
 use std::cell::RefCell;
 use std::sync::Once;
 
 use libbpf_rs::PrintLevel;
 
-/// What libbpf writes below what the kernel's check of a program said; bpf(2): EACCES.
+/// The line that libbpf prints below the kernel verifier's log. It distinguishes a failed check
+/// from a lack of privilege: both are EACCES (bpf(2)).
 pub(super) const CHECKED: &str = "END PROG LOAD LOG";
-/// Of a check that failed, the end says why.
+/// The lines kept of the log: the end of a failed check gives the reason.
 const KEPT: usize = 12;
 
 thread_local! {
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// From here on for the whole process, once.
+/// Starts capturing, once for the whole process, and clears the calling thread's messages.
 pub(super) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -27,7 +28,7 @@ fn note(_: PrintLevel, text: String) {
     SAID.with_borrow_mut(|said| said.push_str(&text));
 }
 
-/// The last lines of what was said since [`listen`].
+/// Returns the last lines captured since [`capture`].
 pub(super) fn last() -> String {
     let said = SAID.take();
     let lines: Vec<&str> = said.lines().collect();

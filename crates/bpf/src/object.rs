@@ -12,18 +12,18 @@ use super::{
     Array, AttachError, CpuClock, LoadError, MapError, PageFaults, Ring, RunError, Table, messages,
 };
 
-/// Programs and maps of one object, checked by the kernel. Dropping it frees them; what is attached
-/// holds its program by itself.
+/// The programs and maps of one object, checked by the kernel. Dropping it frees them; an attached
+/// program stays until its own guard is dropped.
 #[derive(Debug)]
 pub struct Object(libbpf_rs::Object);
 
-/// A program that runs wherever its section says, until this is dropped.
+/// A program attached as its section says, until this is dropped.
 #[derive(Debug)]
 pub struct Attached(#[expect(dead_code, reason = "held for its drop")] Link);
 
 impl Object {
-    /// Loads an object that clang made. `name` is for messages; `sizes` are maps by name and how many
-    /// entries each is to have instead of what the object says.
+    /// Loads an object that clang made. `name` is for messages. `sizes` overrides the number of
+    /// entries of maps, by name.
     ///
     /// ```no_run
     /// use punctual_bpf::Object;
@@ -47,7 +47,8 @@ impl Object {
         Self::load_without(&[], name, bytes, sizes)
     }
 
-    /// The same without some of its programs: those that are not needed and that not every kernel takes.
+    /// Does the same without some of its programs: those that are optional and that not every
+    /// kernel accepts.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -77,7 +78,7 @@ impl Object {
         };
         open.progs_mut().filter(is_unwanted).for_each(|mut program| program.set_autoload(false));
         open.load().map(Self).map_err(|why| match (why.kind(), messages::last()) {
-            // The kernel's check refuses programs with EACCES too, and then says why.
+            // The verifier refuses programs with EACCES, too, and then writes a log.
             (ErrorKind::PermissionDenied, log) if !log.contains(messages::CHECKED) => {
                 LoadError::Privilege { object: name }
             }
@@ -88,7 +89,7 @@ impl Object {
         })
     }
 
-    /// Runs a `SEC("syscall")` program once, in the calling thread; what it returned.
+    /// Runs a `SEC("syscall")` program once, in the calling thread, and returns its result.
     ///
     /// # Errors
     /// A [`RunError`].
@@ -116,12 +117,12 @@ impl Object {
         Ok(found.test_run(input).map_err(refuse)?.return_value)
     }
 
-    /// Runs a `SEC("perf_event")` program on that CPU every `period`, in the hard interrupt of a timer
-    /// (the `cpu-clock` of perf_event_open(2)), until what is returned is dropped. The phase is the
-    /// kernel's. A service is skipped while another program of the kind that tracing uses runs there.
+    /// Runs a `SEC("perf_event")` program on that CPU every `period`, in the hard interrupt of a
+    /// timer (the `cpu-clock` of perf_event_open(2)), until the result is dropped. The kernel
+    /// chooses the phase. A run is skipped while another tracing program runs there.
     ///
-    /// That it is attached does not say that it fires: on some virtual CPUs it does not when they are
-    /// idle. Look whether it did.
+    /// A successful attachment does not prove that the clock fires: on some virtual CPUs it does
+    /// not when they are idle. Check that it did.
     ///
     /// # Errors
     /// An [`AttachError`].
@@ -142,7 +143,7 @@ impl Object {
         PageFaults::of(&self.found(program)?, tid)
     }
 
-    /// Attaches a program where its section says (`raw_tracepoint/…`, `tp_btf/…`, `tracepoint/…`).
+    /// Attaches a program as its section says (`raw_tracepoint/…`, `tp_btf/…`, `tracepoint/…`).
     ///
     /// # Errors
     /// An [`AttachError`].
@@ -154,7 +155,7 @@ impl Object {
         })
     }
 
-    /// The memory of an array map that was made to be mapped (BPF_F_MMAPABLE).
+    /// Maps the memory of an array map that was made to be mapped (BPF_F_MMAPABLE).
     ///
     /// # Errors
     /// A [`MapError`].
@@ -162,7 +163,7 @@ impl Object {
         Array::of(&self.map(map)?, map)
     }
 
-    /// A hash table that the programs look into.
+    /// Opens a hash table that the programs look up.
     ///
     /// # Errors
     /// A [`MapError`].
@@ -170,7 +171,7 @@ impl Object {
         Table::of(&self.map(map)?, map)
     }
 
-    /// The records of a ring buffer (BPF_MAP_TYPE_RINGBUF), each given to `each` as it is read.
+    /// Opens a ring buffer (BPF_MAP_TYPE_RINGBUF); `each` gets every record as it is read.
     ///
     /// # Errors
     /// A [`MapError`].
@@ -182,7 +183,7 @@ impl Object {
         Ring::of(&self.map(map)?, map, each)
     }
 
-    /// The kernel's numbers of its programs, for who wants to see that they are gone.
+    /// Returns the kernel's ids of its programs, for checks that they are gone.
     pub fn program_ids(&self) -> Vec<u32> {
         use std::os::fd::AsFd as _;
         let id = |program: ProgramMut<'_>| libbpf_rs::Program::id_from_fd(program.as_fd()).ok();

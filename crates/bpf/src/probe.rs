@@ -1,4 +1,4 @@
-//! Which of these features do what they say, here: each is tried out with a program that counts.
+//! Probes of which BPF features work on this host: each is tried with a program that counts.
 
 use std::sync::atomic::Ordering;
 
@@ -7,37 +7,37 @@ use punctual_model::time::Duration;
 use super::{LoadError, Object};
 use punctual_linux::{clock, thread};
 
-/// `bpf/probe.bpf.c`, as clang made it; `tools/build-bpf` makes it again.
+/// `bpf/probe.bpf.c`, compiled by clang; `tools/build-bpf` rebuilds it.
 const OBJECT: &[u8] = include_bytes!("../bpf/probe.bpf.o");
 
-/// How long something may take to be seen: a CPU may be busy, or taken away by a hypervisor.
+/// The longest wait for an effect: a CPU may be busy, or taken away by a hypervisor.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where in a `struct counts` each number lies.
+/// The offsets of the numbers in a `struct counts`.
 const INTERRUPTS: usize = 0;
 const INTERRUPT_CPU: usize = 4;
 const SOFTIRQS: usize = 8;
 const SOFTIRQ_CPU: usize = 12;
 const ARMED: usize = 16;
 
-/// What became of a feature.
+/// The outcome of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It did what it says; how we know.
+    /// The feature works; with the evidence.
     Works(String),
-    /// The kernel took it, and nothing happened.
+    /// The kernel accepted it without effect; with the observation.
     Ignored(String),
-    /// The kernel refused; what would help.
+    /// The kernel refused it; with what would help.
     Refused(String),
 }
 
 impl Seen {
-    /// Whether it may be used.
+    /// Returns true if the feature may be used.
     pub fn works(&self) -> bool {
         matches!(self, Self::Works(_))
     }
 
-    /// How we know.
+    /// Returns the evidence or the reason.
     pub fn why(&self) -> &str {
         match self {
             Self::Works(why) | Self::Ignored(why) | Self::Refused(why) => why,
@@ -45,18 +45,18 @@ impl Seen {
     }
 }
 
-/// What was found on one CPU.
+/// The outcomes on one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
     /// A program in the hard interrupt of a software clock ([`Object::on_cpu_clock`]).
     pub hard_interrupt: Seen,
-    /// A program when a timer of its own expires, in a softirq.
+    /// A program run when a timer of its own expires, in a softirq.
     pub softirq: Seen,
     /// A program at a tracepoint, and its records in a ring.
     pub tracepoint: Seen,
 }
 
-/// Tries all of them out, the first two on that CPU. Takes some milliseconds, up to six seconds if
+/// Probes all of them, the first two on that CPU. Takes some milliseconds, or up to six seconds if
 /// nothing happens.
 ///
 /// # Errors
@@ -114,7 +114,7 @@ fn tracepoint(object: &Object) -> Result<Seen, String> {
     let mut seen = 0;
     let ring = object.ring("switches", |_| seen += 1).map_err(text)?;
     let attached = object.attach("switched").map_err(text)?;
-    // To sleep is to switch.
+    // Each sleep causes a switch.
     let came = eventually(|| ring.drain() > 0);
     drop(attached);
     drop(ring);

@@ -7,8 +7,8 @@ use punctual_model::time::Duration;
 
 use super::MapError;
 
-/// The reading end of a ring buffer. What the programs write while it is full is lost, and theirs to
-/// count.
+/// The reading end of a ring buffer. Records written while it is full are lost; the programs have
+/// to count them.
 pub struct Ring<'a>(RingBuffer<'a>);
 
 impl<'a> Ring<'a> {
@@ -34,15 +34,16 @@ impl<'a> Ring<'a> {
         builder.build().map(Self).map_err(refuse)
     }
 
-    /// Reads what there is; how many records.
+    /// Reads all waiting records, and returns their number.
     pub fn drain(&self) -> usize {
-        // Negative only if a callback says so, and ours do not.
+        // Negative only if a callback returns an error, and ours do not.
         usize::try_from(self.0.consume_raw()).unwrap_or(0)
     }
 
-    /// Waits up to `patience` for records, and reads them; how many. To the millisecond.
+    /// Waits up to `patience`, to the millisecond, for records, reads them and returns their
+    /// number.
     pub fn wait(&self, patience: Duration) -> usize {
-        // A signal ends it early: nothing was read then.
+        // A signal ends the wait early: then nothing was read.
         usize::try_from(self.0.poll_raw(std::time::Duration::from_nanos(patience.as_nanos())))
             .unwrap_or(0)
     }

@@ -1,10 +1,10 @@
-//! A hash table that programs look into.
+//! A hash table that programs look up.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use super::MapError;
 
-/// A hash table (BPF_MAP_TYPE_HASH) whose keys and values are so many bytes.
+/// A hash table (BPF_MAP_TYPE_HASH) with keys and values of fixed lengths.
 #[derive(Debug)]
 pub struct Table {
     map: MapHandle,
@@ -24,7 +24,7 @@ impl Table {
         Ok(Self { map, name: name.to_owned() })
     }
 
-    /// The key has this value from now on.
+    /// Sets the value of a key.
     ///
     /// # Errors
     /// [`MapError::Refused`]: the table is full, or a length is not the table's.

@@ -1,4 +1,4 @@
-//! Programs in the kernel: loaded, refused, run, attached, and gone when their loader is.
+//! Programs in the kernel: loaded, refused, run, attached, and removed with their loader.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use punctual_bpf::{AttachError, LoadError, MapError, Object, RunError, probe};
 use punctual_linux::{clock, thread};
 use punctual_model::time::Duration;
 
-/// The kernel's words where it was built with PREEMPT_RT.
+/// The kernel's message if it was built with PREEMPT_RT.
 const NO_TIMER: &str = "bpf_timer cannot be used for PREEMPT_RT";
 
 const OBJECT: &[u8] = include_bytes!("../bpf/probe.bpf.o");
@@ -24,7 +24,7 @@ fn eventually(mut happened: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The object, or `None` with a reason where this host cannot.
+/// Loads the object; prints the reason and returns `None` if this host cannot.
 fn loaded() -> Option<Object> {
     match Object::load("the probe", OBJECT, &[]) {
         Ok(object) => Some(object),
@@ -66,7 +66,7 @@ fn rubbish_is_no_object() {
     assert!(matches!(why, LoadError::NotAnObject { object: "rubbish", .. }), "{why}");
     assert!(Object::load("nothing", &[], &[]).is_err());
     for length in (0..OBJECT.len()).step_by(97) {
-        // A shorter one is refused, whatever is missing.
+        // A truncated object is refused, whatever is missing.
         assert!(Object::load("a piece", &OBJECT[..length], &[]).is_err(), "{length} bytes");
     }
 }
@@ -160,7 +160,7 @@ fn a_killed_loader_leaves_nothing() {
         .spawn()
         .expect("it starts");
     let lines = BufReader::new(loader.stdout.take().expect("piped")).lines();
-    // The test's own name may stand before it on the line.
+    // The test's own name may precede it on the line.
     let told = lines
         .map_while(Result::ok)
         .find_map(|line| line.split_once("ids ").map(|(_, ids)| ids.to_owned()));

@@ -1,4 +1,4 @@
-//! The kernel's records, as they come.
+//! Collection of the kernel's records.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -12,10 +12,10 @@ use thiserror::Error;
 
 use crate::record;
 
-/// Made by tools/build-bpf of bpf/observe.bpf.c.
+/// Compiled by tools/build-bpf from bpf/observe.bpf.c.
 const OBJECT: &[u8] = include_bytes!("../bpf/observe.bpf.o");
 
-/// Without these nothing can be said.
+/// The programs without which no verdict is possible.
 const NEEDED: [&str; 7] = [
     "switches",
     "wakes",
@@ -25,7 +25,8 @@ const NEEDED: [&str; 7] = [
     "irq_handler_begins",
     "irq_handler_ends",
 ];
-/// What a kernel may lack: interrupts of one architecture, timers' due times, faults.
+/// The programs that a kernel may not accept: interrupts of one architecture, timers' due times,
+/// faults.
 const MAYBE: [&str; 9] = [
     "local_timer_begins",
     "local_timer_ends",
@@ -39,13 +40,13 @@ const MAYBE: [&str; 9] = [
 ];
 const FAULTS: [&str; 2] = ["program_faults", "kernel_faults"];
 
-/// Bytes of a `struct faults`.
+/// The length of a `struct faults` in bytes.
 const FAULTS_OF_ONE: usize = 16;
-/// Positions in `struct of_cpu`.
+/// Offsets in `struct of_cpu`.
 const LOST: usize = 8;
 const WRITTEN: usize = 16;
 
-/// Why nothing is collected.
+/// The reason nothing is collected.
 #[derive(Debug, Error)]
 pub enum CollectError {
     /// The programs were not loaded.
@@ -54,24 +55,24 @@ pub enum CollectError {
     /// A program was not attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// Their memory cannot be looked at.
+    /// Their memory cannot be accessed.
     #[error(transparent)]
     Map(#[from] MapError),
 }
 
-/// How many records there were.
+/// The numbers of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Written by the kernel.
     pub written: u64,
-    /// Lost, because nobody drained.
+    /// Lost, because they were not drained in time.
     pub lost: u64,
 }
 
-/// Collects the kernel's records until it is dropped; nothing stays in the kernel then, nor when the
-/// process dies.
+/// Collects the kernel's records until it is dropped. Nothing stays in the kernel then, nor when
+/// the process dies.
 pub struct Collector {
-    // Before what they use: fields are dropped in order.
+    // Before the fields that they use: fields are dropped in order.
     faults: BTreeMap<u32, PageFaults>,
     attached: Vec<Attached>,
     missing: Vec<&'static str>,
@@ -83,10 +84,10 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Begins.
+    /// Starts collecting.
     ///
     /// # Errors
-    /// [`CollectError`]; what is missing and what to do is in it.
+    /// [`CollectError`], which says what is missing and what to do.
     pub fn start() -> Result<Self, CollectError> {
         let cpus = punctual_linux::host::possible_cpus();
         let object = Object::load("the observer", OBJECT, &[("cpus", cpus)])?;
@@ -113,18 +114,18 @@ impl Collector {
         Ok(Self { faults, attached, missing, ring, records, watched, cpus, object })
     }
 
-    /// The programs that this kernel did not take: of these causes nothing will be known.
+    /// Returns the programs that this kernel did not accept: their causes will stay unknown.
     pub fn missing(&self) -> &[&'static str] {
         &self.missing
     }
 
-    /// How many programs run.
+    /// Returns the number of programs that run.
     pub fn programs(&self) -> usize {
         self.attached.len()
     }
 
-    /// The page faults of this thread are told too. A thread that is gone, or of which the kernel does
-    /// not tell them, is passed over: its faults look like its own work.
+    /// Records the page faults of this thread, too. A thread that is gone, or whose faults the
+    /// kernel does not report, is skipped: its faults look like its own work.
     pub fn watch_faults(&mut self, tid: u32) {
         if self.missing.iter().any(|missing| FAULTS.contains(missing)) {
             return;
@@ -135,25 +136,25 @@ impl Collector {
         }
     }
 
-    /// Nobody wants to know of this thread any more.
+    /// Stops recording the page faults of this thread.
     pub fn forget_faults(&mut self, tid: u32) {
         self.faults.remove(&tid);
-        // Gone already, or never there.
+        // It may be gone already, or never have been there.
         let _ = self.watched.remove(&tid.to_ne_bytes());
     }
 
-    /// What came since the last call, in the order of its instants. To be called at least ten times a
+    /// Returns the records since the last call, ordered by time. Call it at least ten times a
     /// second: 4 MiB hold some 50,000 switches.
     pub fn drain(&mut self) -> Vec<Record> {
         self.ring.drain();
         let mut records =
             std::mem::take(&mut *self.records.lock().unwrap_or_else(PoisonError::into_inner));
-        // Those of one CPU are in order already; a CPU's may be a little before another's.
+        // Each CPU's records are in order already; one CPU's may be slightly ahead of another's.
         records.sort_by_key(|record| record.at);
         records
     }
 
-    /// How many records there have been.
+    /// Returns the numbers of records so far.
     pub fn counts(&self) -> Counts {
         let total = |at| {
             let counts = (0..self.cpus.entries()).map(|cpu| self.cpus.word(cpu, at));

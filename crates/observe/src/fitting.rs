@@ -1,4 +1,4 @@
-//! Watches the threads of processes for what they need: their wake-ups and execution times.
+//! Measures the needs of processes' threads: their wake-ups and execution times.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,30 +11,30 @@ use punctual_trace::fit::{Sample, Sampler, Samples};
 use crate::collector::{CollectError, Collector, Counts};
 use crate::followed::{self, Followed};
 
-/// Stretches of each thread that are remembered: a late job is judged when the next is released.
+/// The number of stretches remembered per thread: a late job is judged when the next is released.
 const REMEMBERED: usize = 1024;
 
-/// What a thread gets, so that its late jobs can be judged.
+/// The promise to a thread, by which its late jobs are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promised {
-    /// A job is complete so long after its release.
+    /// The time after its release by which a job is complete.
     pub relative_deadline: Duration,
-    /// If it needs no more than this.
+    /// The budget: the promise holds for jobs that need no more.
     pub budget: Service,
 }
 
-/// A thread that was seen.
+/// A thread that was observed.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenThread<'a> {
-    /// Its number.
+    /// Its kernel id.
     pub tid: u32,
-    /// Its name, as it was last.
+    /// Its latest name.
     pub name: &'a str,
     /// Its jobs.
     pub samples: &'a Samples,
 }
 
-/// A program whose needs are watched. Turn it at least ten times a second.
+/// A program under observation. Call [`turn`](Self::turn) at least ten times a second.
 ///
 /// ```no_run
 /// use punctual_observe::Fitting;
@@ -57,17 +57,17 @@ pub struct Fitting {
     observer: Observer,
     sampler: Sampler,
     followed: Followed,
-    /// All that were seen, also those that have ended.
+    /// All threads observed so far, including those that have ended.
     names: BTreeMap<u32, String>,
     promised: BTreeMap<u32, Promised>,
     late: Vec<Verdict>,
 }
 
 impl Fitting {
-    /// Collects from now on.
+    /// Starts collecting.
     ///
     /// # Errors
-    /// [`CollectError`]: the kernel does not tell.
+    /// [`CollectError`]: the kernel does not report.
     pub fn start() -> Result<Self, CollectError> {
         Ok(Self {
             collector: Collector::start()?,
@@ -80,43 +80,43 @@ impl Fitting {
         })
     }
 
-    /// Among what is followed, processes that run this program with one of these words as first argument
-    /// are not the work: they enforce budgets.
+    /// Declares that, among the followed processes, those that run this program with one of these
+    /// words as first argument are not the work but enforce budgets.
     pub fn enforced_by(&mut self, program: PathBuf, commands: &'static [&'static str]) {
         self.followed.enforced_by(program, commands);
     }
 
-    /// Follows a process, and what it starts.
+    /// Follows a process and its descendants.
     pub fn follow(&mut self, process: u32) {
         self.followed.add(process);
         self.look();
     }
 
-    /// From here on a job of this thread that is late by this is judged.
+    /// Judges the jobs of this thread by this promise from now on.
     pub fn promise(&mut self, tid: u32, promised: Promised) {
         self.promised.insert(tid, promised);
     }
 
-    /// Forgets the jobs that were seen, and goes on watching.
+    /// Forgets the jobs observed so far, and goes on observing.
     pub fn begin_anew(&mut self) {
         self.take_records();
         self.sampler.clear();
         self.late.clear();
     }
 
-    /// Takes what the kernel has told since the last turn; threads that came are watched from here on,
-    /// and answered.
+    /// Takes the kernel's records since the last turn. Starts observing new threads, and returns
+    /// them.
     pub fn turn(&mut self) -> Vec<u32> {
         self.take_records();
         self.look()
     }
 
-    /// Whether what is followed still runs.
+    /// Returns true while any followed process runs.
     pub fn is_alive(&self) -> bool {
         self.followed.is_alive()
     }
 
-    /// All threads that were seen.
+    /// Returns all threads observed so far.
     pub fn threads(&self) -> impl Iterator<Item = SeenThread<'_>> {
         self.names.iter().filter_map(|(&tid, name)| {
             let samples = self.sampler.of(tid)?;
@@ -124,18 +124,18 @@ impl Fitting {
         })
     }
 
-    /// Why each job was late that broke what was [promised](Self::promise). `JobId::task` of each is the
-    /// number of the thread.
+    /// Returns the verdict on each job that was late by its [promise](Self::promise). The
+    /// `JobId::task` of each is the kernel id of the thread.
     pub fn late(&self) -> &[Verdict] {
         &self.late
     }
 
-    /// Records of the kernel.
+    /// Returns the numbers of the kernel's records.
     pub fn counts(&self) -> Counts {
         self.collector.counts()
     }
 
-    /// Programs that this kernel did not take: of what they tell nothing is known.
+    /// Returns the programs that this kernel did not accept: their causes stay unknown.
     pub fn missing(&self) -> &[&'static str] {
         self.collector.missing()
     }
@@ -177,7 +177,7 @@ impl Fitting {
             self.names.insert(tid, String::new());
         }
         for (&tid, name) in &mut self.names {
-            // A program is exec'ed, and names its threads, after they are there; what has ended keeps
+            // A thread may exec a program, or be named, after it is found; an ended thread keeps
             // its last name.
             if let Some(now) = followed::name(tid) {
                 *name = now;

@@ -1,21 +1,21 @@
-//! The threads of a process and of all that it starts (proc(5)).
+//! The threads of a process and of its descendants (proc(5)).
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-/// Processes whose threads are looked up again and again.
+/// Processes whose threads are looked up repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Followed {
     roots: Vec<u32>,
     threads: BTreeSet<u32>,
-    /// The program whose threads enforce budgets, when its first argument is one of these: they are not
-    /// the work.
+    /// The program whose threads enforce budgets if its first argument is one of these: they are
+    /// not the work.
     own: Option<(PathBuf, &'static [&'static str])>,
     enforcers: BTreeSet<u32>,
 }
 
-/// What changed since the last look.
+/// The changes since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) came: Vec<u32>,
@@ -24,22 +24,22 @@ pub(crate) struct Changes {
 }
 
 impl Followed {
-    /// Follows nobody.
+    /// Follows no process.
     pub(crate) fn new() -> Self {
         Self { roots: Vec::new(), threads: BTreeSet::new(), own: None, enforcers: BTreeSet::new() }
     }
 
-    /// Threads of this program enforce budgets, where its first argument is one of these.
+    /// Declares that threads of this program enforce budgets if its first argument is one of these.
     pub(crate) fn enforced_by(&mut self, program: PathBuf, commands: &'static [&'static str]) {
         self.own = Some((program, commands));
     }
 
-    /// Follows this process too, and what it starts.
+    /// Follows this process and its descendants, too.
     pub(crate) fn add(&mut self, process: u32) {
         self.roots.push(process);
     }
 
-    /// Looks again.
+    /// Looks up the threads again, and returns the changes.
     pub(crate) fn look(&mut self) -> Changes {
         let mut threads = BTreeSet::new();
         let mut changes = Changes::default();
@@ -75,7 +75,7 @@ impl Followed {
         changes
     }
 
-    /// Whether any of the processes is there.
+    /// Returns true if any followed process is alive.
     pub(crate) fn is_alive(&self) -> bool {
         !self.threads.is_empty()
     }
@@ -92,14 +92,15 @@ fn first_argument(process: u32) -> Option<String> {
     String::from_utf8(word.to_vec()).ok()
 }
 
-/// It has ended and nobody has asked how: its folder is still there.
+/// Returns true for a zombie: a process that has ended and not been reaped keeps its directory in
+/// /proc.
 fn is_dead(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name before it is in parentheses, and may have some itself.
+    // The preceding name is in parentheses, and may contain some itself.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// The name of a thread.
+/// Returns the name of a thread.
 pub(crate) fn name(tid: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
     Some(text.trim_end().to_owned())
@@ -110,11 +111,11 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// The same program is the work, or enforces, by what it was started for.
+    /// The same program is the work or an enforcer, depending on its first argument.
     #[test]
     fn who_enforces_is_not_the_work() {
         let mut sleep = Command::new("sleep").arg("100").spawn().expect("sleep");
-        // Its arguments are there a little after the program.
+        // The arguments appear a little after the program.
         while first_argument(sleep.id()).as_deref() != Some("100") {
             std::thread::yield_now();
         }
@@ -153,7 +154,7 @@ mod tests {
         }
         assert!(came.contains(&shell.id()) && came.len() >= 2, "{came:?}");
         assert!(followed.is_alive());
-        // Not waited for: a process that has ended is gone, though its folder is still there.
+        // Not reaped yet: an ended process counts as gone although its directory is still there.
         drop(shell.stdin.take());
         let mut went = BTreeSet::new();
         for _ in 0..2_000 {

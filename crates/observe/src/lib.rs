@@ -1,19 +1,19 @@
-//! What the kernel did meanwhile: the evidence of late jobs, collected on a live host.
+//! Observation of the kernel: the evidence for the causes of late jobs, collected on a live host.
 //!
 //! ```text
 //! collector   the kernel's records: a BPF program, a ring buffer, drained a few times a second
 //! record      the same as types of `trace::kernel`
-//! followed    the threads of processes and of what they start (/proc)
-//! threads     records -> where each thread's time went -> events of its jobs
-//! seen        what a session saw, for a trace file
-//! session     threads that are followed -> late jobs -> verdicts
+//! followed    the threads of processes and of their descendants (/proc)
+//! threads     records -> each thread's use of time -> events of its jobs
+//! seen        the observations of a session, for a trace file
+//! session     followed threads -> late jobs -> verdicts
 //! recorder    the file of a run, as it grows
-//! run         what run that is: command, host, clock
-//! fitting     records -> the jobs of each thread, for what it needs
-//! inject      trouble on purpose, to see what it does
+//! run         the description of a run: command, host, clock
+//! fitting     records -> the jobs of each thread, for its needs
+//! inject      deliberate trouble, to see its effect
 //! ```
 //!
-//! All that decides is pure and in `trace`; here it meets the host's clock and kernel.
+//! All decisions are pure and in `trace`; this crate connects them to the host's clock and kernel.
 
 mod collector;
 mod fitting;

@@ -1,9 +1,9 @@
-//! The records of `bpf/observe.bpf.c`, as it lays them out.
+//! The records of `bpf/observe.bpf.c`, in its layout.
 
 use punctual_model::{Duration, Instant};
 use punctual_trace::kernel::{Class, Comm, Interrupt, Left, Record, Seen, What};
 
-/// Bytes of the head, of a thread's description, and of the two longer records.
+/// The lengths of the head, of a thread's description, and of the two longer records, in bytes.
 const HEAD: usize = 24;
 const THREAD: usize = 24;
 const WOKEN: usize = HEAD + THREAD;
@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 const ASLEEP: u8 = 1;
 const UNINTERRUPTIBLE: u8 = 2;
 
-/// What these bytes say; `None` if no program of ours wrote them.
+/// Decodes a record; returns `None` if none of our programs wrote it.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Record> {
     let head = bytes.get(..HEAD)?;
     let at = Instant::from_nanos(long(head, 0));

@@ -1,4 +1,4 @@
-//! Writes the trace file of a run: the driver's side of [`punctual_trace::file`].
+//! Writing of a run's trace file: the driver's side of [`punctual_trace::file`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,40 +11,40 @@ use punctual_trace::file::{Lost, Run, Writer};
 use punctual_trace::{Event, Sink, Subject};
 use thiserror::Error;
 
-/// Events of a sink that are written together: a block a few dozen KiB long.
+/// The number of a sink's events that are written together: a block of a few dozen KiB.
 const TOGETHER: usize = 1 << 13;
 
-/// Why there is no trace, or no more of it.
+/// The reason there is no trace, or no more of it.
 #[derive(Debug, Error)]
 pub enum RecordError {
-    /// A file of that name is not overwritten unasked.
+    /// A file of that name exists, and may not be overwritten.
     #[error("{}: there is a file of this name; choose another, or overwrite it with --force", .path.display())]
     IsThere {
         /// The file.
         path: PathBuf,
     },
-    /// The file system refused.
+    /// The file system returned an error.
     #[error("{}: the trace cannot be written: {error}", .path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         error: io::Error,
     },
 }
 
-/// Whether a file that is there may be replaced.
+/// The treatment of a file that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and there is no trace.
+    /// Keep it, and write no trace.
     Keep,
-    /// The trace takes its place.
+    /// Replace it.
     Replace,
 }
 
-/// A trace file that grows while the run goes on, so that it can be read at any time. Each block is
-/// appended with one write: whoever dies in between leaves all blocks before whole. What is not
-/// ended with [`end`](Self::end) reads as a trace whose writer died.
+/// A trace file that grows during the run, so that it can be read at any time. Each block is
+/// appended with one write: if the process dies, all earlier blocks are complete. A file without
+/// [`end`](Self::end) reads as a trace whose writer died.
 ///
 /// ```
 /// use punctual_model::{Instant, JobId};
@@ -66,14 +66,14 @@ pub struct Recorder {
     path: PathBuf,
     file: File,
     writer: Writer,
-    /// Events of a sink that wait for others.
+    /// Events of the sink that are not written yet.
     pending: Vec<Event>,
-    /// The first error of a sink, which cannot say it.
+    /// The first error of the sink, which cannot return it.
     failed: Option<io::Error>,
 }
 
 impl Recorder {
-    /// Makes the file and writes what run it is of.
+    /// Makes the file and writes the description of the run.
     ///
     /// # Errors
     /// [`RecordError`].
@@ -96,17 +96,17 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Events of number `number` are of this subject from here on.
+    /// Assigns a subject to events of number `number` from now on.
     ///
     /// # Errors
-    /// [`RecordError::Write`], as of all that follow.
+    /// [`RecordError::Write`], as for all methods below.
     pub fn subject(&mut self, number: u32, subject: &Subject) -> Result<(), RecordError> {
         self.flush()?;
         self.writer.subject(number, subject);
         self.append()
     }
 
-    /// These events happened, in the order of their instants as far as one subject goes.
+    /// Writes events; those of one subject must be ordered by time.
     ///
     /// # Errors
     /// [`RecordError::Write`].
@@ -116,8 +116,8 @@ impl Recorder {
         self.append()
     }
 
-    /// So many events were lost since the last call, which was noticed at `at`. None: nothing is
-    /// written.
+    /// Writes that `events` events were lost since the last call, which was noticed at `at`. Writes
+    /// nothing if there are none.
     ///
     /// # Errors
     /// [`RecordError::Write`].
@@ -129,7 +129,7 @@ impl Recorder {
         self.append()
     }
 
-    /// A time constraint was asked for; to be said before the events of its job.
+    /// Writes a requested time constraint; call it before the events of its job.
     ///
     /// # Errors
     /// [`RecordError::Write`].
@@ -139,7 +139,7 @@ impl Recorder {
         self.append()
     }
 
-    /// Why a job was late.
+    /// Writes the verdict on a late job.
     ///
     /// # Errors
     /// [`RecordError::Write`].
@@ -149,7 +149,7 @@ impl Recorder {
         self.append()
     }
 
-    /// What a [`Sink`] took goes into the file.
+    /// Writes the events taken as a [`Sink`].
     ///
     /// # Errors
     /// [`RecordError::Write`].
@@ -165,7 +165,7 @@ impl Recorder {
         self.append()
     }
 
-    /// The run is over, and all that is known has been written.
+    /// Writes the end of the run, after everything known about it.
     ///
     /// # Errors
     /// [`RecordError::Write`].
@@ -188,8 +188,8 @@ impl Recorder {
     }
 }
 
-/// Takes events one at a time and writes them in blocks; an error is told by the next call that can,
-/// and nothing is taken after it.
+/// Takes events one at a time and writes them in blocks. The next call that can return an error
+/// returns it; no event is taken after it.
 impl Sink for Recorder {
     fn record(&mut self, event: Event) {
         if self.failed.is_some() {

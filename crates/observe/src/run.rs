@@ -1,12 +1,12 @@
-//! What run a trace is of: the command, the host, the clock.
+//! The description of a traced run: the command, the host, the clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use punctual_linux::{clock, host};
 use punctual_trace::file::Run;
 
-/// This process's run, live: instants are of CLOCK_MONOTONIC. `contract` is as its author wrote it,
-/// empty if there is none.
+/// Describes this process's live run: instants are of CLOCK_MONOTONIC. `contract` is the text as
+/// its author wrote it, empty if there is none.
 ///
 /// ```
 /// let run = punctual_observe::run_here("[system]\n");
@@ -21,7 +21,7 @@ pub fn run_here(contract: &str) -> Run {
     Run { live: true, epoch_unix_ns, ..run_in_virtual_time(contract) }
 }
 
-/// This process's run in virtual time: instants are since its beginning.
+/// Describes this process's run in virtual time: instants count from its beginning.
 ///
 /// ```
 /// let run = punctual_observe::run_in_virtual_time("");
@@ -37,7 +37,7 @@ pub fn run_in_virtual_time(contract: &str) -> Run {
     }
 }
 
-/// As it would be typed, as far as blanks go.
+/// Returns the command line as it would be typed, with words quoted that contain blanks.
 fn command_line() -> String {
     let quoted = |word: std::ffi::OsString| {
         let word = word.to_string_lossy().into_owned();
@@ -45,7 +45,7 @@ fn command_line() -> String {
         if is_plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
     let mut words = std::env::args_os();
-    // Where the program lies is nobody's business.
+    // The directory of the program is private.
     let program = words.next().unwrap_or_default();
     let program = std::path::Path::new(&program).file_name().unwrap_or_default().to_owned();
     std::iter::once(program).chain(words).map(quoted).collect::<Vec<_>>().join(" ")

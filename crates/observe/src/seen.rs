@@ -1,4 +1,4 @@
-//! What a session saw, for a trace file.
+//! The observations of a session, for a trace file.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,30 +6,31 @@ use punctual_model::{Instant, JobId, Service};
 use punctual_trace::cause::{Observer, Spent, Stretch};
 use punctual_trace::{Event, Kind, Subject};
 
-/// One thing, in the order in which it became known.
+/// One observation; they come in the order in which they became known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Something happened to a job of a thread. That a thread was throttled becomes known last, up to two
-    /// turns after what came later.
+    /// An event of a thread's job. Throttling becomes known last, up to two turns after later
+    /// events.
     Event(Event),
-    /// Events of this number are of this thread from here on; said again, it is called otherwise.
+    /// Events of this number belong to this thread from now on. A second one with the same number
+    /// renames it.
     Subject(u32, Subject),
-    /// So many records of the kernel are missing.
+    /// This many records of the kernel are missing.
     Lost(Instant, u64),
 }
 
-/// Jobs of a thread that are remembered until what was throttled is known.
+/// The number of jobs per thread that are remembered until throttling is known.
 const JOBS: usize = 1 << 12;
 
-/// Keeps it until it is taken.
+/// Keeps observations until they are taken.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper {
     seen: Vec<Seen>,
     /// The releases of each subject's newest jobs.
     jobs: BTreeMap<u32, VecDeque<(JobId, Instant)>>,
-    /// Until when it is known of all threads when they were throttled.
+    /// The time until which throttling is known for all threads.
     throttled_until: Instant,
-    /// Of each subject that was throttled last: since when, and until when as far as is known.
+    /// For each subject that was throttled last: the stretch, as far as it is known.
     throttled: BTreeMap<u32, Stretch>,
 }
 
@@ -53,8 +54,9 @@ impl Keeper {
         self.seen.push(Seen::Lost(at, records));
     }
 
-    /// When these threads (their ids by subject) were throttled before `until`, which must be long
-    /// enough ago for all records to have come. What goes on then is told by a later call.
+    /// Adds the throttling of these threads (pairs of kernel id and subject) before `until`, which
+    /// must be long enough ago for all records to have come. A stretch that goes on then is
+    /// completed by a later call.
     pub(crate) fn throttled(
         &mut self,
         observer: &Observer,
@@ -69,15 +71,15 @@ impl Keeper {
         }
     }
 
-    /// The run is over: what goes on is told as far as it came.
+    /// Ends the run: adds unfinished stretches as far as they came.
     pub(crate) fn end(&mut self) {
         for (number, stretch) in std::mem::take(&mut self.throttled) {
             self.stretch(number, stretch);
         }
     }
 
-    /// An interrupt on its CPU, or the end of what is known, lets no thread go on: before and after it, it
-    /// is throttled once.
+    /// Merges the parts of a throttled stretch. An interrupt on its CPU, or the end of what is
+    /// known, does not let a thread run: the parts before and after it are one stretch.
     fn part(&mut self, number: u32, part: Stretch) {
         match part.spent {
             Spent::Throttled(_) => {
@@ -94,7 +96,7 @@ impl Keeper {
 
     fn stretch(&mut self, number: u32, stretch: Stretch) {
         let jobs = self.jobs.get(&number).into_iter().flatten();
-        // One that was released later cannot be what was throttled.
+        // A job that was released later cannot be the throttled one.
         let job = jobs.rev().find(|(_, release)| *release <= stretch.start).copied();
         let Some((job, release)) = job else { return };
         let throttle = Kind::Throttle { left: Service::ZERO };
@@ -113,7 +115,7 @@ mod tests {
     use super::*;
     use punctual_trace::cause::Throttler;
 
-    /// The jobs of what is told of throttling, and when.
+    /// Returns the times and jobs of the throttling events.
     fn told(keeper: &mut Keeper) -> Vec<(u64, u64)> {
         let of = |seen| match seen {
             Seen::Event(Event { kind: Kind::Start, .. }) => None,
@@ -138,7 +140,7 @@ mod tests {
         for (start, end, spent) in [
             (10, 20, throttled),
             (20, 22, Spent::SoftIrq(1)),
-            // A look came here.
+            // One turn ended here.
             (22, 30, throttled),
             (30, 40, throttled),
             (40, 45, Spent::Own),

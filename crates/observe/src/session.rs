@@ -1,4 +1,4 @@
-//! Watches the threads of processes, and says of each late job why.
+//! Observes the threads of processes, and finds the cause of each late job.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,65 +14,66 @@ use crate::followed::{self, Followed};
 use crate::seen::{Keeper, Seen};
 use crate::threads::{Came, Threads};
 
-/// Stretches of each thread that are remembered: a late job is judged when it has ended.
+/// The number of stretches remembered per thread: a late job is judged when it has ended.
 const REMEMBERED: usize = 4096;
 
-/// After so long all records of what happened have come.
+/// The time after which all records of an event have come.
 const SETTLED: Duration = Duration::from_millis(150);
 
-/// What is known at the end.
+/// The results at the end of a session.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Why each job that turned out late at the end was so.
+    /// The verdicts on the jobs that turned out late at the end.
     pub verdicts: Vec<Verdict>,
-    /// Each thread, and what is to be said of its promise.
+    /// Each thread, and the judgement of its promise.
     pub subjects: Vec<(Subject, Judged)>,
-    /// Records of the kernel.
+    /// The numbers of the kernel's records.
     pub counts: Counts,
-    /// Programs that this kernel did not take: of what they tell nothing is known.
+    /// The programs that this kernel did not accept: their causes stay unknown.
     pub missing: Vec<&'static str>,
-    /// What was seen since it was taken last, if it is kept ([`Session::keep_seen`]).
+    /// The observations since they were taken last, if they are kept ([`Session::keep_seen`]).
     pub seen: Vec<Seen>,
 }
 
-/// What a thread that was found is promised.
+/// Returns the promise to a thread that was found.
 type PromiseOf = Box<dyn FnMut(u32) -> Promise + Send>;
 
-/// A run that is watched. Turn it at least ten times a second.
+/// A run under observation. Call [`turn`](Self::turn) at least ten times a second.
 pub struct Session {
     watched: Threads,
     checker: Checker,
     followed: Followed,
     promise_of: PromiseOf,
-    /// What the drivers of this process tell of their own jobs.
+    /// The events of the drivers in this process about their own jobs.
     events: FromEvents,
-    /// The number of each thread's subject, and of each subject its thread.
+    /// The subject's number of each thread, and the thread of each subject.
     numbers: BTreeMap<u32, u32>,
     threads: Vec<u32>,
     subjects: Vec<Subject>,
     /// Threads that were gone at the last look: their last records may still come.
     gone: Vec<u32>,
-    /// Why last jobs of threads that have ended were late, until the next turn.
+    /// Verdicts on the last jobs of threads that have ended, until the next turn.
     last: Vec<Verdict>,
-    /// For a trace file, if one is written.
+    /// The observations for a trace file, if one is written.
     keeper: Option<Keeper>,
 }
 
 impl Session {
-    /// Collects from now on. Each job of a thread that is followed is to be complete within
-    /// `relative_deadline` of its release. `wcet` is what a job may need: more is its own fault.
+    /// Starts collecting. Each job of a followed thread is to complete within `relative_deadline`
+    /// of its release. `wcet` is what a job may need: more is its own fault.
     ///
     /// # Errors
-    /// [`CollectError`]: the kernel does not tell.
+    /// [`CollectError`]: the kernel does not report.
     pub fn start(relative_deadline: Duration, wcet: Option<Service>) -> Result<Self, CollectError> {
         let relative_deadline = Some(relative_deadline);
         Self::promising(move |_| Promise { period: None, relative_deadline, wcet })
     }
 
-    /// The same with a promise for each thread: `promise_of` is asked when one is found, by its number.
+    /// Does the same with a promise for each thread: `promise_of` is called with the kernel id of
+    /// each thread that is found.
     ///
     /// # Errors
-    /// [`CollectError`]: the kernel does not tell.
+    /// [`CollectError`]: the kernel does not report.
     pub fn promising(
         promise_of: impl FnMut(u32) -> Promise + Send + 'static,
     ) -> Result<Self, CollectError> {
@@ -91,14 +92,15 @@ impl Session {
         })
     }
 
-    /// Among what is followed, processes that run this program with one of these words as first argument
-    /// are not the work: they stop the work when its budget is used up, and let it go on.
+    /// Declares that, among the followed processes, those that run this program with one of these
+    /// words as first argument are not the work: they stop the work when its budget is used up, and
+    /// let it go on.
     pub fn enforced_by(&mut self, program: PathBuf, commands: &'static [&'static str]) {
         self.followed.enforced_by(program, commands);
     }
 
-    /// A subject whose driver tells of its jobs itself ([`Self::record`]); the thread that runs it, if one
-    /// is named, is watched. Answers its number.
+    /// Adds a subject whose driver reports its jobs itself ([`Self::record`]), and returns the
+    /// subject's number. If the subject names the thread that runs it, that is observed.
     pub fn add(&mut self, subject: Subject) -> u32 {
         let number = self.threads.len() as u32;
         if let Some(tid) = subject.thread {
@@ -109,19 +111,19 @@ impl Session {
         if let Some(keeper) = &mut self.keeper {
             keeper.subject(number, &subject);
         }
-        // 0 is no thread.
+        // 0 means no thread.
         self.threads.push(subject.thread.unwrap_or(0));
         self.subjects.push(subject);
         number
     }
 
-    /// What a driver tells: an event of a subject that was [added](Self::add), by its number.
+    /// Records a driver's event of a subject that was [added](Self::add), by its number.
     pub fn record(&mut self, event: Event) {
         self.event(event);
         self.events.record(event);
     }
 
-    /// So many of a driver's events are missing.
+    /// Records that this many of a driver's events are missing.
     pub fn lost(&mut self, events: u64) {
         self.checker.lost(events);
         self.events.lost();
@@ -130,7 +132,7 @@ impl Session {
         }
     }
 
-    /// At the end of a driver's run these jobs were released and not complete.
+    /// Records that these jobs were released and not complete at the end of a driver's run.
     pub fn unfinished(&mut self, backlog: Backlog, end: Instant) {
         self.checker.unfinished(backlog, end);
         if let Some(keeper) = &mut self.keeper {
@@ -138,24 +140,25 @@ impl Session {
         }
     }
 
-    /// From here on what is seen is kept until [`take_seen`](Self::take_seen): for a trace file. To be
-    /// said before anything is followed or added.
+    /// Keeps observations until [`take_seen`](Self::take_seen), for a trace file. Call it before
+    /// anything is followed or added.
     pub fn keep_seen(&mut self) {
         self.keeper = Some(Keeper::default());
     }
 
-    /// What was seen since the last call, if it is kept.
+    /// Returns the observations since the last call, if they are kept.
     pub fn take_seen(&mut self) -> Vec<Seen> {
         self.keeper.as_mut().map_or_else(Vec::new, Keeper::take)
     }
 
-    /// Follows a process, and what it starts.
+    /// Follows a process and its descendants.
     pub fn follow(&mut self, process: u32) {
         self.followed.add(process);
         self.look();
     }
 
-    /// Why each job that turned out late since the last turn was so.
+    /// Processes new records, and returns the verdicts on the jobs that turned out late since the
+    /// last turn.
     pub fn turn(&mut self) -> Vec<Verdict> {
         self.take_records();
         let mut verdicts = std::mem::take(&mut self.last);
@@ -165,12 +168,12 @@ impl Session {
         verdicts
     }
 
-    /// Whether what is followed still runs.
+    /// Returns true while any followed process runs.
     pub fn is_alive(&self) -> bool {
         self.followed.is_alive()
     }
 
-    /// The run is over: a job that still ran is judged as far as it came.
+    /// Ends the run: judges a job that still ran as far as it came.
     pub fn end(mut self) -> Ended {
         self.take_records();
         for tid in std::mem::take(&mut self.gone) {
@@ -217,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Which threads were throttled, until so long ago.
+    /// Keeps the throttling of all threads until `ago` before now.
     fn keep_throttled(&mut self, ago: Duration) {
         let Some(keeper) = &mut self.keeper else { return };
         let until = Instant::from_nanos(clock::now().as_nanos().saturating_sub(ago.as_nanos()));
@@ -240,17 +243,17 @@ impl Session {
         judged.collect()
     }
 
-    /// A thread has ended, and all its records have come.
+    /// Forgets a thread that has ended, after all its records have come.
     fn forget(&mut self, tid: u32) {
         self.rename(tid);
         match (self.watched.ended(tid), self.numbers.get(&tid)) {
             (Some(event), _) => {
                 self.event(event);
-                // As long as it is known where its time went.
+                // As long as the thread's use of time is still known.
                 let late = self.judge_late();
                 self.last.extend(late);
             }
-            // Whether its last job was complete nobody can say.
+            // It cannot be known whether its last job was complete.
             (None, Some(&number)) => self.checker.forget(number),
             (None, None) => {}
         }
@@ -258,7 +261,7 @@ impl Session {
         self.numbers.remove(&tid);
     }
 
-    /// A thread is called what it was last.
+    /// Gives a thread's subject the thread's latest name.
     fn rename(&mut self, tid: u32) {
         let name = self.watched.name(tid);
         let number = self.numbers.get(&tid).copied();
@@ -298,19 +301,19 @@ impl Session {
         }
     }
 
-    /// Programs that this kernel did not take: of what they tell nothing is known.
+    /// Returns the programs that this kernel did not accept: their causes stay unknown.
     pub fn missing(&self) -> &[&'static str] {
         self.watched.missing()
     }
 
-    /// A subject by its number.
+    /// Returns a subject by its number.
     pub fn subject(&self, number: u32) -> Option<&Subject> {
         self.subjects.get(number as usize)
     }
 }
 
-/// A thread's time, where several subjects share the thread: while it ran, the driver's events say for
-/// whom. Both lists are in order and without gaps over the same time.
+/// Attributes a thread's own time to the subjects that share the thread, by the driver's events.
+/// Both lists are in order and without gaps over the same time.
 fn whose(thread: &[Stretch], told: &[Stretch]) -> Vec<Stretch> {
     let mut all = Vec::with_capacity(thread.len());
     for stretch in thread {
@@ -321,7 +324,7 @@ fn whose(thread: &[Stretch], told: &[Stretch]) -> Vec<Stretch> {
         for part in told {
             let (start, end) = (part.start.max(stretch.start), part.end.min(stretch.end));
             if start < end {
-                // It ran, for nobody: the driver itself.
+                // The thread ran for no subject: this is the driver itself.
                 let idle = part.spent == Spent::Unknown;
                 let spent = if idle { Spent::Switching } else { part.spent };
                 all.push(Stretch { start, end, spent });

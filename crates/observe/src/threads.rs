@@ -1,5 +1,5 @@
-//! Threads that are watched: from the kernel's records to the events of their jobs, and to where their
-//! time went.
+//! Observed threads: from the kernel's records to the events of their jobs, and to their use of
+//! time.
 
 use punctual_linux::clock;
 use punctual_model::Instant;
@@ -9,42 +9,42 @@ use punctual_trace::kernel::{Record, What};
 
 use crate::collector::{CollectError, Collector, Counts};
 
-/// What a record amounts to.
+/// The meaning of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// Something happened to a job of a watched thread; its subject is the number given to the thread.
+    /// An event of an observed thread's job; its subject is the number given to the thread.
     Event(Event),
-    /// A thread, watched or not, came to a CPU.
+    /// A thread, observed or not, was switched to on a CPU.
     OnCpu {
         /// Its kernel id.
         thread: u32,
-        /// When.
+        /// The time.
         at: Instant,
     },
-    /// Records are missing: what became of jobs that had begun is not known.
+    /// Records are missing: the fate of jobs that had begun is unknown.
     Gap {
-        /// Where that was noticed.
+        /// The time at which the gap was noticed.
         at: Instant,
-        /// How many.
+        /// The number of missing records.
         records: u32,
     },
 }
 
-/// The threads, and who watches them. To be drained at least ten times a second.
+/// Observed threads. Drain them at least ten times a second.
 pub struct Threads {
     collector: Collector,
     observer: Observer,
     jobs: ThreadJobs,
-    /// Up to here records have been taken.
+    /// The time up to which records have been taken.
     taken: Instant,
 }
 
 impl Threads {
-    /// Collects from here on and watches nobody yet. Of each thread the newest `remembered` stretches
-    /// are remembered: a late job is judged when it has ended.
+    /// Starts collecting, with no thread observed yet. The newest `remembered` stretches of each
+    /// thread are remembered: a late job is judged when it has ended.
     ///
     /// # Errors
-    /// [`CollectError`]: the kernel does not tell, and what to do.
+    /// [`CollectError`]: the kernel does not report; it says what to do.
     pub fn start(remembered: usize) -> Result<Self, CollectError> {
         let (observer, jobs) = (Observer::new(remembered), ThreadJobs::new());
         // Before the first record.
@@ -52,39 +52,40 @@ impl Threads {
         Ok(Self { collector: Collector::start()?, observer, jobs, taken })
     }
 
-    /// Watches a thread, whose jobs are of subject `number`.
+    /// Observes a thread, whose jobs belong to subject `number`.
     pub fn watch(&mut self, tid: u32, number: u32) {
         self.watch_time(tid);
         self.jobs.add(tid, number);
     }
 
-    /// Watches where the time of a thread goes, whose jobs somebody else tells.
+    /// Observes the use of time of a thread whose jobs a driver reports.
     pub fn watch_time(&mut self, tid: u32) {
-        // Records that wait to be taken begin jobs too, so the time is accounted for from the first of them.
+        // Waiting records begin jobs, too, so the time is accounted for from the first of them.
         self.observer.watch(tid, self.taken);
         self.collector.watch_faults(tid);
     }
 
-    /// This thread stops others when their budgets are used up, and lets them go on.
+    /// Declares that this thread stops others when their budgets are used up, and lets them go on.
     pub fn enforcer(&mut self, tid: u32) {
         self.observer.enforcer(tid);
     }
 
-    /// Ends the jobs of a thread that has ended, and returns the last, if that is complete; nothing if nobody can
-    /// say. Where its time went is known until it is [forgotten](Self::forget).
+    /// Ends the jobs of a thread that has ended. Returns the completion of the last job, or `None`
+    /// if it cannot be known. The thread's use of time is known until it is
+    /// [forgotten](Self::forget).
     pub fn ended(&mut self, tid: u32) -> Option<Event> {
         self.jobs.forget(tid)
     }
 
-    /// Watches a thread no more: its jobs, and where its time went, are forgotten.
+    /// Stops observing a thread, and forgets its jobs and its use of time.
     pub fn forget(&mut self, tid: u32) {
-        // Who wants its last job asks for it before.
+        // A caller that needs the last job calls `ended` first.
         let _last = self.jobs.forget(tid);
         self.observer.forget(tid);
         self.collector.forget_faults(tid);
     }
 
-    /// What came since the last call, in order.
+    /// Passes the meanings of the records since the last call, in order.
     pub fn drain(&mut self, mut take: impl FnMut(Came)) {
         for record in self.collector.drain() {
             let Record { at, what, .. } = record;
@@ -104,27 +105,27 @@ impl Threads {
         }
     }
 
-    /// The run is over: jobs that ended with a sleep that goes on are complete.
+    /// Ends the run: returns the completions of jobs that ended with a sleep that goes on.
     pub fn resting(&self) -> Vec<Event> {
         self.jobs.resting().collect()
     }
 
-    /// Where the time of a watched thread went.
+    /// Returns the use of time of an observed thread.
     pub fn stretches(&self, tid: u32, from: Instant, until: Instant) -> Vec<Stretch> {
         self.observer.stretches(tid, from, until)
     }
 
-    /// What a thread was called last.
+    /// Returns the latest name of a thread.
     pub fn name(&self, tid: u32) -> Option<String> {
         self.observer.comm(tid).map(|comm| comm.to_string())
     }
 
-    /// How many records of the kernel there were.
+    /// Returns the numbers of the kernel's records.
     pub fn counts(&self) -> Counts {
         self.collector.counts()
     }
 
-    /// Programs that this kernel did not take: of what they tell nothing is known.
+    /// Returns the programs that this kernel did not accept: their causes stay unknown.
     pub fn missing(&self) -> &[&'static str] {
         self.collector.missing()
     }
@@ -145,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread is found some time after it began, and the records since the last turn are still there.
+    /// A thread is found some time after it began; the records since the last turn are still there.
     #[test]
     fn of_a_job_from_before_a_thread_was_found_it_is_known_where_its_time_went() {
         let mut threads = match Threads::start(4096) {
@@ -179,7 +180,7 @@ mod tests {
             .filter(|stretch| stretch.spent == Spent::Unknown)
             .map(Stretch::length)
             .fold(Duration::ZERO, Duration::saturating_add);
-        // Why an idle CPU took longer than a switch to come back is rightly not known.
+        // The reason an idle CPU took longer than a switch to come back is rightly unknown.
         let whole = last.saturating_since(first);
         assert!(unknown < whole / 2, "{unknown} of {whole}: {spent:?}");
     }

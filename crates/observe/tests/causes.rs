@@ -1,10 +1,10 @@
-//! Lateness is caused on purpose, and the verdict must name it.
+//! These tests cause lateness deliberately, and the verdict must name the cause.
 //!
-//! The victim is this test program again, in a process of its own: a periodic thread on CPU 0 that is
-//! late each time the trouble strikes. The machine is shared: other causes come between, and so the
-//! cause that was made must be the main one of a quarter of the late jobs, not of all.
+//! The victim is this test program again, in a process of its own: a periodic thread on CPU 0 that
+//! is late each time the trouble strikes. The machine is shared and other causes come between, so
+//! the caused one must be the main cause of a quarter of the late jobs, not of all.
 //!
-//! Where the kernel tells nothing to this user the tests say so, and prove nothing.
+//! If the kernel reports nothing to this user, the tests say so, and prove nothing.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -19,21 +19,21 @@ use punctual_observe::{Session, Verdict};
 const PERIOD: Duration = Duration::from_millis(20);
 const DEADLINE: Duration = Duration::from_millis(5);
 const WORK: Duration = Duration::from_millis(1);
-/// How often trouble strikes a job.
+/// One job in this many meets the trouble.
 const EACH: u64 = 4;
-/// Late jobs enough to judge by, and jobs after which there is no hope of them.
+/// The number of late jobs to judge by, and the number of jobs after which to give up.
 const ENOUGH: usize = 12;
 const MOST_JOBS: u64 = 1_500;
 
-/// What the victim does to itself.
+/// The variable that tells the victim what to do to itself.
 const VICTIM: &str = "PUNCTUAL_VICTIM";
 
-/// The victim: `cargo test` passes it over.
+/// The victim; `cargo test` skips it.
 #[test]
 #[ignore = "the victim of the other tests"]
 fn victim() {
     let Ok(trouble) = std::env::var(VICTIM) else { return };
-    // The kernel takes no SCHED_DEADLINE thread that may not run everywhere (sched(7)).
+    // The kernel refuses SCHED_DEADLINE to a thread that may not run everywhere (sched(7)).
     if trouble != "throttled" {
         thread::pin_to(0).expect("CPU 0");
     }
@@ -60,7 +60,7 @@ fn victim() {
             continue;
         }
         match &*trouble {
-            // Its own, and with a budget of 2 ms the kernel's.
+            // Its own fault, or with a budget of 2 ms the kernel's throttling.
             "own" | "throttled" => spin(Duration::from_millis(8)),
             "page-fault" => faults(clock::now() + Duration::from_millis(8)),
             "blocked" => {
@@ -88,8 +88,8 @@ fn spin(length: Duration) {
 
 fn faults(end: Instant) {
     while clock::now() < end {
-        // So much comes from the kernel each time (mallopt(3), M_MMAP_THRESHOLD), which brings a page
-        // when it is touched.
+        // Each allocation of this size comes from the kernel (mallopt(3), M_MMAP_THRESHOLD), which
+        // supplies a page when it is touched.
         let mut fresh = vec![0_u8; 64 << 20];
         let pages = fresh.iter_mut().step_by(4096);
         pages.take_while(|_| clock::now() < end).for_each(|byte| *byte = 1);
@@ -119,15 +119,15 @@ impl Drop for Victim {
     }
 }
 
-/// One at a time: they are all about CPU 0.
+/// Runs tests one at a time: all of them use CPU 0.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// The main causes of the late jobs of a victim to which this happens.
+/// Returns the main causes of the late jobs of a victim with this trouble.
 fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static str, usize>> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let work = WORK.as_full_service() + Service::from_millis(1);
-    // An ordinary thread whose timer may wait is woken by the next tick, of which there are 250 a
-    // second or more where the CPU is busy.
+    // An ordinary thread whose timer may wait is woken by the next tick; a busy CPU has 250 ticks a
+    // second or more.
     let deadline = if trouble == "late-timer" { Duration::from_millis(2) } else { DEADLINE };
     let mut session = match Session::start(deadline, Some(work)) {
         Ok(session) => session,
@@ -187,8 +187,8 @@ fn causes(trouble: &str, injected: Option<Trouble>) -> Option<BTreeMap<&'static 
     Some(causes)
 }
 
-/// So often a run may be spoilt by what else the machine does, which is then rightly named too: a
-/// quarter of the late jobs is asked for.
+/// The number of attempts: other load on the machine may spoil a run, and is then rightly named,
+/// too. A quarter of the late jobs is enough.
 const RUNS: usize = 3;
 
 fn must_name(trouble: &str, injected: Option<Trouble>, word: &str) {

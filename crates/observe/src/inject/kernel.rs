@@ -1,4 +1,4 @@
-//! Above all threads: `bpf/inject.bpf.c`.
+//! Trouble above all threads: `bpf/inject.bpf.c`.
 
 use std::sync::atomic::Ordering;
 
@@ -8,10 +8,10 @@ use punctual_model::{Duration, Instant};
 
 use super::{InjectError, Injected, Plan};
 
-/// Made by tools/build-bpf of bpf/inject.bpf.c.
+/// Compiled by tools/build-bpf from bpf/inject.bpf.c.
 const OBJECT: &[u8] = include_bytes!("../../bpf/inject.bpf.o");
 
-/// Positions in `struct plan`.
+/// Offsets in `struct plan`.
 const BURN: usize = 0;
 const PERIOD: usize = 8;
 const UNTIL: usize = 16;
@@ -19,7 +19,8 @@ const TIMES: usize = 24;
 const BURNT: usize = 32;
 
 const LOOK: Duration = Duration::from_millis(100);
-/// An interrupt that has not come by so many periods and a second does not come.
+/// The number of periods, besides a second, after which an interrupt that has not come counts as
+/// missing.
 const PATIENCE: u64 = 20;
 
 struct Loaded {
@@ -41,7 +42,7 @@ fn load(plan: Plan, without: &str) -> Result<Loaded, InjectError> {
 }
 
 pub(super) fn interrupt(plan: Plan, goes_on: impl Fn() -> bool) -> Result<Injected, InjectError> {
-    // Kernels with PREEMPT_RT take no programs with timers.
+    // Kernels with PREEMPT_RT refuse programs with timers.
     let loaded = load(plan, "arm")?;
     let clock = loaded.object.on_cpu_clock("in_interrupt", plan.cpu, plan.period)?;
     let advice = "some virtual CPUs do not tick when idle; put load there, or take another CPU";
@@ -52,7 +53,8 @@ pub(super) fn interrupt(plan: Plan, goes_on: impl Fn() -> bool) -> Result<Inject
 
 pub(super) fn softirq(plan: Plan, goes_on: impl Fn() -> bool) -> Result<Injected, InjectError> {
     let loaded = load(plan, "in_interrupt")?;
-    // The timer stays where it was armed; a thread of its own, so that nobody else is moved.
+    // The timer stays on the CPU that armed it. A thread of its own arms it, so that the caller is
+    // not moved.
     let armed = std::thread::scope(|scope| {
         let arm = || {
             thread::pin_to(plan.cpu).map_err(|_| InjectError::NoCpu { cpu: plan.cpu })?;
@@ -85,7 +87,7 @@ fn watch(
             return Err(InjectError::Silent { what, cpu: plan.cpu, advice });
         }
     }
-    // Whoever still burns sees it at its next turn.
+    // A burn in progress sees it when it looks at the clock the next time.
     loaded.plan.word(0, UNTIL).store(0, Ordering::Relaxed);
     Ok(Injected { times: count(TIMES), burnt: Duration::from_nanos(count(BURNT)) })
 }

@@ -1,7 +1,8 @@
-//! Trouble on purpose: takes a CPU's time from whoever runs there, so much every so often, for so long.
+//! Deliberate trouble: takes a CPU's time from the threads that run there, periodically, for a
+//! limited time.
 //!
-//! - `kernel`: in a hard interrupt, in a softirq.
-//! - `thread`: by threads: a real-time one that spins, page faults, a cache swept through.
+//! - `kernel`: in a hard interrupt or a softirq.
+//! - `thread`: by threads: a spinning real-time thread, page faults, a sweep through the cache.
 
 mod kernel;
 mod thread;
@@ -12,77 +13,78 @@ use punctual_bpf::{AttachError, LoadError, MapError, RunError};
 use punctual_model::Duration;
 use thiserror::Error;
 
-/// What kind of trouble.
+/// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// In the hard interrupt of a perf software clock.
     HardInterrupt,
     /// In the softirq of a timer.
     SoftIrq,
-    /// A thread at this SCHED_FIFO priority spins.
+    /// A thread that spins at this SCHED_FIFO priority.
     Fifo(u8),
-    /// An ordinary thread touches memory that it has just got.
+    /// An ordinary thread that touches fresh memory.
     PageFaults,
-    /// An ordinary thread sweeps through more memory than caches hold.
+    /// An ordinary thread that sweeps through more memory than caches hold.
     Cache,
 }
 
-/// How much of it.
+/// The trouble and its extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What.
+    /// The kind.
     pub trouble: Trouble,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: usize,
-    /// So long each time; at most [`MOST`] of the period.
+    /// The time taken in each period; at most [`MOST`] percent of it.
     pub burn: Duration,
-    /// So often.
+    /// The period.
     pub period: Duration,
-    /// For so long.
+    /// The whole duration.
     pub length: Duration,
 }
 
-/// The largest part of a period that may be taken, in percent: a CPU that is never given back does
-/// not come to end it.
+/// The largest part of a period that may be taken, in percent: a CPU that is never given back
+/// cannot end the trouble.
 pub const MOST: u64 = 80;
 
-/// The longest that a CPU is taken at a time: beyond it the kernel takes the CPU for stuck.
+/// The longest time that a CPU is taken at once: beyond it the kernel would report the CPU as
+/// stuck.
 pub const LONGEST: Duration = Duration::from_secs(1);
 
-/// What was done.
+/// The trouble that was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Injected {
-    /// How often.
+    /// The number of times.
     pub times: u64,
-    /// How much time in all.
+    /// The total time taken.
     pub burnt: Duration,
 }
 
-/// Why there was no trouble.
+/// The reason no trouble was made.
 #[derive(Debug, Error)]
 pub enum InjectError {
-    /// More than a CPU can bear.
+    /// More than a CPU can stand.
     #[error(
         "{burn} every {period}: at most {MOST} % of the period, and at most {LONGEST}, may be taken"
     )]
     TooMuch {
-        /// What was to be taken.
+        /// The requested time per period.
         burn: Duration,
-        /// How often.
+        /// The requested period.
         period: Duration,
     },
     /// There is no such CPU.
     #[error("CPU {cpu}: this process may not run there")]
     NoCpu {
-        /// Which.
+        /// The CPU.
         cpu: usize,
     },
-    /// The thread cannot run as it is to.
+    /// The thread cannot get its priority.
     #[error("a thread at SCHED_FIFO {priority} is refused: {why}; it takes CAP_SYS_NICE")]
     Priority {
         /// The priority.
         priority: u8,
-        /// What the kernel says.
+        /// The kernel's error.
         why: String,
     },
     /// The programs for the kernel were not loaded.
@@ -91,20 +93,20 @@ pub enum InjectError {
     /// They were not attached.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// Their memory cannot be seen.
+    /// Their memory cannot be accessed.
     #[error(transparent)]
     Map(#[from] MapError),
     /// They were not run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The kernel does not do it.
+    /// The kernel accepted it without effect.
     #[error("{what} on CPU {cpu} was asked for, accepted, and did not come: {advice}")]
     Silent {
-        /// What.
+        /// The kind of trouble.
         what: &'static str,
-        /// Where.
+        /// The CPU.
         cpu: usize,
-        /// What to do.
+        /// The advice.
         advice: &'static str,
     },
 }
@@ -121,7 +123,8 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Does it, and returns when it is over or `goes_on` says no; looks at that ten times a second.
+/// Makes the trouble, and returns when it is over or `goes_on` returns false, which is checked ten
+/// times a second.
 ///
 /// # Errors
 /// [`InjectError`].

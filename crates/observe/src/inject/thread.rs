@@ -1,4 +1,4 @@
-//! By a thread of ours.
+//! Trouble by a thread of ours.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,20 +8,20 @@ use punctual_model::{Duration, Instant};
 
 use super::{InjectError, Injected, Plan, Trouble};
 
-/// So often the caller is asked.
+/// The interval at which the caller is asked whether to go on.
 const LOOK: Duration = Duration::from_millis(100);
-/// A page, and a line of a cache, of any machine at hand.
+/// A page, and a cache line, of common machines.
 const PAGE: usize = 4096;
 const LINE: usize = 64;
 /// More than the caches of most machines.
 const SWEPT: usize = 64 << 20;
-/// Touched at a go, between looks at the clock.
+/// The number of lines touched between looks at the clock.
 const AT_A_GO: usize = 256;
-/// Memory that is got, touched and given back at a time: so much the allocator never keeps (mallopt(3),
-/// M_MMAP_THRESHOLD).
+/// The size of memory that is allocated, touched and freed at once: the allocator never keeps that
+/// much (mallopt(3), M_MMAP_THRESHOLD).
 const FRESH: usize = 64 << 20;
 
-/// In a thread of its own, so that the caller keeps its class and its CPUs.
+/// Runs in a thread of its own, so that the caller keeps its class and its CPUs.
 pub(super) fn run(plan: Plan, goes_on: impl Fn() -> bool) -> Result<Injected, InjectError> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
