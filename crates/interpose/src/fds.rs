@@ -1,13 +1,13 @@
-//! Which descriptors are UDP sockets of this program, and where they are connected.
+//! The table of this program's UDP sockets, and of where they are connected.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is known of a descriptor.
+/// The known state of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// It is no UDP socket, or one that we leave alone.
+    /// Not a UDP socket, or one that is left alone.
     Nothing,
-    /// A UDP socket; where it is connected is to be asked.
+    /// A UDP socket; its peer has to be looked up.
     Socket,
     /// Connected to the channel's destination.
     ToDestination,
@@ -15,8 +15,8 @@ pub(crate) enum Known {
     Elsewhere,
 }
 
-/// A table by number. It is read before every write(2) of the program, so a look is a load; and from
-/// signal handlers, so there is no lock.
+/// A table by descriptor number. It is read before every write(2) of the program, so a look-up is
+/// one load; and from signal handlers, so there is no lock.
 #[derive(Debug)]
 pub(crate) struct Fds<const N: usize> {
     entries: [Entry; N],
@@ -24,10 +24,10 @@ pub(crate) struct Fds<const N: usize> {
 
 #[derive(Debug)]
 struct Entry {
-    /// A `Known` in the lowest two bits; above them the process for which it is known where it is
-    /// connected.
+    /// A `Known` in the lowest two bits; above them the number of the process that looked up the
+    /// peer.
     known: AtomicU64,
-    /// The socket's inode number: what tells it from the next with this number.
+    /// The socket's inode number, which distinguishes it from a later socket with the same number.
     inode: AtomicU64,
 }
 
@@ -42,26 +42,26 @@ impl<const N: usize> Fds<N> {
         self.entries.get(usize::try_from(fd).ok()?)
     }
 
-    /// What is known of `fd` by the process `of`.
+    /// Returns what the process `of` knows of `fd`.
     #[inline]
     pub(crate) fn known(&self, fd: i32, of: u64) -> Known {
         let word = self.entry(fd).map_or(0, |entry| entry.known.load(Ordering::Acquire));
         match word & 3 {
             0 => Known::Nothing,
-            // What a parent found out is where *its* channel leads.
+            // A parent's entry is valid only for the parent's channel.
             2 if word >> 2 == of => Known::ToDestination,
             3 if word >> 2 == of => Known::Elsewhere,
             _ => Known::Socket,
         }
     }
 
-    /// Whether it is a UDP socket as far as is known.
+    /// Returns true if it is known to be a UDP socket.
     #[inline]
     pub(crate) fn is_socket(&self, fd: i32) -> bool {
         self.entry(fd).is_some_and(|entry| entry.known.load(Ordering::Acquire) != 0)
     }
 
-    /// A socket was made.
+    /// Notes a new socket.
     pub(crate) fn made(&self, fd: i32, inode: u64) {
         if let Some(entry) = self.entry(fd) {
             entry.inode.store(inode, Ordering::Release);
@@ -69,7 +69,7 @@ impl<const N: usize> Fds<N> {
         }
     }
 
-    /// Whether `fd` is still the socket with this inode number; if not it is forgotten.
+    /// Returns true if `fd` is still the socket with this inode number; otherwise forgets it.
     pub(crate) fn is_still(&self, fd: i32, inode: Option<u64>) -> bool {
         let Some(entry) = self.entry(fd) else { return false };
         let still = inode == Some(entry.inode.load(Ordering::Acquire));
@@ -79,7 +79,7 @@ impl<const N: usize> Fds<N> {
         still
     }
 
-    /// To be asked again where it is connected.
+    /// Makes the peer be looked up again.
     pub(crate) fn reconnected(&self, fd: i32) {
         if let Some(entry) = self.entry(fd)
             && entry.known.load(Ordering::Acquire) != 0
@@ -88,14 +88,14 @@ impl<const N: usize> Fds<N> {
         }
     }
 
-    /// Where it is connected, for the process `of`.
+    /// Notes where it is connected, for the process `of`.
     pub(crate) fn connected(&self, fd: i32, of: u64, to_destination: bool) {
         if let Some(entry) = self.entry(fd) {
             entry.known.store(of << 2 | if to_destination { 2 } else { 3 }, Ordering::Release);
         }
     }
 
-    /// `copy` is the same socket as `fd`, or what it was is closed.
+    /// Notes that `copy` is now the same socket as `fd`; its former file is closed.
     pub(crate) fn copied(&self, fd: i32, copy: i32) {
         match (self.entry(fd), self.is_socket(fd)) {
             (Some(entry), true) => self.made(copy, entry.inode.load(Ordering::Acquire)),

@@ -12,11 +12,12 @@ use punctual_channel::client::compact::Compact;
 
 use crate::process::{Holds, Opened, Opens};
 
-/// How long the program's first datagram may wait for an answer, and one after a broker's end.
+/// How long the program's first datagram may wait for an answer, and a later one after the broker
+/// has ended.
 const PATIENCE: Time = Time::from_secs(2);
 const AGAIN: Time = Time::from_millis(200);
 
-/// The broker that listens there.
+/// The broker that listens at this path.
 #[derive(Debug)]
 pub(crate) struct AtBroker(pub(crate) PathBuf);
 
@@ -54,7 +55,7 @@ impl Holds for Held {
     }
 }
 
-/// What the program is called, short enough for a name and of characters that one may have.
+/// Returns the program's name, limited to 32 printable ASCII characters.
 fn program() -> Option<String> {
     let path = std::env::current_exe().ok()?;
     let name = path.file_name()?.to_string_lossy();

@@ -14,28 +14,28 @@ use punctual_model::{Duration, Instant};
 use crate::address;
 use crate::say::Once;
 
-/// How long the channel is held while one waits for room: another that does not want to wait would wait
-/// for that.
+/// How long a thread that waits for room holds the channel at a time: a thread that must not wait
+/// for room would still wait for that.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// Before a server that is gone is looked for again.
+/// The interval between attempts to find a new server.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Where channels come from.
+/// The source of channels.
 pub(crate) trait Opens: Send + Sync {
-    /// Opens one; else why not, in words.
+    /// Opens a channel, or returns the reason in words.
     fn open(&self, asked: &Compact, to: SocketAddr) -> Result<Opened, String>;
 }
 
-/// What keeps a channel open.
+/// The resources that keep a channel open.
 pub(crate) trait Holds: Send {
     /// Hands the queue to the next server.
     fn rejoin(&mut self, sending: &mut Sending) -> Result<(), String>;
-    /// A descriptor that a child should not keep open.
+    /// Returns a descriptor that a child should not keep open.
     fn descriptor(&self) -> Option<RawFd>;
 }
 
-/// A channel that is open.
+/// An open channel.
 pub(crate) struct Opened {
     pub(crate) sending: Sending,
     pub(crate) held: Box<dyn Holds>,
@@ -43,10 +43,10 @@ pub(crate) struct Opened {
 
 enum State {
     Unopened,
-    /// If its server ends, the next is looked for at that instant at the earliest: so no call looks
-    /// twice.
+    /// If its server ends, the next is looked for at that instant at the earliest, so that no call
+    /// looks twice.
     Open(Opened, Instant),
-    /// The server is gone; to be looked for then.
+    /// The server is gone; the next is looked for at that instant.
     Away(Opened, Instant),
     /// For good.
     Failed,
@@ -61,35 +61,36 @@ impl State {
     }
 }
 
-/// What became of a datagram.
+/// The fate of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// It is in the channel.
     InChannel,
-    /// It is to go the plain way.
+    /// It is to be sent without the channel.
     Plain,
     /// There is no room, and it must not wait (any longer).
     NoRoom,
 }
 
-/// The channel of this process, and where it leads.
+/// The channel of this process, and its destination.
 pub(crate) struct Process {
     asked: Compact,
     opens: Box<dyn Opens>,
-    /// Tells a child from its parent.
+    /// The number that distinguishes a child from its parent.
     number: u64,
     destination: OnceLock<SocketAddr>,
     state: Mutex<State>,
-    /// Who wait for room.
+    /// The number of threads that wait for room.
     waiting: AtomicU32,
-    /// What a child has of the channel and should not keep open; -1: nothing.
+    /// The descriptors of the channel that a child should not keep open; -1 for none.
     descriptors: [AtomicI32; 2],
     too_long: Once,
     away: Once,
 }
 
 impl Process {
-    /// `destination` is the one of `asked`, if it says one.
+    /// Makes the channel of a process, not opened yet. `destination` is that of the request, if it
+    /// has one.
     pub(crate) fn new(
         asked: Compact,
         destination: Option<SocketAddr>,
@@ -113,7 +114,8 @@ impl Process {
         self.number
     }
 
-    /// Whether the channel leads `to` there. If it leads nowhere yet, that is where it leads.
+    /// Returns true if the channel leads to `to`. If it has no destination yet, `to` becomes its
+    /// destination.
     pub(crate) fn leads(&self, to: SocketAddr) -> bool {
         match self.destination.get() {
             Some(destination) => *destination == to,
@@ -121,7 +123,7 @@ impl Process {
         }
     }
 
-    /// Whether a datagram has a size that the channel was asked for. An empty one it has no place for.
+    /// Returns true if a datagram's size is within the request. There is no room for an empty one.
     pub(crate) fn is_of_a_good_size(&self, bytes: usize) -> bool {
         let most = self.asked.traffic.max_message() as usize;
         if bytes > most {
@@ -136,8 +138,8 @@ impl Process {
         (least..=most).contains(&bytes)
     }
 
-    /// Puts a datagram of `bytes` bytes, which `fill` writes, into the channel. `patience` is asked if
-    /// there is no room: until when to wait, or not to.
+    /// Puts a datagram of `bytes` bytes, written by `fill`, into the channel. If there is no room,
+    /// `patience` returns until when to wait, or `None` for not at all.
     pub(crate) fn send(
         &self,
         bytes: usize,
@@ -145,7 +147,8 @@ impl Process {
         patience: &dyn Fn() -> Option<Instant>,
     ) -> Sent {
         let mut until = None;
-        // Who waits holds the channel, for a while at a time: who will not wait must not wait for that.
+        // A waiting thread holds the channel for a while at a time; a thread that must not wait
+        // must not wait for that.
         if self.waiting.load(Ordering::Relaxed) > 0 {
             match patience() {
                 None => return Sent::NoRoom,
@@ -167,7 +170,7 @@ impl Process {
             let end = until.or_else(patience).unwrap_or(Instant::ZERO);
             until = Some(end);
             self.waiting.fetch_add(u32::from(end > now), Ordering::Relaxed);
-            // Also who does not wait has to hear that the server is gone.
+            // A thread that does not wait has to notice, too, that the server is gone.
             let waited = open.sending.wait_until(end.min(now.saturating_add(SLICE)));
             self.waiting.fetch_sub(u32::from(end > now), Ordering::Relaxed);
             match waited {
@@ -179,8 +182,8 @@ impl Process {
         }
     }
 
-    /// What a child has of the channel and should not keep open. Takes no lock: whoever has it is not
-    /// there in a child.
+    /// Returns the descriptors of the channel that a child should not keep open. Takes no lock: its
+    /// holder does not exist in a child.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         let all = self.descriptors.iter().map(|one| one.load(Ordering::Relaxed));
         all.filter(|fd| *fd >= 0)
@@ -195,7 +198,7 @@ impl Process {
         }
     }
 
-    /// The channel, opened or found again if that can be.
+    /// Returns the channel, opened or rejoined if possible.
     fn open<'a>(&self, state: &'a mut State) -> Option<&'a mut Opened> {
         let to = self.destination.get()?;
         match state {
@@ -243,7 +246,7 @@ fn say_plain(once: &Once, to: &SocketAddr, why: &dyn fmt::Display) {
     once.say(|| format!("datagrams to {to} go without a promise: {why}"));
 }
 
-/// Whether there was room.
+/// Puts a datagram into the queue; returns false if there was no room.
 fn put(
     sending: &mut Sending,
     bytes: usize,

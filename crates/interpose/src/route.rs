@@ -1,4 +1,4 @@
-//! Which way a datagram goes.
+//! The choice between the channel and the socket for each datagram.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -15,19 +15,19 @@ use crate::process::Process;
 /// A datagram that a program sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
-    /// Where to, if the call says so; `Err`: it says something that no channel leads to.
+    /// The destination, if the call has one; `Err` for an address to which no channel can lead.
     pub(crate) to: Result<Option<SocketAddr>, ()>,
     pub(crate) bytes: usize,
-    /// Of send(2).
+    /// The flags of send(2).
     pub(crate) flags: i32,
-    /// Whether there is control data with it.
+    /// True if there is control data with it.
     pub(crate) control: bool,
 }
 
-/// Flags that mean the same for a channel; others ask for what only the socket does.
+/// Flags that mean the same for a channel; the others request something that only the socket does.
 const FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_CONFIRM;
 
-/// Whether it is to go into the channel.
+/// Returns true if the datagram is to go into the channel.
 pub(crate) fn is_for_channel<const N: usize>(
     process: &Process,
     fds: &Fds<N>,
@@ -51,7 +51,7 @@ pub(crate) fn is_for_channel<const N: usize>(
         (Some(to), _) => process.leads(to),
         (None, Known::ToDestination) => true,
         (None, _) => {
-            // Not connected: the kernel is to say what it always says.
+            // Not connected: let the kernel return its usual error.
             let Some(peer) = peer(fd) else { return false };
             let leads = process.leads(peer);
             fds.connected(number, of, leads);
@@ -61,13 +61,13 @@ pub(crate) fn is_for_channel<const N: usize>(
     leads && process.is_of_a_good_size(bytes)
 }
 
-/// The inode number of a socket.
+/// Returns the inode number of a socket.
 pub(crate) fn inode(fd: BorrowedFd<'_>) -> Option<u64> {
     let found = rustix::fs::fstat(fd).ok()?;
     (FileType::from_raw_mode(found.st_mode) == FileType::Socket).then_some(found.st_ino)
 }
 
-/// Until when a call may wait for room; none: not at all.
+/// Returns until when a call may wait for room, or `None` if it may not wait.
 pub(crate) fn patience(fd: BorrowedFd<'_>, flags: i32) -> Option<Instant> {
     let never_waits = flags & libc::MSG_DONTWAIT != 0
         || rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));

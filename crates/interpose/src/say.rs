@@ -1,9 +1,9 @@
-//! What is said, once, on standard error.
+//! Reports that are made once, on standard error.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Something that is said once in the life of a program.
+/// A report that is made once in the life of a program.
 #[derive(Debug)]
 pub(crate) struct Once(AtomicBool);
 
@@ -12,10 +12,11 @@ impl Once {
         Self(AtomicBool::new(false))
     }
 
-    /// Says it, unless it was said. In one write, so that it is not mixed with the program's lines.
+    /// Reports `text`, unless that was done before. Uses one write, so that the line is not mixed
+    /// with the program's own.
     pub(crate) fn say(&self, text: impl FnOnce() -> String) {
         if !self.0.swap(true, Ordering::Relaxed) {
-            // Nobody may be listening: then it is not said.
+            // Standard error may be closed: then there is no report.
             let _ = std::io::stderr().write_all(format!("punctual: {}\n", text()).as_bytes());
         }
     }

@@ -1,8 +1,8 @@
 //! The calls that a program gets instead of the C library's.
 //!
-//! Each has the C library's prototype, and is called as that says: so a pointer is good for as many
-//! bytes as the call's other arguments say, or the call would have been wrong without us. A datagram
-//! that is for the channel is never read before it is known that its descriptor is ours.
+//! Each has the C library's prototype and contract. So a pointer is valid for as many bytes as the
+//! call's other arguments say, or the call would be wrong without us, too. A datagram's bytes are
+//! read only once its descriptor is known to be one of the program's UDP sockets.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -11,16 +11,17 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use super::datagram::{self, Call};
 use super::next::Next;
 
-/// A call, after this one's own work.
+/// Defines the next functions of these names, which are called after ours.
 macro_rules! next {
     ($($constant:ident: fn($($argument:ty),*) -> $result:ty = $name:literal;)*) => {
         $(
             static $constant: Next<unsafe extern "C" fn($($argument),*) -> $result> =
-                // SAFETY: the C library's prototype of that name (POSIX; dup3(2), sendmmsg(2)).
+                // SAFETY: the type is the C library's prototype of that name (POSIX; dup3(2),
+                // sendmmsg(2)).
                 unsafe { Next::named($name) };
         )*
 
-        /// Looks for all of them, so that no signal handler has to.
+        /// Looks up all of them, so that no signal handler has to.
         pub(super) fn find_all() {
             $($constant.get();)*
         }
@@ -42,11 +43,12 @@ next! {
     SENDMMSG: fn(c_int, *mut mmsghdr, c_uint, c_int) -> c_int = c"sendmmsg";
 }
 
-/// The call that the program would have had; -1 and ENOSYS where the C library has none.
+/// Makes the call that the program would have made without us; -1 and ENOSYS if the C library has
+/// none.
 macro_rules! plain {
     ($constant:ident($($argument:expr),*)) => {
         match $constant.get() {
-            // SAFETY: with the arguments of the program, which called this very function.
+            // SAFETY: the arguments are the program's own, for a function of this very prototype.
             Some(call) => unsafe { call($($argument),*) },
             None => {
                 datagram::fails_with(libc::ENOSYS);
@@ -56,14 +58,14 @@ macro_rules! plain {
     };
 }
 
-/// What a program calls instead.
+/// Defines a function that replaces the C library's.
 macro_rules! instead {
     ($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block) => {
         $(#[$doc])*
         ///
         /// # Safety
         /// As the C library's.
-        // Else the tests, and whoever links the library, would have it.
+        // Otherwise the tests, and programs that link the library, would get it.
         #[cfg_attr(not(test), unsafe(no_mangle))]
         #[cfg_attr(test, allow(dead_code))]
         pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> $result $body
@@ -71,7 +73,7 @@ macro_rules! instead {
 }
 
 instead! {
-    /// socket(2): notes the UDP sockets.
+    /// Replaces socket(2): notes UDP sockets.
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         let fd = plain!(SOCKET(domain, kind, protocol));
         datagram::was_made(fd, domain, kind, protocol);
@@ -80,7 +82,7 @@ instead! {
 }
 
 instead! {
-    /// connect(2): the socket may lead somewhere else.
+    /// Replaces connect(2): the socket may lead somewhere else.
     fn connect(fd: c_int, to: *const sockaddr, length: socklen_t) -> c_int {
         let connected = plain!(CONNECT(fd, to, length));
         datagram::FDS.reconnected(fd);
@@ -89,7 +91,7 @@ instead! {
 }
 
 instead! {
-    /// dup(2): the same socket under another number.
+    /// Replaces dup(2): notes the same socket under another number.
     fn dup(fd: c_int) -> c_int {
         let copy = plain!(DUP(fd));
         datagram::FDS.copied(fd, copy);
@@ -98,7 +100,7 @@ instead! {
 }
 
 instead! {
-    /// dup2(2).
+    /// Replaces dup2(2).
     fn dup2(fd: c_int, number: c_int) -> c_int {
         let copy = plain!(DUP2(fd, number));
         datagram::FDS.copied(fd, copy);
@@ -107,7 +109,7 @@ instead! {
 }
 
 instead! {
-    /// dup3(2).
+    /// Replaces dup3(2).
     fn dup3(fd: c_int, number: c_int, flags: c_int) -> c_int {
         let copy = plain!(DUP3(fd, number, flags));
         datagram::FDS.copied(fd, copy);
@@ -116,7 +118,8 @@ instead! {
 }
 
 instead! {
-    /// setsockopt(2): who makes one datagram of several calls, or several of one, has its own way.
+    /// Replaces setsockopt(2): forgets a socket that makes one datagram of several calls, or
+    /// several of one.
     fn setsockopt(
         fd: c_int,
         level: c_int,
@@ -133,34 +136,35 @@ instead! {
 }
 
 instead! {
-    /// write(2).
+    /// Replaces write(2).
     fn write(fd: c_int, bytes: *const c_void, count: size_t) -> ssize_t {
-        // SAFETY: as write(2) takes it.
+        // SAFETY: `bytes` is valid for reads of `count` bytes, as write(2) requires.
         let sent = unsafe { Call::to_peer(fd, 0).of(bytes, count) };
         sent.unwrap_or_else(|| plain!(WRITE(fd, bytes, count)))
     }
 }
 
 instead! {
-    /// writev(2).
+    /// Replaces writev(2).
     fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-        // SAFETY: as writev(2) takes it; a negative number of parts is too many.
+        // SAFETY: `parts` is valid for reads of `count` parts, as writev(2) requires; a negative
+        // count is too many.
         let sent = unsafe { Call::to_peer(fd, 0).of_parts(parts, count as size_t) };
         sent.unwrap_or_else(|| plain!(WRITEV(fd, parts, count)))
     }
 }
 
 instead! {
-    /// send(2).
+    /// Replaces send(2).
     fn send(fd: c_int, bytes: *const c_void, count: size_t, flags: c_int) -> ssize_t {
-        // SAFETY: as send(2) takes it.
+        // SAFETY: `bytes` is valid for reads of `count` bytes, as send(2) requires.
         let sent = unsafe { Call::to_peer(fd, flags).of(bytes, count) };
         sent.unwrap_or_else(|| plain!(SEND(fd, bytes, count, flags)))
     }
 }
 
 instead! {
-    /// sendto(2).
+    /// Replaces sendto(2).
     fn sendto(
         fd: c_int,
         bytes: *const c_void,
@@ -169,23 +173,24 @@ instead! {
         to: *const sockaddr,
         length: socklen_t
     ) -> ssize_t {
-        // SAFETY: as sendto(2) takes it.
+        // SAFETY: `bytes` is valid for reads of `count` bytes, and `to`, if not null, of `length`,
+        // as sendto(2) requires.
         let sent = unsafe { Call { fd, to, length, flags, control: false }.of(bytes, count) };
         sent.unwrap_or_else(|| plain!(SENDTO(fd, bytes, count, flags, to, length)))
     }
 }
 
 instead! {
-    /// sendmsg(2).
+    /// Replaces sendmsg(2).
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: as sendmsg(2) takes it.
+        // SAFETY: `message` is valid, as sendmsg(2) requires.
         let sent = unsafe { datagram::message(fd, message, flags) };
         sent.unwrap_or_else(|| plain!(SENDMSG(fd, message, flags)))
     }
 }
 
 instead! {
-    /// sendmmsg(2): each message goes its own way.
+    /// Replaces sendmmsg(2): each message is routed by itself.
     fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
         if !datagram::FDS.is_socket(fd) {
             return plain!(SENDMMSG(fd, messages, count, flags));
@@ -193,12 +198,13 @@ instead! {
         let count = count.min(datagram::MOST_PARTS as c_uint);
         let mut sent = 0;
         for at in 0..count as usize {
-            // SAFETY: within the array, as sendmmsg(2) takes it; nobody else uses it meanwhile.
+            // SAFETY: the element lies within the array of `count`, as sendmmsg(2) requires, and
+            // nothing else uses it during the call.
             let one = unsafe { &mut *messages.add(at) };
-            // SAFETY: as sendmmsg(2) takes it.
+            // SAFETY: the message is valid, as sendmmsg(2) requires.
             let bytes = unsafe { datagram::message(fd, &one.msg_hdr, flags) };
             let bytes = bytes.unwrap_or_else(|| plain!(SENDMSG(fd, &one.msg_hdr, flags)));
-            // What was sent before an error counts, and the error comes with the next call.
+            // Messages sent before an error count; the next call returns the error.
             let Ok(bytes) = c_uint::try_from(bytes) else {
                 return if sent > 0 { sent } else { -1 };
             };

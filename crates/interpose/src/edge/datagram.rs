@@ -1,4 +1,4 @@
-//! A datagram as C passes it, and what becomes of it.
+//! Datagrams as C passes them, and their routing.
 
 use std::ffi::{c_int, c_void};
 use std::net::SocketAddr;
@@ -15,27 +15,27 @@ use crate::fds::Fds;
 use crate::process::Sent;
 use crate::route::{self, Datagram};
 
-/// The numbers below this are looked at; sockets above it go the plain way.
+/// The number of descriptors that are tracked; sockets with larger numbers bypass the channel.
 const NUMBERS: usize = 1 << 14;
 
-/// What is known of this program's descriptors.
+/// The known state of this program's descriptors.
 pub(super) static FDS: Fds<NUMBERS> = Fds::new();
 
-/// The most parts of a datagram, and datagrams of a call, that the kernel takes (UIO_MAXIOV).
+/// The most parts of a datagram, and datagrams of a call, that the kernel accepts (UIO_MAXIOV).
 pub(super) const MOST_PARTS: usize = 1_024;
 
-/// The longest `sockaddr`.
+/// The length of the longest `sockaddr`.
 const LONGEST_ADDRESS: usize = size_of::<libc::sockaddr_storage>();
 
-/// A call that sends, but for the bytes.
+/// The arguments of a call that sends, except for the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     pub(super) fd: c_int,
-    /// Null: where the socket is connected.
+    /// The destination, or null for that of a connected socket.
     pub(super) to: *const sockaddr,
     pub(super) length: socklen_t,
     pub(super) flags: c_int,
-    /// Whether there is control data.
+    /// True if there is control data.
     pub(super) control: bool,
 }
 
@@ -44,33 +44,35 @@ impl Call {
         Self { fd, to: ptr::null(), length: 0, flags, control: false }
     }
 
-    /// What the call returns if it was for the channel.
+    /// Sends the bytes if they are for the channel, and returns the call's result; otherwise
+    /// returns `None`.
     ///
     /// # Safety
     /// `count` bytes are readable at `bytes`, and `length` at `to` unless that is null.
     pub(super) unsafe fn of(self, bytes: *const c_void, count: size_t) -> Option<ssize_t> {
         let part = iovec { iov_base: bytes.cast_mut(), iov_len: count };
-        // SAFETY: as promised, and one part.
+        // SAFETY: the caller guarantees the bytes and the address; `part` is one part.
         unsafe { self.of_parts(&part, 1) }
     }
 
-    /// What the call returns if it was for the channel.
+    /// Sends the parts if they are for the channel, and returns the call's result; otherwise
+    /// returns `None`.
     ///
     /// # Safety
     /// As for [`Self::of`], for each of `count` parts.
     pub(super) unsafe fn of_parts(self, parts: *const iovec, count: size_t) -> Option<ssize_t> {
-        // Two loads for all that is not ours, before anything is read.
+        // Two loads for every other descriptor, before anything is read.
         if !FDS.is_socket(self.fd) || count > MOST_PARTS || parts.is_null() {
             return None;
         }
         let _inside = Inside::enter()?;
         let taken = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: so many parts, as promised.
+            // SAFETY: the caller guarantees that `parts` is valid for reads of `count` parts.
             let parts = unsafe { slice::from_raw_parts(parts, count) };
-            // SAFETY: as promised.
+            // SAFETY: the caller guarantees that each part and the address are readable.
             unsafe { self.taken(parts) }
         }));
-        // A bug of ours is no reason not to send it.
+        // If our code panics, the datagram is still sent without the channel.
         let (sent, bytes) = taken.ok().flatten()?;
         match sent {
             Sent::InChannel => ssize_t::try_from(bytes).ok(),
@@ -82,15 +84,18 @@ impl Call {
         }
     }
 
+    /// Sends the parts if they are for the channel.
+    ///
     /// # Safety
     /// As for [`Self::of_parts`].
     unsafe fn taken(self, parts: &[iovec]) -> Option<(Sent, usize)> {
         let process = process()?;
         let bytes = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
-        // SAFETY: as promised.
+        // SAFETY: the caller guarantees that the address is readable.
         let to = unsafe { self.address() };
-        // SAFETY: not -1, as it is in the table. For the time of this call: if another thread closes it
-        // meanwhile, the kernel says so or it is another socket's, as with the C library's call.
+        // SAFETY: the descriptor is not -1, because it is in the table. It is borrowed only for
+        // this call: if another thread closes it meanwhile, the kernel returns an error or it is
+        // another socket, as with the C library's call.
         let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
         let Self { flags, control, .. } = self;
         if !route::is_for_channel(process, &FDS, fd, Datagram { to, bytes, flags, control }) {
@@ -99,7 +104,7 @@ impl Call {
         let mut fill = |slot: &mut Slot<'_>| {
             let mut at = 0;
             for part in parts.iter().filter(|part| part.iov_len > 0) {
-                // SAFETY: readable, as promised.
+                // SAFETY: the caller guarantees that each part is readable.
                 let bytes = unsafe { slice::from_raw_parts(part.iov_base.cast(), part.iov_len) };
                 slot.write(at, bytes);
                 at += bytes.len();
@@ -108,7 +113,7 @@ impl Call {
         Some((process.send(bytes, &mut fill, &|| route::patience(fd, flags)), bytes))
     }
 
-    /// Where to, if it says so.
+    /// Parses the destination, if the call has one.
     ///
     /// # Safety
     /// `length` bytes are readable at `to` unless that is null.
@@ -120,21 +125,22 @@ impl Call {
         if length > LONGEST_ADDRESS {
             return Err(());
         }
-        // SAFETY: readable, as promised.
+        // SAFETY: the caller guarantees that `length` bytes are readable.
         let bytes = unsafe { slice::from_raw_parts(self.to.cast(), length) };
         address::parse(bytes).map(Some).ok_or(())
     }
 }
 
-/// What sendmsg(2) returns if it was for the channel.
+/// Sends the message if it is for the channel, and returns sendmsg(2)'s result; otherwise returns
+/// `None`.
 ///
 /// # Safety
-/// `message` is one as sendmsg(2) takes it.
+/// `message` is valid as sendmsg(2) requires.
 pub(super) unsafe fn message(fd: c_int, message: *const msghdr, flags: c_int) -> Option<ssize_t> {
     if !FDS.is_socket(fd) {
         return None;
     }
-    // SAFETY: null or a message, as promised.
+    // SAFETY: the caller guarantees that the pointer is null or a valid message.
     let message = unsafe { message.as_ref() }?;
     let call = Call {
         fd,
@@ -143,11 +149,11 @@ pub(super) unsafe fn message(fd: c_int, message: *const msghdr, flags: c_int) ->
         flags,
         control: message.msg_controllen > 0,
     };
-    // SAFETY: as promised.
+    // SAFETY: the caller guarantees that the message's parts and address are readable.
     unsafe { call.of_parts(message.msg_iov, message.msg_iovlen as size_t) }
 }
 
-/// A descriptor was made by socket(2), with these arguments.
+/// Notes a descriptor made by socket(2) with these arguments.
 pub(super) fn was_made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     if fd < 0 {
         return;
@@ -155,13 +161,14 @@ pub(super) fn was_made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
     let is_udp = [libc::AF_INET, libc::AF_INET6].contains(&domain)
         && kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_DGRAM
         && [0, libc::IPPROTO_UDP].contains(&protocol);
-    // Our own are made inside.
+    // Inside the library, sockets are our own.
     let inside = Inside::enter();
     if !is_udp || inside.is_none() || !is_asked() {
         FDS.forget(fd);
         return;
     }
-    // SAFETY: it is open, and the program cannot have closed what it was not given yet.
+    // SAFETY: the descriptor is open, because the program has not got its number yet and so cannot
+    // have closed it.
     match route::inode(unsafe { BorrowedFd::borrow_raw(fd) }) {
         Some(inode) => FDS.made(fd, inode),
         None => FDS.forget(fd),
@@ -169,6 +176,6 @@ pub(super) fn was_made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
 }
 
 pub(super) fn fails_with(error: c_int) {
-    // SAFETY: the calling thread's own.
+    // SAFETY: the pointer is to the calling thread's own errno.
     unsafe { *libc::__errno_location() = error };
 }

@@ -1,9 +1,9 @@
-//! The edge to the program: unsafe code, and nothing but what needs it.
+//! The edge to the program: unsafe code, and only what needs it.
 //!
-//! - [`next`]: the calls as they were before us.
-//! - [`start`]: what is read when the library is loaded, and what a child does.
+//! - [`next`]: the C library's own functions.
+//! - [`start`]: the actions when the library is loaded, and in a child.
 //! - [`datagram`]: a datagram as C passes it.
-//! - [`calls`]: the calls that the program gets instead.
+//! - [`calls`]: the functions that the program gets instead.
 #![allow(unsafe_code, reason = "the edge to C")]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! When the library is loaded, and when the process forks.
+//! The actions when the library is loaded, and when the process forks.
 
 use std::cell::Cell;
 use std::env;
@@ -15,27 +15,28 @@ use crate::opening::AtBroker;
 use crate::process::Process;
 use crate::say::Once;
 
-/// What the environment asked for when the library was loaded; none: nothing. Or why that cannot be.
+/// The request in the environment when the library was loaded: `None` if there was none, or why it
+/// is invalid.
 static ASKED: OnceLock<Result<Option<(Compact, PathBuf)>, String>> = OnceLock::new();
 
-/// The channel of this process, once it was needed. Never freed: other threads may be in it.
+/// The channel of this process, once it was needed. Never freed: other threads may be using it.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 
-/// Counts forks, so that no two processes of a family have the same number.
+/// The count of forks, so that no two processes of a family have the same number.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    // Constant and without a destructor: it is used in signal handlers.
+    // Constant and without a destructor, because signal handlers use it.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While this lives, the thread's calls go the plain way.
+/// A guard against re-entry: while it lives, the thread's calls bypass the channel.
 pub(super) struct Inside(());
 
 impl Inside {
-    /// None if the thread is inside already.
+    /// Returns `None` if the thread is inside already.
     pub(super) fn enter() -> Option<Self> {
-        // A thread that is being torn down has none: it goes the plain way.
+        // A thread that is being torn down has no such variable: its calls bypass the channel.
         match INSIDE.try_with(|inside| inside.replace(true)) {
             Ok(false) => Some(Self(())),
             _ => None,
@@ -49,12 +50,12 @@ impl Drop for Inside {
     }
 }
 
-/// Whether there is anything to do for this library. To be called inside.
+/// Returns true if a channel is requested. Call it inside.
 pub(super) fn is_asked() -> bool {
     asked().is_some()
 }
 
-/// What is wrong with it is said by programs that have a UDP socket, and by no others.
+/// Returns the request. Reports an invalid request only in programs that have a UDP socket.
 fn asked() -> Option<&'static (Compact, PathBuf)> {
     static SAID: Once = Once::new();
     match ASKED.get_or_init(read_environment) {
@@ -75,10 +76,10 @@ fn read_environment() -> Result<Option<(Compact, PathBuf)>, String> {
     Ok(Some((asked, broker.into())))
 }
 
-/// The channel of this process; none if nothing was asked for. To be called inside.
+/// Returns the channel of this process, or `None` if none was requested. Call it inside.
 pub(super) fn process() -> Option<&'static Process> {
     let found = PROCESS.load(Ordering::Acquire);
-    // SAFETY: made from a box below and never freed.
+    // SAFETY: the pointer is null, or made from a box below and never freed.
     if let Some(process) = unsafe { found.as_ref() } {
         return Some(process);
     }
@@ -100,36 +101,38 @@ pub(super) fn process() -> Option<&'static Process> {
     let opens = Box::new(AtBroker(broker.clone()));
     let made = Box::into_raw(Box::new(Process::new(asked.clone(), destination, opens, number)));
     match PROCESS.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: from a box, and never freed.
+        // SAFETY: the pointer is from a box, and never freed.
         Ok(_) => unsafe { made.as_ref() },
         Err(others) => {
-            // SAFETY: from a box, and nobody has seen it.
+            // SAFETY: the pointer is from a box, and no other thread has seen it.
             drop(unsafe { Box::from_raw(made) });
-            // SAFETY: made by another thread just so.
+            // SAFETY: another thread made this pointer from a box in the same way.
             unsafe { others.as_ref() }
         }
     }
 }
 
-/// In a child, before fork(2) returns. The parent's ring is not the child's to write; its memory is
-/// left alone, because another thread of the parent may have been at it.
+/// Runs in a child, before fork(2) returns. The parent's ring is not the child's to write; its
+/// memory is left alone, because another thread of the parent may have been using it.
 extern "C" fn in_the_child() {
     NUMBER.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: made from a box and never freed.
+    // SAFETY: the pointer is null, or made from a box and never freed.
     let of_the_parent = unsafe { PROCESS.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() };
     for fd in of_the_parent.into_iter().flat_map(Process::descriptors) {
-        // The server must hear of the parent's end when the parent ends.
-        // SAFETY: close(2) touches no memory, and whoever owned it in the parent does not run here.
+        // The server must see the parent's end when the parent ends.
+        // SAFETY: close(2) accesses no memory, and the descriptor's owner in the parent does not
+        // run in the child.
         unsafe { libc::syscall(libc::SYS_close, fd) };
     }
 }
 
-/// When the library is loaded. What is done here is not done in a signal handler later.
+/// Runs when the library is loaded, and prepares what a signal handler must not do later.
 extern "C" fn at_the_start() {
     let Some(_inside) = Inside::enter() else { return };
     calls::find_all();
     if !matches!(ASKED.get_or_init(read_environment), Ok(None)) {
-        // SAFETY: a function that may be called in a child at any time: it uses atomics and close(2).
+        // SAFETY: the function may run in a child at any time, because it uses only atomics and
+        // close(2).
         unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
     }
 }

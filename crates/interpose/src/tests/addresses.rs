@@ -28,7 +28,7 @@ fn addresses_are_read_as_the_kernel_reads_them() {
     assert_eq!(parse(&v4(4_000, [192, 0, 2, 7])), Some(address("192.0.2.7:4000")));
     assert_eq!(parse(&v6(4_000, "2001:db8::7", 0)), Some(address("[2001:db8::7]:4000")));
     assert_eq!(parse(&v6(9, "2001:db8::7", 0)[..24]), Some(address("[2001:db8::7]:9")));
-    // The same place, said by a socket of IPv6.
+    // The same address as an IPv6 socket writes it.
     assert_eq!(parse(&v6(1, "::ffff:192.0.2.7", 0)), Some(address("192.0.2.7:1")));
     assert_eq!(plain(address("[::ffff:192.0.2.7]:1")), address("192.0.2.7:1"));
 }

@@ -5,7 +5,7 @@ fn what_was_not_made_here_is_nothing() {
     let fds = Fds::<4>::new();
     for fd in [-1, 0, 3, 4, i32::MAX, i32::MIN] {
         assert_eq!((fds.known(fd, 0), fds.is_socket(fd)), (Known::Nothing, false), "{fd}");
-        // Told about what it has no place for, or knows nothing of, it stays so.
+        // Changes to a number beyond the table, or to an unknown descriptor, have no effect.
         fds.reconnected(fd);
         fds.forget(fd);
         assert!(!fds.is_still(fd, Some(1)));
@@ -50,7 +50,7 @@ fn a_copy_is_the_same_socket() {
     fds.copied(1, 5);
     assert_eq!(fds.known(5, 7), Known::Socket);
     assert!(fds.is_still(5, Some(100)));
-    // A copy of something else takes the place of a socket.
+    // A copy of another file replaces a socket.
     fds.copied(0, 5);
     assert_eq!(fds.known(5, 7), Known::Nothing);
     fds.copied(1, -1);

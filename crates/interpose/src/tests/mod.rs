@@ -1,4 +1,4 @@
-//! The logic, with channels of which the tests hold the other end.
+//! Tests of the logic, with channels whose other end the tests hold.
 
 mod addresses;
 mod fds;
@@ -26,7 +26,7 @@ fn geometry() -> Geometry {
     Geometry::new(4, 100).expect("valid")
 }
 
-/// What was opened and rejoined, as a server gets it.
+/// The server's ends of the channels that were opened or rejoined.
 #[derive(Clone, Default)]
 struct Handed(Arc<Mutex<Vec<Side<Takes>>>>);
 
@@ -39,7 +39,7 @@ impl Handed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// The other end of what was opened last.
+    /// Returns the other end of the channel that was opened last.
     fn server(&self) -> Server {
         let side = self.pop().expect("opened");
         Server { takes: side.end, _bell: side.bell }
@@ -56,7 +56,7 @@ impl Server {
         let frame = self.takes.take().expect("honest")?;
         let mut bytes = vec![0; frame.len()];
         frame.read(0, &mut bytes);
-        // Nobody sleeps where one thread does it all.
+        // No client sleeps, because one thread does it all.
         let _ = self.takes.release(1);
         Some(bytes)
     }
@@ -95,7 +95,7 @@ impl Holds for Kept {
     }
 }
 
-/// A process whose channel leads `to` there.
+/// Makes a process with a channel to `to`.
 fn process(to: Option<SocketAddr>, refuses: bool) -> (Process, Handed) {
     let handed = Handed::default();
     let opens = Box::new(Fake { handed: handed.clone(), refuses });

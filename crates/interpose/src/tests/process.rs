@@ -84,7 +84,7 @@ fn without_room_who_may_wait_waits_and_others_are_told() {
         while asked.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }
-        // While another waits.
+        // While the other thread waits.
         for _ in 0..20 {
             assert_eq!(send(&process, b"no", None), Sent::NoRoom);
         }
@@ -114,13 +114,13 @@ fn after_a_servers_end_the_next_one_gets_what_was_left() {
         assert_eq!(send(&process, &[n], None), Sent::InChannel);
     }
     drop(handed.server());
-    // It is found out where there is no room, and the next is there at once.
+    // The end is noticed when there is no room, and the next server is there at once.
     assert_eq!(send(&process, b"no", None), Sent::NoRoom);
     let mut server = handed.server();
     assert_eq!(server.next(), Some(vec![0]));
     assert_eq!(send(&process, &[4], None), Sent::InChannel);
     drop(server);
-    // One that ends at once is not looked for again within a second, nor in the same call.
+    // If that one ends at once, the next is not looked for within a second, nor in the same call.
     assert_eq!(send(&process, &[5], None), Sent::Plain);
     assert_eq!(send(&process, &[6], Some(Instant::MAX)), Sent::Plain);
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::fds::{Fds, Known};
 use crate::route::{Datagram, inode, is_for_channel, patience};
 
-/// On this host, so that nothing leaves it.
+/// Makes a socket on this host, so that nothing leaves it.
 fn socket() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = socket.local_addr().expect("an address");
@@ -56,7 +56,7 @@ fn a_connected_socket_is_asked_once_where_it_leads() {
         fds.reconnected(number);
         assert_eq!((goes(to_peer()), goes(to_peer())), (leads, leads));
         assert_eq!(fds.known(number, process.number()), known);
-        // An address in the call comes before the peer's.
+        // An address in the call takes precedence over the peer's.
         assert!(goes(to(there)));
     }
 }
@@ -67,7 +67,7 @@ fn another_descriptor_with_the_number_of_a_socket_is_left_alone() {
     let (process, _) = process(Some(there), false);
     let fds = Fds::<1_024>::new();
     let number = sender.as_raw_fd();
-    // As if it had been closed and made anew where nobody saw it.
+    // As if it had been closed and made again unnoticed.
     fds.made(number, inode(other.as_fd()).expect("a socket"));
     assert!(!is_for_channel(&process, &fds, sender.as_fd(), to(there)));
     assert_eq!(fds.known(number, process.number()), Known::Nothing);

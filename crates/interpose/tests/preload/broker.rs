@@ -26,14 +26,14 @@ const CONFIG: &str = "
     allow = [\"channels\"]
 ";
 
-/// Killed when it is dropped.
+/// A broker's process, killed on drop.
 pub(crate) struct Broker {
     folder: TempDir,
     child: Child,
 }
 
 impl Broker {
-    /// None, with a printed reason, where this host lets nobody reserve anything.
+    /// Starts a broker; prints the reason and returns `None` if this host allows no reservation.
     pub(crate) fn start() -> Option<Self> {
         let reservation = "1ms/100ms".parse().expect("valid");
         let class = sched::Class::Deadline { reservation, reset_on_fork: true };
@@ -56,7 +56,7 @@ impl Broker {
         self.child.wait().expect("our child");
     }
 
-    /// The next one, with the same ledger.
+    /// Starts the next broker, with the same ledger.
     pub(crate) fn start_again(&mut self) {
         self.child = spawn(self.folder.path());
         self.wait_until_it_carries();
@@ -82,7 +82,7 @@ impl Broker {
     }
 }
 
-/// This program, in which one test does what the environment says.
+/// Returns a command that starts this program with one test, which does what the environment says.
 fn again() -> Command {
     let mut command = Command::new(env::current_exe().expect("the test has a path"));
     command.args(["--exact", "broker::serves", "--nocapture"]);
@@ -104,7 +104,7 @@ impl Drop for Broker {
     }
 }
 
-/// Not a test by itself.
+/// Serves as the broker or a part of it, when started by other tests.
 #[test]
 fn serves() {
     if let Ok(name) = env::var(PART) {

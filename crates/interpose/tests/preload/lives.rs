@@ -11,7 +11,7 @@ use punctual_model::Duration;
 use crate::broker::Broker;
 use crate::{TO, receiver, said, with_channel};
 
-/// Sends before, in, and after a child that fork(2) made.
+/// A program that sends before a fork(2), in the child, and after it.
 const FORKS: &str = r#"
     use Socket;
     my ($host, $port) = split /:/, $ENV{PUNCTUAL_TEST_TO};
@@ -51,7 +51,7 @@ fn a_child_that_forks_has_a_channel_of_its_own_and_leaves_its_parents_alone() {
     let own = printed.split_once("own port ").expect("printed").1;
     let own: u16 = own.split_once('.').expect("printed").0.parse().expect("a port");
     let mut bytes = [0; 100];
-    // The two channels are in no order.
+    // The two channels' datagrams come in any order.
     let mut all: Vec<(String, u16)> = Vec::new();
     for _ in 0..3 {
         let (length, from) = receiver.recv_from(&mut bytes).expect("it was sent");
@@ -63,7 +63,7 @@ fn a_child_that_forks_has_a_channel_of_its_own_and_leaves_its_parents_alone() {
     assert!(child != before && ![before, child].contains(&own), "{all:?}, own {own}");
 }
 
-/// Not a test by itself: a program that sends its own port again and again until it is killed.
+/// Sends its own port repeatedly until it is killed, when started by another test.
 #[test]
 fn sends_until_it_is_killed() {
     let Ok(to) = env::var(TO) else { return };
@@ -77,7 +77,7 @@ fn sends_until_it_is_killed() {
     }
 }
 
-/// Killed when dropped.
+/// A program, killed on drop.
 struct Program(Child);
 
 impl Drop for Program {
@@ -99,7 +99,7 @@ fn a_program_whose_broker_is_replaced_goes_on_and_has_its_channel_again() {
     die_with_parent(&mut command);
     let started = with_channel(&mut command, &receiver, &line, &broker.socket()).spawn();
     let _program = Program(started.expect("this program starts"));
-    // Whether a datagram came by the program's own socket, and from where.
+    // Returns whether the next datagram came by the program's own socket, and its source port.
     let next = || {
         let mut bytes = [0; 100];
         let (length, from) = receiver.recv_from(&mut bytes).expect("it goes on sending");
@@ -122,7 +122,7 @@ fn a_program_whose_broker_is_replaced_goes_on_and_has_its_channel_again() {
     broker.start_again();
     let second = until(&|(plain, _)| !plain);
     assert_ne!(first, second, "another server's socket");
-    // Not only what lay in the queue: twenty in a row are more than it holds.
+    // Not only the rest of the queue: twenty in a row are more than it holds.
     let mut in_a_row = 0;
     let patience = clock::now() + Duration::from_secs(30);
     while in_a_row < 20 {

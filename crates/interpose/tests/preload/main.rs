@@ -1,4 +1,5 @@
-//! Programs with the library before the C library. Each test starts this program again.
+//! Tests of programs with the library loaded before the C library. Each test starts this program
+//! again.
 
 mod broker;
 mod lives;
@@ -10,26 +11,26 @@ use std::process::{Command, Output};
 
 use broker::Broker;
 
-/// Where the datagrams go, in the program that is started.
+/// The variable with the destination of the datagrams, for the program that is started.
 const TO: &str = "PUNCTUAL_TEST_TO";
 
-/// Beside the test itself: cargo builds the library for it.
+/// Returns the library's path, beside the test itself: cargo builds it for the test.
 fn library() -> PathBuf {
     let this = env::current_exe().expect("the test has a path");
     this.parent().expect("and a folder").join("libpunctual_udp.so")
 }
 
-/// A broker that is not there.
+/// The path of a broker that does not exist.
 const NOBODY: &str = "/nonexistent/broker.sock";
 
-/// This program, as `part`, with a channel asked for at a broker.
+/// Runs this program, as `part`, with a channel requested at a broker.
 fn start(part: &str, to: &UdpSocket, channel: &str, broker: &Path) -> Output {
     let mut command = Command::new(env::current_exe().expect("the test has a path"));
     command.args(["--exact", part, "--nocapture"]);
     with_channel(&mut command, to, channel, broker).output().expect("this program starts")
 }
 
-/// As `punctual run --channel` starts it.
+/// Sets the environment that `punctual run --channel` sets.
 fn with_channel<'a>(
     command: &'a mut Command,
     to: &UdpSocket,
@@ -62,7 +63,7 @@ fn said(output: &Output) -> (String, usize) {
     (text, lines)
 }
 
-/// Not a test by itself: a program that sends in three ways, and writes to what is no socket.
+/// Sends in three ways, and writes to a file, when started by another test.
 #[test]
 fn sends() {
     use std::io::{IoSlice, Read as _, Seek as _, Write as _};
@@ -74,7 +75,7 @@ fn sends() {
     assert_eq!(socket.send(b"by send").expect("sent"), 7);
     let copy = socket.try_clone().expect("a copy");
     drop(socket);
-    // The number of the socket is a file's: what is written there is the file's.
+    // The socket's number belongs to a file now: the bytes go to the file.
     let mut file = tempfile::tempfile().expect("a file");
     let parts = [IoSlice::new(b"in a "), IoSlice::new(b"file")];
     assert_eq!(file.write_vectored(&parts).expect("written"), 9);
@@ -107,7 +108,7 @@ fn a_line_that_cannot_be_is_said_and_nothing_else_happens() {
     assert_eq!(next(&receiver), b"by sendto");
 }
 
-/// Not a test by itself: a program that sends in each way there is, in a child too, and without waiting.
+/// Sends in every way, in a child, too, and without waiting, when started by another test.
 #[test]
 fn sends_in_every_way() {
     use std::fs::File;
@@ -120,7 +121,7 @@ fn sends_in_every_way() {
     assert_eq!(socket.send_to(b"00 sendto", to).expect("sent"), 9);
     socket.connect(to).expect("connects");
     assert_eq!(socket.send(b"01 send").expect("sent"), 7);
-    // A duplicate by fcntl(2) is nobody's that is known here: it goes the plain way.
+    // The library does not see a duplicate made by fcntl(2): its datagram bypasses the channel.
     let copy = socket.try_clone().expect("a copy");
     assert_eq!(copy.send(b"-- copy").expect("sent"), 7);
     // The same descriptor as a file: write(2) and writev(2).
@@ -162,7 +163,7 @@ fn with_a_broker_the_datagrams_to_one_destination_go_through_its_channel() {
     }
     assert_eq!(plain, ["-- copy"]);
     assert!(through.is_sorted(), "{through:?}");
-    // Of the flood there was room for some or none.
+    // The ring had room for some datagrams of the flood, or for none.
     through.retain(|text| text != "40 flood");
     let words: Vec<&str> = through.iter().map(|text| &text[3..]).collect();
     assert_eq!(words[..5], ["sendto", "send", "write", "writev", "burst"]);
@@ -173,7 +174,7 @@ fn with_a_broker_the_datagrams_to_one_destination_go_through_its_channel() {
 fn a_refusal_is_said_and_all_goes_the_plain_way() {
     let Some(broker) = Broker::start() else { return };
     let receiver = receiver();
-    // Of a link of 100 Mbit/s.
+    // On a link of 100 Mbit/s.
     let output = start("sends", &receiver, "900mbit/s,delay=5ms", &broker.socket());
     let (text, lines) = said(&output);
     assert_eq!(lines, 1, "{text}");
