@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
- * What the loader is tried out with: a count in a hard interrupt, a count in a softirq, a record of
+ * The programs that test the loader: a count in a hard interrupt, a count in a softirq, a record of
  * every switch of one thread.
  */
 #include <linux/bpf.h>
@@ -23,12 +23,12 @@ struct {
 } alarms SEC(".maps");
 
 struct counts {
-	/* Each with the CPU that counted last. */
+	/* Counts, each with the CPU that counted last. */
 	__u32 interrupts;
 	__u32 interrupt_cpu;
 	__u32 softirqs;
 	__u32 softirq_cpu;
-	/* What the kernel said to `arm`. */
+	/* The kernel's result of `arm`. */
 	__s64 armed;
 };
 
@@ -90,7 +90,7 @@ int arm(void *ctx)
 	return done ? 1 : 0;
 }
 
-/* A tracepoint whose arguments nobody looks at, so that it is the same in every kernel. */
+/* A tracepoint whose arguments are not read, so that it is the same in every kernel. */
 SEC("raw_tracepoint/sched_switch")
 int switched(void *ctx)
 {
@@ -100,5 +100,5 @@ int switched(void *ctx)
 	return 0;
 }
 
-/* The kernel lets nothing else call the timer's functions. All of this may also be had as MIT. */
+/* Only GPL programs may call the timer's functions. All of this is also licensed under MIT. */
 char terms[] SEC("license") = "Dual MIT/GPL";

@@ -12,25 +12,25 @@ pub(super) const CHECKED: &str = "END PROG LOAD LOG";
 const KEPT: usize = 12;
 
 thread_local! {
-    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+    static CAPTURED: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Starts capturing, once for the whole process, and clears the calling thread's messages.
-pub(super) fn listen() {
+pub(super) fn capture() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Warn, note)));
     });
-    SAID.take();
+    CAPTURED.take();
 }
 
 fn note(_: PrintLevel, text: String) {
-    SAID.with_borrow_mut(|said| said.push_str(&text));
+    CAPTURED.with_borrow_mut(|captured| captured.push_str(&text));
 }
 
 /// Returns the last lines captured since [`capture`].
 pub(super) fn last() -> String {
-    let said = SAID.take();
-    let lines: Vec<&str> = said.lines().collect();
+    let captured = CAPTURED.take();
+    let lines: Vec<&str> = captured.lines().collect();
     lines[lines.len().saturating_sub(KEPT)..].join("\n")
 }

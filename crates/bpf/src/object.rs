@@ -58,7 +58,7 @@ impl Object {
         bytes: &[u8],
         sizes: &[(&str, u32)],
     ) -> Result<Self, LoadError> {
-        messages::listen();
+        messages::capture();
         let mut open = ObjectBuilder::default()
             .open_memory(bytes)
             .map_err(|why| LoadError::NotAnObject { object: name, why: why.to_string() })?;
@@ -148,7 +148,7 @@ impl Object {
     /// # Errors
     /// An [`AttachError`].
     pub fn attach(&self, program: &str) -> Result<Attached, AttachError> {
-        messages::listen();
+        messages::capture();
         self.found(program)?.attach().map(Attached).map_err(|why| AttachError::Refused {
             program: program.to_owned(),
             why: format!("{why} {}", messages::last()).trim_end().to_owned(),

@@ -60,7 +60,7 @@ fn every_cpu_is_tried_out() {
 }
 
 #[test]
-fn rubbish_is_no_object() {
+fn rubbish_is_refused() {
     let refused = Object::load("rubbish", b"\x7fELF and nothing more", &[]);
     let why = refused.expect_err("it is none");
     assert!(matches!(why, LoadError::NotAnObject { object: "rubbish", .. }), "{why}");
@@ -72,7 +72,7 @@ fn rubbish_is_no_object() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn a_missing_program_or_map_is_named() {
     let Some(object) = loaded() else { return };
     let why = object.run("nobody").expect_err("no such program");
     assert!(matches!(why, RunError::NoProgram { .. }) && why.to_string().contains("arm"), "{why}");
@@ -94,7 +94,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn memory_is_shared_and_as_large_as_asked_for() {
+fn memory_is_shared_and_has_the_requested_size() {
     let Some(_) = loaded() else { return };
     let object = Object::load("the probe", OBJECT, &[("counts", 5)]).expect("it can be loaded");
     let counts = object.array("counts").expect("an array");

@@ -10,7 +10,7 @@ use punctual_broker::want::WantedChannel;
 use punctual_channel::client::Sending;
 use punctual_channel::client::compact::Compact;
 
-use crate::process::{Holds, Opened, Opens};
+use crate::process::{Holder, Opened, Opener};
 
 /// How long the program's first datagram may wait for an answer, and a later one after the broker
 /// has ended.
@@ -27,20 +27,20 @@ struct Held {
     granted: GrantedChannel,
 }
 
-impl Opens for AtBroker {
-    fn open(&self, asked: &Compact, to: SocketAddr) -> Result<Opened, String> {
+impl Opener for AtBroker {
+    fn open(&self, request: &Compact, to: SocketAddr) -> Result<Opened, String> {
         let words = |why: &dyn std::fmt::Display| why.to_string();
         let path = self.0.clone();
         let mut broker = Broker::connect_within(&path, PATIENCE).map_err(|why| words(&why))?;
         let name = program().unwrap_or_else(|| "program".to_owned());
-        let want = WantedChannel::of_line(name, asked, to);
+        let want = WantedChannel::of_line(name, request, to);
         let granted = broker.open_channel(&want).map_err(|why| words(&why))?;
         let sending = broker.attach_channel(&granted).map_err(|why| words(&why))?;
         Ok(Opened { sending, held: Box::new(Held { path, broker, granted }) })
     }
 }
 
-impl Holds for Held {
+impl Holder for Held {
     fn rejoin(&mut self, sending: &mut Sending) -> Result<(), String> {
         let words = |why: &dyn std::fmt::Display| why.to_string();
         let mut broker = Broker::connect_within(&self.path, AGAIN).map_err(|why| words(&why))?;

@@ -22,13 +22,13 @@ const SLICE: Duration = Duration::from_millis(5);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The source of channels.
-pub(crate) trait Opens: Send + Sync {
+pub(crate) trait Opener: Send + Sync {
     /// Opens a channel, or returns the reason in words.
-    fn open(&self, asked: &Compact, to: SocketAddr) -> Result<Opened, String>;
+    fn open(&self, request: &Compact, to: SocketAddr) -> Result<Opened, String>;
 }
 
 /// The resources that keep a channel open.
-pub(crate) trait Holds: Send {
+pub(crate) trait Holder: Send {
     /// Hands the queue to the next server.
     fn rejoin(&mut self, sending: &mut Sending) -> Result<(), String>;
     /// Returns a descriptor that a child should not keep open.
@@ -38,7 +38,7 @@ pub(crate) trait Holds: Send {
 /// An open channel.
 pub(crate) struct Opened {
     pub(crate) sending: Sending,
-    pub(crate) held: Box<dyn Holds>,
+    pub(crate) held: Box<dyn Holder>,
 }
 
 enum State {
@@ -74,8 +74,8 @@ pub(crate) enum Sent {
 
 /// The channel of this process, and its destination.
 pub(crate) struct Process {
-    asked: Compact,
-    opens: Box<dyn Opens>,
+    request: Compact,
+    opens: Box<dyn Opener>,
     /// The number that distinguishes a child from its parent.
     number: u64,
     destination: OnceLock<SocketAddr>,
@@ -92,13 +92,13 @@ impl Process {
     /// Makes the channel of a process, not opened yet. `destination` is that of the request, if it
     /// has one.
     pub(crate) fn new(
-        asked: Compact,
+        request: Compact,
         destination: Option<SocketAddr>,
-        opens: Box<dyn Opens>,
+        opens: Box<dyn Opener>,
         number: u64,
     ) -> Self {
         Self {
-            asked,
+            request,
             opens,
             number,
             destination: destination.map_or_else(OnceLock::new, |to| address::plain(to).into()),
@@ -125,7 +125,7 @@ impl Process {
 
     /// Returns true if a datagram's size is within the request. There is no room for an empty one.
     pub(crate) fn is_of_a_good_size(&self, bytes: usize) -> bool {
-        let most = self.asked.traffic.max_message() as usize;
+        let most = self.request.traffic.max_message() as usize;
         if bytes > most {
             self.too_long.say(|| {
                 format!(
@@ -134,7 +134,7 @@ impl Process {
                 )
             });
         }
-        let least = (self.asked.traffic.min_message() as usize).max(1);
+        let least = (self.request.traffic.min_message() as usize).max(1);
         (least..=most).contains(&bytes)
     }
 
@@ -203,7 +203,7 @@ impl Process {
         let to = self.destination.get()?;
         match state {
             State::Unopened => {
-                *state = match self.opens.open(&self.asked, *to) {
+                *state = match self.opens.open(&self.request, *to) {
                     Ok(opened) => State::Open(opened, Instant::ZERO),
                     Err(why) => {
                         say_plain(&self.away, to, &why);

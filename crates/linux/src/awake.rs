@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cpu_has_one_that_gives_way_and_none_stays() {
+    fn each_cpu_has_a_spinner_that_gives_way_and_none_stays() {
         let cpus = thread::affinity();
         let mut awake = Awake::start(&cpus).expect("needs no privilege");
         let tids: Vec<Tid> = awake.spinners.iter().map(|spinner| spinner.tid).collect();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_awake_is_an_error() {
+    fn a_cpu_that_cannot_be_kept_awake_is_an_error() {
         assert!(Awake::start(&[thread::affinity()[0], 4_095]).is_err(), "a CPU that is not there");
         assert!(Awake::start(&[]).is_err(), "no CPU at all");
     }

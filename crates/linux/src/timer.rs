@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_and_not_an_expiry() {
+    fn an_unreadable_timer_is_an_error_and_not_an_expiry() {
         let only_written = std::fs::File::create("/dev/null").expect("everywhere");
         let timer = Timer { fd: only_written.into() };
         assert_eq!(timer.wait(), Err(WaitError(Errno::BADF)));

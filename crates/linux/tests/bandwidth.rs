@@ -31,7 +31,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_what_is_measured_fits() {
+fn a_reservation_beyond_the_limit_is_refused_and_the_measured_one_fits() {
     let before = match host::bandwidth_left() {
         Ok(left) => left,
         Err(refused) if refused.is_privilege() => return println!("skipped: {refused}"),

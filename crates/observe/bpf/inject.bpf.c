@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
- * Takes a CPU's time in a hard interrupt (a perf software clock) or in a softirq (a bpf_timer), so
- * much every so often, for who wants to see what that does to his program.
+ * Takes a CPU's time periodically in a hard interrupt (a perf software clock) or in a softirq (a
+ * bpf_timer), to show the effect on programs that run there.
  *
- * It ends by itself: after `until_ns` nothing is burnt and no timer is armed, whether or not the
- * program that asked for it still lives.
+ * It ends by itself: after `until_ns` nothing is burnt and no timer is armed, even if the process
+ * that loaded it has died.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -17,17 +17,17 @@ typedef __u64 u64;
 #define TIMER_PINNED 2
 #define CLOCK_MONOTONIC 1
 
-/* bpf_loop(7) takes no more turns; each looks at the clock. */
+/* The most iterations of bpf_loop(7); each reads the clock. */
 #define MOST_TURNS (1 << 23)
 
 struct plan {
 	u64 burn_ns;
 	u64 period_ns;
 	u64 until_ns;
-	/* What was done. */
+	/* The effect so far. */
 	u64 times;
 	u64 burnt_ns;
-	/* What the kernel said to `arm`. */
+	/* The kernel's result of `arm`. */
 	u64 refused;
 };
 
@@ -39,7 +39,7 @@ struct {
 	__type(value, struct plan);
 } plans SEC(".maps");
 
-/* The timer has a map of its own: one that user space maps cannot hold it. */
+/* The timer has a map of its own, because a map that user space maps cannot hold a timer. */
 struct alarm {
 	struct bpf_timer timer;
 	u64 due;
@@ -57,7 +57,7 @@ static long is_over(u32 turn, u64 *end)
 	return bpf_ktime_get_ns() >= *end;
 }
 
-/* Whether it goes on. */
+/* Burns once; returns 0 if the time is over. */
 static __always_inline int burn(struct plan *plan)
 {
 	u64 begun = bpf_ktime_get_ns();
@@ -94,7 +94,7 @@ static int in_softirq(void *map, u32 *key, struct alarm *alarm)
 	return 0;
 }
 
-/* To be run on the CPU whose time is to be taken. */
+/* Arms the timer; must run on the CPU to be burnt. */
 SEC("syscall")
 int arm(void *ctx)
 {
@@ -115,5 +115,5 @@ int arm(void *ctx)
 	return refused ? 1 : 0;
 }
 
-/* The kernel lets nothing else call the timer's functions. All of this may also be had as MIT. */
+/* Only GPL programs may call the timer's functions. All of this is also licensed under MIT. */
 char terms[] SEC("license") = "Dual MIT/GPL";

@@ -113,7 +113,7 @@ mod tests {
 
     /// The same program is the work or an enforcer, depending on its first argument.
     #[test]
-    fn who_enforces_is_not_the_work() {
+    fn an_enforcer_is_not_the_work() {
         let mut sleep = Command::new("sleep").arg("100").spawn().expect("sleep");
         // The arguments appear a little after the program.
         while first_argument(sleep.id()).as_deref() != Some("100") {

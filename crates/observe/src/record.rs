@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_wakes_as_nobody() {
+    fn a_wake_up_by_an_interrupt_has_no_waker() {
         let mut bytes = head(2, 0, 4711, 0);
         bytes.extend(thread(NONE, 0, ""));
         let what = decode(&bytes).expect("a record").what;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn short_ones_and_strangers() {
+    fn short_records_are_read_and_unknown_ones_refused() {
         let what = |bytes: &[u8]| decode(bytes).map(|record| record.what);
         assert_eq!(what(&head(7, 1, 3, 0)), Some(What::SoftIrq { vector: 3, enter: true }));
         assert_eq!(what(&head(9, 0, 0, 8)), Some(What::TimerDue { due: Instant::from_nanos(8) }));

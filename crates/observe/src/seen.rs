@@ -116,7 +116,7 @@ mod tests {
     use punctual_trace::cause::Throttler;
 
     /// Returns the times and jobs of the throttling events.
-    fn told(keeper: &mut Keeper) -> Vec<(u64, u64)> {
+    fn throttle_events(keeper: &mut Keeper) -> Vec<(u64, u64)> {
         let of = |seen| match seen {
             Seen::Event(Event { kind: Kind::Start, .. }) => None,
             Seen::Event(event) => Some((event.at.as_nanos(), event.job.index)),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_and_looks_in_between_do_not_make_two_of_one() {
+    fn interrupts_and_turns_do_not_split_a_throttled_stretch() {
         let mut keeper = Keeper::default();
         jobs(&mut keeper, &[0, 50]);
         let throttled = Spent::Throttled(Throttler::Kernel);
@@ -150,13 +150,13 @@ mod tests {
             let (start, end) = (Instant::from_nanos(start), Instant::from_nanos(end));
             keeper.part(7, Stretch { start, end, spent });
         }
-        assert_eq!(told(&mut keeper), [(10, 0), (40, 0)]);
+        assert_eq!(throttle_events(&mut keeper), [(10, 0), (40, 0)]);
         keeper.end();
-        assert_eq!(told(&mut keeper), [(60, 1), (70, 1)]);
+        assert_eq!(throttle_events(&mut keeper), [(60, 1), (70, 1)]);
     }
 
     #[test]
-    fn what_was_throttled_is_told_of_the_job_that_was_released_before() {
+    fn throttling_belongs_to_the_job_that_was_released_before() {
         let at = Instant::from_nanos;
         let mut keeper = Keeper::default();
         jobs(&mut keeper, &[10, 30, 60]);
@@ -164,6 +164,6 @@ mod tests {
         keeper.stretch(7, Stretch { start: at(40), end: at(55), spent });
         keeper.stretch(7, Stretch { start: at(5), end: at(6), spent });
         keeper.stretch(8, Stretch { start: at(40), end: at(55), spent });
-        assert_eq!(told(&mut keeper), [(40, 1), (55, 1)]);
+        assert_eq!(throttle_events(&mut keeper), [(40, 1), (55, 1)]);
     }
 }

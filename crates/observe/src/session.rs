@@ -235,8 +235,8 @@ impl Session {
             let mut stretches = self.watched.stretches(tid, late.release, late.end);
             let subject = self.subjects.get(late.job.task as usize);
             if subject.is_some_and(|subject| subject.kind != SubjectKind::Thread) {
-                let told = self.events.stretches(late.job, late.release, late.end);
-                stretches = whose(&stretches, &told);
+                let events = self.events.stretches(late.job, late.release, late.end);
+                stretches = attribute(&stretches, &events);
             }
             Some(judge(late, &stretches, |tid| self.numbers.contains_key(&tid)))
         });
@@ -314,14 +314,14 @@ impl Session {
 
 /// Attributes a thread's own time to the subjects that share the thread, by the driver's events.
 /// Both lists are in order and without gaps over the same time.
-fn whose(thread: &[Stretch], told: &[Stretch]) -> Vec<Stretch> {
+fn attribute(thread: &[Stretch], events: &[Stretch]) -> Vec<Stretch> {
     let mut all = Vec::with_capacity(thread.len());
     for stretch in thread {
         if stretch.spent != Spent::Own {
             all.push(*stretch);
             continue;
         }
-        for part in told {
+        for part in events {
             let (start, end) = (part.start.max(stretch.start), part.end.min(stretch.end));
             if start < end {
                 // The thread ran for no subject: this is the driver itself.
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shared_thread_ran_for_whom_the_events_say() {
+    fn a_shared_threads_time_belongs_to_the_subjects_of_the_events() {
         let one = |start, end, spent| Stretch {
             start: Instant::from_nanos(start),
             end: Instant::from_nanos(end),
@@ -351,9 +351,9 @@ mod tests {
             one(50, 60, Spent::PageFault),
             one(60, 90, Spent::Own),
         ];
-        let told =
+        let events =
             [one(0, 12, Spent::Unknown), one(12, 70, Spent::Subject(3)), one(70, 90, Spent::Own)];
-        let all = whose(&thread, &told);
+        let all = attribute(&thread, &events);
         let expected = [
             one(0, 10, Spent::LateTimer),
             one(10, 12, Spent::Switching),
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn why_the_last_job_of_a_process_was_late_is_known_after_its_end() {
+    fn the_cause_of_a_last_late_job_is_known_after_its_process_ended() {
         let mut session = match Session::start(Duration::from_millis(1), None) {
             Ok(session) => session,
             Err(why) => return println!("skipped: {why}"),

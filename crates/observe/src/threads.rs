@@ -148,7 +148,7 @@ mod tests {
 
     /// A thread is found some time after it began; the records since the last turn are still there.
     #[test]
-    fn of_a_job_from_before_a_thread_was_found_it_is_known_where_its_time_went() {
+    fn the_time_of_a_job_from_before_its_thread_was_found_is_known() {
         let mut threads = match Threads::start(4096) {
             Ok(threads) => threads,
             Err(why) => return println!("skipped: {why}"),

@@ -48,7 +48,7 @@ fn a_flow_is_an_address_and_a_port() {
 }
 
 #[test]
-fn who_listens_at_any_address_is_policed_in_its_family_alone() {
+fn a_flow_at_any_address_is_policed_only_in_its_family() {
     let Some(policer) = policer(8) else { return };
     for (flow, its, others) in [
         ("0.0.0.0:9", "192.0.2.1:9", "[2001:db8::1]:9"),
@@ -67,7 +67,7 @@ fn who_listens_at_any_address_is_policed_in_its_family_alone() {
 }
 
 #[test]
-fn what_is_no_whole_udp_datagram_passes() {
+fn a_packet_that_is_not_a_whole_udp_datagram_passes() {
     let Some(policer) = policer(8) else { return };
     for (flow, protocol) in [("192.0.2.1:9", PROTOCOL_V4), ("[2001:db8::1]:9", NEXT_HEADER_V6)] {
         policer.set(at(flow), once()).expect("room");
@@ -101,7 +101,7 @@ fn what_is_no_whole_udp_datagram_passes() {
 }
 
 #[test]
-fn a_rate_set_anew_goes_on_counting() {
+fn the_counts_continue_when_a_rate_is_set_again() {
     let Some(policer) = policer(1) else { return };
     let flow = at("192.0.2.1:9");
     let packet = packet::to(flow, 0);

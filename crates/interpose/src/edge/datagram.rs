@@ -9,7 +9,7 @@ use std::{ptr, slice};
 use libc::{iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use punctual_channel::client::Slot;
 
-use super::start::{Inside, is_asked, process};
+use super::start::{Inside, is_requested, process};
 use crate::address;
 use crate::fds::Fds;
 use crate::process::Sent;
@@ -163,7 +163,7 @@ pub(super) fn was_made(fd: c_int, domain: c_int, kind: c_int, protocol: c_int) {
         && [0, libc::IPPROTO_UDP].contains(&protocol);
     // Inside the library, sockets are our own.
     let inside = Inside::enter();
-    if !is_udp || inside.is_none() || !is_asked() {
+    if !is_udp || inside.is_none() || !is_requested() {
         FDS.forget(fd);
         return;
     }

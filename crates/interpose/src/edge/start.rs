@@ -17,7 +17,7 @@ use crate::say::Once;
 
 /// The request in the environment when the library was loaded: `None` if there was none, or why it
 /// is invalid.
-static ASKED: OnceLock<Result<Option<(Compact, PathBuf)>, String>> = OnceLock::new();
+static REQUEST: OnceLock<Result<Option<(Compact, PathBuf)>, String>> = OnceLock::new();
 
 /// The channel of this process, once it was needed. Never freed: other threads may be using it.
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
@@ -51,15 +51,15 @@ impl Drop for Inside {
 }
 
 /// Returns true if a channel is requested. Call it inside.
-pub(super) fn is_asked() -> bool {
-    asked().is_some()
+pub(super) fn is_requested() -> bool {
+    request().is_some()
 }
 
 /// Returns the request. Reports an invalid request only in programs that have a UDP socket.
-fn asked() -> Option<&'static (Compact, PathBuf)> {
+fn request() -> Option<&'static (Compact, PathBuf)> {
     static SAID: Once = Once::new();
-    match ASKED.get_or_init(read_environment) {
-        Ok(asked) => asked.as_ref(),
+    match REQUEST.get_or_init(read_environment) {
+        Ok(request) => request.as_ref(),
         Err(why) => {
             SAID.say(|| format!("{why}; all goes without a promise"));
             None
@@ -69,11 +69,11 @@ fn asked() -> Option<&'static (Compact, PathBuf)> {
 
 fn read_environment() -> Result<Option<(Compact, PathBuf)>, String> {
     let Ok(line) = env::var("PUNCTUAL_CHANNEL") else { return Ok(None) };
-    let asked: Compact =
+    let request: Compact =
         line.parse().map_err(|why| format!("PUNCTUAL_CHANNEL=\"{line}\" {why}"))?;
     let broker = env::var_os("PUNCTUAL_BROKER")
         .ok_or("PUNCTUAL_BROKER does not say where the broker listens")?;
-    Ok(Some((asked, broker.into())))
+    Ok(Some((request, broker.into())))
 }
 
 /// Returns the channel of this process, or `None` if none was requested. Call it inside.
@@ -83,23 +83,23 @@ pub(super) fn process() -> Option<&'static Process> {
     if let Some(process) = unsafe { found.as_ref() } {
         return Some(process);
     }
-    let (asked, broker) = asked()?;
-    let destination = asked.destination.as_ref().and_then(|to| match to.host() {
+    let (request, broker) = request()?;
+    let destination = request.destination.as_ref().and_then(|to| match to.host() {
         Host::Address(ip) => Some((*ip, to.port()).into()),
         Host::Name(_) => None,
     });
-    if destination.is_none() && asked.destination.is_some() {
+    if destination.is_none() && request.destination.is_some() {
         static SAID: Once = Once::new();
         SAID.say(|| {
             format!(
-                "PUNCTUAL_CHANNEL: dest must be an address: {asked}; all goes without a promise"
+                "PUNCTUAL_CHANNEL: dest must be an address: {request}; all goes without a promise"
             )
         });
         return None;
     }
     let number = NUMBER.load(Ordering::Relaxed);
     let opens = Box::new(AtBroker(broker.clone()));
-    let made = Box::into_raw(Box::new(Process::new(asked.clone(), destination, opens, number)));
+    let made = Box::into_raw(Box::new(Process::new(request.clone(), destination, opens, number)));
     match PROCESS.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: the pointer is from a box, and never freed.
         Ok(_) => unsafe { made.as_ref() },
@@ -130,7 +130,7 @@ extern "C" fn in_the_child() {
 extern "C" fn at_the_start() {
     let Some(_inside) = Inside::enter() else { return };
     calls::find_all();
-    if !matches!(ASKED.get_or_init(read_environment), Ok(None)) {
+    if !matches!(REQUEST.get_or_init(read_environment), Ok(None)) {
         // SAFETY: the function may run in a child at any time, because it uses only atomics and
         // close(2).
         unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };

@@ -34,7 +34,7 @@ fn addresses_are_read_as_the_kernel_reads_them() {
 }
 
 #[test]
-fn what_no_channel_leads_to_is_no_address() {
+fn an_address_beyond_any_channel_is_refused() {
     assert_eq!(parse(&v6(1, "fe80::1", 2)), None, "a scope");
     assert_eq!(parse(&(libc::AF_UNIX as u16).to_ne_bytes().repeat(8)), None);
     for length in 0..16 {

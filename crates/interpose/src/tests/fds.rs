@@ -1,7 +1,7 @@
 use crate::fds::{Fds, Known};
 
 #[test]
-fn what_was_not_made_here_is_nothing() {
+fn an_unknown_descriptor_is_nothing() {
     let fds = Fds::<4>::new();
     for fd in [-1, 0, 3, 4, i32::MAX, i32::MIN] {
         assert_eq!((fds.known(fd, 0), fds.is_socket(fd)), (Known::Nothing, false), "{fd}");
@@ -28,7 +28,7 @@ fn a_number_that_is_something_else_by_now_is_forgotten() {
 }
 
 #[test]
-fn where_a_socket_is_connected_holds_until_it_is_connected_again() {
+fn a_peer_is_known_until_the_socket_is_connected_again() {
     let fds = Fds::<4>::new();
     fds.made(1, 100);
     assert_eq!(fds.known(1, 7), Known::Socket);

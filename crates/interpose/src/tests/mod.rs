@@ -3,7 +3,7 @@
 mod addresses;
 mod fds;
 mod process;
-mod ways;
+mod routes;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -16,9 +16,9 @@ use punctual_channel::rings::{Side, Takes, both};
 use punctual_linux::pass::Bell;
 use punctual_ring::frames::Geometry;
 
-use crate::process::{Holds, Opened, Opens, Process};
+use crate::process::{Holder, Opened, Opener, Process};
 
-fn asked() -> Compact {
+fn request() -> Compact {
     "100/s,delay=5ms,max=100,burst=2".parse().expect("good")
 }
 
@@ -67,8 +67,8 @@ struct Fake {
     refuses: bool,
 }
 
-impl Opens for Fake {
-    fn open(&self, _asked: &Compact, _to: SocketAddr) -> Result<Opened, String> {
+impl Opener for Fake {
+    fn open(&self, _request: &Compact, _to: SocketAddr) -> Result<Opened, String> {
         if self.refuses {
             return Err("refused by the test".to_owned());
         }
@@ -80,7 +80,7 @@ impl Opens for Fake {
 
 struct Kept(Handed);
 
-impl Holds for Kept {
+impl Holder for Kept {
     fn rejoin(&mut self, sending: &mut Sending) -> Result<(), String> {
         let first = sending.next_number().map_err(|why| why.to_string())?;
         let (made, passed) = Made::<Takes>::new(geometry(), first).expect("memory");
@@ -99,5 +99,5 @@ impl Holds for Kept {
 fn process(to: Option<SocketAddr>, refuses: bool) -> (Process, Handed) {
     let handed = Handed::default();
     let opens = Box::new(Fake { handed: handed.clone(), refuses });
-    (Process::new(asked(), to, opens, 7), handed)
+    (Process::new(request(), to, opens, 7), handed)
 }

@@ -27,7 +27,7 @@ fn the_first_destination_is_where_the_channel_leads() {
 }
 
 #[test]
-fn a_destination_that_was_asked_for_is_the_only_one() {
+fn a_requested_destination_is_the_only_one() {
     let mapped = "[::ffff:192.0.2.7]:4000".parse().expect("an address");
     let (process, _) = process(Some(mapped), false);
     assert!(!process.leads("192.0.2.8:4000".parse().expect("an address")));
@@ -47,7 +47,7 @@ fn datagrams_go_into_the_channel_in_order() {
 }
 
 #[test]
-fn a_size_that_was_not_asked_for_goes_the_plain_way() {
+fn a_datagram_beyond_the_requested_size_bypasses_the_channel() {
     let (process, _) = process(Some(to()), false);
     for (bytes, good) in [(0, false), (1, true), (100, true), (101, false)] {
         assert_eq!(process.is_of_a_good_size(bytes), good, "{bytes}");
@@ -63,7 +63,7 @@ fn a_refusal_is_for_good() {
 }
 
 #[test]
-fn without_room_who_may_wait_waits_and_others_are_told() {
+fn without_room_a_call_waits_if_it_may_and_fails_if_not() {
     let (process, handed) = process(Some(to()), false);
     for n in 0..4 {
         assert_eq!(send(&process, &[n], None), Sent::InChannel);
@@ -97,7 +97,7 @@ fn without_room_who_may_wait_waits_and_others_are_told() {
 }
 
 #[test]
-fn who_has_room_is_not_asked_for_patience() {
+fn patience_is_not_asked_for_if_there_is_room() {
     let (process, _handed) = process(Some(to()), false);
     let asked = Cell::new(false);
     let sent = process.send(1, &mut |slot: &mut Slot<'_>| slot.write(0, b"w"), &|| {
@@ -108,7 +108,7 @@ fn who_has_room_is_not_asked_for_patience() {
 }
 
 #[test]
-fn after_a_servers_end_the_next_one_gets_what_was_left() {
+fn after_a_servers_end_the_next_one_gets_the_rest_of_the_queue() {
     let (process, handed) = process(Some(to()), false);
     for n in 0..4 {
         assert_eq!(send(&process, &[n], None), Sent::InChannel);

@@ -2,7 +2,7 @@
 //! again.
 
 mod broker;
-mod lives;
+mod processes;
 
 use std::env;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,7 +21,7 @@ fn library() -> PathBuf {
 }
 
 /// The path of a broker that does not exist.
-const NOBODY: &str = "/nonexistent/broker.sock";
+const NO_BROKER: &str = "/nonexistent/broker.sock";
 
 /// Runs this program, as `part`, with a channel requested at a broker.
 fn start(part: &str, to: &UdpSocket, channel: &str, broker: &Path) -> Output {
@@ -87,9 +87,9 @@ fn sends() {
 }
 
 #[test]
-fn without_a_broker_all_goes_the_plain_way_and_that_is_said_once() {
+fn without_a_broker_all_bypasses_the_channel_with_one_report() {
     let receiver = receiver();
-    let output = start("sends", &receiver, "100/s,delay=5ms", NOBODY.as_ref());
+    let output = start("sends", &receiver, "100/s,delay=5ms", NO_BROKER.as_ref());
     let (text, lines) = said(&output);
     assert_eq!(lines, 1, "{text}");
     assert!(text.contains("without a promise") && text.contains("no broker answers"), "{text}");
@@ -99,9 +99,9 @@ fn without_a_broker_all_goes_the_plain_way_and_that_is_said_once() {
 }
 
 #[test]
-fn a_line_that_cannot_be_is_said_and_nothing_else_happens() {
+fn an_invalid_line_is_reported_and_nothing_else_happens() {
     let receiver = receiver();
-    let output = start("sends", &receiver, "fast,delay=5ms", NOBODY.as_ref());
+    let output = start("sends", &receiver, "fast,delay=5ms", NO_BROKER.as_ref());
     let (text, lines) = said(&output);
     assert_eq!(lines, 1, "{text}");
     assert!(text.contains("PUNCTUAL_CHANNEL=\"fast,delay=5ms\""), "{text}");
@@ -171,7 +171,7 @@ fn with_a_broker_the_datagrams_to_one_destination_go_through_its_channel() {
 }
 
 #[test]
-fn a_refusal_is_said_and_all_goes_the_plain_way() {
+fn a_refusal_is_reported_and_all_bypasses_the_channel() {
     let Some(broker) = Broker::start() else { return };
     let receiver = receiver();
     // On a link of 100 Mbit/s.

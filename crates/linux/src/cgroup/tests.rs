@@ -106,7 +106,7 @@ fn one_thread_is_frozen_and_its_process_is_not() {
 }
 
 #[test]
-fn the_guard_puts_back_what_its_process_left() {
+fn the_guard_restores_the_group_that_its_process_left() {
     let _alone = alone();
     let (_killed, pid) = sleeper();
     let freezer = match Freezer::of_process(pid) {
@@ -132,7 +132,7 @@ fn the_guard_puts_back_what_its_process_left() {
 }
 
 #[test]
-fn the_guard_lets_go_on_when_the_dispatcher_is_overdue() {
+fn the_guard_thaws_the_group_when_the_dispatcher_is_overdue() {
     let _alone = alone();
     let (_killed, pid) = sleeper();
     let freezer = match Freezer::of_process(pid) {

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_is_the_same_when_asked_again() {
+    fn this_host_has_the_same_identity_twice() {
         let here = identity();
         assert_eq!(here.difference(&identity()), None);
         assert!(!here.cpu_model.is_empty() && !here.kernel_release.is_empty());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preemption_model_is_told_only_where_it_is_known() {
+    fn the_preemption_model_is_returned_only_if_it_is_known() {
         let dynamic = "#1 SMP PREEMPT_DYNAMIC @0";
         assert_eq!(preemption(dynamic, None), None);
         let some = |name: &str| Some(name.to_owned());

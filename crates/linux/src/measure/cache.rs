@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_cache_line_and_sets_are_as_large_as_asked() {
+    fn a_line_is_a_cache_line_and_sets_have_the_requested_size() {
         assert_eq!(size_of::<Line>(), 64);
         let WorkingSets { own, other, .. } = WorkingSets::new(16 << 10);
         assert_eq!((own.len(), other.len()), (256, 256));

@@ -90,7 +90,7 @@ fn timers_are_never_early_and_spinners_stop() {
 }
 
 #[test]
-fn a_seat_that_is_not_there_is_said_by_both_of_two() {
+fn a_missing_seat_is_reported_by_both_of_two() {
     let seat = Seat { cpu: Some(usize::MAX), ..ORDINARY };
     for seats in [[seat, ORDINARY], [ORDINARY, seat], [seat, seat]] {
         let refused = hand_off(seats, LENGTH).expect_err("no such CPU");

@@ -33,13 +33,13 @@ pub fn thread_switch(cpu: usize, length: Duration) -> Result<Vec<Duration>, Meas
 /// The words that two threads yielding to each other write: the last to yield, and the time.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
-    who: &'a AtomicU64,
-    when: &'a AtomicU64,
+    yielder: &'a AtomicU64,
+    yielded_at: &'a AtomicU64,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new([who, when]: &'a [AtomicU64; 2]) -> Self {
-        Self { who, when }
+    pub(super) fn new([yielder, yielded_at]: &'a [AtomicU64; 2]) -> Self {
+        Self { yielder, yielded_at }
     }
 
     /// Yields until `until`, and passes to `sample` the time of each switch to `me`, 0 or 1.
@@ -52,14 +52,14 @@ impl<'a> Table<'a> {
             if now >= until {
                 return;
             }
-            self.who.store(me, Ordering::Relaxed);
-            self.when.store(now.as_nanos(), Ordering::Release);
+            self.yielder.store(me, Ordering::Relaxed);
+            self.yielded_at.store(now.as_nanos(), Ordering::Release);
             rustix::thread::sched_yield();
             let after = clock::now();
-            let when = Instant::from_nanos(self.when.load(Ordering::Acquire));
+            let yielded_at = Instant::from_nanos(self.yielded_at.load(Ordering::Acquire));
             // If the last to yield is still `me`, the call returned without a switch.
-            if self.who.load(Ordering::Relaxed) != me {
-                sample(after.saturating_since(when));
+            if self.yielder.load(Ordering::Relaxed) != me {
+                sample(after.saturating_since(yielded_at));
             }
         }
     }

@@ -23,7 +23,7 @@ fn raw(flags: MemfdFlags, bytes: u64, seals: SealFlags) -> OwnedFd {
 }
 
 #[test]
-fn what_one_writes_the_other_reads() {
+fn a_write_on_one_side_is_read_on_the_other() {
     let (ours, file) = Writable::create("test", BYTES, Others::Write).expect("memory");
     let theirs = Writable::of(copy(&file), BYTES).expect("ours to write");
     // Without any descriptor all of it is there.
@@ -38,7 +38,7 @@ fn what_one_writes_the_other_reads() {
 }
 
 #[test]
-fn nobody_changes_its_size_or_its_seals() {
+fn its_size_and_its_seals_cannot_be_changed() {
     for others in [Others::Read, Others::Write] {
         let (_ours, theirs) = Writable::create("test", BYTES, others).expect("memory");
         for bytes in [0, 4096, 2 * BYTES as u64] {
@@ -51,7 +51,7 @@ fn nobody_changes_its_size_or_its_seals() {
 }
 
 #[test]
-fn what_is_for_others_to_read_they_cannot_write() {
+fn memory_for_reading_cannot_be_written() {
     let (ours, theirs) = Writable::create("test", BYTES, Others::Read).expect("memory");
     assert_eq!(Writable::of(copy(&theirs), BYTES).err(), Some(MemfdError::ReadOnly));
     assert!(Mapping::new(&theirs, BYTES, true).is_err(), "the kernel refuses too");
@@ -69,7 +69,7 @@ fn what_is_for_others_to_read_they_cannot_write() {
 }
 
 #[test]
-fn what_could_hurt_us_is_refused() {
+fn memory_that_could_hurt_its_reader_is_refused() {
     let all = SEALED | SealFlags::SEAL;
     let sealing = MemfdFlags::ALLOW_SEALING;
     let bytes = BYTES as u64;
@@ -135,7 +135,7 @@ fn pages(file: &OwnedFd) -> i64 {
 
 /// After sealing, the writer can only write.
 #[test]
-fn who_was_lent_memory_cannot_take_it_back() {
+fn a_borrower_of_memory_cannot_take_it_back() {
     let _pages_come_when_touched = LOCKED_BY_A_TEST.read().unwrap_or_else(PoisonError::into_inner);
     let (lent, file) = lend("test", BYTES).expect("memory");
     let theirs = Writable::of(copy(&file), BYTES).expect("it is theirs to write");
@@ -226,7 +226,7 @@ fn minor_faults() -> i64 {
 }
 
 #[test]
-fn memory_is_there_as_long_as_anybody_has_it_in_any_way() {
+fn memory_is_present_as_long_as_any_process_has_it_in_any_way() {
     use std::os::fd::{AsFd as _, AsRawFd as _};
 
     let mut presence = Presence::new().expect("inotify");
@@ -254,7 +254,7 @@ fn memory_is_there_as_long_as_anybody_has_it_in_any_way() {
 
 /// If the kernel's queue overflows between two calls, what is gone is found all the same.
 #[test]
-fn what_is_gone_is_found_when_too_much_was_gone_at_once() {
+fn memory_that_is_gone_is_found_after_the_queue_overflowed() {
     let most = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events");
     let most: u64 = most.expect("readable").trim().parse().expect("a number");
     let mut presence = Presence::new().expect("inotify");

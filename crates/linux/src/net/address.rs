@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_strange_is_no_address() {
+    fn a_truncated_or_foreign_address_is_refused() {
         let name = Name::of("[::1]:1".parse().expect("an address"));
         for len in 0..28 {
             assert_eq!(name.written(len), None);

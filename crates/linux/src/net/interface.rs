@@ -61,7 +61,7 @@ impl Interface {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn named(name: &str) -> Result<Self, InterfaceError> {
-        let socket = ask()?;
+        let socket = any_socket()?;
         let none = || InterfaceError::None { name: name.to_owned() };
         let index = rustix::net::netdevice::name_to_index(&socket, name).map_err(|_| none())?;
         let mut request = Request::of(name).ok_or_else(none)?;
@@ -80,7 +80,7 @@ impl Interface {
     /// # Errors
     /// Without CAP_NET_ADMIN, or if it is gone.
     pub fn set_up(&self, up: bool) -> Result<(), InterfaceError> {
-        let socket = ask()?;
+        let socket = any_socket()?;
         let none = || InterfaceError::None { name: self.name.clone() };
         let mut request = Request::of(&self.name).ok_or_else(none)?;
         request.ioctl(&socket, libc::SIOCGIFFLAGS)?;
@@ -98,7 +98,7 @@ impl Interface {
     /// # Errors
     /// If it is gone.
     pub fn driver(&self) -> Result<Option<String>, InterfaceError> {
-        let socket = ask()?;
+        let socket = any_socket()?;
         let none = || InterfaceError::None { name: self.name.clone() };
         let mut request = Request::of(&self.name).ok_or_else(none)?;
         let mut answer = DriverInfo { words: [0; DRIVER_INFO] };
@@ -129,7 +129,7 @@ struct DriverInfo {
 }
 
 /// Opens a socket for requests about interfaces; any socket would do.
-fn ask() -> Result<OwnedFd, InterfaceError> {
+fn any_socket() -> Result<OwnedFd, InterfaceError> {
     rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .map_err(|errno| InterfaceError::Failed { call: "socket(2)", errno })
 }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_has_no_driver_that_says_its_name() {
+    fn the_loopback_has_no_driver_name() {
         let lo = Interface::named("lo").expect("always there");
         assert_eq!(lo.driver(), Ok(None));
     }

@@ -173,7 +173,7 @@ mod tests {
     use crate::net::control::Control;
 
     #[test]
-    fn an_error_number_that_is_none_is_told_as_one_that_is() {
+    fn an_invalid_error_number_becomes_eproto() {
         for raw in [0, 1 << 12, 0x1500_0000, u32::MAX] {
             let mut error = [0; EXTENDED];
             error[..4].copy_from_slice(&raw.to_ne_bytes());

@@ -59,7 +59,7 @@ fn too_many_descriptors_are_refused_and_closed() {
 }
 
 #[test]
-fn a_message_without_descriptors_and_an_end_are_told_apart() {
+fn a_message_without_descriptors_differs_from_an_end() {
     let (mut ours, theirs) = sockets();
     theirs.set_nonblocking(true).expect("a socket");
     assert_eq!(receive(&theirs, &mut [0; 8], 1).err(), Some(PassError::WouldWait));
@@ -73,7 +73,7 @@ fn a_message_without_descriptors_and_an_end_are_told_apart() {
 }
 
 #[test]
-fn a_ring_is_heard_by_whoever_waits_and_by_whoever_comes_later() {
+fn a_ring_is_heard_before_and_after_the_wait_begins() {
     let (ours, theirs) = Bell::pair().expect("sockets");
     let soon = clock::now() + Duration::from_millis(3);
     assert_eq!(ours.wait(soon), Ok(Heard::Nothing));
@@ -104,7 +104,7 @@ fn the_end_of_the_other_side_is_heard_after_its_last_ring() {
 }
 
 #[test]
-fn a_peer_who_never_listens_and_changes_its_flags_makes_no_call_wait() {
+fn a_peer_that_never_listens_and_changes_its_flags_makes_no_call_wait() {
     let (ours, theirs) = Bell::pair().expect("sockets");
     // The peer's own end, and ours as if it had got a copy.
     for end in [&ours, &theirs] {
@@ -120,7 +120,7 @@ fn a_peer_who_never_listens_and_changes_its_flags_makes_no_call_wait() {
 }
 
 #[test]
-fn what_is_no_bell_is_refused() {
+fn a_descriptor_that_is_not_a_bell_is_refused() {
     let (reader, _writer) = std::io::pipe().expect("a pipe");
     assert!(Bell::of(reader.into()).is_err());
     let tcp = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
@@ -133,7 +133,7 @@ fn what_is_no_bell_is_refused() {
 }
 
 /// Returns the number of events in the set right now.
-fn told(epoll: &OwnedFd) -> usize {
+fn events_waiting(epoll: &OwnedFd) -> usize {
     let mut events = Vec::with_capacity(8);
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&at_once))
@@ -150,21 +150,21 @@ fn watched() -> (OwnedFd, Doorbell, Doorbell) {
 
 /// The eventfd is never read in between: this lets the watcher leave it alone.
 #[test]
-fn each_ring_of_a_doorbell_is_told_once() {
+fn each_ring_of_a_doorbell_is_reported_once() {
     let (epoll, bell, theirs) = watched();
     for _ in 0..1_000 {
-        assert_eq!(told(&epoll), 0);
+        assert_eq!(events_waiting(&epoll), 0);
         theirs.ring().expect("room");
-        assert_eq!(told(&epoll), 1);
+        assert_eq!(events_waiting(&epoll), 1);
     }
     // Rings between two waits cause one event.
     for _ in 0..3 {
         theirs.ring().expect("room");
     }
-    assert_eq!((told(&epoll), told(&epoll)), (1, 0));
+    assert_eq!((events_waiting(&epoll), events_waiting(&epoll)), (1, 0));
     bell.unwatch(&epoll).expect("watched");
     theirs.ring().expect("room");
-    assert_eq!(told(&epoll), 0);
+    assert_eq!(events_waiting(&epoll), 0);
 }
 
 /// No action of another holder of a doorbell delays its watcher.
@@ -175,19 +175,19 @@ fn a_hostile_holder_of_a_doorbell_harms_only_its_own_rings() {
     // It waits in its own calls: the flags belong to the open file, and so to every holder.
     rustix::fs::fcntl_setfl(&event, OFlags::empty()).expect("open");
     rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
-    assert_eq!(told(&epoll), 1);
+    assert_eq!(events_waiting(&epoll), 1);
     rustix::fs::fcntl_setfl(&event, OFlags::NONBLOCK).expect("open");
     // It is full: no more events come, and waiting for them takes no time.
     let all = u64::MAX - 2;
     rustix::io::write(&event, &all.to_ne_bytes()).expect("room");
-    assert_eq!(told(&epoll), 1);
+    assert_eq!(events_waiting(&epoll), 1);
     Doorbell::of(event.try_clone().expect("a descriptor")).ring().expect("does not wait");
-    assert_eq!(told(&epoll), 0);
+    assert_eq!(events_waiting(&epoll), 0);
     // The holder takes its own ring back before the watcher looks: then there was none.
     rustix::io::read(&event, &mut [0; 8]).expect("full");
     rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
     rustix::io::read(&event, &mut [0; 8]).expect("rung");
-    assert_eq!(told(&epoll), 0);
+    assert_eq!(events_waiting(&epoll), 0);
     // The holder waits for it in many places, and keeps copies.
     let sets: Vec<OwnedFd> = (0..200)
         .map(|_| {
@@ -197,7 +197,7 @@ fn a_hostile_holder_of_a_doorbell_harms_only_its_own_rings() {
         })
         .collect();
     rustix::io::write(&event, &1_u64.to_ne_bytes()).expect("room");
-    assert_eq!(told(&epoll), 1);
+    assert_eq!(events_waiting(&epoll), 1);
     drop((sets, event));
-    assert_eq!(told(&epoll), 0, "that another holder is gone is no ring");
+    assert_eq!(events_waiting(&epoll), 0, "that another holder is gone is no ring");
 }

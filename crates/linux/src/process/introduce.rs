@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_not_let_go_never_is_the_program() {
+    fn a_child_that_is_not_let_go_never_executes_the_program() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
         let _listener = UnixListener::bind(&path).expect("ours");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_listens_the_parent_is_told() {
+    fn the_parent_gets_an_error_if_there_is_no_listener() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("nobody");
         let mut command = Command::new("true");

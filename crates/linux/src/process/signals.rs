@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_wait_to_be_asked_for_and_children_do_not_inherit_the_mask() {
+    fn signals_wait_to_be_taken_and_children_do_not_inherit_the_mask() {
         std::thread::spawn(|| {
             let blocked = Blocked::new().expect("blocks");
             // Raised for this thread alone: the test's other threads do not block it.

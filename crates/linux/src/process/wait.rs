@@ -95,7 +95,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_stopped_child_is_told_from_one_that_runs() {
+    fn a_stopped_child_differs_from_one_that_runs() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep is there");
         let becomes = |child: &Child, stopped: bool| {
             for _ in 0..20_000 {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::zombie_processes, reason = "`poll` waits for it")]
-    fn a_child_is_reaped_once_with_what_it_used() {
+    fn a_child_is_reaped_once_with_its_usage() {
         let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 7";
         let child = Command::new("sh").args(["-c", script]).spawn().expect("sh is there");
         let ended = loop {

@@ -200,7 +200,7 @@ fn another_thread_cannot_end_a_reservation_in_its_sleep() {
 }
 
 #[test]
-fn what_a_thread_makes_is_ordinary_if_it_says_so_whatever_it_becomes_later() {
+fn reset_on_fork_holds_whatever_class_the_thread_gets_later() {
     if !may(FIFO_2) {
         return;
     }

@@ -26,7 +26,7 @@ fn places_differ_come_back_and_the_last_one_removes_the_file() {
 }
 
 #[test]
-fn a_full_file_is_said_to_be_full() {
+fn a_full_file_is_refused_as_full() {
     let (_directory, path) = scratch();
     let all = [(); 3].map(|()| Shared::join(&path, 1, 3).expect("room"));
     let refused = Shared::join(&path, 1, 3).expect_err("no room");
@@ -55,7 +55,7 @@ fn many_come_and_go_at_once_and_leave_nothing() {
 }
 
 #[test]
-fn what_is_not_ours_is_refused_by_name() {
+fn a_foreign_file_is_refused_by_name() {
     let (directory, path) = scratch();
     let refused = Shared::join(&directory.path().join("none/table"), 1, 1).expect_err("absent");
     assert!(matches!(refused, ShmError::Unusable { .. }), "{refused}");
@@ -91,7 +91,7 @@ fn a_place_is_vacant_once_its_holder_is_gone() {
 }
 
 #[test]
-fn what_nobody_uses_is_found_and_removed_and_nothing_else() {
+fn an_unused_file_is_found_and_removed_and_no_other() {
     let path = path(&format!("test-{}", std::process::id()));
     let shared = Shared::join(&path, 2, 3).expect("room");
     assert!(!left_over().contains(&path), "it is in use");

@@ -40,7 +40,7 @@ fn only_datagrams_that_a_channel_can_carry_as_they_are_go_into_it() {
 }
 
 #[test]
-fn a_connected_socket_is_asked_once_where_it_leads() {
+fn the_peer_of_a_connected_socket_is_looked_up_once() {
     let ((sender, _), (_receiver, there), (_other, elsewhere)) = (socket(), socket(), socket());
     let (process, _) = process(Some(there), false);
     let fds = Fds::<1_024>::new();
@@ -76,7 +76,7 @@ fn another_descriptor_with_the_number_of_a_socket_is_left_alone() {
 }
 
 #[test]
-fn a_socket_waits_as_it_was_told_to() {
+fn a_socket_waits_by_its_options_and_flags() {
     let (sender, _) = socket();
     let fd = sender.as_fd();
     assert_eq!(patience(fd, 0), Some(punctual_model::Instant::MAX));

@@ -88,13 +88,13 @@ impl Drop for Program {
 }
 
 #[test]
-fn a_program_whose_broker_is_replaced_goes_on_and_has_its_channel_again() {
+fn a_program_goes_on_and_gets_its_channel_back_when_its_broker_is_replaced() {
     let Some(mut broker) = Broker::start() else { return };
     let receiver = receiver();
     let to = receiver.local_addr().expect("an address");
     let line = format!("500/s,delay=50ms,max=100,burst=2,dest={to}");
     let mut command = Command::new(env::current_exe().expect("the test has a path"));
-    command.args(["--exact", "lives::sends_until_it_is_killed", "--nocapture"]);
+    command.args(["--exact", "processes::sends_until_it_is_killed", "--nocapture"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     die_with_parent(&mut command);
     let started = with_channel(&mut command, &receiver, &line, &broker.socket()).spawn();
