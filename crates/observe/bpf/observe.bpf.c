@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only */
 /*
- * What the kernel does, for who wants to know why a job was late: switches and wake-ups of threads,
- * hard interrupts, softirqs, timers, page faults, one record each in a ring buffer that is read a few
- * times a second (nobody is woken for a record).
+ * Records the kernel's events that explain late jobs: switches and wake-ups of threads, hard
+ * interrupts, softirqs, timers, page faults. Each is one record in a ring buffer that is read a few
+ * times a second; a record wakes no reader.
  *
- * Only the fields that are named here are taken from the kernel's structures; where they are in them
- * libbpf finds out when it loads this (BTF).
+ * Of the kernel's structures only the fields named here are used. libbpf finds their offsets when
+ * it loads this (BTF).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -50,7 +50,7 @@ struct pt_regs___arm64 {
 	s32 syscallno;
 } FOLLOWED;
 
-/* What records are: crates/observe/src/record.rs reads them. */
+/* The kinds of records; crates/observe/src/record.rs decodes them. */
 enum kind {
 	SWITCH = 1,
 	WAKING = 2,
@@ -104,16 +104,16 @@ struct {
 	__uint(max_entries, 4 << 20);
 } records SEC(".maps");
 
-/* The page faults of a thread: since when it is in one, and the time of those not told yet. */
+/* The page faults of a thread: the start of the present one, and the time of unreported ones. */
 struct faults {
 	u64 begun;
 	u64 took_ns;
 };
 
-/* So much is told at once: faults come by the thousand. */
+/* The time that is reported in one record: faults come by the thousand. */
 #define WORTH_TELLING_NS 50000
 
-/* Threads whose page faults are told. */
+/* Threads whose page faults are recorded. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -122,13 +122,13 @@ struct {
 	__type(value, struct faults);
 } watched SEC(".maps");
 
-/* One for each CPU, in a line of the cache of its own. */
+/* The state of one CPU, in a cache line of its own. */
 struct of_cpu {
 	/* Interrupts and softirqs that have begun and not ended. */
 	s32 depth;
-	/* Records since the last one that could be written. */
+	/* Records lost since the last one that could be written. */
 	u32 missing;
-	/* All that could not be written. */
+	/* All records that could not be written. */
 	u64 lost;
 	u64 written;
 	u64 spare[5];
@@ -159,7 +159,7 @@ static __always_inline void fill(struct head *head, u8 kind, u8 flag, u32 number
 	head->value = value;
 }
 
-/* Room for a record; before the first after a loss, a record of the loss. */
+/* Reserves a record; after a loss, writes a record of the loss first. */
 static __always_inline void *room(struct of_cpu *cpu, u64 bytes)
 {
 	void *record;
@@ -228,7 +228,7 @@ int BPF_PROG(switches, int preempt, struct task_struct *prev, struct task_struct
 
 	if (!cpu)
 		return 0;
-	/* Nobody switches in an interrupt: an entry whose exit was not seen is forgotten. */
+	/* No switch happens in an interrupt, so entries without a seen exit are dropped. */
 	cpu->depth = 0;
 	if (!preempt && prev_state) {
 		left = ASLEEP | (prev_state & STATE_UNINTERRUPTIBLE ? UNINTERRUPTIBLE : 0);
@@ -312,7 +312,7 @@ PAIR(reschedule, FROM_CPU)
 PAIR(call_function, FROM_CPU)
 PAIR(call_function_single, FROM_CPU)
 
-/* What is due at a time of CLOCK_MONOTONIC (1) is late by what has passed since. */
+/* A timer of CLOCK_MONOTONIC (1) is late by the time since its due time. */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(expires, struct hrtimer *timer)
 {
@@ -351,8 +351,8 @@ int BPF_PROG(kernel_faults)
 	return fault_begins();
 }
 
-/* On the software events PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ of a thread, which count a fault when
- * the page is there. */
+/* Runs on a thread's software events PERF_COUNT_SW_PAGE_FAULTS_MIN and _MAJ, which count a fault
+ * when the page is in place. */
 SEC("perf_event")
 int fault_ends(void *ctx)
 {
@@ -371,5 +371,5 @@ int fault_ends(void *ctx)
 	return 0;
 }
 
-/* Some of what is called here may be had under no other terms. All of this may also be had as MIT. */
+/* Some functions used here are for GPL programs only. All of this is also licensed under MIT. */
 char terms[] SEC("license") = "Dual MIT/GPL";
