@@ -25,7 +25,7 @@ pub struct Array {
 
 // SAFETY: the mapping is accessed only as atomics, and only drop unmaps it.
 unsafe impl Send for Array {}
-// SAFETY: as above.
+// SAFETY: as for `Send`; atomics may be accessed from several threads at once.
 unsafe impl Sync for Array {}
 
 impl Array {

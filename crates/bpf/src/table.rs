@@ -40,7 +40,7 @@ impl Table {
         self.map.lookup(key, MapFlags::ANY).map_err(|why| self.refuse(&why))
     }
 
-    /// The key is gone; whether it was there.
+    /// Removes a key, and returns true if it was there.
     ///
     /// # Errors
     /// [`MapError::Refused`]: the length is not the table's.

@@ -95,7 +95,7 @@ impl<const N: usize> Fds<N> {
         }
     }
 
-    /// Notes that `copy` is now the same socket as `fd`; its former file is closed.
+    /// Notes that the number `copy` now refers to the same file as `fd`.
     pub(crate) fn copied(&self, fd: i32, copy: i32) {
         match (self.entry(fd), self.is_socket(fd)) {
             (Some(entry), true) => self.made(copy, entry.inode.load(Ordering::Acquire)),

@@ -14,8 +14,8 @@ use punctual_model::{Duration, Instant};
 use crate::address;
 use crate::say::Once;
 
-/// How long a thread that waits for room holds the channel at a time: a thread that must not wait
-/// for room would still wait for that.
+/// How long a thread that waits for room holds the channel at a time. Another thread that must not
+/// wait for room may have to wait that long.
 const SLICE: Duration = Duration::from_millis(5);
 
 /// The interval between attempts to find a new server.

@@ -7,9 +7,9 @@ use rustix::time::{ClockId, DynamicClockId, Timespec};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Returns the current time in nanoseconds of CLOCK_MONOTONIC (clock_gettime(2)). Its origin is
-/// before the end of boot and is the same for every process of the host. The clock is never set
-/// back and stands still while the host is suspended.
+/// Returns the current time in nanoseconds of CLOCK_MONOTONIC (clock_gettime(2)). It counts from a
+/// moment during boot, the same for every process of the host. The clock is never set back and
+/// stands still while the host is suspended.
 pub fn now() -> Instant {
     Instant::from_nanos(nanos(rustix::time::clock_gettime(ClockId::Monotonic)))
 }

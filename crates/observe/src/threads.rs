@@ -105,7 +105,7 @@ impl Threads {
         }
     }
 
-    /// Ends the run: returns the completions of jobs that ended with a sleep that goes on.
+    /// Ends the run: returns the completions of jobs whose threads still sleep.
     pub fn resting(&self) -> Vec<Event> {
         self.jobs.resting().collect()
     }

@@ -11,7 +11,7 @@ use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use super::datagram::{self, Call};
 use super::next::Next;
 
-/// Defines the next functions of these names, which are called after ours.
+/// Defines the C library's functions of these names, which ours call in turn.
 macro_rules! next {
     ($($constant:ident: fn($($argument:ty),*) -> $result:ty = $name:literal;)*) => {
         $(

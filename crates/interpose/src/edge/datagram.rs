@@ -61,7 +61,7 @@ impl Call {
     /// # Safety
     /// As for [`Self::of`], for each of `count` parts.
     pub(super) unsafe fn of_parts(self, parts: *const iovec, count: size_t) -> Option<ssize_t> {
-        // Two loads for every other descriptor, before anything is read.
+        // For a descriptor that is not tracked this costs two loads, and nothing is read.
         if !FDS.is_socket(self.fd) || count > MOST_PARTS || parts.is_null() {
             return None;
         }

@@ -24,7 +24,7 @@ const STEP: u64 = 1_236_068;
 /// The lateness of timers on CPUs that do nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timers {
-    /// The time from the instant for which each was set until its thread ran, of all CPUs together.
+    /// The time from each timer's instant until its thread ran, of all CPUs together.
     pub late: Vec<Duration>,
     /// The processor time that the hypervisor stole meanwhile, of all CPUs together, to 10 ms;
     /// `None` if /proc/stat cannot be read.

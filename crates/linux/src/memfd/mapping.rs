@@ -20,7 +20,7 @@ pub(super) struct Mapping {
 
 // SAFETY: the mapping is accessed only as atomics, and only drop unmaps it.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`; atomics may be accessed from several threads at once.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -58,7 +58,7 @@ pub fn lend(name: &str, bytes: usize) -> Result<(Lent, OwnedFd), MemfdError> {
 
 /// Denies all processes whatever could hurt a reader of [lent](lend) memory. This may wait as long
 /// as a writer likes, because a writer can hold the lock of the file: call it only on a thread on
-/// which no other client depends.
+/// which no other process depends.
 ///
 /// # Errors
 /// If the kernel refuses. Memory that is sealed already is no error.
@@ -74,7 +74,7 @@ pub fn seal(file: &OwnedFd) -> Result<(), MemfdError> {
 impl Lent {
     /// Makes it memory that can be read without a fault. First it checks the seals, which takes no
     /// lock. Then it faults in every page, which may wait for a process that holds one: call it
-    /// only on a thread on which no other client depends.
+    /// only on a thread on which no other process depends.
     ///
     /// # Errors
     /// If it is not [sealed](seal), or not all pages can be allocated.

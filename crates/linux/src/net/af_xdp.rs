@@ -1,5 +1,5 @@
 //! One frame through AF_XDP (af_xdp.rst of the kernel's documentation): enough to find out whether
-//! an interface's driver takes frames from user memory, and without a copy.
+//! an interface's driver takes frames from user memory, and whether it does so without a copy.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd as _, OwnedFd};

@@ -43,7 +43,7 @@ pub struct Interface {
     pub mtu: u32,
     /// True if it is administratively up (IFF_UP).
     pub up: bool,
-    /// True if the link is there, such as a peer at the other end of the cable (IFF_RUNNING).
+    /// True if it has a carrier: a peer at the other end of the cable (IFF_RUNNING).
     pub carrier: bool,
 }
 

@@ -41,11 +41,10 @@ pub struct Fault {
 /// The reason a datagram did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The datagram was longer than the path's MTU, which is this, headers included. From ICMPv6's
-    /// "packet too big" or ICMP's "fragmentation needed" (RFC 1191, RFC 8201), or from this host's
-    /// interface.
+    /// The datagram was longer than the path's MTU. Reported by ICMPv6's "packet too big" or ICMP's
+    /// "fragmentation needed" (RFC 1191, RFC 8201), or by this host's interface.
     MtuChanged {
-        /// Bytes.
+        /// The MTU in bytes, headers included.
         mtu: u32,
     },
     /// The port has no listener.

@@ -41,8 +41,8 @@ impl UdpSocket {
         sockopt::socket_recv_buffer_size(self).map(|given| given / 2).map_err(&failed)
     }
 
-    /// Does as [`set_receive_buffer`](Self::set_receive_buffer) for datagrams that no driver has
-    /// taken yet (SO_SNDBUF, net.core.wmem_max).
+    /// Does the same as [`set_receive_buffer`](Self::set_receive_buffer) for datagrams that no
+    /// driver has taken yet (SO_SNDBUF, net.core.wmem_max).
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -128,8 +128,9 @@ impl UdpSocket {
         Ok(self.path_mtu()?.saturating_sub(self.header_bytes()))
     }
 
-    /// Turns on or off that several datagrams of one flow that arrive together are received as one,
-    /// with the length of each (UDP_GRO, udp(7); Linux 5.0). A filter sees them as one, too.
+    /// Turns received trains on or off: several datagrams of one flow that arrive together are
+    /// received as one, with the length of each (UDP_GRO, udp(7); Linux 5.0). A filter sees them as
+    /// one, too.
     ///
     /// # Errors
     /// If the kernel does not support it.
@@ -141,8 +142,8 @@ impl UdpSocket {
         ))
     }
 
-    /// Turns on or off that each received datagram reports how many were dropped before it
-    /// (SO_RXQ_OVFL).
+    /// Turns drop counts on or off: each received datagram then reports how many were dropped
+    /// before it (SO_RXQ_OVFL).
     ///
     /// # Errors
     /// If the kernel refuses.

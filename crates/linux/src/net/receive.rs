@@ -136,7 +136,7 @@ impl UdpSocket {
         self.receive_up_to(inbox, rooms)
     }
 
-    /// Does as [`receive`](Self::receive), for at most `most` arrivals.
+    /// Does the same as [`receive`](Self::receive), for at most `most` arrivals.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -147,9 +147,9 @@ impl UdpSocket {
         Ok(inbox.filled)
     }
 
-    /// Does as [`receive`](Self::receive) into rooms anywhere, one arrival each, for payload that
-    /// goes straight to shared memory. Receives at most as many as there are rooms, places in
-    /// `arrivals`, and 64.
+    /// Does the same as [`receive`](Self::receive) into rooms anywhere, one arrival each, for
+    /// payload that goes straight to shared memory. Receives at most as many as there are rooms,
+    /// places in `arrivals`, and 64.
     ///
     /// # Errors
     /// As [`receive`](Self::receive); nothing is written then.

@@ -31,7 +31,7 @@ pub enum Change {
         mtu: u32,
         /// True if it is administratively up.
         up: bool,
-        /// True if the link is there, such as a peer at the other end of the cable.
+        /// True if it has a carrier: a peer at the other end of the cable.
         carrier: bool,
     },
     /// An interface was removed.

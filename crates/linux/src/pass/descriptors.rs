@@ -14,7 +14,7 @@ use rustix::net::{
 use super::PassError;
 
 /// The most descriptors in one message, for both sides. The kernel would take more (unix(7),
-/// SCM_MAX_FD), but no user of this needs them.
+/// SCM_MAX_FD), but no caller needs more.
 pub const MOST: usize = 16;
 
 /// Sends `bytes` with `descriptors` over a connected Unix socket; the sender keeps its own. Waits

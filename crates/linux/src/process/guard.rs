@@ -69,7 +69,7 @@ struct Mapping(NonNull<Table>);
 
 // SAFETY: a `Table` consists of atomics only, and the mapping lives as long as this value.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`; atomics may be accessed from several threads at once.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -165,7 +165,7 @@ impl Guard {
         Ok(at)
     }
 
-    /// Ends the guard of the group at this place, which has been removed or restored.
+    /// Stops guarding the group at this place, which has been removed or restored.
     pub fn forget(&self, place: usize) {
         if let Some(entry) = self.mapping.table().entries.get(place) {
             entry.state.store(FREE, Ordering::Release);

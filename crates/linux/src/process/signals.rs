@@ -212,7 +212,7 @@ mod tests {
 
             let soon = clock::now() + punctual_model::Duration::from_millis(1);
             assert_eq!(blocked.wait_until(soon).expect("waits"), None);
-            // SAFETY: as above.
+            // SAFETY: raises a signal that this thread blocks.
             unsafe { libc::raise(libc::SIGTSTP) };
             let far = clock::now() + punctual_model::Duration::from_secs(600);
             let caught = blocked.wait_until(far).expect("waits");

@@ -33,8 +33,8 @@ pub struct Ended {
     pub usage: Usage,
 }
 
-/// Returns the end of `child` if it has ended: then it is reaped, and must not be waited for again.
-/// Never blocks (wait4(2), WNOHANG).
+/// Returns the outcome of `child` if it has ended: then it is reaped, and must not be waited for
+/// again. Never blocks (wait4(2), WNOHANG).
 pub fn poll(child: &Child) -> io::Result<Option<Ended>> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     // While the child is a zombie, its accounts can still be read, and its id is not reused.

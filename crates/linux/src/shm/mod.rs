@@ -69,7 +69,7 @@ pub struct Shared {
 
 // SAFETY: the map is accessed only as atomics, and only drop unmaps it.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: as for `Send`; atomics may be accessed from several threads at once.
 unsafe impl Sync for Shared {}
 
 impl Shared {

@@ -127,7 +127,7 @@ pub(super) fn with_etf() -> Attempt {
     kept(&Loop::open()?.sender, By::Etf)
 }
 
-/// Does as [`with_fq`] for a pacing rate.
+/// Does the same as [`with_fq`] for a pacing rate.
 pub(super) fn paced_with_fq() -> Attempt {
     let fq = Set::on_loopback(Discipline::Fq);
     let wire = Loop::open()?;
