@@ -4,7 +4,7 @@
 //! description lock, fcntl(2)). The kernel drops the lock when the holder ends, however it ends. So
 //! no process has to find out whether an owner still lives, and a recycled process id does no harm.
 //! The last process to leave removes the file. The file stays only if its last users were killed:
-//! the next process to join uses and later removes it, and meanwhile [`left_over`] finds it and
+//! the next process to join uses and later removes it, and meanwhile [`left_over()`] finds it and
 //! [`remove_left_over`] removes it.
 //!
 //! A child made by fork(2) shares its parent's file description, and so keeps the parent's place
