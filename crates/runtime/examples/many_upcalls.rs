@@ -1,5 +1,5 @@
-//! What it takes to set up many upcalls in one process, and to create, change and close one more
-//! while they are there. They are first released in an hour, so nothing runs meanwhile.
+//! Measures how long it takes to set up many upcalls in one process, and to create, change and
+//! close one more while they exist. They are first released in an hour, so nothing runs meanwhile.
 //!
 //! `cargo run --release -p punctual-runtime --example many_upcalls` (as root: SCHED_FIFO).
 
@@ -15,8 +15,8 @@ impl Handler for Nothing {
     }
 }
 
-/// The `i`-th of upcalls that need `percent` hundredths of a CPU together, with periods from 40 to
-/// 1,000 ms in no order.
+/// Returns the `i`-th of `of` upcalls that need `percent` hundredths of a CPU together, with
+/// periods from 40 to 1,000 ms in no order.
 fn upcall(i: u64, of: u64, percent: u64) -> Upcall {
     let period = Duration::from_micros(40_000 + i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 960_000);
     let work = period.as_nanos() * percent / 100 / of;

@@ -1,7 +1,7 @@
 //! A periodic callback that measures how late it is woken: the study's coexisting thread.
 //!
-//! The soft modem study (§6.3) asks what a driver does to everybody else, and measures it as the
-//! wake-up latency of a 1 ms callback at the highest real-time priority.
+//! The soft modem study (§6.3) asks how a driver affects the rest of the system, and measures it as
+//! the wake-up latency of a 1 ms callback at the highest real-time priority.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -16,11 +16,11 @@ use punctual_trace::Times;
 
 use crate::upcalls::StartError;
 
-/// Above every upcall, below nothing but the kernel's own.
+/// The callback's priority: above every upcall, and below only the kernel's own threads.
 pub const PRIORITY: u8 = 98;
 
-/// Shorter periods are refused: waking takes longer than that, and the thread would spin above every
-/// upcall.
+/// The shortest period that is accepted. Waking takes longer than a shorter one, and the thread
+/// would spin above every upcall.
 const LEAST_PERIOD: Duration = Duration::from_micros(10);
 
 /// A callback that runs until it is stopped or dropped.
@@ -31,8 +31,8 @@ pub struct Callback {
 
 impl Callback {
     /// Starts a thread at SCHED_FIFO priority [`PRIORITY`] that wakes at each multiple of `period`
-    /// from now on and notes how late it was. A wake-up that comes more than a period late is
-    /// followed by the missed ones, each counted with its own lateness.
+    /// from now on and records how late it was. After a wake-up that comes more than a period late
+    /// the missed ones follow, each counted with its own lateness.
     ///
     /// A period below 10 µs is refused ([`StartError::Period`]).
     ///
@@ -53,7 +53,7 @@ impl Callback {
             let entered = sched::set(thread::current(), Class::Fifo { priority: PRIORITY });
             let may_run = entered.is_ok();
             let mut latencies = Times::new();
-            // The other end waits for exactly this message.
+            // The receiver waits for exactly this message.
             let _ = ready_tx.send(entered);
             let mut due = clock::now().saturating_add(period);
             while may_run && stopped.sleep_until(due) {
@@ -71,7 +71,7 @@ impl Callback {
         }
     }
 
-    /// Ends it; what it measured.
+    /// Stops the callback and returns the latencies that it measured.
     pub fn stop(mut self) -> Times {
         self.stop.wake();
         let thread = self.thread.take().expect("taken only here and in drop");

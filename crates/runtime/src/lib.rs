@@ -1,10 +1,10 @@
-//! The policies of `punctual-policy`, turned on Linux.
+//! Drives the policies of `punctual-policy` on Linux.
 //!
-//! - [`upcalls`]: create, admit, run, change and stop the upcalls of this process.
-//! - [`placement`]: under which kernel class they run.
-//! - [`level_order`]: how the kernel's FIFO queue is made to keep the order of upcalls.
-//! - [`run_loop`]: the loop: one thread, all upcalls of the process, no lock between them, and a
-//!   guard that goes on without a handler that does not come back.
+//! - [`upcalls`]: creates, admits, runs, changes and stops the upcalls of this process.
+//! - [`placement`]: the kernel class under which they run.
+//! - [`level_order`]: keeps the order of upcalls across processes with the kernel's FIFO queue.
+//! - [`run_loop`]: one thread runs all upcalls of the process without a lock between them, and a
+//!   guard goes on without a handler that does not return.
 //! - [`reservation`]: CPU reservations for threads, processes and commands; time constraints.
 //! - [`callback`]: a periodic callback that measures how late it is woken.
 

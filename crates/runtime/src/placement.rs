@@ -1,4 +1,4 @@
-//! Under which kernel class the upcalls of a process run.
+//! The kernel class under which the upcalls of a process run.
 
 use punctual_linux::sched::{self, Class, SchedError};
 use punctual_linux::thread::{self, Tid};
@@ -8,32 +8,34 @@ use crate::level_order::{LevelOrder, Rates};
 use crate::reservation::KernelOffer;
 use crate::upcalls::StartError;
 
-/// What stands behind the promise made to upcalls.
+/// The kernel class that backs the promise made to upcalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// An ordinary thread: no promise at all. There to be compared with.
+    /// An ordinary thread without any promise. Exists for comparison.
     Ordinary,
     /// Real-time upcalls: SCHED_FIFO, waiting at the priority of their rate and running at the
-    /// ceiling (see [`crate::level_order`]).
+    /// running level (see [`crate::level_order`]).
     Upcalls,
     /// A CPU reservation: SCHED_DEADLINE.
     Reserved(Reservation),
-    /// One real-time class, fixed, that somebody with the privilege gives the thread: the broker in
-    /// level mode. Who that is, is said by [`crate::Upcalls::with_grant`].
+    /// One fixed real-time class, granted to the thread by a privileged program: the broker in
+    /// level mode. [`crate::Upcalls::with_grant`] says how to ask for it.
     ///
-    /// The thread neither rises nor sinks. So between the upcalls of the process preemption is
-    /// delayed as ever, and between it and others it is immediate, by the kernel's priorities.
+    /// The thread neither rises nor sinks. So preemption between the upcalls of the process is
+    /// delayed as ever, and preemption between it and other threads is immediate, by the kernel's
+    /// priorities.
     Granted,
 }
 
-/// Obtains a real-time class for a thread, which calls it.
+/// Obtains a real-time class for the calling thread.
 pub(crate) type Grant = Box<dyn FnMut(Tid) -> Result<(), NotGranted> + Send>;
 
-/// Why it was not obtained.
+/// The reason why the class was not obtained.
 pub(crate) type NotGranted = Box<dyn std::error::Error + Send + Sync>;
 
 impl Placement {
-    /// Puts the calling thread there; the ceiling protocol it must keep, if any.
+    /// Puts the calling thread in this placement. Returns the level order that it must keep, if
+    /// any.
     pub(crate) fn enter(
         self,
         rates: Rates,
@@ -42,7 +44,7 @@ impl Placement {
         let this = thread::current();
         match self {
             Self::Ordinary => {
-                // So that only the class is compared, not the slack of ordinary sleeps.
+                // With the slack of ordinary sleeps removed, only the class is compared.
                 thread::set_timer_slack(Duration::from_nanos(1));
                 Ok(None)
             }
@@ -63,7 +65,7 @@ impl Placement {
     }
 }
 
-/// Has the calling thread granted a real-time class, and looks whether it was.
+/// Has the calling thread granted a real-time class, and checks that it has one.
 pub(crate) fn obtain(grant: Option<&mut Grant>) -> Result<(), NotGranted> {
     let Some(grant) = grant else {
         return Err("nobody was named who grants it; name one with Upcalls::with_grant".into());

@@ -1,30 +1,30 @@
-//! From the period of an upcall to the priority at which it waits.
+//! Maps the period of an upcall to the priority at which it waits.
 
 use punctual_model::Duration;
 
 /// The SCHED_FIFO priority of a running upcall.
 ///
-/// Below the threads of a kernel with forced interrupt threading would be 49; most kernels have
-/// none, and a wide band of levels under the ceiling keeps more rates apart.
+/// With 49 it would be below the threads of a kernel with forced interrupt threading. Most kernels
+/// have none, and a wide band of levels below the running level keeps more rates apart.
 pub const RUNNING: u8 = 80;
 
-/// The SCHED_FIFO priority of the guard that puts aside handlers that do not come back: above every
-/// upcall, below the measuring callback and the kernel's own. The most that upcalls need
-/// (`RLIMIT_RTPRIO`).
+/// The SCHED_FIFO priority of the guard that contains handlers that do not return. It is above
+/// every upcall and below the measuring callback and the kernel's own threads. Upcalls need no
+/// higher priority (`RLIMIT_RTPRIO`).
 pub const GUARD: u8 = RUNNING + 1;
 
 /// The least urgent level at which an upcall waits.
 pub const LOWEST: u8 = 2;
 
-/// Periods up to this wait at the most urgent level.
+/// The longest period that waits at the most urgent level.
 const SHORTEST: Duration = Duration::from_micros(125);
 
-/// Levels for each doubling of the period: rates that differ by more than 12 % are kept apart,
-/// over the 13 doublings from 125 µs to a second.
+/// The number of levels for each doubling of the period. Rates that differ by more than 12 % are
+/// kept apart, over the 13 doublings from 125 µs to a second.
 const LEVELS_PER_OCTAVE: f64 = 6.0;
 
-/// The SCHED_FIFO priority at which an upcall of this period waits for its release: the shorter
-/// the period, the higher.
+/// Returns the SCHED_FIFO priority at which an upcall of this period waits for its release. The
+/// shorter the period, the higher the priority.
 ///
 /// ```
 /// use punctual_model::Duration;

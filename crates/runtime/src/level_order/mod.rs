@@ -1,57 +1,61 @@
-//! Delayed preemption by the kernel's own FIFO queue, across processes.
+//! Delays preemption across processes by the kernel's own FIFO queue.
 //!
-//! The thread that runs a process's upcalls waits at the SCHED_FIFO priority of what it waits for
-//! ([`level_of`] its period), and rises to one common ceiling while it runs. While it is there no
-//! upcall of the host can preempt it, however high its rate; when it sinks, the kernel itself picks
-//! the most urgent waiter. So the kernel's FIFO queue is the run queue of RMDP (real-time upcalls,
-//! §5.1) across processes, with no daemon between two upcalls. When to sink is read from a table
-//! that the processes of a user share ([`punctual_ring::releases`]): before each job and at each
-//! yield point the thread looks whether anybody waits at a higher level than that of its job, and
-//! only then sinks to that level and rises again. Looking costs no system call.
+//! The thread that runs a process's upcalls waits at the SCHED_FIFO priority that belongs to the
+//! period of the next upcall ([`level_of`]), and rises to one common running level ([`RUNNING`])
+//! while it runs. At that level no upcall of the host can preempt it, however high its rate. When
+//! it sinks, the kernel picks the most urgent waiting thread. So the kernel's FIFO queue is the run
+//! queue of RMDP (real-time upcalls, §5.1) across processes, with no daemon between two upcalls.
+//! The processes of a user share a table of releases ([`punctual_ring::releases`]). Before each job
+//! and at each yield point the thread looks in it for a waiter at a higher level than that of its
+//! job. Only if there is one does it sink to its job's level and rise again. Looking costs no
+//! system call.
 //!
-//! **The successor lowers its predecessor.** A thread that has nothing more to do goes to sleep
-//! where it is, at the ceiling. Had it lowered itself while somebody more urgent waited, it would be
-//! switched out, and in again only to go to sleep. Whoever runs next rises, and lowers it. If nobody
-//! does before its next release, it needs no system call to run. It lowers itself only if somebody
-//! more urgent is released at about the same time as it: then the kernel is to decide.
+//! **The successor lowers its predecessor.** A thread that has nothing more to do goes to sleep at
+//! the running level. If it lowered itself while a more urgent thread waits, it would be switched
+//! out, and in again only to go to sleep. The next thread to run rises and lowers it. If no other
+//! thread runs before its next release, it needs no system call to run. It lowers itself only if
+//! something more urgent is released at about the same time: then the kernel must decide.
 //!
-//! **Whoever runs keeps the queue in order.** A process may come to deserve more while its thread
-//! waits; its next releases are in the table, so whoever runs raises it before leaving the CPU.
+//! **The running thread keeps the queue in order.** A waiting thread may become entitled to a
+//! higher level when a faster upcall of its process is released. Its next releases are in the
+//! table, so the running thread raises it before leaving the CPU.
 //!
-//! The order of the steps is what makes this safe: the table says that a thread waits *before* its
-//! priority is lowered, by whomever, and that it runs only *after* it has risen; and a thread gives
-//! others the right to set its priority before it is lowered, and takes it back after it has risen.
-//! The reverse lets a waiter be overlooked. `models/` has the protocol for a model checker, with
-//! these mistakes as further runs that must fail; `docs/model-checking.md` says what was checked.
+//! The order of the steps makes this safe. The table says that a thread waits *before* its priority
+//! is lowered, by itself or by another, and that it runs only *after* it has risen. A thread offers
+//! its priority to others (the priority handoff) before it is lowered, and takes it back after it
+//! has risen. In the reverse order a waiting thread can be overlooked. `models/` has the protocol
+//! for a model checker, with these mistakes as further runs that must fail;
+//! `docs/model-checking.md` says what was checked.
 //!
-//! What holds on one CPU, between the processes of one user:
+//! Guarantees on one CPU, between the processes of one user:
 //! - No upcall is preempted by an upcall inside a quantum.
-//! - Whoever is released at a higher level than the running job's gets the CPU at that job's next
-//!   yield point, as soon as his timer has fired, or if the process has a [turn allowance](Turns),
-//!   at its first yield point after that. Equal levels (periods less than 12 % apart) do not give
-//!   way to each other. Within a process the policy decides, exactly.
-//! - A process that is stopped or writes rubbish costs each other one a vain sinking now and then,
-//!   twice as old each time; nobody waits for it and nothing is kept for it. A continued one finds
-//!   its releases passed, and its policy catches up with the newest of them
-//!   ([`most_pending`](punctual_policy::rmdp::most_pending)). Of one that was killed, the first vain try, or
-//!   the next process to start, clears what it left.
+//! - An upcall released at a higher level than the running job's gets the CPU at that job's next
+//!   yield point after its timer has fired. If the running process has a [turn allowance](Turns),
+//!   it is the first yield point after the allowance. Equal levels (periods less than 12 % apart)
+//!   do not give way to each other. Within a process the policy decides, exactly.
+//! - A process that is stopped or writes rubbish makes each other process sink in vain now and
+//!   then, at intervals that double each time. No process waits for it and no CPU time is kept for
+//!   it. When it is continued, its releases have passed, and its policy catches up with the newest
+//!   of them ([`most_pending`](punctual_policy::rmdp::most_pending)). The first vain try, or the
+//!   next process to start, clears the entries of a killed process.
 //!
-//! What does not:
-//! - Processes of different users have tables of their own: a job of one is not interrupted at
-//!   yield points for one of another, only between its turns, and those that sleep at the ceiling
-//!   come before what waits of another user's.
-//! - Levels are the host's, not a CPU's. Whoever waits on another CPU, behind another process and
-//!   pinned there, makes the one who runs here sink in vain (some 2 µs a try), and is raised only
-//!   by those who run on his CPU.
-//! - A thread that is stopped or killed between claiming and setting another's priority leaves that
-//!   one to itself until it runs. A continued one then sets it right; if the other runs at that time
-//!   on another CPU, it may be preempted until it next waits.
+//! Not guaranteed:
+//! - Processes of different users have separate tables. A job of one user does not give way at
+//!   yield points to one of another user, only between its turns. Threads that sleep at the running
+//!   level come before waiting threads of another user.
+//! - Levels belong to the host, not to a CPU. A thread that waits on another CPU, behind another
+//!   process and pinned there, makes the thread that runs here sink in vain (some 2 µs a try). Only
+//!   threads that run on its own CPU raise it.
+//! - If a thread is stopped or killed between claiming and setting another thread's priority, that
+//!   other thread keeps its priority until it runs. When the first one is continued, it corrects
+//!   the priority; if the other thread runs at that time on another CPU, it may be preempted until
+//!   it next waits.
 //! - Admission looks at the upcalls of one process only.
 //! - A process that forks without exec keeps its slot until the child has ended too.
 //! - Raising another process's thread takes that process's limit RLIMIT_RTPRIO, or our own
-//!   CAP_SYS_NICE. Where both are missing it waits where it waits, and costs vain sinkings.
+//!   CAP_SYS_NICE. Where both are missing the thread keeps its level and makes others sink in vain.
 //!
-//! Inside one process all upcalls share a thread and are ordered by the policy without any system
+//! Inside one process all upcalls share a thread, and the policy orders them without any system
 //! call.
 
 mod level;
@@ -74,21 +78,22 @@ pub use level::{GUARD, LOWEST, RUNNING, level_of};
 pub(crate) use rates::Rates;
 pub use turns::{Lowering, Turns, set_turns, turns};
 
-/// The shared table's name, unless [`set_table`] said another.
+/// The shared table's name, unless [`set_table`] chose another.
 const TABLE: &str = "releases";
 
 static CHOSEN_TABLE: OnceLock<String> = OnceLock::new();
 
-/// This process keeps the order with those alone that chose the same table
+/// Makes this process keep the order only with processes that chose the same table
 /// ([`punctual_linux::shm::path`]), not with the user's other programs: for tests, which may write
-/// rubbish there. Whether it came in time, before the first upcalls ran and but once.
+/// rubbish there. Returns whether the choice took effect: it must come before the first upcalls
+/// run, and only once.
 #[doc(hidden)]
 #[must_use]
 pub fn set_table(name: &str) -> bool {
     CHOSEN_TABLE.set(name.to_owned()).is_ok()
 }
 
-/// Releases nearer than this to each other may find both threads awake before one of them has
+/// Releases nearer to each other than this may find both threads awake before one of them has
 /// risen: about the latency of a wake-up.
 const TOGETHER: Duration = Duration::from_micros(100);
 
@@ -104,10 +109,11 @@ pub(crate) struct LevelOrder {
 }
 
 impl LevelOrder {
-    /// Takes a slot in the table, and puts the calling thread under SCHED_FIFO, at the ceiling.
+    /// Takes a slot in the table, and puts the calling thread under SCHED_FIFO at the running
+    /// level.
     pub(crate) fn enter(rates: Rates) -> Result<Self, StartError> {
-        // As the ordinary thread that it still is: to open and map a file takes long, and may wait
-        // for whoever is about to leave.
+        // The thread is still an ordinary one here: opening and mapping a file takes long, and may
+        // wait for a process that is about to leave.
         let table = CHOSEN_TABLE.get_or_init(|| TABLE.to_owned());
         let shared = Shared::join(&shm::path(table), WORDS, SLOTS)?;
         let patience = Patience::new(shared.place());
@@ -115,28 +121,29 @@ impl LevelOrder {
         neighbours.bury_the_dead(&shared);
         Releases::new(shared.words()).begin(shared.place());
         let handoff = OwnHandoff::held();
-        // Dropped, it clears its slot: should the class be refused.
+        // If the class is refused, dropping this clears its slot.
         let entered = Self { rates, turns: turns(), shared, handoff, neighbours, patience };
         sched::set(entered.handoff.thread(), Class::Fifo { priority: RUNNING })?;
-        // What a handler starts is not to keep the ceiling.
+        // A thread that a handler starts must not keep the running level.
         sched::reset_on_fork()?;
         Ok(entered)
     }
 
-    /// The upcalls of the process are others, or released at other times, from here on. Gives what
-    /// they were, so that it can be freed elsewhere. Allocates nothing.
+    /// Replaces the upcalls of the process, or the times of their releases. Returns the old ones,
+    /// so that they can be freed elsewhere. Allocates nothing.
     ///
-    /// What a thread that waits has published stays until it runs: so it is to be called by the
-    /// thread itself, which then rises or sinks.
+    /// A waiting thread's published entries stay until it runs. So the thread must call this
+    /// itself, and then rise or sink.
     pub(crate) fn set_rates(&mut self, rates: Rates) -> Rates {
         std::mem::replace(&mut self.rates, rates)
     }
 
-    /// The calling thread goes on in the place of the one that had it, which was running an upcall:
-    /// at the ceiling, as the one whose priority others set when it waits. The other one is as it
-    /// was, and nobody's concern: the caller lowers it.
+    /// Lets the calling thread replace the previous thread, which was running an upcall. The
+    /// calling thread gets the running level, and others set its priority from now on when it
+    /// waits. The previous thread keeps its priority; the caller lowers it.
     pub(crate) fn take_over(&mut self) -> Result<(), SchedError> {
-        // First this one: while neither is at the ceiling, somebody else would run.
+        // The calling thread comes first: while neither is at the running level, another thread
+        // would run.
         let own = OwnHandoff::held();
         sched::set(own.thread(), Class::Fifo { priority: RUNNING })?;
         sched::reset_on_fork()?;
@@ -146,14 +153,14 @@ impl LevelOrder {
         Ok(())
     }
 
-    /// Before an upcall runs. Whether that took a system call, and so perhaps a wait.
+    /// Rises before an upcall runs. Returns whether that took a system call, and so perhaps a wait.
     pub(crate) fn rise(&mut self) -> Result<bool, SchedError> {
         Ok(self.get_up()?.is_some_and(|risen| risen.took_a_call))
     }
 
-    /// Before waiting for the release, at `until`, of an upcall of this period.
+    /// Sinks before waiting for the release, at `until`, of an upcall of this period.
     pub(crate) fn sink(&mut self, period: Duration, until: Instant) -> Result<(), SchedError> {
-        // Woken by something else than its release.
+        // The thread may have been woken by something else than its release.
         self.rise()?;
         let now = clock::now();
         if until <= now {
@@ -169,21 +176,22 @@ impl LevelOrder {
         self.sink_to(level, until)
     }
 
-    /// Whether somebody waits who is more urgent than the upcall at `task`, and the allowance is
-    /// used up. No system call.
+    /// Returns whether something more urgent than the upcall at `task` waits and the allowance is
+    /// used up. Makes no system call.
     pub(crate) fn must_give_way(&self, task: u32, now: Instant) -> bool {
         let level = self.rates.level(task);
         self.patience.runs_out(self.table(), level, self.due(now))
     }
 
-    /// Lets those run who are more urgent than the upcall at `task`; comes back when they have.
+    /// Lets threads run that are more urgent than the upcall at `task`; returns when they have run.
     pub(crate) fn give_way(&mut self, task: u32, now: Instant) -> Result<(), SchedError> {
         let level = self.rates.level(task);
         self.neighbours.put_in_order(&self.shared, now);
         self.sink_to(level, now)?;
-        // Here the others run.
+        // Here the other threads run.
         let risen = self.get_up()?;
-        // Whoever raised it meanwhile may have lifted it past some of those for whom it sank.
+        // If another thread raised this one meanwhile, it may have come before some of the threads
+        // for which it sank.
         let level = risen.map_or(RUNNING, |risen| risen.from).max(level);
         let due = self.due(now);
         let Self { shared, neighbours, patience, .. } = self;
@@ -194,7 +202,7 @@ impl LevelOrder {
         Ok(())
     }
 
-    /// None if it is up already.
+    /// Rises to the running level; returns `None` if the thread is there already.
     fn get_up(&mut self) -> Result<Option<Risen>, SchedError> {
         let risen = self.handoff.rise(&self.shared)?;
         if risen.is_some() {
@@ -204,14 +212,15 @@ impl LevelOrder {
         Ok(risen)
     }
 
-    /// Whoever was released before this is not to wait for us.
+    /// Returns the time such that waiters released before it must not wait for this thread any
+    /// longer.
     fn due(&self, now: Instant) -> u64 {
         now.as_nanos().saturating_sub(self.turns.allowance.as_nanos())
     }
 
-    /// Whether the thread can go to sleep at the ceiling until `until`: if somebody more urgent
-    /// waits, who will run next and lower it; or if nobody more urgent is released when it is, whom
-    /// it would keep waiting.
+    /// Returns whether the thread can go to sleep at the running level until `until`. It can if
+    /// something more urgent waits, which will run next and lower it, or if nothing more urgent is
+    /// released at about that time, which it would keep waiting.
     fn may_stay(&self, level: u8, until: Instant, now: Instant) -> bool {
         if until == Instant::MAX {
             return false;
@@ -227,7 +236,7 @@ impl LevelOrder {
         sched::set_fifo_priority(self.handoff.thread(), level)
     }
 
-    /// Says, before it is so, that the thread waits at `level` from `from` on.
+    /// Announces in advance that the thread waits at `level` from `from` on.
     fn publish(&mut self, level: u8, from: Instant) {
         let then = self.rates.next_above(level, from);
         let waits = Entry { level, from: from.as_nanos() };
@@ -241,7 +250,8 @@ impl LevelOrder {
 
 impl Drop for LevelOrder {
     fn drop(&mut self) {
-        // Whoever has the reins may still set the priority of a thread that is about to end.
+        // Another thread that has claimed the handoff may still set the priority of a thread that
+        // is about to end.
         self.handoff.take_back(&self.shared);
         self.table().clear(self.shared.place());
     }

@@ -1,4 +1,4 @@
-//! The threads of other processes that wait: lowered and raised by whoever runs.
+//! The waiting threads of other processes, which the running thread lowers and raises.
 
 use punctual_linux::clock;
 use punctual_linux::sched::{self, SchedError};
@@ -9,17 +9,19 @@ use punctual_ring::releases::{Handoff, Releases, SLOTS, Taken};
 
 use super::level::{LOWEST, RUNNING};
 
-/// A kernel id verified so lately is not another thread's yet: the kernel hands out all ids (32,768
-/// or more) before it comes back to one.
+/// The time for which a verified kernel id cannot be another thread's: the kernel hands out all ids
+/// (32,768 or more) before it reuses one.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// How often a thread is set again whose owner did not wait for it: more than once is rubbish.
+/// The number of times that a thread's priority is set again if its owner went on meanwhile: more
+/// than once is rubbish.
 const TRIES: u32 = 3;
 
-/// What is known about those who share the table.
+/// The verified threads of the other processes that share the table.
 #[derive(Debug)]
 pub(super) struct Neighbours {
-    /// For each slot the thread that was verified to be one of ours to set, and when it last was.
+    /// For each slot, the thread that was verified to be one of the user's upcall threads, and
+    /// when.
     verified: Box<[Option<(Tid, Instant)>]>,
 }
 
@@ -28,7 +30,7 @@ impl Neighbours {
         Self { verified: vec![None; SLOTS].into_boxed_slice() }
     }
 
-    /// Clears what processes left in the table that ended without a word.
+    /// Clears the entries of processes that ended without leaving the table.
     pub(super) fn bury_the_dead(&mut self, shared: &Shared) {
         let table = Releases::new(shared.words());
         for slot in (0..table.high()).filter(|slot| *slot != shared.place()) {
@@ -38,7 +40,7 @@ impl Neighbours {
         }
     }
 
-    /// Clears `slot` if its process has ended; whether it had.
+    /// Clears `slot` if its process has ended, and returns whether it had.
     pub(super) fn bury_if_dead(&mut self, shared: &Shared, slot: usize) -> bool {
         let is_dead = shared.if_vacant(slot, || Releases::new(shared.words()).vacate(slot));
         if is_dead {
@@ -47,11 +49,13 @@ impl Neighbours {
         is_dead
     }
 
-    /// Brings each thread that waits on this CPU to the priority that it deserves at `now`: lowers
-    /// the one that left itself at the ceiling, raises those of whom something more urgent was
-    /// released while they waited. No system call if all are where they should be.
+    /// Brings each thread that waits on this CPU to the priority to which it is entitled at `now`:
+    /// lowers the one that went to sleep at the running level, and raises those for which something
+    /// more urgent was released while they waited. Makes no system call if all have the right
+    /// priority.
     ///
-    /// To be called at the ceiling: then none of them runs, or can be about to change its own.
+    /// Must be called at the running level: then none of them runs or can be about to change its
+    /// own priority.
     pub(super) fn put_in_order(&mut self, shared: &Shared, now: Instant) {
         let (table, cpu) = (Releases::new(shared.words()), thread::current_cpu());
         for slot in (0..table.high()).filter(|slot| *slot != shared.place()) {
@@ -64,8 +68,8 @@ impl Neighbours {
         }
     }
 
-    /// Sets the priority of the thread in `slot`. Once more if we were stopped meanwhile and it has
-    /// waited anew since: then it is at a level of before.
+    /// Sets the priority of the thread in `slot`. If the calling thread was stopped meanwhile and
+    /// the other one waits anew since, the level is outdated and is set once more.
     fn set(&mut self, shared: &Shared, slot: usize, handoff: Handoff, level: u8, now: Instant) {
         let table = Releases::new(shared.words());
         let (mut handoff, mut level) = (handoff, level);
@@ -74,7 +78,7 @@ impl Neighbours {
             if !table.claim(slot, handoff) {
                 return;
             }
-            // Without the privilege to raise it, or if it has just died, it stays as it is.
+            // Without the privilege to raise it, or if it has just died, its priority stays.
             let is_set = sched::set_fifo_priority(thread, level).is_ok();
             if table.give_back(slot, handoff, if is_set { level } else { handoff.priority }) {
                 return;
@@ -89,8 +93,9 @@ impl Neighbours {
         }
     }
 
-    /// The thread, if it is one that waits as it says. Anybody who shares the table could have
-    /// written the id of any thread of the host, and we may have a privilege that he has not.
+    /// Returns the thread in `slot` if it is an upcall thread of this user. Any process that shares
+    /// the table could have written the id of any thread of the host, and this process may have a
+    /// privilege that the writer lacks.
     fn verify(
         &mut self,
         shared: &Shared,
@@ -100,7 +105,7 @@ impl Neighbours {
     ) -> Option<Tid> {
         let thread = Tid::from_raw(handoff.thread.cast_signed())?;
         let verified_at = self.verified[slot].filter(|of| of.0 == thread).map(|of| of.1);
-        // By our own clock: what the table says of its age comes round.
+        // The age is taken from our own clock, because the time stamp in the table wraps around.
         if verified_at.is_some_and(|at| now.saturating_since(at) < FRESH) {
             return Some(thread);
         }
@@ -108,7 +113,7 @@ impl Neighbours {
             self.bury_if_dead(shared, slot);
             return None;
         }
-        // Its process lives, and takes back the reins of a thread before the thread ends.
+        // Its process lives, and takes the priority handoff back before the thread ends.
         if verified_at.is_none() {
             let is_upcall_thread = matches!(
                 sched::get(thread).map(|now| now.class()),
@@ -123,16 +128,16 @@ impl Neighbours {
     }
 }
 
-/// How a thread came to the ceiling.
+/// The way in which a thread came to the running level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Risen {
-    /// The priority at which it got the CPU; the ceiling if that is uncertain.
+    /// The priority at which it got the CPU; the running level if that is uncertain.
     pub(super) from: u8,
-    /// Whether it took a system call.
+    /// True if rising took a system call.
     pub(super) took_a_call: bool,
 }
 
-/// The calling thread's reins.
+/// The calling thread's priority handoff.
 #[derive(Debug)]
 pub(super) struct OwnHandoff {
     thread: Tid,
@@ -141,7 +146,7 @@ pub(super) struct OwnHandoff {
 }
 
 impl OwnHandoff {
-    /// Held by the calling thread.
+    /// Creates a handoff that the calling thread has not offered.
     pub(super) fn held() -> Self {
         Self { thread: thread::current(), offered: None, turn: 0 }
     }
@@ -150,9 +155,9 @@ impl OwnHandoff {
         self.thread
     }
 
-    /// From here on others may set the thread's priority, which is `priority` or about to be.
+    /// Lets other threads set this thread's priority, which is `priority` or about to be.
     pub(super) fn offer(&mut self, shared: &Shared, priority: u8) {
-        // Others make it odd when they have set it.
+        // Other threads make it odd when they have set the priority.
         self.turn = (self.turn + 2) % 32;
         let handoff = Handoff {
             thread: self.thread.as_raw().cast_unsigned(),
@@ -165,20 +170,20 @@ impl OwnHandoff {
         self.offered = Some(handoff);
     }
 
-    /// Brings the thread to the ceiling, and then takes the reins back: from here on nobody else sets
-    /// its priority. None if they were not on offer.
+    /// Brings the thread to the running level, and then takes the handoff back: from here on no
+    /// other thread sets its priority. Returns `None` if the handoff was not on offer.
     pub(super) fn rise(&mut self, shared: &Shared) -> Result<Option<Risen>, SchedError> {
         let (table, slot) = (Releases::new(shared.words()), shared.place());
         let Some(offered) = self.offered else { return Ok(None) };
         let seen = table.on_offer(slot);
-        // On this CPU nobody else who could lower it runs at the ceiling.
+        // On this CPU no other thread that could lower it runs at the running level.
         let is_up = seen == Some(offered) && offered.priority == RUNNING;
         if !is_up {
             sched::set_fifo_priority(self.thread, RUNNING)?;
         }
         self.offered = None;
         if table.take_back(slot, seen) != Taken::AsSeen {
-            // Somebody on another CPU may have been quicker or slower.
+            // A thread on another CPU may have set the priority before or after.
             sched::set_fifo_priority(self.thread, RUNNING)?;
             return Ok(Some(Risen { from: RUNNING, took_a_call: true }));
         }
@@ -186,7 +191,8 @@ impl OwnHandoff {
         Ok(Some(Risen { from, took_a_call: !is_up }))
     }
 
-    /// Nobody else sets the thread's priority any more, whatever it is.
+    /// Keeps other threads from setting the thread's priority any more; leaves the priority as it
+    /// is.
     pub(super) fn take_back(&mut self, shared: &Shared) {
         self.offered = None;
         let _ = Releases::new(shared.words()).take_back(shared.place(), None);

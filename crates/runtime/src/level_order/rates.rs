@@ -1,4 +1,4 @@
-//! The upcalls of a process as the order across processes sees them: levels and releases.
+//! The levels and releases of a process's upcalls, as the order across processes needs them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,12 +8,12 @@ use punctual_ring::releases::{Entry, THEN};
 
 use super::level::{LOWEST, level_of};
 
-/// Which upcalls there are, at which level each waits, and when it is released.
+/// The upcalls of a process: the level at which each waits, and its releases.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    /// By position of the upcall, as in `JobId::task`.
+    /// Indexed by the position of the upcall, as in `JobId::task`.
     levels: Box<[u8]>,
-    /// The most urgent first.
+    /// Ordered by level, the most urgent first.
     groups: Box<[Group]>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Rates {
 #[derive(Clone, Debug)]
 struct Group {
     level: u8,
-    /// Each at its first release after `after`, the earliest on top.
+    /// Each member at its first release after `after`, the earliest on top.
     members: BinaryHeap<Reverse<Member>>,
     after: Instant,
 }
@@ -29,16 +29,17 @@ struct Group {
 /// An upcall, or several that are always released together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Member {
-    /// A release; compared first.
+    /// The next release; the first field, so that it is compared first.
     next: Instant,
     period: Duration,
-    /// Some release, before which there is none that is known of.
+    /// A release before which no other is known.
     first: Instant,
 }
 
 impl Rates {
-    /// For each position a period and the next release; none where no upcall is, or one that is not
-    /// released (closed, suspended, or of best effort). Costs n log n.
+    /// Creates the rates from a period and the next release for each position. `None` is a position
+    /// without an upcall, or with one that is not released (closed, suspended, or best effort).
+    /// Costs n log n.
     pub(crate) fn with_phases(
         upcalls: impl IntoIterator<Item = Option<(Duration, Instant)>>,
     ) -> Self {
@@ -59,26 +60,26 @@ impl Rates {
         Self { levels, groups }
     }
 
-    /// That of the upcall at `task`; the lowest if there is none.
+    /// Returns the level of the upcall at `task`; the lowest if there is none.
     pub(super) fn level(&self, task: u32) -> u8 {
         self.levels.get(task as usize).copied().unwrap_or(LOWEST)
     }
 
-    /// What a thread that waits at `level` from `after` on will come to deserve, step by step: the
-    /// first release at a higher level, then the first at a still higher one. The last entry
-    /// stands for all that would follow, at the highest of their levels.
+    /// Returns the levels to which a thread that waits at `level` from `after` on will become
+    /// entitled: the first release at a higher level, then the first at a still higher one, and so
+    /// on. The last entry stands for all that would follow, at the highest of their levels.
     ///
-    /// Linear in the number of levels, and logarithmic in the upcalls of a level for each of them
-    /// that was released since the last call. `after` mostly moves forward; where it moves back, the
-    /// upcalls of a level are all looked at. Allocates nothing.
+    /// Linear in the number of levels, and logarithmic in the upcalls of a level for each one
+    /// released since the last call. If `after` moves back, which is rare, all upcalls of a level
+    /// are looked at. Allocates nothing.
     pub(super) fn next_above(&mut self, level: u8, after: Instant) -> [Option<Entry>; THEN] {
         let above = self.groups.iter_mut().take_while(|group| group.level > level);
         let above = above.map(|group| group.next_after(after)).count();
         let mut higher = &self.groups[..above];
         let mut then = [None; THEN];
         for (entry, room) in then.iter_mut().zip((0..THEN).rev()) {
-            // Of several at the same instant the most urgent, which comes first. So what is above it
-            // is released later, and what it is released at next is still as found.
+            // Of several at the same instant this takes the most urgent, which comes first. So
+            // groups above it are released later, and their next releases are still as found.
             let releases = higher.iter().enumerate();
             let Some((position, group)) = releases.min_by_key(|(_, group)| group.next()) else {
                 break;
@@ -92,7 +93,7 @@ impl Rates {
 }
 
 impl Group {
-    /// Its first release after `after`.
+    /// Returns the first release of the group after `after`.
     fn next(&self) -> Instant {
         self.members.peek().map_or(Instant::MAX, |Reverse(member)| member.next)
     }
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(rates.next_above(a, START + ms(4)), [at(e, 24), None, None]);
     }
 
-    /// Millisecond by millisecond.
+    /// Finds the same by looking at each millisecond.
     fn slowly(upcalls: &[(u64, u64)], level: u8, after: u64) -> Vec<(u8, u64)> {
         let mut found: Vec<(u8, u64)> = Vec::new();
         for now in after + 1..after + 500 {

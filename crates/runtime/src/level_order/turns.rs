@@ -1,41 +1,42 @@
-//! How long a process may keep the CPU from others, and who lowers it afterwards.
+//! The time for which a process may keep the CPU from others, and the thread that lowers it.
 
 use std::sync::{Mutex, PoisonError};
 
 use punctual_model::Duration;
 
-/// How the upcalls of this process take turns with those of other processes.
+/// The way in which the upcalls of this process take turns with those of other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
-    /// For how long after the release of something more urgent in another process this one may go
-    /// on with its own jobs, back to back. With zero it gives way at its next yield point (RMDP as
-    /// in the paper).
+    /// The time for which this process may go on with its own jobs, back to back, after something
+    /// more urgent is released in another process. With zero it gives way at its next yield point
+    /// (RMDP as in the paper).
     ///
-    /// The bound: whoever is more urgent waits at most the allowance, then to the end of the
-    /// quantum that runs. So admission of the *others* must count the longest `allowance + quantum`
-    /// of any less urgent process as blocking, where it would count the quantum.
+    /// An upcall that is more urgent waits at most for the allowance, then to the end of the
+    /// running quantum. So admission of the *other* processes must count the longest `allowance +
+    /// quantum` of any less urgent process as blocking, in place of the quantum.
     pub allowance: Duration,
-    /// Who lowers the thread when it has nothing more to do.
+    /// The thread that lowers this one when it has nothing more to do.
     pub lowering: Lowering,
 }
 
-/// Who lowers a thread that has nothing more to do.
+/// The thread that lowers one that has nothing more to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lowering {
-    /// Whoever runs next: one that goes to sleep need not be switched in again for it.
+    /// The next thread to run lowers it: a thread that goes to sleep need not be switched in again
+    /// for it.
     BySuccessor,
-    /// It lowers itself, at once. There to be compared with.
+    /// The thread lowers itself at once. Exists for comparison.
     ByItself,
 }
 
 impl Turns {
-    /// No allowance, lowered by the successor: what holds until [`set_turns`] is called.
+    /// No allowance, lowered by the successor: the default until [`set_turns`] is called.
     pub const STRICT: Self = Self { allowance: Duration::ZERO, lowering: Lowering::BySuccessor };
 }
 
 static TURNS: Mutex<Turns> = Mutex::new(Turns::STRICT);
 
-/// Says how this process takes turns with others, from its next
+/// Sets how this process takes turns with others, from its next
 /// [`Upcalls::run`](crate::Upcalls::run) on.
 ///
 /// ```
@@ -50,7 +51,7 @@ pub fn set_turns(turns: Turns) {
     *TURNS.lock().unwrap_or_else(PoisonError::into_inner) = turns;
 }
 
-/// How this process takes turns with others.
+/// Returns how this process takes turns with others.
 pub fn turns() -> Turns {
     *TURNS.lock().unwrap_or_else(PoisonError::into_inner)
 }

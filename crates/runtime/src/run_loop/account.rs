@@ -1,14 +1,14 @@
-//! What a thread has had of the time that passed.
+//! The processor time that a thread has had, and the time for which it waited.
 
 use punctual_model::{Duration, Instant, Service};
 
-/// How things stood with a thread at one instant.
+/// A thread's account at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) at: Instant,
-    /// Processor time it had had, ever.
+    /// All the processor time that it has had.
     pub(super) used: Service,
-    /// For how long it had not wanted any, ever.
+    /// All the time for which it did not want the CPU.
     pub(super) waited: Duration,
 }
 
@@ -16,8 +16,8 @@ impl Account {
     pub(super) const NONE: Self =
         Self { at: Instant::ZERO, used: Service::ZERO, waited: Duration::ZERO };
 
-    /// For how long, since `before`, it wanted the CPU in vain: others ran, or the host of a virtual
-    /// machine did.
+    /// Returns for how long, since `before`, the thread wanted the CPU in vain: other threads ran,
+    /// or the host of a virtual machine did.
     pub(super) fn deprived_since(self, before: Self) -> Duration {
         let used = self.used.saturating_sub(before.used).at_full_speed();
         let waited = self.waited.saturating_sub(before.waited);

@@ -10,7 +10,7 @@ use super::executor::Executor;
 use crate::level_order::{RUNNING, level_of};
 
 impl<H: Handler + Send> Executor<H> {
-    /// Becomes an ordinary thread until `until`, when the guard lifts it.
+    /// Makes the thread an ordinary one until `until`, when the guard lifts it.
     pub(super) fn enter_background(
         &mut self,
         until: Instant,
@@ -20,7 +20,7 @@ impl<H: Handler + Send> Executor<H> {
     ) -> Result<(), SchedError> {
         match self.background {
             Some((at, _)) if at == until => return Ok(()),
-            // An order changed what is released next.
+            // An order changed the next release.
             Some(_) => _ = self.leave_background(shared)?,
             None => {}
         }
@@ -36,8 +36,8 @@ impl<H: Handler + Send> Executor<H> {
         sched::set(thread::current(), Class::Other { nice: 0 })
     }
 
-    /// Becomes a real-time thread again: first one that waits, in the order of the levels. Whether
-    /// it was not.
+    /// Makes the thread a real-time one again. It first waits at its level, in the order of the
+    /// levels. Returns whether it was an ordinary one.
     pub(super) fn leave_background(&mut self, shared: &Shared<H>) -> Result<bool, SchedError> {
         let Some((_, period)) = self.background.take() else { return Ok(false) };
         if let Some(level_order) = &mut self.level_order {

@@ -1,4 +1,4 @@
-//! Going on without a handler that does not come back, and taking it back when it does.
+//! Goes on without a handler that does not return, and takes it back when it does.
 
 use punctual_linux::thread::Tid;
 use punctual_linux::usage;
@@ -10,21 +10,21 @@ use super::executor::{End, Executor, Out, Running};
 use crate::upcalls::admission::Work;
 use crate::upcalls::notice::{Activity, NoticeKind};
 
-/// After so long without another a containment is forgotten.
+/// The time after which a containment is forgotten if there is no other.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
 impl<H: Handler + Send> Executor<H> {
-    /// How long the iteration that runs may take.
+    /// Returns how long the running iteration may take.
     pub(super) fn limit_of_running(&self) -> Duration {
         self.running.map_or(Duration::ZERO, |of| self.slots[of.slot as usize].limit)
     }
 
-    /// Handlers that were put aside and have come back are released again. If one panicked instead,
-    /// everything ends, as if it had not been put aside.
+    /// Resumes contained handlers that have returned. If one panicked instead, the run loop ends,
+    /// as if the handler had not been contained.
     pub(super) fn take_back(&mut self, now: Instant, shared: &Shared<H>) -> Result<(), End> {
         let mut at = 0;
         while at < self.out.len() {
-            // In this order: its thread sends the handler home and only then lets go.
+            // In this order, because its thread sends the handler home before it drops its end.
             let has_let_go = self.out[at].comes_by.is_abandoned();
             let came = self.out[at].comes_by.pop().ok();
             if came.is_none() && !has_let_go {
@@ -65,7 +65,7 @@ impl<H: Handler + Send> Executor<H> {
         Ok(())
     }
 
-    /// The running handler does not come back: everybody goes on without it.
+    /// Contains the running handler, which does not return: the other upcalls go on without it.
     pub(super) fn contain(&mut self, now: Instant, stuck: Tid, shared: &Shared<H>) {
         let Some(Running { slot, index, release, real_time }) = self.running.take() else { return };
         self.emit(slot, index, release, now, Kind::Contained);
@@ -89,8 +89,8 @@ impl<H: Handler + Send> Executor<H> {
         entry.contained_at = now;
         entry.activity = Activity::Contained;
         let (times, task) = (entry.contained, entry.task.unwrap_or(u32::MAX));
-        // The first time may have been no fault of its own. One that does it again is not to do it twice
-        // in a busy period.
+        // The first time may have been no fault of its own. A handler that is contained again must
+        // not do it twice in a busy period.
         let not_before = if times == 1 { now } else { now.saturating_add(self.longest_period()) };
         if let Some(comes_by) = self.home.take() {
             self.out.push(Out { slot, task, comes_by, not_before });

@@ -1,4 +1,4 @@
-//! Between two turns: who is next, and where and until when the thread waits if nobody is.
+//! Chooses the next turn; if there is none, decides at which level and until when the thread waits.
 
 use punctual_linux::clock;
 use punctual_model::{Duration, Handler, Instant};
@@ -8,18 +8,18 @@ use super::Shared;
 use super::executor::{End, Executor};
 use super::turns::rank_of;
 
-/// What to do next.
+/// The next step of the run loop.
 pub(super) enum Choice {
-    /// Look again at this time.
+    /// Choose again at this time.
     Again(Instant),
     RealTime(rmdp::Turn),
     BestEffort(virtual_time::Turn),
 }
 
 impl<H: Handler + Send> Executor<H> {
-    /// What to do at `now`, having slept if there was nothing.
+    /// Returns the next step at `now`. Sleeps first if there is nothing to do.
     pub(super) fn choose(&mut self, now: Instant, shared: &Shared<H>) -> Result<Choice, End> {
-        // One load covers orders, handlers that came back, and the end.
+        // One load covers orders, handlers that returned, and the end.
         let rings = shared.bell.rings();
         if rings != self.rings && !self.obeyed {
             self.rings = rings;
@@ -64,9 +64,9 @@ impl<H: Handler + Send> Executor<H> {
         Ok(Choice::Again(woke))
     }
 
-    /// When to wake for a release at `until` of an upcall with this period, and the period whose
-    /// level to wait at. More urgent ones may be released within the window: it waits as if they
-    /// were, and gives way before a job that deserves less.
+    /// Returns when to wake for a release at `until` of an upcall with this period, and the period
+    /// that gives the level to wait at. More urgent upcalls may be released within the window. The
+    /// thread waits as if they were, and gives way before a less urgent job.
     fn wake_for(&self, until: Instant, period: Duration) -> (Instant, Duration) {
         if self.release_window == Duration::ZERO || until == Instant::MAX {
             return (until, period);
@@ -86,17 +86,18 @@ impl<H: Handler + Send> Executor<H> {
             return Ok(Choice::Again(clock::now()));
         }
         if let Some(level_order) = &mut self.level_order {
-            // Where it had to wait, its own upcalls may have been released as well.
+            // If it had to wait, its own upcalls may have been released meanwhile.
             if level_order.rise()? {
                 let risen = clock::now();
                 shared.watch.waited(now, risen);
                 return Ok(Choice::Again(risen));
             }
-            // Once a quantum: so it gets on even if others never stop to press.
+            // The process gives way once a quantum, so it makes progress under constant pressure
+            // from others.
             if !self.gave_way && level_order.must_give_way(rank_of(&turn), now) {
                 self.gave_way = true;
                 // While others run there is nothing to watch: with its timer still set the guard
-                // would look again and again, above everybody.
+                // would look again and again, above every upcall.
                 if std::mem::replace(&mut self.busy, false) {
                     shared.watch.idle(Instant::MAX);
                 }
@@ -112,7 +113,7 @@ impl<H: Handler + Send> Executor<H> {
             if !std::mem::replace(&mut self.busy, true) {
                 shared.watch.busy(now, ends_by);
             } else if !shared.watch.is_armed_for(now, ends_by) {
-                // It is set for a longer turn before this one.
+                // The timer is set for a longer turn before this one.
                 shared.watch.arm(ends_by);
             }
         }
@@ -120,14 +121,14 @@ impl<H: Handler + Send> Executor<H> {
         Ok(Choice::RealTime(turn))
     }
 
-    /// Nothing runs until then.
+    /// Tells the guard that nothing runs until `until`.
     pub(super) fn rest(&mut self, until: Instant, shared: &Shared<H>) {
         if std::mem::replace(&mut self.busy, false) {
             shared.watch.idle(until);
         }
     }
 
-    /// Whether another process has something more urgent than the job in `slot`.
+    /// Returns whether another process has something more urgent than the job in `slot`.
     pub(super) fn is_outranked(&self, slot: u32, now: Instant) -> bool {
         self.level_order.as_ref().is_some_and(|level_order| level_order.must_give_way(slot, now))
     }

@@ -1,4 +1,4 @@
-//! What the one who turns owns: the policies, the handlers, and his ends of the queues.
+//! The state of the run loop: the policies, the handlers, and its ends of the queues.
 
 use std::any::Any;
 
@@ -16,82 +16,82 @@ use crate::placement::{Grant, NotGranted, Placement};
 use crate::upcalls::admission::Work;
 use crate::upcalls::notice::{Activity, Notice};
 
-/// The turning state. Its policies know an upcall by its slot, its owner by a number that is not
-/// used twice.
+/// The state that the executor's thread owns. Its policies identify an upcall by its slot; its
+/// owner uses a number that is never reused.
 pub(crate) struct Executor<H> {
     pub(super) policy: Rmdp,
     pub(super) best_effort: VirtualTime,
     pub(super) slots: Vec<Slot<H>>,
-    /// Slots that nobody has, by their positions: the lowest is taken first.
+    /// Free slots, by their positions: the lowest is taken first.
     pub(super) free: ReadySet,
     pub(super) placement: Placement,
-    /// Who grants a thread its class, where it is not taken.
+    /// Obtains a class for a thread whose placement is [`Placement::Granted`].
     pub(crate) grant: Option<Grant>,
     pub(super) level_order: Option<LevelOrder>,
     pub(super) grace: Option<Duration>,
-    /// After so many containments an upcall is closed.
+    /// The number of containments after which an upcall is closed.
     pub(super) most_contained: u32,
-    /// So much after a release it may be noticed.
+    /// The time by which a release may be noticed late.
     pub(super) release_window: Duration,
     pub(super) events: spsc::Producer<Event>,
     pub(super) notices: spsc::Producer<Notice>,
     pub(super) orders: rtrb::Consumer<Order<H>>,
     pub(super) answers: rtrb::Producer<Reply<H>>,
-    /// How often the bell was rung when the orders were last looked at.
+    /// The count of the bell's rings when the orders were last looked at.
     pub(super) rings: u32,
-    /// An order was followed, and no policy has been asked since: an owner that gives one after the
-    /// other keeps no upcall from running.
+    /// True if an order was followed since a policy was last asked. An owner that sends one order
+    /// after the other thus keeps no upcall from running.
     pub(super) obeyed: bool,
-    /// What the order across processes was; freed by the owner.
+    /// Replaced rates of the order across processes, which the owner frees.
     pub(super) retired: Vec<Rates>,
-    /// Notices that may wait.
+    /// The room for notices in their queue.
     pub(super) notices_room: usize,
-    /// Handlers that have not come back.
+    /// Handlers that have not returned.
     pub(super) out: Vec<Out<H>>,
-    /// Where the handler comes back that the running thread is in, should it be put aside.
+    /// The queue by which the handler that now runs returns if it is contained.
     pub(super) home: Option<rtrb::Consumer<Home<H>>>,
-    /// Whose iteration runs.
+    /// The iteration that runs.
     pub(super) running: Option<Running>,
     pub(super) gave_way: bool,
-    /// Whether the guard's timer is set.
+    /// True if the guard's timer is set.
     pub(super) busy: bool,
-    /// Of an ordinary thread, for as long as best effort runs: the next release, and the period of
-    /// the upcall that is released then.
+    /// Set while best effort runs in an ordinary thread: the next release, and the period of the
+    /// upcall that is released then.
     pub(super) background: Option<(Instant, Duration)>,
-    /// Processor time of threads that were put aside, until then.
+    /// The processor time of threads that were replaced, up to then.
     pub(super) exec_time: Service,
 }
 
 pub(super) struct Slot<H> {
-    /// Its number; none of a free slot.
+    /// The upcall's number; `None` for a free slot.
     pub(super) task: Option<u32>,
     pub(super) work: Option<Work>,
-    /// With its owner while an iteration of it runs.
+    /// The handler; absent while an iteration of it runs.
     pub(super) handler: Option<Box<H>>,
-    /// How long an iteration may take.
+    /// The time that an iteration may take.
     pub(super) limit: Duration,
-    /// How often it was contained, and when it last was.
+    /// The number of containments, and the time of the last one.
     pub(super) contained: u32,
     pub(super) contained_at: Instant,
     pub(super) activity: Activity,
 }
 
-/// What a panic leaves.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// A handler that was put aside and comes back, or the panic in which it was lost.
+/// A contained handler that returned, or the panic in which it was lost.
 pub(crate) type Home<H> = Result<Box<H>, Payload>;
 
-/// A handler that was put aside.
+/// A contained handler.
 pub(crate) struct Out<H> {
     pub(super) slot: u32,
     pub(crate) task: u32,
     pub(crate) comes_by: rtrb::Consumer<Home<H>>,
-    /// It is not released before this.
+    /// The earliest time at which it is released again.
     pub(super) not_before: Instant,
 }
 
-/// Whose iteration runs.
+/// The iteration that runs.
 #[derive(Clone, Copy)]
 pub(super) struct Running {
     pub(super) slot: u32,
@@ -100,9 +100,9 @@ pub(super) struct Running {
     pub(super) real_time: bool,
 }
 
-/// Why nobody turns any more.
+/// The reason why the run loop ended.
 pub(crate) enum End {
-    /// It was asked for.
+    /// The owner asked for it.
     Stopped,
     /// The kernel took the class away.
     Class(SchedError),
@@ -110,8 +110,8 @@ pub(crate) enum End {
     Panicked(Payload),
     /// After a containment the next thread was granted no class.
     NotGranted(NotGranted),
-    /// There is no guard any more: after a containment there was no thread for the next one, or its
-    /// timer failed.
+    /// There is no guard any more: after a containment no thread could be created for the next one,
+    /// or its timer failed.
     Unwatched(std::io::Error),
 }
 

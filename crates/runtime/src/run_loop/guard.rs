@@ -1,28 +1,29 @@
-//! The thread that catches handlers that do not come back.
+//! The thread that catches handlers that do not return.
 //!
-//! One thread a process sleeps in read(2) on a timer, just above the ceiling. It needs no signal, so
-//! no handler's system call is interrupted, and a handler that sleeps where no signal reaches it is
-//! caught too. The timer is set when the process becomes busy, unless the guard will look in time
-//! anyway, and when a turn is to be shorter than the one before; never between two iterations. Woken
-//! early, the guard sets it anew for the instant published since.
+//! One thread per process sleeps in read(2) on a timer, just above the running level. It needs no
+//! signal, so no handler's system call is interrupted, and it also catches a handler that sleeps
+//! where no signal reaches it. The timer is set when the process becomes busy, unless the guard
+//! will look in time anyway, and when a turn is to be shorter than the one before; never between
+//! two iterations. If the guard wakes early, it sets the timer anew for the instant published
+//! since.
 //!
-//! When that instant has truly passed, it takes the turning state out of the hands of the thread
-//! that is stuck (which has it lent while a handler runs) and goes on with it at the ceiling. The
-//! stuck thread goes on as an ordinary one of the least weight, with its handler, and ends when
-//! the handler returns. Another guard is made before any other handler runs.
+//! When that instant has truly passed, the guard seizes the executor from the stuck thread, which
+//! has it lent while a handler runs, and goes on with it at the running level. The stuck thread
+//! goes on as an ordinary one of the least weight, with its handler, and ends when the handler
+//! returns. Another guard is created before any other handler runs.
 //!
-//! Who was kept from running is not guilty: it is held to the processor time it had, for as long as
-//! it wants more (`REPRIEVES` times). A thread that sleeps or waits had its time. The account is
-//! taken at each look, and by the thread itself when it sets the timer.
+//! A thread that was kept from running is not at fault: it is held to the processor time it had,
+//! for as long as it wants more (`REPRIEVES` times). A thread that sleeps or waits had its time.
+//! The account is taken at each look, and by the thread itself when it sets the timer.
 //!
 //! A stuck thread under SCHED_DEADLINE stays in its class, which only it can leave: the kernel
-//! throttles it. The guard takes a reservation of its own for the others; where there is no
-//! bandwidth for a second one the upcalls end, with that reason.
+//! throttles it. The guard takes a reservation of its own for the other upcalls; if there is no
+//! bandwidth for a second one, the upcalls end, with that reason.
 //!
-//! Where a class is granted by somebody else ([`Placement::Granted`]) the guard has none: it is an
-//! ordinary thread that keeps off the CPU of the one that turns, and looks as soon as another CPU runs
-//! it. To take a class away from the stuck thread needs no privilege. The guard asks for a grant of its
-//! own before it goes on; refused, the upcalls end, with that reason.
+//! If another program grants the class ([`Placement::Granted`]), the guard has none. It is an
+//! ordinary thread that keeps off the CPU of the executor's thread, and looks as soon as another
+//! CPU runs it. Taking a class away from the stuck thread needs no privilege. The guard asks for a
+//! grant of its own before it goes on; if that is refused, the upcalls end, with that reason.
 
 use std::io;
 use std::sync::Arc;
@@ -45,24 +46,24 @@ use crate::level_order::GUARD;
 use crate::placement::{Placement, obtain};
 use crate::upcalls::StartError;
 
-/// More than there are: the kernel leaves out those that are not (sched_setaffinity(2)).
+/// More CPUs than there are: the kernel ignores those that do not exist (sched_setaffinity(2)).
 const CPUS: usize = 1024;
 
-/// The guard's own.
+/// The guard's own state.
 struct Guard<H> {
     shared: Arc<Shared<H>>,
     seizer: Seizer<Executor<H>>,
     grace: Duration,
-    /// The account of the thread that turns at the last look.
+    /// The account of the executor's thread at the last look.
     account: Account,
     watchdog: OverrunWatchdog,
-    /// Of the handler that was put aside last.
+    /// The demotion of the handler that was contained last.
     demotion: Option<Demotion>,
-    /// As an ordinary thread: the CPUs that it keeps off.
+    /// The CPUs that it keeps off, if it is an ordinary thread.
     off: Option<Vec<usize>>,
 }
 
-/// Makes the first guard. Returns when it has its class, if it needs one.
+/// Starts the first guard. Returns when it has its class, if it needs one.
 pub(crate) fn start<H: Handler + Send + 'static>(
     shared: &Arc<Shared<H>>,
     seizer: Seizer<Executor<H>>,
@@ -81,7 +82,7 @@ pub(crate) fn start<H: Handler + Send + 'static>(
     }
 }
 
-/// A guard made by another one has its class already: threads inherit it.
+/// Starts a guard. One started by another guard has its class already, because threads inherit it.
 fn spawn<H: Handler + Send + 'static>(
     shared: &Arc<Shared<H>>,
     seizer: Seizer<Executor<H>>,
@@ -97,7 +98,7 @@ fn spawn<H: Handler + Send + 'static>(
         if let Some(ready) = ready {
             let entered = sched::set(thread::current(), Class::Fifo { priority: GUARD });
             let refused = entered.is_err();
-            // The other end waits for exactly this message.
+            // The receiver waits for exactly this message.
             let _ = ready.send(entered);
             if refused {
                 return;
@@ -113,14 +114,15 @@ fn spawn<H: Handler + Send + 'static>(
 impl<H: Handler + Send + 'static> Guard<H> {
     fn watch(mut self) {
         loop {
-            // Before it waits as well: looking may have set the timer after it was to end.
+            // Also checked before waiting: looking may have set the timer after the end was
+            // requested.
             if self.shared.ends.load(Ordering::Acquire) {
                 return;
             }
             self.keep_off();
             let due = self.shared.watch.wait();
             if let Err(failed) = due {
-                // Until the others have ended, it watches as well as it can.
+                // Until the run loop has ended, the guard watches as well as it can.
                 if self.shared.unwatched.set(failed).is_ok() {
                     self.shared.bell.ring();
                 }
@@ -129,7 +131,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
             if self.shared.ends.load(Ordering::Acquire) {
                 return;
             }
-            // An ordinary thread is late because others run.
+            // The lateness of an ordinary thread proves nothing: other threads run.
             let due = due.ok().filter(|_| self.off.is_none());
             if let Some((executor, stuck)) = self.look(due) {
                 return self.take_over(executor, stuck);
@@ -137,10 +139,11 @@ impl<H: Handler + Send + 'static> Guard<H> {
         }
     }
 
-    /// An ordinary thread does not run where a stuck one holds the CPU at a real-time priority.
+    /// Keeps an ordinary guard off the CPU that a stuck thread holds at a real-time priority.
     fn keep_off(&mut self) {
         let Some(off) = &mut self.off else { return };
-        // Nobody turns before the grant is there, which takes as long as an answer takes.
+        // The run loop starts only after the grant, which takes as long as the broker's answer
+        // takes.
         while self.shared.watch.runner().is_none() {
             if self.shared.ends.load(Ordering::Acquire) {
                 return;
@@ -150,14 +153,14 @@ impl<H: Handler + Send + 'static> Guard<H> {
         let taken = self.shared.watch.runner().map(thread::affinity_of).unwrap_or_default();
         if taken != *off {
             let others: Vec<usize> = (0..CPUS).filter(|cpu| !taken.contains(cpu)).collect();
-            // Refused where there is no other CPU: then it waits for this one.
+            // Refused if there is no other CPU: then the guard waits for this one.
             let _ = thread::set_affinity(&others);
             *off = taken;
         }
     }
 
-    /// Whether somebody must be put aside, who then is; else the timer is set for the next look. The
-    /// timer that brought this was set for `due`.
+    /// Seizes the executor if its thread is overdue; otherwise sets the timer for the next look.
+    /// `due` is the time for which the timer that caused this look was set.
     fn look(&mut self, mut due: Option<Instant>) -> Option<(Held<Executor<H>>, Tid)> {
         loop {
             let now = clock::now();
@@ -178,7 +181,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
             let next = match ticket {
                 _ if ends_by == Instant::MAX => also?,
                 _ if now < over_at => over_at,
-                // Between two iterations: soon there is another, or it is idle.
+                // Between two iterations: soon there is another, or the thread is idle.
                 None => now.saturating_add(self.grace.max(SHORTEST_PAUSE)),
                 Some(ticket) => match self.reprieve(runner, ends_by, now) {
                     Some(until) => until,
@@ -190,7 +193,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
             };
             let next = also.map_or(next, |at| next.min(at));
             watch.arm(next);
-            // What was published meanwhile may be earlier.
+            // An instant published meanwhile may be earlier.
             let published = watch.ends_by();
             if published == ends_by || published >= next {
                 return None;
@@ -198,8 +201,8 @@ impl<H: Handler + Send + 'static> Guard<H> {
         }
     }
 
-    /// Lifts the thread if it is an ordinary one and something real-time was released. When it must
-    /// be lifted, if it must be later.
+    /// Lifts the thread if it is an ordinary one and something real-time was released. Returns when
+    /// it must be lifted if that is later.
     fn lift(&mut self, runner: Tid, now: Instant) -> Option<Instant> {
         let (at, level) = self.shared.watch.to_lift()?;
         if now < at {
@@ -207,7 +210,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
         }
         let watch = &self.shared.watch;
         let lifted = watch.lift_now(at, || {
-            // Fails only without the privilege that the thread came with.
+            // This fails only without the privilege that the thread came with.
             let _ = sched::set(runner, Class::Fifo { priority: level });
         });
         if lifted {
@@ -218,7 +221,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
         None
     }
 
-    /// Takes the account, and from it how much the loan that lasts was deprived of.
+    /// Takes the account, and adds up from it how long the current lease was deprived of the CPU.
     fn count(&mut self, ticket: Option<u64>, runner: Tid, now: Instant) {
         let watch = &self.shared.watch;
         let counted = watch.counted();
@@ -227,14 +230,14 @@ impl<H: Handler + Send + 'static> Guard<H> {
         self.watchdog.observe(ticket.unwrap_or(0), watch.began(), before, self.account);
     }
 
-    /// Until when the loan that lasts is to be left alone although its time is over.
+    /// Returns until when the current lease is left alone although its time is over.
     fn reprieve(&mut self, runner: Tid, ends_by: Instant, now: Instant) -> Option<Instant> {
         let in_background = self.shared.watch.to_lift().is_some();
         let standing = Standing { wants_cpu: usage::wants_cpu(runner), in_background };
         self.watchdog.reprieve(standing, ends_by, self.grace, now)
     }
 
-    /// Looks after the handler that is on probation. When to do it again.
+    /// Looks after the demoted handler. Returns when to look again.
     fn look_aside(&mut self, now: Instant) -> Option<Instant> {
         let next = self.demotion.as_mut()?.look(now);
         if next.is_none() {
@@ -244,27 +247,28 @@ impl<H: Handler + Send + 'static> Guard<H> {
         next
     }
 
-    /// Goes on with everybody else's upcalls.
+    /// Takes over the executor and goes on with the other upcalls.
     fn take_over(self, executor: Held<Executor<H>>, stuck: Tid) {
         let Self { shared, seizer, grace, demotion, .. } = self;
-        // First of all: whatever comes, nobody else lowers it.
+        // This comes first: if anything else fails, no other thread lowers the stuck one.
         let next = Self::put_aside(&executor, stuck);
-        // One at a time: that of the one before is over.
+        // There is one demotion at a time: the previous one is over.
         drop(demotion);
         CompletionGuard::kept(&shared, |completion_guard| {
             Self::go_on(executor, (stuck, next), &shared, (seizer, grace), completion_guard)
         });
     }
 
-    /// Lowers the stuck thread below all upcalls. Its probation, if it gets one: best effort was an
-    /// ordinary thread before, and a granted class belongs to who goes on.
+    /// Lowers the stuck thread below all upcalls. Returns its demotion, if it gets one: a
+    /// best-effort handler ran in an ordinary thread already, and a granted class belongs to the
+    /// thread that goes on.
     fn put_aside(executor: &Executor<H>, stuck: Tid) -> Option<Demotion> {
         let demotion = match executor.placement {
             Placement::Upcalls => Demotion::begin(stuck, executor.limit_of_running(), clock::now()),
             _ => None,
         };
         if demotion.is_none() {
-            // Under SCHED_DEADLINE it cannot be lowered; then the kernel throttles it.
+            // A thread under SCHED_DEADLINE cannot be lowered; the kernel throttles it.
             let _ = sched::set(stuck, Class::Other { nice: 19 });
         }
         demotion
@@ -278,7 +282,7 @@ impl<H: Handler + Send + 'static> Guard<H> {
         completion_guard: &CompletionGuard<'_, H>,
     ) {
         executor.contain(clock::now(), stuck, shared);
-        // Before anything else can be stuck.
+        // The next guard is started before anything else can be stuck.
         let how = (grace, executor.placement);
         let first_look = demotion.as_ref().map(Demotion::next);
         shared.watch.looks_aside_at(first_look);

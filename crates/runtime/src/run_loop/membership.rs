@@ -1,4 +1,4 @@
-//! Upcalls come, change and go, between two turns.
+//! Adds, changes and removes upcalls between two turns.
 
 use punctual_model::{Duration, Handler, Instant, Rank, Upcall};
 
@@ -24,7 +24,7 @@ impl<H: Handler + Send> Executor<H> {
         }
     }
 
-    /// Takes an upcall on, in a free slot; that, or everything back.
+    /// Takes an upcall on in a free slot. Returns the slot, or the handler if that failed.
     pub(super) fn join(
         &mut self,
         task: u32,
@@ -54,7 +54,7 @@ impl<H: Handler + Send> Executor<H> {
         Ok(slot)
     }
 
-    /// The upcall in `slot` has this contract from here on; the one it had.
+    /// Gives the upcall in `slot` a new contract. Returns the old one.
     pub(super) fn change(&mut self, slot: u32, upcall: Upcall) -> Option<Work> {
         let work = Work::RealTime(upcall);
         let limit = self.limit_of(&work);
@@ -68,7 +68,8 @@ impl<H: Handler + Send> Executor<H> {
         work.quantum_service().at_full_speed().saturating_add(grace)
     }
 
-    /// The upcall in `slot` is released no more. Its slot stays taken until its handler is fetched.
+    /// Stops the releases of the upcall in `slot`. Its slot stays taken until its handler is
+    /// fetched.
     pub(super) fn let_go(&mut self, slot: u32, now: Instant, shared: &Shared<H>) {
         match &self.slots[slot as usize].work {
             Some(Work::BestEffort(_)) => {
@@ -83,8 +84,8 @@ impl<H: Handler + Send> Executor<H> {
         self.say_activity(slot, shared);
     }
 
-    /// The order across processes learns of the upcalls there are. Allocates: it follows an order or
-    /// a containment, and never lies between two turns otherwise.
+    /// Tells the order across processes the current upcalls. Allocates; it is called only after an
+    /// order or a containment, and never between two turns otherwise.
     pub(super) fn set_rates(&mut self) {
         let Some(level_order) = &mut self.level_order else { return };
         let mut releases = vec![None; self.slots.len()];
@@ -94,7 +95,7 @@ impl<H: Handler + Send> Executor<H> {
         self.retired.push(level_order.set_rates(Rates::with_phases(releases)));
     }
 
-    /// Nobody has the slot any more.
+    /// Frees the slot.
     pub(super) fn vacate(&mut self, slot: u32) {
         self.slots[slot as usize] = Slot::free();
         self.free.insert(Rank(slot));

@@ -1,17 +1,18 @@
-//! The loop that turns the policy: one thread runs all upcalls of its process.
+//! The loop that drives the policy: one thread runs all upcalls of its process.
 //!
 //! Between two iterations of the same handler lie two clock reads, a compare, stores and a
-//! compare-and-exchange (lending the baton), and a look at the table of other processes' releases;
-//! between two handlers of the process there is no lock, no allocation and no system call, unless a
-//! more urgent upcall of another process waits, or an owner's order came.
+//! compare-and-exchange (lending the executor), and a look at the table of other processes'
+//! releases. Between two handlers of the process there is no lock, no allocation and no system
+//! call, unless a more urgent upcall of another process waits, or an owner's order came.
 //!
-//! - `executor`: what the one who turns owns. `dispatching`: what he does between two turns. `turns`: a turn.
-//! - `orders`: what an owner asks for. `membership`: upcalls come, change and go. `reporting`: what happened.
-//!   `shared`: what both can see.
+//! - `executor`: the state that the loop owns. `dispatching`: the steps between two turns. `turns`:
+//!   a turn.
+//! - `orders`: the owner's requests. `membership`: adds, changes and removes upcalls. `reporting`:
+//!   reports events. `shared`: state that the owner sees too.
 //! - `background`: best effort.
-//! - `watch`, `guard`: how a handler that does not come back is caught. `account`, `watchdog`: whether it
-//!   is to blame. `containment`: how the others go on. `demotion`: how it goes on itself. `completion_guard`: an
-//!   owner learns of every end.
+//! - `watch`, `guard`: catch a handler that does not return. `account`, `watchdog`: decide whether
+//!   it is at fault. `containment`: goes on without it. `demotion`: lowers it. `completion_guard`:
+//!   tells the owner of every end.
 
 mod account;
 mod background;
@@ -57,18 +58,18 @@ pub(crate) use guard::start as start_guard;
 pub(crate) use orders::{Answer, Order, Reply};
 pub(crate) use shared::{Finish, Shared};
 
-/// An owner's ends of the queues, for the one who turns.
+/// The executor's ends of the queues between it and its owner.
 pub(crate) struct Queues<H> {
     pub(crate) events: spsc::Producer<Event>,
     pub(crate) notices: spsc::Producer<Notice>,
-    /// Of the notices.
+    /// The room in the queue of notices.
     pub(crate) notices_room: usize,
     pub(crate) orders: rtrb::Consumer<Order<H>>,
     pub(crate) answers: rtrb::Producer<Reply<H>>,
 }
 
 impl<H: Handler + Send> Executor<H> {
-    /// No upcalls, and room for so many.
+    /// Creates an executor without upcalls, with room for `room` of them.
     pub(crate) fn new(
         room: usize,
         placement: Placement,
@@ -110,7 +111,8 @@ impl<H: Handler + Send> Executor<H> {
     }
 }
 
-/// The calling thread enters the placement, says whether it could, and turns.
+/// Puts the calling thread in its placement, says on `ready` whether that succeeded, and runs the
+/// loop.
 pub(crate) fn begin<H: Handler + Send>(
     executor: Held<Executor<H>>,
     shared: &Arc<Shared<H>>,
@@ -138,7 +140,7 @@ fn enter<H: Handler + Send>(
     match entered {
         Ok(level_order) => executor.level_order = level_order,
         Err(refused) => {
-            // The other end waits for exactly this message.
+            // The receiver waits for exactly this message.
             let _ = ready.send(Err(refused));
             return finish(executor, End::Stopped, completion_guard, shared);
         }
@@ -150,8 +152,8 @@ fn enter<H: Handler + Send>(
     turn(executor, shared, home, completion_guard);
 }
 
-/// Turns until there is a reason to stop, or until this thread was put aside: then its handler is
-/// sent home.
+/// Runs the loop until there is a reason to stop, or until this thread is replaced: then its
+/// handler is sent home.
 fn turn<H: Handler + Send>(
     mut executor: Held<Executor<H>>,
     shared: &Arc<Shared<H>>,
@@ -176,7 +178,7 @@ fn turn<H: Handler + Send>(
             }
             Turned::Aside(comes) => {
                 completion_guard.relieved();
-                // It has room for exactly this one.
+                // The queue has room for exactly this one.
                 let _room = home.push(comes);
                 drop(home);
                 shared.bell.ring();
@@ -186,14 +188,14 @@ fn turn<H: Handler + Send>(
     }
 }
 
-/// Nobody turns any more: everything goes back to the owner.
+/// Ends the run loop: everything goes back to the owner.
 fn finish<H: Handler + Send>(
     mut executor: Held<Executor<H>>,
     end: End,
     completion_guard: &CompletionGuard<'_, H>,
     shared: &Shared<H>,
 ) {
-    // First: what is not real-time any more is not to be lifted again.
+    // This comes first: a thread that is no longer real-time must not be lifted again.
     shared.watch.needs_no_lift();
     shared.watch.idle(Instant::MAX);
     let unfinished = executor.unfinished(clock::now());

@@ -1,6 +1,6 @@
-//! What an owner asks of upcalls that run, and what comes back: without locks, in bounded queues.
+//! The owner's requests to upcalls that run, and the answers: without locks, in bounded queues.
 //!
-//! An order names its upcall and its slot, so that nobody searches for it here.
+//! An order names its upcall and its slot, so that the executor need not search for it.
 
 use punctual_model::{Handler, Instant, Upcall};
 
@@ -19,7 +19,7 @@ pub(crate) enum Order<H> {
     Stop,
 }
 
-/// Carries what the turning thread no longer needs, so that it is freed elsewhere.
+/// An answer. It carries what the executor no longer needs, so that it is freed elsewhere.
 pub(crate) enum Answer<H> {
     Created { slot: u32 },
     NoRoom { handler: Box<H> },
@@ -28,20 +28,20 @@ pub(crate) enum Answer<H> {
     NoSuchUpcall,
 }
 
-/// An answer, and what is to be freed by whoever gets it.
+/// An answer, and values that the receiver frees.
 pub(crate) struct Reply<H> {
     pub(crate) answer: Answer<H>,
     pub(super) _retired: Vec<Rates>,
 }
 
 impl<H: Handler + Send> Executor<H> {
-    /// Follows one order, if there is one; false if that is to stop.
+    /// Follows one order, if there is one. Returns false if that is to stop.
     pub(super) fn follow_order(&mut self, now: Instant, shared: &Shared<H>) -> bool {
         let Ok(order) = self.orders.pop() else { return true };
         let Some(answer) = self.follow(order, now, shared) else { return false };
         self.set_rates();
         let _retired = std::mem::take(&mut self.retired);
-        // There is room: nobody orders before the last answer.
+        // There is room: the owner sends no order before the last answer.
         let _full = self.answers.push(Reply { answer, _retired });
         shared.answered.ring();
         true
@@ -58,7 +58,7 @@ impl<H: Handler + Send> Executor<H> {
         };
         let slot = match about {
             None => 0,
-            // Its slot stays its own until its handler has gone back.
+            // The slot stays the upcall's own until its handler has gone back.
             Some((task, slot)) => match self.slots.get(slot as usize) {
                 Some(entry) if entry.task == Some(task) => slot,
                 _ => return Some(Answer::NoSuchUpcall),

@@ -1,4 +1,4 @@
-//! What happens is told: to the record, to the owner, and to whoever asks what is left.
+//! Reports events to the record, to the owner, and as a backlog at the end.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use super::executor::Executor;
 use crate::upcalls::notice::{Notice, NoticeKind};
 
 impl<H: Handler + Send> Executor<H> {
-    /// A full ring drops the event and counts the loss: the upcalls go first.
+    /// Records an event. A full ring drops it and counts the loss: the upcalls go first.
     pub(super) fn emit(
         &mut self,
         slot: u32,
@@ -24,7 +24,7 @@ impl<H: Handler + Send> Executor<H> {
         self.events.push(Event { at, job: JobId { task, index }, release, kind });
     }
 
-    /// Late jobs become known.
+    /// Reports late jobs.
     pub(super) fn tell(&mut self, missed: Missed, now: Instant, shared: &Shared<H>) {
         let Missed { oldest, release, jobs, fate, urgent } = missed;
         let (kind, notice) = match fate {
@@ -37,7 +37,7 @@ impl<H: Handler + Send> Executor<H> {
         self.notify(task, notice, now, shared);
     }
 
-    /// Jobs of the upcall in slot `left.oldest.task` were dropped.
+    /// Reports that jobs of the upcall in slot `left.oldest.task` were dropped.
     pub(super) fn dropped(&mut self, left: Option<Backlog>, now: Instant, shared: &Shared<H>) {
         for event in left.into_iter().flat_map(|left| Event::dropped(left, now)) {
             let (slot, index) = (event.job.task, event.job.index);
@@ -52,7 +52,7 @@ impl<H: Handler + Send> Executor<H> {
     }
 
     pub(super) fn notify(&mut self, task: u32, kind: NoticeKind, at: Instant, shared: &Shared<H>) {
-        // The last places are for what is urgent.
+        // The last places are reserved for urgent notices.
         let spare = if kind.is_urgent() { 0 } else { self.notices_room / 8 };
         if !self.notices.push_leaving(Notice { at, task, kind }, spare) {
             shared.notices_lost.fetch_add(1, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl<H: Handler + Send> Executor<H> {
         shared.set_activity(slot, entry.task, entry.activity);
     }
 
-    /// What of the upcalls is released and not complete, by their numbers.
+    /// Returns the released jobs that are not complete, by the numbers of their upcalls.
     pub(super) fn unfinished(&mut self, now: Instant) -> Vec<Backlog> {
         let left: Vec<Backlog> = self.policy.unfinished(now).collect();
         let numbered = |left: Backlog| {

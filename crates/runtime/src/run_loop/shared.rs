@@ -1,4 +1,4 @@
-//! What the threads of a process's upcalls share with their owner.
+//! The state that the threads of a process's upcalls share with their owner.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -14,10 +14,10 @@ use super::watch::Watch;
 use crate::level_order::Rates;
 use crate::upcalls::notice::Activity;
 
-/// What the threads of a process's upcalls share with their owner.
+/// The state that the threads of a process's upcalls share with their owner.
 pub(crate) struct Shared<H> {
     pub(super) watch: Watch,
-    /// Rung for the one who turns: an order, or a handler that came back.
+    /// Rung for the executor: an order, or a handler that returned.
     pub(crate) bell: Bell,
     /// Rung for the owner: an answer.
     pub(crate) answered: Bell,
@@ -25,39 +25,40 @@ pub(crate) struct Shared<H> {
     pub(crate) changed: Bell,
     /// Rung for the observer: an urgent notice.
     pub(crate) noticed: Bell,
-    /// By slot: the upcall's number and activity.
+    /// The upcall's number and activity, by slot.
     activities: Box<[AtomicU64]>,
-    /// The guard is to end.
+    /// Set when the guard must end.
     pub(super) ends: AtomicBool,
-    /// Somebody turns, or has.
+    /// Set when the run loop has begun.
     pub(super) begun: AtomicBool,
-    /// Nobody turns any more.
+    /// Set when the run loop has ended.
     pub(super) over: AtomicBool,
-    /// Why the guard cannot watch any more.
+    /// The reason why the guard cannot watch any more.
     pub(super) unwatched: OnceLock<WaitError>,
-    /// Notices dropped because nobody took them out in time.
+    /// The number of notices dropped because the owner did not take them out in time.
     pub(super) notices_lost: AtomicU64,
     finish: SyncSender<Finish<H>>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What is left when nobody turns any more.
+/// The remains of a run loop that has ended.
 pub(crate) struct Finish<H> {
     pub(crate) end: End,
     pub(crate) unfinished: Vec<Backlog>,
     pub(crate) exec_time: Service,
-    /// With the numbers of their upcalls.
+    /// The handlers with the numbers of their upcalls.
     pub(crate) handlers: Vec<(u32, Box<H>)>,
-    /// Handlers that may still come back.
+    /// Handlers that may still return.
     pub(crate) out: Vec<Out<H>>,
-    /// A panic took what the one who turned owned: which handlers are out is not known.
+    /// True if a panic took what the executor's thread owned: then it is not known which handlers
+    /// are out.
     pub(crate) is_lost: bool,
-    /// Freed with this.
+    /// Freed together with this.
     pub(super) _retired: Vec<Rates>,
 }
 
 impl<H> Finish<H> {
-    /// When all else is lost.
+    /// Creates a finish for the case that everything else is lost.
     pub(super) fn lost(end: End) -> Self {
         let (unfinished, handlers, out) = (Vec::new(), Vec::new(), Vec::new());
         let (exec_time, _retired) = (Service::ZERO, Vec::new());
@@ -65,7 +66,7 @@ impl<H> Finish<H> {
     }
 }
 
-/// A slot's activity and its upcall's number in one word.
+/// Packs a slot's activity and its upcall's number into one word.
 fn activity_word(task: Option<u32>, activity: Activity) -> u64 {
     let code = match activity {
         Activity::Closed => 0,
@@ -101,7 +102,7 @@ impl<H> Shared<H> {
         self.changed.ring();
     }
 
-    /// Of the upcall that was given this number and slot.
+    /// Returns the activity of the upcall that was given this number and slot.
     pub(crate) fn activity(&self, slot: u32, task: u32) -> Activity {
         let word = self.activities[slot as usize].load(Ordering::Acquire);
         match (word >> 2 == u64::from(task), word & 3) {
@@ -112,17 +113,17 @@ impl<H> Shared<H> {
         }
     }
 
-    /// Whether there is or will be something to [`Finish`].
+    /// Returns whether there is or will be something to [`Finish`].
     pub(crate) fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// Whether nobody turns any more.
+    /// Returns whether the run loop has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Nobody turns any more.
+    /// Tells the owner that the run loop has ended.
     pub(super) fn ended(&self, finish: Finish<H>) {
         self.over.store(true, Ordering::Release);
         // An owner that is gone waits for nothing.
@@ -131,7 +132,7 @@ impl<H> Shared<H> {
         self.answered.ring();
     }
 
-    /// How many notices were dropped.
+    /// Returns how many notices were dropped.
     pub(crate) fn notices_lost(&self) -> u64 {
         self.notices_lost.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! One step at a time, without a thread: what the one who turns does between two turns.
+//! Tests the steps between two turns one at a time, without a thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver};
@@ -23,7 +23,7 @@ impl Handler for Nothing {
     }
 }
 
-/// All ends of an owner's queues.
+/// The owner's ends of all queues.
 struct Owner {
     notices: spsc::Consumer<Notice>,
     orders: rtrb::Producer<Order<Nothing>>,
@@ -31,7 +31,8 @@ struct Owner {
     finished: Receiver<Finish<Nothing>>,
 }
 
-/// Two upcalls every 10 ms, the first released at `first`; the place for notices has 16.
+/// Creates two upcalls every 10 ms, the first released at `first`; the queue of notices has 16
+/// places.
 fn executor(first: Instant) -> (Executor<Nothing>, Shared<Nothing>, Owner) {
     let (finish, finished) = mpsc::sync_channel(1);
     let shared = Shared::new(4, finish).expect("a descriptor");
@@ -66,7 +67,7 @@ fn suspend_another(owner: &mut Owner, shared: &Shared<Nothing>) {
     shared.bell.ring();
 }
 
-/// What runs next, after at most so many looks that led to nothing.
+/// Returns the turn that runs next, after at most `looks` choices that led to nothing.
 fn runs(executor: &mut Executor<Nothing>, shared: &Shared<Nothing>, looks: u32) -> Option<Turn> {
     for _ in 0..=looks {
         match executor.choose(clock::now(), shared) {

@@ -1,4 +1,4 @@
-//! A turn: iterations of one handler, until it gives way, is over, or does not come back.
+//! A turn: iterations of one handler, until it gives way, is over, or does not return.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,13 +12,13 @@ use punctual_trace::Kind;
 use super::executor::{Home, Payload, Running};
 use super::{Executor, Shared, drop_quietly};
 
-/// How a turn ended.
+/// The end of a turn.
 pub(super) enum Turned<H> {
-    /// At this time, and everything is as it was.
+    /// It ended at this time, and the executor is still ours.
     On(Held<Executor<H>>, Instant),
     /// The handler panicked.
     Panicked(Held<Executor<H>>, Payload),
-    /// Another thread turns: this one did not come back in time.
+    /// Another thread took over the executor: this one did not come back in time.
     Aside(Home<H>),
 }
 
@@ -112,13 +112,14 @@ pub(super) fn run_quantum<H: Handler + Send>(
     Turned::On(executor, now)
 }
 
-/// A demoted job gives way to whoever waits at whatever level: the level of no upcall is the lowest.
+/// Returns the upcall whose level counts in the order across processes. A demoted job gives way to
+/// a waiting thread of any level: a position without an upcall has the lowest level.
 pub(super) fn rank_of(turn: &Turn) -> u32 {
     if turn.demoted { u32::MAX } else { turn.job.task }
 }
 
-/// One iteration, with the time at its end. A handler that panics is dropped here, where it can be
-/// put aside should that not end either.
+/// Runs one iteration, and returns the time at its end. A handler that panics is dropped here, so
+/// that its thread can still be replaced if dropping does not end either.
 fn iterate<H: Handler>(
     mut handler: Box<H>,
     now: Instant,
@@ -139,7 +140,8 @@ fn iterate<H: Handler>(
 }
 
 impl<H: Handler + Send> Executor<H> {
-    /// The handler in `slot`, for an iteration that may never end, and how long it may take.
+    /// Takes the handler in `slot` for an iteration that may never end. Returns it and how long it
+    /// may take.
     fn take_handler(
         &mut self,
         slot: u32,

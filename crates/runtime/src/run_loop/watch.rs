@@ -1,4 +1,4 @@
-//! What the thread that turns publishes, for the one that watches it.
+//! The times that the executor's thread publishes for the guard that watches it.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -10,36 +10,37 @@ use punctual_model::{Duration, Instant, Service};
 
 use super::account::Account;
 
-/// Never, as nanoseconds.
+/// Stands for "never", in nanoseconds.
 const NEVER: u64 = u64::MAX;
 
-/// The guard is about to lift the thread.
+/// Marks that the guard is about to lift the thread.
 const LIFTING: u64 = u64::MAX - 1;
 
-/// Written by the thread that turns, with plain stores; read by the guard.
+/// Written by the executor's thread, with plain stores; read by the guard.
 #[derive(Debug)]
 pub(super) struct Watch {
     timer: Timer,
-    /// For when the timer is set; never if it is not, and in the past if it has just expired.
+    /// The time for which the timer is set; never if it is not set, and in the past if it has just
+    /// expired.
     armed: AtomicU64,
-    /// Who turns.
+    /// The executor's thread.
     runner: AtomicI32,
     /// The instant by which the current iteration must be over; never while idle.
     ends_by: AtomicU64,
     /// When that iteration began.
     began: AtomicU64,
-    /// When the thread last looked at its account, and what it had had and waited by then.
+    /// When the thread last took its account, and the time that it had used and waited by then.
     counted_at: AtomicU64,
     used_then: AtomicU64,
     waited_then: AtomicU64,
-    /// For how long it has wanted no CPU, or given way, ever.
+    /// All the time for which the thread wanted no CPU, or gave way.
     waited: AtomicU64,
     /// While the thread is an ordinary one: when it must be lifted, and to which level.
     lift_at: AtomicU64,
     lift_to: AtomicU64,
-    /// How long an iteration may take once it is lifted.
+    /// The time that an iteration may take once the thread is lifted.
     limit: AtomicU64,
-    /// When the guard must look after a handler that was put aside.
+    /// When the guard must look after a demoted handler.
     aside_at: AtomicU64,
 }
 
@@ -62,7 +63,7 @@ impl Watch {
         })
     }
 
-    /// The calling thread turns from here on.
+    /// Makes the calling thread the one that is watched from here on.
     pub(super) fn turned_by_this_thread(&self) {
         self.runner.store(thread::current().as_raw(), Ordering::Release);
     }
@@ -71,20 +72,22 @@ impl Watch {
         Tid::from_raw(self.runner.load(Ordering::Acquire))
     }
 
-    /// The account begins anew: what the thread was kept from until `now` was right.
+    /// Begins the account anew: the time for which the thread was kept from running until `now`
+    /// does not count.
     pub(super) fn count_from(&self, now: Instant) {
         self.used_then.store(clock::thread_cpu_time().as_nanos(), Ordering::Relaxed);
         self.waited_then.store(self.waited.load(Ordering::Relaxed), Ordering::Relaxed);
         self.counted_at.store(now.as_nanos(), Ordering::Release);
     }
 
-    /// The thread slept from `from` to `to` because it had nothing to do, or gave way to others.
+    /// Adds the time from `from` to `to`, in which the thread slept because it had nothing to do,
+    /// or gave way to others.
     pub(super) fn waited(&self, from: Instant, to: Instant) {
         let waited = self.waited.load(Ordering::Relaxed) + to.saturating_since(from).as_nanos();
         self.waited.store(waited, Ordering::Relaxed);
     }
 
-    /// Its account when the guard was last set for it.
+    /// Returns the account when the guard was last set for the thread.
     pub(super) fn counted(&self) -> Account {
         Account {
             at: Instant::from_nanos(self.counted_at.load(Ordering::Acquire)),
@@ -93,15 +96,15 @@ impl Watch {
         }
     }
 
-    /// The account of `runner` at `now`.
+    /// Returns the account of `runner` at `now`.
     pub(super) fn account_of(&self, runner: Tid, now: Instant) -> Account {
         let used = usage::cpu_time_of(runner).unwrap_or(Service::ZERO);
         let waited = Duration::from_nanos(self.waited.load(Ordering::Acquire));
         Account { at: now, used, waited }
     }
 
-    /// The process becomes busy at `now`, with an iteration that must be over by `ends_by`. No
-    /// system call if the guard will look in time anyway.
+    /// Publishes that the process becomes busy at `now`, with an iteration that must be over by
+    /// `ends_by`. Makes no system call if the guard will look in time anyway.
     pub(super) fn busy(&self, now: Instant, ends_by: Instant) {
         // Either this sees that the guard has just woken, or the guard sees what is published here.
         self.ends_by.store(ends_by.as_nanos(), Ordering::SeqCst);
@@ -111,39 +114,40 @@ impl Watch {
         }
     }
 
-    /// Whether the guard will look by `ends_by`.
+    /// Returns whether the guard will look by `ends_by`.
     #[inline]
     pub(super) fn is_armed_for(&self, now: Instant, ends_by: Instant) -> bool {
         let armed = self.armed.load(Ordering::SeqCst);
         now.as_nanos() < armed && armed <= ends_by.as_nanos()
     }
 
-    /// The guard looks at `at`.
+    /// Sets the timer so that the guard looks at `at`.
     pub(super) fn arm(&self, at: Instant) {
         self.armed.store(at.as_nanos(), Ordering::SeqCst);
         self.timer.set(at);
     }
 
-    /// Sleeps until it is time to look. For when the timer was set.
+    /// Sleeps until it is time to look. Returns the time for which the timer was set.
     pub(super) fn wait(&self) -> Result<Instant, WaitError> {
         let waited = self.timer.wait();
         let armed = self.armed.swap(NEVER, Ordering::SeqCst);
         waited.map(|()| Instant::from_nanos(armed))
     }
 
-    /// The next iteration begins at `now` and must be over by `at`. Plain stores; lending the baton
-    /// after them publishes them.
+    /// Publishes that the next iteration begins at `now` and must be over by `at`. Uses plain
+    /// stores; lending the executor after them publishes them.
     #[inline]
     pub(super) fn must_end_by(&self, now: Instant, at: Instant) {
         self.began.store(now.as_nanos(), Ordering::Relaxed);
         self.ends_by.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Nothing runs that could fail to end, until `until`. If the guard would only look before that
-    /// in vain, it is not woken; if it looks after, the next jobs need not set it anew.
+    /// Publishes that nothing runs until `until` that could fail to end. If the guard would only
+    /// look before that, in vain, the timer is cleared. If it looks later, the next jobs need not
+    /// set it anew.
     pub(super) fn idle(&self, until: Instant) {
         self.ends_by.store(NEVER, Ordering::Relaxed);
-        // While somebody is on probation nothing else would set the timer.
+        // While a handler is demoted nothing else would set the timer.
         let is_in_vain = self.aside_at.load(Ordering::Relaxed) == NEVER;
         if is_in_vain && self.armed.load(Ordering::Relaxed) < until.as_nanos() {
             self.timer.clear();
@@ -151,12 +155,12 @@ impl Watch {
         }
     }
 
-    /// The guard must look then in any case; none: no more.
+    /// Sets when the guard must look in any case; `None` if it need not any more.
     pub(super) fn looks_aside_at(&self, at: Option<Instant>) {
         self.aside_at.store(at.map_or(NEVER, Instant::as_nanos), Ordering::Relaxed);
     }
 
-    /// When the iteration began that lasts.
+    /// Returns when the current iteration began.
     pub(super) fn began(&self) -> Instant {
         Instant::from_nanos(self.began.load(Ordering::Acquire))
     }
@@ -165,18 +169,20 @@ impl Watch {
         Instant::from_nanos(self.ends_by.load(Ordering::SeqCst))
     }
 
-    /// From here on the thread is an ordinary one, to be lifted to the SCHED_FIFO priority `level` at
-    /// `at`; its iteration may then take `limit` more.
+    /// Publishes that the thread is an ordinary one from here on, to be lifted to the SCHED_FIFO
+    /// priority `level` at `at`; its iteration may then take `limit` more.
     pub(super) fn lift(&self, level: u8, at: Instant, limit: Duration) {
         self.limit.store(limit.as_nanos(), Ordering::Relaxed);
         self.lift_to.store(u64::from(level), Ordering::Relaxed);
-        // Never is so far away that it need not be told from it.
+        // Never is so far away that a release just before it need not be distinguished from it.
         self.lift_at.store(at.as_nanos().min(LIFTING - 1), Ordering::Release);
     }
 
-    /// The calling thread needs no lifting any more, and is not lifted after this.
+    /// Publishes that the calling thread needs no lifting any more. It is not lifted after this
+    /// returns.
     pub(super) fn needs_no_lift(&self) {
-        // The guard lifts within one system call, above everybody; on this CPU it is done already.
+        // The guard lifts within one system call, above every upcall; on this CPU it is done
+        // already.
         while self.lift_at.load(Ordering::Acquire) == LIFTING {
             std::thread::yield_now();
         }
@@ -202,15 +208,15 @@ impl Watch {
         is_due.is_ok()
     }
 
-    /// When and to which level the thread must be lifted.
+    /// Returns when and to which level the thread must be lifted.
     pub(super) fn to_lift(&self) -> Option<(Instant, u8)> {
         let at = self.lift_at.load(Ordering::Acquire);
         let level = self.lift_to.load(Ordering::Relaxed) as u8;
         (at < LIFTING).then_some((Instant::from_nanos(at), level))
     }
 
-    /// The guard lifted the thread at `now`: what it had before was best effort, and its time begins
-    /// anew.
+    /// Gives the iteration its time anew after the guard lifted the thread at `now`: its time
+    /// before that was best effort.
     pub(super) fn lifted(&self, now: Instant) {
         let before = self.ends_by.load(Ordering::Acquire);
         let by = now.as_nanos().saturating_add(self.limit.load(Ordering::Relaxed));

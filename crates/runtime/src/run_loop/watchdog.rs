@@ -1,46 +1,47 @@
-//! Whether a handler that is over its time is to blame for it: what the guard knows of the loan that
-//! lasts. Pure: it is told the time and the accounts.
+//! Decides whether a handler that is over its time is at fault, from what the guard knows of the
+//! current lease. Pure: the caller passes the time and the accounts.
 //!
-//! Two things excuse a handler. Its thread wanted the CPU and did not get it: that its processor time
-//! tells. Or the machine stood still: a hypervisor took the CPU away, or the kernel could not be
-//! interrupted. The kernel counts that as the thread's own time wherever the hypervisor does not tell
-//! it, so the account is no witness. The guard is: nobody of ours runs above it, so a timer that wakes
-//! it late woke a machine that stood still. For how long is not known, so the iteration gets its whole
-//! time anew. A stop as long as the iteration's whole time always covers the instant for which the
-//! guard's timer is set; one that is shorter than the grace excuses nobody, and need not.
+//! Two things excuse a handler. First, its thread wanted the CPU and did not get it: its processor
+//! time shows that. Second, the machine stood still: a hypervisor took the CPU away, or the kernel
+//! could not be interrupted. The kernel counts that as the thread's own time if the hypervisor does
+//! not report it, so the account does not show it. The guard's own wake-up does: no thread of ours
+//! runs above the guard, so if its timer wakes it late, the machine stood still. The length of the
+//! stop is not known, so the iteration gets its whole time anew. A stop as long as the iteration's
+//! whole time always covers the instant for which the guard's timer is set. A stop that is shorter
+//! than the grace excuses no handler, and need not.
 
 use punctual_model::{Duration, Instant};
 
 use super::account::Account;
 
-/// How often a thread that wants the CPU and does not get it is waited for.
+/// The number of times that the guard waits for a thread that wants the CPU and does not get it.
 const REPRIEVES: u32 = 32;
 
-/// How often an iteration gets its time anew. A handler in a system call in which the kernel cannot
+/// The number of times that an iteration gets its time anew. A handler in a system call in which the kernel cannot
 /// be interrupted makes the guard late as well, and could do so for ever.
 const RENEWALS: u32 = 3;
 
-/// Later than this the guard is not woken by a machine that goes on: more than twice what a wake-up
+/// The lateness of the guard beyond which the machine stood still: more than twice what a wake-up
 /// takes on a loaded virtual machine.
 pub(super) const LATE: Duration = Duration::from_micros(100);
 
-/// While there is nobody to watch the guard looks so often at least.
+/// The shortest pause between two looks while there is no iteration to watch.
 pub(super) const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 
-/// The loan that lasted at the last look.
+/// The current lease as of the last look.
 #[derive(Debug, Default)]
 pub(super) struct OverrunWatchdog {
     ticket: u64,
     /// For how long its thread wanted the CPU in vain.
     deprived: Duration,
-    /// How often it was reprieved.
+    /// The number of its reprieves.
     reprieved: u32,
-    /// How often its time began anew, and until when it then lasts.
+    /// The number of times that its time began anew, and the end of that time.
     renewed: u32,
     renewed_until: Instant,
 }
 
-/// What is published of the iteration that lasts.
+/// The published times of the current iteration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Iteration {
     pub(super) began: Instant,
@@ -48,18 +49,18 @@ pub(super) struct Iteration {
     pub(super) ends_by: Instant,
 }
 
-/// Whether its thread wants the CPU, and how it stands.
+/// The state of the thread that is watched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// None if it cannot be learnt.
+    /// True if it wants the CPU; `None` if that cannot be learnt.
     pub(super) wants_cpu: Option<bool>,
-    /// It is an ordinary thread, at best effort.
+    /// True if it is an ordinary thread, at best effort.
     pub(super) in_background: bool,
 }
 
 impl OverrunWatchdog {
-    /// The loan `ticket` (zero: none) lasts; between two looks its thread's account went from `before`
-    /// to `after`.
+    /// Notes that the lease `ticket` lasts (zero: none), and that its thread's account went from
+    /// `before` to `after` between two looks.
     pub(super) fn observe(&mut self, ticket: u64, began: Instant, before: Account, after: Account) {
         if self.ticket != ticket {
             *self = Self { ticket, ..Self::default() };
@@ -70,7 +71,7 @@ impl OverrunWatchdog {
         self.deprived = self.deprived.saturating_add(deprived).min(longest);
     }
 
-    /// The guard was woken at `now`, so much `late`.
+    /// Notes that the guard was woken at `now`, `late` after the time for which its timer was set.
     pub(super) fn woken(&mut self, late: Duration, of: Iteration, now: Instant) {
         if self.ticket == 0 || late <= LATE || self.renewed == RENEWALS {
             return;
@@ -79,12 +80,13 @@ impl OverrunWatchdog {
         self.renewed_until = now.saturating_add(of.ends_by.saturating_since(of.began));
     }
 
-    /// Until when it need not be looked at closer.
+    /// Returns until when the iteration need not be looked at closer.
     pub(super) fn due(&self, ends_by: Instant) -> Instant {
         ends_by.max(self.renewed_until)
     }
 
-    /// Until when the loan that lasts is to be left alone although its time is over; none: no longer.
+    /// Returns until when the current lease is left alone although its time is over, or `None` if
+    /// no longer.
     pub(super) fn reprieve(
         &mut self,
         of: Standing,
@@ -96,12 +98,12 @@ impl OverrunWatchdog {
         let until = match wants_cpu {
             Some(false) => return None,
             Some(true) => self.due(ends_by).max(ends_by.saturating_add(self.deprived)),
-            // Whether it waits or is kept from running cannot be learnt (no descriptor is left for
-            // /proc): some more looks, and not as long as it was without the CPU, which would be
-            // twice as long each time.
+            // Without a descriptor for /proc it cannot be learnt whether the thread waits or is
+            // kept from running. It gets some more looks, but not as long as it was without the
+            // CPU, which would be twice as long each time.
             None => now.saturating_add(Duration::from_nanos(1)),
         };
-        // An ordinary thread may be starved for long, and harms nobody meanwhile.
+        // An ordinary thread may be starved for long, and harms no other meanwhile.
         let may_wait = in_background || self.reprieved < REPRIEVES;
         (now < until && may_wait).then(|| {
             self.reprieved += 1;
@@ -122,16 +124,16 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    /// A host that stops the CPU and does not tell: the thread's clock goes on meanwhile.
+    /// A host that stops the CPU and does not report it: the thread's clock goes on meanwhile.
     struct Host {
-        /// From, to.
+        /// The beginning and the end of each stop.
         stops: Vec<(Instant, Instant)>,
-        /// Of a wake-up.
+        /// The latency of a wake-up.
         latency: Duration,
     }
 
     impl Host {
-        /// When work that begins at `from` and takes `work` is over.
+        /// Returns when work that begins at `from` and takes `work` is over.
         fn over(&self, from: Instant, work: Duration) -> Instant {
             let mut end = from + work;
             for (stop, go) in &self.stops {
@@ -142,15 +144,15 @@ mod tests {
             end
         }
 
-        /// When a timer set for `at` has woken the guard.
+        /// Returns when a timer set for `at` has woken the guard.
         fn wakes(&self, at: Instant) -> Instant {
             let stopped = self.stops.iter().find(|(stop, go)| *stop <= at && at < *go);
             stopped.map_or(at, |(_, go)| *go) + self.latency
         }
     }
 
-    /// When a handler is put aside that is at its iteration from `began` until `over`; none if it is
-    /// over before.
+    /// Returns when a handler whose iteration lasts from `began` until `over` is contained; `None`
+    /// if it is over before.
     fn put_aside(host: &Host, began: Instant, limit: Duration, over: Instant) -> Option<Instant> {
         let of = Iteration { began, ends_by: began + limit };
         let account = |at: Instant| Account {
@@ -193,7 +195,8 @@ mod tests {
             let quantum = us(1 + random(3_000));
             let limit = quantum + GRACE;
             let work = us(1 + random(quantum.as_nanos() / 1_000));
-            // At any time while it works; shorter than the grace, or so long that it shows.
+            // The stop begins at any time while it works. It is shorter than the grace, or long
+            // enough to show.
             let from = began + us(random(work.as_nanos() / 1_000 + 1));
             let long = limit.as_nanos() / 1_000 + 101;
             let stop = if random(3) == 0 { random(1_000) } else { long + random(30_000) };

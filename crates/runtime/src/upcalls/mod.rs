@@ -5,16 +5,17 @@
 //! [`Running::suspend`] is `rts_suspend`, [`Running::wait`] is `rts_sleep`, [`Running::close`] and
 //! [`Running::stop`] are `rts_close`.
 //!
-//! - [`Upcalls`]: what does not run yet; `options`, `starting`.
-//! - [`Running`]: what runs.
-//! - [`Notice`], [`Activity`]: what an owner is told.
-//! - `admission`: what they were promised, together.
+//! - [`Upcalls`]: upcalls that do not run yet; `options`, `starting`.
+//! - [`Running`]: upcalls that run.
+//! - [`Notice`], [`Activity`]: reports to the owner.
+//! - `admission`: the promises to all of them.
 //!
 //! # On a virtual machine
 //!
-//! A virtual CPU that halts between two jobs may be given back milliseconds late by its host, at any
-//! priority: `punctual doctor` measures that. Upcalls need nothing of their own for it: hold an
-//! [`Awake`](punctual_linux::awake::Awake) while they run. It costs the CPU's whole time, as the host sees it.
+//! A host may give a virtual CPU that halts between two jobs back milliseconds late, at any
+//! priority: `punctual doctor` measures that. Upcalls need no option for it: hold an
+//! [`Awake`](punctual_linux::awake::Awake) while they run. It costs the CPU's whole time, as the
+//! host sees it.
 //!
 //! ```no_run
 //! use punctual_linux::awake::Awake;
@@ -57,13 +58,13 @@ pub use error::{CreateError, OrderError, StartError};
 pub use notice::{Activity, Notice, NoticeKind};
 pub use running::{Running, Stopped};
 
-/// Upcalls of which no more is said than that they may be created while others run.
+/// The default room for upcalls that are created while others run.
 const ROOM: usize = 64;
 
-/// How much more than its quantum an iteration may take before it is put aside.
+/// The time by which an iteration may exceed its quantum before it is contained.
 const GRACE: Duration = Duration::from_millis(1);
 
-/// Containments after which an upcall is closed.
+/// The number of containments after which an upcall is closed.
 const MOST_CONTAINED: u32 = 3;
 
 /// Upcalls that were created and do not run yet. `H` is the type of their handlers (a
@@ -98,7 +99,7 @@ const MOST_CONTAINED: u32 = 3;
 /// ```
 pub struct Upcalls<H> {
     promises: Promises,
-    /// Each with the offset of its first release.
+    /// Each handler with the offset of its first release.
     handlers: Vec<(H, Duration)>,
     room: usize,
     event_room: Option<usize>,
@@ -108,9 +109,9 @@ pub struct Upcalls<H> {
 }
 
 impl<H: Handler + Send + 'static> Upcalls<H> {
-    /// No upcalls yet, to run at `placement` on a host of which admission knows `host`.
+    /// Creates an empty set of upcalls, to run at `placement` on a host with the profile `host`.
     ///
-    /// Handlers that do not come back are contained, with a grace of 1 ms, except in an ordinary
+    /// Handlers that do not return are contained, with a grace of 1 ms, except in an ordinary
     /// thread, which promises nothing.
     pub fn new(placement: Placement, host: HostProfile) -> Self {
         let grace = (placement != Placement::Ordinary).then_some(GRACE);
@@ -125,22 +126,22 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
         }
     }
 
-    /// Admits an upcall, and gives its number, which is `JobId::task` in all events: 0 for the
+    /// Admits an upcall and returns its number, which is `JobId::task` in all events: 0 for the
     /// first, and one more for each.
     ///
-    /// As real-time upcalls, all are admitted together by the exact test, with the grace of
-    /// containment. Inside a reservation the sum of what they need is held against it: necessary,
-    /// not sufficient ([`Self::with_proof_inside`] is). An ordinary thread promises nothing, so
-    /// everything is admitted.
+    /// Real-time upcalls are admitted together by the exact test, with the grace of containment.
+    /// Inside a reservation the sum of their utilisations is compared with its share: a necessary
+    /// condition, not a sufficient one ([`Self::with_proof_inside`] is sufficient). An ordinary
+    /// thread promises nothing, so everything is admitted.
     pub fn create(&mut self, upcall: Upcall, handler: H) -> Result<u32, CreateError> {
         self.create_at(upcall, handler, Duration::ZERO)
     }
 
-    /// As [`Self::create`], first released `phase` after the start of [`Self::run`]; a phase of more
-    /// than a period is a start that is later by that much.
+    /// Admits an upcall as [`Self::create`] does, first released `phase` after the start of
+    /// [`Self::run`]. A phase of more than a period means a later start.
     ///
-    /// Admission does not lean on phases: what is admitted holds for all of them, as a late start or
-    /// a change of period moves them. What they change is how much happens at once.
+    /// Admission does not depend on phases: it holds for all of them, because a late start or a
+    /// change of period moves them. Phases only change how many jobs are released at once.
     ///
     /// ```
     /// use punctual_model::{Duration, Handler, HostProfile, Instant, Service, Upcall, UpcallSpec};
@@ -174,8 +175,8 @@ impl<H: Handler + Send + 'static> Upcalls<H> {
     }
 
     /// Adds a best-effort upcall: it runs when no real-time upcall of the process wants the CPU, as
-    /// an ordinary thread of the host. Its quantum is admitted as something the others may have to
-    /// wait for. Gives its number, as [`Self::create`].
+    /// an ordinary thread of the host. Its quantum is admitted as blocking of the other upcalls.
+    /// Returns its number, as [`Self::create`] does.
     ///
     /// ```
     /// use punctual_model::{

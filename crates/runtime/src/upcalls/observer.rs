@@ -1,4 +1,4 @@
-//! Telling an owner, on an ordinary thread.
+//! Reports to an owner on an ordinary thread.
 
 use std::io;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use punctual_ring::spsc::Consumer;
 use super::Notice;
 use crate::run_loop::Shared;
 
-/// How often it looks for what is not urgent.
+/// The interval at which the observer looks for notices that are not urgent.
 const LOOKS: Duration = Duration::from_millis(50);
 
-/// The other end of the notices.
+/// The receiving end of the notices.
 pub(super) enum Observer {
-    /// Nobody: the owner asks.
-    Asked(Consumer<Notice>),
+    /// Without a thread: the owner takes the notices out itself.
+    Polled(Consumer<Notice>),
     /// A thread that calls the owner's function.
-    Tells { ends: Arc<AtomicBool>, thread: Option<JoinHandle<()>> },
+    Thread { ends: Arc<AtomicBool>, thread: Option<JoinHandle<()>> },
 }
 
 impl Observer {
     pub(super) fn new<H: Send + 'static>(
-        told: Option<Box<dyn FnMut(Notice) + Send>>,
+        callback: Option<Box<dyn FnMut(Notice) + Send>>,
         mut notices: Consumer<Notice>,
         shared: Arc<Shared<H>>,
     ) -> io::Result<Self> {
-        let Some(mut told) = told else { return Ok(Self::Asked(notices)) };
+        let Some(mut callback) = callback else { return Ok(Self::Polled(notices)) };
         let ends = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&ends);
         let body = move || {
@@ -37,7 +37,7 @@ impl Observer {
                 let rings = shared.noticed.rings();
                 let is_last = is_over.load(Ordering::Acquire);
                 while let Some(notice) = notices.pop() {
-                    told(notice);
+                    callback(notice);
                 }
                 if is_last {
                     return;
@@ -46,19 +46,19 @@ impl Observer {
             }
         };
         let thread = std::thread::Builder::new().name("upcalls-notices".into()).spawn(body)?;
-        Ok(Self::Tells { ends, thread: Some(thread) })
+        Ok(Self::Thread { ends, thread: Some(thread) })
     }
 
     pub(super) fn pop(&mut self) -> Option<Notice> {
         match self {
-            Self::Asked(notices) => notices.pop(),
-            Self::Tells { .. } => None,
+            Self::Polled(notices) => notices.pop(),
+            Self::Thread { .. } => None,
         }
     }
 
-    /// Tells the last notices and ends, once nobody makes any more.
+    /// Reports the last notices and ends. Called when no more notices are made.
     pub(super) fn end(&mut self, wake: impl FnOnce()) {
-        let Self::Tells { ends, thread } = self else { return };
+        let Self::Thread { ends, thread } = self else { return };
         ends.store(true, Ordering::Release);
         wake();
         if let Some(thread) = thread.take() {

@@ -1,28 +1,29 @@
-//! How much waits for an owner until it looks. The memory is touched when upcalls start, so that a
-//! real-time thread finds it there: what is too large is paid for by everybody.
+//! The sizes of the queues that wait for an owner. Their memory is touched when upcalls start, so
+//! that a real-time thread takes no page faults: a queue that is too large costs every user.
 
 use punctual_model::Duration;
 
-/// For so long nobody need take events out.
+/// The time for which an owner need not take events out.
 const UNDRAINED: Duration = Duration::from_secs(4);
 
-/// A job begins, gives way once, goes on, and is complete.
+/// The events of a job that begins, gives way once, goes on, and is complete.
 const EVENTS_A_JOB: u64 = 4;
 
-/// Of a slow upcall there is to be some history.
+/// The least room: it keeps some history of a slow upcall.
 const LEAST_EVENTS: u64 = 1 << 12;
 
-/// Above this an owner that looks once in four seconds loses some, and is told how many.
+/// The most room: above this an owner that looks once in four seconds loses some events, and is
+/// told how many.
 const MOST_EVENTS: u64 = 1 << 16;
 
-/// What `Upcalls::with_event_room` says of itself, for upcalls of these periods.
+/// Returns the default of `Upcalls::with_event_room` for upcalls of these periods.
 pub(super) fn room_for_events(periods: impl Iterator<Item = Duration>) -> usize {
     let jobs = |period: Duration| UNDRAINED.as_nanos() / period.as_nanos() + 1;
     let jobs = periods.map(jobs).fold(0, u64::saturating_add);
     jobs.saturating_mul(EVENTS_A_JOB).clamp(LEAST_EVENTS, MOST_EVENTS) as usize
 }
 
-/// Some for each upcall: notices are rare.
+/// Returns room for a few notices for each upcall: they are rare.
 pub(super) fn room_for_notices(upcalls: usize) -> usize {
     upcalls.saturating_mul(4).clamp(1 << 8, 1 << 12)
 }

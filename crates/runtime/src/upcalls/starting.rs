@@ -1,4 +1,4 @@
-//! From upcalls that were created to upcalls that run.
+//! Starts upcalls that were created.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -15,10 +15,10 @@ use super::{Running, StartError, Upcalls};
 use crate::run_loop::{self, Executor, Queues, Shared};
 
 impl<H: Handler + Send + 'static> Upcalls<H> {
-    /// Starts a thread that runs them all, each first released at `start` (CLOCK_MONOTONIC) or its
-    /// phase after it ([`Self::create_at`]), and one that watches it. Of a start that has passed see
-    /// [`first_release`](punctual_policy::rmdp::first_release): what was a period ago or more is not
-    /// caught up with.
+    /// Starts a thread that runs all upcalls, and one that watches it. Each upcall is first
+    /// released at `start` (CLOCK_MONOTONIC) or its phase after it ([`Self::create_at`]). If
+    /// `start` has passed, releases a period ago or more are not caught up with (see
+    /// [`first_release`](punctual_policy::rmdp::first_release)).
     ///
     /// Returns when the threads have the scheduling classes they need, or with the reason why not.
     pub fn run(self, start: Instant) -> Result<Running<H>, StartError> {

@@ -1,4 +1,4 @@
-//! In an ordinary thread, so without any privilege: what happens, never how fast.
+//! Tests in an ordinary thread, so without any privilege: they check what happens, never how fast.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -43,7 +43,7 @@ fn ordinary<H: Handler + Send + 'static>() -> Upcalls<H> {
     Upcalls::new(Placement::Ordinary, HostProfile::ideal(1))
 }
 
-/// Runs them until `enough` of what was drained; everything that began.
+/// Runs them until `enough` has been drained. Returns the start of every job.
 fn starts(upcalls: Upcalls<Count>, start: Instant, enough: fn(&[Event]) -> bool) -> Vec<Event> {
     let mut running = upcalls.run(start).expect("an ordinary thread");
     let give_up = clock::now() + PATIENCE;
@@ -82,7 +82,7 @@ fn releases_of_one_window_share_a_wake_up() {
     for phase in [ms(0), ms(3)] {
         upcalls.create_at(every(ms(40)), Count(0), phase).expect("no promise, no refusal");
     }
-    // Both jobs of a period, one right after the other, a window after the first release.
+    // Both jobs of a period run one right after the other, a window after the first release.
     let shared = |seen: &[Event]| {
         seen.windows(2).any(|pair| {
             let [first, second] = pair else { return false };
@@ -130,7 +130,8 @@ fn a_forked_process_waits_for_nobody_and_touches_nothing() {
     let mut upcalls = ordinary();
     upcalls.create(every(ms(5)), Count(0)).expect("no promise, no refusal");
     let mut running = upcalls.run(clock::now()).expect("an ordinary thread");
-    // As if another process had started it, which this one was forked from.
+    // This makes the upcalls look as if another process had started them, from which this one was
+    // forked.
     let owner = std::mem::replace(&mut running.owner, 1);
     assert!(running.has_ended());
     assert!(running.wait(&[0], Instant::MAX).is_empty());

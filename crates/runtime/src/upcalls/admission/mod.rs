@@ -1,7 +1,8 @@
-//! What the upcalls of a process were promised, together.
+//! The promises to the upcalls of a process, admitted together.
 //!
-//! [`Promises`] holds them. Whether they are in time on their CPU is for a [`System`] of one CPU to say, in which a
-//! stretch of blocking stands below all upcalls. Inside a reservation they are held to its share, or to what it supplies.
+//! [`Promises`] holds them. A [`System`] of one CPU decides whether the upcalls are in time, with
+//! one stretch of blocking below all of them. Inside a reservation they are held to its share, or
+//! to its supply.
 
 #[cfg(test)]
 mod tests;
@@ -20,13 +21,14 @@ use punctual_model::{
 use super::CreateError;
 use crate::placement::Placement;
 
-/// The blocking that no upcall causes by itself comes as seldom as this.
+/// The period of the blocking that no upcall causes by itself.
 const SELDOM: Duration = Duration::from_secs(24 * 3600);
 
-/// What is counted for putting a thread aside, beside the grace: from the guard's timer to the first
-/// instruction of the next handler. The guard wakes, asks for the thread's state and account in
-/// /proc, makes the next guard (a stack to map, a clone), lowers the thread, and takes its place. On a
-/// loaded virtual machine the longest of 60 was 451 µs (median 345): measured, not proven.
+/// The time that admission counts for replacing a stuck thread, in addition to the grace: from the
+/// guard's timer to the first instruction of the next handler. The guard wakes, reads the thread's
+/// state and account in /proc, creates the next guard (a stack to map, a clone), lowers the thread,
+/// and takes its place. On a loaded virtual machine the longest of 60 was 451 µs (median 345):
+/// measured, not proven.
 const TAKE_OVER: Service = Service::from_micros(500);
 
 /// A handler's contract.
@@ -52,35 +54,35 @@ impl Work {
     }
 }
 
-/// What was admitted.
+/// The admitted upcalls of a process.
 pub(crate) struct Promises {
     pub(crate) placement: Placement,
-    /// Of containment; none without.
+    /// The grace of containment; `None` without containment.
     pub(crate) grace: Option<Duration>,
-    /// Whether upcalls inside a reservation are held to the sound test.
+    /// True if upcalls inside a reservation are held to the sound test.
     pub(crate) sound_inside: bool,
-    /// For how long a release may go unnoticed while nothing runs.
+    /// The time for which a release may go unnoticed while nothing runs.
     pub(crate) release_window: Duration,
-    /// By number.
+    /// The contracts by the numbers of the upcalls.
     members: BTreeMap<u32, Work>,
     quanta: Quanta,
-    /// Of all real-time ones together, rounded up one by one.
+    /// The utilisation of all real-time upcalls together, each rounded up.
     needed_ppm: u64,
     host: HostProfile,
-    /// The real-time ones outside reservations, and the blocking below them.
+    /// The real-time upcalls outside reservations, and the blocking below them.
     system: System<Entry>,
     /// The blocking that `system` counts beside the upcalls' own quanta.
     blocking: Option<Service>,
 }
 
-/// What is admitted on the CPU.
+/// An entry of the CPU's admission state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
     Upcall(u32),
     Blocking,
 }
 
-/// How many members have each quantum: the longest of them is what others may wait for.
+/// The number of members for each quantum: the longest quantum blocks the others.
 #[derive(Default)]
 struct Quanta {
     real_time: BTreeMap<Service, usize>,
@@ -118,7 +120,7 @@ impl Promises {
             quanta: Quanta::default(),
             needed_ppm: 0,
             host,
-            // Upcalls have no bound but that of being in time.
+            // No other bound holds for upcalls than their deadlines.
             system: System::new(
                 HostProfile { cpus: 1, reservable_ppm: u64::MAX, ..host },
                 UpcallOrder::LevelOrder,
@@ -127,18 +129,19 @@ impl Promises {
         }
     }
 
-    /// Of the real-time upcalls.
+    /// Returns the periods of the real-time upcalls.
     pub(crate) fn periods(&self) -> impl Iterator<Item = Duration> + '_ {
         self.members.values().filter_map(Work::real_time).map(Upcall::period)
     }
 
-    /// Promises `work` to `task`, whose number is free, if all other promises hold beside it; else
-    /// nothing changes.
+    /// Promises `work` to `task`, whose number is free, if all other promises hold beside it;
+    /// otherwise changes nothing.
     pub(crate) fn add(&mut self, task: u32, work: Work) -> Result<(), CreateError> {
         let may_be_best_effort = match self.placement {
             Placement::Ordinary => true,
             Placement::Upcalls => self.grace.is_some(),
-            // Below all real-time work, and lifted again: nobody grants that.
+            // Best effort runs below all real-time work and is lifted again: neither placement
+            // allows that.
             Placement::Reserved(_) | Placement::Granted => false,
         };
         if work.real_time().is_none() && !may_be_best_effort {
@@ -150,25 +153,27 @@ impl Promises {
             .inspect_err(|_| _ = self.uncount(task))
     }
 
-    /// Takes a promise back; false if there is none.
+    /// Takes a promise back; returns false if there is none.
     pub(crate) fn remove(&mut self, task: u32) -> bool {
         if self.uncount(task).is_none() {
             return false;
         }
         self.system.release(Entry::Upcall(task));
         if self.is_proven_by_system() {
-            // Blocking only falls by that. Should the step limit leave it undecided, more is counted than need be.
+            // Blocking can only fall by that. If the step limit leaves it undecided, more blocking
+            // is counted than necessary.
             let _ = self.exchange(None, None);
         }
         true
     }
 
-    /// What `task` was promised.
+    /// Returns the contract of `task`.
     pub(crate) fn of(&self, task: u32) -> Option<&Work> {
         self.members.get(&task)
     }
 
-    /// Promises `task` this instead, if everything holds beside it; else nothing changes.
+    /// Replaces the promise to `task`, if everything holds with the new one; otherwise changes
+    /// nothing.
     pub(crate) fn change(&mut self, task: u32, upcall: Upcall) -> Result<(), CreateError> {
         if self.of(task).is_some_and(|work| work.real_time().is_none()) {
             return Err(CreateError::BestEffort { task });
@@ -203,7 +208,8 @@ impl Promises {
         self.members.values().filter_map(Work::real_time)
     }
 
-    /// Whether all members fit beside each other, who are counted: those before with `entering` in place of `leaving`.
+    /// Decides whether all members fit beside each other: the admitted ones with `entering` in
+    /// place of `leaving`. The caller has counted the members already.
     fn judge(
         &mut self,
         leaving: Option<u32>,
@@ -219,7 +225,8 @@ impl Promises {
         .map_err(CreateError::Refused)
     }
 
-    /// Has the system admit `entering` in place of `leaving`, beside the blocking that all members cause.
+    /// Has the system admit `entering` in place of `leaving`, beside the blocking that all members
+    /// cause.
     fn exchange(
         &mut self,
         leaving: Option<u32>,
@@ -243,26 +250,28 @@ impl Promises {
         Ok(())
     }
 
-    /// Returns the refusal of one examination of everything, which has all numbers and offers; or `brief`, if that one
-    /// decides what the system could not within the step limit.
+    /// Returns the refusal that one examination of everything gives, with all its numbers and
+    /// offers. Returns `brief` if that examination decides what the system could not within the
+    /// step limit.
     fn in_full(&self, brief: Box<Refusal>) -> Box<Refusal> {
         let mut contract = Contract::of_upcalls(self.real_time().cloned().collect());
         contract.tasks.extend(self.blocking_service().map(blocking_task));
         admit(&contract, &self.host).err().unwrap_or(brief)
     }
 
-    /// What the upcalls may have to wait for beside each other's quanta, as one stretch below all
-    /// of them: a best-effort quantum; and the longest quantum, of a handler that does not come
-    /// back, with what it takes until it is put aside. A more urgent one takes no more than that
-    /// beyond its own share either. To that comes the release window: the thread sleeps through it
-    /// only when nothing is left to do, so it is lost once a busy period, at its beginning.
+    /// Returns the blocking of the upcalls beside each other's quanta, as one stretch below all of
+    /// them. It is a best-effort quantum, or the longest quantum of a handler that does not return,
+    /// with the time until its thread is replaced; whichever is longer. A more urgent upcall that
+    /// is stuck takes no more than that beyond its own share either. The release window is added:
+    /// the thread sleeps through it only when nothing is left to do, so it is lost once a busy
+    /// period, at its beginning.
     fn blocking_service(&self) -> Option<Service> {
         let grace = self.grace.map(|grace| grace.as_full_service().saturating_add(TAKE_OVER));
         let Quanta { real_time, best_effort } = &self.quanta;
         let best_effort = best_effort.last_key_value();
         let best_effort =
             best_effort.map(|(quantum, _)| quantum.saturating_add(grace.unwrap_or_default()));
-        // Alone, it can only harm itself.
+        // An upcall that is alone can only harm itself.
         let is_alone = real_time.values().take(2).sum::<usize>() < 2;
         let longest = real_time.last_key_value().filter(|_| !is_alone);
         let contained =

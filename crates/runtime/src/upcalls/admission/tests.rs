@@ -1,11 +1,11 @@
-//! Whatever is asked in whatever order, the answer is that of one examination of all of it.
+//! Checks that step-by-step admission in any order answers as one examination of everything does.
 
 use punctual_analysis::admit;
 use punctual_model::{BestEffortSpec, Contract, Policy, Task, TaskSpec, UpcallSpec};
 
 use super::*;
 
-/// A generator with a seed: enough to draw upcalls.
+/// A pseudo-random generator that draws upcalls from a seed.
 struct Draw(u64);
 
 impl Draw {
@@ -37,7 +37,7 @@ impl Draw {
     }
 }
 
-/// The blocking by its words, and one examination of everything.
+/// Decides by computing the blocking from its definition and examining everything at once.
 fn fits_at_once(works: &BTreeMap<u32, Work>, host: &HostProfile, grace: Option<Duration>) -> bool {
     let put_aside = grace.map(|grace| grace.as_full_service() + TAKE_OVER);
     let upcalls: Vec<Upcall> = works.values().filter_map(Work::real_time).cloned().collect();

@@ -1,4 +1,4 @@
-//! The end of upcalls that run, and what is left of them.
+//! Ends upcalls that run, and collects what is left of them.
 
 use std::panic;
 use std::sync::{Arc, PoisonError};
@@ -11,42 +11,44 @@ use super::Running;
 use crate::run_loop::{End, Finish, Order, Out, drop_quietly};
 use crate::upcalls::StartError;
 
-/// How long [`Running::stop`] waits for handlers that were put aside, and for the turn that runs.
+/// The time for which [`Running::stop`] waits for contained handlers, and for the turn that runs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A panic that came home instead of a handler.
+/// A panic that was sent home instead of a handler.
 type Payload = Box<dyn std::any::Any + Send>;
 
-/// What is left of upcalls that ran.
+/// The remains of upcalls that ran.
 pub struct Stopped<H> {
     /// The handlers that were not closed and are not stuck, in the order of their creation.
     pub handlers: Vec<H>,
     /// The number of the upcall of each of them.
     pub tasks: Vec<u32>,
-    /// Upcalls whose handlers had been put aside and have not come back. Each has a thread, as an
-    /// ordinary one of the least weight, that is leaked: it ends when its handler returns.
+    /// Upcalls whose handlers were contained and have not returned. Each has a thread, an ordinary
+    /// one of the least weight, that is leaked: it ends when its handler returns.
     pub stuck: Vec<u32>,
-    /// Events that nobody had drained.
+    /// Events that were not drained.
     pub events: Vec<Event>,
-    /// Events dropped because nobody drained them in time.
+    /// The number of events dropped because they were not drained in time.
     pub events_lost: u64,
     /// Jobs that were released and not complete.
     pub unfinished: Vec<Backlog>,
-    /// Processor time that all of them took together; of a thread that was put aside, until then.
+    /// The processor time of all their threads together; for a replaced thread, up to its
+    /// replacement.
     pub exec_time: Service,
 }
 
 impl<H> Running<H> {
-    /// Asks the upcalls to end at the next end of a turn, waits for it, and gives the handlers
-    /// back. Their threads, and with them their scheduling classes, are gone then.
+    /// Asks the upcalls to end at the end of the current turn, waits for that, and returns the
+    /// handlers. Their threads, and with them their scheduling classes, are gone then.
     ///
-    /// For handlers that were put aside it waits up to two seconds more; [`Stopped::stuck`] says
-    /// which have not come back. Without containment it waits for the handler that runs, however
-    /// long that takes.
+    /// Waits up to two seconds more for contained handlers; [`Stopped::stuck`] lists those that
+    /// have not returned. Without containment it waits for the running handler, however long that
+    /// takes.
     ///
-    /// An error if the kernel took the class away while they ran, if handlers could be contained no
-    /// longer, or in a process forked from theirs. A panic of a handler goes on in the caller, also
-    /// if the handler had been put aside. Either comes when all is over, as without it.
+    /// Returns an error if the kernel took the class away while they ran, if handlers could be
+    /// contained no longer, or in a process forked from theirs. A panic of a handler goes on in the
+    /// caller, also if the handler was contained. In either case all threads have ended, as without
+    /// an error.
     pub fn stop(mut self) -> Result<Stopped<H>, StartError> {
         if self.is_elsewhere() {
             return Err(StartError::Forked { owner: self.owner });
@@ -68,8 +70,9 @@ impl<H> Running<H> {
         Ok(Stopped { handlers, tasks, stuck, events, events_lost, unfinished, exec_time })
     }
 
-    /// Ends everything: what is left, whose handlers are stuck, and the panic of one that was put
-    /// aside. However they ended: a thread that is stuck keeps nobody waiting.
+    /// Ends the run loop, the guard and the observer, however the upcalls ended. Returns the
+    /// remains, the upcalls whose handlers are stuck, and the panic of a contained handler. Does
+    /// not wait for a stuck thread to end.
     fn end_all(&mut self) -> (Finish<H>, Vec<u32>, Option<Payload>) {
         let mut finish = self.end();
         let out = std::mem::take(&mut finish.out);
@@ -86,10 +89,10 @@ impl<H> Running<H> {
         }
     }
 
-    /// Ends turning and watching; what is left.
+    /// Ends the run loop and the guard. Returns what is left.
     fn end(&mut self) -> Finish<H> {
         if let Some(orders) = &mut self.orders {
-            // Full only if nobody turns any more.
+            // The queue is full only if the run loop has ended.
             let _ = orders.push(Order::Stop);
         }
         self.shared.bell.ring();
@@ -99,8 +102,8 @@ impl<H> Running<H> {
         finish.expect("the sender is in what we share")
     }
 
-    /// Waits for the threads to end, but for those of stuck handlers only a moment; there may be more
-    /// of them than those that are known.
+    /// Waits for the threads to end, but only a moment for those of stuck handlers. With `or_more`
+    /// there may be more stuck handlers than the `stuck` known ones.
     fn join_all(&self, stuck: usize, or_more: bool) {
         let may_stay = stuck > 0 || or_more;
         let threads = &self.shared.threads;
@@ -123,8 +126,8 @@ impl<H> Running<H> {
     }
 }
 
-/// Waits for handlers that were put aside; the numbers of those that have not come, and the first
-/// panic that came instead of one.
+/// Waits for contained handlers. Returns the numbers of the upcalls whose handlers have not
+/// returned, and the first panic that came instead of one.
 fn come_home<H>(
     mut out: Vec<Out<H>>,
     handlers: &mut Vec<(u32, Box<H>)>,
@@ -133,7 +136,7 @@ fn come_home<H>(
     let until = clock::now() + PATIENCE;
     loop {
         out.retain_mut(|out| {
-            // In this order: its thread sends the handler home and only then lets go.
+            // In this order, because its thread sends the handler home before it drops its end.
             let has_let_go = out.comes_by.is_abandoned();
             let came = out.comes_by.pop().ok();
             let is_out = came.is_none() && !has_let_go;
@@ -157,12 +160,13 @@ fn come_home<H>(
 impl<H> Drop for Running<H> {
     fn drop(&mut self) {
         if self.is_elsewhere() {
-            // The threads whose handles these are do not exist here.
+            // The threads behind these handles do not exist in this process.
             std::mem::forget((self.observer.take(), Arc::clone(&self.shared)));
             return;
         }
         if self.orders.is_some() && self.shared.has_begun() {
-            // Its panic has nobody to go on in, and perhaps another one is under way.
+            // There is no caller in which its panic could go on, and perhaps another one is under
+            // way.
             drop_quietly(self.end_all());
         }
         self.shared.end_guard();

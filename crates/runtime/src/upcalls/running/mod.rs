@@ -1,4 +1,4 @@
-//! Upcalls that run, in their owner's hands.
+//! Upcalls that run, as their owner sees them.
 //!
 //! - `orders`: create, close, suspend, resume, change.
 //! - `ending`: stop.
@@ -24,16 +24,16 @@ pub use ending::Stopped;
 
 /// Upcalls that run. Dropping it stops them.
 ///
-/// A process forked from the one that started them has none of their threads: there every call says
-/// that they have ended, and dropping it does nothing.
+/// A process forked from the one that started them has none of their threads: there every call
+/// reports that they have ended, and dropping it does nothing.
 ///
-/// Every call here is for ordinary threads: it may wait for the end of the turn that runs. None of
-/// them holds the upcalls up: they take orders between two turns, without a lock.
+/// Every call here is for ordinary threads: it may wait for the end of the current turn. None of
+/// them holds the upcalls up: the executor takes orders between two turns, without a lock.
 pub struct Running<H> {
     /// The process that has the threads.
     pub(super) owner: u32,
     promises: Promises,
-    /// The slots of all that were not closed, by number.
+    /// The slots of all upcalls that were not closed, by number.
     members: BTreeMap<u32, u32>,
     room: usize,
     next_task: u32,
@@ -53,7 +53,7 @@ impl<H> Running<H> {
         shared: Arc<Shared<H>>,
         finished: Receiver<Finish<H>>,
     ) -> Self {
-        // Those created before they ran have the first slots, in their order.
+        // Upcalls created before the start have the first slots, in their order.
         let members = (0..next_task).map(|task| (task, task)).collect();
         let (events, orders, answers, observer) = (None, None, None, None);
         Self {
@@ -80,13 +80,13 @@ impl<H> Running<H> {
         (self.events, self.orders, self.answers) = (Some(events), Some(orders), Some(answers));
     }
 
-    /// Takes out what happened since the last call.
+    /// Takes out the events since the last call.
     pub fn drain(&mut self) -> impl Iterator<Item = Event> + '_ {
         std::iter::from_fn(|| self.events.as_mut()?.pop())
     }
 
-    /// Events dropped so far because nobody drained them in time: at most a ring's worth waits. A
-    /// record of a run in which this grew has gaps.
+    /// Returns the number of events dropped so far because they were not drained in time: at most a
+    /// ring's worth waits. The record of a run in which this grew has gaps.
     ///
     /// ```no_run
     /// # fn example<H>(mut running: punctual_runtime::Running<H>) {
@@ -98,8 +98,8 @@ impl<H> Running<H> {
         self.events.as_ref().map_or(0, Consumer::lost)
     }
 
-    /// Whether nothing runs any more although nobody stopped it: a handler panicked, or the kernel
-    /// took the class away. [`Self::stop`] says which.
+    /// Returns whether the upcalls have ended by themselves: a handler panicked, or the kernel took
+    /// the class away. [`Self::stop`] gives the reason.
     ///
     /// ```no_run
     /// # use punctual_model::Duration;
@@ -113,12 +113,12 @@ impl<H> Running<H> {
         self.is_elsewhere() || self.shared.is_over()
     }
 
-    /// Whether the threads are those of a process this one was forked from.
+    /// Returns whether the threads belong to a process from which this one was forked.
     fn is_elsewhere(&self) -> bool {
         std::process::id() != self.owner
     }
 
-    /// Takes out the notices since the last call; none if somebody observes them
+    /// Takes out the notices since the last call; none if an observer gets them
     /// ([`super::Upcalls::observe`]).
     ///
     /// ```no_run
@@ -132,8 +132,9 @@ impl<H> Running<H> {
         std::iter::from_fn(|| self.observer.as_mut()?.pop())
     }
 
-    /// Notices dropped so far because nobody took them out in time. Of those that wait, the last
-    /// eighth is kept for urgent ones (containment, and an overrun under `notify`).
+    /// Returns the number of notices dropped so far because they were not taken out in time. The
+    /// last eighth of their queue is reserved for urgent ones (containment, and an overrun under
+    /// `notify`).
     ///
     /// ```no_run
     /// # fn example<H>(running: punctual_runtime::Running<H>) {
@@ -146,7 +147,7 @@ impl<H> Running<H> {
         self.shared.notices_lost()
     }
 
-    /// Whether an upcall is being released.
+    /// Returns whether an upcall is released, suspended, contained or closed.
     ///
     /// ```no_run
     /// # use punctual_runtime::Activity;
@@ -160,8 +161,8 @@ impl<H> Running<H> {
     }
 
     /// Waits until at least one of these upcalls is inactive (suspended, contained or closed), but
-    /// not beyond `until`; those that are. None if the time came first, or if nothing runs any more
-    /// ([`Self::has_ended`]): then nothing would ever change.
+    /// not beyond `until`. Returns the inactive ones. Returns none if the time came first, or if
+    /// the upcalls have ended ([`Self::has_ended`]): then nothing would ever change.
     ///
     /// ```no_run
     /// # use punctual_model::Duration;
@@ -173,7 +174,7 @@ impl<H> Running<H> {
     pub fn wait(&self, tasks: &[u32], until: Instant) -> Vec<u32> {
         loop {
             let rings = self.shared.changed.rings();
-            // Before the activities: what was said before the end is seen.
+            // Read before the activities, so that every activity set before the end is seen.
             let has_ended = self.has_ended();
             let inactive = |task: &&u32| self.activity(**task) != Activity::Active;
             let inactive: Vec<u32> = tasks.iter().filter(inactive).copied().collect();

@@ -1,4 +1,4 @@
-//! What an owner does to upcalls while they run: each an order that is followed between two turns.
+//! The owner's operations on running upcalls: each is an order that is followed between two turns.
 
 use punctual_linux::clock;
 use punctual_model::{BestEffort, Duration, Instant, Upcall};
@@ -9,8 +9,8 @@ use crate::upcalls::admission::Work;
 use crate::upcalls::{CreateError, OrderError};
 
 impl<H> Running<H> {
-    /// Admits one more upcall beside those that run, first released at `first_release`; gives its
-    /// number.
+    /// Admits one more upcall beside those that run, first released at `first_release`, and returns
+    /// its number.
     ///
     /// ```no_run
     /// # use punctual_model::{Duration, Handler, Upcall};
@@ -31,7 +31,7 @@ impl<H> Running<H> {
         self.add(Work::RealTime(upcall), handler, first_release)
     }
 
-    /// Adds one more best-effort upcall, which is asked from now on; gives its number. As
+    /// Adds one more best-effort upcall, which is first called now, and returns its number. See
     /// [`Upcalls::create_best_effort`](crate::Upcalls::create_best_effort).
     pub fn create_best_effort(
         &mut self,
@@ -61,8 +61,8 @@ impl<H> Running<H> {
         Err(outcome)
     }
 
-    /// Lets an upcall go: it is released no more, what was released and is not complete is dropped,
-    /// and its handler is given back.
+    /// Closes an upcall: it is released no more, its released jobs that are not complete are
+    /// dropped, and its handler is returned.
     ///
     /// ```no_run
     /// # fn example<H>(mut running: punctual_runtime::Running<H>)
@@ -75,7 +75,8 @@ impl<H> Running<H> {
         match self.ask_about(task, |slot| Order::Close { task, slot }) {
             Some(Answer::Closed { handler, old }) => {
                 drop(old);
-                // Those it was promised beside keep their promise: what is out is below all.
+                // The promises to the others still hold: a handler that has not returned runs below
+                // all upcalls.
                 self.promises.remove(task);
                 let handler = handler.ok_or(OrderError::StillOut { task })?;
                 self.members.remove(&task);
@@ -86,8 +87,8 @@ impl<H> Running<H> {
         }
     }
 
-    /// Releases an upcall no more, until it is resumed; what was released and is not complete is
-    /// dropped. Its promise stays admitted.
+    /// Stops the releases of an upcall until it is resumed; its released jobs that are not complete
+    /// are dropped. Its promise stays admitted.
     ///
     /// ```no_run
     /// # fn example<H>(mut running: punctual_runtime::Running<H>)
@@ -101,8 +102,8 @@ impl<H> Running<H> {
         self.tell(task, |slot| Order::Suspend { task, slot })
     }
 
-    /// Releases an upcall again, at the instants it would have been released had it never been
-    /// suspended, from the next on. See [`Self::suspend`].
+    /// Releases an upcall again, from the next of its original release times on, as if it had never
+    /// been suspended. See [`Self::suspend`].
     pub fn resume(&mut self, task: u32) -> Result<(), OrderError> {
         self.tell(task, |slot| Order::Resume { task, slot })
     }
@@ -118,11 +119,11 @@ impl<H> Running<H> {
         }
     }
 
-    /// Changes the contract of an upcall while it runs, if everything holds with the new one; else
-    /// nothing changes.
+    /// Changes the contract of an upcall while it runs, if everything holds with the new one;
+    /// otherwise changes nothing.
     ///
     /// With the same period the phase stays; with another, its first release is at the end of the
-    /// current one. Of several jobs that are late then only one remains.
+    /// current period. If several jobs are late, only one of them remains.
     ///
     /// ```no_run
     /// # fn example<H>(mut running: punctual_runtime::Running<H>, faster: punctual_model::Upcall)
@@ -142,7 +143,7 @@ impl<H> Running<H> {
             answer => {
                 self.promises.remove(task);
                 if let Some(before) = before {
-                    // It held before.
+                    // This held before.
                     let _ = self.promises.add(task, before);
                 }
                 let ended = answer.is_none();
@@ -151,7 +152,7 @@ impl<H> Running<H> {
         }
     }
 
-    /// An order about this upcall in its slot, as [`Self::ask`].
+    /// Sends an order about this upcall in its slot, as [`Self::ask`] does.
     fn ask_about(&mut self, task: u32, order: impl FnOnce(u32) -> Order<H>) -> Option<Answer<H>> {
         if self.has_ended() {
             return None;
@@ -162,13 +163,13 @@ impl<H> Running<H> {
         }
     }
 
-    /// Gives an order and waits for the answer; none if nobody turns any more.
+    /// Sends an order and waits for the answer; returns `None` if the run loop has ended.
     fn ask(&mut self, order: Order<H>) -> Option<Answer<H>> {
         if self.is_elsewhere() {
             return None;
         }
         let (orders, answers) = (self.orders.as_mut()?, self.answers.as_mut()?);
-        // One order at a time: there is room.
+        // There is room: one order is sent at a time.
         orders.push(order).ok()?;
         self.shared.bell.ring();
         loop {
